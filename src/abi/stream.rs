@@ -1,0 +1,1 @@
+//! C ABI: see `shim/rustdev.h`.

@@ -1,0 +1,16 @@
+//! rustdev: a PyTorch accelerator that runs on any CPU.
+//!
+//! The crate holds the runtime (memory pools, streams, events, threads, random numbers) and the kernels. `shim/` (C++, feature
+//! `shim`) registers it with PyTorch, `python` (feature `python`) makes it the extension module `rustdev._rustdev`.
+//! Without features it needs neither torch nor a C++ compiler.
+//!
+//! Direction of dependencies: `abi`, `python` → `kernels`, `runtime`; `kernels` → `tensor` → `simd`; `tensor` → `runtime::threads`;
+//! `runtime` → `std`.
+
+pub mod abi;
+pub mod kernels;
+#[cfg(feature = "python")]
+mod python;
+pub mod runtime;
+pub mod simd;
+pub mod tensor;

@@ -1,0 +1,1 @@
+//! The stream-ordered caching device allocator and the pinned host allocator.

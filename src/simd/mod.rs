@@ -1,0 +1,1 @@
+//! Instruction sets: detection, dispatch, vector math.

@@ -1,0 +1,1 @@
+//! Typed, checked views of operands and the loops over them.
