@@ -133,7 +133,7 @@ fn old_segments_are_collected_before_new_ones() {
     next.collected = true;
     pool.allocate(&next).unwrap();
     assert_eq!(pool.collect_garbage(None), 20 * MIB, "the old one goes, the young one stays");
-    assert_eq!(reserved(&pool), (2 + 24 + 12) * MIB);
+    assert_eq!(reserved(&pool), (2 + 24 + 26) * MIB);
     check(&pool);
 }
 
