@@ -14,6 +14,8 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::runtime::{Error, fork};
+
 /// What a fallible call returns; the text of the last failure on this thread is [`rd_last_error`].
 #[allow(non_camel_case_types)]
 pub type rd_status = i32;
@@ -50,8 +52,26 @@ impl Failure {
     }
 }
 
-/// Runs the body of an `extern "C"` function: a failure or a panic becomes a status with its text kept for [`rd_last_error`].
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (status, message) = match error {
+            Error::InvalidArgument(text) => (RD_INVALID_ARGUMENT, text),
+            Error::InvalidValue(text) => (RD_INVALID_VALUE, text),
+            Error::OutOfMemory(text) => (RD_OUT_OF_MEMORY, text),
+            Error::Unsupported(text) => (RD_UNSUPPORTED, text),
+            Error::TaskFailed(text) => (RD_TASK_FAILED, text),
+            Error::Internal(text) => (RD_INTERNAL, text),
+        };
+        Self { status, message }
+    }
+}
+
+/// Runs the body of an `extern "C"` function: a failure or a panic becomes a status with its text kept for [`rd_last_error`]. In a
+/// forked child of a process that used the runtime, the body does not run.
 pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
+    if let Err(refusal) = fork::check() {
+        return keep(refusal.into());
+    }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => RD_OK,
         Ok(Err(failure)) => keep(failure),
@@ -64,6 +84,14 @@ fn keep(failure: Failure) -> rd_status {
     let text = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
     LAST_ERROR.with(|last| *last.borrow_mut() = text);
     failure.status
+}
+
+/// Runs the body of an `extern "C"` function that cannot fail by its contract; after a panic, and in a forked child, returns `otherwise`.
+pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    if fork::is_child() {
+        return otherwise;
+    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
 /// The text of a panic's payload.
