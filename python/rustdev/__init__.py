@@ -52,3 +52,31 @@ from .device import (  # noqa: E402
     set_num_threads,
     synchronize,
 )
+from .random import (  # noqa: E402
+    _get_generator,
+    _get_rng_state_offset,
+    _set_rng_state_offset,
+    default_generators,
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from .stream import (  # noqa: E402
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    _sleep,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    launch_host_func,
+    set_stream,
+    stream,
+)
