@@ -65,17 +65,17 @@ class Run:
 
 
 def network() -> nn.Module:
-    """Two convolutions, two linear layers: 26,000 parameters."""
+    """Two convolutions, two linear layers: 85,000 parameters."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
+        nn.Conv2d(1, 32, 3, padding=1),
         nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1),
+        nn.Conv2d(32, 64, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(32 * 4 * 4, 40),
+        nn.Linear(64 * 4 * 4, 64),
         nn.ReLU(),
-        nn.Linear(40, 10),
+        nn.Linear(64, 10),
     )
 
 
@@ -193,7 +193,7 @@ def main() -> None:
     """Reads the command line, trains, reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("rustdev", "cpu"), default="rustdev")
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--plot", type=Path, metavar="FILE.png")
     arguments = parser.parse_args()
 

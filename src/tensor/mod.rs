@@ -1,1 +1,9 @@
 //! Typed, checked views of operands and the loops over them.
+
+pub mod cast;
+pub mod dtype;
+pub mod float8;
+pub mod launch;
+pub mod loops;
+pub mod number;
+pub mod view;
