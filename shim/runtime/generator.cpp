@@ -155,7 +155,7 @@ at::Generator python_default_generator(int64_t device) {
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(rustdev, m) {
-  m.def("default_generator(int device) -> Generator", &python_default_generator);
+  m.def("default_generator(int device) -> Generator?", &python_default_generator);
 }
 
 }  // namespace rustdev

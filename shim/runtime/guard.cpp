@@ -17,12 +17,7 @@ c10::DeviceIndex device_index(c10::Device device) {
   const int32_t index = device.index() == -1 ? rd_device_current() : device.index();
   const int32_t count = rd_device_count();
   if (C10_UNLIKELY(index < 0 || index >= count)) {
-    TORCH_CHECK(
-        !rd_is_fork_child(),
-        "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method");
-    TORCH_CHECK(
-        false, "invalid device index ", index, ": ", count, count == 1 ? " rustdev device exists" : " rustdev devices exist",
-        ", counted from 0 (RUSTDEV_DEVICE_COUNT sets their number)");
+    RD_CHECK(rd_device_set_current(index));  // the runtime says why not
   }
   return static_cast<c10::DeviceIndex>(index);
 }

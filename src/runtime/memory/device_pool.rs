@@ -81,15 +81,14 @@ impl DevicePool {
     }
 
     #[cold]
-    fn allocate_under_pressure(&self, mut request: Request, mut refusal: Refusal) -> Result<usize, Error> {
+    fn allocate_under_pressure(&self, mut request: Request, refusal: Refusal) -> Result<usize, Error> {
         if refusal == Refusal::Garbage {
             self.finish_streams();
             let mut pool = self.lock();
             pool.collect_garbage(request.context.as_ref());
             request.collected = true;
-            match pool.allocate(&request) {
-                Ok(block) => return Ok(self.granted(pool, block)),
-                Err(again) => refusal = again,
+            if let Ok(block) = pool.allocate(&request) {
+                return Ok(self.granted(pool, block));
             }
         }
         self.finish_streams();
@@ -100,8 +99,7 @@ impl DevicePool {
         pool.stats.num_alloc_retries += 1;
         match pool.allocate(&request) {
             Ok(block) => Ok(self.granted(pool, block)),
-            Err(again) if again == Refusal::Garbage => self.out_of_memory(pool, &request, refusal),
-            Err(again) => self.out_of_memory(pool, &request, again),
+            Err(refusal) => self.out_of_memory(pool, &request, refusal),
         }
     }
 
@@ -140,7 +138,10 @@ impl DevicePool {
         if self.lock().record_stream(address, stream) {
             return Ok(());
         }
-        Err(Error::InvalidArgument(format!("record_stream: no live block of device rustdev:{} starts at {address:#x}", self.device)))
+        Err(Error::InvalidArgument(format!(
+            "record_stream: no live block of device rustdev:{} starts at {address:#x}",
+            self.device
+        )))
     }
 
     /// Gives every cached segment back, after waiting for the device.

@@ -43,12 +43,13 @@ pub struct FreeList {
     heads: Box<[[BlockId; CLASSES]; LEVELS]>,
 }
 
-impl FreeList {
-    /// Empty lists.
-    pub fn new() -> Self {
+impl Default for FreeList {
+    fn default() -> Self {
         Self { levels: 0, classes: [0; LEVELS], heads: Box::new([[NONE; CLASSES]; LEVELS]) }
     }
+}
 
+impl FreeList {
     /// Puts a block in; it is the first of its class that will be found.
     #[inline]
     pub fn insert(&mut self, blocks: &mut Blocks, id: BlockId) {
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     fn fill(sizes: &[usize]) -> (FreeList, Blocks, Vec<BlockId>) {
-        let (mut list, mut blocks) = (FreeList::new(), Blocks::default());
+        let (mut list, mut blocks) = (FreeList::default(), Blocks::default());
         let ids = sizes.iter().map(|&units| blocks.insert(Block::segment(0, units * UNIT, 0, Kind::Large))).collect::<Vec<_>>();
         for &id in &ids {
             list.insert(&mut blocks, id);

@@ -13,6 +13,7 @@ pub mod block;
 pub mod device_pool;
 pub mod free_list;
 pub mod history;
+pub mod host;
 pub mod observe;
 pub mod pool;
 pub mod release;
@@ -20,13 +21,15 @@ pub mod snapshot;
 pub mod stats;
 pub mod system;
 pub mod text;
+pub mod waiting;
 
 use device_pool::DevicePool;
+use host::HostPool;
 use pool::Settings;
 
 use super::config::{self, Config};
 use super::stream::Stream;
-use super::sync::OnceLock;
+use super::sync::{LazyLock, OnceLock};
 use super::{Error, device, fork};
 
 /// What the pools know of a stream: how many tasks it was given, and how many of them are done.
@@ -157,4 +160,43 @@ pub fn record_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Er
 #[inline]
 pub fn device_of(pointer: *const u8) -> Option<usize> {
     all().iter().position(|pool| pool.contains(pointer as usize))
+}
+
+static HOST: LazyLock<HostPool> = LazyLock::new(HostPool::default);
+
+/// The pool of pinned host memory.
+pub fn host() -> &'static HostPool {
+    &HOST
+}
+
+/// A page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
+///
+/// # Errors
+/// `OutOfMemory` if the machine refuses it, `InvalidArgument` in a forked child.
+pub fn allocate_host(bytes: usize) -> Result<*mut u8, Error> {
+    fork::check()?;
+    config::init()?;
+    if bytes == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    host().allocate(bytes).map(|address| address as *mut u8)
+}
+
+/// Gives a block of pinned host memory back; null is allowed. Does nothing in a forked child.
+pub fn free_host(pointer: *mut u8) {
+    if !pointer.is_null() && !fork::is_child() {
+        host().free(pointer as usize);
+    }
+}
+
+/// Notes that tasks of the stream use the pinned block that holds `pointer`: once freed, it is not reused before they are done.
+///
+/// # Errors
+/// `InvalidArgument` if no live block holds it.
+pub fn record_host_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
+    fork::check()?;
+    if pointer.is_null() || host().record_stream(pointer as usize, stream) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!("record_stream: {pointer:p} is not in a live block of pinned memory")))
 }

@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 use crate::runtime::sync::process::{AtomicBool, Ordering};
-use crate::runtime::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use crate::runtime::sync::{PoisonError, RwLock};
 
 /// One allocation (`bytes` above 0) or free (below 0), and the sums after it.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use super::Timeline;
 use super::arena::Arena;
@@ -22,6 +22,7 @@ use super::free_list::{FreeList, UNIT};
 use super::history::{Action, Context, History};
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
+use super::waiting::{Waiting, same};
 
 /// The largest request that small segments serve.
 pub const SMALL_REQUEST: usize = 1 << 20;
@@ -93,12 +94,6 @@ pub(super) struct Segment {
     pub context: Option<Context>,
 }
 
-/// Frees that wait for one stream, in the order of their positions.
-pub(super) struct Waiting {
-    pub timeline: &'static dyn Timeline,
-    pub queue: VecDeque<(u64, BlockId)>,
-}
-
 /// The pool; every access happens under its device's lock.
 pub struct Pool {
     pub(super) settings: Settings,
@@ -111,7 +106,7 @@ pub struct Pool {
     pub(super) segments: BTreeMap<usize, Segment>,
     /// Streams that blocks with `shared` were recorded on.
     uses: HashMap<BlockId, Vec<&'static dyn Timeline>>,
-    pub(super) waiting: Vec<Waiting>,
+    waiting: Waiting<BlockId>,
     pub(super) contexts: HashMap<BlockId, Context>,
     pub(super) stats: Stats,
     pub(super) history: History,
@@ -125,10 +120,12 @@ pub fn block_size(bytes: usize) -> Option<usize> {
 
 /// The size of a new segment for a block.
 pub fn segment_size(size: usize) -> usize {
-    match size {
-        ..=SMALL_REQUEST => SMALL_SEGMENT,
-        ..OWN_SEGMENT => SHARED_SEGMENT,
-        _ => size.next_multiple_of(HUGE_PAGE),
+    if size <= SMALL_REQUEST {
+        SMALL_SEGMENT
+    } else if size < OWN_SEGMENT {
+        SHARED_SEGMENT
+    } else {
+        size.next_multiple_of(HUGE_PAGE)
     }
 }
 
@@ -152,7 +149,7 @@ impl Pool {
             owners: HashMap::new(),
             segments: BTreeMap::new(),
             uses: HashMap::new(),
-            waiting: Vec::new(),
+            waiting: Waiting::default(),
             contexts: HashMap::new(),
             stats: Stats::default(),
             history: History::default(),
@@ -166,7 +163,7 @@ impl Pool {
 
     /// The streams that freed blocks wait for.
     pub fn waited_for(&self) -> Vec<&'static dyn Timeline> {
-        self.waiting.iter().map(|waiting| waiting.timeline).collect()
+        self.waiting.timelines()
     }
 
     /// Serves a request from the cache or from a new segment; the block's address and size.
@@ -197,7 +194,7 @@ impl Pool {
     #[cold]
     fn owner_of(&mut self, stream: i64, timeline: &'static dyn Timeline) -> u32 {
         let owner = *self.owners.entry(stream).or_insert_with(|| {
-            let lists = || FreeList::new();
+            let lists = FreeList::default;
             self.lists.push(Lists { timeline, small: lists(), large: lists(), oversize: lists(), clock: 0 });
             (self.lists.len() - 1) as u32
         });
@@ -373,44 +370,23 @@ impl Pool {
     #[cold]
     fn suspend(&mut self, id: BlockId) -> bool {
         self.blocks[id].shared = false;
-        for timeline in self.uses.remove(&id).unwrap_or_default() {
-            let position = timeline.submitted();
-            if timeline.completed() >= position {
-                continue;
-            }
-            let known = self.waiting.iter().position(|waiting| same(waiting.timeline, timeline));
-            let index = known.unwrap_or_else(|| {
-                self.waiting.push(Waiting { timeline, queue: VecDeque::new() });
-                self.waiting.len() - 1
-            });
-            self.waiting[index].queue.push_back((position, id));
-            self.blocks[id].waits += 1;
-        }
-        if self.blocks[id].waits > 0 {
+        let uses = self.uses.remove(&id).unwrap_or_default();
+        let waits = uses.into_iter().filter(|&timeline| self.waiting.push(timeline, id)).count();
+        if waits > 0 {
             self.blocks[id].state = State::Pending;
+            self.blocks[id].waits = waits as u32;
         }
-        self.blocks[id].waits > 0
+        waits > 0
     }
 
     /// Puts blocks back into the free lists whose other streams are done with them.
     #[cold]
     pub fn reclaim(&mut self) {
-        let mut done = Vec::new();
-        for waiting in &mut self.waiting {
-            let completed = waiting.timeline.completed();
-            while let Some(&(position, id)) = waiting.queue.front()
-                && position <= completed
-            {
-                waiting.queue.pop_front();
-                self.blocks[id].waits -= 1;
-                if self.blocks[id].waits == 0 {
-                    done.push(id);
-                }
+        for id in self.waiting.take_completed() {
+            self.blocks[id].waits -= 1;
+            if self.blocks[id].waits == 0 {
+                self.retire(id, None);
             }
-        }
-        self.waiting.retain(|waiting| !waiting.queue.is_empty());
-        for id in done {
-            self.retire(id, None);
         }
     }
 
@@ -446,9 +422,4 @@ impl Pool {
         self.stats.inactive_split_bytes.change(index, bytes);
         self.enlist(merged);
     }
-}
-
-/// Whether two timelines are the same stream.
-pub(super) fn same(one: &'static dyn Timeline, other: &'static dyn Timeline) -> bool {
-    one.device() == other.device() && one.id() == other.id()
 }

@@ -49,7 +49,8 @@ impl Pool {
         for lists in &self.lists {
             let completed = lists.timeline.completed();
             for list in [&lists.small, &lists.large, &lists.oversize] {
-                let whole = list.ids(&self.blocks).filter(|&id| !self.blocks[id].is_split() && self.blocks[id].position <= completed);
+                let whole =
+                    list.ids(&self.blocks).filter(|&id| !self.blocks[id].is_split() && self.blocks[id].position <= completed);
                 idle.extend(whole);
             }
         }

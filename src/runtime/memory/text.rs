@@ -9,9 +9,9 @@ use super::pool::{Refusal, Settings};
 pub fn size(bytes: usize) -> String {
     let scaled = |shift: u32, unit: &str| format!("{:.2} {unit}", bytes as f64 / (1_u64 << shift) as f64);
     match bytes {
-        ..=0x400 => format!("{bytes} bytes"),
-        ..=0x10_0000 => scaled(10, "KiB"),
-        ..=0x4000_0000 => scaled(20, "MiB"),
+        0..=0x400 => format!("{bytes} bytes"),
+        0x401..=0x10_0000 => scaled(10, "KiB"),
+        0x10_0001..=0x4000_0000 => scaled(20, "MiB"),
         _ => scaled(30, "GiB"),
     }
 }
@@ -54,11 +54,16 @@ mod tests {
 
     #[test]
     fn the_error_names_what_was_asked_used_cached_and_free() {
-        let shortage = Shortage { device: 1, asked: 5 << 30, total: 8 << 30, free: 1 << 30, allocated: 4 << 30, reserved: 7 << 30 };
+        let shortage = Shortage { device: 1, asked: 5 << 30, total: 8 << 30, free: 3 << 29, allocated: 4 << 30, reserved: 7 << 30 };
         let settings = Settings { budget: 8 << 30, fraction: 0.5, max_split_size: usize::MAX, garbage_collection_threshold: 0.0 };
         let text = out_of_memory(&shortage, &settings, Refusal::Machine);
-        for part in ["allocate 5.00 GiB", "Device 1", "8.00 GiB, of which 1.00 GiB is free", "4.00 GiB is allocated", "3.00 GiB is reserved"]
-        {
+        for part in [
+            "allocate 5.00 GiB",
+            "Device 1",
+            "8.00 GiB, of which 1.50 GiB is free",
+            "4.00 GiB is allocated",
+            "3.00 GiB is reserved",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.contains("may use 4.00 GiB") && text.contains("machine itself refused"), "{text}");
