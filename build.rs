@@ -25,7 +25,10 @@ mod shim {
         println!("cargo:rerun-if-env-changed=VIRTUAL_ENV");
         println!("cargo:rerun-if-env-changed=PYO3_PYTHON");
         println!("cargo:rerun-if-env-changed=CXX");
-        println!("cargo:rerun-if-changed={}", torch.root.join("version.py").display());
+        println!(
+            "cargo:rerun-if-changed={}",
+            torch.root.join("version.py").display()
+        );
         println!("cargo:rustc-env=RUSTDEV_TORCH_VERSION={}", torch.version);
 
         let sources = sources(Path::new("shim"));
@@ -39,12 +42,19 @@ mod shim {
             .flag("-Wall")
             .flag("-Wno-unused-parameter")
             .define("USE_KINETO", None)
-            .define("_GLIBCXX_USE_CXX11_ABI", if torch.cxx11_abi { "1" } else { "0" })
+            .define(
+                "_GLIBCXX_USE_CXX11_ABI",
+                if torch.cxx11_abi { "1" } else { "0" },
+            )
             .include("shim");
         for dir in ["include", "include/torch/csrc/api/include"] {
             build.flag("-isystem").flag(torch.root.join(dir));
         }
-        build.files(sources.iter().filter(|path| path.extension().is_some_and(|e| e == "cpp")));
+        build.files(
+            sources
+                .iter()
+                .filter(|path| path.extension().is_some_and(|e| e == "cpp")),
+        );
         build.cargo_metadata(false);
         build.compile("rustdev_shim");
 
@@ -79,7 +89,9 @@ mod shim {
             print(scope['__version__']); print(root)";
         let output = Command::new(python).args(["-c", script]).output();
         let text = match output {
-            Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+            Ok(output) if output.status.success() => {
+                String::from_utf8_lossy(&output.stdout).into_owned()
+            }
             _ => fail(&format!(
                 "rustdev needs torch in the Python it is built for ({}): install torch 2.15.0 there and build without isolation",
                 python.display()
@@ -88,10 +100,19 @@ mod shim {
         let mut lines = text.lines();
         let version = lines.next().unwrap_or_default().to_owned();
         let root = PathBuf::from(lines.next().unwrap_or_default());
-        if !["2.13.", "2.14.", "2.15."].iter().any(|minor| version.starts_with(minor)) {
-            fail(&format!("rustdev builds against torch 2.13, 2.14 and 2.15, and found torch {version}"));
+        if !["2.13.", "2.14.", "2.15."]
+            .iter()
+            .any(|minor| version.starts_with(minor))
+        {
+            fail(&format!(
+                "rustdev builds against torch 2.13, 2.14 and 2.15, and found torch {version}"
+            ));
         }
-        Torch { version, root, cxx11_abi: true }
+        Torch {
+            version,
+            root,
+            cxx11_abi: true,
+        }
     }
 
     fn sources(dir: &Path) -> Vec<PathBuf> {
@@ -99,7 +120,10 @@ mod shim {
         let mut pending = vec![dir.to_owned()];
         while let Some(dir) = pending.pop() {
             println!("cargo:rerun-if-changed={}", dir.display());
-            for entry in std::fs::read_dir(&dir).expect("shim/ is part of the source tree").flatten() {
+            for entry in std::fs::read_dir(&dir)
+                .expect("shim/ is part of the source tree")
+                .flatten()
+            {
                 let path = entry.path();
                 if path.is_dir() {
                     pending.push(path);
