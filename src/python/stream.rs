@@ -1,11 +1,14 @@
 //! Streams for `rustdev/stream.py`: priorities, native handles, host functions and sleeping.
 
+use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 
 use super::exception;
+use crate::abi::event::rd_event_elapsed;
 use crate::abi::stream::native;
+use crate::abi::{RD_OK, last_error};
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::{Error, device};
@@ -14,7 +17,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(stream_priority, module)?)?;
     module.add_function(wrap_pyfunction!(stream_from_handle, module)?)?;
     module.add_function(wrap_pyfunction!(launch_host_func, module)?)?;
-    module.add_function(wrap_pyfunction!(sleep, module)?)
+    module.add_function(wrap_pyfunction!(sleep, module)?)?;
+    module.add_function(wrap_pyfunction!(event_elapsed, module)?)
 }
 
 fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static Stream> {
@@ -63,4 +67,14 @@ fn launch_host_func(py: Python<'_>, device: usize, stream: i64, function: Py<PyA
 fn sleep(py: Python<'_>, device: usize, stream: i64, nanoseconds: u64) -> PyResult<()> {
     let stream = find(py, device, stream)?;
     py.detach(|| stream.submit(Task::sleep(Duration::from_nanos(nanoseconds)))).map_err(|error| exception(py, &error))
+}
+
+/// Milliseconds between two events that are done, given by their `event_id`.
+#[pyfunction]
+fn event_elapsed(py: Python<'_>, start: usize, end: usize) -> PyResult<f64> {
+    let mut milliseconds = 0.0;
+    let (start, end) = (with_exposed_provenance_mut(start), with_exposed_provenance_mut(end));
+    // SAFETY: `rustdev/stream.py` passes the ids of two Event objects that it holds; each keeps its event until it goes itself.
+    let status = unsafe { rd_event_elapsed(start, end, &raw mut milliseconds) };
+    if status == RD_OK { Ok(milliseconds) } else { Err(exception(py, &Error::InvalidArgument(last_error()))) }
 }
