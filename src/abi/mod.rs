@@ -100,6 +100,12 @@ pub extern "C" fn rd_last_error() -> *const c_char {
     LAST_ERROR.with(|last| last.borrow().as_ptr())
 }
 
+/// The same text for callers in Rust.
+#[cfg(feature = "python")]
+pub(crate) fn last_error() -> String {
+    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
+}
+
 /// Frees a string that an `rd_*` call returned as owned; null is allowed.
 ///
 /// # Safety
