@@ -2,6 +2,8 @@
 //!
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
+mod ops;
+
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -57,5 +59,6 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(init, module)?)?;
     module.add_function(wrap_pyfunction!(device_count, module)?)?;
     module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
+    ops::register(module)?;
     Ok(())
 }
