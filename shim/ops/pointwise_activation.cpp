@@ -64,8 +64,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   BACKWARD(threshold_backward, none);
 
   // Names of their own.
-  bind<Structured<at::meta::structured_mse_loss, Fast::none, Scalars::loss>>(m, {"mse_loss", nullptr, "mse_loss.out", "mse_loss"});
-  bind<Structured<at::meta::structured_smooth_l1_loss, Fast::none, Scalars::loss>>(m, {"smooth_l1_loss", nullptr, "smooth_l1_loss.out", "smooth_l1_loss"});
+  bind<Structured<at::meta::structured_mse_loss, Fast::none, Scalars::loss>>(
+      m, {"mse_loss", nullptr, "mse_loss.out", "mse_loss"});
+  bind<Structured<at::meta::structured_smooth_l1_loss, Fast::none, Scalars::loss>>(
+      m, {"smooth_l1_loss", nullptr, "smooth_l1_loss.out", "smooth_l1_loss"});
 }
 
 #undef OP

@@ -44,6 +44,11 @@ namespace rustdev {
 
 #define OP(name, fast) bind<Structured<at::meta::structured_##name, Fast::fast>>(m, {#name, #name "_", #name ".out", #name})
 #define PURE(name, fast) bind<Structured<at::meta::structured_##name, Fast::fast>>(m, {#name, nullptr, #name ".out", #name})
+#define TENSOR(name, fast)                                  \
+  bind<Structured<at::meta::structured_##name##_Tensor, Fast::fast>>( \
+      m, {#name ".Tensor", #name "_.Tensor", #name ".Tensor_out", #name})
+#define NAMED(name, fast) \
+  bind<Structured<at::meta::structured_##name##_Tensor, Fast::fast>>(m, {#name ".Tensor", #name "_.Tensor", #name ".out", #name})
 #define COMPARE(name)                                                                                             \
   bind<Structured<at::meta::structured_##name##_Tensor, Fast::boolean>>(                                          \
       m, {#name ".Tensor", #name "_.Tensor", #name ".Tensor_out", #name});                                        \
@@ -59,6 +64,22 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   OP(hypot, floating);
   OP(lcm, none);
   OP(nextafter, none);
+
+  // The overload Tensor, with the out= variant of the plain name.
+  NAMED(add, numeric);
+  NAMED(copysign, floating);
+  NAMED(mul, numeric);
+  NAMED(sub, numeric);
+
+  // The overload Tensor.
+  TENSOR(bitwise_and, none);
+  TENSOR(bitwise_left_shift, none);
+  TENSOR(bitwise_or, none);
+  TENSOR(bitwise_right_shift, none);
+  TENSOR(bitwise_xor, none);
+  TENSOR(fmod, none);
+  TENSOR(lerp, none);
+  TENSOR(remainder, none);
 
   // Without an in-place variant.
   PURE(fmax, numeric);
@@ -77,29 +98,27 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   COMPARE(ne);
 
   // Names of their own.
-  bind<Structured<at::meta::structured_add_Tensor, Fast::numeric>>(m, {"add.Tensor", "add_.Tensor", "add.out", "add"});
-  bind<Structured<at::meta::structured_bitwise_and_Tensor, Fast::none>>(m, {"bitwise_and.Tensor", "bitwise_and_.Tensor", "bitwise_and.Tensor_out", "bitwise_and"});
-  bind<Structured<at::meta::structured_bitwise_left_shift_Tensor, Fast::none>>(m, {"bitwise_left_shift.Tensor", "bitwise_left_shift_.Tensor", "bitwise_left_shift.Tensor_out", "bitwise_left_shift"});
-  bind<Structured<at::meta::structured_bitwise_or_Tensor, Fast::none>>(m, {"bitwise_or.Tensor", "bitwise_or_.Tensor", "bitwise_or.Tensor_out", "bitwise_or"});
-  bind<Structured<at::meta::structured_bitwise_right_shift_Tensor, Fast::none>>(m, {"bitwise_right_shift.Tensor", "bitwise_right_shift_.Tensor", "bitwise_right_shift.Tensor_out", "bitwise_right_shift"});
-  bind<Structured<at::meta::structured_bitwise_xor_Tensor, Fast::none>>(m, {"bitwise_xor.Tensor", "bitwise_xor_.Tensor", "bitwise_xor.Tensor_out", "bitwise_xor"});
-  bind<Structured<at::meta::structured_clamp_max_Tensor, Fast::none>>(m, {"clamp_max.Tensor", "clamp_max_.Tensor", "clamp_max.Tensor_out", "clamp_max_tensor"});
-  bind<Structured<at::meta::structured_clamp_Tensor, Fast::none>>(m, {"clamp.Tensor", "clamp_.Tensor", "clamp.Tensor_out", "clamp_tensor"});
-  bind<Structured<at::meta::structured_clamp_min_Tensor, Fast::none>>(m, {"clamp_min.Tensor", "clamp_min_.Tensor", "clamp_min.Tensor_out", "clamp_min_tensor"});
-  bind<Structured<at::meta::structured_copysign_Tensor, Fast::floating>>(m, {"copysign.Tensor", "copysign_.Tensor", "copysign.out", "copysign"});
-  bind<Structured<at::meta::structured_div_Tensor, Fast::floating, Scalars::zero>>(m, {"div.Tensor", "div_.Tensor", "div.out", "div"});
-  bind<Structured<at::meta::structured_div_Tensor_mode, Fast::none>>(m, {"div.Tensor_mode", "div_.Tensor_mode", "div.out_mode", "div"});
-  bind<Structured<at::meta::structured_fmod_Tensor, Fast::none>>(m, {"fmod.Tensor", "fmod_.Tensor", "fmod.Tensor_out", "fmod"});
-  bind<Structured<at::meta::structured_lerp_Scalar, Fast::none>>(m, {"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out", "lerp_scalar"});
-  bind<Structured<at::meta::structured_lerp_Tensor, Fast::none>>(m, {"lerp.Tensor", "lerp_.Tensor", "lerp.Tensor_out", "lerp"});
-  bind<Structured<at::meta::structured_mul_Tensor, Fast::numeric>>(m, {"mul.Tensor", "mul_.Tensor", "mul.out", "mul"});
-  bind<Structured<at::meta::structured_pow_Tensor_Tensor, Fast::floating>>(m, {"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out", "pow"});
-  bind<Structured<at::meta::structured_remainder_Tensor, Fast::none>>(m, {"remainder.Tensor", "remainder_.Tensor", "remainder.Tensor_out", "remainder"});
-  bind<Structured<at::meta::structured_sub_Tensor, Fast::numeric>>(m, {"sub.Tensor", "sub_.Tensor", "sub.out", "sub"});
-  bind<Structured<at::meta::structured_xlogy_Tensor, Fast::floating>>(m, {"xlogy.Tensor", "xlogy_.Tensor", "xlogy.OutTensor", "xlogy"});
+  bind<Structured<at::meta::structured_clamp_max_Tensor, Fast::none>>(
+      m, {"clamp_max.Tensor", "clamp_max_.Tensor", "clamp_max.Tensor_out", "clamp_max_tensor"});
+  bind<Structured<at::meta::structured_clamp_Tensor, Fast::none>>(
+      m, {"clamp.Tensor", "clamp_.Tensor", "clamp.Tensor_out", "clamp_tensor"});
+  bind<Structured<at::meta::structured_clamp_min_Tensor, Fast::none>>(
+      m, {"clamp_min.Tensor", "clamp_min_.Tensor", "clamp_min.Tensor_out", "clamp_min_tensor"});
+  bind<Structured<at::meta::structured_div_Tensor, Fast::floating, Scalars::zero>>(
+      m, {"div.Tensor", "div_.Tensor", "div.out", "div"});
+  bind<Structured<at::meta::structured_div_Tensor_mode, Fast::none>>(
+      m, {"div.Tensor_mode", "div_.Tensor_mode", "div.out_mode", "div"});
+  bind<Structured<at::meta::structured_lerp_Scalar, Fast::none>>(
+      m, {"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out", "lerp_scalar"});
+  bind<Structured<at::meta::structured_pow_Tensor_Tensor, Fast::floating>>(
+      m, {"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out", "pow"});
+  bind<Structured<at::meta::structured_xlogy_Tensor, Fast::floating>>(
+      m, {"xlogy.Tensor", "xlogy_.Tensor", "xlogy.OutTensor", "xlogy"});
 }
 
 #undef OP
+#undef NAMED
+#undef TENSOR
 #undef PURE
 #undef COMPARE
 

@@ -95,8 +95,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PURE(signbit, none);
 
   // Names of their own.
-  bind<Structured<at::meta::structured_pow_Tensor_Scalar, Fast::none>>(m, {"pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out", "pow_scalar"});
-  bind<Structured<at::meta::structured_round_decimals, Fast::floating>>(m, {"round.decimals", "round_.decimals", "round.decimals_out", "round_decimals"});
+  bind<Structured<at::meta::structured_pow_Tensor_Scalar, Fast::none>>(
+      m, {"pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out", "pow_scalar"});
+  bind<Structured<at::meta::structured_round_decimals, Fast::floating>>(
+      m, {"round.decimals", "round_.decimals", "round.decimals_out", "round_decimals"});
 }
 
 #undef OP

@@ -13,6 +13,7 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 
+#include "ops/tier.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -73,17 +74,18 @@ at::Tensor& set_empty_(at::Tensor& self) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
-  m.impl("view", TORCH_FN(at::native::view));
-  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
-  m.impl("unfold", TORCH_FN(at::native::unfold));
-  m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
-  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
-  m.impl("resize_", TORCH_FN(resize_));
-  m.impl("set_", TORCH_FN(set_empty_));
-  m.impl("set_.source_Storage", TORCH_FN(set_storage_));
-  m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset_));
-  m.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+  Tier aten(m, "aten");
+  aten.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  aten.impl("view", TORCH_FN(at::native::view));
+  aten.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  aten.impl("unfold", TORCH_FN(at::native::unfold));
+  aten.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  aten.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  aten.impl("resize_", TORCH_FN(resize_));
+  aten.impl("set_", TORCH_FN(set_empty_));
+  aten.impl("set_.source_Storage", TORCH_FN(set_storage_));
+  aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset_));
+  aten.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
 }
 
 }  // namespace rustdev

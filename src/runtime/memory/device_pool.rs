@@ -14,8 +14,8 @@ use super::{Timeline, text};
 use crate::runtime::Error;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
-/// The streams of a device that have been used so far.
-pub type Streams = fn(usize) -> Vec<&'static dyn Timeline>;
+/// Tells the streams of a device that have been used so far.
+pub type Streams = Box<dyn Fn() -> Vec<&'static dyn Timeline> + Send + Sync>;
 
 /// One device's memory.
 pub struct DevicePool {
@@ -40,6 +40,12 @@ impl DevicePool {
 
     fn lock(&self) -> MutexGuard<'_, Pool> {
         self.pool.lock()
+    }
+
+    /// Lets a test look inside.
+    #[cfg(test)]
+    pub(super) fn with_pool(&self, look: impl FnOnce(&Pool)) {
+        look(&self.lock());
     }
 
     /// Whether an address lies in the device's range.
@@ -156,7 +162,7 @@ impl DevicePool {
     /// Waits for all tasks that may use memory of this device; failures stay for the streams' own next synchronising call.
     fn finish_streams(&self) {
         let foreign = self.lock().waited_for();
-        for stream in (self.streams)(self.device).into_iter().chain(foreign) {
+        for stream in (self.streams)().into_iter().chain(foreign) {
             stream.finish();
         }
     }

@@ -23,6 +23,9 @@ pub mod system;
 pub mod text;
 pub mod waiting;
 
+#[cfg(test)]
+mod tests;
+
 use device_pool::DevicePool;
 use host::HostPool;
 use pool::Settings;
@@ -74,7 +77,8 @@ static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 fn pools() -> Result<&'static [DevicePool], Error> {
     let made = POOLS.get_or_init(|| {
         let config = config::init()?;
-        (0..config.device_count).map(|device| DevicePool::new(device, settings(config), streams_of)).collect()
+        let pool = |device| DevicePool::new(device, settings(config), Box::new(move || streams_of(device)));
+        (0..config.device_count).map(pool).collect()
     });
     made.as_deref().map_err(Clone::clone)
 }

@@ -33,6 +33,9 @@ pub const SHARED_SEGMENT: usize = 20 << 20;
 /// Requests from this size on get a segment of their own.
 pub const OWN_SEGMENT: usize = 10 << 20;
 
+/// No request is larger than an address space of 47 bits.
+const LARGEST_REQUEST: usize = 1 << 47;
+
 /// What the pool is allowed to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -115,7 +118,7 @@ pub struct Pool {
 /// The size of the block for a request, unless it is larger than any address space.
 #[inline]
 pub fn block_size(bytes: usize) -> Option<usize> {
-    (bytes <= isize::MAX as usize / 2).then(|| bytes.max(1).next_multiple_of(UNIT))
+    (bytes <= LARGEST_REQUEST).then(|| bytes.max(1).next_multiple_of(UNIT))
 }
 
 /// The size of a new segment for a block.
