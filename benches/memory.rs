@@ -1,0 +1,53 @@
+//! Device memory: allocate and free from the cache, nanoseconds per pair.
+//!
+//! `cargo bench --bench memory`. The rows: the same small size again and again; eight sizes held at once and freed in another order, so that
+//! blocks split and join; a large size; and the same small size through the C ABI, as the shim calls it.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use rustdev::abi::memory::{rd_memory_allocate, rd_memory_free};
+use rustdev::runtime::{memory, stream};
+
+const PAIRS: usize = 1_000_000;
+
+/// Prints the best of five runs of `body`, which makes `pairs` pairs.
+fn report(name: &str, pairs: usize, mut body: impl FnMut()) {
+    body();
+    let run = |_| {
+        let start = Instant::now();
+        body();
+        start.elapsed().as_nanos() as f64 / pairs as f64
+    };
+    let best = (0..5).map(run).fold(f64::INFINITY, f64::min);
+    println!("{name:<40} {best:>8.1} ns");
+}
+
+fn pair(bytes: usize) {
+    let pointer = memory::allocate(0, stream::current(0), black_box(bytes)).expect("the budget has room");
+    memory::free(black_box(pointer));
+}
+
+fn mixed() {
+    const SIZES: [usize; 8] = [512, 4096, 100_000, 700, 64 << 10, 1 << 20, 3 << 20, 9000];
+    let stream = stream::current(0);
+    let pointers = SIZES.map(|bytes| memory::allocate(0, stream, bytes).expect("the budget has room"));
+    for index in [3, 0, 7, 4, 1, 6, 2, 5] {
+        memory::free(black_box(pointers[index]));
+    }
+}
+
+fn through_the_abi() {
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: `pointer` is a local variable, valid for the write.
+    let status = unsafe { rd_memory_allocate(0, 0, black_box(4096), &raw mut pointer) };
+    assert_eq!(status, 0);
+    rd_memory_free(black_box(pointer));
+}
+
+fn main() {
+    report("allocate + free, 4 KiB", PAIRS, || (0..PAIRS).for_each(|_| pair(4096)));
+    report("allocate + free, 64 MiB", PAIRS, || (0..PAIRS).for_each(|_| pair(64 << 20)));
+    report("allocate + free, eight mixed sizes", PAIRS, || (0..PAIRS / 8).for_each(|_| mixed()));
+    report("rd_memory_allocate + rd_memory_free", PAIRS, || (0..PAIRS).for_each(|_| through_the_abi()));
+}
