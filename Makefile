@@ -22,19 +22,19 @@ ifdef VIRTUAL_ENV
 ACTIVE_TORCH := $(shell '$(VIRTUAL_ENV)/bin/python' tools/environment.py torch $(TORCH))
 endif
 ifneq ($(ACTIVE_TORCH),)
-ENV := $(VIRTUAL_ENV)
+VENV := $(VIRTUAL_ENV)
 TORCH := $(ACTIVE_TORCH)
 else
 TORCH ?= $(DEFAULT_TORCH)
-ENV := $(CURDIR)/.venv$(if $(filter-out $(DEFAULT_TORCH),$(TORCH)),-$(TORCH))
+VENV := $(CURDIR)/.venv$(if $(filter-out $(DEFAULT_TORCH),$(TORCH)),-$(TORCH))
 endif
-export VIRTUAL_ENV := $(ENV)
-export PATH := $(ENV)/bin:$(PATH)
+export VIRTUAL_ENV := $(VENV)
+export PATH := $(VENV)/bin:$(PATH)
 
-PY := $(ENV)/bin/python
-STAMPS := $(ENV)/.rustdev
+PY := $(VENV)/bin/python
+STAMPS := $(VENV)/.rustdev
 # One per environment, but there is one module: building it for one environment removes the stamps of the others.
-DEV := target/dev/$(subst /,_,$(ENV)).$(TORCH)
+DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
@@ -46,7 +46,7 @@ help: ## list the targets
 all: lint test ## every check
 
 $(STAMPS)/torch:
-	@if [ ! -e '$(PY)' ]; then '$(PYTHON)' tools/environment.py create '$(ENV)'; fi
+	@if [ ! -e '$(PY)' ]; then '$(PYTHON)' tools/environment.py create '$(VENV)'; fi
 	@if ! '$(PY)' tools/environment.py torch '$(TORCH)' | grep -q .; then \
 	    '$(PY)' -m pip install -q $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') 'torch==$(TORCH)'; fi
 	@mkdir -p $(@D) && touch $@

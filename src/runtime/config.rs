@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
-use super::fork;
 use super::sync::OnceLock;
+use super::{exit, fork};
 
 mod alloc_conf;
 mod machine;
@@ -68,6 +68,7 @@ static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
 pub fn init() -> Result<&'static Config, Error> {
     let read = CONFIG.get_or_init(|| {
         fork::mark_started();
+        exit::watch();
         Config::parse(std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value))))
     });
     read.as_ref().map_err(Clone::clone)

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::config::{self, config};
 use super::stream::Stream;
-use super::sync::process::{AtomicUsize, Ordering};
+use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 use super::{Error, fork};
 
@@ -137,9 +137,7 @@ impl Device {
     /// The first failure that a stream of the device keeps; the others stay for their own next synchronising call.
     pub fn synchronize(&self) -> Result<(), Error> {
         let streams = self.streams();
-        for stream in &streams {
-            stream.finish();
-        }
+        streams.iter().try_for_each(|stream| stream.finish())?;
         streams.iter().try_for_each(|stream| stream.raise())
     }
 }

@@ -3,6 +3,7 @@
 //! It names its operator, estimates its cost and knows the byte ranges it reads and writes; its payload is stored inline up to
 //! [`INLINE_BYTES`], so that submitting a kernel allocates nothing.
 
+use std::fmt;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::time::Duration;
 
@@ -51,6 +52,12 @@ pub struct Task {
     name: &'static str,
     cost: u64,
     pub(super) payload: Payload,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} of {} ns", self.name, self.cost)
+    }
 }
 
 impl Task {
@@ -214,7 +221,7 @@ impl<F: FnOnce() -> Result<(), String> + Send> Work for Closure<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::sync::process::{AtomicUsize, Ordering};
+    use crate::runtime::sync::{AtomicUsize, Ordering};
 
     struct Counted<const N: usize> {
         bytes: [u8; N],
