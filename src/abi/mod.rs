@@ -48,7 +48,10 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(status: rd_status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self {
+            status,
+            message: message.into(),
+        }
     }
 }
 
@@ -75,7 +78,10 @@ pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => RD_OK,
         Ok(Err(failure)) => keep(failure),
-        Err(panic) => keep(Failure::new(RD_INTERNAL, format!("internal error: {}", panic_text(&*panic)))),
+        Err(panic) => keep(Failure::new(
+            RD_INTERNAL,
+            format!("internal error: {}", panic_text(&*panic)),
+        )),
     }
 }
 

@@ -36,7 +36,11 @@ pub struct Event {
 impl Event {
     /// An event of a device; `timing`: whether it can be asked for elapsed time.
     pub fn new(device: usize, timing: bool) -> Self {
-        Self { device, timing, recording: Mutex::default() }
+        Self {
+            device,
+            timing,
+            recording: Mutex::default(),
+        }
     }
 
     /// The index of its device.
@@ -60,7 +64,10 @@ impl Event {
                 stream.device()
             )));
         }
-        let recording = Arc::new(Recording { stream, instant: OnceLock::new() });
+        let recording = Arc::new(Recording {
+            stream,
+            instant: OnceLock::new(),
+        });
         stream.submit(Task::record(Arc::clone(&recording)))?;
         *self.recording.lock() = Some(recording);
         Ok(())
@@ -87,7 +94,8 @@ impl Event {
     /// # Errors
     /// A failure of the stream that it was recorded on.
     pub fn synchronize(&self) -> Result<(), Error> {
-        self.recording().map_or(Ok(()), |recording| recording.stream.synchronize())
+        self.recording()
+            .map_or(Ok(()), |recording| recording.stream.synchronize())
     }
 
     /// Milliseconds from this event's latest recording to that of `end`.

@@ -53,7 +53,14 @@ impl Stream {
     pub(super) fn leak(device: usize, id: i64, priority: i32) -> &'static Self {
         let counters = [const { AtomicU64::new(0) }; 2];
         let [submitted, completed] = counters;
-        Box::leak(Box::new(Self { device, id, priority, submitted, completed, failure: Mutex::default() }))
+        Box::leak(Box::new(Self {
+            device,
+            id,
+            priority,
+            submitted,
+            completed,
+            failure: Mutex::default(),
+        }))
     }
 
     /// The index of its device.
@@ -98,7 +105,9 @@ impl Stream {
     pub fn submit(&self, mut task: Task) -> Result<(), Error> {
         self.submitted.fetch_add(1, Ordering::AcqRel);
         let result = match &mut task.payload {
-            Payload::Kernel(work) | Payload::Host(work) => catch_unwind(AssertUnwindSafe(|| work.run())),
+            Payload::Kernel(work) | Payload::Host(work) => {
+                catch_unwind(AssertUnwindSafe(|| work.run()))
+            }
             Payload::Sleep(duration) => {
                 std::thread::sleep(*duration);
                 Ok(Ok(()))
@@ -110,8 +119,16 @@ impl Stream {
             Payload::Wait(_) => Ok(Ok(())),
         };
         if let Some(text) = result.unwrap_or_else(|_| Err("panic".to_owned())).err() {
-            let message = format!("{} failed on stream {} of device rustdev:{}: {text}", task.name(), self.id, self.device);
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Error::TaskFailed(message));
+            let message = format!(
+                "{} failed on stream {} of device rustdev:{}: {text}",
+                task.name(),
+                self.id,
+                self.device
+            );
+            self.failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert(Error::TaskFailed(message));
         }
         drop(task);
         self.completed.fetch_add(1, Ordering::AcqRel);
@@ -130,6 +147,10 @@ impl Stream {
     pub(super) fn finish(&self) {}
 
     pub(super) fn raise(&self) -> Result<(), Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        self.failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .map_or(Ok(()), Err)
     }
 }

@@ -57,25 +57,45 @@ impl Task {
     /// Device work. `cost`: estimated nanoseconds of one thread.
     #[inline]
     pub fn new(name: &'static str, cost: u64, work: impl Work + 'static) -> Self {
-        Self { name, cost, payload: Payload::Kernel(Erased::new(work)) }
+        Self {
+            name,
+            cost,
+            payload: Payload::Kernel(Erased::new(work)),
+        }
     }
 
     /// A host callback: may block, take locks, call Python.
     pub fn host(name: &'static str, work: impl Work + 'static) -> Self {
-        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)) }
+        Self {
+            name,
+            cost: 0,
+            payload: Payload::Host(Erased::new(work)),
+        }
     }
 
     /// Keeps the stream busy for `duration`.
     pub fn sleep(duration: Duration) -> Self {
-        Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration) }
+        Self {
+            name: "sleep",
+            cost: 0,
+            payload: Payload::Sleep(duration),
+        }
     }
 
     pub(super) fn record(recording: Arc<Recording>) -> Self {
-        Self { name: "event_record", cost: 0, payload: Payload::Record(recording) }
+        Self {
+            name: "event_record",
+            cost: 0,
+            payload: Payload::Record(recording),
+        }
     }
 
     pub(super) fn wait(recording: Arc<Recording>) -> Self {
-        Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording) }
+        Self {
+            name: "event_wait",
+            cost: 0,
+            payload: Payload::Wait(recording),
+        }
     }
 
     /// The operator's name.
@@ -134,7 +154,16 @@ impl Erased {
         let place = storage.as_mut_ptr().cast::<W>();
         // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
         unsafe { place.write(work) };
-        Self { table: const { &Table { run: run::<W>, accesses: accesses::<W>, drop: drop_in_place::<W> } }, storage }
+        Self {
+            table: const {
+                &Table {
+                    run: run::<W>,
+                    accesses: accesses::<W>,
+                    drop: drop_in_place::<W>,
+                }
+            },
+            storage,
+        }
     }
 
     #[inline]
@@ -223,11 +252,19 @@ mod tests {
 
     impl<const N: usize> Work for Counted<N> {
         fn run(&mut self) -> Result<(), String> {
-            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".to_owned()) }
+            if self.bytes.iter().all(|byte| *byte == 7) {
+                Ok(())
+            } else {
+                Err("bytes changed".to_owned())
+            }
         }
 
         fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-            visit(Access { begin: N, end: N + 1, write: true });
+            visit(Access {
+                begin: N,
+                end: N + 1,
+                write: true,
+            });
         }
     }
 
@@ -238,11 +275,27 @@ mod tests {
     }
 
     fn check<const N: usize>(drops: &'static AtomicUsize) {
-        let mut task = Task::new("counted", 5, Counted { bytes: [7; N], drops });
+        let mut task = Task::new(
+            "counted",
+            5,
+            Counted {
+                bytes: [7; N],
+                drops,
+            },
+        );
         let mut seen = Vec::new();
         task.accesses(&mut |access| seen.push(access));
-        assert_eq!(seen, [Access { begin: N, end: N + 1, write: true }]);
-        let Payload::Kernel(work) = &mut task.payload else { panic!("a kernel task") };
+        assert_eq!(
+            seen,
+            [Access {
+                begin: N,
+                end: N + 1,
+                write: true
+            }]
+        );
+        let Payload::Kernel(work) = &mut task.payload else {
+            panic!("a kernel task")
+        };
         assert_eq!(work.run(), Ok(()));
         let moved = Box::new(task);
         assert_eq!(drops.load(Ordering::Relaxed), 0);

@@ -109,10 +109,52 @@ pub enum DType {
 const DTYPES: [DType; 46] = {
     use DType::*;
     [
-        Byte, Char, Short, Int, Long, Half, Float, Double, ComplexHalf, ComplexFloat, ComplexDouble, Bool, QInt8, QUInt8, QInt32,
-        BFloat16, QUInt4x2, QUInt2x4, Bits1x8, Bits2x4, Bits4x2, Bits8, Bits16, Float8E5M2, Float8E4M3Fn, Float8E5M2FnUz,
-        Float8E4M3FnUz, UInt16, UInt32, UInt64, UInt1, UInt2, UInt3, UInt4, UInt5, UInt6, UInt7, Int1, Int2, Int3, Int4, Int5, Int6,
-        Int7, Float8E8M0FnU, Float4E2M1FnX2,
+        Byte,
+        Char,
+        Short,
+        Int,
+        Long,
+        Half,
+        Float,
+        Double,
+        ComplexHalf,
+        ComplexFloat,
+        ComplexDouble,
+        Bool,
+        QInt8,
+        QUInt8,
+        QInt32,
+        BFloat16,
+        QUInt4x2,
+        QUInt2x4,
+        Bits1x8,
+        Bits2x4,
+        Bits4x2,
+        Bits8,
+        Bits16,
+        Float8E5M2,
+        Float8E4M3Fn,
+        Float8E5M2FnUz,
+        Float8E4M3FnUz,
+        UInt16,
+        UInt32,
+        UInt64,
+        UInt1,
+        UInt2,
+        UInt3,
+        UInt4,
+        UInt5,
+        UInt6,
+        UInt7,
+        Int1,
+        Int2,
+        Int3,
+        Int4,
+        Int5,
+        Int6,
+        Int7,
+        Float8E8M0FnU,
+        Float4E2M1FnX2,
     ]
 };
 
@@ -120,7 +162,11 @@ impl DType {
     /// The dtype of a `c10::ScalarType` number.
     #[inline]
     pub const fn from_number(number: i32) -> Option<Self> {
-        if number >= 0 && (number as usize) < DTYPES.len() { Some(DTYPES[number as usize]) } else { None }
+        if number >= 0 && (number as usize) < DTYPES.len() {
+            Some(DTYPES[number as usize])
+        } else {
+            None
+        }
     }
 
     /// Bytes of one element.
@@ -141,7 +187,8 @@ impl DType {
     pub const fn opmath(self) -> Self {
         use DType::*;
         match self {
-            Half | BFloat16 | Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz | Float8E8M0FnU => Float,
+            Half | BFloat16 | Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz
+            | Float8E8M0FnU => Float,
             ComplexHalf => ComplexFloat,
             other => other,
         }
@@ -189,18 +236,32 @@ impl DTypeSet {
 
     /// The dtypes of the set, by number.
     pub fn iter(self) -> impl Iterator<Item = DType> {
-        DTYPES.into_iter().filter(move |&dtype| self.contains(dtype))
+        DTYPES
+            .into_iter()
+            .filter(move |&dtype| self.contains(dtype))
     }
 }
 
 /// Half, BFloat16, Float, Double.
-pub const FLOATING: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
+pub const FLOATING: DTypeSet =
+    DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
 /// The complex dtypes, ComplexHalf among them.
-pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble]);
+pub const COMPLEX: DTypeSet = DTypeSet::of(&[
+    DType::ComplexHalf,
+    DType::ComplexFloat,
+    DType::ComplexDouble,
+]);
 /// Floating point and complex without ComplexHalf: where PyTorch has real and complex math.
-pub const FIELD: DTypeSet = FLOATING.and(DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]));
+pub const FIELD: DTypeSet =
+    FLOATING.and(DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]));
 /// The integers that every CPU kernel of PyTorch knows: Byte, Char, Short, Int, Long.
-pub const INTEGRAL: DTypeSet = DTypeSet::of(&[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long]);
+pub const INTEGRAL: DTypeSet = DTypeSet::of(&[
+    DType::Byte,
+    DType::Char,
+    DType::Short,
+    DType::Int,
+    DType::Long,
+]);
 /// UInt16, UInt32, UInt64.
 pub const UNSIGNED: DTypeSet = DTypeSet::of(&[DType::UInt16, DType::UInt32, DType::UInt64]);
 /// Bool alone.
@@ -223,6 +284,9 @@ pub const FLOAT8: DTypeSet = DTypeSet::of(&[
 ]);
 /// Every dtype whose values can be converted.
 pub const EVERY: DTypeSet = ALL.and(FLOAT8);
+
+/// Every dtype, those that can only be moved among them.
+pub const ANY: DTypeSet = DTypeSet((1 << DTYPES.len()) - 1);
 
 /// A type as it sits in memory.
 pub trait Element: Copy + Send + Sync + Default + 'static {
@@ -312,7 +376,10 @@ impl Element for ComplexHalf {
 
     #[inline(always)]
     fn store(value: Complex32) -> Self {
-        Self { re: f16::store(value.re), im: f16::store(value.im) }
+        Self {
+            re: f16::store(value.re),
+            im: f16::store(value.im),
+        }
     }
 }
 
@@ -378,7 +445,7 @@ macro_rules! dispatch {
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] EVERY $($rest:ident)*) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] ALL FLOAT8 $($rest)*)
     };
-    ($dtype:expr in $($set:ident)|+, $T:ident => $body:expr) => {
+    ($dtype:ident in $($set:ident)|+, $T:ident => $body:expr) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [] $($set)+)
     };
 }
@@ -406,7 +473,8 @@ mod tests {
             let found = dispatch!(dtype in EVERY, T => Ok::<_, String>((T::DTYPE, size_of::<T>(), <T as Element>::Acc::DTYPE)));
             assert_eq!(found.unwrap(), (dtype, dtype.size(), dtype.opmath()));
         }
-        assert!(dispatch!(DType::Long in FLOATING | BOOL, T => Ok::<_, String>(size_of::<T>())).is_err());
+        let long = DType::Long;
+        assert!(dispatch!(long in FLOATING | BOOL, T => Ok::<_, String>(size_of::<T>())).is_err());
     }
 
     #[test]

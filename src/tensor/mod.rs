@@ -1,6 +1,5 @@
 //! Typed, checked views of operands and the loops over them.
 
-pub mod cast;
 pub mod dtype;
 pub mod float8;
 pub mod launch;

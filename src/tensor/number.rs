@@ -6,11 +6,11 @@
 
 #![forbid(unsafe_code)]
 
-use super::dtype::{Bool, Complex32, Complex64};
+use super::dtype::{Bool, Complex32, Complex64, Element};
 use crate::simd::math;
 
 /// A type that conversions between dtypes go through: exact for a whole class of dtypes.
-pub trait Hub: Copy + Default + Send + Sync + 'static {
+pub trait Hub: Element {
     /// The value as a `T`.
     fn to<T: Number>(self) -> T;
 }
@@ -56,13 +56,21 @@ pub trait Ordered: Number + PartialOrd {
     /// The greater one; NaN if either is.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
-        if self > other || self.is_nan() { self } else { other }
+        if self > other || self.is_nan() {
+            self
+        } else {
+            other
+        }
     }
 
     /// The lesser one; NaN if either is.
     #[inline(always)]
     fn minimum(self, other: Self) -> Self {
-        if self < other || self.is_nan() { self } else { other }
+        if self < other || self.is_nan() {
+            self
+        } else {
+            other
+        }
     }
 }
 
@@ -117,7 +125,11 @@ macro_rules! x86_conversion {
     ($name:ident, $float:ty, $int:ty) => {
         #[inline(always)]
         fn $name(value: $float) -> $int {
-            if value < -(<$int>::MIN as $float) { value as $int } else { <$int>::MIN }
+            if value < -(<$int>::MIN as $float) {
+                value as $int
+            } else {
+                <$int>::MIN
+            }
         }
     };
 }
