@@ -1,5 +1,6 @@
-// Where a structured operator's outputs come from: PyTorch's metas ask for them through set_output_*, and each of the three variants
-// (functional, in-place, out=) answers in its own way. One class template per variant over the meta's class; the texts are PyTorch's.
+// Where a structured operator's outputs come from: PyTorch's metas ask for them through set_output_*, and each of the three
+// variants (functional, in-place, out=) answers in its own way. One class template per variant over the meta's class; the texts are
+// PyTorch's.
 #pragma once
 
 #include <ATen/TensorIterator.h>

@@ -103,7 +103,8 @@ class Launch {
   // A number, read during the launch.
   void immediate(const rd_scalar& value) {
     const auto dtype = static_cast<c10::ScalarType>(value.dtype);
-    const void* const data = dtype == c10::ScalarType::Double ? static_cast<const void*>(&value.real) : &value.integer;
+    const bool whole = dtype == c10::ScalarType::Long || dtype == c10::ScalarType::Bool;
+    const void* const data = whole ? static_cast<const void*>(&value.integer) : &value.real;
     add(const_cast<void*>(data), nullptr, nullptr, 0, dtype, RD_OPERAND_IMMEDIATE);
   }
 

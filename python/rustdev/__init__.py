@@ -28,6 +28,17 @@ torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module
 from . import amp  # noqa: E402
 from ._rustdev import __version__  # noqa: E402
 from .amp import get_amp_supported_dtype, is_autocast_available  # noqa: E402
+from .coverage import (  # noqa: E402
+    FallbackStat,
+    coverage,
+    fallback_mode,
+    fallback_stats,
+    op_calls,
+    reset_fallback_stats,
+    set_fallback_allowlist,
+    set_fallback_blocklist,
+    set_fallback_mode,
+)
 from .device import (  # noqa: E402
     DeviceProperties,
     _exchange_device,

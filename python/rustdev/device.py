@@ -178,13 +178,13 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     Args:
         device: Default: the current one.
     """
-    index = _checked_device_index(device)
+    _checked_device_index(device)
     major, minor = (int(part) for part in _rustdev.__version__.split(".")[:2])
     return DeviceProperties(
         name=f"rustdev ({_processor_name()})",
         major=major,
         minor=minor,
-        total_memory=_rustdev.total_memory(index),
+        total_memory=_rustdev.total_memory(),
         multi_processor_count=get_num_threads(),
     )
 

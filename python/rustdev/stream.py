@@ -138,10 +138,14 @@ class Event(torch.Event):
         NotImplementedError: ``interprocess`` is set.
     """
 
+    _timing: bool
+
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
         if interprocess:
             raise NotImplementedError("rustdev events cannot be shared between processes")
-        return super().__new__(cls, torch.device("rustdev"), enable_timing=enable_timing, blocking=blocking)
+        event = super().__new__(cls, torch.device("rustdev"), enable_timing=enable_timing, blocking=blocking)
+        event._timing = enable_timing
+        return event
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Record the event behind all that was submitted to a stream.
@@ -174,7 +178,16 @@ class Event(torch.Event):
             RuntimeError: An event is not done yet.
         """
         _expect(torch.Event, end_event)
-        return super().elapsed_time(end_event)
+        if not isinstance(end_event, Event):
+            return super().elapsed_time(end_event)
+        # torch's own method takes no subclass as its argument, so these are its checks.
+        if not (self._timing and end_event._timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if not (self.event_id and end_event.event_id):
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if not (self.query() and end_event.query()):
+            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        return _rustdev.event_elapsed(self.event_id, end_event.event_id)
 
     def __repr__(self) -> str:
         return f"<torch.rustdev.Event {self.event_id:#x}>" if self.event_id else "<torch.rustdev.Event not recorded>"

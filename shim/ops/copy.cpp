@@ -136,7 +136,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
 }
 
 void record_stream(at::Tensor& self, c10::Stream stream) {
-  TORCH_CHECK(stream.device_type() == device_type, "record_stream: the stream is of ", stream.device(), ", not of a rustdev device");
+  TORCH_CHECK(stream.device_type() == device_type, "record_stream: the stream is of ", stream.device(), ", not rustdev");
   void* const block = self.storage().mutable_data();
   if (block != nullptr) {
     RD_CHECK(rd_memory_record_stream(block, stream.device_index(), stream.id()));

@@ -1,8 +1,8 @@
 // The zero-copy CPU fallback: every operator without a kernel of ours runs PyTorch's CPU kernel on aliases of the same memory.
 //
 // One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned, run
-// the CPU kernel on the caller's thread, carry changes back, map the results. It is registered explicitly for every operator that has
-// a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and as the fallback for all others.
+// the CPU kernel on the caller's thread, carry changes back, map the results. It is registered explicitly for every operator
+// with a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and as the fallback for all others.
 #include "fallback.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -17,6 +17,7 @@
 #include "ops/fallback_alias.h"
 #include "ops/fallback_policy.h"
 #include "ops/fallback_random.h"
+#include "ops/tier.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -191,8 +192,8 @@ uint64_t now() {
 
 void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(keys.highestPriorityTypeId()), "Could not run '",
-                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the CPU has a ",
-                              "kernel for it.");
+                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
+                              "CPU has a kernel for it.");
 }
 
 }  // namespace
@@ -233,27 +234,30 @@ TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
 
 extern "C" {
 
-typedef void (*rd_shim_visit_name)(void* context, const char* name);
+typedef void (*rd_shim_visit_tier)(void* context, const char* name, const char* tier);
 
 // Registers the fallback for every operator that has a CPU kernel and none of ours. Called once, after all kernels of ours are
-// registered; `visit` is told the operators of dense tensors.
-void rd_shim_fallback_register(rd_shim_visit_name visit, void* context) {
+// registered.
+void rd_shim_fallback_register() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto names = dispatcher.getAllOpNames();
   for (const auto& [device_key, cpu_key] : rustdev::key_pairs) {
     auto* library = new torch::Library(torch::Library::IMPL, "aten", device_key, __FILE__, __LINE__);
+    rustdev::Tier tier(*library, "fallback", device_key == c10::DispatchKey::PrivateUse1);
     for (const c10::OperatorName& name : names) {
       const auto op = dispatcher.findSchema(name);
-      if (name.name.rfind("aten::", 0) != 0 || !op || op->hasKernelForDispatchKey(device_key) ||
-          !op->hasKernelForDispatchKey(cpu_key)) {
-        continue;
-      }
-      const std::string full = c10::toString(name);
-      library->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&rustdev::cpu_fallback>());
-      if (device_key == c10::DispatchKey::PrivateUse1) {
-        visit(context, full.c_str());
+      if (name.name.rfind("aten::", 0) == 0 && op && !op->hasKernelForDispatchKey(device_key) &&
+          op->hasKernelForDispatchKey(cpu_key)) {
+        tier.impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&rustdev::cpu_fallback>());
       }
     }
+  }
+}
+
+// Every operator whose kernel on the device's key is not a Rust kernel.
+void rd_shim_tiers_visit(rd_shim_visit_tier visit, void* context) {
+  for (const auto& [name, tier] : rustdev::tiers()) {
+    visit(context, name.c_str(), tier);
   }
 }
 

@@ -44,8 +44,8 @@ int find_generator(const c10::FunctionSchema& schema) {
 }
 
 void refuse(const FallbackOperator& op, const char* reason) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op.name, "' with arguments from the 'rustdev' backend: it has no kernel for ",
-                              "this device, and ", reason);
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op.name, "' with arguments from the 'rustdev' backend: it has no kernel ",
+                              "for this device, and ", reason);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// fill_, zero_ and relu: operators without a structured meta, one short wrapper each.
+// fill_ and zero_.
+#include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include "tensor.h"
@@ -8,19 +8,32 @@
 namespace rustdev {
 namespace {
 
-const rd_op* fill_kernel() {
-  static const rd_op* const op = rd_op_find("fill_");
-  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no fill_");
+const rd_op* kernel(const char* name) {
+  const rd_op* const op = rd_op_find(name);
+  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
   return op;
 }
 
+// Refuses a value that the dtype cannot hold, as PyTorch does.
+void check_value(const at::Scalar& value, c10::ScalarType dtype) {
+  if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && !value.isComplex()) {
+    return;
+  }
+  AT_DISPATCH_V2(dtype, "fill_", AT_WRAP([&] { static_cast<void>(value.to<scalar_t>()); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), c10::kBool, c10::kHalf, c10::kBFloat16,
+                 c10::kComplexHalf);
+}
+
 at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
+  static const rd_op* const op = kernel("fill_");
+  check_value(value, self.scalar_type());
   at::assert_no_internal_overlap(self);
   if (self.numel() != 0) {
+    const rd_scalar number = to_scalar(value);
     Launch launch;
     launch.output(self);
-    launch.scalar(value);
-    launch.run_or_throw(fill_kernel(), static_cast<int32_t>(self.scalar_type()), self.device().index());
+    launch.immediate(number);
+    launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
   }
   return self;
 }
@@ -34,7 +47,14 @@ at::Tensor& fill_tensor_(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero_(at::Tensor& self) {
-  return fill_scalar_(self, 0);
+  static const rd_op* const op = kernel("zero_");
+  at::assert_no_internal_overlap(self);
+  if (self.numel() != 0) {
+    Launch launch;
+    launch.output(self);
+    launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
+  }
+  return self;
 }
 
 }  // namespace

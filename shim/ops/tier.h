@@ -14,20 +14,23 @@ inline std::unordered_map<std::string, const char*>& tiers() {
   return *map;
 }
 
-// Registers kernels and notes their tier: "aten" (PyTorch's own code) or "composite" (made of other operators).
+// Registers kernels and notes their tier: "aten" (PyTorch's own code), "composite" (made of other operators) or "fallback".
 class Tier {
  public:
-  Tier(torch::Library& library, const char* tier) : library_(library), tier_(tier) {}
+  Tier(torch::Library& library, const char* tier, bool noted = true) : library_(library), tier_(tier), noted_(noted) {}
 
   template <class Kernel>
-  void impl(const char* name, Kernel kernel) {
-    tiers()[std::string("aten::") + name] = tier_;
-    library_.impl(name, kernel);
+  void impl(const char* name, Kernel&& kernel) {
+    if (noted_) {
+      tiers()[std::string("aten::") + name] = tier_;
+    }
+    library_.impl(name, std::forward<Kernel>(kernel));
   }
 
  private:
   torch::Library& library_;
   const char* tier_;
+  bool noted_;
 };
 
 }  // namespace rustdev

@@ -47,7 +47,8 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   return self;
 }
 
-at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
+at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
+                                at::IntArrayRef stride) {
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_offset(offset);

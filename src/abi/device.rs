@@ -8,8 +8,7 @@ use crate::runtime::{Error, device, fork, threads};
 
 /// An index as the other side gives it.
 pub(super) fn device_index(device: i32) -> Result<usize, Error> {
-    usize::try_from(device)
-        .map_err(|_| Error::InvalidArgument(format!("invalid device ordinal {device}")))
+    usize::try_from(device).map_err(|_| Error::InvalidArgument(format!("invalid device ordinal {device}")))
 }
 
 /// Reads the environment and creates the devices; idempotent.
@@ -25,9 +24,7 @@ pub extern "C" fn rd_init() -> rd_status {
 /// How many devices there are: 0 when `rd_init` failed or in a fork child.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_device_count() -> i32 {
-    shield(0, || {
-        config::init().map_or(0, |config| small(config.device_count))
-    })
+    shield(0, || config::init().map_or(0, |config| small(config.device_count)))
 }
 
 /// This thread's device.
@@ -58,18 +55,9 @@ pub extern "C" fn rd_threads_count() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_threads_set_count(count: i32) -> rd_status {
     guard(|| {
-        let accepted = usize::try_from(count)
-            .ok()
-            .filter(|count| (1..=config::MAX_THREADS).contains(count));
-        let refusal = || {
-            Failure::new(
-                RD_INVALID_ARGUMENT,
-                format!(
-                    "the number of threads is 1 to {}, not {count}",
-                    config::MAX_THREADS
-                ),
-            )
-        };
+        let accepted = usize::try_from(count).ok().filter(|count| (1..=config::MAX_THREADS).contains(count));
+        let refusal =
+            || Failure::new(RD_INVALID_ARGUMENT, format!("the number of threads is 1 to {}, not {count}", config::MAX_THREADS));
         threads::set_num_threads(accepted.ok_or_else(refusal)?);
         Ok(())
     })
@@ -108,12 +96,7 @@ pub type rd_chunk_run = unsafe extern "C" fn(context: *mut c_void, chunk: usize)
 /// # Safety
 /// `run` may be called with `context` from several threads at once, for each chunk once, and does not unwind.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_parallel(
-    count: usize,
-    cost: u64,
-    run: rd_chunk_run,
-    context: *mut c_void,
-) -> rd_status {
+pub unsafe extern "C" fn rd_parallel(count: usize, cost: u64, run: rd_chunk_run, context: *mut c_void) -> rd_status {
     struct Context(*mut c_void);
     // SAFETY: the caller allows calls with this pointer from several threads.
     unsafe impl Sync for Context {}

@@ -17,9 +17,7 @@ pub struct rd_event(Event);
 unsafe fn borrow<'a>(event: *const rd_event) -> Result<&'a Event, Failure> {
     // SAFETY: the caller's promise.
     let found = unsafe { event.as_ref() };
-    found
-        .map(|event| &event.0)
-        .ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "the event is null"))
+    found.map(|event| &event.0).ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "the event is null"))
 }
 
 /// A new event of the device, not recorded; the caller destroys it.
@@ -27,21 +25,12 @@ unsafe fn borrow<'a>(event: *const rd_event) -> Result<&'a Event, Failure> {
 /// # Safety
 /// `event` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_event_create(
-    device: i32,
-    timing: bool,
-    event: *mut *mut rd_event,
-) -> rd_status {
+pub unsafe extern "C" fn rd_event_create(device: i32, timing: bool, event: *mut *mut rd_event) -> rd_status {
     guard(|| {
         let index = device_index(device)?;
         device::get(index)?;
         // SAFETY: the caller's promise.
-        unsafe {
-            give(
-                event,
-                Box::into_raw(Box::new(rd_event(Event::new(index, timing)))),
-            )
-        };
+        unsafe { give(event, Box::into_raw(Box::new(rd_event(Event::new(index, timing))))) };
         Ok(())
     })
 }
@@ -65,11 +54,7 @@ pub unsafe extern "C" fn rd_event_destroy(event: *mut rd_event) {
 /// # Safety
 /// `event` is a live event.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_event_record(
-    event: *mut rd_event,
-    device: i32,
-    stream: i64,
-) -> rd_status {
+pub unsafe extern "C" fn rd_event_record(event: *mut rd_event, device: i32, stream: i64) -> rd_status {
     // SAFETY: the caller's promise.
     guard(|| Ok(unsafe { borrow(event) }?.record(find(device, stream)?)?))
 }
@@ -79,11 +64,7 @@ pub unsafe extern "C" fn rd_event_record(
 /// # Safety
 /// `event` is a live event.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_event_block(
-    event: *mut rd_event,
-    device: i32,
-    stream: i64,
-) -> rd_status {
+pub unsafe extern "C" fn rd_event_block(event: *mut rd_event, device: i32, stream: i64) -> rd_status {
     // SAFETY: the caller's promise.
     guard(|| Ok(unsafe { borrow(event) }?.block(find(device, stream)?)?))
 }
@@ -118,11 +99,7 @@ pub unsafe extern "C" fn rd_event_synchronize(event: *mut rd_event) -> rd_status
 /// # Safety
 /// `start` and `end` are live events; `milliseconds` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_event_elapsed(
-    start: *mut rd_event,
-    end: *mut rd_event,
-    milliseconds: *mut f64,
-) -> rd_status {
+pub unsafe extern "C" fn rd_event_elapsed(start: *mut rd_event, end: *mut rd_event, milliseconds: *mut f64) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
         let start = unsafe { borrow(start) }?;
@@ -142,7 +119,5 @@ pub unsafe extern "C" fn rd_event_elapsed(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_event_device(event: *const rd_event) -> i32 {
     // SAFETY: the caller's promise.
-    shield(-1, || {
-        unsafe { borrow(event) }.map_or(-1, |event| small(event.device()))
-    })
+    shield(-1, || unsafe { borrow(event) }.map_or(-1, |event| small(event.device())))
 }

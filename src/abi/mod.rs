@@ -9,11 +9,11 @@ pub mod launch;
 pub mod memory;
 pub mod stream;
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use crate::runtime::error::panic_text;
 use crate::runtime::{Error, fork};
 
 /// What a fallible call returns; the text of the last failure on this thread is [`rd_last_error`].
@@ -48,10 +48,7 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(status: rd_status, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            message: message.into(),
-        }
+        Self { status, message: message.into() }
     }
 }
 
@@ -78,10 +75,7 @@ pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => RD_OK,
         Ok(Err(failure)) => keep(failure),
-        Err(panic) => keep(Failure::new(
-            RD_INTERNAL,
-            format!("internal error: {}", panic_text(&*panic)),
-        )),
+        Err(panic) => keep(Failure::new(RD_INTERNAL, format!("internal error: {}", panic_text(&*panic)))),
     }
 }
 
@@ -100,19 +94,16 @@ pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
-/// The text of a panic's payload.
-pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("panic without a text")
-}
-
 /// The text of the last failure on this thread; never null, valid until the next failing call of the thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_last_error() -> *const c_char {
     LAST_ERROR.with(|last| last.borrow().as_ptr())
+}
+
+/// The same text for callers in Rust.
+#[cfg(feature = "python")]
+pub(crate) fn last_error() -> String {
+    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
 }
 
 /// Frees a string that an `rd_*` call returned as owned; null is allowed.

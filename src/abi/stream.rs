@@ -12,17 +12,13 @@ use crate::runtime::{Error, device};
 /// The stream that (device, id) names.
 pub(super) fn find(device: i32, id: i64) -> Result<&'static Stream, Error> {
     let known = device::get(device_index(device)?)?;
-    known.stream(id).ok_or_else(|| {
-        Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {id}"))
-    })
+    known.stream(id).ok_or_else(|| Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {id}")))
 }
 
 fn priority(value: i32) -> Result<i32, Error> {
     match value {
         -1 | 0 => Ok(value),
-        _ => Err(Error::InvalidArgument(format!(
-            "stream priorities are 0 (normal) and -1 (high), not {value}"
-        ))),
+        _ => Err(Error::InvalidArgument(format!("stream priorities are 0 (normal) and -1 (high), not {value}"))),
     }
 }
 
@@ -38,23 +34,13 @@ pub(super) unsafe fn give<T>(place: *mut T, value: T) {
 /// This thread's stream of the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_current(device: i32) -> i64 {
-    shield(0, || {
-        device_index(device)
-            .ok()
-            .filter(|index| *index < device::count())
-            .map_or(0, |index| stream::current(index).id())
-    })
+    shield(0, || device_index(device).ok().filter(|index| *index < device::count()).map_or(0, |index| stream::current(index).id()))
 }
 
 /// Sets this thread's stream of the device and returns the one before; an unknown one changes nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_exchange(device: i32, stream: i64) -> i64 {
-    shield(0, || {
-        find(device, stream).map_or_else(
-            |_| rd_stream_current(device),
-            |stream| stream::exchange(stream).id(),
-        )
-    })
+    shield(0, || find(device, stream).map_or_else(|_| rd_stream_current(device), |stream| stream::exchange(stream).id()))
 }
 
 /// The next stream of the pool, round robin over 32 of that priority.
@@ -62,11 +48,7 @@ pub extern "C" fn rd_stream_exchange(device: i32, stream: i64) -> i64 {
 /// # Safety
 /// `stream` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_from_pool(
-    device: i32,
-    priority: i32,
-    stream: *mut i64,
-) -> rd_status {
+pub unsafe extern "C" fn rd_stream_from_pool(device: i32, priority: i32, stream: *mut i64) -> rd_status {
     guard(|| {
         let found = device::get(device_index(device)?)?.stream_from_pool(self::priority(priority)?);
         // SAFETY: the caller's promise.
@@ -80,11 +62,7 @@ pub unsafe extern "C" fn rd_stream_from_pool(
 /// # Safety
 /// `stream` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_create(
-    device: i32,
-    priority: i32,
-    stream: *mut i64,
-) -> rd_status {
+pub unsafe extern "C" fn rd_stream_create(device: i32, priority: i32, stream: *mut i64) -> rd_status {
     guard(|| {
         let created = device::get(device_index(device)?)?.create_stream(self::priority(priority)?);
         // SAFETY: the caller's promise.
@@ -98,19 +76,11 @@ pub unsafe extern "C" fn rd_stream_create(
 /// # Safety
 /// `stream` is valid for a write; `handle` is only compared, never followed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_from_handle(
-    device: i32,
-    handle: *mut c_void,
-    stream: *mut i64,
-) -> rd_status {
+pub unsafe extern "C" fn rd_stream_from_handle(device: i32, handle: *mut c_void, stream: *mut i64) -> rd_status {
     guard(|| {
         let streams = device::get(device_index(device)?)?.streams();
         let found = streams.into_iter().find(|known| native(known) == handle);
-        let refusal = || {
-            Error::InvalidArgument(format!(
-                "{handle:p} is not the handle of a stream of device rustdev:{device}"
-            ))
-        };
+        let refusal = || Error::InvalidArgument(format!("{handle:p} is not the handle of a stream of device rustdev:{device}"));
         // SAFETY: the caller's promise.
         unsafe { give(stream, found.ok_or_else(refusal)?.id()) };
         Ok(())
@@ -120,9 +90,7 @@ pub unsafe extern "C" fn rd_stream_from_handle(
 /// The native handle of a stream; null for an unknown one.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_handle(device: i32, stream: i64) -> *mut c_void {
-    shield(std::ptr::null_mut(), || {
-        find(device, stream).map_or(std::ptr::null_mut(), native)
-    })
+    shield(std::ptr::null_mut(), || find(device, stream).map_or(std::ptr::null_mut(), native))
 }
 
 /// A stream's address: streams are never freed or moved.
@@ -174,8 +142,7 @@ pub struct rd_access {
 
 /// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`.
 #[allow(non_camel_case_types)]
-pub type rd_task_run =
-    unsafe extern "C" fn(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool;
+pub type rd_task_run = unsafe extern "C" fn(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool;
 /// Frees the context of a task.
 #[allow(non_camel_case_types)]
 pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
@@ -240,24 +207,13 @@ unsafe fn copied(accesses: *const rd_access, count: usize) -> Accesses {
         let place = unsafe { accesses.add(index) };
         // SAFETY: as above.
         let access = unsafe { place.read() };
-        Access {
-            begin: access.begin.addr(),
-            end: access.end.addr(),
-            write: access.write,
-        }
+        Access { begin: access.begin.addr(), end: access.end.addr(), write: access.write }
     };
     if count > INLINE_ACCESSES {
         return Accesses::Many((0..count).map(taken).collect());
     }
-    let mut few = [Access {
-        begin: 0,
-        end: 0,
-        write: false,
-    }; INLINE_ACCESSES];
-    few[..count]
-        .iter_mut()
-        .enumerate()
-        .for_each(|(index, access)| *access = taken(index));
+    let mut few = [Access { begin: 0, end: 0, write: false }; INLINE_ACCESSES];
+    few[..count].iter_mut().enumerate().for_each(|(index, access)| *access = taken(index));
     Accesses::Few(few, count)
 }
 
@@ -292,12 +248,7 @@ pub unsafe extern "C" fn rd_stream_submit(
 ) -> rd_status {
     // SAFETY: the caller's promise.
     let accesses = unsafe { copied(accesses, num_accesses) };
-    let work = Foreign {
-        run,
-        destroy,
-        context,
-        accesses,
-    };
+    let work = Foreign { run, destroy, context, accesses };
     guard(move || {
         // SAFETY: the caller's promise.
         let name = unsafe { task_name(name) };
@@ -320,12 +271,7 @@ pub unsafe extern "C" fn rd_stream_host_callback(
 ) -> rd_status {
     // SAFETY: no ranges to read.
     let accesses = unsafe { copied(std::ptr::null(), 0) };
-    let work = Foreign {
-        run,
-        destroy,
-        context,
-        accesses,
-    };
+    let work = Foreign { run, destroy, context, accesses };
     guard(move || {
         // SAFETY: the caller's promise.
         let name = unsafe { task_name(name) };

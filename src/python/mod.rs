@@ -2,11 +2,15 @@
 //!
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
+mod device;
+mod ops;
+mod stream;
+
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::runtime::{Error, config, device, fork};
+use crate::runtime::Error;
 
 /// Read by `rustdev/_torch_build.py` from the file, before the module is loaded into a torch that it may not fit.
 #[used]
@@ -32,30 +36,11 @@ fn torch_exception(py: Python<'_>, name: &str, text: String) -> PyErr {
     }
 }
 
-/// Reads the environment and creates the devices; idempotent.
-#[pyfunction]
-fn init(py: Python<'_>) -> PyResult<()> {
-    config::init().and_then(|_| device::get(0)).map(drop).map_err(|error| exception(py, &error))
-}
-
-/// How many devices there are; 0 in a forked child.
-#[pyfunction]
-fn device_count() -> usize {
-    if fork::is_child() { 0 } else { device::count() }
-}
-
-/// Whether this is a forked child of a process that had started the runtime.
-#[pyfunction]
-fn is_fork_child() -> bool {
-    fork::is_child()
-}
-
 #[pymodule]
 fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
-    module.add_function(wrap_pyfunction!(init, module)?)?;
-    module.add_function(wrap_pyfunction!(device_count, module)?)?;
-    module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
-    Ok(())
+    device::register(module)?;
+    stream::register(module)?;
+    ops::register(module)
 }

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
-use super::fork;
 use super::sync::OnceLock;
+use super::{exit, fork};
 
 mod alloc_conf;
 mod machine;
@@ -68,6 +68,7 @@ static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
 pub fn init() -> Result<&'static Config, Error> {
     let read = CONFIG.get_or_init(|| {
         fork::mark_started();
+        exit::watch();
         Config::parse(std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value))))
     });
     read.as_ref().map_err(Clone::clone)
@@ -108,12 +109,7 @@ impl Config {
         let mut own_alloc_conf = false;
         for (name, value) in variables {
             match name.as_str() {
-                "OMP_NUM_THREADS" => {
-                    openmp = value
-                        .split(',')
-                        .next()
-                        .and_then(|first| first.trim().parse().ok())
-                }
+                "OMP_NUM_THREADS" => openmp = value.split(',').next().and_then(|first| first.trim().parse().ok()),
                 "PYTORCH_ALLOC_CONF" => pytorch = Some(value),
                 "RUSTDEV_ALLOC_CONF" => {
                     own_alloc_conf = true;
@@ -141,24 +137,13 @@ impl Config {
             "RUSTDEV_DEVICE_COUNT" => self.device_count = whole(name, value, MAX_DEVICES)?,
             "RUSTDEV_NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
             "RUSTDEV_MEMORY_LIMIT" => self.memory_limit = bytes(name, value)?,
-            "RUSTDEV_LAUNCH_BLOCKING" => {
-                self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?
-            }
+            "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_FALLBACK" => {
-                let modes = [
-                    ("allow", Fallback::Allow),
-                    ("warn", Fallback::Warn),
-                    ("error", Fallback::Error),
-                ];
+                let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
             }
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
-            _ => {
-                return Err(Error::InvalidValue(format!(
-                    "{name} is unknown; rustdev reads {}",
-                    KNOWN.join(", ")
-                )));
-            }
+            _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
         }
         Ok(())
     }
@@ -166,43 +151,27 @@ impl Config {
 
 /// The refusal of a value.
 fn refused(name: &str, value: &str, accepts: &str) -> Error {
-    Error::InvalidValue(format!(
-        "{name}={value:?} is not valid: it accepts {accepts}"
-    ))
+    Error::InvalidValue(format!("{name}={value:?} is not valid: it accepts {accepts}"))
 }
 
 fn whole(name: &str, value: &str, most: usize) -> Result<usize, Error> {
     match value.parse() {
         Ok(count) if (1..=most).contains(&count) => Ok(count),
-        _ => Err(refused(
-            name,
-            value,
-            &format!("a whole number from 1 to {most}"),
-        )),
+        _ => Err(refused(name, value, &format!("a whole number from 1 to {most}"))),
     }
 }
 
 fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, Error> {
-    choices
-        .iter()
-        .find(|(accepted, _)| *accepted == value)
-        .map(|(_, meaning)| *meaning)
-        .ok_or_else(|| {
-            let accepted: Vec<_> = choices.iter().map(|(accepted, _)| *accepted).collect();
-            refused(name, value, &format!("one of {}", accepted.join(", ")))
-        })
+    choices.iter().find(|(accepted, _)| *accepted == value).map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let accepted: Vec<_> = choices.iter().map(|(accepted, _)| *accepted).collect();
+        refused(name, value, &format!("one of {}", accepted.join(", ")))
+    })
 }
 
 fn bytes(name: &str, value: &str) -> Result<u64, Error> {
-    let number_end = value
-        .find(|letter: char| !letter.is_ascii_digit())
-        .unwrap_or(value.len());
+    let number_end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(number_end);
-    let shift = match unit
-        .trim_end_matches(['b', 'B', 'i'])
-        .to_ascii_uppercase()
-        .as_str()
-    {
+    let shift = match unit.trim_end_matches(['b', 'B', 'i']).to_ascii_uppercase().as_str() {
         "" => Some(0),
         "K" => Some(10),
         "M" => Some(20),
@@ -210,18 +179,10 @@ fn bytes(name: &str, value: &str) -> Result<u64, Error> {
         "T" => Some(40),
         _ => None,
     };
-    let parsed = number
-        .parse::<u64>()
-        .ok()
-        .zip(shift)
-        .and_then(|(count, shift)| count.checked_mul(1 << shift));
-    parsed.filter(|bytes| *bytes > 0).ok_or_else(|| {
-        refused(
-            name,
-            value,
-            "a number of bytes, with K, M, G or T for the multiples of 1024: 512M, 8G",
-        )
-    })
+    let parsed = number.parse::<u64>().ok().zip(shift).and_then(|(count, shift)| count.checked_mul(1 << shift));
+    parsed
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| refused(name, value, "a number of bytes, with K, M, G or T for the multiples of 1024: 512M, 8G"))
 }
 
 #[cfg(test)]
@@ -229,11 +190,7 @@ mod tests {
     use super::*;
 
     fn parse(variables: &[(&str, &str)]) -> Result<Config, Error> {
-        Config::parse(
-            variables
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-        )
+        Config::parse(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
     }
 
     fn message(name: &str, value: &str) -> String {
@@ -248,10 +205,7 @@ mod tests {
         let config = parse(&[]).unwrap();
         assert!(config.num_threads >= 1);
         assert!(config.memory_limit > 64 << 20);
-        assert_eq!(
-            (config.launch_blocking, config.fallback, config.isa),
-            (false, Fallback::Allow, None)
-        );
+        assert_eq!((config.launch_blocking, config.fallback, config.isa), (false, Fallback::Allow, None));
     }
 
     #[test]
@@ -266,42 +220,21 @@ mod tests {
             ("RUSTDEV_ISA", "portable"),
         ])
         .unwrap();
-        assert_eq!(
-            (config.device_count, config.memory_limit, config.num_threads),
-            (64, 512 << 20, 3)
-        );
-        assert_eq!(
-            (config.launch_blocking, config.fallback, config.isa),
-            (true, Fallback::Error, Some("portable"))
-        );
+        assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
+        assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
     }
 
     #[test]
     fn openmp_gives_the_thread_count_where_ours_is_not_set() {
         assert_eq!(parse(&[("OMP_NUM_THREADS", "7,2")]).unwrap().num_threads, 7);
         let default = parse(&[]).unwrap().num_threads;
-        assert_eq!(
-            parse(&[("OMP_NUM_THREADS", "many")]).unwrap().num_threads,
-            default
-        );
+        assert_eq!(parse(&[("OMP_NUM_THREADS", "many")]).unwrap().num_threads, default);
     }
 
     #[test]
     fn memory_sizes_have_units() {
-        for (text, expected) in [
-            ("4096", 4096),
-            ("8G", 8 << 30),
-            ("2k", 2 << 10),
-            ("1MiB", 1 << 20),
-            ("1T", 1 << 40),
-        ] {
-            assert_eq!(
-                parse(&[("RUSTDEV_MEMORY_LIMIT", text)])
-                    .unwrap()
-                    .memory_limit,
-                expected,
-                "{text}"
-            );
+        for (text, expected) in [("4096", 4096), ("8G", 8 << 30), ("2k", 2 << 10), ("1MiB", 1 << 20), ("1T", 1 << 40)] {
+            assert_eq!(parse(&[("RUSTDEV_MEMORY_LIMIT", text)]).unwrap().memory_limit, expected, "{text}");
         }
     }
 
@@ -329,25 +262,13 @@ mod tests {
     #[test]
     fn unknown_variables_are_refused_with_the_known_ones() {
         let text = message("RUSTDEV_THREADS", "2");
-        assert!(
-            text.contains("RUSTDEV_THREADS") && text.contains("RUSTDEV_NUM_THREADS"),
-            "{text}"
-        );
+        assert!(text.contains("RUSTDEV_THREADS") && text.contains("RUSTDEV_NUM_THREADS"), "{text}");
     }
 
     #[test]
     fn our_allocator_settings_come_before_pytorchs() {
-        let both = [
-            ("PYTORCH_ALLOC_CONF", "max_split_size_mb:32"),
-            ("RUSTDEV_ALLOC_CONF", "max_split_size_mb:64"),
-        ];
-        assert_eq!(
-            parse(&both).unwrap().alloc_conf.max_split_size,
-            Some(64 << 20)
-        );
-        assert_eq!(
-            parse(&both[..1]).unwrap().alloc_conf.max_split_size,
-            Some(32 << 20)
-        );
+        let both = [("PYTORCH_ALLOC_CONF", "max_split_size_mb:32"), ("RUSTDEV_ALLOC_CONF", "max_split_size_mb:64")];
+        assert_eq!(parse(&both).unwrap().alloc_conf.max_split_size, Some(64 << 20));
+        assert_eq!(parse(&both[..1]).unwrap().alloc_conf.max_split_size, Some(32 << 20));
     }
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::config::{self, config};
 use super::stream::Stream;
-use super::sync::process::{AtomicUsize, Ordering};
+use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 use super::{Error, fork};
 
@@ -18,8 +18,7 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-static DEVICES: LazyLock<Vec<Device>> =
-    LazyLock::new(|| (0..config().device_count).map(Device::new).collect());
+static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| (0..config().device_count).map(Device::new).collect());
 
 /// How many devices there are.
 pub fn count() -> usize {
@@ -39,14 +38,8 @@ pub fn get(index: usize) -> Result<&'static Device, Error> {
 #[cold]
 fn out_of_range(index: usize) -> Error {
     let count = count();
-    let range = if count == 1 {
-        "only device 0 exists".to_owned()
-    } else {
-        format!("devices are 0 to {}", count - 1)
-    };
-    Error::InvalidArgument(format!(
-        "invalid device ordinal {index}: {range} (RUSTDEV_DEVICE_COUNT={count})"
-    ))
+    let range = if count == 1 { "only device 0 exists".to_owned() } else { format!("devices are 0 to {}", count - 1) };
+    Error::InvalidArgument(format!("invalid device ordinal {index}: {range} (RUSTDEV_DEVICE_COUNT={count})"))
 }
 
 /// Every device.
@@ -111,23 +104,13 @@ impl Device {
     }
 
     fn pool_stream(&self, slot: usize) -> &'static Stream {
-        self.pool[slot].get_or_init(|| {
-            Stream::leak(
-                self.index,
-                id_of(1 + slot),
-                if slot < POOL_STREAMS { 0 } else { -1 },
-            )
-        })
+        self.pool[slot].get_or_init(|| Stream::leak(self.index, id_of(1 + slot), if slot < POOL_STREAMS { 0 } else { -1 }))
     }
 
     /// A new stream of its own.
     pub fn create_stream(&self, priority: i32) -> &'static Stream {
         let mut created = self.created.write().unwrap_or_else(PoisonError::into_inner);
-        let stream = Stream::leak(
-            self.index,
-            id_of(FIRST_CREATED + created.len()),
-            priority.clamp(-1, 0),
-        );
+        let stream = Stream::leak(self.index, id_of(FIRST_CREATED + created.len()), priority.clamp(-1, 0));
         created.push(stream);
         stream
     }
@@ -137,12 +120,7 @@ impl Device {
         match usize::try_from(id).ok()? {
             0 => Some(self.default),
             id @ 1..FIRST_CREATED => Some(self.pool_stream(id - 1)),
-            id => self
-                .created
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(id - FIRST_CREATED)
-                .copied(),
+            id => self.created.read().unwrap_or_else(PoisonError::into_inner).get(id - FIRST_CREATED).copied(),
         }
     }
 
@@ -150,10 +128,7 @@ impl Device {
     pub fn streams(&self) -> Vec<&'static Stream> {
         let pool = self.pool.iter().filter_map(OnceLock::get).copied();
         let created = self.created.read().unwrap_or_else(PoisonError::into_inner);
-        std::iter::once(self.default)
-            .chain(pool)
-            .chain(created.iter().copied())
-            .collect()
+        std::iter::once(self.default).chain(pool).chain(created.iter().copied()).collect()
     }
 
     /// Waits for all work of the device.
@@ -162,9 +137,7 @@ impl Device {
     /// The first failure that a stream of the device keeps; the others stay for their own next synchronising call.
     pub fn synchronize(&self) -> Result<(), Error> {
         let streams = self.streams();
-        for stream in &streams {
-            stream.finish();
-        }
+        streams.iter().try_for_each(|stream| stream.finish())?;
         streams.iter().try_for_each(|stream| stream.raise())
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong in the runtime, as the caller sees it.
 #![forbid(unsafe_code)]
 
+use std::any::Any;
 use std::fmt;
 
 /// A failure, with a text for the user.
@@ -32,6 +33,15 @@ impl Error {
             | Self::Internal(text) => text,
         }
     }
+}
+
+/// The text of a panic's payload.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("panic without a text")
 }
 
 impl fmt::Display for Error {

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
-use super::sync::process::{AtomicBool, Ordering};
+use super::sync::{AtomicBool, Ordering};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 static CHILD: AtomicBool = AtomicBool::new(false);

@@ -3,6 +3,7 @@
 //! It names its operator, estimates its cost and knows the byte ranges it reads and writes; its payload is stored inline up to
 //! [`INLINE_BYTES`], so that submitting a kernel allocates nothing.
 
+use std::fmt;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::time::Duration;
 
@@ -53,49 +54,35 @@ pub struct Task {
     pub(super) payload: Payload,
 }
 
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} of {} ns", self.name, self.cost)
+    }
+}
+
 impl Task {
     /// Device work. `cost`: estimated nanoseconds of one thread.
     #[inline]
     pub fn new(name: &'static str, cost: u64, work: impl Work + 'static) -> Self {
-        Self {
-            name,
-            cost,
-            payload: Payload::Kernel(Erased::new(work)),
-        }
+        Self { name, cost, payload: Payload::Kernel(Erased::new(work)) }
     }
 
     /// A host callback: may block, take locks, call Python.
     pub fn host(name: &'static str, work: impl Work + 'static) -> Self {
-        Self {
-            name,
-            cost: 0,
-            payload: Payload::Host(Erased::new(work)),
-        }
+        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)) }
     }
 
     /// Keeps the stream busy for `duration`.
     pub fn sleep(duration: Duration) -> Self {
-        Self {
-            name: "sleep",
-            cost: 0,
-            payload: Payload::Sleep(duration),
-        }
+        Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration) }
     }
 
     pub(super) fn record(recording: Arc<Recording>) -> Self {
-        Self {
-            name: "event_record",
-            cost: 0,
-            payload: Payload::Record(recording),
-        }
+        Self { name: "event_record", cost: 0, payload: Payload::Record(recording) }
     }
 
     pub(super) fn wait(recording: Arc<Recording>) -> Self {
-        Self {
-            name: "event_wait",
-            cost: 0,
-            payload: Payload::Wait(recording),
-        }
+        Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording) }
     }
 
     /// The operator's name.
@@ -154,16 +141,7 @@ impl Erased {
         let place = storage.as_mut_ptr().cast::<W>();
         // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
         unsafe { place.write(work) };
-        Self {
-            table: const {
-                &Table {
-                    run: run::<W>,
-                    accesses: accesses::<W>,
-                    drop: drop_in_place::<W>,
-                }
-            },
-            storage,
-        }
+        Self { table: const { &Table { run: run::<W>, accesses: accesses::<W>, drop: drop_in_place::<W> } }, storage }
     }
 
     #[inline]
@@ -243,7 +221,7 @@ impl<F: FnOnce() -> Result<(), String> + Send> Work for Closure<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::sync::process::{AtomicUsize, Ordering};
+    use crate::runtime::sync::{AtomicUsize, Ordering};
 
     struct Counted<const N: usize> {
         bytes: [u8; N],
@@ -252,19 +230,11 @@ mod tests {
 
     impl<const N: usize> Work for Counted<N> {
         fn run(&mut self) -> Result<(), String> {
-            if self.bytes.iter().all(|byte| *byte == 7) {
-                Ok(())
-            } else {
-                Err("bytes changed".to_owned())
-            }
+            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".to_owned()) }
         }
 
         fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-            visit(Access {
-                begin: N,
-                end: N + 1,
-                write: true,
-            });
+            visit(Access { begin: N, end: N + 1, write: true });
         }
     }
 
@@ -275,27 +245,11 @@ mod tests {
     }
 
     fn check<const N: usize>(drops: &'static AtomicUsize) {
-        let mut task = Task::new(
-            "counted",
-            5,
-            Counted {
-                bytes: [7; N],
-                drops,
-            },
-        );
+        let mut task = Task::new("counted", 5, Counted { bytes: [7; N], drops });
         let mut seen = Vec::new();
         task.accesses(&mut |access| seen.push(access));
-        assert_eq!(
-            seen,
-            [Access {
-                begin: N,
-                end: N + 1,
-                write: true
-            }]
-        );
-        let Payload::Kernel(work) = &mut task.payload else {
-            panic!("a kernel task")
-        };
+        assert_eq!(seen, [Access { begin: N, end: N + 1, write: true }]);
+        let Payload::Kernel(work) = &mut task.payload else { panic!("a kernel task") };
         assert_eq!(work.run(), Ok(()));
         let moved = Box::new(task);
         assert_eq!(drops.load(Ordering::Relaxed), 0);

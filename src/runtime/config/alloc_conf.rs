@@ -52,19 +52,12 @@ impl AllocConf {
     }
 
     fn set_max_split_size(&mut self, setting: &str) -> bool {
-        self.max_split_size = setting
-            .parse::<u64>()
-            .ok()
-            .filter(|mib| (20..1 << 40).contains(mib))
-            .map(|mib| mib << 20);
+        self.max_split_size = setting.parse::<u64>().ok().filter(|mib| (20..1 << 40).contains(mib)).map(|mib| mib << 20);
         self.max_split_size.is_some()
     }
 
     fn set_garbage_collection_threshold(&mut self, setting: &str) -> bool {
-        self.garbage_collection_threshold = setting
-            .parse()
-            .ok()
-            .filter(|share| *share > 0.0 && *share < 1.0);
+        self.garbage_collection_threshold = setting.parse().ok().filter(|share| *share > 0.0 && *share < 1.0);
         self.garbage_collection_threshold.is_some()
     }
 }
@@ -90,50 +83,23 @@ mod tests {
 
     #[test]
     fn settings_are_read() {
-        let conf = AllocConf::parse(
-            "RUSTDEV_ALLOC_CONF",
-            "max_split_size_mb:128, garbage_collection_threshold:0.8",
-        )
-        .unwrap();
-        assert_eq!(
-            conf,
-            AllocConf {
-                max_split_size: Some(128 << 20),
-                garbage_collection_threshold: Some(0.8)
-            }
-        );
-        assert_eq!(
-            AllocConf::parse("RUSTDEV_ALLOC_CONF", ""),
-            Ok(AllocConf::default())
-        );
+        let conf = AllocConf::parse("RUSTDEV_ALLOC_CONF", "max_split_size_mb:128, garbage_collection_threshold:0.8").unwrap();
+        assert_eq!(conf, AllocConf { max_split_size: Some(128 << 20), garbage_collection_threshold: Some(0.8) });
+        assert_eq!(AllocConf::parse("RUSTDEV_ALLOC_CONF", ""), Ok(AllocConf::default()));
     }
 
     #[test]
     fn pytorchs_other_keys_are_taken_from_its_own_variable_only() {
-        let text =
-            "expandable_segments:True,roundup_power2_divisions:[256:1,512:2],max_split_size_mb:32";
-        assert_eq!(
-            AllocConf::parse("PYTORCH_ALLOC_CONF", text)
-                .unwrap()
-                .max_split_size,
-            Some(32 << 20)
-        );
+        let text = "expandable_segments:True,roundup_power2_divisions:[256:1,512:2],max_split_size_mb:32";
+        assert_eq!(AllocConf::parse("PYTORCH_ALLOC_CONF", text).unwrap().max_split_size, Some(32 << 20));
         assert!(AllocConf::parse("RUSTDEV_ALLOC_CONF", text).is_err());
         assert!(AllocConf::parse("PYTORCH_ALLOC_CONF", "no_such_key:1").is_err());
     }
 
     #[test]
     fn wrong_settings_are_refused() {
-        for text in [
-            "max_split_size_mb:3",
-            "max_split_size_mb",
-            "garbage_collection_threshold:1.5",
-            "max_split_size_mb:x",
-        ] {
-            assert!(
-                AllocConf::parse("RUSTDEV_ALLOC_CONF", text).is_err(),
-                "{text}"
-            );
+        for text in ["max_split_size_mb:3", "max_split_size_mb", "garbage_collection_threshold:1.5", "max_split_size_mb:x"] {
+            assert!(AllocConf::parse("RUSTDEV_ALLOC_CONF", text).is_err(), "{text}");
         }
     }
 }
