@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from . import _rustdev, device, memory
+from . import _rustdev, device
 
 __all__ = ["describe"]
 
@@ -23,7 +23,7 @@ def _lines() -> Iterator[tuple[str, str]]:
     yield "threads", str(device.get_num_threads())
     yield "devices", str(device.device_count())
     for index in range(device.device_count()):
-        free, total = memory.mem_get_info(index)
+        free, total = torch.accelerator.get_memory_info(index)
         yield f"memory of rustdev:{index}", f"{free // _MIB} MiB free of {total // _MIB} MiB"
     for name in sorted(name for name in os.environ if name.startswith(("RUSTDEV_", "OMP_", "MKL_", "PYTORCH_", "TORCH_"))):
         yield "environment", f"{name}={os.environ[name]}"
