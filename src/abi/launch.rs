@@ -113,9 +113,7 @@ pub extern "C" fn rd_op_count() -> usize {
 /// The operator at a place of the table; null past its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
-    TABLE
-        .get(index)
-        .map_or(std::ptr::null(), std::ptr::from_ref)
+    TABLE.get(index).map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
 /// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
@@ -124,11 +122,7 @@ pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
 /// `op` came from the table; `args` and everything that it points at is readable during the call; the operands' memory stays valid in the
 /// stream's order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_launch(
-    op: *const rd_op,
-    device: i32,
-    args: *const rd_launch_args,
-) -> rd_status {
+pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const rd_launch_args) -> rd_status {
     guard(|| {
         // SAFETY: the caller promises an entry of the table.
         let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
@@ -156,9 +150,7 @@ impl Work for Run {
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.record
-            .launch()
-            .accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
+        self.record.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
     }
 }
 
@@ -182,17 +174,10 @@ unsafe fn record(op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
     let Some(first) = operands.first() else {
         return Err(invalid(format!("{}: no operands", op.text())));
     };
-    let number = if args.compute_dtype < 0 {
-        first.dtype
-    } else {
-        args.compute_dtype
-    };
+    let number = if args.compute_dtype < 0 { first.dtype } else { args.compute_dtype };
     let compute = dtype(number)?;
     if !op.dtypes().contains(compute) {
-        return Err(Failure::new(
-            RD_UNSUPPORTED,
-            format!("{}: not implemented for {compute:?}", op.text()),
-        ));
+        return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
     }
     let mut views = Small::<View<'_>, ON_STACK>::new(View::EMPTY);
     for operand in operands {
@@ -203,14 +188,8 @@ unsafe fn record(op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
     for value in scalars {
         values.push(scalar(value)?);
     }
-    Record::new(
-        op.layout(),
-        views.as_slice(),
-        args.num_outputs,
-        values.as_slice(),
-        Some(compute),
-    )
-    .map_err(|message| invalid(format!("{}: {message}", op.text())))
+    Record::new(op.layout(), views.as_slice(), args.num_outputs, values.as_slice(), Some(compute))
+        .map_err(|message| invalid(format!("{}: {message}", op.text())))
 }
 
 fn dtype(number: i32) -> Result<DType, Failure> {
@@ -220,20 +199,12 @@ fn dtype(number: i32) -> Result<DType, Failure> {
 /// # Safety
 /// The operand's sizes and strides are readable.
 unsafe fn view(operand: &rd_operand) -> Result<View<'_>, Failure> {
-    let ndim = usize::try_from(operand.ndim)
-        .map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
+    let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
     // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
     let sizes = unsafe { slice(operand.sizes, ndim) }?;
     // SAFETY: as above, for strides.
     let strides = unsafe { slice(operand.strides, ndim) }?;
-    View::new(
-        operand.data.cast(),
-        dtype(operand.dtype)?,
-        Flags(operand.flags as u8),
-        sizes,
-        strides,
-    )
-    .map_err(invalid)
+    View::new(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8), sizes, strides).map_err(invalid)
 }
 
 fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
@@ -268,11 +239,7 @@ impl<T: Copy, const N: usize> Small<T, N> {
     /// An empty list; `filler` takes the place of the values to come.
     #[inline]
     fn new(filler: T) -> Self {
-        Self {
-            stack: [filler; N],
-            heap: Vec::new(),
-            len: 0,
-        }
+        Self { stack: [filler; N], heap: Vec::new(), len: 0 }
     }
 
     #[inline]
@@ -290,11 +257,7 @@ impl<T: Copy, const N: usize> Small<T, N> {
 
     #[inline]
     fn as_slice(&self) -> &[T] {
-        if self.len <= N {
-            &self.stack[..self.len]
-        } else {
-            &self.heap
-        }
+        if self.len <= N { &self.stack[..self.len] } else { &self.heap }
     }
 }
 
@@ -307,14 +270,7 @@ mod tests {
 
     fn operand(data: &mut [f32], sizes: &[i64], strides: &[i64]) -> rd_operand {
         let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);
-        rd_operand {
-            data: data.as_mut_ptr().cast(),
-            sizes,
-            strides,
-            ndim,
-            dtype: DType::Float as i32,
-            flags: 0,
-        }
+        rd_operand { data: data.as_mut_ptr().cast(), sizes, strides, ndim, dtype: DType::Float as i32, flags: 0 }
     }
 
     fn launch(name: &CStr, operands: &[rd_operand], outputs: usize, compute: DType) -> rd_status {
@@ -346,10 +302,7 @@ mod tests {
     fn an_immediate_is_read_during_the_call() {
         let mut target = [0f32; 5];
         let mut value = 2.5f32;
-        let mut operands = [
-            operand(&mut target, &[5], &[4]),
-            operand(std::slice::from_mut(&mut value), &[], &[]),
-        ];
+        let mut operands = [operand(&mut target, &[5], &[4]), operand(std::slice::from_mut(&mut value), &[], &[])];
         operands[1].flags = RD_OPERAND_IMMEDIATE;
         assert_eq!(launch(c"fill_", &operands, 1, DType::Float), RD_OK);
         value = 0.0;
@@ -360,23 +313,13 @@ mod tests {
     #[test]
     fn wrong_launches_are_refused_with_a_text() {
         let (mut long, mut short) = ([0f32; 3], [0f32; 2]);
-        let operands = [
-            operand(&mut long, &[3], &[4]),
-            operand(&mut short, &[2], &[4]),
-            operand(&mut short, &[2], &[4]),
-        ];
-        assert_eq!(
-            launch(c"add", &operands, 1, DType::Float),
-            RD_INVALID_ARGUMENT
-        );
+        let operands = [operand(&mut long, &[3], &[4]), operand(&mut short, &[2], &[4]), operand(&mut short, &[2], &[4])];
+        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
         // SAFETY: `rd_last_error` gives a NUL-terminated string.
         let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
         assert!(text.starts_with("add: operand 1 has sizes [2]"), "{text}");
         assert_eq!(launch(c"add", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
-        assert_eq!(
-            launch(c"no such operator", &operands, 1, DType::Float),
-            RD_INVALID_ARGUMENT
-        );
+        assert_eq!(launch(c"no such operator", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
         assert_eq!(launch(c"add", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
     }
 
