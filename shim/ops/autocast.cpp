@@ -9,8 +9,14 @@ namespace rustdev {
 
 namespace {
 
+// PyTorch's lists name these without a namespace.
+using at::IntArrayRef;
+using at::Scalar;
+using at::ScalarType;
+using at::Tensor;
+
 // In the lower precision the logarithm of a probability near 0 or 1 loses everything.
-at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
+Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
   TORCH_CHECK(
       false,
       "binary_cross_entropy and BCELoss are unsafe under autocast: use binary_cross_entropy_with_logits or BCEWithLogitsLoss, which "
