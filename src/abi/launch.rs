@@ -16,13 +16,19 @@ use crate::tensor::view::{Flags, View};
 pub type rd_op = Op;
 
 /// Values are the conjugate of what memory holds.
-pub const RD_OPERAND_CONJ: u32 = Flags::CONJ.0 as u32;
+pub const RD_OPERAND_CONJ: u32 = 1;
 /// Values are the negative of what memory holds.
-pub const RD_OPERAND_NEG: u32 = Flags::NEG.0 as u32;
+pub const RD_OPERAND_NEG: u32 = 2;
 /// Memory outside the device (pinned or pageable host memory).
-pub const RD_OPERAND_HOST: u32 = Flags::HOST.0 as u32;
+pub const RD_OPERAND_HOST: u32 = 4;
 /// One host element, read during the call: a 0-dim CPU scalar.
-pub const RD_OPERAND_IMMEDIATE: u32 = Flags::IMMEDIATE.0 as u32;
+pub const RD_OPERAND_IMMEDIATE: u32 = 8;
+const _: () = assert!(
+    RD_OPERAND_CONJ == Flags::CONJ.0 as u32
+        && RD_OPERAND_NEG == Flags::NEG.0 as u32
+        && RD_OPERAND_HOST == Flags::HOST.0 as u32
+        && RD_OPERAND_IMMEDIATE == Flags::IMMEDIATE.0 as u32
+);
 
 /// One operand: strides in bytes, sizes in elements; `data` points at the first element.
 #[allow(non_camel_case_types)]
