@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
-use super::sync::OnceLock;
 use super::exit;
+use super::sync::OnceLock;
 
 mod alloc_conf;
 mod machine;
