@@ -1,4 +1,6 @@
-//! C ABI of the operators: see `shim/rustdev.h`.
+//! C ABI of the operators.
+//!
+//! Dtypes are `c10::ScalarType` as is.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -11,7 +13,7 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Record, Scalar};
 use crate::tensor::view::{Flags, View};
 
-/// An entry of the operator table.
+/// An entry of the operator table; it lives forever.
 #[allow(non_camel_case_types)]
 pub type rd_op = Op;
 
@@ -58,11 +60,14 @@ pub struct rd_scalar {
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_launch_args {
+    /// Outputs first.
     pub operands: *const rd_operand,
     pub num_operands: usize,
     pub num_outputs: usize,
+    /// Parameters of the operator, in the order that the kernel documents.
     pub scalars: *const rd_scalar,
     pub num_scalars: usize,
+    /// Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
     pub compute_dtype: i32,
 }
 
