@@ -80,10 +80,8 @@ class Crate:
         defaults = {"PYO3_PYTHON": sys.executable, "PYTHONPATH": str(self.directory / "site"), "CXX": str(self.directory / "c++")}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CARGO")}
         command = ["cargo", "check", "--features", "shim", "--target-dir", str(ROOT / "target/packaging/target")]
-        result = subprocess.run(
-            command, cwd=self.directory, env=inherited | defaults | environment, capture_output=True, text=True, check=False, timeout=300
-        )
-        return result.stderr
+        environment = inherited | defaults | environment
+        return subprocess.run(command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=300).stderr
 
     def compiled(self) -> list[str]:
         """The sources compiled since the last call."""
