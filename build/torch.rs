@@ -47,7 +47,7 @@ pub fn find() -> Result<Torch, String> {
     let python = python();
     let shown = python.display();
     let output = Command::new(&python).args(["-c", LOCATE]).output().map_err(|error| {
-        format!("rustdev is compiled against a Python's torch, and `{shown}` cannot be run ({error}): activate an environment with torch")
+        format!("rustdev is compiled against a Python's torch; `{shown}` cannot be run ({error}): activate an environment with it")
     })?;
     if !output.status.success() {
         return Err(format!("`{shown}` failed when asked for its torch: {}", String::from_utf8_lossy(&output.stderr).trim()));

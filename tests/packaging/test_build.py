@@ -81,7 +81,10 @@ class Crate:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CARGO")}
         command = ["cargo", "check", "--features", "shim", "--target-dir", str(ROOT / "target/packaging/target")]
         environment = inherited | defaults | environment
-        return subprocess.run(command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=300).stderr
+        result = subprocess.run(
+            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=300
+        )
+        return result.stderr
 
     def compiled(self) -> list[str]:
         """The sources compiled since the last call."""
