@@ -20,7 +20,6 @@ if torch._C._get_privateuse1_backend_name() != "privateuseone":
 
 from . import _rustdev  # noqa: E402
 
-_rustdev.init()
 torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
@@ -30,6 +29,16 @@ from ._rustdev import __version__  # noqa: E402
 from .amp import get_amp_supported_dtype, is_autocast_available  # noqa: E402
 from .coverage import (  # noqa: E402
     FallbackStat,
+    coverage,
+    fallback_mode,
+    fallback_stats,
+    op_calls,
+    reset_fallback_stats,
+    set_fallback_allowlist,
+    set_fallback_blocklist,
+    set_fallback_mode,
+)
+from .coverage import (  # noqa: E402
     coverage,
     fallback_mode,
     fallback_stats,

@@ -1,4 +1,6 @@
-//! C ABI of the operators: see `shim/rustdev.h`.
+//! C ABI of the operators.
+//!
+//! Dtypes are `c10::ScalarType` as is.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -11,18 +13,24 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Record, Scalar};
 use crate::tensor::view::{Flags, View};
 
-/// An entry of the operator table.
+/// An entry of the operator table; it lives forever.
 #[allow(non_camel_case_types)]
 pub type rd_op = Op;
 
 /// Values are the conjugate of what memory holds.
-pub const RD_OPERAND_CONJ: u32 = Flags::CONJ.0 as u32;
+pub const RD_OPERAND_CONJ: u32 = 1;
 /// Values are the negative of what memory holds.
-pub const RD_OPERAND_NEG: u32 = Flags::NEG.0 as u32;
+pub const RD_OPERAND_NEG: u32 = 2;
 /// Memory outside the device (pinned or pageable host memory).
-pub const RD_OPERAND_HOST: u32 = Flags::HOST.0 as u32;
+pub const RD_OPERAND_HOST: u32 = 4;
 /// One host element, read during the call: a 0-dim CPU scalar.
-pub const RD_OPERAND_IMMEDIATE: u32 = Flags::IMMEDIATE.0 as u32;
+pub const RD_OPERAND_IMMEDIATE: u32 = 8;
+const _: () = assert!(
+    RD_OPERAND_CONJ == Flags::CONJ.0 as u32
+        && RD_OPERAND_NEG == Flags::NEG.0 as u32
+        && RD_OPERAND_HOST == Flags::HOST.0 as u32
+        && RD_OPERAND_IMMEDIATE == Flags::IMMEDIATE.0 as u32
+);
 
 /// One operand: strides in bytes, sizes in elements; `data` points at the first element.
 #[allow(non_camel_case_types)]
@@ -52,11 +60,14 @@ pub struct rd_scalar {
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_launch_args {
+    /// Outputs first.
     pub operands: *const rd_operand,
     pub num_operands: usize,
     pub num_outputs: usize,
+    /// Parameters of the operator, in the order that the kernel documents.
     pub scalars: *const rd_scalar,
     pub num_scalars: usize,
+    /// Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
     pub compute_dtype: i32,
 }
 
@@ -113,9 +124,7 @@ pub extern "C" fn rd_op_count() -> usize {
 /// The operator at a place of the table; null past its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
-    TABLE
-        .get(index)
-        .map_or(std::ptr::null(), std::ptr::from_ref)
+    TABLE.get(index).map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
 /// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
@@ -124,11 +133,7 @@ pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
 /// `op` came from the table; `args` and everything that it points at is readable during the call; the operands' memory stays valid in the
 /// stream's order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_launch(
-    op: *const rd_op,
-    device: i32,
-    args: *const rd_launch_args,
-) -> rd_status {
+pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const rd_launch_args) -> rd_status {
     guard(|| {
         // SAFETY: the caller promises an entry of the table.
         let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
@@ -156,9 +161,7 @@ impl Work for Run {
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.record
-            .launch()
-            .accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
+        self.record.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
     }
 }
 
@@ -182,17 +185,10 @@ unsafe fn record(op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
     let Some(first) = operands.first() else {
         return Err(invalid(format!("{}: no operands", op.text())));
     };
-    let number = if args.compute_dtype < 0 {
-        first.dtype
-    } else {
-        args.compute_dtype
-    };
+    let number = if args.compute_dtype < 0 { first.dtype } else { args.compute_dtype };
     let compute = dtype(number)?;
     if !op.dtypes().contains(compute) {
-        return Err(Failure::new(
-            RD_UNSUPPORTED,
-            format!("{}: not implemented for {compute:?}", op.text()),
-        ));
+        return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
     }
     let mut views = Small::<View<'_>, ON_STACK>::new(View::EMPTY);
     for operand in operands {
@@ -203,14 +199,8 @@ unsafe fn record(op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
     for value in scalars {
         values.push(scalar(value)?);
     }
-    Record::new(
-        op.layout(),
-        views.as_slice(),
-        args.num_outputs,
-        values.as_slice(),
-        Some(compute),
-    )
-    .map_err(|message| invalid(format!("{}: {message}", op.text())))
+    Record::new(op.layout(), views.as_slice(), args.num_outputs, values.as_slice(), Some(compute))
+        .map_err(|message| invalid(format!("{}: {message}", op.text())))
 }
 
 fn dtype(number: i32) -> Result<DType, Failure> {
@@ -220,20 +210,12 @@ fn dtype(number: i32) -> Result<DType, Failure> {
 /// # Safety
 /// The operand's sizes and strides are readable.
 unsafe fn view(operand: &rd_operand) -> Result<View<'_>, Failure> {
-    let ndim = usize::try_from(operand.ndim)
-        .map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
+    let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
     // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
     let sizes = unsafe { slice(operand.sizes, ndim) }?;
     // SAFETY: as above, for strides.
     let strides = unsafe { slice(operand.strides, ndim) }?;
-    View::new(
-        operand.data.cast(),
-        dtype(operand.dtype)?,
-        Flags(operand.flags as u8),
-        sizes,
-        strides,
-    )
-    .map_err(invalid)
+    View::new(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8), sizes, strides).map_err(invalid)
 }
 
 fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
@@ -268,11 +250,7 @@ impl<T: Copy, const N: usize> Small<T, N> {
     /// An empty list; `filler` takes the place of the values to come.
     #[inline]
     fn new(filler: T) -> Self {
-        Self {
-            stack: [filler; N],
-            heap: Vec::new(),
-            len: 0,
-        }
+        Self { stack: [filler; N], heap: Vec::new(), len: 0 }
     }
 
     #[inline]
@@ -290,11 +268,7 @@ impl<T: Copy, const N: usize> Small<T, N> {
 
     #[inline]
     fn as_slice(&self) -> &[T] {
-        if self.len <= N {
-            &self.stack[..self.len]
-        } else {
-            &self.heap
-        }
+        if self.len <= N { &self.stack[..self.len] } else { &self.heap }
     }
 }
 
@@ -307,14 +281,7 @@ mod tests {
 
     fn operand(data: &mut [f32], sizes: &[i64], strides: &[i64]) -> rd_operand {
         let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);
-        rd_operand {
-            data: data.as_mut_ptr().cast(),
-            sizes,
-            strides,
-            ndim,
-            dtype: DType::Float as i32,
-            flags: 0,
-        }
+        rd_operand { data: data.as_mut_ptr().cast(), sizes, strides, ndim, dtype: DType::Float as i32, flags: 0 }
     }
 
     fn launch(name: &CStr, operands: &[rd_operand], outputs: usize, compute: DType) -> rd_status {
@@ -346,10 +313,7 @@ mod tests {
     fn an_immediate_is_read_during_the_call() {
         let mut target = [0f32; 5];
         let mut value = 2.5f32;
-        let mut operands = [
-            operand(&mut target, &[5], &[4]),
-            operand(std::slice::from_mut(&mut value), &[], &[]),
-        ];
+        let mut operands = [operand(&mut target, &[5], &[4]), operand(std::slice::from_mut(&mut value), &[], &[])];
         operands[1].flags = RD_OPERAND_IMMEDIATE;
         assert_eq!(launch(c"fill_", &operands, 1, DType::Float), RD_OK);
         value = 0.0;
@@ -360,23 +324,13 @@ mod tests {
     #[test]
     fn wrong_launches_are_refused_with_a_text() {
         let (mut long, mut short) = ([0f32; 3], [0f32; 2]);
-        let operands = [
-            operand(&mut long, &[3], &[4]),
-            operand(&mut short, &[2], &[4]),
-            operand(&mut short, &[2], &[4]),
-        ];
-        assert_eq!(
-            launch(c"add", &operands, 1, DType::Float),
-            RD_INVALID_ARGUMENT
-        );
+        let operands = [operand(&mut long, &[3], &[4]), operand(&mut short, &[2], &[4]), operand(&mut short, &[2], &[4])];
+        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
         // SAFETY: `rd_last_error` gives a NUL-terminated string.
         let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
         assert!(text.starts_with("add: operand 1 has sizes [2]"), "{text}");
         assert_eq!(launch(c"add", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
-        assert_eq!(
-            launch(c"no such operator", &operands, 1, DType::Float),
-            RD_INVALID_ARGUMENT
-        );
+        assert_eq!(launch(c"no such operator", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
         assert_eq!(launch(c"add", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
     }
 

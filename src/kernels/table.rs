@@ -37,14 +37,7 @@ pub struct Op {
 
 /// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
 const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
-    Op {
-        name,
-        kernel,
-        dtypes,
-        layout: Layout::Elementwise,
-        cost: Cost::Element(cost),
-        calls: AtomicU64::new(0),
-    }
+    Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
 }
 
 /// The static array of its rows.
@@ -122,11 +115,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_found() {
         for op in &TABLE {
-            assert!(
-                std::ptr::eq(Op::find(op.name.to_bytes()).unwrap(), op),
-                "{}",
-                op.text()
-            );
+            assert!(std::ptr::eq(Op::find(op.name.to_bytes()).unwrap(), op), "{}", op.text());
         }
         assert!(Op::find(b"no such operator").is_none());
     }

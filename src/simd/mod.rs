@@ -63,9 +63,7 @@ pub fn isa() -> Isa {
 #[cold]
 fn first_use() -> Isa {
     let best = detect();
-    let forced = std::env::var("RUSTDEV_ISA")
-        .ok()
-        .and_then(|name| Isa::from_name(&name));
+    let forced = std::env::var("RUSTDEV_ISA").ok().and_then(|name| Isa::from_name(&name));
     let isa = forced.map_or(best, |isa| isa.min(best));
     CURRENT.store(isa as u8, Ordering::Relaxed);
     isa
@@ -73,9 +71,7 @@ fn first_use() -> Isa {
 
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Isa {
-    let avx2 = is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c");
+    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
     let avx512 = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
@@ -115,9 +111,7 @@ pub fn vectorize<L: Leaf>(leaf: L) -> L::Output {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(
-    enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vl,avx512dq"
-)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vl,avx512dq")]
 fn run_avx512<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }
@@ -132,9 +126,7 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
 #[cfg(test)]
 pub fn for_each_isa(mut body: impl FnMut(Isa)) {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _guard = ONE_AT_A_TIME
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let before = isa();
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         CURRENT.store(isa as u8, Ordering::Relaxed);

@@ -162,11 +162,7 @@ impl DType {
     /// The dtype of a `c10::ScalarType` number.
     #[inline]
     pub const fn from_number(number: i32) -> Option<Self> {
-        if number >= 0 && (number as usize) < DTYPES.len() {
-            Some(DTYPES[number as usize])
-        } else {
-            None
-        }
+        if number >= 0 && (number as usize) < DTYPES.len() { Some(DTYPES[number as usize]) } else { None }
     }
 
     /// Bytes of one element.
@@ -187,8 +183,7 @@ impl DType {
     pub const fn opmath(self) -> Self {
         use DType::*;
         match self {
-            Half | BFloat16 | Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz
-            | Float8E8M0FnU => Float,
+            Half | BFloat16 | Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz | Float8E8M0FnU => Float,
             ComplexHalf => ComplexFloat,
             other => other,
         }
@@ -236,32 +231,18 @@ impl DTypeSet {
 
     /// The dtypes of the set, by number.
     pub fn iter(self) -> impl Iterator<Item = DType> {
-        DTYPES
-            .into_iter()
-            .filter(move |&dtype| self.contains(dtype))
+        DTYPES.into_iter().filter(move |&dtype| self.contains(dtype))
     }
 }
 
 /// Half, BFloat16, Float, Double.
-pub const FLOATING: DTypeSet =
-    DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
+pub const FLOATING: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
 /// The complex dtypes, ComplexHalf among them.
-pub const COMPLEX: DTypeSet = DTypeSet::of(&[
-    DType::ComplexHalf,
-    DType::ComplexFloat,
-    DType::ComplexDouble,
-]);
+pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble]);
 /// Floating point and complex without ComplexHalf: where PyTorch has real and complex math.
-pub const FIELD: DTypeSet =
-    FLOATING.and(DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]));
+pub const FIELD: DTypeSet = FLOATING.and(DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]));
 /// The integers that every CPU kernel of PyTorch knows: Byte, Char, Short, Int, Long.
-pub const INTEGRAL: DTypeSet = DTypeSet::of(&[
-    DType::Byte,
-    DType::Char,
-    DType::Short,
-    DType::Int,
-    DType::Long,
-]);
+pub const INTEGRAL: DTypeSet = DTypeSet::of(&[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long]);
 /// UInt16, UInt32, UInt64.
 pub const UNSIGNED: DTypeSet = DTypeSet::of(&[DType::UInt16, DType::UInt32, DType::UInt64]);
 /// Bool alone.
@@ -275,13 +256,8 @@ pub const SIGNED: DTypeSet = REAL.and(COMPLEX);
 /// [`ORDERED`] and [`COMPLEX`].
 pub const ALL: DTypeSet = ORDERED.and(COMPLEX);
 /// The 8 bit floats.
-pub const FLOAT8: DTypeSet = DTypeSet::of(&[
-    DType::Float8E5M2,
-    DType::Float8E4M3Fn,
-    DType::Float8E5M2FnUz,
-    DType::Float8E4M3FnUz,
-    DType::Float8E8M0FnU,
-]);
+pub const FLOAT8: DTypeSet =
+    DTypeSet::of(&[DType::Float8E5M2, DType::Float8E4M3Fn, DType::Float8E5M2FnUz, DType::Float8E4M3FnUz, DType::Float8E8M0FnU]);
 /// Every dtype whose values can be converted.
 pub const EVERY: DTypeSet = ALL.and(FLOAT8);
 
@@ -376,10 +352,7 @@ impl Element for ComplexHalf {
 
     #[inline(always)]
     fn store(value: Complex32) -> Self {
-        Self {
-            re: f16::store(value.re),
-            im: f16::store(value.im),
-        }
+        Self { re: f16::store(value.re), im: f16::store(value.im) }
     }
 }
 

@@ -29,11 +29,7 @@ fn widen<F: Format>(bits: u8) -> f32 {
         (false, Some(infinity)) => magnitude > infinity,
         (false, None) => magnitude == F::NAN,
     };
-    let value = if F::INFINITY == Some(magnitude) {
-        f32::INFINITY
-    } else {
-        finite
-    };
+    let value = if F::INFINITY == Some(magnitude) { f32::INFINITY } else { finite };
     if is_nan {
         f32::NAN
     } else if bits & 0x80 != 0 {
@@ -49,33 +45,16 @@ fn narrow<F: Format>(value: f32) -> u8 {
     let magnitude = value.to_bits() & 0x7fff_ffff;
     // Adding this power of two to a subnormal result leaves it, rounded, in the low bits.
     let align = (127 - F::BIAS + shift + 1) << 23;
-    let subnormal = (f32::from_bits(magnitude) + f32::from_bits(align))
-        .to_bits()
-        .wrapping_sub(align);
+    let subnormal = (f32::from_bits(magnitude) + f32::from_bits(align)).to_bits().wrapping_sub(align);
     let odd = (magnitude >> shift) & 1;
-    let normal = magnitude
-        .wrapping_sub((127 - F::BIAS) << 23)
-        .wrapping_add((1 << (shift - 1)) - 1 + odd)
-        >> shift;
-    let finite = if magnitude < (128 - F::BIAS) << 23 {
-        subnormal
-    } else {
-        normal
-    } as u8;
+    let normal = magnitude.wrapping_sub((127 - F::BIAS) << 23).wrapping_add((1 << (shift - 1)) - 1 + odd) >> shift;
+    let finite = if magnitude < (128 - F::BIAS) << 23 { subnormal } else { normal } as u8;
     let beyond = match F::INFINITY {
         Some(infinity) if magnitude <= 0x7f80_0000 => infinity,
         _ => F::NAN,
     };
-    let result = if magnitude >= F::LIMIT {
-        beyond
-    } else {
-        finite
-    };
-    if F::UNSIGNED_ZERO && result == 0 {
-        0
-    } else {
-        result | (value.to_bits() >> 24) as u8 & 0x80
-    }
+    let result = if magnitude >= F::LIMIT { beyond } else { finite };
+    if F::UNSIGNED_ZERO && result == 0 { 0 } else { result | (value.to_bits() >> 24) as u8 & 0x80 }
 }
 
 macro_rules! float8 {
@@ -143,18 +122,8 @@ impl Float8E8M0FnU {
         let bits = value.to_bits();
         let exponent = (bits >> 23) & 0xff;
         let mantissa = bits & 0x7f_ffff;
-        let up = if exponent > 0 {
-            mantissa >= 0x40_0000
-        } else {
-            mantissa > 0x40_0000
-        };
-        Self(
-            (if exponent == 255 {
-                255
-            } else {
-                exponent + up as u32
-            }) as u8,
-        )
+        let up = if exponent > 0 { mantissa >= 0x40_0000 } else { mantissa > 0x40_0000 };
+        Self((if exponent == 255 { 255 } else { exponent + up as u32 }) as u8)
     }
 }
 
@@ -165,15 +134,8 @@ mod tests {
     /// Narrowing by searching all 256 values for the nearest, ties to the even pattern.
     fn nearest(value: f32, widened: &[f32]) -> u8 {
         let mut best = 0;
-        for (bits, &candidate) in widened
-            .iter()
-            .enumerate()
-            .filter(|(_, candidate)| candidate.is_finite())
-        {
-            let (here, there) = (
-                (candidate as f64 - value as f64).abs(),
-                (widened[best] as f64 - value as f64).abs(),
-            );
+        for (bits, &candidate) in widened.iter().enumerate().filter(|(_, candidate)| candidate.is_finite()) {
+            let (here, there) = ((candidate as f64 - value as f64).abs(), (widened[best] as f64 - value as f64).abs());
             if here < there || here == there && bits & 1 == 0 && best & 1 == 1 {
                 best = bits;
             }
@@ -183,29 +145,14 @@ mod tests {
 
     fn check(to: impl Fn(u8) -> f32, from: impl Fn(f32) -> u8, max: f32) {
         let widened: Vec<f32> = (0..=255).map(to).collect();
-        assert_eq!(
-            widened
-                .iter()
-                .copied()
-                .filter(|value| value.is_finite())
-                .fold(0.0, f32::max),
-            max
-        );
-        for (bits, &value) in widened
-            .iter()
-            .enumerate()
-            .filter(|(_, value)| !value.is_nan())
-        {
+        assert_eq!(widened.iter().copied().filter(|value| value.is_finite()).fold(0.0, f32::max), max);
+        for (bits, &value) in widened.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
             assert_eq!(from(value), bits as u8, "{value}");
         }
         let mut value = 1e-9_f32;
         while value < max {
             for signed in [value, -value] {
-                assert_eq!(
-                    widened[from(signed) as usize],
-                    widened[nearest(signed, &widened) as usize],
-                    "{signed}"
-                );
+                assert_eq!(widened[from(signed) as usize], widened[nearest(signed, &widened) as usize], "{signed}");
             }
             value *= 1.003;
         }
@@ -214,26 +161,10 @@ mod tests {
 
     #[test]
     fn signed_formats_round_to_nearest() {
-        check(
-            |bits| Float8E5M2(bits).to_f32(),
-            |value| Float8E5M2::from_f32(value).0,
-            57344.0,
-        );
-        check(
-            |bits| Float8E4M3Fn(bits).to_f32(),
-            |value| Float8E4M3Fn::from_f32(value).0,
-            448.0,
-        );
-        check(
-            |bits| Float8E5M2FnUz(bits).to_f32(),
-            |value| Float8E5M2FnUz::from_f32(value).0,
-            57344.0,
-        );
-        check(
-            |bits| Float8E4M3FnUz(bits).to_f32(),
-            |value| Float8E4M3FnUz::from_f32(value).0,
-            240.0,
-        );
+        check(|bits| Float8E5M2(bits).to_f32(), |value| Float8E5M2::from_f32(value).0, 57344.0);
+        check(|bits| Float8E4M3Fn(bits).to_f32(), |value| Float8E4M3Fn::from_f32(value).0, 448.0);
+        check(|bits| Float8E5M2FnUz(bits).to_f32(), |value| Float8E5M2FnUz::from_f32(value).0, 57344.0);
+        check(|bits| Float8E4M3FnUz(bits).to_f32(), |value| Float8E4M3FnUz::from_f32(value).0, 240.0);
     }
 
     #[test]

@@ -51,14 +51,7 @@ struct Operand {
 }
 
 impl Operand {
-    const NONE: Self = Self {
-        address: 0,
-        dtype: DType::Byte,
-        flags: Flags(0),
-        ndim: 0,
-        sizes: 0,
-        strides: 0,
-    };
+    const NONE: Self = Self { address: 0, dtype: DType::Byte, flags: Flags(0), ndim: 0, sizes: 0, strides: 0 };
 }
 
 const INLINE_OPERANDS: usize = 4;
@@ -117,21 +110,14 @@ impl Record {
         compute: Option<DType>,
     ) -> Result<Self, String> {
         if num_outputs == 0 || num_outputs > operands.len() || num_outputs > u8::MAX as usize {
-            return Err(format!(
-                "{num_outputs} outputs of {} operands",
-                operands.len()
-            ));
+            return Err(format!("{num_outputs} outputs of {} operands", operands.len()));
         }
         let compute = compute.unwrap_or(operands[0].dtype());
         let storage = match layout {
             Layout::Elementwise => elementwise(operands, scalars)?,
             Layout::Shaped => shaped(operands, scalars)?,
         };
-        Ok(Self {
-            storage,
-            num_outputs: num_outputs as u8,
-            compute,
-        })
+        Ok(Self { storage, num_outputs: num_outputs as u8, compute })
     }
 
     /// The kernel's view of the record.
@@ -145,13 +131,7 @@ impl Record {
             ),
             Storage::Boxed(boxed) => (&boxed.operands[..], &boxed.words[..], &boxed.scalars[..]),
         };
-        Launch {
-            operands,
-            words,
-            scalars,
-            num_outputs: self.num_outputs as usize,
-            compute: self.compute,
-        }
+        Launch { operands, words, scalars, num_outputs: self.num_outputs as usize, compute: self.compute }
     }
 }
 
@@ -180,11 +160,7 @@ impl<'a> Launch<'a> {
     #[inline(always)]
     pub fn view(&self, index: usize) -> View<'a> {
         let operand = &self.operands[index];
-        let (sizes, strides, ndim) = (
-            operand.sizes as usize,
-            operand.strides as usize,
-            operand.ndim as usize,
-        );
+        let (sizes, strides, ndim) = (operand.sizes as usize, operand.strides as usize, operand.ndim as usize);
         let data = if operand.flags.has(Flags::IMMEDIATE) {
             self.words[operand.address..].as_ptr().cast_mut().cast()
         } else {
@@ -217,10 +193,7 @@ impl<'a> Launch<'a> {
     /// There is none at that place.
     #[inline]
     pub fn scalar(&self, index: usize) -> Result<Scalar, String> {
-        self.scalars
-            .get(index)
-            .copied()
-            .ok_or_else(|| format!("scalar {index} is missing"))
+        self.scalars.get(index).copied().ok_or_else(|| format!("scalar {index} is missing"))
     }
 
     /// A parameter, or `default` where the launch has none at that place.
@@ -234,8 +207,7 @@ impl<'a> Launch<'a> {
     pub fn accesses(&self, visit: &mut dyn FnMut(usize, usize, bool)) {
         for index in 0..self.operands.len() {
             let view = self.view(index);
-            if let (false, Some((begin, end))) = (view.flags().has(Flags::IMMEDIATE), view.extent())
-            {
+            if let (false, Some((begin, end))) = (view.flags().has(Flags::IMMEDIATE), view.extent()) {
                 visit(begin, end, index < self.num_outputs);
             }
         }
@@ -255,23 +227,12 @@ impl Table<'_> {
         let ndim = self.ndim;
         for (index, operand) in operands.iter().enumerate() {
             if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
-                return Err(format!(
-                    "operand {index} has sizes {:?} beside {sizes:?}",
-                    operand.sizes()
-                ));
+                return Err(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes()));
             }
             let row = &mut self.words[(1 + index) * self.pitch..][..ndim];
             for (dim, word) in row.iter_mut().enumerate() {
-                let stride = if operand.flags().has(Flags::IMMEDIATE) {
-                    0
-                } else {
-                    operand.strides()[ndim - 1 - dim]
-                };
-                *word = if sizes[ndim - 1 - dim] == 1 {
-                    0
-                } else {
-                    stride
-                };
+                let stride = if operand.flags().has(Flags::IMMEDIATE) { 0 } else { operand.strides()[ndim - 1 - dim] };
+                *word = if sizes[ndim - 1 - dim] == 1 { 0 } else { stride };
             }
         }
         for (dim, word) in self.words[..ndim].iter_mut().enumerate() {
@@ -287,10 +248,7 @@ impl Table<'_> {
     /// Whether dimension `left` belongs inside `right`: the first operand that has strides in both decides.
     fn precedes(&self, left: usize, right: usize) -> bool {
         for row in 1..self.rows() {
-            let (a, b) = (
-                self.words[row * self.pitch + left],
-                self.words[row * self.pitch + right],
-            );
+            let (a, b) = (self.words[row * self.pitch + left], self.words[row * self.pitch + right]);
             if a != 0 && b != 0 && a != b {
                 return a < b;
             }
@@ -300,8 +258,7 @@ impl Table<'_> {
 
     fn swap(&mut self, left: usize, right: usize) {
         for row in 0..self.rows() {
-            self.words
-                .swap(row * self.pitch + left, row * self.pitch + right);
+            self.words.swap(row * self.pitch + left, row * self.pitch + right);
         }
     }
 
@@ -321,9 +278,7 @@ impl Table<'_> {
         let mut last = 0;
         for dim in 1..self.ndim {
             let (inner, outer) = (self.words[last], self.words[dim]);
-            let merges = |row: usize| {
-                self.words[row * self.pitch + dim] == inner * self.words[row * self.pitch + last]
-            };
+            let merges = |row: usize| self.words[row * self.pitch + dim] == inner * self.words[row * self.pitch + last];
             if outer == 1 {
                 continue;
             }
@@ -342,11 +297,7 @@ impl Table<'_> {
     /// The only element of a launch counts as side by side with the next.
     fn set_single_strides(&mut self, operands: &[View<'_>]) {
         if self.ndim == 1 && self.words[0] == 1 {
-            for (index, operand) in operands
-                .iter()
-                .enumerate()
-                .filter(|(_, operand)| !operand.flags().has(Flags::IMMEDIATE))
-            {
+            for (index, operand) in operands.iter().enumerate().filter(|(_, operand)| !operand.flags().has(Flags::IMMEDIATE)) {
                 self.words[(1 + index) * self.pitch] = operand.dtype().size() as i64;
             }
         }
@@ -395,11 +346,7 @@ fn elementwise(operands: &[View<'_>], scalars: &[Scalar]) -> Result<Storage, Str
 }
 
 fn shaped(operands: &[View<'_>], scalars: &[Scalar]) -> Result<Storage, String> {
-    let mut writer = Writer::new(
-        operands,
-        scalars,
-        operands.iter().map(|operand| 2 * operand.ndim()).sum(),
-    )?;
+    let mut writer = Writer::new(operands, scalars, operands.iter().map(|operand| 2 * operand.ndim()).sum())?;
     for operand in operands {
         let place = writer.num_words;
         writer.extend(operand.sizes());
@@ -416,25 +363,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(
-        operands: &[View<'_>],
-        scalars: &[Scalar],
-        mut num_words: usize,
-    ) -> Result<Self, String> {
-        num_words += VALUE_WORDS
-            * operands
-                .iter()
-                .filter(|operand| operand.flags().has(Flags::IMMEDIATE))
-                .count();
+    fn new(operands: &[View<'_>], scalars: &[Scalar], mut num_words: usize) -> Result<Self, String> {
+        num_words += VALUE_WORDS * operands.iter().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
         if num_words > u16::MAX as usize {
-            return Err(format!(
-                "{} operands of so many dimensions are too many for one launch",
-                operands.len()
-            ));
+            return Err(format!("{} operands of so many dimensions are too many for one launch", operands.len()));
         }
-        let fits = operands.len() <= INLINE_OPERANDS
-            && scalars.len() <= INLINE_SCALARS
-            && num_words <= INLINE_WORDS;
+        let fits = operands.len() <= INLINE_OPERANDS && scalars.len() <= INLINE_SCALARS && num_words <= INLINE_WORDS;
         let storage = if fits {
             let mut inline = Inline {
                 operands: [Operand::NONE; INLINE_OPERANDS],
@@ -447,23 +381,14 @@ impl Writer {
             Storage::Inline(inline)
         } else {
             let operands = Vec::with_capacity(operands.len());
-            Storage::Boxed(Box::new(Boxed {
-                operands,
-                words: Vec::with_capacity(num_words),
-                scalars: scalars.to_vec(),
-            }))
+            Storage::Boxed(Box::new(Boxed { operands, words: Vec::with_capacity(num_words), scalars: scalars.to_vec() }))
         };
-        Ok(Self {
-            storage,
-            num_words: 0,
-        })
+        Ok(Self { storage, num_words: 0 })
     }
 
     fn extend(&mut self, words: &[i64]) {
         match &mut self.storage {
-            Storage::Inline(inline) => {
-                inline.words[self.num_words..][..words.len()].copy_from_slice(words)
-            }
+            Storage::Inline(inline) => inline.words[self.num_words..][..words.len()].copy_from_slice(words),
             Storage::Boxed(boxed) => boxed.words.extend_from_slice(words),
         }
         self.num_words += words.len();
@@ -553,14 +478,7 @@ mod tests {
     #[test]
     fn immediates_are_read_at_once() {
         let mut value = 2.5f64;
-        let immediate = View::new(
-            (&raw mut value).cast(),
-            DType::Double,
-            Flags::IMMEDIATE,
-            &[],
-            &[],
-        )
-        .unwrap();
+        let immediate = View::new((&raw mut value).cast(), DType::Double, Flags::IMMEDIATE, &[], &[]).unwrap();
         let record = record(&[view(DType::Float, &[3], &[4]), immediate]);
         value = 0.0;
         let moved = Box::new(record);
@@ -573,23 +491,9 @@ mod tests {
         let sizes: Vec<i64> = vec![2; 20];
         let strides: Vec<i64> = (0..20).map(|dim| 12 << dim).collect();
         let operands = [view(DType::Float, &sizes, &strides); 9];
-        let record = Record::new(
-            Layout::Shaped,
-            &operands,
-            2,
-            &[Scalar::Long(3); 5],
-            Some(DType::Double),
-        )
-        .unwrap();
+        let record = Record::new(Layout::Shaped, &operands, 2, &[Scalar::Long(3); 5], Some(DType::Double)).unwrap();
         let launch = record.launch();
-        assert_eq!(
-            (
-                launch.num_operands(),
-                launch.num_outputs(),
-                launch.compute()
-            ),
-            (9, 2, DType::Double)
-        );
+        assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (9, 2, DType::Double));
         assert_eq!(launch.view(8).strides(), strides);
         assert_eq!(launch.scalar(4), Ok(Scalar::Long(3)));
         assert!(launch.scalar(5).is_err());
@@ -597,24 +501,16 @@ mod tests {
 
     #[test]
     fn sizes_that_differ_are_refused() {
-        let operands = [
-            view(DType::Float, &[3], &[4]),
-            view(DType::Float, &[4], &[4]),
-        ];
+        let operands = [view(DType::Float, &[3], &[4]), view(DType::Float, &[4], &[4])];
         assert!(Record::new(Layout::Elementwise, &operands, 1, &[], None).is_err());
         assert!(Record::new(Layout::Shaped, &operands, 3, &[], None).is_err());
     }
 
     #[test]
     fn accesses_name_the_memory() {
-        let record = record(&[
-            view(DType::Float, &[3], &[4]),
-            view(DType::Double, &[3], &[0]),
-        ]);
+        let record = record(&[view(DType::Float, &[3], &[4]), view(DType::Double, &[3], &[0])]);
         let mut seen = Vec::new();
-        record
-            .launch()
-            .accesses(&mut |begin, end, write| seen.push((begin, end, write)));
+        record.launch().accesses(&mut |begin, end, write| seen.push((begin, end, write)));
         assert_eq!(seen, [(4096, 4108, true), (4096, 4104, false)]);
     }
 

@@ -56,21 +56,13 @@ pub trait Ordered: Number + PartialOrd {
     /// The greater one; NaN if either is.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
-        if self > other || self.is_nan() {
-            self
-        } else {
-            other
-        }
+        if self > other || self.is_nan() { self } else { other }
     }
 
     /// The lesser one; NaN if either is.
     #[inline(always)]
     fn minimum(self, other: Self) -> Self {
-        if self < other || self.is_nan() {
-            self
-        } else {
-            other
-        }
+        if self < other || self.is_nan() { self } else { other }
     }
 }
 
@@ -125,11 +117,7 @@ macro_rules! x86_conversion {
     ($name:ident, $float:ty, $int:ty) => {
         #[inline(always)]
         fn $name(value: $float) -> $int {
-            if value < -(<$int>::MIN as $float) {
-                value as $int
-            } else {
-                <$int>::MIN
-            }
+            if value < -(<$int>::MIN as $float) { value as $int } else { <$int>::MIN }
         }
     };
 }

@@ -44,26 +44,15 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// A view of nothing.
-    pub const EMPTY: View<'static> = View {
-        data: std::ptr::null_mut(),
-        dtype: DType::Byte,
-        flags: Flags(0),
-        sizes: &[0],
-        strides: &[1],
-    };
+    pub const EMPTY: View<'static> =
+        View { data: std::ptr::null_mut(), dtype: DType::Byte, flags: Flags(0), sizes: &[0], strides: &[1] };
 
     /// The view of `data` with `sizes` (elements) and `strides` (bytes).
     ///
     /// # Errors
     /// More than [`MAX_DIMS`] dimensions, lengths that differ, a negative size, or null where there are elements.
     #[inline]
-    pub fn new(
-        data: *mut u8,
-        dtype: DType,
-        flags: Flags,
-        sizes: &'a [i64],
-        strides: &'a [i64],
-    ) -> Result<Self, String> {
+    pub fn new(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Result<Self, String> {
         if sizes.len() > MAX_DIMS || sizes.len() != strides.len() {
             return Err(format!(
                 "an operand has {} sizes and {} strides; at most {MAX_DIMS} dimensions",
@@ -74,13 +63,7 @@ impl<'a> View<'a> {
         if sizes.iter().any(|&size| size < 0) {
             return Err(format!("an operand has a negative size: {sizes:?}"));
         }
-        let view = Self {
-            data,
-            dtype,
-            flags,
-            sizes,
-            strides,
-        };
+        let view = Self { data, dtype, flags, sizes, strides };
         if data.is_null() && view.numel() > 0 {
             return Err(format!("an operand of sizes {sizes:?} has no memory"));
         }
@@ -89,21 +72,9 @@ impl<'a> View<'a> {
 
     /// A view made of parts that came from a checked one.
     #[inline(always)]
-    pub(super) fn from_checked(
-        data: *mut u8,
-        dtype: DType,
-        flags: Flags,
-        sizes: &'a [i64],
-        strides: &'a [i64],
-    ) -> Self {
+    pub(super) fn from_checked(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Self {
         debug_assert_eq!(sizes.len(), strides.len());
-        Self {
-            data,
-            dtype,
-            flags,
-            sizes,
-            strides,
-        }
+        Self { data, dtype, flags, sizes, strides }
     }
 
     /// The first element.
@@ -173,9 +144,7 @@ impl<'a> View<'a> {
     #[inline]
     pub fn overlaps(&self, other: &View<'_>) -> bool {
         match (self.extent(), other.extent()) {
-            (Some((begin, end)), Some((other_begin, other_end))) => {
-                begin < other_end && other_begin < end
-            }
+            (Some((begin, end)), Some((other_begin, other_end))) => begin < other_end && other_begin < end,
             _ => false,
         }
     }
@@ -215,12 +184,7 @@ impl<'a> View<'a> {
     /// # Safety
     /// No other view of the same elements is in use while this one lives.
     pub unsafe fn array_mut<T: Element>(&self) -> Result<ArrayViewMutD<'a, T>, String> {
-        if self
-            .sizes
-            .iter()
-            .zip(self.strides)
-            .any(|(&size, &stride)| size > 1 && stride == 0)
-        {
+        if self.sizes.iter().zip(self.strides).any(|(&size, &stride)| size > 1 && stride == 0) {
             return Err("an output operand has elements that share memory".into());
         }
         let shape = self.shape::<T>()?;
@@ -230,29 +194,14 @@ impl<'a> View<'a> {
 
     fn shape<T: Element>(&self) -> Result<ndarray::StrideShape<IxDyn>, String> {
         if self.dtype != T::DTYPE {
-            return Err(format!(
-                "an operand is {:?} where {:?} is needed",
-                self.dtype,
-                T::DTYPE
-            ));
+            return Err(format!("an operand is {:?} where {:?} is needed", self.dtype, T::DTYPE));
         }
         let size = size_of::<T>() as i64;
-        if self
-            .strides
-            .iter()
-            .any(|&stride| stride < 0 || stride % size != 0)
-        {
-            return Err(format!(
-                "strides {:?} are not multiples of {size} bytes",
-                self.strides
-            ));
+        if self.strides.iter().any(|&stride| stride < 0 || stride % size != 0) {
+            return Err(format!("strides {:?} are not multiples of {size} bytes", self.strides));
         }
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
-        let strides: Vec<usize> = self
-            .strides
-            .iter()
-            .map(|&stride| (stride / size) as usize)
-            .collect();
+        let strides: Vec<usize> = self.strides.iter().map(|&stride| (stride / size) as usize).collect();
         Ok(IxDyn(&sizes).strides(IxDyn(&strides)))
     }
 }
@@ -265,8 +214,7 @@ mod tests {
     fn bad_descriptors_are_refused() {
         let mut value = 0f32;
         let data = (&raw mut value).cast::<u8>();
-        let new =
-            |data, sizes, strides| View::new(data, DType::Float, Flags::default(), sizes, strides);
+        let new = |data, sizes, strides| View::new(data, DType::Float, Flags::default(), sizes, strides);
         assert!(new(data, &[1, 1], &[4]).is_err());
         assert!(new(data, &[-1], &[4]).is_err());
         assert!(new(data, &[1; 65], &[4; 65]).is_err());
@@ -278,11 +226,8 @@ mod tests {
     #[test]
     fn extent_covers_the_elements() {
         let data = 4096 as *mut u8;
-        let view = |sizes: &'static [i64], strides| {
-            View::new(data, DType::Float, Flags::default(), sizes, strides)
-                .unwrap()
-                .extent()
-        };
+        let view =
+            |sizes: &'static [i64], strides| View::new(data, DType::Float, Flags::default(), sizes, strides).unwrap().extent();
         assert_eq!(view(&[], &[]), Some((4096, 4100)));
         assert_eq!(view(&[3, 2], &[4, 100]), Some((4096, 4096 + 8 + 100 + 4)));
         assert_eq!(view(&[3], &[-4]), Some((4088, 4100)));
@@ -292,30 +237,13 @@ mod tests {
     #[test]
     fn array_is_typed_and_strided() {
         let mut values = [1f32, 2.0, 3.0, 4.0, 5.0, 6.0];
-        let view = View::new(
-            values.as_mut_ptr().cast(),
-            DType::Float,
-            Flags::default(),
-            &[2, 3],
-            &[4, 8],
-        )
-        .unwrap();
-        assert_eq!(
-            view.array::<f32>().unwrap(),
-            ndarray::array![[1f32, 3.0, 5.0], [2.0, 4.0, 6.0]].into_dyn()
-        );
+        let view = View::new(values.as_mut_ptr().cast(), DType::Float, Flags::default(), &[2, 3], &[4, 8]).unwrap();
+        assert_eq!(view.array::<f32>().unwrap(), ndarray::array![[1f32, 3.0, 5.0], [2.0, 4.0, 6.0]].into_dyn());
         assert!(view.array::<f64>().is_err());
         // SAFETY: no other view of `values` is in use.
         unsafe { view.array_mut::<f32>() }.unwrap()[[1, 2]] = 7.0;
         assert_eq!(values[5], 7.0);
-        let shared = View::new(
-            values.as_mut_ptr().cast(),
-            DType::Float,
-            Flags::default(),
-            &[2],
-            &[0],
-        )
-        .unwrap();
+        let shared = View::new(values.as_mut_ptr().cast(), DType::Float, Flags::default(), &[2], &[0]).unwrap();
         // SAFETY: no other view of `values` is in use.
         assert!(unsafe { shared.array_mut::<f32>() }.is_err());
     }

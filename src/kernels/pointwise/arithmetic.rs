@@ -41,29 +41,17 @@ mod tests {
     #[test]
     fn add_scales_by_alpha() {
         check::pointwise::<2>("add", &[], |dtype| dtype, |[lhs, rhs]| lhs + rhs);
-        check::pointwise::<2>(
-            "add",
-            &[Scalar::Long(3)],
-            |dtype| dtype,
-            |[lhs, rhs]| lhs + rhs * 3.0,
-        );
+        check::pointwise::<2>("add", &[Scalar::Long(3)], |dtype| dtype, |[lhs, rhs]| lhs + rhs * 3.0);
     }
 
     #[test]
     fn python_numbers_keep_their_precision_beside_half() {
-        let tensor = Tensor::of(
-            DType::Half,
-            &check::values(DType::Half, &[40], 1),
-            Strides::Contiguous,
-        );
+        let tensor = Tensor::of(DType::Half, &check::values(DType::Half, &[40], 1), Strides::Contiguous);
         let output = Tensor::new(DType::Half, &[40], Strides::Contiguous);
         let number = Tensor::immediate(DType::Double, real(0.1));
         check::run("add", &[&output], &[&tensor, &number], &[], DType::Half).unwrap();
         for (found, given) in output.values().iter().zip(&tensor.values()) {
-            assert_eq!(
-                *found,
-                check::round_trip(DType::Half, real((given.re as f32 + 0.1f32) as f64))
-            );
+            assert_eq!(*found, check::round_trip(DType::Half, real((given.re as f32 + 0.1f32) as f64)));
         }
     }
 }

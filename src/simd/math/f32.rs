@@ -29,13 +29,7 @@ pub fn exp(x: f32) -> f32 {
     let n = clamped.mul_add(std::f32::consts::LOG2_E, ROUND) - ROUND;
     let r = n.mul_add(-1.428_606_8e-6, n.mul_add(-0.693_145_75, clamped));
     let mut p = 1.987_569_2e-4_f32;
-    for coefficient in [
-        1.398_199_9e-3,
-        8.333_452e-3,
-        4.166_579_6e-2,
-        0.166_666_65,
-        0.5,
-    ] {
+    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_65, 0.5] {
         p = p.mul_add(r, coefficient);
     }
     scale(p.mul_add(r * r, r) + 1.0, n)

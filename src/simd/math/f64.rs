@@ -28,24 +28,9 @@ pub fn exp(x: f64) -> f64 {
     };
     let rounded = clamped.mul_add(std::f64::consts::LOG2_E, ROUND);
     let n = rounded - ROUND;
-    let r = n.mul_add(
-        -1.908_214_929_270_587_7e-10,
-        n.mul_add(-0.693_147_180_369_123_8, clamped),
-    );
+    let r = n.mul_add(-1.908_214_929_270_587_7e-10, n.mul_add(-0.693_147_180_369_123_8, clamped));
     let mut p: f64 = 1.0 / 6_227_020_800.0;
-    for factorial in [
-        479_001_600.0,
-        39_916_800.0,
-        3_628_800.0,
-        362_880.0,
-        40_320.0,
-        5_040.0,
-        720.0,
-        120.0,
-        24.0,
-        6.0,
-        2.0f64,
-    ] {
+    for factorial in [479_001_600.0, 39_916_800.0, 3_628_800.0, 362_880.0, 40_320.0, 5_040.0, 720.0, 120.0, 24.0, 6.0, 2.0f64] {
         p = p.mul_add(r, 1.0 / factorial);
     }
     scale(p.mul_add(r * r, r) + 1.0, rounded)

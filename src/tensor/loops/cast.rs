@@ -20,13 +20,7 @@ const RUN: usize = 256;
 ///
 /// # Safety
 /// `from` has `count` readable elements of dtype `source`, `to` as many writable ones of `target`, and they do not overlap.
-pub unsafe fn cast(
-    from: *const u8,
-    source: DType,
-    to: *mut u8,
-    target: DType,
-    count: usize,
-) -> Result<(), String> {
+pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
     if source == target {
         // SAFETY: the caller promises both runs and that they are apart.
         unsafe { std::ptr::copy_nonoverlapping(from, to, count * source.size()) };
@@ -37,43 +31,25 @@ pub unsafe fn cast(
 
 type HubOf<S> = <<S as Element>::Acc as Number>::Hub;
 
-fn from_source<S: Element>(
-    from: *const S,
-    to: *mut u8,
-    target: DType,
-    count: usize,
-) -> Result<(), String> {
+fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
     if TypeId::of::<S>() == TypeId::of::<HubOf<S>>() {
         return to_target(from.cast::<HubOf<S>>(), to, target, count);
     }
     if target == HubOf::<S>::DTYPE {
-        vectorize(Widen {
-            from,
-            to: to.cast::<HubOf<S>>(),
-            count,
-        });
+        vectorize(Widen { from, to: to.cast::<HubOf<S>>(), count });
         return Ok(());
     }
     let mut buffer = Buffer::new();
     let hub = buffer.data().cast::<HubOf<S>>();
     for start in (0..count).step_by(RUN) {
         let count = RUN.min(count - start);
-        vectorize(Widen {
-            from: from.wrapping_add(start),
-            to: hub,
-            count,
-        });
+        vectorize(Widen { from: from.wrapping_add(start), to: hub, count });
         to_target(hub, to.wrapping_add(start * target.size()), target, count)?;
     }
     Ok(())
 }
 
-fn to_target<H: Hub>(
-    from: *const H,
-    to: *mut u8,
-    target: DType,
-    count: usize,
-) -> Result<(), String> {
+fn to_target<H: Hub>(from: *const H, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
     dispatch!(target in EVERY, D => {
         vectorize(Narrow { from, to: to.cast::<D>(), count });
         Ok(())
@@ -95,11 +71,7 @@ impl<S: Element> Leaf for Widen<S> {
             // SAFETY: `cast`'s caller promises `count` readable elements.
             let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
             // SAFETY: the target is the hub buffer or the caller's run, of at least `count` elements.
-            unsafe {
-                self.to
-                    .wrapping_add(index)
-                    .write_unaligned(value.load().hub())
-            };
+            unsafe { self.to.wrapping_add(index).write_unaligned(value.load().hub()) };
         }
     }
 }
@@ -119,11 +91,7 @@ impl<H: Hub, D: Element> Leaf for Narrow<H, D> {
             // SAFETY: the source is the hub buffer or the caller's run, of at least `count` elements.
             let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
             // SAFETY: `cast`'s caller promises `count` writable elements.
-            unsafe {
-                self.to
-                    .wrapping_add(index)
-                    .write_unaligned(D::store(value.to()))
-            };
+            unsafe { self.to.wrapping_add(index).write_unaligned(D::store(value.to())) };
         }
     }
 }

@@ -33,9 +33,7 @@ pub fn parallel(count: usize, grain: usize, cost: f64, body: &(dyn Fn(usize, usi
     }
     let pieces = count.div_ceil(grain);
     let total = (count as f64 * cost) as u64;
-    threads::parallel_for(pieces, total, &|piece| {
-        body(piece * grain, (piece * grain + grain).min(count))
-    });
+    threads::parallel_for(pieces, total, &|piece| body(piece * grain, (piece * grain + grain).min(count)));
 }
 
 /// Uninitialised, aligned memory of one block of any dtype.

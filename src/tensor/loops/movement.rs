@@ -23,10 +23,7 @@ const BYTE_COST: f64 = 0.05;
 pub fn copy(launch: &Launch<'_>) -> Result<(), String> {
     let (output, input) = (launch.view(0), launch.view(1));
     let differs = |flag| output.flags().has(flag) != input.flags().has(flag);
-    let sign = Sign {
-        conj: differs(Flags::CONJ) && input.dtype().is_complex(),
-        neg: differs(Flags::NEG),
-    };
+    let sign = Sign { conj: differs(Flags::CONJ) && input.dtype().is_complex(), neg: differs(Flags::NEG) };
     if sign.conj || sign.neg {
         copy_signed(launch, sign)
     } else if output.dtype() == input.dtype() {
@@ -64,10 +61,7 @@ fn copy_same(launch: &Launch<'_>) {
     let size = output.dtype().size();
     if output.is_dense_1d() && input.is_dense_1d() {
         parallel(output.size(0) * size, PIECE, BYTE_COST, &|begin, end| {
-            let (from, to) = (
-                input.data().wrapping_add(begin),
-                output.data().wrapping_add(begin),
-            );
+            let (from, to) = (input.data().wrapping_add(begin), output.data().wrapping_add(begin));
             // SAFETY: both operands are dense runs of that many bytes; `copy` allows that they are the same.
             unsafe { std::ptr::copy(from, to, end - begin) };
         });
@@ -84,10 +78,7 @@ fn copy_same(launch: &Launch<'_>) {
 }
 
 fn places(space: &Space<'_>, patch: &Patch) -> [Place; 2] {
-    [0, 1].map(|operand| Place {
-        data: patch.data(operand),
-        steps: space.steps(operand),
-    })
+    [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) })
 }
 
 fn copy_cast(launch: &Launch<'_>) -> Result<(), String> {
@@ -124,15 +115,7 @@ pub fn fill(launch: &Launch<'_>) -> Result<(), String> {
     }
     let mut element = 0u128;
     // SAFETY: the value is one readable element of its dtype, and no element is larger than `element`.
-    unsafe {
-        cast::cast(
-            value.data(),
-            value.dtype(),
-            (&raw mut element).cast(),
-            output.dtype(),
-            1,
-        )
-    }?;
+    unsafe { cast::cast(value.data(), value.dtype(), (&raw mut element).cast(), output.dtype(), 1) }?;
     fill_with(launch, element);
     Ok(())
 }
@@ -147,33 +130,17 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
     let output = launch.view(0);
     let size = output.dtype().size();
     if output.is_dense_1d() {
-        parallel(
-            output.size(0),
-            PIECE / size,
-            BYTE_COST * size as f64,
-            &|begin, end| {
-                fill_run(
-                    output.data().wrapping_add(begin * size),
-                    output.dtype(),
-                    element,
-                    end - begin,
-                );
-            },
-        );
+        parallel(output.size(0), PIECE / size, BYTE_COST * size as f64, &|begin, end| {
+            fill_run(output.data().wrapping_add(begin * size), output.dtype(), element, end - begin);
+        });
         return;
     }
     let space = Space::new(launch);
     let value = (&raw mut element).cast::<u8>() as usize;
     space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
-        let from = Place {
-            data: value as *mut u8,
-            steps: super::space::Steps::default(),
-        };
+        let from = Place { data: value as *mut u8, steps: super::space::Steps::default() };
         space.walk(begin, end, &mut |patch| {
-            let to = Place {
-                data: patch.data(0),
-                steps: space.steps(0),
-            };
+            let to = Place { data: patch.data(0), steps: space.steps(0) };
             // SAFETY: `element` lives until all pieces have ended; the launch's output is writable.
             unsafe { strided::copy(from, to, size, patch.cols, patch.rows) };
         });
@@ -182,31 +149,11 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
 
 fn fill_run(to: *mut u8, dtype: DType, element: u128, count: usize) {
     match dtype.size() {
-        1 => vectorize(Fill {
-            to,
-            element: element as u8,
-            count,
-        }),
-        2 => vectorize(Fill {
-            to: to.cast(),
-            element: element as u16,
-            count,
-        }),
-        4 => vectorize(Fill {
-            to: to.cast(),
-            element: element as u32,
-            count,
-        }),
-        8 => vectorize(Fill {
-            to: to.cast(),
-            element: element as u64,
-            count,
-        }),
-        _ => vectorize(Fill {
-            to: to.cast(),
-            element,
-            count,
-        }),
+        1 => vectorize(Fill { to, element: element as u8, count }),
+        2 => vectorize(Fill { to: to.cast(), element: element as u16, count }),
+        4 => vectorize(Fill { to: to.cast(), element: element as u32, count }),
+        8 => vectorize(Fill { to: to.cast(), element: element as u64, count }),
+        _ => vectorize(Fill { to: to.cast(), element, count }),
     }
 }
 

@@ -31,11 +31,7 @@ where
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
     if launch.num_operands() != N + 1 {
-        return Err(format!(
-            "{} operands where {} are needed",
-            launch.num_operands(),
-            N + 1
-        ));
+        return Err(format!("{} operands where {} are needed", launch.num_operands(), N + 1));
     }
     let output = launch.view(0);
     if output.numel() == 0 {
@@ -44,9 +40,7 @@ where
     let inputs: [View<'_>; N] = std::array::from_fn(|index| launch.view(index + 1));
     let straight = output.dtype() == O::DTYPE
         && output.is_dense_1d()
-        && inputs
-            .iter()
-            .all(|view| view.dtype() == E::DTYPE && view.is_dense_1d() && !view.overlaps(&output));
+        && inputs.iter().all(|view| view.dtype() == E::DTYPE && view.is_dense_1d() && !view.overlaps(&output));
     if straight {
         run_straight::<E, O, Op, N>(&output, &inputs, cost, op);
         return Ok(());
@@ -54,12 +48,8 @@ where
     run_patches::<E, O, Op, N>(launch, cost, op)
 }
 
-fn run_straight<E, O, Op, const N: usize>(
-    output: &View<'_>,
-    inputs: &[View<'_>; N],
-    cost: f64,
-    op: Op,
-) where
+fn run_straight<E, O, Op, const N: usize>(output: &View<'_>, inputs: &[View<'_>; N], cost: f64, op: Op)
+where
     E: Element,
     O: Element,
     Op: Map<E::Acc, N, Output = O::Acc>,
@@ -67,13 +57,7 @@ fn run_straight<E, O, Op, const N: usize>(
     parallel(output.size(0), GRAIN, cost, &|begin, end| {
         let leaf = Apply::<E, O, Op, N> {
             output: output.data().cast::<O>().wrapping_add(begin),
-            inputs: std::array::from_fn(|index| {
-                inputs[index]
-                    .data()
-                    .cast::<E>()
-                    .wrapping_add(begin)
-                    .cast_const()
-            }),
+            inputs: std::array::from_fn(|index| inputs[index].data().cast::<E>().wrapping_add(begin).cast_const()),
             count: end - begin,
             op,
         };
@@ -106,20 +90,12 @@ where
                 *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
             }
             // SAFETY: as above, for the output.
-            unsafe {
-                self.output
-                    .wrapping_add(index)
-                    .write_unaligned(O::store(self.op.apply(values)))
-            };
+            unsafe { self.output.wrapping_add(index).write_unaligned(O::store(self.op.apply(values))) };
         }
     }
 }
 
-fn run_patches<E, O, Op, const N: usize>(
-    launch: &Launch<'_>,
-    cost: f64,
-    op: Op,
-) -> Result<(), String>
+fn run_patches<E, O, Op, const N: usize>(launch: &Launch<'_>, cost: f64, op: Op) -> Result<(), String>
 where
     E: Element,
     O: Element,
@@ -136,10 +112,7 @@ where
 
 /// Every operand that is cast has a dtype with conversions.
 pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), String> {
-    match (0..launch.num_operands())
-        .map(|index| launch.view(index).dtype())
-        .find(|dtype| !dtype.is_convertible())
-    {
+    match (0..launch.num_operands()).map(|index| launch.view(index).dtype()).find(|dtype| !dtype.is_convertible()) {
         Some(dtype) => Err(format!("{dtype:?} has no conversions")),
         None => Ok(()),
     }
@@ -214,36 +187,13 @@ where
 
     fn patch(&mut self, patch: &Patch) {
         let inputs = std::array::from_fn(|index| self.input(index, patch));
-        let output = Place {
-            data: patch.data(0),
-            steps: self.steps[0],
-        };
-        let direct = self.dtypes[0] == O::DTYPE
-            && !self.in_place
-            && output.is_dense(size_of::<O>(), patch.cols, patch.rows);
-        let target = if direct {
-            output.data
-        } else {
-            self.result.data()
-        };
-        vectorize(Apply::<E, O, Op, N> {
-            output: target.cast(),
-            inputs,
-            count: patch.len(),
-            op: self.op,
-        });
+        let output = Place { data: patch.data(0), steps: self.steps[0] };
+        let direct = self.dtypes[0] == O::DTYPE && !self.in_place && output.is_dense(size_of::<O>(), patch.cols, patch.rows);
+        let target = if direct { output.data } else { self.result.data() };
+        vectorize(Apply::<E, O, Op, N> { output: target.cast(), inputs, count: patch.len(), op: self.op });
         if !direct {
             // SAFETY: the result buffer holds the patch's elements as O; the output's are the launch's to write.
-            unsafe {
-                scatter(
-                    self.result.data(),
-                    O::DTYPE,
-                    output,
-                    self.dtypes[0],
-                    &mut self.raw,
-                    patch,
-                )
-            };
+            unsafe { scatter(self.result.data(), O::DTYPE, output, self.dtypes[0], &mut self.raw, patch) };
         }
     }
 
@@ -253,13 +203,7 @@ where
         if self.ways[index] == Way::Constant {
             return block.cast();
         }
-        let (dtype, place) = (
-            self.dtypes[index + 1],
-            Place {
-                data: patch.data(index + 1),
-                steps: self.steps[index + 1],
-            },
-        );
+        let (dtype, place) = (self.dtypes[index + 1], Place { data: patch.data(index + 1), steps: self.steps[index + 1] });
         if dtype == E::DTYPE && place.is_dense(size_of::<E>(), patch.cols, patch.rows) {
             return place.data.cast();
         }
@@ -273,14 +217,7 @@ where
 ///
 /// # Safety
 /// The patch's elements at `from` are readable and of dtype `source`; `to` has room for them as `target`; both dtypes are convertible.
-pub unsafe fn gather(
-    from: Place,
-    source: DType,
-    to: *mut u8,
-    target: DType,
-    raw: &mut Buffer,
-    patch: &Patch,
-) {
+pub unsafe fn gather(from: Place, source: DType, to: *mut u8, target: DType, raw: &mut Buffer, patch: &Patch) {
     let dense = from.is_dense(source.size(), patch.cols, patch.rows);
     let side_by_side = match (source == target, dense) {
         (true, _) => to,
@@ -303,14 +240,7 @@ pub unsafe fn gather(
 ///
 /// # Safety
 /// As [`gather`], with the roles exchanged.
-pub unsafe fn scatter(
-    from: *mut u8,
-    source: DType,
-    to: Place,
-    target: DType,
-    raw: &mut Buffer,
-    patch: &Patch,
-) {
+pub unsafe fn scatter(from: *mut u8, source: DType, to: Place, target: DType, raw: &mut Buffer, patch: &Patch) {
     let dense = to.is_dense(target.size(), patch.cols, patch.rows);
     let side_by_side = match (source == target, dense) {
         (true, _) => from,

@@ -89,28 +89,14 @@ impl<'a> Space<'a> {
             };
             counts[dim] = (size as usize).div_ceil(step);
         }
-        Self {
-            launch: *launch,
-            sizes,
-            row_dim,
-            cols,
-            rows,
-            counts,
-        }
+        Self { launch: *launch, sizes, row_dim, cols, rows, counts }
     }
 
     /// The steps of an operand inside a patch.
     pub fn steps(&self, operand: usize) -> Steps {
         let strides = self.launch.view(operand).strides();
-        let row = if self.row_dim == 0 {
-            0
-        } else {
-            strides[self.row_dim] as isize
-        };
-        Steps {
-            col: strides[0] as isize,
-            row,
-        }
+        let row = if self.row_dim == 0 { 0 } else { strides[self.row_dim] as isize };
+        Steps { col: strides[0] as isize, row }
     }
 
     /// The most elements that a patch has.
@@ -153,20 +139,14 @@ impl<'a> Space<'a> {
         let cols = self.cols.min(self.sizes[0] as usize - col);
         let rows = match self.row_dim {
             0 => 1,
-            dim => self
-                .rows
-                .min(self.sizes[dim] as usize - index[dim] * self.rows),
+            dim => self.rows.min(self.sizes[dim] as usize - index[dim] * self.rows),
         };
         let mut data = [std::ptr::null_mut(); MAX_OPERANDS];
         for (operand, data) in data.iter_mut().enumerate().take(self.launch.num_operands()) {
             let view = self.launch.view(operand);
             let mut offset = col as isize * view.stride(0);
             for (dim, &position) in index.iter().enumerate().take(self.sizes.len()).skip(1) {
-                let position = if dim == self.row_dim {
-                    position * self.rows
-                } else {
-                    position
-                };
+                let position = if dim == self.row_dim { position * self.rows } else { position };
                 offset += position as isize * view.stride(dim);
             }
             *data = view.data().wrapping_offset(offset);
@@ -181,9 +161,7 @@ fn crossing_dim(launch: &Launch<'_>) -> Option<usize> {
         let view = launch.view(operand);
         let strides = view.strides();
         let inner = strides[0].abs();
-        let nearest = (1..strides.len())
-            .filter(|&dim| strides[dim] != 0)
-            .min_by_key(|&dim| strides[dim].abs());
+        let nearest = (1..strides.len()).filter(|&dim| strides[dim] != 0).min_by_key(|&dim| strides[dim].abs());
         if let Some(dim) = nearest.filter(|&dim| inner != 0 && strides[dim].abs() < inner) {
             return Some(dim);
         }

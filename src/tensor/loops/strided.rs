@@ -14,13 +14,7 @@ impl Place {
     /// Elements of `size` bytes side by side, row after row of `cols`.
     #[inline(always)]
     pub fn dense(data: *mut u8, size: usize, cols: usize) -> Self {
-        Self {
-            data,
-            steps: Steps {
-                col: size as isize,
-                row: (size * cols) as isize,
-            },
-        }
+        Self { data, steps: Steps { col: size as isize, row: (size * cols) as isize } }
     }
 
     /// Whether a patch of these sizes lies side by side here.
@@ -41,12 +35,7 @@ pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize
         unsafe { std::ptr::copy(from.data, to.data, size * cols * rows) };
         return;
     }
-    let leaf = Copy {
-        from,
-        to,
-        cols,
-        rows,
-    };
+    let leaf = Copy { from, to, cols, rows };
     match size {
         1 => vectorize(Sized::<u8>(leaf, std::marker::PhantomData)),
         2 => vectorize(Sized::<u16>(leaf, std::marker::PhantomData)),
@@ -70,25 +59,13 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
 
     #[inline(always)]
     fn run(self) {
-        let Self(
-            Copy {
-                from,
-                to,
-                cols,
-                rows,
-            },
-            _,
-        ) = self;
+        let Self(Copy { from, to, cols, rows }, _) = self;
         let size = size_of::<T>() as isize;
         // The inner loop is the one whose target steps are short; with fixed steps it vectorises.
         let by_cols = to.steps.col.abs() <= to.steps.row.abs() || rows == 1;
         let (inner, outer) = if by_cols { (cols, rows) } else { (rows, cols) };
         let split = |steps: Steps| {
-            if by_cols {
-                (steps.col, steps.row)
-            } else {
-                (steps.row, steps.col)
-            }
+            if by_cols { (steps.col, steps.row) } else { (steps.row, steps.col) }
         };
         let (from_inner, from_outer) = split(from.steps);
         let (to_inner, to_outer) = split(to.steps);
@@ -109,18 +86,9 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
 }
 
 #[inline(always)]
-fn copy_line<T: std::marker::Copy>(
-    source: *const u8,
-    source_step: isize,
-    target: *mut u8,
-    target_step: isize,
-    count: usize,
-) {
+fn copy_line<T: std::marker::Copy>(source: *const u8, source_step: isize, target: *mut u8, target_step: isize, count: usize) {
     for index in 0..count as isize {
-        let (source, target) = (
-            source.wrapping_offset(index * source_step),
-            target.wrapping_offset(index * target_step),
-        );
+        let (source, target) = (source.wrapping_offset(index * source_step), target.wrapping_offset(index * target_step));
         // SAFETY: `copy`'s caller promises that every element of the patch may be read.
         let value = unsafe { source.cast::<T>().read_unaligned() };
         // SAFETY: as above, for writing.
