@@ -22,7 +22,6 @@ mod exit;
 pub mod fork;
 #[cfg(not(loom))]
 mod host;
-#[cfg(not(loom))]
 pub mod memory;
 pub mod rng;
 #[cfg(not(loom))]
