@@ -82,7 +82,7 @@ fn loom_memory_leaves_only_after_its_tasks() {
     loom::model(|| {
         let (pool, contents) = (pool(), Arc::new(Contents::default()));
         let stream = Counter::leak(0);
-        let block = pool.allocate(stream, 2 * MIB).unwrap();
+        let block = pool.allocate(stream, MIB).unwrap();
         stream.submit();
         pool.free(block);
         let task = {
