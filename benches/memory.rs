@@ -9,18 +9,20 @@ use std::time::Instant;
 use rustdev::abi::memory::{rd_memory_allocate, rd_memory_free};
 use rustdev::runtime::{memory, stream};
 
-const PAIRS: usize = 1_000_000;
+/// Pairs of one batch: short enough that most batches run without interruption.
+const PAIRS: usize = 1000;
+const BATCHES: usize = 500;
 
-/// Prints the best of five runs of `body`, which makes `pairs` pairs.
-fn report(name: &str, pairs: usize, mut body: impl FnMut()) {
-    body();
-    let run = |_| {
+/// Prints the median over batches of `body`, which makes one batch.
+fn report(name: &str, body: impl Fn()) {
+    let batch = |_| {
         let start = Instant::now();
         body();
-        start.elapsed().as_nanos() as f64 / pairs as f64
+        start.elapsed().as_nanos() as f64 / PAIRS as f64
     };
-    let best = (0..5).map(run).fold(f64::INFINITY, f64::min);
-    println!("{name:<40} {best:>8.1} ns");
+    let mut times = (0..BATCHES).map(batch).collect::<Vec<_>>();
+    times.sort_by(f64::total_cmp);
+    println!("{name:<40} {:>8.1} ns", times[BATCHES / 2]);
 }
 
 fn pair(bytes: usize) {
@@ -46,8 +48,8 @@ fn through_the_abi() {
 }
 
 fn main() {
-    report("allocate + free, 4 KiB", PAIRS, || (0..PAIRS).for_each(|_| pair(4096)));
-    report("allocate + free, 64 MiB", PAIRS, || (0..PAIRS).for_each(|_| pair(64 << 20)));
-    report("allocate + free, eight mixed sizes", PAIRS, || (0..PAIRS / 8).for_each(|_| mixed()));
-    report("rd_memory_allocate + rd_memory_free", PAIRS, || (0..PAIRS).for_each(|_| through_the_abi()));
+    report("allocate + free, 4 KiB", || (0..PAIRS).for_each(|_| pair(4096)));
+    report("allocate + free, 64 MiB", || (0..PAIRS).for_each(|_| pair(64 << 20)));
+    report("allocate + free, eight mixed sizes", || (0..PAIRS / 8).for_each(|_| mixed()));
+    report("rd_memory_allocate + rd_memory_free", || (0..PAIRS).for_each(|_| through_the_abi()));
 }

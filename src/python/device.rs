@@ -3,22 +3,16 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::exception;
 use crate::runtime::{config, device, fork, threads};
+use crate::simd;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(init, module)?)?;
     module.add_function(wrap_pyfunction!(device_count, module)?)?;
     module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
     module.add_function(wrap_pyfunction!(total_memory, module)?)?;
     module.add_function(wrap_pyfunction!(num_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(set_num_threads, module)?)
-}
-
-/// Reads the environment; idempotent.
-#[pyfunction]
-fn init(py: Python<'_>) -> PyResult<()> {
-    config::init().map(drop).map_err(|error| exception(py, &error))
+    module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(instruction_set, module)?)
 }
 
 /// How many devices there are; 0 in a forked child.
@@ -52,4 +46,10 @@ fn set_num_threads(count: i64) -> PyResult<()> {
     let refusal = || PyValueError::new_err(format!("the number of threads is 1 to {}, not {count}", config::MAX_THREADS));
     threads::set_num_threads(accepted.ok_or_else(refusal)?);
     Ok(())
+}
+
+/// The instruction set that kernels use.
+#[pyfunction]
+fn instruction_set() -> &'static str {
+    simd::isa().name()
 }

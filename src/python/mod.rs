@@ -3,6 +3,7 @@
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
 mod device;
+mod memory;
 mod ops;
 mod stream;
 
@@ -10,7 +11,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::runtime::Error;
+use crate::runtime::{Error, config};
 
 /// Read by `rustdev/_torch_build.py` from the file, before the module is loaded into a torch that it may not fit.
 #[used]
@@ -36,11 +37,14 @@ fn torch_exception(py: Python<'_>, name: &str, text: String) -> PyErr {
     }
 }
 
+/// Importing the module reads the environment, and fails where that is malformed; it starts no device.
 #[pymodule]
 fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    config::init().map_err(|error| exception(module.py(), &error))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
     device::register(module)?;
+    memory::register(module)?;
     stream::register(module)?;
     ops::register(module)
 }

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
+use super::exit;
 use super::sync::OnceLock;
-use super::{exit, fork};
 
 mod alloc_conf;
 mod machine;
@@ -67,7 +67,6 @@ static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
 /// `InvalidValue` for a malformed or unknown variable, the same one each time.
 pub fn init() -> Result<&'static Config, Error> {
     let read = CONFIG.get_or_init(|| {
-        fork::mark_started();
         exit::watch();
         Config::parse(std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value))))
     });

@@ -18,7 +18,10 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| (0..config().device_count).map(Device::new).collect());
+static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
+    fork::mark_started();
+    (0..config().device_count).map(Device::new).collect()
+});
 
 /// How many devices there are.
 pub fn count() -> usize {
