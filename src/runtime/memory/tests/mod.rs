@@ -55,7 +55,7 @@ impl Timeline for Counter {
         self.completed.load(Ordering::Acquire)
     }
 
-    fn finish(&self) {
+    fn finish(&'static self) {
         self.completed.fetch_max(self.submitted(), Ordering::AcqRel);
     }
 }
