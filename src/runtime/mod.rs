@@ -17,7 +17,7 @@ pub mod event;
 #[cfg(not(loom))]
 mod executor;
 #[cfg(not(loom))]
-mod exit;
+pub mod exit;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]

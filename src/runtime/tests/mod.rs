@@ -13,6 +13,8 @@ mod loom_slot;
 #[cfg(not(loom))]
 mod loops;
 #[cfg(not(loom))]
+mod process;
+#[cfg(not(loom))]
 mod streams;
 
 /// What the tests have in common.
