@@ -24,6 +24,8 @@ pub mod fork;
 mod host;
 #[cfg(not(loom))]
 pub mod memory;
+#[cfg(not(loom))]
+mod pool;
 pub mod rng;
 #[cfg(not(loom))]
 pub mod stream;

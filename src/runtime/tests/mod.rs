@@ -12,7 +12,8 @@ mod loom_queue;
 mod loom_slot;
 #[cfg(not(loom))]
 mod loops;
-#[cfg(not(loom))]
+// Not under the thread sanitizer, which cannot follow std's own locks around processes.
+#[cfg(not(any(loom, tsan)))]
 mod process;
 #[cfg(not(loom))]
 mod streams;

@@ -132,7 +132,9 @@ fn numbers_of_threads() {
             let body = move || parallel_for(8, 300_000, &|_| _ = total.fetch_add(1, Ordering::Relaxed));
             streams[round % 6].submit(kernel(body)).unwrap();
         }
-        streams.into_iter().for_each(|stream| stream.synchronize().unwrap());
+        for stream in streams {
+            stream.synchronize().unwrap();
+        }
         assert_eq!(total.load(Ordering::Relaxed), 960);
     }
 }
@@ -151,6 +153,8 @@ fn sleeps_with_one_compute_thread() {
     for stream in streams {
         stream.submit(Task::sleep(Duration::from_millis(400))).unwrap();
     }
-    streams.into_iter().for_each(|stream| stream.synchronize().unwrap());
+    for stream in streams {
+        stream.synchronize().unwrap();
+    }
     assert!(start.elapsed() < Duration::from_millis(750), "{:?}", start.elapsed());
 }
