@@ -8,7 +8,7 @@ use super::{guard, rd_status, shield};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
 use crate::runtime::memory::stats::{PerKind, Stat, Stats};
-use crate::runtime::sync::process::{AtomicUsize, Ordering};
+use crate::runtime::sync::{AtomicUsize, Ordering};
 use crate::runtime::{Error, memory};
 
 /// A counter with its peak and its history.
