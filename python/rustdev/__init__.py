@@ -1,16 +1,18 @@
 """rustdev: a PyTorch accelerator that runs on any CPU.
 
-Importing this package, or torch where it is installed, registers the device ``rustdev`` and makes this package ``torch.rustdev``, with
-the names and the behaviour of ``torch.cuda``.
+Importing this package, or torch where it is installed, registers the device ``rustdev`` and makes this package ``torch.rustdev``,
+with the names and the behaviour of ``torch.cuda``.
 
 Raises:
     ImportError: rustdev was built for another minor release of torch, or another backend holds PyTorch's one slot for such devices.
     ValueError: A ``RUSTDEV_*`` environment variable is unknown or malformed.
 """
+# ruff: noqa: E402, F401 - the device is registered between the imports, and private names are part of torch's protocol
 
 import sys
 
 import torch
+from torch import AcceleratorError, OutOfMemoryError
 
 from . import _torch_build
 
@@ -18,16 +20,16 @@ _torch_build.require(torch.__version__)
 if torch._C._get_privateuse1_backend_name() != "privateuseone":
     raise ImportError(f"torch holds one extension device at a time, and it is {torch._C._get_privateuse1_backend_name()} already")
 
-from . import _rustdev  # noqa: E402
+from . import _rustdev
 
 torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import amp  # noqa: E402
-from ._rustdev import __version__  # noqa: E402
-from .amp import get_amp_supported_dtype, is_autocast_available  # noqa: E402
-from .coverage import (  # noqa: E402
+from . import amp
+from ._rustdev import __version__
+from .amp import get_amp_supported_dtype, is_autocast_available
+from .coverage import (
     FallbackStat,
     coverage,
     fallback_mode,
@@ -38,7 +40,7 @@ from .coverage import (  # noqa: E402
     set_fallback_blocklist,
     set_fallback_mode,
 )
-from .device import (  # noqa: E402
+from .device import (
     DeviceProperties,
     _exchange_device,
     _is_compiled,
@@ -62,7 +64,7 @@ from .device import (  # noqa: E402
     set_num_threads,
     synchronize,
 )
-from .memory import (  # noqa: E402
+from .memory import (
     _allocation_traceback,
     _dump_snapshot,
     _record_memory_history,
@@ -94,7 +96,7 @@ from .memory import (  # noqa: E402
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
-from .random import (  # noqa: E402
+from .random import (
     _get_generator,
     _get_rng_state_offset,
     _set_rng_state_offset,
@@ -109,7 +111,7 @@ from .random import (  # noqa: E402
     set_rng_state,
     set_rng_state_all,
 )
-from .stream import (  # noqa: E402
+from .stream import (
     Event,
     ExternalStream,
     Stream,
@@ -124,10 +126,12 @@ from .stream import (  # noqa: E402
 )
 
 __all__ = [
+    "AcceleratorError",
     "DeviceProperties",
     "Event",
     "ExternalStream",
     "FallbackStat",
+    "OutOfMemoryError",
     "Stream",
     "StreamContext",
     "__version__",
