@@ -1,4 +1,7 @@
-//! C ABI of device memory: see `shim/rustdev.h`.
+//! C ABI of device memory.
+//!
+//! Blocks are aligned to 512 bytes. Reuse follows the streams: memory that is freed is used again by later tasks of the stream that it was
+//! allocated for, without waiting.
 
 use std::ffi::c_void;
 
