@@ -6,8 +6,8 @@ from collections.abc import Iterator
 # Two devices, so that what mixes them up fails.
 os.environ["RUSTDEV_DEVICE_COUNT"] = "2"
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest
+import torch
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -111,9 +111,7 @@ class device:  # noqa: N801
     def __enter__(self) -> None:
         self.prev_idx = _exchange_device(self.idx)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         _maybe_exchange_device(self.prev_idx)
 
 

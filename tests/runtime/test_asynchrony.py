@@ -159,7 +159,7 @@ def run_stress(seconds: float) -> None:
     def worker(seed: int) -> None:
         try:
             stress(seed, f"rustdev:{seed % 2}", deadline)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=worker, args=(seed,)) for seed in range(8)]
