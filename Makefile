@@ -108,7 +108,7 @@ lint-cpp: $(STAMPS)/lint
 	clang-format --dry-run -Werror $(CPP)
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))
 
-# ---- the rest ----------------------------------------------------------------------------------------------------------------------
+# ---- the rest --------------------------------------------------------------------------------------------------------------------
 bench: dev ## the Rust benches, then the device beside PyTorch's CPU device
 	cargo bench --locked -q
 	$(PY) benches/runtime/compare.py

@@ -1,7 +1,7 @@
 //! Compiles C++ files to objects, each only when it has to be: its command changed, or a file that its last compilation read did.
 //!
-//! Beside `x.o` lie `x.d`, the files read as the compiler lists them (`-MMD`: the shim's own, not the system's and torch's), and `x.key`,
-//! the command and torch's version, dated at the start of the compilation: an edit made meanwhile counts as newer.
+//! Beside `x.o` lie `x.d`, the files read as the compiler lists them (`-MMD`: the shim's own, not the system's and torch's), and
+//! `x.key`, the command and torch's version, dated at the start of the compilation: an edit made meanwhile counts as newer.
 
 use std::env;
 use std::fs::{self, File};

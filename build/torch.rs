@@ -1,7 +1,7 @@
 //! Finds the torch to compile against: that of `PYO3_PYTHON` (maturin sets it), else of `VIRTUAL_ENV`, else of `python3`.
 //!
-//! torch is located, not imported: the build needs its path and version, and an import takes a second. Everything that decides which
-//! torch is found is watched, so that the build is redone when the environment's torch is replaced, upgraded or moved.
+//! torch is located, not imported: the build needs its path and version, and an import takes a second. Everything that decides
+//! which torch is found is watched, so that the build is redone when the environment's torch is replaced, upgraded or moved.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub fn find() -> Result<Torch, String> {
     let python = python();
     let shown = python.display();
     let output = Command::new(&python).args(["-c", LOCATE]).output().map_err(|error| {
-        format!("rustdev is compiled against the torch of a Python, and `{shown}` cannot be run ({error}): activate an environment with torch")
+        format!("rustdev is compiled against a Python's torch; `{shown}` cannot be run ({error}): activate an environment with it")
     })?;
     if !output.status.success() {
         return Err(format!("`{shown}` failed when asked for its torch: {}", String::from_utf8_lossy(&output.stderr).trim()));
@@ -56,8 +56,8 @@ pub fn find() -> Result<Torch, String> {
     let mut lines = text.lines().filter(|line| !line.is_empty());
     let (Some(version), Some(root)) = (lines.next(), lines.next()) else {
         return Err(format!(
-            "rustdev is compiled against the torch of the Python that it is for, and `{shown}` has none: install torch {} there and \
-             build again, without build isolation",
+            "rustdev is compiled against the torch of the Python that it is for, and `{shown}` has none: install torch {} there \
+             and build again, without build isolation",
             SUPPORTED[SUPPORTED.len() - 1]
         ));
     };

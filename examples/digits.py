@@ -2,8 +2,8 @@
 
     python examples/digits.py [--device rustdev|cpu] [--epochs N] [--plot FILE.png]
 
-The data are real: 1,797 scans of 8 by 8 pixels, a quarter of them kept for testing. The same program runs for both devices: same seed,
-same initial weights, same order of batches. Nothing in it is written for rustdev but the report at the end.
+The data are real: 1,797 scans of 8 by 8 pixels, a quarter of them kept for testing. The same program runs for both devices: same
+seed, same initial weights, same order of batches. Nothing in it is written for rustdev but the report at the end.
 """
 
 from __future__ import annotations
@@ -133,9 +133,8 @@ def report(runs: list[Run]) -> None:
     """Prints the runs as a table."""
     print(f"\n{'':10}{'train':>10}{'test':>10}{'loss':>10}{'per epoch':>14}")
     for run in runs:
-        print(
-            f"{run.device:10}{run.train_accuracy:>10.2%}{run.test_accuracy:>10.2%}{run.losses[-1]:>10.4f}{run.epoch_time * 1e3:>11.1f} ms"
-        )
+        accuracies = f"{run.train_accuracy:>10.2%}{run.test_accuracy:>10.2%}"
+        print(f"{run.device:10}{accuracies}{run.losses[-1]:>10.4f}{run.epoch_time * 1e3:>11.1f} ms")
     if len(runs) == 2:
         print(f"\nan epoch on {runs[0].device} takes {runs[0].epoch_time / runs[1].epoch_time:.2f} of the time on {runs[1].device}")
 
@@ -153,7 +152,8 @@ def report_device() -> None:
     print("operators on PyTorch's CPU kernels, in the device's memory")
     for name, stats in sorted(fallen.items(), key=lambda item: -item[1]["calls"]):
         print(f"  {name:38}{stats['calls']:>9,}{stats['seconds'] * 1e3:>10.1f} ms")
-    print(f"peak memory {rustdev.max_memory_allocated() / 2**20:.1f} MiB allocated, {rustdev.max_memory_reserved() / 2**20:.1f} MiB reserved")
+    allocated, reserved = rustdev.max_memory_allocated() / 2**20, rustdev.max_memory_reserved() / 2**20
+    print(f"peak memory {allocated:.1f} MiB allocated, {reserved:.1f} MiB reserved")
 
 
 def plot(runs: list[Run], file: Path) -> None:
@@ -173,7 +173,8 @@ def plot(runs: list[Run], file: Path) -> None:
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.15))
     axes = left.subplots()
     for run, style in zip(runs, ("-", "--"), strict=False):
-        axes.plot(range(1, len(run.losses) + 1), run.losses, style, label=f"{run.device}: {run.test_accuracy:.1%} of the test digits")
+        label = f"{run.device}: {run.test_accuracy:.1%} of the test digits"
+        axes.plot(range(1, len(run.losses) + 1), run.losses, style, label=label)
     axes.set(xlabel="epoch", ylabel="training loss", yscale="log")
     axes.legend(frameon=False)
     axes.grid(alpha=0.25)

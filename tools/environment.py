@@ -51,7 +51,8 @@ def create(directory: Path) -> None:
         SystemExit: this Python is too old.
     """
     if sys.version_info < OLDEST_PYTHON:
-        sys.exit(f"make: the tests and the demo need Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}: make PYTHON=...")
+        version = sys.version.split()[0]
+        sys.exit(f"make: tests and demo need Python 3.11 or newer, and {sys.executable} is {version}: try make PYTHON=python3.12")
     venv.create(directory, with_pip=True, symlinks=True)
 
 

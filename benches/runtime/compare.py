@@ -2,9 +2,9 @@
 
     python benches/runtime/compare.py [--rounds N] [--csv FILE]
 
-Both devices run in one process with the same number of threads, in alternating blocks, so that what else the machine does falls on
-both alike; the figures are medians over the blocks. Every case first checks that both devices compute the same. A figure is only good
-for the processor that it is printed with.
+Both devices run in one process with the same number of threads, in alternating blocks, so that what else the machine does falls
+on both alike; the figures are medians over the blocks. Every case first checks that both devices compute the same. A figure is
+only good for the processor that it is printed with.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def measure_import(rounds: int) -> Row:
 
 def processor() -> str:
     """The processor's name, as the kernel gives it."""
-    names = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return names[0] if names else "unknown processor"
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor")
 
 
 def human(seconds: float) -> str:

@@ -24,7 +24,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import amp  # noqa: E402
+from . import amp, memory  # noqa: E402
 from ._rustdev import __version__  # noqa: E402
 from .amp import get_amp_supported_dtype, is_autocast_available  # noqa: E402
 from .coverage import (  # noqa: E402
@@ -71,6 +71,32 @@ from .device import (  # noqa: E402
     set_device,
     set_num_threads,
     synchronize,
+)
+from .memory import (  # noqa: E402
+    attach_out_of_memory_observer,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    empty_cache,
+    empty_host_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
+    ipc_collect,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_host_memory_stats,
+    reset_accumulated_memory_stats,
+    reset_peak_host_memory_stats,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 from .random import (  # noqa: E402
     _get_generator,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-from . import _rustdev, device
+from . import _rustdev
+from .device import _processor_name, device_count, get_num_threads
 
 __all__ = ["describe"]
 
@@ -18,11 +19,11 @@ def _lines() -> Iterator[tuple[str, str]]:
     yield "torch", torch.__version__
     yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
     yield "system", platform.platform()
-    yield "processor", f"{device._processor_name()}, {os.cpu_count()} logical, {len(os.sched_getaffinity(0))} usable"
+    yield "processor", f"{_processor_name()}, {os.cpu_count()} logical, {len(os.sched_getaffinity(0))} usable"
     yield "instruction set", _rustdev.instruction_set()
-    yield "threads", str(device.get_num_threads())
-    yield "devices", str(device.device_count())
-    for index in range(device.device_count()):
+    yield "threads", str(get_num_threads())
+    yield "devices", str(device_count())
+    for index in range(device_count()):
         free, total = torch.accelerator.get_memory_info(index)
         yield f"memory of rustdev:{index}", f"{free // _MIB} MiB free of {total // _MIB} MiB"
     for name in sorted(name for name in os.environ if name.startswith(("RUSTDEV_", "OMP_", "MKL_", "PYTORCH_", "TORCH_"))):

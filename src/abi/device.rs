@@ -1,4 +1,4 @@
-//! C ABI of the process, the devices and parallel work: see `shim/rustdev.h`.
+//! C ABI of the process, the devices and parallel work.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! C ABI of the events: see `shim/rustdev.h`.
+//! C ABI of the events.
 
 use super::device::{device_index, small};
 use super::stream::{find, give};

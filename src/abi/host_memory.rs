@@ -1,4 +1,4 @@
-//! C ABI of pinned host memory: see `shim/rustdev.h`.
+//! C ABI of pinned host memory.
 
 use std::ffi::c_void;
 

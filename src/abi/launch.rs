@@ -1,4 +1,6 @@
-//! C ABI of the operators: see `shim/rustdev.h`.
+//! C ABI of the operators.
+//!
+//! Dtypes are `c10::ScalarType` as is.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -11,18 +13,24 @@ use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Record, Scalar};
 use crate::tensor::view::{Flags, View};
 
-/// An entry of the operator table.
+/// An entry of the operator table; it lives forever.
 #[allow(non_camel_case_types)]
 pub type rd_op = Op;
 
 /// Values are the conjugate of what memory holds.
-pub const RD_OPERAND_CONJ: u32 = Flags::CONJ.0 as u32;
+pub const RD_OPERAND_CONJ: u32 = 1;
 /// Values are the negative of what memory holds.
-pub const RD_OPERAND_NEG: u32 = Flags::NEG.0 as u32;
+pub const RD_OPERAND_NEG: u32 = 2;
 /// Memory outside the device (pinned or pageable host memory).
-pub const RD_OPERAND_HOST: u32 = Flags::HOST.0 as u32;
+pub const RD_OPERAND_HOST: u32 = 4;
 /// One host element, read during the call: a 0-dim CPU scalar.
-pub const RD_OPERAND_IMMEDIATE: u32 = Flags::IMMEDIATE.0 as u32;
+pub const RD_OPERAND_IMMEDIATE: u32 = 8;
+const _: () = assert!(
+    RD_OPERAND_CONJ == Flags::CONJ.0 as u32
+        && RD_OPERAND_NEG == Flags::NEG.0 as u32
+        && RD_OPERAND_HOST == Flags::HOST.0 as u32
+        && RD_OPERAND_IMMEDIATE == Flags::IMMEDIATE.0 as u32
+);
 
 /// One operand: strides in bytes, sizes in elements; `data` points at the first element.
 #[allow(non_camel_case_types)]
@@ -52,11 +60,14 @@ pub struct rd_scalar {
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_launch_args {
+    /// Outputs first.
     pub operands: *const rd_operand,
     pub num_operands: usize,
     pub num_outputs: usize,
+    /// Parameters of the operator, in the order that the kernel documents.
     pub scalars: *const rd_scalar,
     pub num_scalars: usize,
+    /// Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
     pub compute_dtype: i32,
 }
 

@@ -1,4 +1,7 @@
-//! C ABI of device memory: see `shim/rustdev.h`.
+//! C ABI of device memory.
+//!
+//! Blocks are aligned to 512 bytes. Reuse follows the streams: memory that is freed is used again by later tasks of the stream that it was
+//! allocated for, without waiting.
 
 use std::ffi::c_void;
 
@@ -8,7 +11,7 @@ use super::{guard, rd_status, shield};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
 use crate::runtime::memory::stats::{PerKind, Stat, Stats};
-use crate::runtime::sync::process::{AtomicUsize, Ordering};
+use crate::runtime::sync::{AtomicUsize, Ordering};
 use crate::runtime::{Error, memory};
 
 /// A counter with its peak and its history.

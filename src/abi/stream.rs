@@ -1,4 +1,7 @@
-//! C ABI of the streams and of work given as C functions: see `shim/rustdev.h`.
+//! C ABI of the streams and of work given as C functions.
+//!
+//! A stream is named by its device and its id, which is `c10::StreamId` as is; 0 is the device's default stream. Streams live to the end
+//! of the process. Priorities are 0 (normal) and -1 (high), as in CUDA.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::time::Duration;
@@ -130,7 +133,7 @@ pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
     guard(|| Ok(find(device, stream)?.synchronize()?))
 }
 
-/// A byte range that a task reads or writes.
+/// A byte range that a task reads or writes; `end` is exclusive.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -143,7 +146,7 @@ pub struct rd_access {
 /// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`.
 #[allow(non_camel_case_types)]
 pub type rd_task_run = unsafe extern "C" fn(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool;
-/// Frees the context of a task.
+/// Frees the context of a task: called exactly once, whether the task ran or not, on any thread.
 #[allow(non_camel_case_types)]
 pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
 

@@ -80,8 +80,9 @@ class Crate:
         defaults = {"PYO3_PYTHON": sys.executable, "PYTHONPATH": str(self.directory / "site"), "CXX": str(self.directory / "c++")}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CARGO")}
         command = ["cargo", "check", "--features", "shim", "--target-dir", str(ROOT / "target/packaging/target")]
+        environment = inherited | defaults | environment
         result = subprocess.run(
-            command, cwd=self.directory, env=inherited | defaults | environment, capture_output=True, text=True, check=False, timeout=300
+            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=300
         )
         return result.stderr
 

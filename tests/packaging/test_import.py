@@ -29,7 +29,8 @@ def test_torch_alone_brings_the_device() -> None:
 
 
 def test_autoload_can_be_turned_off() -> None:
-    result = python("import torch; print(hasattr(torch, 'rustdev')); import rustdev; print(torch.rustdev is rustdev)", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    program = "import torch; print(hasattr(torch, 'rustdev')); import rustdev; print(torch.rustdev is rustdev)"
+    result = python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert result.stdout.split() == ["False", "True"], result.stderr
 
 

@@ -114,3 +114,29 @@ def test_autocast(dtype: torch.dtype) -> None:
         assert torch.mm(left, right).dtype == dtype
         assert torch.nn.functional.softmax(torch.mm(left, right), dim=-1).dtype == torch.float32
     assert torch.mm(left, right).dtype == torch.float32
+
+
+def test_autocast_under_autograd_and_refusals() -> None:
+    layer = torch.nn.Linear(4, 4, device="rustdev")
+    with torch.autocast("rustdev", dtype=torch.bfloat16):
+        output = layer(torch.rand(2, 4, device="rustdev"))
+        loss = output.float().pow(2).mean()
+        with pytest.raises(RuntimeError, match="binary_cross_entropy_with_logits"):
+            torch.nn.functional.binary_cross_entropy(torch.rand(2, device="rustdev"), torch.rand(2, device="rustdev"))
+    loss.backward()
+    assert output.dtype == torch.bfloat16
+    assert layer.weight.grad is not None and layer.weight.grad.dtype == torch.float32
+    with pytest.warns(UserWarning, match="not supported"), torch.autocast("rustdev", dtype=torch.float64):
+        assert not torch.is_autocast_enabled("rustdev")
+
+
+def test_grad_scaler() -> None:
+    layer = torch.nn.Linear(4, 1, device="rustdev")
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("rustdev", init_scale=8.0)
+    before = layer.weight.detach().clone()
+    scaler.scale(layer(torch.ones(2, 4, device="rustdev")).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 8.0
+    torch.testing.assert_close(before - layer.weight, torch.full((1, 4), 0.2, device="rustdev"))

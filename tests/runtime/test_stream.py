@@ -187,7 +187,7 @@ def test_record_stream_keeps_memory_until_the_other_stream_is_done() -> None:
     torch.rustdev.synchronize()
     with torch.rustdev.stream(stream):
         torch.rustdev._sleep(50_000_000)
-        copy = kept * 1
+        copy = kept.clone()
     kept.record_stream(stream)
     address = kept.data_ptr()
     del kept

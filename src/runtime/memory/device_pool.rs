@@ -122,18 +122,24 @@ impl DevicePool {
         Err(Error::OutOfMemory(text::out_of_memory(&shortage, &settings, refusal)))
     }
 
-    /// Takes a block back; anything else is ignored.
+    /// Takes a block back; `false` if no live block starts at the address.
     #[inline]
-    pub fn free(&self, address: usize) {
+    pub fn free(&self, address: usize) -> bool {
         let context = capture(Detail::All);
         let mut pool = self.lock();
         let freed = pool.free(address, context.as_ref());
-        debug_assert!(freed.is_some(), "a pointer was freed that no live block starts at");
         if let Some(size) = freed
             && observe::observed()
         {
             self.report(pool, address, -(size as i64));
         }
+        freed.is_some()
+    }
+
+    /// The context that was captured when the live block at an address was allocated.
+    pub fn context(&self, address: usize) -> Option<Context> {
+        let pool = self.lock();
+        pool.live(address).and_then(|id| pool.contexts.get(&id).cloned())
     }
 
     /// Notes that tasks of another stream use the block that starts at `address`.

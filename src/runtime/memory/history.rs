@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::runtime::sync::OnceLock;
-use crate::runtime::sync::process::{AtomicUsize, Ordering};
+use crate::runtime::sync::{AtomicUsize, Ordering};
 
 /// Where something was allocated or freed.
 pub type Context = Arc<dyn Any + Send + Sync>;

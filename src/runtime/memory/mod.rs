@@ -45,8 +45,8 @@ pub trait Timeline: Sync {
     fn submitted(&self) -> u64;
     /// How many of them are done; they end in order.
     fn completed(&self) -> u64;
-    /// Waits for all of them.
-    fn finish(&self);
+    /// Waits for all of them; returns at once where the caller is one of them.
+    fn finish(&'static self);
 }
 
 impl Timeline for Stream {
@@ -66,8 +66,9 @@ impl Timeline for Stream {
         self.completed()
     }
 
-    fn finish(&self) {
-        self.finish();
+    fn finish(&'static self) {
+        // The one error is that a task of this stream asks, whose memory stays in use anyway.
+        let _ = self.finish();
     }
 }
 
@@ -140,9 +141,26 @@ pub fn free(pointer: *mut u8) {
     if pointer.is_null() || fork::is_child() {
         return;
     }
-    if let Some(pool) = all().iter().find(|pool| pool.contains(pointer as usize)) {
-        pool.free(pointer as usize);
+    let freed = release(pointer);
+    debug_assert!(freed, "a pointer was freed that no live block starts at");
+}
+
+/// As [`free`], for pointers that may be wrong.
+///
+/// # Errors
+/// `InvalidArgument` if no live block starts there.
+pub fn free_checked(pointer: *mut u8) -> Result<(), Error> {
+    fork::check()?;
+    if pointer.is_null() || release(pointer) {
+        return Ok(());
     }
+    Err(Error::InvalidArgument(format!("no live block of device memory starts at {pointer:p}")))
+}
+
+#[inline]
+fn release(pointer: *mut u8) -> bool {
+    let pool = all().iter().find(|pool| pool.contains(pointer as usize));
+    pool.is_some_and(|pool| pool.free(pointer as usize))
 }
 
 /// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::runtime::sync::process::{AtomicBool, Ordering};
+use crate::runtime::sync::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use crate::runtime::sync::{PoisonError, RwLock};

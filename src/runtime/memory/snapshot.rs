@@ -77,7 +77,7 @@ impl Pool {
         blocks
     }
 
-    /// Starts, changes or stops recording; contexts of live blocks go when nothing is recorded any more.
+    /// Starts, changes or stops recording.
     pub fn configure_history(&mut self, recording: Recording, clear: bool) {
         self.history.configure(recording, clear);
     }

@@ -9,7 +9,7 @@ mod threads;
 
 use super::Timeline;
 use super::pool::Settings;
-use crate::runtime::sync::process::{AtomicU64, Ordering};
+use crate::runtime::sync::{AtomicU64, Ordering};
 
 /// A stream whose tasks are submitted and completed by hand.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Timeline for Counter {
         self.completed.load(Ordering::Acquire)
     }
 
-    fn finish(&self) {
+    fn finish(&'static self) {
         self.completed.fetch_max(self.submitted(), Ordering::AcqRel);
     }
 }

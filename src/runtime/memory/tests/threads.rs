@@ -70,7 +70,7 @@ impl Timeline for Worker {
         self.completed.load(Ordering::Acquire)
     }
 
-    fn finish(&self) {
+    fn finish(&'static self) {
         let mut tasks = self.tasks.lock();
         for address in tasks.drain(..) {
             end_use(address);
