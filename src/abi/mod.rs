@@ -70,17 +70,17 @@ impl From<Error> for Failure {
 /// forked child of a process that used the runtime, the body does not run.
 pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     if let Err(refusal) = fork::check() {
-        return keep(refusal.into());
+        return keep(&refusal.into());
     }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => RD_OK,
-        Ok(Err(failure)) => keep(failure),
-        Err(panic) => keep(Failure::new(RD_INTERNAL, format!("internal error: {}", panic_text(&*panic)))),
+        Ok(Err(failure)) => keep(&failure),
+        Err(panic) => keep(&Failure::new(RD_INTERNAL, format!("internal error: {}", panic_text(&*panic)))),
     }
 }
 
 #[cold]
-fn keep(failure: Failure) -> rd_status {
+fn keep(failure: &Failure) -> rd_status {
     let text = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
     LAST_ERROR.with(|last| *last.borrow_mut() = text);
     failure.status

@@ -126,9 +126,8 @@ impl Claim<'_> {
     #[inline]
     pub fn run(self, count: usize, grain: usize, helpers: usize, body: Body<'_>, opened: impl FnOnce()) {
         let slot = self.slot;
-        let erased = std::ptr::from_ref(body);
         // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
-        let body = unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync)>(erased) };
+        let body: Body<'static> = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
         // SAFETY: the slot is claimed by us and not open, so that nobody reads `job`.
         slot.job.with_mut(|job| unsafe { *job = Some(Job { count, grain, body }) });
         slot.next.store(0, Ordering::Relaxed);

@@ -316,7 +316,7 @@ impl Stream {
                 Payload::Record(recording) => recording.complete(),
                 Payload::Wait(recording) => {
                     let recording = Arc::clone(recording);
-                    match self.wait_for(recording, lease) {
+                    match self.wait_for(&recording, lease) {
                         Some(returned) => lease = returned,
                         None => return,
                     }
@@ -356,11 +356,11 @@ impl Stream {
     }
 
     /// Leaves the ownership with an event until it is reached; gives it back if it is reached already.
-    fn wait_for(&'static self, recording: Arc<Recording>, lease: Lease) -> Option<Lease> {
+    fn wait_for(&'static self, recording: &Arc<Recording>, lease: Lease) -> Option<Lease> {
         if recording.is_done() {
             return Some(lease);
         }
-        *self.blocked.lock() = Some(Arc::clone(&recording));
+        *self.blocked.lock() = Some(Arc::clone(recording));
         let returned = recording.wait(self, lease).err().map(|(_, lease)| lease);
         if returned.is_some() {
             *self.blocked.lock() = None;

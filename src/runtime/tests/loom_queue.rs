@@ -124,7 +124,7 @@ fn loom_running_inline_keeps_the_order() {
         });
         let (number, owner) = model.queue.push_and_own(usize::MAX);
         if let Some(mut owner) = owner {
-            assert_eq!(owner.head(), Some(&mut usize::MAX));
+            assert_eq!(owner.head().copied(), Some(usize::MAX));
             model.note(usize::try_from(number).unwrap());
             owner.advance();
             assert!(!owner.release());
