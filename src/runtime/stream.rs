@@ -27,8 +27,11 @@ const INLINE_COLD: u64 = 15_000;
 const INLINE_HOT: u64 = 3_000;
 /// Tasks on a stream before a submitter helps or waits.
 pub(super) const BACKLOG: u64 = 2048;
-/// How long a submitter waits for a stream that stands still, behind a callback perhaps that needs what the submitter holds.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// How long a submitter waits for a stream that stands still because its ownership is away: the callback that has it may need what
+/// the submitter holds, Python's lock above all.
+const PATIENCE_AWAY: Duration = Duration::from_millis(5);
+/// How long it waits for a compute thread.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a waiting thread looks on before it sleeps.
 const LOOK_ON: Duration = Duration::from_micros(30);
 /// Tasks of one stream that a compute thread runs while others of the same priority are ready.
@@ -87,6 +90,8 @@ pub struct Stream {
     /// Whether `failure` holds one: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
     failure: Mutex<Option<String>>,
+    /// Whether a callback, a sleep or an event has the ownership.
+    away: AtomicBool,
     /// What the head of the queue waits for; set before the ownership is left there.
     blocked: Mutex<Option<Arc<Recording>>>,
 }
@@ -99,8 +104,16 @@ impl fmt::Debug for Stream {
 
 impl Stream {
     pub(super) fn leak(device: usize, id: i64, priority: i32) -> &'static Self {
-        let (failed, failure, blocked) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        Box::leak(Box::new(Self { device, id, priority, queue: Queue::default(), failed, failure, blocked }))
+        Box::leak(Box::new(Self {
+            device,
+            id,
+            priority,
+            queue: Queue::default(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::default(),
+            away: AtomicBool::new(false),
+            blocked: Mutex::default(),
+        }))
     }
 
     /// The index of its device.
@@ -206,7 +219,7 @@ impl Stream {
         }
         let target = submitted - BACKLOG / 2;
         let (mut seen, mut since) = (self.completed(), Instant::now());
-        while seen < target && since.elapsed() < PATIENCE {
+        while seen < target && since.elapsed() < self.patience() {
             if !self.help_until(target) {
                 thread::sleep(Duration::from_micros(50));
             }
@@ -214,6 +227,10 @@ impl Stream {
                 (seen, since) = (self.completed(), Instant::now());
             }
         }
+    }
+
+    fn patience(&self) -> Duration {
+        if self.away.load(Ordering::Relaxed) { PATIENCE_AWAY } else { PATIENCE }
     }
 
     /// Waits for everything put on the stream so far.
@@ -322,9 +339,13 @@ impl Stream {
                     }
                 }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
-                Payload::Host(_) => return host::run_callback(self, lease),
+                Payload::Host(_) => {
+                    self.away.store(true, Ordering::Relaxed);
+                    return host::run_callback(self, lease);
+                }
                 Payload::Sleep(duration) => {
                     let deadline = Instant::now() + *duration;
+                    self.away.store(true, Ordering::Relaxed);
                     return host::wake_at(deadline, self, lease);
                 }
             }
@@ -360,17 +381,23 @@ impl Stream {
         if recording.is_done() {
             return Some(lease);
         }
+        self.away.store(true, Ordering::Relaxed);
         *self.blocked.lock() = Some(Arc::clone(recording));
         let returned = recording.wait(self, lease).err().map(|(_, lease)| lease);
         if returned.is_some() {
-            *self.blocked.lock() = None;
+            self.come_back();
         }
         returned
     }
 
+    fn come_back(&self) {
+        *self.blocked.lock() = None;
+        self.away.store(false, Ordering::Relaxed);
+    }
+
     /// Takes the ownership back from an event that is reached.
     pub(super) fn resume(&'static self, lease: Lease) {
-        *self.blocked.lock() = None;
+        self.come_back();
         self.release(lease);
     }
 
@@ -384,12 +411,14 @@ impl Stream {
                 self.run(name, work);
             }
         }
+        self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);
     }
 
     /// Ends the sleep at the head, on the timer's thread.
     pub(super) fn finish_sleep(&'static self, mut lease: Lease) {
+        self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);
     }
