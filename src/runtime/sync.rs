@@ -9,7 +9,7 @@ pub use loom::{
     cell::UnsafeCell,
     sync::{
         Arc, Condvar, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::yield_now,
 };
@@ -18,7 +18,7 @@ pub use std::{
     hint::spin_loop,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::yield_now,
 };
