@@ -22,7 +22,6 @@ pub mod exit;
 pub mod fork;
 #[cfg(not(loom))]
 mod host;
-#[cfg(not(loom))]
 pub mod memory;
 #[cfg(not(loom))]
 mod pool;
