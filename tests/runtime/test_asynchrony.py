@@ -185,6 +185,6 @@ def test_threads_and_devices_agree_with_the_cpu() -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.skipif(os.environ.get("RUSTDEV_TEST_STRESS") != "1", reason="takes a minute: RUSTDEV_TEST_STRESS=1 runs it")
+@pytest.mark.skipif(os.environ.get("TEST_RUSTDEV_STRESS") != "1", reason="takes a minute: TEST_RUSTDEV_STRESS=1 runs it")
 def test_threads_and_devices_agree_with_the_cpu_for_a_minute() -> None:
     run_stress(60)
