@@ -12,7 +12,7 @@ import torch
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of these tests."""
-    config.addinivalue_line("markers", "stress: runs for a minute; on demand, with RUSTDEV_TEST_STRESS=1")
+    config.addinivalue_line("markers", "stress: runs for a minute; on demand, with TEST_RUSTDEV_STRESS=1")
 
 
 @pytest.fixture(autouse=True)

@@ -43,6 +43,7 @@ from .coverage import (
 from .device import (
     DeviceProperties,
     _exchange_device,
+    _initialized,
     _is_compiled,
     _is_in_bad_fork,
     _lazy_init,

@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+#: torch.utils.checkpoint saves the generators' states only where it finds this set.
+_initialized = True
+
+
 def is_available() -> bool:
     """Return whether there is a device to use: always, but in a forked child."""
     return device_count() > 0
