@@ -110,12 +110,15 @@ void rd_memory_set_observer(rd_memory_observer observer);
 rd_status rd_host_allocate(size_t bytes, void **pointer);
 void rd_host_free(void *pointer);
 bool rd_host_is_pinned(const void *pointer);                   // anywhere inside a live block
-rd_status rd_host_record_stream(void *pointer, int32_t device, int64_t stream);   // reuse waits for what is queued there now
+rd_status rd_host_record_stream(void *pointer, int32_t device, int64_t stream);   // anywhere inside; once freed, reuse waits for that stream
 rd_status rd_host_empty_cache(void);
-typedef struct rd_host_stats {
-  rd_stat allocation, segment, active, allocated_bytes, reserved_bytes, active_bytes;
-  rd_stat host_alloc_time, host_free_time;   // current unused; peak/allocated in microseconds, freed = count
+typedef struct rd_duration { int64_t total, max, min, count; } rd_duration;   // microseconds
+typedef struct rd_host_stats {             // as at::HostStats
+  rd_stat active_requests, active_bytes;   // blocks that the caller holds or that wait for a stream
+  rd_stat allocations, allocated_bytes;    // all blocks, cached ones too
+  rd_duration host_alloc_time, host_free_time;
   int64_t num_host_alloc, num_host_free;
+  int64_t bucket_allocation[64];           // num_host_alloc by the logarithm of the size
 } rd_host_stats;
 rd_status rd_host_get_stats(rd_host_stats *stats);
 rd_status rd_host_reset_peak(void);

@@ -7,10 +7,14 @@
 //! Direction of dependencies: `abi`, `python` → `kernels`, `runtime`; `kernels` → `tensor` → `simd`; `tensor` → `runtime::threads`;
 //! `runtime` → `std`.
 
+#[cfg(not(loom))]
 pub mod abi;
+#[cfg(not(loom))]
 pub mod kernels;
 #[cfg(feature = "python")]
 mod python;
 pub mod runtime;
+#[cfg(not(loom))]
 pub mod simd;
+#[cfg(not(loom))]
 pub mod tensor;

@@ -1,1 +1,362 @@
-//! C ABI: see `shim/rustdev.h`.
+//! C ABI of the operators.
+//!
+//! Dtypes are `c10::ScalarType` as is.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use super::device::device_index;
+use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
+use crate::kernels::table::{Op, TABLE};
+use crate::runtime::stream;
+use crate::runtime::task::{Access, Task, Work};
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::{Record, Scalar};
+use crate::tensor::view::{Flags, View};
+
+/// An entry of the operator table; it lives forever.
+#[allow(non_camel_case_types)]
+pub type rd_op = Op;
+
+/// Values are the conjugate of what memory holds.
+pub const RD_OPERAND_CONJ: u32 = 1;
+/// Values are the negative of what memory holds.
+pub const RD_OPERAND_NEG: u32 = 2;
+/// Memory outside the device (pinned or pageable host memory).
+pub const RD_OPERAND_HOST: u32 = 4;
+/// One host element, read during the call: a 0-dim CPU scalar.
+pub const RD_OPERAND_IMMEDIATE: u32 = 8;
+const _: () = assert!(
+    RD_OPERAND_CONJ == Flags::CONJ.0 as u32
+        && RD_OPERAND_NEG == Flags::NEG.0 as u32
+        && RD_OPERAND_HOST == Flags::HOST.0 as u32
+        && RD_OPERAND_IMMEDIATE == Flags::IMMEDIATE.0 as u32
+);
+
+/// One operand: strides in bytes, sizes in elements; `data` points at the first element.
+#[allow(non_camel_case_types)]
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rd_operand {
+    pub data: *mut c_void,
+    pub sizes: *const i64,
+    pub strides: *const i64,
+    pub ndim: i32,
+    pub dtype: i32,
+    pub flags: u32,
+}
+
+/// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble or Bool.
+#[allow(non_camel_case_types)]
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rd_scalar {
+    pub dtype: i32,
+    pub integer: i64,
+    pub real: f64,
+    pub imaginary: f64,
+}
+
+/// What a launch consists of; borrowed for the call.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_launch_args {
+    /// Outputs first.
+    pub operands: *const rd_operand,
+    pub num_operands: usize,
+    pub num_outputs: usize,
+    /// Parameters of the operator, in the order that the kernel documents.
+    pub scalars: *const rd_scalar,
+    pub num_scalars: usize,
+    /// Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
+    pub compute_dtype: i32,
+}
+
+/// The operator of that name; null if there is no such kernel.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_find(name: *const c_char) -> *const rd_op {
+    if name.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: the caller promises a NUL-terminated string.
+    let name = unsafe { CStr::from_ptr(name) };
+    Op::find(name.to_bytes()).map_or(std::ptr::null(), std::ptr::from_ref)
+}
+
+/// The operator's name; null for null.
+///
+/// # Safety
+/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_name(op: *const rd_op) -> *const c_char {
+    // SAFETY: table entries live forever; the caller promises that `op` is one.
+    unsafe { op.as_ref() }.map_or(std::ptr::null(), |op| op.name().as_ptr())
+}
+
+/// Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
+///
+/// # Safety
+/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_dtypes(op: *const rd_op) -> u64 {
+    // SAFETY: table entries live forever; the caller promises that `op` is one.
+    unsafe { op.as_ref() }.map_or(0, |op| op.dtypes().0)
+}
+
+/// Launches so far.
+///
+/// # Safety
+/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_calls(op: *const rd_op) -> u64 {
+    // SAFETY: table entries live forever; the caller promises that `op` is one.
+    unsafe { op.as_ref() }.map_or(0, Op::calls)
+}
+
+/// How many operators there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_op_count() -> usize {
+    TABLE.len()
+}
+
+/// The operator at a place of the table; null past its end.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
+    TABLE.get(index).map_or(std::ptr::null(), std::ptr::from_ref)
+}
+
+/// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
+///
+/// # Safety
+/// `op` came from the table; `args` and everything that it points at is readable during the call; the operands' memory stays valid in the
+/// stream's order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const rd_launch_args) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller promises an entry of the table.
+        let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
+        // SAFETY: the caller promises arguments that are readable during the call.
+        let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
+        let device = device_index(device)?;
+        // SAFETY: as above, for everything that the arguments point at.
+        let record = unsafe { record(op, args) }?;
+        op.count_call();
+        let launch = record.launch();
+        let cost = op.cost(&launch);
+        Ok(stream::current(device).submit(Task::new(op.text(), cost, Run { op, record }))?)
+    })
+}
+
+/// A launch as the work of a task.
+struct Run {
+    op: &'static Op,
+    record: Record,
+}
+
+impl Work for Run {
+    fn run(&mut self) -> Result<(), String> {
+        self.op.run(&self.record.launch())
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        self.record.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
+    }
+}
+
+#[cold]
+fn invalid(message: String) -> Failure {
+    Failure::new(RD_INVALID_ARGUMENT, message)
+}
+
+/// Operands and scalars that are described on the stack.
+const ON_STACK: usize = 4;
+
+/// The validated copy of the arguments.
+///
+/// # Safety
+/// Everything that `args` points at is readable.
+unsafe fn record(op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
+    // SAFETY: the caller promises the arrays; `slice` checks null.
+    let operands = unsafe { slice(args.operands, args.num_operands) }?;
+    // SAFETY: as above.
+    let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
+    let Some(first) = operands.first() else {
+        return Err(invalid(format!("{}: no operands", op.text())));
+    };
+    let number = if args.compute_dtype < 0 { first.dtype } else { args.compute_dtype };
+    let compute = dtype(number)?;
+    if !op.dtypes().contains(compute) {
+        return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
+    }
+    let mut views = Small::<View<'_>, ON_STACK>::new(View::EMPTY);
+    for operand in operands {
+        // SAFETY: as above, for the operand's sizes and strides.
+        views.push(unsafe { view(operand) }?);
+    }
+    let mut values = Small::<Scalar, ON_STACK>::new(Scalar::Bool(false));
+    for value in scalars {
+        values.push(scalar(value)?);
+    }
+    Record::new(op.layout(), views.as_slice(), args.num_outputs, values.as_slice(), Some(compute))
+        .map_err(|message| invalid(format!("{}: {message}", op.text())))
+}
+
+fn dtype(number: i32) -> Result<DType, Failure> {
+    DType::from_number(number).ok_or_else(|| invalid(format!("unknown dtype {number}")))
+}
+
+/// # Safety
+/// The operand's sizes and strides are readable.
+unsafe fn view(operand: &rd_operand) -> Result<View<'_>, Failure> {
+    let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
+    // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
+    let sizes = unsafe { slice(operand.sizes, ndim) }?;
+    // SAFETY: as above, for strides.
+    let strides = unsafe { slice(operand.strides, ndim) }?;
+    View::new(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8), sizes, strides).map_err(invalid)
+}
+
+fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
+    match DType::from_number(value.dtype) {
+        Some(DType::Long) => Ok(Scalar::Long(value.integer)),
+        Some(DType::Double) => Ok(Scalar::Double(value.real)),
+        Some(DType::ComplexDouble) => Ok(Scalar::Complex(value.real, value.imaginary)),
+        Some(DType::Bool) => Ok(Scalar::Bool(value.integer != 0)),
+        _ => Err(invalid(format!("a scalar of dtype {}", value.dtype))),
+    }
+}
+
+/// # Safety
+/// `data` is null or has `count` readable elements, which no one changes meanwhile.
+unsafe fn slice<'a, T>(data: *const T, count: usize) -> Result<&'a [T], Failure> {
+    match (data.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(invalid(format!("null where {count} values are needed"))),
+        // SAFETY: the caller promises `count` readable elements.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(data, count) }),
+    }
+}
+
+/// A list that allocates only beyond `N` values.
+struct Small<T, const N: usize> {
+    stack: [T; N],
+    heap: Vec<T>,
+    len: usize,
+}
+
+impl<T: Copy, const N: usize> Small<T, N> {
+    /// An empty list; `filler` takes the place of the values to come.
+    #[inline]
+    fn new(filler: T) -> Self {
+        Self { stack: [filler; N], heap: Vec::new(), len: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, value: T) {
+        if self.len < N {
+            self.stack[self.len] = value;
+        } else {
+            if self.len == N {
+                self.heap.extend_from_slice(&self.stack);
+            }
+            self.heap.push(value);
+        }
+        self.len += 1;
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[T] {
+        if self.len <= N { &self.stack[..self.len] } else { &self.heap }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::rd_init;
+    use super::super::{RD_OK, rd_last_error};
+    use super::*;
+    use crate::runtime::device;
+
+    fn operand(data: &mut [f32], sizes: &[i64], strides: &[i64]) -> rd_operand {
+        let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);
+        rd_operand { data: data.as_mut_ptr().cast(), sizes, strides, ndim, dtype: DType::Float as i32, flags: 0 }
+    }
+
+    fn launch(name: &CStr, operands: &[rd_operand], outputs: usize, compute: DType) -> rd_status {
+        let args = rd_launch_args {
+            operands: operands.as_ptr(),
+            num_operands: operands.len(),
+            num_outputs: outputs,
+            scalars: std::ptr::null(),
+            num_scalars: 0,
+            compute_dtype: compute as i32,
+        };
+        assert_eq!(rd_init(), RD_OK);
+        // SAFETY: `name` is a string, and the operands outlive the synchronisation that each test ends with.
+        unsafe { rd_launch(rd_op_find(name.as_ptr()), 0, &raw const args) }
+    }
+
+    #[test]
+    fn an_operator_runs_on_the_stream() {
+        let (mut lhs, mut rhs, mut sum) = ([1f32, 2.0, 3.0], [10f32, 20.0, 30.0], [0f32; 3]);
+        let operands = [&mut sum, &mut lhs, &mut rhs].map(|data| operand(data, &[3], &[4]));
+        let before = Op::find(b"add").unwrap().calls();
+        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_OK);
+        device::get(0).unwrap().synchronize().unwrap();
+        assert_eq!(sum, [11.0, 22.0, 33.0]);
+        assert!(Op::find(b"add").unwrap().calls() > before);
+    }
+
+    #[test]
+    fn an_immediate_is_read_during_the_call() {
+        let mut target = [0f32; 5];
+        let mut value = 2.5f32;
+        let mut operands = [operand(&mut target, &[5], &[4]), operand(std::slice::from_mut(&mut value), &[], &[])];
+        operands[1].flags = RD_OPERAND_IMMEDIATE;
+        assert_eq!(launch(c"fill_", &operands, 1, DType::Float), RD_OK);
+        value = 0.0;
+        device::get(0).unwrap().synchronize().unwrap();
+        assert_eq!((target, value), ([2.5; 5], 0.0));
+    }
+
+    #[test]
+    fn wrong_launches_are_refused_with_a_text() {
+        let (mut long, mut short) = ([0f32; 3], [0f32; 2]);
+        let operands = [operand(&mut long, &[3], &[4]), operand(&mut short, &[2], &[4]), operand(&mut short, &[2], &[4])];
+        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
+        // SAFETY: `rd_last_error` gives a NUL-terminated string.
+        let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
+        assert!(text.starts_with("add: operand 1 has sizes [2]"), "{text}");
+        assert_eq!(launch(c"add", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
+        assert_eq!(launch(c"no such operator", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
+        assert_eq!(launch(c"add", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn the_table_can_be_walked() {
+        for index in 0..rd_op_count() {
+            let op = rd_op_at(index);
+            // SAFETY: `op` is an entry of the table, and its name a string.
+            assert_eq!(unsafe { rd_op_find(rd_op_name(op)) }, op);
+            // SAFETY: as above.
+            assert_ne!(unsafe { rd_op_dtypes(op) }, 0);
+        }
+        assert!(rd_op_at(rd_op_count()).is_null());
+    }
+
+    #[test]
+    fn a_small_list_spills() {
+        let mut list = Small::<u32, 2>::new(0);
+        for value in 1..=5 {
+            list.push(value);
+        }
+        assert_eq!(list.as_slice(), [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_launch_needs_no_box() {
+        assert!(size_of::<Run>() <= crate::runtime::task::INLINE_BYTES);
+    }
+}

@@ -9,10 +9,12 @@ pub mod launch;
 pub mod memory;
 pub mod stream;
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use crate::runtime::error::panic_text;
+use crate::runtime::{Error, fork};
 
 /// What a fallible call returns; the text of the last failure on this thread is [`rd_last_error`].
 #[allow(non_camel_case_types)]
@@ -50,35 +52,58 @@ impl Failure {
     }
 }
 
-/// Runs the body of an `extern "C"` function: a failure or a panic becomes a status with its text kept for [`rd_last_error`].
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (status, message) = match error {
+            Error::InvalidArgument(text) => (RD_INVALID_ARGUMENT, text),
+            Error::InvalidValue(text) => (RD_INVALID_VALUE, text),
+            Error::OutOfMemory(text) => (RD_OUT_OF_MEMORY, text),
+            Error::Unsupported(text) => (RD_UNSUPPORTED, text),
+            Error::TaskFailed(text) => (RD_TASK_FAILED, text),
+            Error::Internal(text) => (RD_INTERNAL, text),
+        };
+        Self { status, message }
+    }
+}
+
+/// Runs the body of an `extern "C"` function: a failure or a panic becomes a status with its text kept for [`rd_last_error`]. In a
+/// forked child of a process that used the runtime, the body does not run.
 pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
+    if let Err(refusal) = fork::check() {
+        return keep(&refusal.into());
+    }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => RD_OK,
-        Ok(Err(failure)) => keep(failure),
-        Err(panic) => keep(Failure::new(RD_INTERNAL, format!("internal error: {}", panic_text(&*panic)))),
+        Ok(Err(failure)) => keep(&failure),
+        Err(panic) => keep(&Failure::new(RD_INTERNAL, format!("internal error: {}", panic_text(&*panic)))),
     }
 }
 
 #[cold]
-fn keep(failure: Failure) -> rd_status {
+fn keep(failure: &Failure) -> rd_status {
     let text = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
     LAST_ERROR.with(|last| *last.borrow_mut() = text);
     failure.status
 }
 
-/// The text of a panic's payload.
-pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("panic without a text")
+/// Runs the body of an `extern "C"` function that cannot fail by its contract; after a panic, and in a forked child, returns `otherwise`.
+pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    if fork::is_child() {
+        return otherwise;
+    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
 /// The text of the last failure on this thread; never null, valid until the next failing call of the thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_last_error() -> *const c_char {
     LAST_ERROR.with(|last| last.borrow().as_ptr())
+}
+
+/// The same text for callers in Rust.
+#[cfg(feature = "python")]
+pub(crate) fn last_error() -> String {
+    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
 }
 
 /// Frees a string that an `rd_*` call returned as owned; null is allowed.

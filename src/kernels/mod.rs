@@ -1,1 +1,10 @@
 //! Kernels and the operator table.
+//!
+//! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its documentation names the operands (outputs first) and the
+//! scalars in order: the shim binds from it. [`table`] lists every kernel.
+
+#[cfg(test)]
+mod check;
+pub mod copy;
+pub mod pointwise;
+pub mod table;

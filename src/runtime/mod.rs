@@ -2,4 +2,37 @@
 //!
 //! Device work reaches it as a [`task::Task`]: a name, a cost, the byte ranges it reads and writes, and a [`task::Work`] to run.
 
+pub mod latch;
+pub mod queue;
+pub mod slot;
+pub mod sync;
+
+#[cfg(not(loom))]
+pub mod config;
+#[cfg(not(loom))]
+pub mod device;
+pub mod error;
+#[cfg(not(loom))]
+pub mod event;
+#[cfg(not(loom))]
+mod executor;
+#[cfg(not(loom))]
+mod exit;
+#[cfg(not(loom))]
+pub mod fork;
+#[cfg(not(loom))]
+mod host;
+#[cfg(not(loom))]
 pub mod memory;
+pub mod rng;
+#[cfg(not(loom))]
+pub mod stream;
+#[cfg(not(loom))]
+pub mod task;
+#[cfg(not(loom))]
+pub mod threads;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;

@@ -1,1 +1,8 @@
 //! Typed, checked views of operands and the loops over them.
+
+pub mod dtype;
+pub mod float8;
+pub mod launch;
+pub mod loops;
+pub mod number;
+pub mod view;

@@ -1,0 +1,123 @@
+# rustdev's tasks; `make help` lists them. The targets that need Python make .venv and install what they need, once.
+#
+#   PYTHON=python3.12    the Python that .venv is made with (3.11 or newer)
+#   TORCH=2.13.0         another torch, in an environment of its own: .venv-2.13.0
+#   TORCH_INDEX=URL      where torch is taken from, for example https://download.pytorch.org/whl/cpu
+#   PYTEST="-k stream"   more arguments for pytest
+#
+# An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+TORCH_INDEX ?=
+PYTEST ?=
+DEFAULT_TORCH := 2.15.0
+
+# ---- the environment -----------------------------------------------------------------------------------------------------------
+ifdef VIRTUAL_ENV
+ACTIVE_TORCH := $(shell '$(VIRTUAL_ENV)/bin/python' tools/environment.py torch $(TORCH))
+endif
+ifneq ($(ACTIVE_TORCH),)
+VENV := $(VIRTUAL_ENV)
+TORCH := $(ACTIVE_TORCH)
+else
+TORCH ?= $(DEFAULT_TORCH)
+VENV := $(CURDIR)/.venv$(if $(filter-out $(DEFAULT_TORCH),$(TORCH)),-$(TORCH))
+endif
+export VIRTUAL_ENV := $(VENV)
+export PATH := $(VENV)/bin:$(PATH)
+
+PY := $(VENV)/bin/python
+STAMPS := $(VENV)/.rustdev
+# One per environment, but there is one module: building it for one environment removes the stamps of the others.
+DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
+MODULE := $(wildcard python/rustdev/_rustdev*.so)
+SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
+
+.PHONY: help all dev demo test test-rust test-python loom asan tsan lint lint-rust lint-python lint-cpp bench header wheel clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+all: lint test ## every check
+
+$(STAMPS)/torch:
+	@if [ ! -e '$(PY)' ]; then '$(PYTHON)' tools/environment.py create '$(VENV)'; fi
+	@if ! '$(PY)' tools/environment.py torch '$(TORCH)' | grep -q .; then \
+	    '$(PY)' -m pip install -q $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') 'torch==$(TORCH)'; fi
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
+	@'$(PY)' tools/environment.py lacks $< || '$(PY)' -m pip install -q -r $<
+	@touch $@
+
+$(DEV): $(SOURCES) $(if $(MODULE),,FORCE) | $(STAMPS)/test
+	@command -v cargo > /dev/null || { echo 'make: building takes Rust 1.90 or newer: https://rustup.rs'; exit 1; }
+	PIP_QUIET=1 maturin develop --release --locked -q
+	@rm -rf $(@D) && mkdir -p $(@D) && touch $@
+FORCE:
+
+dev: $(DEV) ## build the module for the environment, editable
+
+# ---- running it ----------------------------------------------------------------------------------------------------------------
+demo: dev $(STAMPS)/demo ## train the digits on the device and draw demo-output/digits.png
+	@mkdir -p demo-output
+	$(PY) examples/digits.py --device rustdev --plot demo-output/digits.png
+
+test: test-rust loom test-python ## the Rust tests, the loom models and the Python tests
+
+test-rust:
+	cargo test --locked -q
+
+test-python: dev
+	$(PY) -m pytest $(PYTEST)
+
+# ---- concurrency and memory checkers; each keeps its own target directory -------------------------------------------------------
+loom: ## the models of queue, event and free lists, over all interleavings
+	LOOM_MAX_PREEMPTIONS=2 RUSTFLAGS='--cfg loom' cargo test --locked -q --release --lib --target-dir target/loom loom
+
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+SANITIZED = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer' \
+	cargo test --locked -q --lib --target $(HOST) --target-dir target/$(1)
+
+asan: ## the Rust tests under the address sanitizer
+	$(call SANITIZED,address)
+
+tsan: ## the Rust tests under the thread sanitizer
+	$(call SANITIZED,thread)
+
+# ---- style -----------------------------------------------------------------------------------------------------------------------
+lint: lint-rust lint-python lint-cpp ## formatting, lints and types of the three languages
+
+lint-rust:
+	cargo fmt --check
+	cargo clippy --locked -q --all-targets -- -D warnings
+
+lint-python: dev $(STAMPS)/lint
+	ruff check .
+	ruff format --check .
+	mypy
+	$(PY) -m mypy.stubtest rustdev._rustdev --mypy-config-file pyproject.toml
+
+CPP = $(shell git ls-files -- 'shim/*.cpp' 'shim/*.h' ':!shim/rustdev.h')
+lint-cpp: $(STAMPS)/lint
+	clang-format --dry-run -Werror $(CPP)
+	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))
+
+# ---- the rest --------------------------------------------------------------------------------------------------------------------
+bench: dev ## the Rust benches, then the device beside PyTorch's CPU device
+	cargo bench --locked -q
+	$(PY) benches/runtime/compare.py
+
+header: ## write shim/rustdev.h from src/abi
+	WRITE_HEADER=1 cargo test --locked -q --test abi
+
+wheel: $(STAMPS)/test ## build a wheel into dist/, for the environment's torch
+	maturin build --release --locked --strip -o dist
+
+clean: ## remove what was built; the environments stay
+	rm -rf target dist demo-output python/rustdev/_rustdev*.so

@@ -1,0 +1,55 @@
+//! Device memory: allocate and free from the cache, nanoseconds per pair.
+//!
+//! `cargo bench --bench memory`. The rows: the same small size again and again; eight sizes held at once and freed in another order, so that
+//! blocks split and join; a large size; and the same small size through the C ABI, as the shim calls it.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use rustdev::abi::memory::{rd_memory_allocate, rd_memory_free};
+use rustdev::runtime::{memory, stream};
+
+/// Pairs of one batch: short enough that most batches run without interruption.
+const PAIRS: usize = 1000;
+const BATCHES: usize = 500;
+
+/// Prints the median over batches of `body`, which makes one batch.
+fn report(name: &str, body: impl Fn()) {
+    let batch = |_| {
+        let start = Instant::now();
+        body();
+        start.elapsed().as_nanos() as f64 / PAIRS as f64
+    };
+    let mut times = (0..BATCHES).map(batch).collect::<Vec<_>>();
+    times.sort_by(f64::total_cmp);
+    println!("{name:<40} {:>8.1} ns", times[BATCHES / 2]);
+}
+
+fn pair(bytes: usize) {
+    let pointer = memory::allocate(0, stream::current(0), black_box(bytes)).expect("the budget has room");
+    memory::free(black_box(pointer));
+}
+
+fn mixed() {
+    const SIZES: [usize; 8] = [512, 4096, 100_000, 700, 64 << 10, 1 << 20, 3 << 20, 9000];
+    let stream = stream::current(0);
+    let pointers = SIZES.map(|bytes| memory::allocate(0, stream, bytes).expect("the budget has room"));
+    for index in [3, 0, 7, 4, 1, 6, 2, 5] {
+        memory::free(black_box(pointers[index]));
+    }
+}
+
+fn through_the_abi() {
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: `pointer` is a local variable, valid for the write.
+    let status = unsafe { rd_memory_allocate(0, 0, black_box(4096), &raw mut pointer) };
+    assert_eq!(status, 0);
+    rd_memory_free(black_box(pointer));
+}
+
+fn main() {
+    report("allocate + free, 4 KiB", || (0..PAIRS).for_each(|_| pair(4096)));
+    report("allocate + free, 64 MiB", || (0..PAIRS).for_each(|_| pair(64 << 20)));
+    report("allocate + free, eight mixed sizes", || (0..PAIRS / 8).for_each(|_| mixed()));
+    report("rd_memory_allocate + rd_memory_free", || (0..PAIRS).for_each(|_| through_the_abi()));
+}

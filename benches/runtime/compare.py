@@ -1,0 +1,213 @@
+"""The costs of the runtime beside PyTorch's CPU device: calls, chains, synchronisation, large results, allocation, import.
+
+    python benches/runtime/compare.py [--rounds N] [--csv FILE]
+
+Both devices run in one process with the same number of threads, in alternating blocks, so that what else the machine does falls
+on both alike; the figures are medians over the blocks. Every case first checks that both devices compute the same. A figure is
+only good for the processor that it is printed with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import rustdev
+
+LARGE = 16 * 2**20
+
+
+@dataclass
+class Case:
+    """One thing that is measured.
+
+    Attributes:
+        name: what the table calls it.
+        make: given a device, the step to repeat; what the step returns is compared between the devices.
+        repeats: how many steps a block has.
+        per: how many operations a step has; times are given for one.
+        aim: the share of the CPU's time that is wanted, if there is one.
+    """
+
+    name: str
+    make: Callable[[str], Callable[[], Tensor | float | None]]
+    repeats: int
+    per: int = 1
+    aim: float | None = None
+
+
+@dataclass
+class Row:
+    """A measured case, in seconds."""
+
+    name: str
+    cpu: float
+    rustdev: float
+    aim: float | None
+
+    @property
+    def ratio(self) -> float:
+        """The device's share of the CPU's time."""
+        return self.rustdev / self.cpu
+
+
+def one_add(device: str) -> Callable[[], Tensor]:
+    """One element, one operator: what a call costs."""
+    a, b = torch.tensor([1.5], device=device), torch.tensor([2.25], device=device)
+    return lambda: a + b
+
+
+def chain(device: str) -> Callable[[], Tensor]:
+    """Ten thousand operators, each of which takes the result of the one before."""
+    one = torch.tensor([1.0], device=device)
+
+    def step() -> Tensor:
+        x = one
+        for _ in range(10_000):
+            x = x + one
+        return x
+
+    return step
+
+
+def add_item(device: str) -> Callable[[], float]:
+    """An operator whose result Python reads at once."""
+    a, b = torch.tensor([1.5], device=device), torch.tensor([2.25], device=device)
+    return lambda: (a + b).item()
+
+
+def large_add(device: str) -> Callable[[], Tensor]:
+    """A large operator with a new result: memory, and where it comes from."""
+    a = torch.arange(LARGE, dtype=torch.float32).to(device)
+    b = torch.ones(LARGE).to(device)
+    return lambda: a + b
+
+
+def allocation(bytes_: int) -> Callable[[str], Callable[[], None]]:
+    """A block taken and given back."""
+
+    def make(device: str) -> Callable[[], None]:
+        where = torch.device(device)
+
+        def step() -> None:
+            torch.empty(bytes_, dtype=torch.uint8, device=where)
+
+        return step
+
+    return make
+
+
+CASES = [
+    Case("a + b, 1 element", one_add, 5_000, aim=0.8),
+    Case("chain of 10,000 adds, per add", chain, 1, per=10_000, aim=0.8),
+    Case("(a + b).item(), 1 element", add_item, 5_000, aim=0.8),
+    Case("a + b, 16M elements", large_add, 3, aim=1 / 3),
+    Case("allocate and free 1 KiB", allocation(1 << 10), 10_000),
+    Case("allocate and free 64 MiB", allocation(1 << 26), 200),
+]
+
+
+def block(step: Callable[[], Tensor | float | None], case: Case) -> float:
+    """Runs one block; returns the seconds of one operation, the device's part included."""
+    started = time.perf_counter()
+    for _ in range(case.repeats):
+        step()
+    rustdev.synchronize()
+    return (time.perf_counter() - started) / (case.repeats * case.per)
+
+
+def measure(case: Case, rounds: int) -> Row:
+    """Measures a case on both devices.
+
+    Args:
+        case: what to measure.
+        rounds: how many blocks each device gets, after one that does not count.
+
+    Raises:
+        AssertionError: the devices disagree.
+    """
+    steps = {device: case.make(device) for device in ("cpu", "rustdev")}
+    on_cpu, on_device = (step() for step in steps.values())
+    if isinstance(on_cpu, Tensor) and isinstance(on_device, Tensor):
+        torch.testing.assert_close(on_device.cpu(), on_cpu, rtol=0, atol=0)
+    else:
+        assert on_cpu == on_device, f"{case.name}: {on_device} on the device, {on_cpu} on the CPU"
+    del on_cpu, on_device
+    times: dict[str, list[float]] = {device: [] for device in steps}
+    for _ in range(rounds + 1):
+        for device, step in steps.items():
+            times[device].append(block(step, case))
+    return Row(case.name, *(statistics.median(times[device][1:]) for device in ("cpu", "rustdev")), case.aim)
+
+
+def measure_import(rounds: int) -> Row:
+    """Measures `import torch` without and with the device, in fresh processes."""
+    times: dict[str, list[float]] = {"0": [], "1": []}
+    for _ in range(rounds):
+        for autoload, measured in times.items():
+            environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "-c", "import torch"], env=environment, check=True)
+            measured.append(time.perf_counter() - started)
+    return Row("import torch (without; with rustdev)", statistics.median(times["0"]), statistics.median(times["1"]), None)
+
+
+def processor() -> str:
+    """The processor's name, as the kernel gives it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor")
+
+
+def human(seconds: float) -> str:
+    """A time with three digits and a unit."""
+    for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def show(row: Row) -> None:
+    """Prints a row of the table."""
+    aim = f"{row.aim:8.2f}" if row.aim else ""
+    print(f"{row.name:38}{human(row.cpu):>10}{human(row.rustdev):>10}{row.ratio:>8.2f}{aim}", flush=True)
+
+
+def main() -> None:
+    """Reads the command line, measures, prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9, help="blocks for each device")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+
+    threads = rustdev.get_num_threads()
+    torch.set_num_threads(threads)
+    print(f"{processor()}, {threads} threads; torch {torch.__version__}, rustdev {rustdev.__version__}")
+    print(f"{'':38}{'cpu':>10}{'rustdev':>10}{'ratio':>8}{'aim':>8}")
+    rows = []
+    for case in CASES:
+        rows.append(measure(case, arguments.rounds))
+        show(rows[-1])
+    rows.append(measure_import(min(arguments.rounds, 5)))
+    show(rows[-1])
+    added = rows[-1].rustdev - rows[-1].cpu
+    print(f"rustdev adds {human(max(added, 0.0))} to `import torch` (at most 150 ms is wanted)")
+    if arguments.csv:
+        with arguments.csv.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["processor", "torch", "threads", "case", "cpu_seconds", "rustdev_seconds"])
+            writer.writerows([processor(), torch.__version__, threads, row.name, row.cpu, row.rustdev] for row in rows)
+
+
+if __name__ == "__main__":
+    main()

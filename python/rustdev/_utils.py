@@ -1,0 +1,55 @@
+"""How the functions of this package read their ``device`` arguments."""
+
+import torch
+
+from . import _rustdev
+
+__all__ = ["DeviceLike"]
+
+#: What every function takes as a device: an index, a name such as ``"rustdev:1"``, a ``torch.device``, or None for the current one.
+DeviceLike = int | str | torch.device | None
+
+#: What PyTorch's users know from other accelerators.
+FORK_REFUSAL = "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method"
+
+
+def _get_device_index(device: object, optional: bool = False) -> int:
+    """Return the index that a device argument names.
+
+    Args:
+        device: An integer is returned as it is.
+        optional: Whether None, and a device without an index, mean the current device.
+
+    Raises:
+        ValueError: It is no rustdev device, or it names none where one is needed.
+    """
+    if isinstance(device, int):
+        return device
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device):
+        if device.type != "rustdev":
+            raise ValueError(f"Expected a rustdev device, but got: {device}")
+        if device.index is not None:
+            return device.index
+    elif device is not None:
+        raise ValueError(f"Expected a rustdev device or an index, but got: {device!r}")
+    if not optional:
+        raise ValueError(f"Expected a rustdev device with a specified index or an integer, but got: {device}")
+    return torch._C._accelerator_getDeviceIndex()
+
+
+def _checked_device_index(device: object) -> int:
+    """Return the index of an existing device; None and a device without an index mean the current one.
+
+    Raises:
+        ValueError: It is no rustdev device.
+        RuntimeError: There is no such device, or this is a forked child.
+    """
+    index = _get_device_index(device, optional=True)
+    if _rustdev.is_fork_child():
+        raise RuntimeError(FORK_REFUSAL)
+    count = torch._C._accelerator_hooks_device_count()
+    if not 0 <= index < count:
+        raise RuntimeError(f"invalid device ordinal {index}: torch.rustdev.device_count() is {count}")
+    return index

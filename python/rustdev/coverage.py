@@ -1,0 +1,118 @@
+"""Which operators run where: the tiers of all operators, and the CPU fallback's rules and statistics."""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import torch
+
+from . import _rustdev
+
+Tier = Literal["rust", "aten", "fallback", "composite"]
+Mode = Literal["allow", "warn", "error"]
+
+_MODES: tuple[Mode, ...] = ("allow", "warn", "error")
+_COMPOSITE_KEYS = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+
+
+class FallbackStat(NamedTuple):
+    """What one operator's fallback cost.
+
+    Attributes:
+        calls: How often the CPU kernel ran.
+        seconds: How long it ran, all calls together.
+    """
+
+    calls: int
+    seconds: float
+
+
+def coverage() -> dict[str, Tier | None]:
+    """Return the tier that serves each operator of PyTorch on the device.
+
+    Returns:
+        For every ``aten::`` operator: ``"rust"`` (a kernel of the operator table, or the runtime itself), ``"aten"`` (PyTorch's own
+        code on device memory, on the device's streams where it computes), ``"fallback"`` (PyTorch's CPU kernel on aliases of the same
+        memory), ``"composite"`` (made of other operators), or None where the device cannot run it.
+    """
+    tiers: dict[str, Tier] = dict(_rustdev.operator_tiers())
+    names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    return {name: tiers.get(name) or _dispatched_tier(name) for name in names}
+
+
+def _dispatched_tier(name: str) -> Tier | None:
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if has_kernel(name, "PrivateUse1"):
+        return "rust"
+    if any(has_kernel(name, key) for key in _COMPOSITE_KEYS):
+        return "composite"
+    return None
+
+
+def fallback_stats() -> dict[str, FallbackStat]:
+    """Return what fell back to the CPU since the start or the last :func:`reset_fallback_stats`, the slowest first."""
+    stats = {name: FallbackStat(calls, nanoseconds * 1e-9) for name, calls, nanoseconds in _rustdev.fallback_stats()}
+    return dict(sorted(stats.items(), key=lambda item: -item[1].seconds))
+
+
+def reset_fallback_stats() -> None:
+    """Set the statistics of :func:`fallback_stats` to zero."""
+    _rustdev.reset_fallback_stats()
+
+
+def fallback_mode() -> Mode:
+    """Return what happens when an operator would fall back; it starts as the variable ``RUSTDEV_FALLBACK`` says."""
+    return _MODES[_rustdev.fallback_mode()]
+
+
+def set_fallback_mode(mode: Mode) -> None:
+    """Choose what happens when an operator would fall back.
+
+    Args:
+        mode: ``"allow"`` runs the CPU kernel, ``"warn"`` does so with a warning, ``"error"`` raises NotImplementedError.
+
+    Raises:
+        ValueError: ``mode`` is none of these.
+    """
+    if mode not in _MODES:
+        raise ValueError(f"the fallback mode is one of {', '.join(_MODES)}, not {mode!r}")
+    _rustdev.set_fallback_mode(_MODES.index(mode))
+
+
+def set_fallback_blocklist(operators: Iterable[str]) -> None:
+    """Name the operators that never fall back, in place of those named before.
+
+    Args:
+        operators: Names such as ``"aten::sort"`` or ``"sort"`` (all overloads), or ``"aten::sort.stable"`` (this one).
+
+    Raises:
+        ValueError: There is no such operator.
+    """
+    _rustdev.set_fallback_list(False, _full_names(operators))
+
+
+def set_fallback_allowlist(operators: Iterable[str]) -> None:
+    """Name the operators that may fall back whatever the mode is, and without a warning, in place of those named before.
+
+    Args:
+        operators: As for :func:`set_fallback_blocklist`, which has the last word.
+
+    Raises:
+        ValueError: There is no such operator.
+    """
+    _rustdev.set_fallback_list(True, _full_names(operators))
+
+
+def _full_names(operators: Iterable[str]) -> list[str]:
+    if isinstance(operators, str):
+        operators = [operators]
+    known = {name for full in torch._C._dispatch_get_all_op_names() for name in (full, full.partition(".")[0])}
+    names = [name if "::" in name else f"aten::{name}" for name in operators]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"PyTorch has no operator {', '.join(unknown)}")
+    return names
+
+
+def op_calls() -> dict[str, int]:
+    """Return how often each kernel of the operator table was launched, in the table's order."""
+    return dict(_rustdev.op_calls())

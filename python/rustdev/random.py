@@ -1,0 +1,105 @@
+"""The devices' default random generators: Philox 4x32-10, with a state of 16 bytes (seed, offset)."""
+
+from collections.abc import Iterable
+
+import torch
+
+from ._utils import DeviceLike, _checked_device_index
+
+__all__ = [
+    "default_generators",
+    "get_rng_state",
+    "get_rng_state_all",
+    "initial_seed",
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_all",
+    "set_rng_state",
+    "set_rng_state_all",
+]
+
+#: The default generator of each device.
+default_generators: tuple[torch.Generator, ...] = tuple(
+    torch.ops.rustdev.default_generator(index) for index in range(torch._C._accelerator_hooks_device_count())
+)
+
+
+def _get_generator(device: DeviceLike) -> torch.Generator:
+    return default_generators[_checked_device_index(device)]
+
+
+def get_rng_state(device: DeviceLike = "rustdev") -> torch.Tensor:
+    """Return the state of a device's generator as a CPU tensor of 16 bytes.
+
+    Args:
+        device: Default: the current one.
+    """
+    return _get_generator(device).get_state()
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """Return the states of all devices' generators."""
+    return [generator.get_state() for generator in default_generators]
+
+
+def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "rustdev") -> None:
+    """Set the state of a device's generator.
+
+    Args:
+        new_state: What ``get_rng_state`` returned.
+        device: Default: the current one.
+    """
+    _get_generator(device).set_state(new_state)
+
+
+def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    """Set the states of all devices' generators.
+
+    Args:
+        new_states: One state for each device, in order.
+    """
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+def _get_rng_state_offset(device: DeviceLike = "rustdev") -> int:
+    return _get_generator(device).get_offset()
+
+
+def _set_rng_state_offset(offset: int, device: DeviceLike = "rustdev") -> None:
+    _get_generator(device).set_offset(offset)
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the current device's generator.
+
+    Args:
+        seed: Any integer of 64 bits.
+    """
+    _get_generator(None).manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed the generators of all devices.
+
+    Args:
+        seed: Any integer of 64 bits.
+    """
+    for generator in default_generators:
+        generator.manual_seed(int(seed))
+
+
+def seed() -> None:
+    """Seed the current device's generator from the machine's entropy."""
+    _get_generator(None).seed()
+
+
+def seed_all() -> None:
+    """Seed the generators of all devices with one number from the machine's entropy."""
+    manual_seed_all(default_generators[0].seed())
+
+
+def initial_seed() -> int:
+    """Return the seed of the current device's generator."""
+    return _get_generator(None).initial_seed()

@@ -1,0 +1,20 @@
+// The zero-copy CPU fallback as other parts of the shim call it.
+#pragma once
+
+#include <ATen/core/boxing/BoxedKernel.h>
+#include <ATen/core/boxing/impl/boxing.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace rustdev {
+
+// Runs an operator's CPU kernel on aliases of device memory, for arguments in boxed form.
+void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+
+// The same for a call in unboxed form, from an operator that has a kernel but not for these dtypes.
+template <class Result, class... Args>
+Result call_fallback(const c10::OperatorHandle& op, Args... args) {
+  return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(c10::BoxedKernel::makeFromFunction<&cpu_fallback>(), op,
+                                                              c10::DispatchKeySet(), args...);
+}
+
+}  // namespace rustdev

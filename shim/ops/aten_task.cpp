@@ -1,0 +1,164 @@
+// ATen kernels as tasks: see aten_task.h.
+#include "ops/aten_task.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+// The thread counts of the OpenMP and MKL that libtorch_cpu itself uses; both are settings of one thread.
+struct ThreadSettings {
+  int (*openmp_get)() = nullptr;
+  void (*openmp_set)(int) = nullptr;
+  int (*mkl_set)(int) = nullptr;
+
+  ThreadSettings() {
+    void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+    find(torch, "omp_get_max_threads", openmp_get);
+    find(torch, "omp_set_num_threads", openmp_set);
+    find(torch, "MKL_Set_Num_Threads_Local", mkl_set);
+  }
+
+  template <class Function>
+  static void find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library != nullptr ? library : RTLD_DEFAULT, name));
+  }
+};
+
+const ThreadSettings& settings() {
+  static const ThreadSettings instance;
+  return instance;
+}
+
+struct Job {
+  std::function<void()> work;
+};
+
+bool run_job(void* context, char* message, size_t capacity) {
+  try {
+    const SerialAten serial;
+    static_cast<Job*>(context)->work();
+    return true;
+  } catch (const c10::Error& error) {
+    std::snprintf(message, capacity, "%s", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    std::snprintf(message, capacity, "%s", error.what());
+  } catch (...) {
+    std::snprintf(message, capacity, "unknown C++ exception");
+  }
+  return false;
+}
+
+void destroy_job(void* context) {
+  delete static_cast<Job*>(context);
+}
+
+rd_access access_of(const at::Tensor& tensor, bool write) {
+  const auto* begin = static_cast<const char*>(data_of(tensor));
+  int64_t last = 0;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    last += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  const int64_t bytes = tensor.numel() == 0 ? 0 : (last + 1) * static_cast<int64_t>(tensor.itemsize());
+  return {begin, begin + bytes, write};
+}
+
+// One parallel_aten on its way through rd_parallel.
+struct Parts {
+  const std::function<void(int64_t)>& body;
+  std::mutex mutex;
+  std::exception_ptr failure;
+};
+
+void run_part(void* context, size_t part) {
+  auto& parts = *static_cast<Parts*>(context);
+  try {
+    const SerialAten serial;
+    parts.body(static_cast<int64_t>(part));
+  } catch (...) {
+    const std::lock_guard<std::mutex> lock(parts.mutex);
+    parts.failure = std::current_exception();
+  }
+}
+
+}  // namespace
+
+at::Tensor borrow(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return tensor;
+  }
+  c10::DataPtr pointer(data_of(tensor), at::Device(at::kCPU));
+  const size_t bytes = tensor.storage().nbytes() - tensor.storage_offset() * tensor.itemsize();
+  c10::Storage storage(c10::Storage::use_byte_size_t{}, bytes, std::move(pointer), nullptr, /*resizable=*/false);
+  at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                              tensor.dtype());
+  alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  return alias;
+}
+
+// A thread's first use of ATen sets its counts from the process's, so that has to come before they are changed. Scopes nest: the
+// inner one finds one thread and leaves one thread.
+SerialAten::SerialAten() : openmp_(1), mkl_(0) {
+  thread_local const bool initialised = (at::init_num_threads(), true);
+  static_cast<void>(initialised);
+  const ThreadSettings& set = settings();
+  if (set.openmp_get != nullptr && set.openmp_set != nullptr) {
+    openmp_ = set.openmp_get();
+    set.openmp_set(1);
+  }
+  if (set.mkl_set != nullptr) {
+    mkl_ = set.mkl_set(1);
+  }
+}
+
+SerialAten::~SerialAten() {
+  const ThreadSettings& set = settings();
+  if (set.openmp_set != nullptr) {
+    set.openmp_set(openmp_);
+  }
+  if (set.mkl_set != nullptr) {
+    set.mkl_set(mkl_);
+  }
+}
+
+void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
+                 uint64_t cost, std::function<void()> work) {
+  std::vector<rd_access> accesses;
+  int32_t device = -1;
+  for (const at::Tensor& output : outputs) {
+    if (output.defined()) {
+      accesses.push_back(access_of(output, true));
+      device = output.device().index();
+    }
+  }
+  for (const at::Tensor& input : inputs) {
+    if (input.defined()) {
+      accesses.push_back(access_of(input, false));
+    }
+  }
+  RD_CHECK(rd_stream_submit(device, rd_stream_current(device), name, accesses.data(), accesses.size(), cost, &run_job,
+                            new Job{std::move(work)}, &destroy_job));
+}
+
+void parallel_aten(int64_t parts, uint64_t cost, const std::function<void(int64_t)>& body) {
+  if (parts == 1) {
+    body(0);
+    return;
+  }
+  Parts state{body, {}, nullptr};
+  RD_CHECK(rd_parallel(static_cast<size_t>(parts), cost, &run_part, &state));
+  if (state.failure) {
+    std::rethrow_exception(state.failure);
+  }
+}
+
+}  // namespace rustdev

@@ -1,0 +1,39 @@
+// PyTorch's own CPU kernels as tasks on the device's streams (the second tier): they run on one of our threads over aliases of device
+// memory, with one OpenMP thread each, and split their work over our pool themselves.
+#pragma once
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <initializer_list>
+
+#include "rustdev.h"
+
+namespace rustdev {
+
+// A CPU tensor over a device tensor's memory that owns nothing: for tasks, whose memory stays valid in the order of the stream.
+at::Tensor borrow(const at::Tensor& tensor);
+
+// For the time of a scope, ATen runs on this thread alone and below autograd.
+class SerialAten {
+ public:
+  SerialAten();
+  SerialAten(const SerialAten&) = delete;
+  SerialAten& operator=(const SerialAten&) = delete;
+  ~SerialAten();
+
+ private:
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+  int openmp_;
+  int mkl_;
+};
+
+// Enqueues `work` on the current stream of the outputs' device. `cost`: nanoseconds of one thread.
+void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
+                 uint64_t cost, std::function<void()> work);
+
+// Runs body(part) for all parts on the pool, each under SerialAten; an exception of one is thrown here. `cost` as above, of all parts.
+void parallel_aten(int64_t parts, uint64_t cost, const std::function<void(int64_t)>& body);
+
+}  // namespace rustdev

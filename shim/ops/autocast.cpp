@@ -1,0 +1,54 @@
+// Automatic mixed precision: which operators run in the lower precision, which in float32, and which in the widest of their inputs.
+//
+// The lists are PyTorch's own, the same for every accelerator; an operator in none of them runs in the dtypes that it is given.
+#include <ATen/Operators.h>
+#include <ATen/autocast_mode.h>
+#include <torch/library.h>
+
+namespace rustdev {
+
+namespace {
+
+// PyTorch's lists name these without a namespace.
+using at::IntArrayRef;
+using at::Scalar;
+using at::ScalarType;
+using at::Tensor;
+
+// In the lower precision the logarithm of a probability near 0 or 1 loses everything.
+Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
+  TORCH_CHECK(
+      false,
+      "binary_cross_entropy and BCELoss are unsafe under autocast: use binary_cross_entropy_with_logits or BCEWithLogitsLoss, which "
+      "take the values before the sigmoid");
+}
+
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
+#define LOWER_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
+  AT_FORALL_LOWER_PRECISION_FP(LOWER_PRECISION)
+#undef LOWER_PRECISION
+
+#define FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
+  AT_FORALL_FP32(FP32)
+#undef FP32
+
+#define FP32_OUTPUT(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
+  AT_FORALL_FP32_SET_OPT_DTYPE(FP32_OUTPUT)
+#undef FP32_OUTPUT
+
+  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
+
+#define WIDEST(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
+  AT_FORALL_PROMOTE(WIDEST)
+#undef WIDEST
+
+  m.impl("binary_cross_entropy", TORCH_FN(refuse_binary_cross_entropy));
+}
+
+}  // namespace
+
+}  // namespace rustdev

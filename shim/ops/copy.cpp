@@ -1,0 +1,167 @@
+// Copies between any dtypes, strides and devices, and the ways from device memory to a number on the host.
+//
+// A copy is one launch of the kernel "copy_" on the stream of the device concerned. Host memory takes part where it is pinned and
+// the caller asked not to wait; otherwise the call returns when the copy is done. Between two devices the copy runs on the source's
+// current stream, between two events that order it after and before the work of the destination's current stream.
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <memory>
+
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+const rd_op* copy_kernel() {
+  static const rd_op* const op = rd_op_find("copy_");
+  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no copy_");
+  return op;
+}
+
+struct EventDelete {
+  void operator()(rd_event* event) const {
+    rd_event_destroy(event);
+  }
+};
+
+// Makes the current stream of `waiting` wait for what is queued on the current stream of `ahead`.
+void order_streams(int32_t ahead, int32_t waiting) {
+  rd_event* raw = nullptr;
+  RD_CHECK(rd_event_create(ahead, /*timing=*/false, &raw));
+  const std::unique_ptr<rd_event, EventDelete> event(raw);
+  RD_CHECK(rd_event_record(event.get(), ahead, rd_stream_current(ahead)));
+  RD_CHECK(rd_event_block(event.get(), waiting, rd_stream_current(waiting)));
+}
+
+bool same_elements(const at::Tensor& dst, const at::Tensor& src) {
+  return dst.is_alias_of(src) && dst.storage_offset() == src.storage_offset() && dst.strides() == src.strides() &&
+      dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type() && dst.is_conj() == src.is_conj() &&
+      dst.is_neg() == src.is_neg();
+}
+
+bool both_dense(const at::Tensor& dst, const at::Tensor& src) {
+  return dst.sizes() == src.sizes() && dst.is_contiguous() && src.is_contiguous();
+}
+
+void launch_copy(const at::Tensor& dst, const at::Tensor& src, int32_t device) {
+  Launch launch;
+  launch.output(dst);
+  launch.input(src);
+  launch.run_or_throw(copy_kernel(), /*compute_dtype=*/-1, device);
+}
+
+// Waits for the copy, or, where the host side is pinned and nobody wants to wait, keeps its block until the stream has passed.
+void finish_host_copy(const at::Tensor& host, int32_t device, bool non_blocking) {
+  const int64_t stream = rd_stream_current(device);
+  void* const block = data_of(host);
+  if (non_blocking && rd_host_is_pinned(block)) {
+    RD_CHECK(rd_host_record_stream(block, device, stream));
+  } else {
+    RD_CHECK(rd_stream_synchronize(device, stream));
+  }
+}
+
+void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
+  const int32_t to = dst.device().index();
+  const int32_t from = src.device().index();
+  order_streams(to, from);
+  launch_copy(dst, src, from);
+  order_streams(from, to);
+}
+
+void copy_elements(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (!on_device(src)) {
+    launch_copy(dst, src, dst.device().index());
+    finish_host_copy(src, dst.device().index(), non_blocking);
+  } else if (!on_device(dst)) {
+    launch_copy(dst, src, src.device().index());
+    finish_host_copy(dst, src.device().index(), non_blocking);
+  } else if (dst.device() != src.device()) {
+    copy_between_devices(dst, src);
+  } else {
+    launch_copy(dst, src, dst.device().index());
+  }
+}
+
+void check_copy(const at::Tensor& dst, const at::Tensor& src) {
+  const auto supported = [](const at::Tensor& tensor) { return on_device(tensor) || tensor.is_cpu(); };
+  TORCH_CHECK_NOT_IMPLEMENTED(supported(src) && supported(dst), "rustdev: cannot copy from ", src.device(), " to ", dst.device(),
+                              "; go by way of the CPU");
+  TORCH_CHECK_NOT_IMPLEMENTED(dst.layout() == at::kStrided && src.layout() == at::kStrided, "rustdev: cannot copy from layout ",
+                              src.layout(), " to layout ", dst.layout());
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  check_copy(dst, self);
+  if (C10_UNLIKELY(self._is_zerotensor())) {
+    return dst.zero_();
+  }
+  if (dst.is_same(self) || same_elements(dst, self)) {
+    return dst;
+  }
+  at::assert_no_internal_overlap(dst);
+  if (both_dense(dst, self)) {
+    at::assert_no_partial_overlap(dst, self);
+    if (dst.numel() != 0) {
+      copy_elements(dst, self, non_blocking);
+    }
+    return dst;
+  }
+  const auto source = at::expand_inplace(dst, self, "copy_");
+  at::assert_no_partial_overlap(dst, *source);
+  if (dst.numel() != 0) {
+    copy_elements(dst, *source, non_blocking);
+  }
+  return dst;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
+  dst.resize_(self.sizes());
+  return copy_from(self, dst, /*non_blocking=*/false);
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  copy_from(src, self, non_blocking);
+  return self;
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  synchronize_current_stream(self.device().index());
+  return at::native::_local_scalar_dense_cpu(self);
+}
+
+void record_stream(at::Tensor& self, c10::Stream stream) {
+  TORCH_CHECK(stream.device_type() == device_type, "record_stream: the stream is of ", stream.device(), ", not rustdev");
+  void* const block = self.storage().mutable_data();
+  if (block != nullptr) {
+    RD_CHECK(rd_memory_record_stream(block, stream.device_index(), stream.id()));
+  }
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", TORCH_FN(copy_from));
+  m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
+  m.impl("copy_", TORCH_FN(copy_));
+  m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+  m.impl("record_stream", TORCH_FN(record_stream));
+}
+
+// The kernel reads and writes conjugated and negated memory itself: materialising here would copy through this very operator.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace rustdev

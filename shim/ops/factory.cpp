@@ -1,0 +1,68 @@
+// Factories: empty tensors from the device's allocator, on the device asked for or the current one.
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/TensorFactories.h>
+#include <c10/core/Allocator.h>
+#include <torch/library.h>
+
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+constexpr c10::DispatchKeySet device_keys{c10::DispatchKey::PrivateUse1};
+
+c10::Allocator* allocator() {
+  static c10::Allocator* const device_allocator = c10::GetAllocator(device_type);
+  return device_allocator;
+}
+
+void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
+  TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
+  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "rustdev: empty does not take the layout ", *layout);
+}
+
+at::Device on(std::optional<at::Device> device) {
+  return device.value_or(at::Device(device_type));
+}
+
+// Memory that nobody wrote yet is made to stand out where the user asked for deterministic algorithms.
+at::Tensor filled(at::Tensor tensor) {
+  auto& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_empty_deterministic_(tensor);
+  }
+  return tensor;
+}
+
+at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool> pin_memory,
+                 std::optional<at::MemoryFormat> memory_format) {
+  check_options(layout, pin_memory);
+  return filled(new_empty(size, c10::dtype_or_default(dtype), on(device), memory_format));
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  return filled(new_empty_strided(size, stride, c10::dtype_or_default(dtype), on(device)));
+}
+
+}  // namespace
+
+at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device, std::optional<at::MemoryFormat> memory_format) {
+  const DeviceScope scope(device);
+  return at::detail::empty_generic(size, allocator(), device_keys, dtype, memory_format);
+}
+
+at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::ScalarType dtype, at::Device device) {
+  const DeviceScope scope(device);
+  return at::detail::empty_strided_generic(size, stride, allocator(), device_keys, dtype);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", TORCH_FN(empty));
+  m.impl("empty_strided", TORCH_FN(empty_strided));
+}
+
+}  // namespace rustdev

@@ -1,0 +1,264 @@
+// The zero-copy CPU fallback: every operator without a kernel of ours runs PyTorch's CPU kernel on aliases of the same memory.
+//
+// One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned, run
+// the CPU kernel on the caller's thread, carry changes back, map the results. It is registered explicitly for every operator
+// with a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and as the fallback for all others.
+#include "fallback.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "ops/fallback_alias.h"
+#include "ops/fallback_policy.h"
+#include "ops/fallback_random.h"
+#include "ops/tier.h"
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+using c10::DispatchKey;
+using c10::IValue;
+
+constexpr std::pair<DispatchKey, DispatchKey> key_pairs[] = {
+    {DispatchKey::PrivateUse1, DispatchKey::CPU},
+    {DispatchKey::SparsePrivateUse1, DispatchKey::SparseCPU},
+    {DispatchKey::SparseCsrPrivateUse1, DispatchKey::SparseCsrCPU},
+    {DispatchKey::QuantizedPrivateUse1, DispatchKey::QuantizedCPU},
+    {DispatchKey::NestedTensorPrivateUse1, DispatchKey::NestedTensorCPU},
+};
+
+// The arguments that live on the CPU for a device's operators too.
+bool stays_on_cpu(const FallbackOperator& op, const c10::Argument& argument) {
+  const std::string& name = argument.name();
+  if (name == "indices") {
+    return op.name.find("index") != std::string::npos;
+  }
+  return name.find("lengths") != std::string::npos || name == "batch_sizes" || name.rfind("nested_", 0) == 0 ||
+      (name == "offsets" && op.name.find("_nested_") != std::string::npos);
+}
+
+// One call on its way to the CPU.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, FallbackOperator& facts, torch::jit::Stack& stack)
+      : schema_(op.schema()), facts_(facts), stack_(stack), first_(stack.size() - schema_.arguments().size()) {}
+
+  // Replaces tensors by aliases, devices by the CPU.
+  void map_arguments() {
+    for (size_t index = 0; index < schema_.arguments().size(); ++index) {
+      argument_ = &schema_.arguments()[index];
+      map_argument(stack_[first_ + index]);
+    }
+    if (!device_) {
+      device_ = at::Device(device_type, static_cast<c10::DeviceIndex>(rd_device_current()));
+    }
+    check_host_tensors();
+  }
+
+  // Gives the operator random numbers that come from the device's generator; keeps the scope of those where it has to be left.
+  std::unique_ptr<DerivedSeed> map_generators() {
+    if (facts_.generator_argument >= 0) {
+      IValue& value = stack_[first_ + facts_.generator_argument];
+      value = derived_generator(value.isNone() ? at::Generator() : value.toGenerator(), *device_);
+      return nullptr;
+    }
+    return facts_.seeded ? std::make_unique<DerivedSeed>(*device_) : nullptr;
+  }
+
+  void wait() const {
+    for (const int32_t device : devices_) {
+      synchronize_current_stream(device);
+    }
+  }
+
+  c10::DispatchKeySet keys() const {
+    return keys_;
+  }
+
+  // Puts device tensors in the place of the results.
+  void map_results() {
+    aliases_.write_back();
+    const size_t count = schema_.returns().size();
+    for (size_t index = stack_.size() - count; index < stack_.size(); ++index) {
+      map_result(stack_[index]);
+    }
+  }
+
+ private:
+  void map_argument(IValue& value) {
+    if (value.isTensor()) {
+      value = alias(value.toTensor());
+    } else if (value.isTensorList()) {
+      auto list = value.toTensorVector();
+      for (at::Tensor& tensor : list) {
+        tensor = alias(tensor);
+      }
+      value = std::move(list);
+    } else if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
+        list.push_back(tensor ? std::optional<at::Tensor>(alias(*tensor)) : std::nullopt);
+      }
+      value = std::move(list);
+    } else if (value.isDevice() && value.toDevice().type() == device_type) {
+      note_device(value.toDevice());
+      value = at::Device(at::kCPU);
+    }
+  }
+
+  at::Tensor alias(const at::Tensor& tensor) {
+    if (!tensor.defined()) {
+      return tensor;
+    }
+    if (!on_device(tensor)) {
+      keys_ = keys_ | backend_keys(tensor);
+      if (tensor.is_cpu() && tensor.dim() != 0 && !stays_on_cpu(facts_, *argument_)) {
+        host_tensor_ = true;
+      }
+      return tensor;
+    }
+    note_device(tensor.device());
+    at::Tensor result = aliases_.to_cpu(tensor);
+    keys_ = keys_ | backend_keys(result);
+    return result;
+  }
+
+  void note_device(at::Device device) {
+    if (!device.has_index()) {
+      device = at::Device(device_type, static_cast<c10::DeviceIndex>(rd_device_current()));
+    }
+    if (std::find(devices_.begin(), devices_.end(), device.index()) == devices_.end()) {
+      devices_.push_back(device.index());
+    }
+    if (!device_) {
+      device_ = device;
+    } else if (*device_ != device && !facts_.own_device_lists) {
+      mixed(*device_, device);
+    }
+  }
+
+  void check_host_tensors() const {
+    if (host_tensor_ && !devices_.empty()) {
+      mixed(*device_, at::Device(at::kCPU));
+    }
+  }
+
+  [[noreturn]] void mixed(at::Device first, at::Device second) const {
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", first, " and ", second,
+                "! (when checking arguments of ", facts_.name, ")");
+  }
+
+  // The part of a tensor's keys that selects the CPU kernel.
+  static c10::DispatchKeySet backend_keys(const at::Tensor& tensor) {
+    constexpr c10::DispatchKeySet kernels({DispatchKey::CPU, DispatchKey::QuantizedCPU, DispatchKey::SparseCPU,
+                                           DispatchKey::SparseCsrCPU, DispatchKey::NestedTensorCPU});
+    return tensor.key_set() & kernels;
+  }
+
+  void map_result(IValue& value) {
+    if (value.isTensor()) {
+      value = aliases_.to_device(value.toTensor(), *device_);
+    } else if (value.isTensorList()) {
+      auto list = value.toTensorVector();
+      for (at::Tensor& tensor : list) {
+        tensor = aliases_.to_device(tensor, *device_);
+      }
+      value = std::move(list);
+    }
+  }
+
+  const c10::FunctionSchema& schema_;
+  FallbackOperator& facts_;
+  torch::jit::Stack& stack_;
+  size_t first_;
+  const c10::Argument* argument_ = nullptr;
+  Aliases aliases_;
+  std::optional<at::Device> device_;
+  c10::SmallVector<int32_t, 2> devices_;
+  c10::DispatchKeySet keys_{DispatchKey::CPU};
+  bool host_tensor_ = false;
+};
+
+uint64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(keys.highestPriorityTypeId()), "Could not run '",
+                              op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
+                              "CPU has a kernel for it.");
+}
+
+}  // namespace
+
+void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  FallbackOperator& facts = fallback_operator(op);
+  check_policy(facts);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Call call(op, facts, *stack);
+  call.map_arguments();
+  check_kernel(op, call.keys());
+  const auto seed = call.map_generators();
+  call.wait();
+  const uint64_t start = now();
+  op.redispatchBoxed(call.keys(), stack);
+  facts.nanoseconds.fetch_add(now() - start, std::memory_order_relaxed);
+  facts.calls.fetch_add(1, std::memory_order_relaxed);
+  call.map_results();
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+}
+
+}  // namespace rustdev
+
+extern "C" {
+
+typedef void (*rd_shim_visit_tier)(void* context, const char* name, const char* tier);
+
+// Registers the fallback for every operator that has a CPU kernel and none of ours. Called once, after all kernels of ours are
+// registered.
+void rd_shim_fallback_register() {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  const auto names = dispatcher.getAllOpNames();
+  for (const auto& [device_key, cpu_key] : rustdev::key_pairs) {
+    auto* library = new torch::Library(torch::Library::IMPL, "aten", device_key, __FILE__, __LINE__);
+    rustdev::Tier tier(*library, "fallback", device_key == c10::DispatchKey::PrivateUse1);
+    for (const c10::OperatorName& name : names) {
+      const auto op = dispatcher.findSchema(name);
+      if (name.name.rfind("aten::", 0) == 0 && op && !op->hasKernelForDispatchKey(device_key) &&
+          op->hasKernelForDispatchKey(cpu_key)) {
+        tier.impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&rustdev::cpu_fallback>());
+      }
+    }
+  }
+}
+
+// Every operator whose kernel on the device's key is not a Rust kernel.
+void rd_shim_tiers_visit(rd_shim_visit_tier visit, void* context) {
+  for (const auto& [name, tier] : rustdev::tiers()) {
+    visit(context, name.c_str(), tier);
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,243 @@
+// Aliases: see fallback_alias.h.
+#include "ops/fallback_alias.h"
+
+#include <ATen/NestedTensorImpl.h>
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/quantized/QTensorImpl.h>
+#include <ATen/quantized/Quantizer.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <cstring>
+
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+using c10::BackendComponent;
+using c10::DispatchKey;
+
+// The dispatch keys of a tensor of one kind, on the CPU or on the device.
+struct Keys {
+  DispatchKey dense, quantized, sparse, sparse_csr, nested;
+};
+constexpr Keys cpu_keys{DispatchKey::CPU, DispatchKey::QuantizedCPU, DispatchKey::SparseCPU, DispatchKey::SparseCsrCPU,
+                        DispatchKey::NestedTensorCPU};
+constexpr Keys device_keys{DispatchKey::PrivateUse1, DispatchKey::QuantizedPrivateUse1, DispatchKey::SparsePrivateUse1,
+                           DispatchKey::SparseCsrPrivateUse1, DispatchKey::NestedTensorPrivateUse1};
+
+bool is_compressed(const at::Tensor& tensor) {
+  const at::Layout layout = tensor.layout();
+  return layout == at::kSparseCsr || layout == at::kSparseCsc || layout == at::kSparseBsr || layout == at::kSparseBsc;
+}
+
+void release_storage(void* context) {
+  c10::raw::intrusive_ptr::decref(static_cast<c10::intrusive_ptr_target*>(context));
+}
+
+// A storage of the same memory on the CPU, which keeps the device storage alive.
+c10::Storage alias_storage(const c10::Storage& storage) {
+  auto* impl = storage.unsafeGetStorageImpl();
+  void* const data = impl->mutable_data();
+  c10::raw::intrusive_ptr::incref(impl);
+  c10::DataPtr pointer(data, static_cast<c10::intrusive_ptr_target*>(impl), &release_storage, at::Device(at::kCPU));
+  return c10::Storage(c10::Storage::use_byte_size_t{}, impl->nbytes(), std::move(pointer), c10::GetCPUAllocator(),
+                      /*resizable=*/true);
+}
+
+void copy_bits(const at::Tensor& from, const at::Tensor& to) {
+  if (C10_UNLIKELY(from.is_conj() != to.is_conj())) {
+    to._set_conj(from.is_conj());
+  }
+  if (C10_UNLIKELY(from.is_neg() != to.is_neg())) {
+    to._set_neg(from.is_neg());
+  }
+}
+
+// A tensor of the kind of `model` over another storage, with the model's geometry.
+at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, const Keys& keys) {
+  at::Tensor tensor;
+  if (C10_UNLIKELY(model.is_quantized())) {
+    auto* impl = static_cast<at::QTensorImpl*>(model.unsafeGetTensorImpl());
+    tensor = at::detail::make_tensor<at::QTensorImpl>(std::move(storage), c10::DispatchKeySet(keys.quantized), model.dtype(),
+                                                      impl->quantizer());
+  } else if (C10_UNLIKELY(model.is_nested())) {
+    auto* impl = at::native::get_nested_tensor_impl(model);
+    return at::detail::make_tensor<at::native::NestedTensorImpl>(std::move(storage), c10::DispatchKeySet({keys.nested}),
+                                                                 model.dtype(), impl->get_nested_sizes(),
+                                                                 impl->get_nested_strides(), impl->get_storage_offsets());
+  } else {
+    tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(keys.dense), model.dtype());
+  }
+  auto* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(model.sizes(), model.strides(), model.storage_offset());
+  if (C10_UNLIKELY(model.unsafeGetTensorImpl()->is_wrapped_number())) {
+    impl->set_wrapped_number(true);
+  }
+  copy_bits(model, tensor);
+  return tensor;
+}
+
+// A sparse tensor of the kind of `model`, with its members sent through `convert`.
+template <class Convert>
+at::Tensor sparse_like(const at::Tensor& model, const Keys& keys, at::Device device, const Convert& convert) {
+  if (model.is_sparse()) {
+    auto* from = static_cast<at::SparseTensorImpl*>(model.unsafeGetTensorImpl());
+    at::Tensor tensor = at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(keys.sparse), model.dtype());
+    auto* to = static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
+    to->resize_(from->sparse_dim(), from->dense_dim(), model.sizes());
+    to->set_indices_and_values_unsafe(convert(from->indices()), convert(from->values()));
+    to->set_coalesced(from->coalesced());
+    return tensor;
+  }
+  auto* from = static_cast<at::SparseCsrTensorImpl*>(model.unsafeGetTensorImpl());
+  at::Tensor tensor = at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(keys.sparse_csr), device, model.layout(),
+                                                                       model.dtype());
+  auto* to = static_cast<at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
+  to->set_member_tensors(convert(from->compressed_indices()), convert(from->plain_indices()), convert(from->values()),
+                         model.sizes());
+  return tensor;
+}
+
+bool is_sparse_layout(const at::Tensor& tensor) {
+  return tensor.is_sparse() || is_compressed(tensor);
+}
+
+// Gives a sparse tensor the members of another.
+void assign_sparse(const at::Tensor& from, const at::Tensor& to) {
+  if (from.is_sparse()) {
+    auto* source = static_cast<at::SparseTensorImpl*>(from.unsafeGetTensorImpl());
+    auto* target = static_cast<at::SparseTensorImpl*>(to.unsafeGetTensorImpl());
+    target->raw_resize_(source->sparse_dim(), source->dense_dim(), from.sizes());
+    target->set_indices_and_values_unsafe(source->indices(), source->values());
+    target->set_coalesced(source->coalesced());
+    return;
+  }
+  auto* source = static_cast<at::SparseCsrTensorImpl*>(from.unsafeGetTensorImpl());
+  auto* target = static_cast<at::SparseCsrTensorImpl*>(to.unsafeGetTensorImpl());
+  target->set_member_tensors(source->compressed_indices(), source->plain_indices(), source->values(), from.sizes());
+}
+
+// Device memory with the bytes of a host block. Memory from the cache may still be in use by what is queued on its stream.
+c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
+  const DeviceScope scope(device);
+  c10::DataPtr pointer = c10::GetAllocator(device_type)->allocate(bytes);
+  if (bytes != 0) {
+    synchronize_current_stream(rd_device_current());
+    std::memcpy(pointer.get(), data, bytes);
+  }
+  return pointer;
+}
+
+}  // namespace
+
+at::Tensor Aliases::to_cpu(const at::Tensor& tensor) {
+  for (const TensorPair& pair : tensors_) {
+    if (pair.device.is_same(tensor)) {
+      return pair.cpu;
+    }
+  }
+  at::Tensor alias = make_cpu(tensor);
+  tensors_.push_back({tensor, alias});
+  return alias;
+}
+
+at::Tensor Aliases::make_cpu(const at::Tensor& tensor) {
+  if (C10_UNLIKELY(is_sparse_layout(tensor))) {
+    return sparse_like(tensor, cpu_keys, at::Device(at::kCPU), [this](const at::Tensor& member) { return to_cpu(member); });
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), "rustdev: the CPU fallback does not take tensors of layout ", tensor.layout());
+  return dense_like(tensor, storage_to_cpu(tensor.storage()), cpu_keys);
+}
+
+c10::Storage Aliases::storage_to_cpu(const c10::Storage& storage) {
+  for (const StoragePair& pair : storages_) {
+    if (pair.device.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) {
+      return pair.cpu;
+    }
+  }
+  c10::Storage alias = alias_storage(storage);
+  storages_.push_back({storage, alias, alias.mutable_data(), alias.nbytes()});
+  return alias;
+}
+
+c10::Storage Aliases::storage_to_device(const c10::Storage& storage, at::Device device) {
+  for (const StoragePair& pair : storages_) {
+    if (pair.cpu.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) {
+      return pair.device;
+    }
+  }
+  const size_t bytes = storage.nbytes();
+  c10::Storage result(c10::Storage::use_byte_size_t{}, bytes, copy_in(storage.data(), bytes, device),
+                      c10::GetAllocator(device_type), /*resizable=*/true);
+  storages_.push_back({result, storage, storage.mutable_data(), bytes});
+  return result;
+}
+
+at::Tensor Aliases::to_device(const at::Tensor& result, at::Device device) {
+  if (!result.defined() || !result.is_cpu()) {
+    return result;
+  }
+  for (const TensorPair& pair : tensors_) {
+    if (pair.cpu.is_same(result)) {
+      return pair.device;
+    }
+  }
+  return make_device(result, device);
+}
+
+at::Tensor Aliases::make_device(const at::Tensor& result, at::Device device) {
+  if (C10_UNLIKELY(is_sparse_layout(result))) {
+    return sparse_like(result, device_keys, device, [&](const at::Tensor& member) { return to_device(member, device); });
+  }
+  if (!result.has_storage()) {
+    return result;
+  }
+  return dense_like(result, storage_to_device(result.storage(), device), device_keys);
+}
+
+void Aliases::write_back() {
+  for (size_t index = 0; index < storages_.size(); ++index) {
+    write_back_storage(storages_[index]);
+  }
+  for (size_t index = 0; index < tensors_.size(); ++index) {
+    write_back_tensor(TensorPair(tensors_[index]));
+  }
+}
+
+void Aliases::write_back_storage(StoragePair& pair) {
+  const size_t bytes = pair.cpu.nbytes();
+  void* const data = pair.cpu.mutable_data();
+  if (C10_LIKELY(data == pair.data && bytes == pair.bytes)) {
+    return;
+  }
+  pair.device.set_data_ptr_noswap(copy_in(data, bytes, pair.device.device()));
+  pair.device.set_nbytes(bytes);
+  pair.data = data;
+  pair.bytes = bytes;
+}
+
+void Aliases::write_back_tensor(const TensorPair& pair) {
+  const at::Tensor& from = pair.cpu;
+  const at::Tensor& to = pair.device;
+  if (C10_UNLIKELY(is_sparse_layout(to))) {
+    const auto convert = [&](const at::Tensor& member) { return to_device(member, to.device()); };
+    assign_sparse(sparse_like(from, device_keys, to.device(), convert), to);
+    return;
+  }
+  if (C10_UNLIKELY(to.is_nested())) {
+    return;
+  }
+  auto* impl = to.unsafeGetTensorImpl();
+  const c10::Storage storage = storage_to_device(from.storage(), to.device());
+  if (C10_UNLIKELY(storage.unsafeGetStorageImpl() != to.storage().unsafeGetStorageImpl())) {
+    impl->set_storage_keep_dtype(storage);
+  }
+  if (C10_UNLIKELY(from.sizes() != to.sizes() || from.strides() != to.strides() || from.storage_offset() != to.storage_offset())) {
+    impl->set_sizes_and_strides(from.sizes(), from.strides(), from.storage_offset());
+  }
+  copy_bits(from, to);
+}
+
+}  // namespace rustdev

@@ -1,0 +1,47 @@
+// CPU tensors over device memory, for the time of one fallback call, and the way back from what a CPU kernel returns.
+//
+// The same device tensor always gives the same alias and the same storage the same CPU storage, so that a kernel sees the aliasing
+// that its caller made. What the kernel did to an alias itself (resized it, gave it another storage, set conj or neg bits) is done to
+// the device tensor afterwards. A returned alias is the device tensor; a view of one is a view of the device tensor; a tensor of the
+// kernel's own is moved into device memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
+
+namespace rustdev {
+
+class Aliases {
+ public:
+  // The CPU tensor over the memory of a device tensor.
+  at::Tensor to_cpu(const at::Tensor& tensor);
+
+  // The device tensor for what a kernel returned.
+  at::Tensor to_device(const at::Tensor& result, at::Device device);
+
+  // Carries over what the kernel did to the aliases themselves.
+  void write_back();
+
+ private:
+  struct TensorPair {
+    at::Tensor device, cpu;
+  };
+  struct StoragePair {
+    c10::Storage device, cpu;
+    void* data;
+    size_t bytes;
+  };
+
+  c10::Storage storage_to_cpu(const c10::Storage& storage);
+  c10::Storage storage_to_device(const c10::Storage& storage, at::Device device);
+  at::Tensor make_cpu(const at::Tensor& tensor);
+  at::Tensor make_device(const at::Tensor& result, at::Device device);
+  void write_back_tensor(const TensorPair& pair);
+  void write_back_storage(StoragePair& pair);
+
+  c10::SmallVector<TensorPair, 6> tensors_;
+  c10::SmallVector<StoragePair, 6> storages_;
+};
+
+}  // namespace rustdev

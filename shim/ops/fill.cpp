@@ -1,0 +1,68 @@
+// fill_ and zero_.
+#include <ATen/Dispatch_v2.h>
+#include <ATen/MemoryOverlap.h>
+#include <torch/library.h>
+
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+const rd_op* kernel(const char* name) {
+  const rd_op* const op = rd_op_find(name);
+  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
+  return op;
+}
+
+// Refuses a value that the dtype cannot hold, as PyTorch does.
+void check_value(const at::Scalar& value, c10::ScalarType dtype) {
+  if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && !value.isComplex()) {
+    return;
+  }
+  AT_DISPATCH_V2(dtype, "fill_", AT_WRAP([&] { static_cast<void>(value.to<scalar_t>()); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), c10::kBool, c10::kHalf, c10::kBFloat16,
+                 c10::kComplexHalf);
+}
+
+at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
+  static const rd_op* const op = kernel("fill_");
+  check_value(value, self.scalar_type());
+  at::assert_no_internal_overlap(self);
+  if (self.numel() != 0) {
+    const rd_scalar number = to_scalar(value);
+    Launch launch;
+    launch.output(self);
+    launch.immediate(number);
+    launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
+  }
+  return self;
+}
+
+at::Tensor& fill_tensor_(at::Tensor& self, const at::Tensor& value) {
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
+  if (on_device(value)) {
+    return self.copy_(value);
+  }
+  return fill_scalar_(self, value.item());
+}
+
+at::Tensor& zero_(at::Tensor& self) {
+  static const rd_op* const op = kernel("zero_");
+  at::assert_no_internal_overlap(self);
+  if (self.numel() != 0) {
+    Launch launch;
+    launch.output(self);
+    launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
+  }
+  return self;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("fill_.Scalar", TORCH_FN(fill_scalar_));
+  m.impl("fill_.Tensor", TORCH_FN(fill_tensor_));
+  m.impl("zero_", TORCH_FN(zero_));
+}
+
+}  // namespace rustdev

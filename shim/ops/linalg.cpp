@@ -1,0 +1,80 @@
+// Matrix products: names, and the launch that linalg.h leaves to one place.
+#include "linalg.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/op_registration/adaption.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/mm_meta.h>
+
+namespace rustdev {
+namespace {
+
+bool takes(const Binding& binding, const at::Tensor& output) {
+  return (binding.dtypes >> static_cast<unsigned>(output.scalar_type())) & 1;
+}
+
+at::Tensor resolved(const at::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg();
+}
+
+}  // namespace
+
+void check_product_devices(const char* name, const at::Tensor& output, std::initializer_list<at::Tensor> inputs) {
+  std::optional<at::Device> common;
+  if (output.defined()) {
+    c10::impl::check_and_update_common_device(common, output, name, "out");
+  }
+  for (const at::Tensor& input : inputs) {
+    c10::impl::check_and_update_common_device(common, input, name, "an operand");
+  }
+}
+
+bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& a, const at::Tensor& b) {
+  if (!takes(binding, output)) {
+    return false;
+  }
+  if (output.numel() == 0) {
+    return true;
+  }
+  const at::Tensor lhs = resolved(a);
+  const at::Tensor rhs = resolved(b);
+  Launch launch;
+  launch.output(output);
+  launch.input(lhs);
+  launch.input(rhs);
+  return launch.run(binding.op, static_cast<int32_t>(output.scalar_type()), output.device().index());
+}
+
+bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& self, const at::Tensor& a,
+                    const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
+  if (!takes(binding, output)) {
+    return false;
+  }
+  if (output.numel() == 0) {
+    return true;
+  }
+  const at::Tensor addend = resolved(self.expand(output.sizes()));
+  const at::Tensor lhs = resolved(a);
+  const at::Tensor rhs = resolved(b);
+  Launch launch;
+  launch.output(output);
+  launch.input(addend);
+  launch.input(lhs);
+  launch.input(rhs);
+  launch.scalar(beta);
+  launch.scalar(alpha);
+  return launch.run(binding.op, static_cast<int32_t>(output.scalar_type()), output.device().index());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  bind<Product<at::meta::structured_mm>>(m, {"mm", nullptr, "mm.out", "mm"});
+  bind<Product<at::meta::structured_bmm>>(m, {"bmm", nullptr, "bmm.out", "bmm"});
+  bind<Product<at::meta::structured_addmm>>(m, {"addmm", "addmm_", "addmm.out", "addmm"});
+  bind<Product<at::meta::structured_baddbmm>>(m, {"baddbmm", "baddbmm_", "baddbmm.out", "baddbmm"});
+  bind<Product<at::meta::structured_addmv>>(m, {"addmv", "addmv_", "addmv.out", "addmv"});
+}
+
+}  // namespace rustdev

@@ -1,0 +1,92 @@
+// Views, resize_ and set_: sizes, strides and storages only; no element is touched, so nothing waits for a stream.
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/ResizeCommon.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <torch/library.h>
+
+#include "ops/tier.h"
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+// Enlarges the storage where the tensor's sizes, strides and offset ask for more; what it holds is kept.
+void fit_storage(at::TensorImpl* impl) {
+  const size_t bytes = at::detail::computeStorageNbytes(impl->sizes(), impl->strides(), impl->itemsize(), impl->storage_offset());
+  const c10::Storage& storage = impl->unsafe_storage();
+  if (impl->numel() != 0 && bytes > storage.nbytes()) {
+    at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, bytes);
+  }
+}
+
+const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
+  at::detail::check_size_nonnegative(size);
+  auto* impl = self.unsafeGetTensorImpl();
+  const size_t old_bytes = self.storage().nbytes();
+  if (impl->sizes() != size) {
+    impl->set_sizes_contiguous(size);
+    fit_storage(impl);
+  }
+  if (memory_format) {
+    TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  auto& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
+    at::native::fill_resize_deterministic_(self, static_cast<int64_t>(old_bytes));
+  }
+  return self;
+}
+
+at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
+                                at::IntArrayRef stride) {
+  at::native::checkSetStorage(self, std::move(source), offset, size, stride);
+  auto* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  if (stride.data() == nullptr) {
+    impl->set_sizes_contiguous(size);
+  } else {
+    impl->set_sizes_and_strides(size, stride);
+  }
+  fit_storage(impl);
+  return self;
+}
+
+at::Tensor& set_storage_(at::Tensor& self, at::Storage source) {
+  const auto length = static_cast<int64_t>(source.nbytes() / self.itemsize());
+  return set_storage_offset_(self, std::move(source), 0, {length}, {});
+}
+
+at::Tensor& set_empty_(at::Tensor& self) {
+  const DeviceScope scope(self.device());
+  c10::Storage storage(c10::Storage::use_byte_size_t{}, 0, c10::GetAllocator(device_type), /*resizable=*/true);
+  return set_storage_offset_(self, std::move(storage), 0, {0}, {});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  Tier aten(m, "aten");
+  aten.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  aten.impl("view", TORCH_FN(at::native::view));
+  aten.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  aten.impl("unfold", TORCH_FN(at::native::unfold));
+  aten.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  aten.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  aten.impl("resize_", TORCH_FN(resize_));
+  aten.impl("set_", TORCH_FN(set_empty_));
+  aten.impl("set_.source_Storage", TORCH_FN(set_storage_));
+  aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset_));
+  aten.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+}
+
+}  // namespace rustdev

@@ -1,0 +1,65 @@
+// One template for reductions whose meta is not a TensorIterator: PyTorch's meta checks and makes the output, the kernel gets
+// [output, input] over the input's sizes, the output with stride 0 in the dimensions that are reduced.
+#pragma once
+
+#include "structured.h"
+
+namespace rustdev {
+
+// The dimensions that a call reduces, in the forms that schemas have: a list, where empty or nothing means all, or one.
+at::DimVector reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims);
+inline at::DimVector reduced_dims(const at::Tensor& self, at::IntArrayRef dims) {
+  return reduced_dims(self, at::OptionalIntArrayRef(dims));
+}
+at::DimVector reduced_dims(const at::Tensor& self, int64_t dim);
+inline at::DimVector reduced_dims(const at::Tensor& self, std::optional<int64_t> dim) {
+  return dim ? reduced_dims(self, *dim) : reduced_dims(self, at::OptionalIntArrayRef());
+}
+
+// Launches the reduction. False where the kernel cannot: nothing was done.
+bool launch_reduction(const Binding& binding, std::optional<double> of_nothing, const at::Tensor& output, const at::Tensor& self,
+                      const at::DimVector& dims, bool keepdim);
+
+template <class Meta, class Function>
+class ReductionImpl;
+
+template <class Meta, class Dim, class... Rest>
+class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&, Dim, bool, Rest...)> {
+ public:
+  static inline Binding binding;
+  static inline std::optional<double> of_nothing;   // the result over no elements; without one such calls fall back
+
+  static at::Tensor functional(const at::Tensor& self, Dim dim, bool keepdim, Rest... rest) {
+    Functional<Meta> op;
+    op.meta(self, dim, keepdim, rest...);
+    if (C10_LIKELY(launch_reduction(binding, of_nothing, op.maybe_get_output(0), self, reduced_dims(self, dim), keepdim))) {
+      return op.take(0);
+    }
+    return call_fallback<at::Tensor, const at::Tensor&, Dim, bool, Rest...>(*binding.functional, self, dim, keepdim, rest...);
+  }
+
+  static at::Tensor& out(const at::Tensor& self, Dim dim, bool keepdim, Rest... rest, at::Tensor& result) {
+    Given<Meta, 1, false> op(result);
+    op.meta(self, dim, keepdim, rest...);
+    if (C10_LIKELY(launch_reduction(binding, of_nothing, op.maybe_get_output(0), self, reduced_dims(self, dim), keepdim))) {
+      op.finish();
+      return result;
+    }
+    return call_fallback<at::Tensor&, const at::Tensor&, Dim, bool, Rest..., at::Tensor&>(*binding.out, self, dim, keepdim, rest...,
+                                                                                         result);
+  }
+
+  static constexpr bool has_inplace = false;
+};
+
+template <class Meta>
+using Reduction = ReductionImpl<Meta, decltype(&Meta::meta)>;
+
+// As bind, for a reduction.
+template <class Op>
+void bind_reduction(torch::Library& library, const Names& names, std::optional<double> of_nothing = std::nullopt) {
+  Op::of_nothing = of_nothing;
+  bind<Op>(library, names);
+}
+
+}  // namespace rustdev

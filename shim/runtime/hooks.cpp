@@ -1,0 +1,105 @@
+// The PrivateUse1 hooks: what PyTorch asks of the accelerator as such, without an operator or a guard at hand.
+#include <array>
+#include <algorithm>
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/DeviceGuard.h>
+
+#include "check.h"
+#include "runtime/generator.h"
+#include "runtime/guard.h"
+#include "runtime/host_allocator.h"
+
+namespace rustdev {
+
+namespace {
+
+c10::Device device_at(c10::DeviceIndex index) {
+  return c10::Device(c10::DeviceType::PrivateUse1, index);
+}
+
+// Enqueues a copy of bytes within a device on its current stream.
+void copy_bytes(c10::DeviceIndex device, void* destination, void* source, size_t bytes) {
+  static const rd_op* const copy = rd_op_find("copy_");
+  TORCH_INTERNAL_ASSERT(copy != nullptr, "the operator table has no copy_");
+  const int64_t size = static_cast<int64_t>(bytes);
+  const int64_t stride = 1;
+  const auto dtype = static_cast<int32_t>(at::kByte);
+  const std::array<rd_operand, 2> operands{
+      {{destination, &size, &stride, 1, dtype, 0}, {source, &size, &stride, 1, dtype, 0}}};
+  const rd_launch_args args{operands.data(), operands.size(), 1, nullptr, 0, dtype};
+  RD_CHECK(rd_launch(copy, device, &args));
+}
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+
+  bool isAvailable() const override { return rd_device_count() > 0; }
+
+  void init() const override { RD_CHECK(rd_init()); }
+
+  bool hasPrimaryContext(c10::DeviceIndex device) const override { return device >= 0 && device < rd_device_count(); }
+
+  c10::DeviceIndex deviceCount() const override { return static_cast<c10::DeviceIndex>(rd_device_count()); }
+
+  void setCurrentDevice(c10::DeviceIndex device) const override { RD_CHECK(rd_device_set_current(device_index(device_at(device)))); }
+
+  c10::DeviceIndex getCurrentDevice() const override { return static_cast<c10::DeviceIndex>(rd_device_current()); }
+
+  // A negative index leaves the device as it is and is what comes back, so that undoing it does nothing either.
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
+    if (device < 0) {
+      return -1;
+    }
+    const c10::DeviceIndex previous = getCurrentDevice();
+    setCurrentDevice(device);
+    return previous;
+  }
+
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override { return exchangeDevice(device); }
+
+  bool isPinnedPtr(const void* data) const override { return rd_host_is_pinned(data); }
+
+  at::Allocator* getPinnedMemoryAllocator() const override { return host_allocator(); }
+
+  c10::Device getDeviceFromPtr(void* data) const override {
+    const int32_t device = rd_pointer_device(data);
+    TORCH_CHECK(device >= 0, "the pointer is not memory of a rustdev device");
+    return device_at(static_cast<c10::DeviceIndex>(device));
+  }
+
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+    return default_generator(device_index(device_at(device)));
+  }
+
+  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
+    return at::make_generator<Generator>(device_index(device_at(device)));
+  }
+
+  // Stream-ordered: the new block is filled by a task of the current stream, and the old one is not reused before that task ran.
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t newsize) const override {
+    c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+    TORCH_CHECK(impl->resizable(), "Trying to resize storage that is not resizable");
+    const c10::Device device = impl->device();
+    const c10::DeviceGuard guard(device);
+    at::DataPtr data = impl->allocator()->allocate(newsize);
+    const size_t kept = std::min(newsize, impl->nbytes());
+    if (kept > 0) {
+      void* old = impl->mutable_data();
+      copy_bytes(device.index(), data.mutable_get(), old, kept);
+      RD_CHECK(rd_memory_record_stream(old, device.index(), rd_stream_current(device.index())));
+    }
+    impl->set_data_ptr_noswap(std::move(data));
+    impl->set_nbytes(newsize);
+  }
+};
+
+// Never destroyed: PyTorch keeps the pointer to the end of the process.
+[[maybe_unused]] const bool registered = [] {
+  at::RegisterPrivateUse1HooksInterface(new Hooks());
+  return true;
+}();
+
+}  // namespace
+
+}  // namespace rustdev

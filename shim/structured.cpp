@@ -1,0 +1,157 @@
+// The parts of structured.h that do not depend on the operator.
+#include "structured.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <c10/core/ScalarType.h>
+
+#include <string>
+
+namespace rustdev {
+namespace {
+
+c10::OperatorHandle find_operator(const char* name) {
+  const std::string full = std::string("aten::") + name;
+  const size_t dot = full.find('.');
+  const std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
+  return c10::Dispatcher::singleton().findSchemaOrThrow(full.substr(0, dot).c_str(), overload.c_str());
+}
+
+bool takes(const Binding& binding, c10::ScalarType dtype) {
+  return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1;
+}
+
+bool plain_dtype(Fast fast, c10::ScalarType dtype) {
+  if (c10::isFloatingType(dtype)) {
+    return true;
+  }
+  return fast != Fast::floating && c10::isIntegralType(dtype, /*includeBool=*/false);
+}
+
+bool dense_on_device(const at::Tensor& tensor) {
+  return on_device(tensor) && tensor.layout() == at::kStrided && tensor.is_contiguous();
+}
+
+// A Python number that does not change the dtype of a result with `dtype`.
+bool plain_number(const at::Tensor& other, c10::ScalarType dtype) {
+  if (!other.unsafeGetTensorImpl()->is_wrapped_number() || !other.is_cpu()) {
+    return false;
+  }
+  return c10::isFloatingType(dtype) ? !other.is_complex() : other.scalar_type() == c10::ScalarType::Long;
+}
+
+bool plain_tensor(const at::Tensor& self, const at::Tensor& other, bool inplace) {
+  if (other.scalar_type() != self.scalar_type() || other.sizes() != self.sizes() || !dense_on_device(other) ||
+      other.device() != self.device()) {
+    return false;
+  }
+  return !inplace || !other.is_alias_of(self) || other.storage_offset() == self.storage_offset();
+}
+
+}  // namespace
+
+bool find_kernel(Binding& binding, const Names& names) {
+  binding.op = rd_op_find(names.kernel);
+  if (binding.op == nullptr) {
+    return false;
+  }
+  binding.dtypes = rd_op_dtypes(binding.op);
+  binding.functional = find_operator(names.functional);
+  binding.out = find_operator(names.out);
+  if (names.inplace != nullptr) {
+    binding.inplace = find_operator(names.inplace);
+  }
+  return true;
+}
+
+int64_t string_number(std::string_view text) {
+  return text == "trunc" || text == "tanh" ? 1 : text == "floor" ? 2 : 0;
+}
+
+bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch) {
+  if (C10_UNLIKELY(!takes(binding, common_dtype))) {
+    return false;
+  }
+  if (iter.numel() == 0) {
+    return true;
+  }
+  launch.iterator(iter);
+  return launch.run(binding.op, static_cast<int32_t>(common_dtype), iter.device(0).index());
+}
+
+namespace {
+
+// The other operand of a plain call: nothing, a tensor, or a number in host memory.
+struct Other {
+  const at::Tensor* tensor = nullptr;
+  const at::TensorBase* number = nullptr;
+};
+
+bool plain_self(Fast fast, const Binding& binding, const at::Tensor& self, const Launch& launch) {
+  const c10::ScalarType dtype = self.scalar_type();
+  return plain_dtype(fast, dtype) && takes(binding, dtype) && dense_on_device(self) &&
+      launch.plain_scalars(c10::isFloatingType(dtype));
+}
+
+at::Tensor launch_dense(const Binding& binding, const at::Tensor& self, Other other, at::Tensor result, Launch& launch) {
+  const int64_t numel = self.numel();
+  if (numel == 0) {
+    return result;
+  }
+  const auto item = static_cast<int64_t>(self.itemsize());
+  const auto result_item = static_cast<int64_t>(result.itemsize());
+  launch.dense(result, numel, result_item);
+  launch.finish_outputs();
+  launch.dense(self, numel, item);
+  if (other.tensor != nullptr) {
+    launch.dense(*other.tensor, numel, item);
+  } else if (other.number != nullptr) {
+    launch.immediate(*other.number);
+  }
+  return launch.run(binding.op, static_cast<int32_t>(self.scalar_type()), self.device().index()) ? result : at::Tensor();
+}
+
+}  // namespace
+
+at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, const at::Tensor* other, bool inplace,
+                        Launch& launch) {
+  if (!plain_self(fast, binding, self, launch)) {
+    return {};
+  }
+  const c10::ScalarType dtype = self.scalar_type();
+  Other operand;
+  if (other != nullptr) {
+    if (plain_number(*other, dtype)) {
+      operand.number = other;
+    } else if (plain_tensor(self, *other, inplace)) {
+      operand.tensor = other;
+    } else {
+      return {};
+    }
+  }
+  const auto result_dtype = fast == Fast::boolean ? c10::ScalarType::Bool : dtype;
+  at::Tensor result = inplace ? self : new_empty(self.sizes(), result_dtype, self.device());
+  return launch_dense(binding, self, operand, std::move(result), launch);
+}
+
+at::Tensor launch_plain_number(const Binding& binding, const at::Tensor& self, const at::Scalar& number, Launch& launch) {
+  const c10::ScalarType dtype = self.scalar_type();
+  if (!plain_self(Fast::boolean, binding, self, launch) || number.isComplex() ||
+      !(c10::isFloatingType(dtype) || number.isIntegral(/*includeBool=*/false))) {
+    return {};
+  }
+  at::Tensor result = new_empty(self.sizes(), c10::ScalarType::Bool, self.device());
+  const int64_t numel = self.numel();
+  if (numel == 0) {
+    return result;
+  }
+  const rd_scalar value = to_scalar(number);
+  const auto item = static_cast<int64_t>(self.itemsize());
+  const int64_t result_item = 1;
+  launch.dense(result, numel, result_item);
+  launch.finish_outputs();
+  launch.dense(self, numel, item);
+  launch.immediate(value);
+  return launch.run(binding.op, static_cast<int32_t>(dtype), self.device().index()) ? result : at::Tensor();
+}
+
+}  // namespace rustdev

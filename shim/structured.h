@@ -1,0 +1,242 @@
+// One template for every operator whose meta is a TensorIterator: PyTorch checks, promotes, broadcasts and allocates, then the
+// iterator's operands go to the Rust kernel of that name. `Structured<meta>` gives the functional, in-place and out= variants.
+//
+// Operands are in the order of PyTorch's meta, which is the order of the arguments unless the kernel's documentation says otherwise.
+// Scalars are the arguments that are not tensors, in order: an optional one gives two (whether it is there, then the value), a
+// string its number in `string_number`. Comparisons with a number have it as an operand instead.
+//
+// An operator without a kernel is not bound, and one whose kernel does not take the dtype at hand goes to the CPU fallback.
+#pragma once
+
+#include <ATen/core/Reduction.h>
+#include <torch/library.h>
+
+#include "fallback.h"
+#include "outputs.h"
+
+namespace rustdev {
+
+// Which calls may skip TensorIterator: dense operands of one shape and dtype, or such a tensor and a Python number.
+enum class Fast {
+  none,      // never
+  floating,  // floating-point operands; the result has their dtype
+  numeric,   // floating-point or integer operands; the result has their dtype
+  boolean,   // floating-point or integer operands; the result is Bool
+  number,    // as boolean, with the number as the other operand
+};
+
+// The parts of a launch that are not operands of the iterator.
+enum class Scalars {
+  arguments,  // every argument that is not a tensor
+  none,       // no scalars: the meta makes operands of the numbers
+  zero,       // the one scalar 0
+  loss,       // as arguments; only without a reduction, which the meta does not describe
+};
+
+// One operator variant at run time: its kernel, and the way to the fallback.
+struct Binding {
+  const rd_op* op = nullptr;
+  uint64_t dtypes = 0;
+  std::optional<c10::OperatorHandle> functional, inplace, out;
+};
+
+struct Names {
+  const char* functional;
+  const char* inplace;
+  const char* out;
+  const char* kernel;
+};
+
+// Looks the kernel up and fills the binding; false where there is none.
+bool find_kernel(Binding& binding, const Names& names);
+
+// The number that stands for a string argument: rounding modes and approximations.
+int64_t string_number(std::string_view text);
+
+// Launches over the iterator. False where the kernel does not take the common dtype: nothing was done.
+bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch);
+
+// The result of a call that needs no iterator, or an undefined tensor where it does. `other` may be null; with `inplace` the result
+// is written to self.
+at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, const at::Tensor* other, bool inplace,
+                        Launch& launch);
+
+// The same for a comparison with a number.
+at::Tensor launch_plain_number(const Binding& binding, const at::Tensor& self, const at::Scalar& number, Launch& launch);
+
+inline void add_scalar(Launch& launch, const at::Scalar& value) { launch.scalar(value); }
+inline void add_scalar(Launch& launch, int64_t value) { launch.scalar(value); }
+inline void add_scalar(Launch& launch, double value) { launch.scalar(value); }
+inline void add_scalar(Launch& launch, bool value) { launch.scalar(value); }
+inline void add_scalar(Launch& launch, std::string_view value) { launch.scalar(string_number(value)); }
+inline void add_scalar(Launch& launch, const std::optional<std::string_view>& value) {
+  launch.scalar(value ? string_number(*value) : int64_t{0});
+}
+inline void add_scalar(Launch& launch, const std::optional<double>& value) {
+  launch.scalar(value.has_value());
+  launch.scalar(value.value_or(0.0));
+}
+inline void add_scalar(Launch& launch, const std::optional<at::Scalar>& value) {
+  launch.scalar(value.has_value());
+  launch.scalar(value ? *value : at::Scalar(0));
+}
+inline void add_scalar(Launch&, const at::Tensor&) {}
+inline void add_scalar(Launch& launch, const std::optional<at::Tensor>& value) {
+  launch.scalar(value.has_value() && value->defined());
+}
+
+// A meta's parameter types as the operator's schema has them.
+template <class T>
+struct SchemaType {
+  using type = T;
+};
+template <>
+struct SchemaType<at::OptionalScalarRef> {
+  using type = const std::optional<at::Scalar>&;
+};
+template <>
+struct SchemaType<at::OptionalTensorRef> {
+  using type = const std::optional<at::Tensor>&;
+};
+template <class T>
+using schema_type = typename SchemaType<T>::type;
+
+inline at::OptionalScalarRef meta_argument(const std::optional<at::Scalar>& value) {
+  return value ? at::OptionalScalarRef(*value) : at::OptionalScalarRef();
+}
+inline at::OptionalTensorRef meta_argument(const std::optional<at::Tensor>& value) {
+  return value && value->defined() ? at::OptionalTensorRef(*value) : at::OptionalTensorRef();
+}
+template <class T>
+const T& meta_argument(const T& value) {
+  return value;
+}
+
+template <class Meta, Fast fast, Scalars scalars, class Function>
+class StructuredImpl;
+
+template <class Meta, Fast fast, Scalars scalars, class... Args>
+class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
+ public:
+  static inline Binding binding;
+
+  static at::Tensor functional(schema_type<Args>... args) {
+    if constexpr (fast != Fast::none) {
+      at::Tensor result = plain(args...);
+      if (C10_LIKELY(result.defined())) {
+        return result;
+      }
+    }
+    Functional<Meta> op;
+    op.meta(meta_argument(args)...);
+    if (C10_LIKELY(launch(op, args...))) {
+      return op.take(0);
+    }
+    return call_fallback<at::Tensor, schema_type<Args>...>(*binding.functional, args...);
+  }
+
+  static at::Tensor& out(schema_type<Args>... args, at::Tensor& result) {
+    Given<Meta, 1, false> op(result);
+    op.meta(meta_argument(args)...);
+    if (C10_LIKELY(launch(op, args...))) {
+      op.finish();
+      return result;
+    }
+    return call_fallback<at::Tensor&, schema_type<Args>..., at::Tensor&>(*binding.out, args..., result);
+  }
+
+  template <class Self, class... Rest>
+  struct Tail {
+    static at::Tensor& inplace(at::Tensor& self, schema_type<Rest>... rest) {
+      if constexpr (fast == Fast::floating || fast == Fast::numeric) {
+        if (C10_LIKELY(plain_inplace(self, rest...))) {
+          return self;
+        }
+      }
+      Given<Meta, 1, true> op(self);
+      op.meta(self, meta_argument(rest)...);
+      if (C10_LIKELY(launch(op, self, rest...))) {
+        op.finish();
+        return self;
+      }
+      return call_fallback<at::Tensor&, at::Tensor&, schema_type<Rest>...>(*binding.inplace, self, rest...);
+    }
+  };
+  using InPlace = Tail<Args...>;
+  static constexpr bool has_inplace = std::is_same_v<std::tuple_element_t<0, std::tuple<Args...>>, const at::Tensor&>;
+
+ private:
+  template <class Op, class... Values>
+  static bool launch(const Op& op, const Values&... values) {
+    Launch launch;
+    if constexpr (scalars == Scalars::loss) {
+      if (reduces(values...)) {
+        return false;
+      }
+    }
+    add_scalars(launch, values...);
+    return launch_iterator(op, binding, op.maybe_common_dtype().value_or(op.dtype(op.noutputs())), launch);
+  }
+
+  template <class... Values>
+  static void add_scalars(Launch& launch, const Values&... values) {
+    if constexpr (scalars == Scalars::arguments || scalars == Scalars::loss) {
+      (add_scalar(launch, values), ...);
+    } else if constexpr (scalars == Scalars::zero) {
+      launch.scalar(0);
+    }
+  }
+
+  static bool reduces(const at::Tensor&, const at::Tensor&, int64_t reduction, ...) {
+    return reduction != at::Reduction::None;
+  }
+
+  template <class... Rest>
+  static at::Tensor plain(const at::Tensor& self, const Rest&... rest) {
+    Launch launch;
+    add_scalars(launch, rest...);
+    if constexpr (fast == Fast::number) {
+      return launch_plain_number(binding, self, rest..., launch);
+    } else {
+      return launch_plain(fast, binding, self, second_tensor(rest...), false, launch);
+    }
+  }
+
+  template <class... Rest>
+  static bool plain_inplace(at::Tensor& self, const Rest&... rest) {
+    Launch launch;
+    add_scalars(launch, rest...);
+    return launch_plain(fast, binding, self, second_tensor(rest...), true, launch).defined();
+  }
+
+  static const at::Tensor* second_tensor() {
+    return nullptr;
+  }
+  template <class First, class... Rest>
+  static const at::Tensor* second_tensor(const First& first, const Rest&...) {
+    if constexpr (std::is_same_v<First, at::Tensor>) {
+      return &first;
+    }
+    return nullptr;
+  }
+};
+
+template <class Meta, Fast fast = Fast::none, Scalars scalars = Scalars::arguments>
+using Structured = StructuredImpl<Meta, fast, scalars, decltype(&Meta::meta)>;
+
+// Binds the variants of one operator to its kernel, where the operator table has it.
+template <class Op>
+void bind(torch::Library& library, const Names& names) {
+  if (!find_kernel(Op::binding, names)) {
+    return;
+  }
+  library.impl(names.functional, TORCH_FN(Op::functional));
+  library.impl(names.out, TORCH_FN(Op::out));
+  if constexpr (Op::has_inplace) {
+    if (names.inplace != nullptr) {
+      library.impl(names.inplace, TORCH_FN(Op::InPlace::inplace));
+    }
+  }
+}
+
+}  // namespace rustdev

@@ -1,0 +1,84 @@
+// Launch: operands and scalars of one kernel call.
+#include "tensor.h"
+
+namespace rustdev {
+
+rd_scalar to_scalar(const c10::Scalar& value) {
+  if (value.isBoolean()) {
+    const bool truth = value.to<bool>();
+    return {static_cast<int32_t>(c10::ScalarType::Bool), truth, truth ? 1.0 : 0.0, 0.0};
+  }
+  if (value.isIntegral(/*includeBool=*/false)) {
+    const bool big = value.type() == c10::ScalarType::UInt64;
+    const int64_t integer = big ? static_cast<int64_t>(value.to<uint64_t>()) : value.to<int64_t>();
+    return {static_cast<int32_t>(c10::ScalarType::Long), integer, value.to<double>(), 0.0};
+  }
+  if (value.isComplex()) {
+    const auto complex = value.to<c10::complex<double>>();
+    return {static_cast<int32_t>(c10::ScalarType::ComplexDouble), 0, complex.real(), complex.imag()};
+  }
+  return {static_cast<int32_t>(c10::ScalarType::Double), 0, value.to<double>(), 0.0};
+}
+
+uint32_t Launch::flags(const at::TensorBase& tensor) {
+  uint32_t flags = 0;
+  if (C10_UNLIKELY(tensor.is_conj())) {
+    flags |= RD_OPERAND_CONJ;
+  }
+  if (C10_UNLIKELY(tensor.is_neg())) {
+    flags |= RD_OPERAND_NEG;
+  }
+  if (C10_UNLIKELY(!on_device(tensor))) {
+    flags |= RD_OPERAND_HOST;
+  }
+  return flags;
+}
+
+void Launch::iterator(const at::TensorIteratorBase& iter) {
+  const at::IntArrayRef shape = iter.shape();
+  const size_t ndim = shape.size();
+  int64_t* sizes = take(ndim);
+  std::reverse_copy(shape.begin(), shape.end(), sizes);
+  for (int arg = 0; arg < iter.ntensors(); ++arg) {
+    const c10::ScalarType dtype = iter.dtype(arg);
+    if (arg >= iter.noutputs() && iter.is_cpu_scalar(arg)) {
+      add(iter.data_ptr(arg), nullptr, nullptr, 0, dtype, RD_OPERAND_IMMEDIATE);
+      continue;
+    }
+    int64_t* strides = take(ndim);
+    const at::IntArrayRef from = iter.strides(arg);
+    std::reverse_copy(from.begin(), from.end(), strides);
+    add(iter.data_ptr(arg), sizes, strides, ndim, dtype, 0);
+  }
+  num_outputs_ = static_cast<size_t>(iter.noutputs());
+}
+
+bool Launch::plain_scalars(bool floating) const {
+  for (size_t index = 0; index < num_scalars_; ++index) {
+    const auto dtype = static_cast<c10::ScalarType>(scalars_[index].dtype);
+    if (dtype != c10::ScalarType::Long && !(floating && dtype == c10::ScalarType::Double)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Launch::run(const rd_op* op, int32_t compute_dtype, int32_t device) const {
+  const rd_launch_args args{operands_, num_operands_, num_outputs_, scalars_, num_scalars_, compute_dtype};
+  const rd_status status = rd_launch(op, device, &args);
+  if (C10_LIKELY(status == RD_OK)) {
+    return true;
+  }
+  if (status == RD_UNSUPPORTED) {
+    return false;
+  }
+  throw_status(status);
+}
+
+void Launch::run_or_throw(const rd_op* op, int32_t compute_dtype, int32_t device) const {
+  if (!run(op, compute_dtype, device)) {
+    throw_status(RD_UNSUPPORTED);
+  }
+}
+
+}  // namespace rustdev

@@ -1,0 +1,149 @@
+// From tensors to the operand descriptors of rd_launch: everything lives on the stack, nothing is allocated or validated twice.
+#pragma once
+
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "check.h"
+#include "rustdev.h"
+
+namespace rustdev {
+
+inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
+
+inline bool on_device(const at::TensorBase& tensor) {
+  return tensor.defined() && tensor.device().type() == device_type;
+}
+
+inline void* data_of(const at::TensorBase& tensor) {
+  return const_cast<void*>(tensor.const_data_ptr());
+}
+
+// Makes a device current on this thread for the time of a scope.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int32_t device) : previous_(rd_device_current()), switched_(device != previous_) {
+    if (switched_) {
+      RD_CHECK(rd_device_set_current(device));
+    }
+  }
+  explicit DeviceScope(c10::Device device) : DeviceScope(device.has_index() ? device.index() : rd_device_current()) {}
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  ~DeviceScope() {
+    if (switched_) {
+      rd_device_set_current(previous_);
+    }
+  }
+
+ private:
+  int32_t previous_;
+  bool switched_;
+};
+
+inline void synchronize_current_stream(int32_t device) {
+  RD_CHECK(rd_stream_synchronize(device, rd_stream_current(device)));
+}
+
+// Uninitialised tensors of the device, without a way through the dispatcher.
+at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device,
+                     std::optional<at::MemoryFormat> memory_format = std::nullopt);
+at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::ScalarType dtype, at::Device device);
+
+rd_scalar to_scalar(const c10::Scalar& value);
+
+// One kernel launch under construction: outputs are added first, then inputs, then scalars.
+class Launch {
+ public:
+  static constexpr size_t max_operands = 8;
+  static constexpr size_t max_scalars = 16;
+  static constexpr size_t max_dims = 64;
+
+  Launch() : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0) {}
+
+  void output(const at::TensorBase& tensor) {
+    input(tensor);
+    finish_outputs();
+  }
+
+  // What was added so far are the outputs.
+  void finish_outputs() {
+    num_outputs_ = num_operands_;
+  }
+
+  // The tensor as it is; conj and neg bits, host memory and 0-dim CPU scalars become flags.
+  void input(const at::TensorBase& tensor) {
+    restrided(tensor, tensor.sizes(), tensor.strides());
+  }
+
+  // The tensor's memory seen with other sizes and strides (in elements), which outlive the launch only for the sizes.
+  void restrided(const at::TensorBase& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    const auto item = static_cast<int64_t>(tensor.itemsize());
+    int64_t* bytes = take(strides.size());
+    for (size_t dim = 0; dim < strides.size(); ++dim) {
+      bytes[dim] = strides[dim] * item;
+    }
+    add(data_of(tensor), sizes.data(), bytes, sizes.size(), tensor.scalar_type(), flags(tensor));
+  }
+
+  // The tensor as `numel` elements one after the other.
+  void dense(const at::TensorBase& tensor, const int64_t& numel, const int64_t& item_bytes) {
+    add(data_of(tensor), &numel, &item_bytes, 1, tensor.scalar_type(), 0);
+  }
+
+  // A 0-dim CPU tensor, read during the launch.
+  void immediate(const at::TensorBase& tensor) {
+    add(data_of(tensor), nullptr, nullptr, 0, tensor.scalar_type(), RD_OPERAND_IMMEDIATE);
+  }
+
+  // A number, read during the launch.
+  void immediate(const rd_scalar& value) {
+    const auto dtype = static_cast<c10::ScalarType>(value.dtype);
+    const bool whole = dtype == c10::ScalarType::Long || dtype == c10::ScalarType::Bool;
+    const void* const data = whole ? static_cast<const void*>(&value.integer) : &value.real;
+    add(const_cast<void*>(data), nullptr, nullptr, 0, dtype, RD_OPERAND_IMMEDIATE);
+  }
+
+  // Every operand of an iterator, over its coalesced shape, the innermost dimension last.
+  void iterator(const at::TensorIteratorBase& iter);
+
+  void scalar(const c10::Scalar& value) {
+    scalars_[num_scalars_++] = to_scalar(value);
+  }
+
+  // Whether every scalar is a number that a tensor of a real dtype may be computed with: an integer, or, for floating-point, any.
+  bool plain_scalars(bool floating) const;
+
+  // Enqueues on the current stream of `device`. Returns false where the kernel refuses the dtypes.
+  bool run(const rd_op* op, int32_t compute_dtype, int32_t device) const;
+
+  // As run, and an error where the kernel refuses.
+  void run_or_throw(const rd_op* op, int32_t compute_dtype, int32_t device) const;
+
+ private:
+  static uint32_t flags(const at::TensorBase& tensor);
+
+  int64_t* take(size_t count) {
+    int64_t* begin = numbers_ + used_;
+    used_ += count;
+    return begin;
+  }
+
+  void add(void* data, const int64_t* sizes, const int64_t* strides, size_t ndim, c10::ScalarType dtype, uint32_t flags) {
+    operands_[num_operands_++] = rd_operand{data, sizes, strides, static_cast<int32_t>(ndim), static_cast<int32_t>(dtype), flags};
+  }
+
+  rd_operand operands_[max_operands];
+  size_t num_operands_;
+  size_t num_outputs_;
+  rd_scalar scalars_[max_scalars];
+  size_t num_scalars_;
+  int64_t numbers_[(max_operands + 1) * max_dims];
+  size_t used_;
+};
+
+}  // namespace rustdev

@@ -1,0 +1,11 @@
+// What differs between the minor releases of PyTorch that the shim builds against; no other file tests TORCH_VERSION_MINOR.
+#pragma once
+
+#include <torch/headeronly/version.h>
+
+#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 13 || TORCH_VERSION_MINOR > 15
+#error "rustdev builds against torch 2.13, 2.14 and 2.15"
+#endif
+
+// c10::GeneratorImpl::philox_state, which hands (seed, offset) to extensions as tensors.
+#define RUSTDEV_TORCH_HAS_GENERATOR_PHILOX_STATE (TORCH_VERSION_MINOR >= 15)

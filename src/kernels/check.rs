@@ -1,0 +1,231 @@
+//! The runner of the kernel tests: runs table rows over dtypes, layouts, sizes and instruction sets and compares them with an oracle.
+//!
+//! Oracles see and give complex `f64` values, which hold every value of the tests exactly, in `ndarray`s.
+
+use ndarray::{ArrayD, Dimension, IxDyn};
+
+use super::table::Op;
+use crate::simd::for_each_isa;
+use crate::tensor::dtype::{Complex64, DType, Element, UNSIGNED, dispatch};
+use crate::tensor::launch::{Record, Scalar};
+use crate::tensor::number::{Hub, Number};
+use crate::tensor::view::{Flags, View};
+
+/// How a test tensor's elements lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strides {
+    /// Last dimension side by side.
+    Contiguous,
+    /// First dimension side by side.
+    Transposed,
+    /// Every second element.
+    Sliced,
+    /// The first dimension has stride 0.
+    Broadcast,
+}
+
+impl Strides {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Contiguous, Self::Transposed, Self::Sliced, Self::Broadcast];
+}
+
+/// A tensor with memory of its own.
+#[derive(Clone)]
+pub struct Tensor {
+    memory: Vec<u128>,
+    dtype: DType,
+    flags: Flags,
+    sizes: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+impl Tensor {
+    /// Zeros.
+    pub fn new(dtype: DType, sizes: &[usize], strides: Strides) -> Self {
+        let mut step = dtype.size() as i64 * if strides == Strides::Sliced { 2 } else { 1 };
+        let mut steps = vec![0; sizes.len()];
+        let mut place = |dim: usize| {
+            steps[dim] = step;
+            step *= sizes[dim].max(1) as i64;
+        };
+        match strides {
+            Strides::Transposed => (0..sizes.len()).for_each(&mut place),
+            Strides::Broadcast => (1..sizes.len()).rev().for_each(&mut place),
+            _ => (0..sizes.len()).rev().for_each(&mut place),
+        }
+        let memory = vec![0; (step as usize).div_ceil(16) + 1];
+        Self { memory, dtype, flags: Flags::default(), sizes: sizes.iter().map(|&size| size as i64).collect(), strides: steps }
+    }
+
+    /// A tensor with these values, cast to the dtype.
+    pub fn of(dtype: DType, values: &ArrayD<Complex64>, strides: Strides) -> Self {
+        let mut tensor = Self::new(dtype, values.shape(), strides);
+        tensor.fill(values);
+        tensor
+    }
+
+    /// A 0-dim host value.
+    pub fn immediate(dtype: DType, value: Complex64) -> Self {
+        let mut tensor = Self::of(dtype, &ArrayD::from_elem(IxDyn(&[]), value), Strides::Contiguous);
+        tensor.flags = Flags::IMMEDIATE;
+        tensor
+    }
+
+    /// The same memory with flags.
+    pub fn with_flags(mut self, flags: Flags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// The same memory with other sizes and strides (bytes).
+    pub fn restrided(mut self, sizes: &[i64], strides: &[i64]) -> Self {
+        self.sizes = sizes.to_vec();
+        self.strides = strides.to_vec();
+        self
+    }
+
+    fn fill(&mut self, values: &ArrayD<Complex64>) {
+        let dtype = self.dtype;
+        let base = self.memory.as_mut_ptr().cast::<u8>();
+        for (index, &value) in values.indexed_iter() {
+            let offset: i64 = index.as_array_view().iter().zip(&self.strides).map(|(&at, &stride)| at as i64 * stride).sum();
+            dispatch!(dtype in EVERY, T => {
+                // SAFETY: `new` made the memory long enough for every index.
+                unsafe { base.offset(offset as isize).cast::<T>().write_unaligned(T::store(value.to())) };
+                Ok::<_, String>(())
+            })
+            .unwrap();
+        }
+    }
+
+    /// The values; flags are not looked at.
+    pub fn values(&self) -> ArrayD<Complex64> {
+        let (dtype, view) = (self.dtype, self.view());
+        dispatch!(dtype in EVERY, T => view.array::<T>().map(|array| array.mapv(|value| value.load().hub().to::<Complex64>())))
+            .unwrap()
+    }
+
+    /// The descriptor.
+    pub fn view(&self) -> View<'_> {
+        let data = self.memory.as_ptr().cast_mut().cast();
+        View::new(data, self.dtype, self.flags, &self.sizes, &self.strides).unwrap()
+    }
+}
+
+/// Runs a table row.
+pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), String> {
+    let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
+    let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
+    let record = Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?;
+    op.run(&record.launch())
+}
+
+/// Values, the same for the same seed: spread over -8..8 in steps of 1/8, cast to the dtype; not
+/// negative for types without a sign.
+pub fn values(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
+    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+    ArrayD::from_shape_simple_fn(IxDyn(sizes), || {
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 40) % 129) as f64 / 8.0 - 8.0
+        };
+        let value = Complex64::new(next(), next());
+        let unsigned = dtype == DType::Byte || UNSIGNED.contains(dtype) || dtype == DType::Float8E8M0FnU;
+        round_trip(dtype, if unsigned { Complex64::new(value.re.abs(), value.im) } else { value })
+    })
+}
+
+/// The value as the dtype holds it.
+pub fn round_trip(dtype: DType, value: Complex64) -> Complex64 {
+    dispatch!(dtype in EVERY, T => Ok::<_, String>(T::store(value.to()).load().hub().to::<Complex64>())).unwrap()
+}
+
+/// Whether two values are equal within `tolerance` (relative to the greater of 1 and the expected magnitude), NaN to NaN.
+pub fn close(found: Complex64, expected: Complex64, tolerance: f64) -> bool {
+    let part = |found: f64, expected: f64| {
+        found == expected || found.is_nan() && expected.is_nan() || (found - expected).abs() <= tolerance * expected.abs().max(1.0)
+    };
+    part(found.re, expected.re) && part(found.im, expected.im)
+}
+
+/// Half an ulp of 1 in the dtype, a little more for functions.
+pub fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::Half | DType::ComplexHalf => 1e-3,
+        DType::BFloat16 => 8e-3,
+        DType::Float | DType::ComplexFloat => 1e-6,
+        DType::Double | DType::ComplexDouble => 1e-14,
+        DType::Float8E5M2 | DType::Float8E5M2FnUz => 0.25,
+        DType::Float8E4M3Fn | DType::Float8E4M3FnUz => 0.125,
+        _ => 0.0,
+    }
+}
+
+/// Sizes around nothing, vector lanes, blocks and parallel pieces.
+pub const SIZES: [&[usize]; 10] = [&[0], &[1], &[15], &[17], &[64, 1], &[3, 1023], &[5, 7, 33], &[16383], &[32769], &[1025, 33]];
+
+/// Checks a pointwise row with `N` inputs: every dtype of the row or of `dtypes`, all layouts and sizes, every instruction set, in place too.
+/// `result`: the dtype of the output for a compute dtype; `oracle`: the value for the inputs' values.
+pub fn pointwise<const N: usize>(
+    name: &str,
+    scalars: &[Scalar],
+    result: impl Fn(DType) -> DType,
+    oracle: impl Fn([Complex64; N]) -> Complex64,
+) {
+    let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
+    for dtype in op.dtypes().iter() {
+        for (case, sizes) in SIZES.iter().enumerate() {
+            // How the work is divided does not depend on the dtype: two of them see the large sizes, in one layout.
+            let large = sizes.iter().product::<usize>() > 4096;
+            if large && !matches!(dtype, DType::Float | DType::BFloat16) {
+                continue;
+            }
+            for (turn, strides) in Strides::ALL.into_iter().enumerate().take(if large { 1 } else { 4 }) {
+                let inputs: [Tensor; N] = std::array::from_fn(|index| {
+                    let strides = if index == 0 { strides } else { Strides::ALL[(turn + case) % 4] };
+                    Tensor::of(dtype, &values(dtype, sizes, case + index), strides)
+                });
+                let output = Tensor::new(result(dtype), sizes, if case % 3 == 0 { Strides::Sliced } else { Strides::Contiguous });
+                check_one(name, &output, &inputs, scalars, dtype, &oracle);
+            }
+        }
+    }
+}
+
+fn check_one<const N: usize>(
+    name: &str,
+    output: &Tensor,
+    inputs: &[Tensor; N],
+    scalars: &[Scalar],
+    dtype: DType,
+    oracle: impl Fn([Complex64; N]) -> Complex64,
+) {
+    let given: [ArrayD<Complex64>; N] = std::array::from_fn(|index| inputs[index].values());
+    let target = output.view().dtype();
+    let expected = ArrayD::from_shape_fn(given[0].raw_dim(), |index| {
+        round_trip(target, oracle(std::array::from_fn(|input| given[input][&index])))
+    });
+    for_each_isa(|isa| {
+        let compare = |found: &Tensor, what: &str| {
+            for ((index, found), expected) in found.values().indexed_iter().zip(&expected) {
+                let values: [Complex64; N] = std::array::from_fn(|input| given[input][&index]);
+                let context =
+                    || format!("{name} {dtype:?} {isa:?}{what} {:?} {index:?}", inputs.each_ref().map(|input| input.view()));
+                assert!(close(*found, *expected, tolerance(target)), "{}: {found} != {expected} of {values:?}", context());
+            }
+        };
+        run(name, &[output], &inputs.each_ref(), scalars, dtype).unwrap_or_else(|error| panic!("{name} {dtype:?}: {error}"));
+        compare(output, "");
+        if target == dtype && inputs[0].view().strides().iter().all(|&stride| stride != 0) {
+            let inputs = inputs.clone();
+            run(name, &[&inputs[0]], &inputs.each_ref(), scalars, dtype)
+                .unwrap_or_else(|error| panic!("{name} {dtype:?}: {error}"));
+            compare(&inputs[0], " in place");
+        }
+    });
+}
+
+/// Real.
+pub fn real(value: f64) -> Complex64 {
+    Complex64::new(value, 0.0)
+}

@@ -1,0 +1,122 @@
+//! The operator table: one line per operator.
+//!
+//! A line names the operator as ATen does, without namespace, and gives its kernel, the dtypes that it computes in, how its operands
+//! relate and what an element costs (nanoseconds of one thread), from which the runtime decides where and how parallel it runs.
+
+#![forbid(unsafe_code)]
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::copy;
+use super::pointwise::arithmetic;
+use crate::tensor::dtype::{ALL, ANY, DTypeSet, EVERY};
+use crate::tensor::launch::{Launch, Layout};
+
+/// A kernel: runs one launch. The text of a failure is for the user.
+pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
+
+/// How long a launch takes on one thread.
+#[derive(Clone, Copy)]
+pub enum Cost {
+    /// Nanoseconds per element of the index space.
+    Element(f64),
+    /// Nanoseconds of the launch.
+    Launch(fn(&Launch<'_>) -> u64),
+}
+
+/// An operator.
+pub struct Op {
+    name: &'static CStr,
+    kernel: Kernel,
+    dtypes: DTypeSet,
+    layout: Layout,
+    cost: Cost,
+    calls: AtomicU64,
+}
+
+/// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
+const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
+    Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
+}
+
+/// The static array of its rows.
+macro_rules! table {
+    ($($row:expr,)*) => {
+        /// Every operator.
+        pub static TABLE: [Op; [$(stringify!($row)),*].len()] = [$($row),*];
+    };
+}
+
+table![
+    op(c"add", arithmetic::add, ALL, 0.15),
+    op(c"copy_", copy::copy_, ANY, 0.15),
+    op(c"fill_", copy::fill_, EVERY, 0.1),
+    op(c"zero_", copy::zero_, ANY, 0.1),
+];
+
+impl Op {
+    /// The operator of that name.
+    pub fn find(name: &[u8]) -> Option<&'static Self> {
+        TABLE.iter().find(|op| op.name.to_bytes() == name)
+    }
+
+    /// ATen's name, without namespace.
+    pub fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// The name for messages.
+    pub fn text(&self) -> &'static str {
+        self.name.to_str().unwrap_or_default()
+    }
+
+    /// The dtypes that the kernel computes in.
+    pub fn dtypes(&self) -> DTypeSet {
+        self.dtypes
+    }
+
+    /// How its operands relate.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Estimated nanoseconds of one thread.
+    pub fn cost(&self, launch: &Launch<'_>) -> u64 {
+        match self.cost {
+            Cost::Element(cost) => (launch.view(0).numel() as f64 * cost) as u64,
+            Cost::Launch(cost) => cost(launch),
+        }
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Errors
+    /// The kernel's text.
+    pub fn run(&self, launch: &Launch<'_>) -> Result<(), String> {
+        (self.kernel)(launch)
+    }
+
+    /// How often the operator was launched.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Counts a launch.
+    pub fn count_call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for op in &TABLE {
+            assert!(std::ptr::eq(Op::find(op.name.to_bytes()).unwrap(), op), "{}", op.text());
+        }
+        assert!(Op::find(b"no such operator").is_none());
+    }
+}

@@ -1,0 +1,273 @@
+//! The environment variables, read once and strictly: a wrong value is refused with the variable's name and what it accepts.
+#![forbid(unsafe_code)]
+
+use super::Error;
+use super::exit;
+use super::sync::OnceLock;
+
+mod alloc_conf;
+mod machine;
+
+pub use alloc_conf::AllocConf;
+
+/// The most devices there can be.
+pub const MAX_DEVICES: usize = 64;
+/// The most threads there can be.
+pub const MAX_THREADS: usize = 1024;
+
+/// Two in the crate's own tests, which cross devices.
+const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
+
+const PREFIX: &str = "RUSTDEV_";
+const KNOWN: [&str; 7] = [
+    "RUSTDEV_ALLOC_CONF",
+    "RUSTDEV_DEVICE_COUNT",
+    "RUSTDEV_FALLBACK",
+    "RUSTDEV_ISA",
+    "RUSTDEV_LAUNCH_BLOCKING",
+    "RUSTDEV_MEMORY_LIMIT",
+    "RUSTDEV_NUM_THREADS",
+];
+
+/// What happens when an operator has no kernel of ours: `RUSTDEV_FALLBACK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// It runs on the CPU's kernel.
+    Allow = 0,
+    /// It runs there, with a warning.
+    Warn = 1,
+    /// It is refused.
+    Error = 2,
+}
+
+/// The settings of this process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `RUSTDEV_DEVICE_COUNT`.
+    pub device_count: usize,
+    /// `RUSTDEV_MEMORY_LIMIT`: bytes of each device.
+    pub memory_limit: u64,
+    /// `RUSTDEV_NUM_THREADS` at start.
+    pub num_threads: usize,
+    /// `RUSTDEV_LAUNCH_BLOCKING`.
+    pub launch_blocking: bool,
+    /// `RUSTDEV_FALLBACK` at start.
+    pub fallback: Fallback,
+    /// `RUSTDEV_ISA`: the name of the instruction set to keep to, one that this processor has.
+    pub isa: Option<&'static str>,
+    /// `RUSTDEV_ALLOC_CONF`, else `PYTORCH_ALLOC_CONF`.
+    pub alloc_conf: AllocConf,
+}
+
+static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
+
+/// Reads the environment on the first call.
+///
+/// # Errors
+/// `InvalidValue` for a malformed or unknown variable, the same one each time.
+pub fn init() -> Result<&'static Config, Error> {
+    let read = CONFIG.get_or_init(|| {
+        exit::watch();
+        Config::parse(std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value))))
+    });
+    read.as_ref().map_err(Clone::clone)
+}
+
+/// The settings of this process.
+///
+/// # Panics
+/// Where the environment is malformed; [`init`] tells so first.
+#[inline]
+pub fn config() -> &'static Config {
+    match CONFIG.get() {
+        Some(Ok(config)) => config,
+        _ => init().expect("the environment was checked by init"),
+    }
+}
+
+fn lossy(text: &std::ffi::OsStr) -> String {
+    text.to_string_lossy().into_owned()
+}
+
+impl Config {
+    /// The settings that these variables ask for.
+    ///
+    /// # Errors
+    /// `InvalidValue` for the first that is malformed or unknown.
+    pub fn parse(variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
+        let mut config = Self {
+            device_count: DEFAULT_DEVICES,
+            memory_limit: 0,
+            num_threads: 0,
+            launch_blocking: false,
+            fallback: Fallback::Allow,
+            isa: None,
+            alloc_conf: AllocConf::default(),
+        };
+        let (mut openmp, mut pytorch) = (None, None);
+        let mut own_alloc_conf = false;
+        for (name, value) in variables {
+            match name.as_str() {
+                "OMP_NUM_THREADS" => openmp = value.split(',').next().and_then(|first| first.trim().parse().ok()),
+                "PYTORCH_ALLOC_CONF" => pytorch = Some(value),
+                "RUSTDEV_ALLOC_CONF" => {
+                    own_alloc_conf = true;
+                    config.alloc_conf = AllocConf::parse(&name, &value)?;
+                }
+                _ if name.starts_with(PREFIX) => config.set(&name, value.trim())?,
+                _ => {}
+            }
+        }
+        if let (false, Some(value)) = (own_alloc_conf, pytorch) {
+            config.alloc_conf = AllocConf::parse("PYTORCH_ALLOC_CONF", &value)?;
+        }
+        if config.num_threads == 0 {
+            let asked = openmp.filter(|count| (1..=MAX_THREADS).contains(count));
+            config.num_threads = asked.unwrap_or_else(machine::cores);
+        }
+        if config.memory_limit == 0 {
+            config.memory_limit = machine::memory();
+        }
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        match name {
+            "RUSTDEV_DEVICE_COUNT" => self.device_count = whole(name, value, MAX_DEVICES)?,
+            "RUSTDEV_NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
+            "RUSTDEV_MEMORY_LIMIT" => self.memory_limit = bytes(name, value)?,
+            "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
+            "RUSTDEV_FALLBACK" => {
+                let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
+                self.fallback = choice(name, value, &modes)?;
+            }
+            "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
+            _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
+        }
+        Ok(())
+    }
+}
+
+/// The refusal of a value.
+fn refused(name: &str, value: &str, accepts: &str) -> Error {
+    Error::InvalidValue(format!("{name}={value:?} is not valid: it accepts {accepts}"))
+}
+
+fn whole(name: &str, value: &str, most: usize) -> Result<usize, Error> {
+    match value.parse() {
+        Ok(count) if (1..=most).contains(&count) => Ok(count),
+        _ => Err(refused(name, value, &format!("a whole number from 1 to {most}"))),
+    }
+}
+
+fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, Error> {
+    choices.iter().find(|(accepted, _)| *accepted == value).map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let accepted: Vec<_> = choices.iter().map(|(accepted, _)| *accepted).collect();
+        refused(name, value, &format!("one of {}", accepted.join(", ")))
+    })
+}
+
+fn bytes(name: &str, value: &str) -> Result<u64, Error> {
+    let number_end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(number_end);
+    let shift = match unit.trim_end_matches(['b', 'B', 'i']).to_ascii_uppercase().as_str() {
+        "" => Some(0),
+        "K" => Some(10),
+        "M" => Some(20),
+        "G" => Some(30),
+        "T" => Some(40),
+        _ => None,
+    };
+    let parsed = number.parse::<u64>().ok().zip(shift).and_then(|(count, shift)| count.checked_mul(1 << shift));
+    parsed
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| refused(name, value, "a number of bytes, with K, M, G or T for the multiples of 1024: 512M, 8G"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(variables: &[(&str, &str)]) -> Result<Config, Error> {
+        Config::parse(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+    }
+
+    fn message(name: &str, value: &str) -> String {
+        match parse(&[(name, value)]) {
+            Err(Error::InvalidValue(text)) => text,
+            other => panic!("{name}={value} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_empty_environment_gives_what_the_machine_has() {
+        let config = parse(&[]).unwrap();
+        assert!(config.num_threads >= 1);
+        assert!(config.memory_limit > 64 << 20);
+        assert_eq!((config.launch_blocking, config.fallback, config.isa), (false, Fallback::Allow, None));
+    }
+
+    #[test]
+    fn values_are_taken() {
+        let config = parse(&[
+            ("RUSTDEV_DEVICE_COUNT", "64"),
+            ("RUSTDEV_MEMORY_LIMIT", "512M"),
+            ("RUSTDEV_NUM_THREADS", "3"),
+            ("OMP_NUM_THREADS", "7"),
+            ("RUSTDEV_LAUNCH_BLOCKING", "1"),
+            ("RUSTDEV_FALLBACK", "error"),
+            ("RUSTDEV_ISA", "portable"),
+        ])
+        .unwrap();
+        assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
+        assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
+    }
+
+    #[test]
+    fn openmp_gives_the_thread_count_where_ours_is_not_set() {
+        assert_eq!(parse(&[("OMP_NUM_THREADS", "7,2")]).unwrap().num_threads, 7);
+        let default = parse(&[]).unwrap().num_threads;
+        assert_eq!(parse(&[("OMP_NUM_THREADS", "many")]).unwrap().num_threads, default);
+    }
+
+    #[test]
+    fn memory_sizes_have_units() {
+        for (text, expected) in [("4096", 4096), ("8G", 8 << 30), ("2k", 2 << 10), ("1MiB", 1 << 20), ("1T", 1 << 40)] {
+            assert_eq!(parse(&[("RUSTDEV_MEMORY_LIMIT", text)]).unwrap().memory_limit, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_variable_and_what_it_accepts() {
+        let cases = [
+            ("RUSTDEV_DEVICE_COUNT", "0", "1 to 64"),
+            ("RUSTDEV_DEVICE_COUNT", "65", "1 to 64"),
+            ("RUSTDEV_DEVICE_COUNT", "two", "1 to 64"),
+            ("RUSTDEV_NUM_THREADS", "-1", "1 to 1024"),
+            ("RUSTDEV_MEMORY_LIMIT", "lots", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "0", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "99999999999T", "512M, 8G"),
+            ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
+            ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
+            ("RUSTDEV_ISA", "mmx", "portable"),
+            ("RUSTDEV_ALLOC_CONF", "colour:red", "max_split_size_mb"),
+        ];
+        for (name, value, accepts) in cases {
+            let text = message(name, value);
+            assert!(text.contains(name) && text.contains(accepts), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_variables_are_refused_with_the_known_ones() {
+        let text = message("RUSTDEV_THREADS", "2");
+        assert!(text.contains("RUSTDEV_THREADS") && text.contains("RUSTDEV_NUM_THREADS"), "{text}");
+    }
+
+    #[test]
+    fn our_allocator_settings_come_before_pytorchs() {
+        let both = [("PYTORCH_ALLOC_CONF", "max_split_size_mb:32"), ("RUSTDEV_ALLOC_CONF", "max_split_size_mb:64")];
+        assert_eq!(parse(&both).unwrap().alloc_conf.max_split_size, Some(64 << 20));
+        assert_eq!(parse(&both[..1]).unwrap().alloc_conf.max_split_size, Some(32 << 20));
+    }
+}

@@ -1,0 +1,105 @@
+//! The allocator's settings: `RUSTDEV_ALLOC_CONF`, with `PYTORCH_ALLOC_CONF` as what stands in for it.
+#![forbid(unsafe_code)]
+
+use super::refused;
+use crate::runtime::Error;
+
+const ACCEPTS: &str = "key:value pairs separated by commas, with the keys max_split_size_mb (at least 20) and \
+    garbage_collection_threshold (between 0 and 1)";
+
+/// PyTorch's keys that mean nothing here, and are accepted in `PYTORCH_ALLOC_CONF` only.
+const IGNORED: [&str; 12] = [
+    "backend",
+    "expandable_segments",
+    "graph_capture_record_stream_reuse",
+    "large_segment_size_mb",
+    "per_process_memory_fraction",
+    "pinned_num_register_threads",
+    "pinned_reserve_segment_size_mb",
+    "pinned_use_background_threads",
+    "pinned_use_cuda_host_register",
+    "release_lock_on_cudamalloc",
+    "release_lock_on_hipmalloc",
+    "roundup_power2_divisions",
+];
+
+/// How the caching allocator behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AllocConf {
+    /// Blocks of this many bytes and more are not split; no limit by default.
+    pub max_split_size: Option<u64>,
+    /// The share of the budget above which cached blocks are given back before more memory is taken; off by default.
+    pub garbage_collection_threshold: Option<f64>,
+}
+
+impl AllocConf {
+    /// The settings in the value of the variable `name`.
+    pub(super) fn parse(name: &str, value: &str) -> Result<Self, Error> {
+        let mut conf = Self::default();
+        for pair in pairs(value) {
+            let (key, setting) = pair.split_once(':').unwrap_or((pair, ""));
+            let (key, setting) = (key.trim(), setting.trim());
+            let accepted = match key {
+                "max_split_size_mb" => conf.set_max_split_size(setting),
+                "garbage_collection_threshold" => conf.set_garbage_collection_threshold(setting),
+                _ => name == "PYTORCH_ALLOC_CONF" && IGNORED.contains(&key),
+            };
+            if !accepted {
+                return Err(refused(name, pair.trim(), ACCEPTS));
+            }
+        }
+        Ok(conf)
+    }
+
+    fn set_max_split_size(&mut self, setting: &str) -> bool {
+        self.max_split_size = setting.parse::<u64>().ok().filter(|mib| (20..1 << 40).contains(mib)).map(|mib| mib << 20);
+        self.max_split_size.is_some()
+    }
+
+    fn set_garbage_collection_threshold(&mut self, setting: &str) -> bool {
+        self.garbage_collection_threshold = setting.parse().ok().filter(|share| *share > 0.0 && *share < 1.0);
+        self.garbage_collection_threshold.is_some()
+    }
+}
+
+/// The pairs of a list; commas inside brackets belong to a value.
+fn pairs(value: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    value
+        .split(move |letter| {
+            match letter {
+                '[' => depth += 1,
+                ']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            letter == ',' && depth == 0
+        })
+        .filter(|pair| !pair.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read() {
+        let conf = AllocConf::parse("RUSTDEV_ALLOC_CONF", "max_split_size_mb:128, garbage_collection_threshold:0.8").unwrap();
+        assert_eq!(conf, AllocConf { max_split_size: Some(128 << 20), garbage_collection_threshold: Some(0.8) });
+        assert_eq!(AllocConf::parse("RUSTDEV_ALLOC_CONF", ""), Ok(AllocConf::default()));
+    }
+
+    #[test]
+    fn pytorchs_other_keys_are_taken_from_its_own_variable_only() {
+        let text = "expandable_segments:True,roundup_power2_divisions:[256:1,512:2],max_split_size_mb:32";
+        assert_eq!(AllocConf::parse("PYTORCH_ALLOC_CONF", text).unwrap().max_split_size, Some(32 << 20));
+        assert!(AllocConf::parse("RUSTDEV_ALLOC_CONF", text).is_err());
+        assert!(AllocConf::parse("PYTORCH_ALLOC_CONF", "no_such_key:1").is_err());
+    }
+
+    #[test]
+    fn wrong_settings_are_refused() {
+        for text in ["max_split_size_mb:3", "max_split_size_mb", "garbage_collection_threshold:1.5", "max_split_size_mb:x"] {
+            assert!(AllocConf::parse("RUSTDEV_ALLOC_CONF", text).is_err(), "{text}");
+        }
+    }
+}

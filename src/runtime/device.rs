@@ -1,0 +1,150 @@
+//! Devices: their streams, and which one is this thread's.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+
+use super::config::{self, config};
+use super::stream::Stream;
+use super::sync::{AtomicUsize, Ordering};
+use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
+use super::{Error, fork};
+
+/// Streams per priority in the pool of a device.
+pub const POOL_STREAMS: usize = 32;
+const PRIORITIES: usize = 2;
+const FIRST_CREATED: usize = 1 + PRIORITIES * POOL_STREAMS;
+
+thread_local! {
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
+    fork::mark_started();
+    (0..config().device_count).map(Device::new).collect()
+});
+
+/// How many devices there are.
+pub fn count() -> usize {
+    config().device_count
+}
+
+/// The device of that index.
+///
+/// # Errors
+/// `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a malformed environment.
+pub fn get(index: usize) -> Result<&'static Device, Error> {
+    fork::check()?;
+    config::init()?;
+    DEVICES.get(index).ok_or_else(|| out_of_range(index))
+}
+
+#[cold]
+fn out_of_range(index: usize) -> Error {
+    let count = count();
+    let range = if count == 1 { "only device 0 exists".to_owned() } else { format!("devices are 0 to {}", count - 1) };
+    Error::InvalidArgument(format!("invalid device ordinal {index}: {range} (RUSTDEV_DEVICE_COUNT={count})"))
+}
+
+/// Every device.
+pub fn all() -> &'static [Device] {
+    &DEVICES
+}
+
+/// This thread's device.
+#[inline]
+pub fn current() -> usize {
+    CURRENT.get()
+}
+
+/// Makes `index` this thread's device.
+///
+/// # Errors
+/// As [`get`].
+pub fn set_current(index: usize) -> Result<(), Error> {
+    if index >= config::init()?.device_count {
+        return Err(out_of_range(index));
+    }
+    fork::check()?;
+    CURRENT.set(index);
+    Ok(())
+}
+
+/// One device.
+///
+/// Stream ids: 0 is the default stream, then the pool of normal priority, the pool of high priority, and created streams.
+/// Streams live to the end of the process, so that their addresses serve as native handles.
+#[derive(Debug)]
+pub struct Device {
+    index: usize,
+    default: &'static Stream,
+    pool: [OnceLock<&'static Stream>; PRIORITIES * POOL_STREAMS],
+    next: [AtomicUsize; PRIORITIES],
+    created: RwLock<Vec<&'static Stream>>,
+}
+
+impl Device {
+    fn new(index: usize) -> Self {
+        Self {
+            index,
+            default: Stream::leak(index, 0, 0),
+            pool: [const { OnceLock::new() }; PRIORITIES * POOL_STREAMS],
+            next: [const { AtomicUsize::new(0) }; PRIORITIES],
+            created: RwLock::default(),
+        }
+    }
+
+    /// The default stream, of id 0.
+    #[inline]
+    pub fn default_stream(&self) -> &'static Stream {
+        self.default
+    }
+
+    /// The next stream of the pool, round robin. `priority`: 0 normal, -1 (and below) high.
+    pub fn stream_from_pool(&self, priority: i32) -> &'static Stream {
+        let class = usize::from(priority < 0);
+        let turn = self.next[class].fetch_add(1, Ordering::Relaxed) % POOL_STREAMS;
+        self.pool_stream(class * POOL_STREAMS + turn)
+    }
+
+    fn pool_stream(&self, slot: usize) -> &'static Stream {
+        self.pool[slot].get_or_init(|| Stream::leak(self.index, id_of(1 + slot), if slot < POOL_STREAMS { 0 } else { -1 }))
+    }
+
+    /// A new stream of its own.
+    pub fn create_stream(&self, priority: i32) -> &'static Stream {
+        let mut created = self.created.write().unwrap_or_else(PoisonError::into_inner);
+        let stream = Stream::leak(self.index, id_of(FIRST_CREATED + created.len()), priority.clamp(-1, 0));
+        created.push(stream);
+        stream
+    }
+
+    /// The stream of that id, if there is one.
+    pub fn stream(&self, id: i64) -> Option<&'static Stream> {
+        match usize::try_from(id).ok()? {
+            0 => Some(self.default),
+            id @ 1..FIRST_CREATED => Some(self.pool_stream(id - 1)),
+            id => self.created.read().unwrap_or_else(PoisonError::into_inner).get(id - FIRST_CREATED).copied(),
+        }
+    }
+
+    /// The streams that have been used so far.
+    pub fn streams(&self) -> Vec<&'static Stream> {
+        let pool = self.pool.iter().filter_map(OnceLock::get).copied();
+        let created = self.created.read().unwrap_or_else(PoisonError::into_inner);
+        std::iter::once(self.default).chain(pool).chain(created.iter().copied()).collect()
+    }
+
+    /// Waits for all work of the device.
+    ///
+    /// # Errors
+    /// The first failure that a stream of the device keeps; the others stay for their own next synchronising call.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        let streams = self.streams();
+        streams.iter().try_for_each(|stream| stream.finish())?;
+        streams.iter().try_for_each(|stream| stream.raise())
+    }
+}
+
+fn id_of(number: usize) -> i64 {
+    i64::try_from(number).expect("streams are fewer than 2^63")
+}

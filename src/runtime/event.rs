@@ -1,0 +1,160 @@
+//! Events: marks in streams that other streams and the host wait for.
+//!
+//! Each recording is a value of its own, so that recording an event again does not disturb what waits for the recording before, and
+//! destroying an event while it is pending is harmless.
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use super::Error;
+use super::config::config;
+use super::latch::Latch;
+use super::stream::{Lease, Stream};
+use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
+use super::task::Task;
+
+/// One recording of an event on a stream.
+#[derive(Debug)]
+pub struct Recording {
+    stream: &'static Stream,
+    /// The number of the task in its stream; set before the recording is shown to others.
+    number: AtomicU64,
+    timing: bool,
+    instant: OnceLock<Instant>,
+    reached: Latch<(&'static Stream, Lease)>,
+}
+
+impl Recording {
+    fn new(stream: &'static Stream, timing: bool) -> Self {
+        Self { stream, number: AtomicU64::new(u64::MAX), timing, instant: OnceLock::new(), reached: Latch::default() }
+    }
+
+    /// The stream that reaches it.
+    pub(super) fn stream(&self) -> &'static Stream {
+        self.stream
+    }
+
+    /// The number of its task there.
+    pub(super) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Whether the stream has reached it.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.reached.is_open()
+    }
+
+    /// The stream has reached it: what waits goes on.
+    pub(super) fn complete(&self) {
+        if self.timing {
+            let _ = self.instant.set(Instant::now());
+        }
+        for (stream, lease) in self.reached.open() {
+            stream.resume(lease);
+        }
+    }
+
+    /// Keeps a stream's ownership until then; gives it back if it is reached.
+    pub(super) fn wait(&self, stream: &'static Stream, lease: Lease) -> Result<(), (&'static Stream, Lease)> {
+        self.reached.wait((stream, lease))
+    }
+}
+
+/// A mark that can be recorded again and again; what waits for it waits for the recording of that moment.
+#[derive(Debug)]
+pub struct Event {
+    device: usize,
+    timing: bool,
+    recording: Mutex<Option<Arc<Recording>>>,
+}
+
+impl Event {
+    /// An event of a device; `timing`: whether it can be asked for elapsed time.
+    pub fn new(device: usize, timing: bool) -> Self {
+        Self { device, timing, recording: Mutex::default() }
+    }
+
+    /// The index of its device.
+    pub fn device(&self) -> usize {
+        self.device
+    }
+
+    fn recording(&self) -> Option<Arc<Recording>> {
+        self.recording.lock().clone()
+    }
+
+    /// Marks the end of what is on the stream now.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a stream of another device.
+    pub fn record(&self, stream: &'static Stream) -> Result<(), Error> {
+        if stream.device() != self.device {
+            return Err(Error::InvalidArgument(format!(
+                "an event of device rustdev:{} cannot be recorded on {stream:?}",
+                self.device
+            )));
+        }
+        let recording = Arc::new(Recording::new(stream, self.timing));
+        let number = stream.enqueue(Task::record(Arc::clone(&recording)), false)?;
+        recording.number.store(number, Ordering::Release);
+        *self.recording.lock() = Some(recording);
+        Ok(())
+    }
+
+    /// Holds back what is put on the stream from now on until the latest recording is reached; no effect if never recorded.
+    ///
+    /// # Errors
+    /// As [`Stream::submit`].
+    pub fn block(&self, stream: &'static Stream) -> Result<(), Error> {
+        match self.recording() {
+            Some(recording) if !recording.is_done() => stream.enqueue(Task::wait(recording), config().launch_blocking).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the latest recording is reached; true if never recorded.
+    pub fn query(&self) -> bool {
+        self.recording.lock().as_ref().is_none_or(|recording| recording.is_done())
+    }
+
+    /// Waits for the latest recording.
+    ///
+    /// # Errors
+    /// A failure of the stream that it was recorded on.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        let Some(recording) = self.recording() else { return Ok(()) };
+        if !recording.is_done() {
+            recording.stream.run_until(recording.number())?;
+        }
+        recording.stream.raise()
+    }
+
+    /// Milliseconds from this event's latest recording to that of `end`, with microsecond resolution.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless both have timing, are of one device, and are recorded and reached.
+    pub fn elapsed(&self, end: &Self) -> Result<f64, Error> {
+        let refuse = |text: &str| Err(Error::InvalidArgument(text.to_owned()));
+        if !self.timing || !end.timing {
+            return refuse("elapsed_time needs events that were created with enable_timing=True");
+        }
+        if self.device != end.device {
+            return refuse("elapsed_time needs two events of the same device");
+        }
+        let (Some(first), Some(second)) = (self.recording(), end.recording()) else {
+            return refuse("elapsed_time needs both events to be recorded first");
+        };
+        if !first.is_done() || !second.is_done() {
+            return refuse("elapsed_time needs both events to be completed: synchronize first");
+        }
+        let (Some(first), Some(second)) = (first.instant.get(), second.instant.get()) else {
+            return Err(Error::Internal("a recording with timing has no time".to_owned()));
+        };
+        let microseconds = match second.checked_duration_since(*first) {
+            Some(forward) => forward.as_secs_f64() * 1e6,
+            None => -first.duration_since(*second).as_secs_f64() * 1e6,
+        };
+        Ok(microseconds.round() / 1e3)
+    }
+}

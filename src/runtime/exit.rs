@@ -1,0 +1,74 @@
+//! The end of the process: what is still queued is abandoned, as on GPUs, and what runs is let finish for a moment, so that no task
+//! touches what the exit handlers of C++ libraries take down.
+
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::fork;
+use super::sync::{AtomicBool, AtomicUsize, Ordering};
+
+/// How long the exit waits for running tasks.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+static EXITING: AtomicBool = AtomicBool::new(false);
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+static PROCESS: AtomicUsize = AtomicUsize::new(0);
+
+/// Registers the handler; called once, when the runtime starts.
+pub fn watch() {
+    PROCESS.store(process::id() as usize, Ordering::Relaxed);
+    // SAFETY: `at_exit` is an `extern "C"` function that does not unwind and touches statics only, which are never taken down.
+    unsafe { libc::atexit(at_exit) };
+}
+
+/// Whether the process is ending: start nothing more.
+#[inline]
+pub fn is_exiting() -> bool {
+    EXITING.load(Ordering::Relaxed)
+}
+
+/// What a thread of ours does once the process is ending.
+pub fn stand_still() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
+/// Tasks that run on a thread of ours, counted until dropped.
+#[derive(Debug)]
+pub struct Running(());
+
+impl Running {
+    /// Starts counting; `None` while the process is ending.
+    #[inline]
+    pub fn start() -> Option<Self> {
+        // SeqCst, with `begin`: either the exit sees the task, or the task sees the exit.
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        let running = Self(());
+        (!EXITING.load(Ordering::SeqCst)).then_some(running)
+    }
+}
+
+impl Drop for Running {
+    #[inline]
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+extern "C" fn at_exit() {
+    if fork::is_child() || PROCESS.load(Ordering::Relaxed) != process::id() as usize {
+        return;
+    }
+    begin();
+}
+
+/// Starts nothing more on our threads, and waits a moment for what runs there.
+pub fn begin() {
+    EXITING.store(true, Ordering::SeqCst);
+    let start = Instant::now();
+    while RUNNING.load(Ordering::SeqCst) > 0 && start.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_micros(100));
+    }
+}

@@ -1,0 +1,128 @@
+//! One device's address range: where segments are placed, and which block starts at an address.
+//!
+//! The range is a few times the device's budget, so that placing a segment never fails for fragmentation while the budget has room. Free
+//! parts of it are kept by address and given out lowest first; segments are few, so a search over them costs nothing beside the system call.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind, Result};
+
+use super::block::{BlockId, NONE};
+use super::free_list::UNIT;
+use super::system::{HUGE_PAGE, Reservation, SparseArray};
+
+/// How many times the budget is reserved, where the address space allows it.
+const GENEROSITY: usize = 4;
+/// No range is larger than this, or than the budget if that is larger: 64 devices fit into 47 bits of addresses.
+const LARGEST: usize = 1 << 40;
+
+/// A device's address range with its segments.
+#[derive(Debug)]
+pub struct Arena {
+    range: Reservation,
+    /// Free parts: offset to length.
+    free: BTreeMap<usize, usize>,
+    /// For each unit of the range, the block that starts there plus one. Entries of blocks that are gone stay until overwritten.
+    starts: SparseArray,
+}
+
+impl Arena {
+    /// Reserves a range for `budget` bytes; less generously where the process may not have as much address space.
+    pub fn new(budget: usize) -> Result<Self> {
+        let least = budget.max(HUGE_PAGE).next_multiple_of(HUGE_PAGE);
+        let mut length = least.max(least.saturating_mul(GENEROSITY).min(LARGEST));
+        loop {
+            match Self::with_length(length) {
+                Ok(arena) => return Ok(arena),
+                Err(error) if length == least => return Err(error),
+                Err(_) => length = least.max((length / 2).next_multiple_of(HUGE_PAGE)),
+            }
+        }
+    }
+
+    fn with_length(length: usize) -> Result<Self> {
+        let range = Reservation::new(length)?;
+        let starts = SparseArray::new(length / UNIT)?;
+        Ok(Self { range, free: BTreeMap::from([(0, length)]), starts })
+    }
+
+    /// The first address and the length of the range.
+    pub fn bounds(&self) -> (usize, usize) {
+        (self.range.base(), self.range.length())
+    }
+
+    /// Commits `size` bytes, a multiple of the huge page, and returns their address.
+    ///
+    /// # Errors
+    /// The range has no free part of that size, or the machine refuses the memory.
+    pub fn commit(&mut self, size: usize) -> Result<usize> {
+        debug_assert!(size > 0 && size.is_multiple_of(HUGE_PAGE));
+        let part = self.free.iter().find(|&(_, &length)| length >= size).map(|(&offset, &length)| (offset, length));
+        let (offset, length) = part.ok_or_else(|| Error::from(ErrorKind::OutOfMemory))?;
+        self.range.commit(offset, size)?;
+        self.free.remove(&offset);
+        if length > size {
+            self.free.insert(offset + size, length - size);
+        }
+        Ok(self.range.base() + offset)
+    }
+
+    /// Gives the memory of a segment back and makes its addresses free.
+    ///
+    /// # Errors
+    /// The system refuses (too many mappings): the segment stays committed.
+    pub fn decommit(&mut self, address: usize, size: usize) -> Result<()> {
+        let mut offset = address - self.range.base();
+        self.range.decommit(offset, size)?;
+        let mut length = size + self.free.remove(&(offset + size)).unwrap_or(0);
+        let before = self.free.range(..offset).next_back().map(|(&start, &length)| (start, length));
+        if let Some((start, before)) = before.filter(|&(start, before)| start + before == offset) {
+            self.free.remove(&start);
+            offset = start;
+            length += before;
+        }
+        self.free.insert(offset, length);
+        Ok(())
+    }
+
+    /// Notes that a block starts at `address`, inside the range.
+    #[inline]
+    pub fn set_start(&mut self, address: usize, id: BlockId) {
+        self.starts.set((address - self.range.base()) / UNIT, id.wrapping_add(1));
+    }
+
+    /// The block that was last noted to start at `address`; [`NONE`] if there was none. The caller compares the block's address.
+    #[inline]
+    pub fn start(&self, address: usize) -> BlockId {
+        let offset = address.wrapping_sub(self.range.base());
+        self.starts.get(offset / UNIT).map_or(NONE, |id| id.wrapping_sub(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freed_parts_merge_and_are_used_again() {
+        let mut arena = Arena::new(8 * HUGE_PAGE).unwrap();
+        let (base, length) = arena.bounds();
+        assert_eq!(length, GENEROSITY * 8 * HUGE_PAGE);
+        let parts = [1, 2, 1].map(|pages| (arena.commit(pages * HUGE_PAGE).unwrap(), pages * HUGE_PAGE));
+        for index in [0, 2, 1] {
+            arena.decommit(parts[index].0, parts[index].1).unwrap();
+        }
+        assert_eq!(arena.free, BTreeMap::from([(0, length)]));
+        assert_eq!(arena.commit(length).unwrap(), base);
+        assert!(arena.commit(HUGE_PAGE).is_err());
+    }
+
+    #[test]
+    fn starts_are_found_by_address_only_where_noted() {
+        let mut arena = Arena::new(HUGE_PAGE).unwrap();
+        let base = arena.bounds().0;
+        arena.set_start(base + 512, 3);
+        assert_eq!((arena.start(base + 512), arena.start(base), arena.start(base - 512), arena.start(0)), (3, NONE, NONE, NONE));
+    }
+}

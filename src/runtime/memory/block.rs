@@ -1,0 +1,196 @@
+//! Records of blocks: contiguous parts of a segment, each free, held by the caller, or waiting for another stream.
+//!
+//! Records live in one slab and name each other by index, so that splitting and merging move no memory and free records are reused. Two
+//! doubly linked lists run through them: neighbours by address within the segment, and the free list that a free block is in.
+
+#![forbid(unsafe_code)]
+
+/// The index of a block record.
+pub type BlockId = u32;
+
+/// No block.
+pub const NONE: BlockId = u32::MAX;
+
+/// Which kind of segment a block belongs to; the value is its index in [`super::stats::PerKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Segments of 2 MiB for requests of at most 1 MiB.
+    Small = 1,
+    /// Segments of 20 MiB and more.
+    Large = 2,
+}
+
+/// What a block is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// In a free list.
+    Free,
+    /// Held by the caller.
+    Allocated,
+    /// Given back by the caller, but tasks of other streams may still use it.
+    Pending,
+    /// The record itself is unused.
+    Vacant,
+}
+
+/// One block. Sizes and addresses are bytes.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The first byte's address.
+    pub address: usize,
+    /// The length, a multiple of 512.
+    pub size: usize,
+    /// What the caller asked for.
+    pub requested: usize,
+    /// While free: the clock of its stream's lists when it became free. Garbage collection takes the oldest first.
+    pub born: u64,
+    /// While free and a whole segment: how many tasks its stream had been given when it became so.
+    pub position: u64,
+    /// The neighbour at the lower address, in the same segment.
+    pub before: BlockId,
+    /// The neighbour at the higher address, in the same segment.
+    pub after: BlockId,
+    /// The previous block of the free list.
+    pub list_before: BlockId,
+    /// The next block of the free list.
+    pub list_after: BlockId,
+    /// The index of the stream that owns it.
+    pub owner: u32,
+    /// While pending: uses by other streams that have not completed.
+    pub waits: u32,
+    pub kind: Kind,
+    pub state: State,
+    /// Other streams were recorded as users since it was allocated.
+    pub shared: bool,
+    /// A context was captured when it was allocated.
+    pub traced: bool,
+}
+
+impl Block {
+    /// A block that stands alone in its segment.
+    pub fn segment(address: usize, size: usize, owner: u32, kind: Kind) -> Self {
+        Self {
+            address,
+            size,
+            requested: 0,
+            born: 0,
+            position: 0,
+            before: NONE,
+            after: NONE,
+            list_before: NONE,
+            list_after: NONE,
+            owner,
+            waits: 0,
+            kind,
+            state: State::Free,
+            shared: false,
+            traced: false,
+        }
+    }
+
+    /// Whether it shares its segment with other blocks.
+    #[inline]
+    pub fn is_split(&self) -> bool {
+        self.before != NONE || self.after != NONE
+    }
+}
+
+/// The slab of records.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    records: Vec<Block>,
+    vacant: Vec<BlockId>,
+}
+
+impl Blocks {
+    /// Stores a record.
+    #[inline]
+    pub fn insert(&mut self, block: Block) -> BlockId {
+        if let Some(id) = self.vacant.pop() {
+            self.records[id as usize] = block;
+            return id;
+        }
+        self.records.push(block);
+        (self.records.len() - 1) as BlockId
+    }
+
+    /// Gives a record back.
+    #[inline]
+    pub fn remove(&mut self, id: BlockId) {
+        self[id].state = State::Vacant;
+        self.vacant.push(id);
+    }
+
+    /// The record, if the index was ever given out.
+    #[inline]
+    pub fn get(&self, id: BlockId) -> Option<&Block> {
+        self.records.get(id as usize)
+    }
+
+    /// Cuts a block in two: it keeps its first `size` bytes, and the returned neighbour has the rest.
+    pub fn split(&mut self, id: BlockId, size: usize) -> BlockId {
+        let block = &mut self[id];
+        debug_assert!(size < block.size);
+        let mut rest = Block::segment(block.address + size, block.size - size, block.owner, block.kind);
+        rest.before = id;
+        rest.after = block.after;
+        block.size = size;
+        let after = block.after;
+        let rest = self.insert(rest);
+        self[id].after = rest;
+        if after != NONE {
+            self[after].before = rest;
+        }
+        rest
+    }
+
+    /// Joins a block with its neighbour at the higher address, whose record goes.
+    pub fn join_after(&mut self, id: BlockId) {
+        let next = self[id].after;
+        let (size, after) = (self[next].size, self[next].after);
+        let block = &mut self[id];
+        block.size += size;
+        block.after = after;
+        if after != NONE {
+            self[after].before = id;
+        }
+        self.remove(next);
+    }
+}
+
+impl std::ops::Index<BlockId> for Blocks {
+    type Output = Block;
+
+    #[inline]
+    fn index(&self, id: BlockId) -> &Block {
+        &self.records[id as usize]
+    }
+}
+
+impl std::ops::IndexMut<BlockId> for Blocks {
+    #[inline]
+    fn index_mut(&mut self, id: BlockId) -> &mut Block {
+        &mut self.records[id as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn split_and_join_are_inverse() {
+        let mut blocks = Blocks::default();
+        let first = blocks.insert(Block::segment(4096, 8192, 0, Kind::Small));
+        let third = blocks.split(first, 4096);
+        let second = blocks.split(first, 1024);
+        assert_eq!((blocks[first].size, blocks[second].size, blocks[third].size), (1024, 3072, 4096));
+        assert_eq!((blocks[second].before, blocks[second].after, blocks[third].before), (first, third, second));
+        blocks.join_after(first);
+        blocks.join_after(first);
+        assert_eq!((blocks[first].size, blocks[first].is_split()), (8192, false));
+        assert_eq!(blocks.vacant.len(), 2);
+    }
+}

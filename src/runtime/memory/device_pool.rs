@@ -1,0 +1,220 @@
+//! A device's pool behind its lock, and what happens when a request cannot be served at once.
+//!
+//! The lock is never held while something may wait: contexts are captured before it, streams are waited for and observers are called
+//! after it is given up.
+
+#![forbid(unsafe_code)]
+
+use super::history::{Action, Context, Detail, Recording, capture};
+use super::observe::{self, Shortage, Usage};
+use super::pool::{Pool, Refusal, Request, Settings};
+use super::snapshot::Snapshot;
+use super::stats::Stats;
+use super::{Timeline, text};
+use crate::runtime::Error;
+use crate::runtime::sync::{Mutex, MutexGuard};
+
+/// Tells the streams of a device that have been used so far.
+pub type Streams = Box<dyn Fn() -> Vec<&'static dyn Timeline> + Send + Sync>;
+
+/// One device's memory.
+pub struct DevicePool {
+    device: usize,
+    pool: Mutex<Pool>,
+    streams: Streams,
+    base: usize,
+    length: usize,
+}
+
+impl DevicePool {
+    /// The pool of a device; `streams` tells which streams are waited for before memory is given back.
+    ///
+    /// # Errors
+    /// `Internal` if the process may not have that much address space.
+    pub fn new(device: usize, settings: Settings, streams: Streams) -> Result<Self, Error> {
+        let refused = |error| Error::Internal(format!("no address space for the memory of device rustdev:{device}: {error}"));
+        let pool = Pool::new(settings).map_err(refused)?;
+        let (base, length) = pool.bounds();
+        Ok(Self { device, pool: Mutex::new(pool), streams, base, length })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock()
+    }
+
+    /// Lets a test look inside.
+    #[cfg(test)]
+    pub(super) fn with_pool(&self, look: impl FnOnce(&Pool)) {
+        look(&self.lock());
+    }
+
+    /// Whether an address lies in the device's range.
+    #[inline]
+    pub fn contains(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base) < self.length
+    }
+
+    /// A block of at least `bytes` bytes (not 0) for the stream; its address.
+    ///
+    /// # Errors
+    /// `OutOfMemory` after the cache was given back in vain.
+    #[inline]
+    pub fn allocate(&self, stream: &'static dyn Timeline, bytes: usize) -> Result<usize, Error> {
+        let request = Request { stream, bytes, context: capture(Detail::State), collected: false };
+        let mut pool = self.lock();
+        match pool.allocate(&request) {
+            Ok(block) => Ok(self.granted(pool, block)),
+            Err(refusal) => {
+                drop(pool);
+                self.allocate_under_pressure(request, refusal)
+            }
+        }
+    }
+
+    #[inline]
+    fn granted(&self, pool: MutexGuard<'_, Pool>, (address, size): (usize, usize)) -> usize {
+        if observe::observed() {
+            self.report(pool, address, size as i64);
+        }
+        address
+    }
+
+    #[cold]
+    fn report(&self, pool: MutexGuard<'_, Pool>, address: usize, bytes: i64) {
+        let (allocated, reserved) = (pool.stats.allocated_bytes.current() as u64, pool.stats.reserved_bytes.current() as u64);
+        drop(pool);
+        observe::report(&Usage { address, bytes, allocated, reserved, device: self.device });
+    }
+
+    #[cold]
+    fn allocate_under_pressure(&self, mut request: Request, refusal: Refusal) -> Result<usize, Error> {
+        if refusal == Refusal::Garbage {
+            self.finish_streams();
+            let mut pool = self.lock();
+            pool.collect_garbage(request.context.as_ref());
+            request.collected = true;
+            if let Ok(block) = pool.allocate(&request) {
+                return Ok(self.granted(pool, block));
+            }
+        }
+        self.finish_streams();
+        let mut pool = self.lock();
+        pool.stats.num_sync_all_streams += 1;
+        pool.reclaim();
+        pool.release_cached(request.context.as_ref());
+        pool.stats.num_alloc_retries += 1;
+        match pool.allocate(&request) {
+            Ok(block) => Ok(self.granted(pool, block)),
+            Err(refusal) => self.out_of_memory(pool, &request, refusal),
+        }
+    }
+
+    fn out_of_memory(&self, mut pool: MutexGuard<'_, Pool>, request: &Request, refusal: Refusal) -> Result<usize, Error> {
+        pool.stats.num_ooms += 1;
+        let (free, total) = info(&pool);
+        let allocated = pool.stats.allocated_bytes.current() as usize;
+        let reserved = pool.stats.reserved_bytes.current() as usize;
+        let settings = pool.settings;
+        pool.history.record(Action::OutOfMemory, free, request.bytes, request.stream.id(), request.context.as_ref());
+        drop(pool);
+        let shortage = Shortage { device: self.device, asked: request.bytes, total, free, allocated, reserved };
+        observe::out_of_memory(&shortage);
+        Err(Error::OutOfMemory(text::out_of_memory(&shortage, &settings, refusal)))
+    }
+
+    /// Takes a block back; `false` if no live block starts at the address.
+    #[inline]
+    pub fn free(&self, address: usize) -> bool {
+        let context = capture(Detail::All);
+        let mut pool = self.lock();
+        let freed = pool.free(address, context.as_ref());
+        if let Some(size) = freed
+            && observe::observed()
+        {
+            self.report(pool, address, -(size as i64));
+        }
+        freed.is_some()
+    }
+
+    /// The context that was captured when the live block at an address was allocated.
+    pub fn context(&self, address: usize) -> Option<Context> {
+        let pool = self.lock();
+        pool.live(address).and_then(|id| pool.contexts.get(&id).cloned())
+    }
+
+    /// Notes that tasks of another stream use the block that starts at `address`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no live block starts there.
+    pub fn record_stream(&self, address: usize, stream: &'static dyn Timeline) -> Result<(), Error> {
+        if self.lock().record_stream(address, stream) {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument(format!(
+            "record_stream: no live block of device rustdev:{} starts at {address:#x}",
+            self.device
+        )))
+    }
+
+    /// Gives every cached segment back, after waiting for the device.
+    pub fn empty_cache(&self) {
+        let context = capture(Detail::All);
+        self.finish_streams();
+        let mut pool = self.lock();
+        pool.reclaim();
+        pool.release_cached(context.as_ref());
+    }
+
+    /// Waits for all tasks that may use memory of this device; failures stay for the streams' own next synchronising call.
+    fn finish_streams(&self) {
+        let foreign = self.lock().waited_for();
+        for stream in (self.streams)().into_iter().chain(foreign) {
+            stream.finish();
+        }
+    }
+
+    /// Free and total bytes: free is what is not reserved.
+    pub fn info(&self) -> (usize, usize) {
+        info(&self.lock())
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> Stats {
+        let mut pool = self.lock();
+        pool.reclaim();
+        pool.stats
+    }
+
+    /// The counters and the limit on splitting, changed or read by `with`.
+    pub fn with_stats<R>(&self, with: impl FnOnce(&mut Stats) -> R) -> R {
+        with(&mut self.lock().stats)
+    }
+
+    /// What the pool is allowed to do.
+    pub fn settings(&self) -> Settings {
+        self.lock().settings
+    }
+
+    /// Sets the part of the budget that this process may use.
+    pub fn set_fraction(&self, fraction: f64) {
+        self.lock().settings.fraction = fraction;
+    }
+
+    /// Starts, changes or stops the recording of events.
+    pub fn record_history(&self, recording: Recording, clear: bool) {
+        self.lock().configure_history(recording, clear);
+    }
+
+    /// Segments, blocks and events as they are now.
+    pub fn snapshot(&self, context: Option<&Context>) -> Snapshot {
+        let mut pool = self.lock();
+        pool.reclaim();
+        pool.history.record(Action::Snapshot, 0, 0, 0, context);
+        pool.snapshot()
+    }
+}
+
+fn info(pool: &Pool) -> (usize, usize) {
+    let total = pool.settings.budget;
+    (total.saturating_sub(pool.stats.reserved_bytes.current() as usize), total)
+}

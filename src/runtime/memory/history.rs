@@ -1,0 +1,190 @@
+//! The history of allocations that `_record_memory_history` asks for, and the stacks that go with it.
+//!
+//! The pool knows nothing of Python: a *context* is an opaque value that a function set by the front end captures (a Python stack), and
+//! which the snapshot hands back. Contexts are captured before the pool's lock is taken, because capturing may wait for the interpreter.
+
+#![forbid(unsafe_code)]
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::runtime::sync::OnceLock;
+use crate::runtime::sync::{AtomicUsize, Ordering};
+
+/// Where something was allocated or freed.
+pub type Context = Arc<dyn Any + Send + Sync>;
+
+/// From which events on contexts are captured; each includes those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Detail {
+    /// No contexts.
+    #[default]
+    Never,
+    /// For blocks that are allocated now.
+    State,
+    /// For allocations in the history, too.
+    Alloc,
+    /// For frees in the history, too.
+    All,
+}
+
+/// What happened; the names are those of PyTorch's memory snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Action {
+    /// The caller got a block.
+    Alloc,
+    /// The caller gave a block back.
+    FreeRequested,
+    /// The block can be used again.
+    FreeCompleted,
+    /// A segment was committed.
+    SegmentAlloc,
+    /// A segment was given back.
+    SegmentFree,
+    /// A request failed; `address` holds the device's free bytes.
+    OutOfMemory,
+    /// A snapshot was taken.
+    Snapshot,
+}
+
+impl Action {
+    /// Every action.
+    pub const ALL: [Self; 7] = [
+        Self::Alloc,
+        Self::FreeRequested,
+        Self::FreeCompleted,
+        Self::SegmentAlloc,
+        Self::SegmentFree,
+        Self::OutOfMemory,
+        Self::Snapshot,
+    ];
+
+    /// The name in snapshots.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alloc => "alloc",
+            Self::FreeRequested => "free_requested",
+            Self::FreeCompleted => "free_completed",
+            Self::SegmentAlloc => "segment_alloc",
+            Self::SegmentFree => "segment_free",
+            Self::OutOfMemory => "oom",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone)]
+pub struct Entry {
+    pub action: Action,
+    /// The block's or segment's address; for [`Action::OutOfMemory`] the device's free bytes.
+    pub address: usize,
+    /// The block's or segment's bytes; for [`Action::OutOfMemory`] the bytes asked for.
+    pub size: usize,
+    /// The owning stream.
+    pub stream: i64,
+    /// Microseconds since 1970.
+    pub time: u64,
+    pub context: Option<Context>,
+}
+
+/// What is to be recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Keep events, not only the contexts of live blocks.
+    pub events: bool,
+    pub detail: Detail,
+    /// How many events are kept; the oldest go first.
+    pub max_entries: usize,
+    /// Events of these actions are not kept.
+    pub skip: Vec<Action>,
+}
+
+/// The events of one device.
+#[derive(Default)]
+pub struct History {
+    recording: Recording,
+    entries: VecDeque<Entry>,
+}
+
+impl History {
+    /// Starts, changes or stops recording; what was recorded stays unless `clear`.
+    pub fn configure(&mut self, recording: Recording, clear: bool) {
+        self.recording = recording;
+        if clear {
+            self.entries.clear();
+        }
+    }
+
+    /// Keeps an event, if events are recorded. Its context is kept from the configured detail on.
+    #[inline]
+    pub fn record(&mut self, action: Action, address: usize, size: usize, stream: i64, context: Option<&Context>) {
+        if self.recording.events {
+            self.push(action, address, size, stream, context);
+        }
+    }
+
+    #[cold]
+    fn push(&mut self, action: Action, address: usize, size: usize, stream: i64, context: Option<&Context>) {
+        if self.recording.skip.contains(&action) || self.recording.max_entries == 0 {
+            return;
+        }
+        while self.entries.len() >= self.recording.max_entries {
+            self.entries.pop_front();
+        }
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as u64);
+        let context = context.filter(|_| self.recording.detail >= Detail::Alloc).cloned();
+        self.entries.push_back(Entry { action, address, size, stream, time, context });
+    }
+
+    /// The events kept, oldest first.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.entries.iter().cloned().collect()
+    }
+}
+
+static DETAIL: AtomicUsize = AtomicUsize::new(Detail::Never as usize);
+static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
+
+/// Sets the function that captures contexts; the first one stays.
+pub fn set_capture(capture: fn() -> Option<Context>) {
+    let _ = CAPTURE.set(capture);
+}
+
+/// Sets from which events on contexts are captured.
+pub fn set_detail(detail: Detail) {
+    DETAIL.store(detail as usize, Ordering::Relaxed);
+}
+
+/// A context, if events of the detail `detail` want one.
+#[inline]
+pub fn capture(detail: Detail) -> Option<Context> {
+    if DETAIL.load(Ordering::Relaxed) < detail as usize {
+        return None;
+    }
+    CAPTURE.get().and_then(|capture| capture())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_events_are_kept_and_skipped_ones_are_not() {
+        let mut history = History::default();
+        history.record(Action::Alloc, 0, 0, 0, None);
+        let recording = Recording { events: true, detail: Detail::All, max_entries: 2, skip: vec![Action::FreeRequested] };
+        history.configure(recording, false);
+        for address in 1..5 {
+            history.record(Action::Alloc, address, 512, 0, None);
+            history.record(Action::FreeRequested, address, 512, 0, None);
+        }
+        assert_eq!(history.entries().iter().map(|entry| entry.address).collect::<Vec<_>>(), [3, 4]);
+        history.configure(Recording::default(), true);
+        assert!(history.entries().is_empty());
+    }
+}

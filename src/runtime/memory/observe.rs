@@ -1,0 +1,73 @@
+//! Who is told what the pools do: the profiler about each allocation and free, observers about out-of-memory errors.
+
+#![forbid(unsafe_code)]
+
+use crate::runtime::sync::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use crate::runtime::sync::{PoisonError, RwLock};
+
+/// One allocation (`bytes` above 0) or free (below 0), and the sums after it.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub address: usize,
+    pub bytes: i64,
+    pub allocated: u64,
+    pub reserved: u64,
+    pub device: usize,
+}
+
+/// A request that could not be served. Everything in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Shortage {
+    pub device: usize,
+    pub asked: usize,
+    /// The device's budget.
+    pub total: usize,
+    /// What of the budget is not reserved.
+    pub free: usize,
+    pub allocated: usize,
+    pub reserved: usize,
+}
+
+/// Told about each allocation and free.
+pub type UsageObserver = fn(&Usage);
+/// Told about each out-of-memory error before it is raised.
+pub type ShortageObserver = Arc<dyn Fn(&Shortage) + Send + Sync>;
+
+static OBSERVED: AtomicBool = AtomicBool::new(false);
+static USAGE: RwLock<Option<UsageObserver>> = RwLock::new(None);
+static SHORTAGE: RwLock<Vec<ShortageObserver>> = RwLock::new(Vec::new());
+
+/// Sets who is told about allocations and frees; `None` for nobody.
+pub fn set_usage_observer(observer: Option<UsageObserver>) {
+    *USAGE.write().unwrap_or_else(PoisonError::into_inner) = observer;
+    OBSERVED.store(observer.is_some(), Ordering::Release);
+}
+
+/// Whether anybody is told about allocations and frees.
+#[inline]
+pub fn observed() -> bool {
+    OBSERVED.load(Ordering::Acquire)
+}
+
+/// Tells about an allocation or free.
+pub fn report(usage: &Usage) {
+    let observer = *USAGE.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(observer) = observer {
+        observer(usage);
+    }
+}
+
+/// Adds one who is told about out-of-memory errors.
+pub fn attach_shortage_observer(observer: ShortageObserver) {
+    SHORTAGE.write().unwrap_or_else(PoisonError::into_inner).push(observer);
+}
+
+/// Tells about an out-of-memory error.
+pub fn out_of_memory(shortage: &Shortage) {
+    let observers = SHORTAGE.read().unwrap_or_else(PoisonError::into_inner).clone();
+    for observer in observers {
+        observer(shortage);
+    }
+}

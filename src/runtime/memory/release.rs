@@ -1,0 +1,79 @@
+//! Giving cached segments back: for `empty_cache`, before an out-of-memory error, and when the cache has grown old.
+//!
+//! Only segments that are free as a whole go. Tasks that were queued before their last block was freed may still use them, so a segment
+//! goes only once its stream has completed the position noted at that free; the caller synchronises the device first, without the lock.
+
+#![forbid(unsafe_code)]
+
+use super::block::{BlockId, Kind};
+use super::history::{Action, Context};
+use super::pool::Pool;
+
+impl Pool {
+    /// Gives back every cached segment that no task uses any more; the bytes given back.
+    pub fn release_cached(&mut self, context: Option<&Context>) -> usize {
+        let idle = self.idle_segments();
+        idle.into_iter().map(|id| self.release(id, context)).sum()
+    }
+
+    /// Gives back large cached segments that have gone unused for longer than the average, until the reserved memory is below the
+    /// threshold; the bytes given back.
+    pub fn collect_garbage(&mut self, context: Option<&Context>) -> usize {
+        let threshold = self.settings.garbage_collection_threshold * self.settings.limit() as f64;
+        let excess = (self.stats.reserved_bytes.current() as usize).saturating_sub(threshold as usize);
+        let mut idle = self.idle_segments();
+        idle.retain(|&id| self.blocks[id].kind == Kind::Large);
+        let mut collected = 0;
+        while collected < excess && !idle.is_empty() {
+            let average = idle.iter().map(|&id| self.age(id)).sum::<u64>() as f64 / idle.len() as f64;
+            let (old, young) = idle.into_iter().partition::<Vec<_>, _>(|&id| self.age(id) as f64 >= average);
+            idle = young;
+            for id in old {
+                if collected < excess {
+                    collected += self.release(id, context);
+                }
+            }
+        }
+        collected
+    }
+
+    /// How many searches of its stream a free block has survived.
+    fn age(&self, id: BlockId) -> u64 {
+        let block = &self.blocks[id];
+        self.lists[block.owner as usize].clock - block.born
+    }
+
+    /// Free blocks that are whole segments and that no task uses any more.
+    fn idle_segments(&self) -> Vec<BlockId> {
+        let mut idle = Vec::new();
+        for lists in &self.lists {
+            let completed = lists.timeline.completed();
+            for list in [&lists.small, &lists.large, &lists.oversize] {
+                let whole =
+                    list.ids(&self.blocks).filter(|&id| !self.blocks[id].is_split() && self.blocks[id].position <= completed);
+                idle.extend(whole);
+            }
+        }
+        idle
+    }
+
+    /// Gives one segment back; 0 where the system refuses, and the segment stays cached.
+    fn release(&mut self, id: BlockId, context: Option<&Context>) -> usize {
+        let block = &self.blocks[id];
+        let (address, size, index, owner) = (block.address, block.size, block.kind as usize, block.owner);
+        if self.arena.decommit(address, size).is_err() {
+            return 0;
+        }
+        self.delist(id);
+        self.blocks.remove(id);
+        self.segments.remove(&address);
+        self.stats.segment.decrease(index, 1);
+        self.stats.reserved_bytes.decrease(index, size);
+        self.stats.num_device_free += 1;
+        if size >= self.settings.max_split_size {
+            self.stats.oversize_segments.decrease(1);
+        }
+        self.history.record(Action::SegmentFree, address, size, self.lists[owner as usize].timeline.id(), context);
+        size
+    }
+}

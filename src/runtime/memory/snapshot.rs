@@ -1,0 +1,92 @@
+//! What the pool looks like at one moment: every segment with its blocks in order, and the recorded events.
+
+#![forbid(unsafe_code)]
+
+use super::block::{Block, Kind, NONE, State};
+use super::history::{Context, Entry, Recording};
+use super::pool::Pool;
+
+/// What a block of a snapshot is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockState {
+    /// Held by the caller.
+    Allocated,
+    /// Given back, and waiting for another stream.
+    AwaitingFree,
+    /// In a free list.
+    Inactive,
+}
+
+/// One block of a snapshot.
+pub struct BlockSnapshot {
+    pub address: usize,
+    pub size: usize,
+    pub requested: usize,
+    pub state: BlockState,
+    pub context: Option<Context>,
+}
+
+/// One segment of a snapshot.
+pub struct SegmentSnapshot {
+    pub address: usize,
+    pub size: usize,
+    /// The owning stream.
+    pub stream: i64,
+    pub large: bool,
+    pub context: Option<Context>,
+    /// By address.
+    pub blocks: Vec<BlockSnapshot>,
+}
+
+/// A device's memory at one moment.
+pub struct Snapshot {
+    /// By address.
+    pub segments: Vec<SegmentSnapshot>,
+    /// The oldest first.
+    pub entries: Vec<Entry>,
+}
+
+impl Pool {
+    /// The pool as it is now.
+    pub fn snapshot(&self) -> Snapshot {
+        let segments = self.segments.iter().map(|(&address, segment)| SegmentSnapshot {
+            address,
+            size: segment.size,
+            stream: self.lists[segment.owner as usize].timeline.id(),
+            large: segment.kind == Kind::Large,
+            context: segment.context.clone(),
+            blocks: self.blocks_of(address),
+        });
+        Snapshot { segments: segments.collect(), entries: self.history.entries() }
+    }
+
+    fn blocks_of(&self, segment: usize) -> Vec<BlockSnapshot> {
+        let mut blocks = Vec::new();
+        let mut next = self.arena.start(segment);
+        while next != NONE {
+            let block = &self.blocks[next];
+            blocks.push(BlockSnapshot {
+                address: block.address,
+                size: block.size,
+                requested: if block.state == State::Free { 0 } else { block.requested },
+                state: state_of(block),
+                context: self.contexts.get(&next).cloned(),
+            });
+            next = block.after;
+        }
+        blocks
+    }
+
+    /// Starts, changes or stops recording.
+    pub fn configure_history(&mut self, recording: Recording, clear: bool) {
+        self.history.configure(recording, clear);
+    }
+}
+
+fn state_of(block: &Block) -> BlockState {
+    match block.state {
+        State::Allocated => BlockState::Allocated,
+        State::Pending => BlockState::AwaitingFree,
+        State::Free | State::Vacant => BlockState::Inactive,
+    }
+}

@@ -1,0 +1,197 @@
+//! Counters of the device pool, with the keys and the meaning of `torch.cuda.memory_stats`.
+//!
+//! They change under the pool's lock together with what they count, so a reading is exact at every moment: `allocated_bytes.current`
+//! is the sum of the live blocks, `reserved_bytes.current` the sum of the segments, and so on.
+
+#![forbid(unsafe_code)]
+
+/// A counter with its peak and its history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// The value now.
+    pub current: i64,
+    /// The largest value since the last [`Stat::reset_peak`].
+    pub peak: i64,
+    /// The sum of all increases since the last [`Stat::reset_accumulated`].
+    pub allocated: i64,
+    /// The sum of all decreases since the last [`Stat::reset_accumulated`].
+    pub freed: i64,
+}
+
+impl Stat {
+    /// Adds `amount`.
+    #[inline]
+    pub fn increase(&mut self, amount: usize) {
+        let amount = amount as i64;
+        self.current += amount;
+        self.peak = self.peak.max(self.current);
+        self.allocated += amount;
+    }
+
+    /// Takes `amount` away.
+    #[inline]
+    pub fn decrease(&mut self, amount: usize) {
+        let amount = amount as i64;
+        self.current -= amount;
+        self.freed += amount;
+        debug_assert!(self.current >= 0, "a counter of the pool fell below zero");
+    }
+
+    /// Adds the signed `amount`.
+    #[inline]
+    pub fn change(&mut self, amount: i64) {
+        if amount >= 0 {
+            self.increase(amount as usize);
+        } else {
+            self.decrease(amount.unsigned_abs() as usize);
+        }
+    }
+
+    /// Lets the peak start again from the value now.
+    pub fn reset_peak(&mut self) {
+        self.peak = self.current;
+    }
+
+    /// Forgets the history.
+    pub fn reset_accumulated(&mut self) {
+        self.allocated = 0;
+        self.freed = 0;
+    }
+}
+
+/// A counter over everything and over each of the two kinds of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerKind {
+    /// Indices as in `c10::CachingAllocator::StatType`: all, small, large.
+    pub values: [Stat; 3],
+}
+
+impl PerKind {
+    /// Adds `amount` of the kind `kind`.
+    #[inline]
+    pub fn increase(&mut self, kind: usize, amount: usize) {
+        self.values[0].increase(amount);
+        self.values[kind].increase(amount);
+    }
+
+    /// Takes `amount` of the kind `kind` away.
+    #[inline]
+    pub fn decrease(&mut self, kind: usize, amount: usize) {
+        self.values[0].decrease(amount);
+        self.values[kind].decrease(amount);
+    }
+
+    /// Adds the signed `amount` of the kind `kind`.
+    #[inline]
+    pub fn change(&mut self, kind: usize, amount: i64) {
+        self.values[0].change(amount);
+        self.values[kind].change(amount);
+    }
+
+    /// The value now, over both kinds.
+    pub fn current(&self) -> i64 {
+        self.values[0].current
+    }
+}
+
+/// Every counter of one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Allocations that the caller holds.
+    pub allocation: PerKind,
+    /// Segments of committed memory.
+    pub segment: PerKind,
+    /// Blocks that the caller holds or that wait for another stream.
+    pub active: PerKind,
+    /// Free blocks that share their segment with others.
+    pub inactive_split: PerKind,
+    /// Bytes of the blocks that the caller holds.
+    pub allocated_bytes: PerKind,
+    /// Bytes of the segments.
+    pub reserved_bytes: PerKind,
+    /// Bytes of the active blocks.
+    pub active_bytes: PerKind,
+    /// Bytes of the free blocks that share their segment with others.
+    pub inactive_split_bytes: PerKind,
+    /// Bytes that the caller asked for, before rounding.
+    pub requested_bytes: PerKind,
+    /// Allocations of at least `max_split_size`.
+    pub oversize_allocations: Stat,
+    /// Segments of at least `max_split_size`.
+    pub oversize_segments: Stat,
+    /// Requests that found the budget used up and were tried again after the cache was given back.
+    pub num_alloc_retries: i64,
+    /// Out-of-memory errors.
+    pub num_ooms: i64,
+    /// Times that the device was synchronised to get memory back.
+    pub num_sync_all_streams: i64,
+    /// Segments committed.
+    pub num_device_alloc: i64,
+    /// Segments given back.
+    pub num_device_free: i64,
+}
+
+impl Stats {
+    fn per_kind(&mut self) -> [&mut PerKind; 9] {
+        [
+            &mut self.allocation,
+            &mut self.segment,
+            &mut self.active,
+            &mut self.inactive_split,
+            &mut self.allocated_bytes,
+            &mut self.reserved_bytes,
+            &mut self.active_bytes,
+            &mut self.inactive_split_bytes,
+            &mut self.requested_bytes,
+        ]
+    }
+
+    fn each(&mut self, mut apply: impl FnMut(&mut Stat)) {
+        self.per_kind().into_iter().flat_map(|stat| &mut stat.values).for_each(&mut apply);
+        apply(&mut self.oversize_allocations);
+        apply(&mut self.oversize_segments);
+    }
+
+    /// Lets every peak start again from the value now.
+    pub fn reset_peak(&mut self) {
+        self.each(Stat::reset_peak);
+    }
+
+    /// Forgets every history and event count.
+    pub fn reset_accumulated(&mut self) {
+        self.each(Stat::reset_accumulated);
+        self.num_alloc_retries = 0;
+        self.num_ooms = 0;
+        self.num_sync_all_streams = 0;
+        self.num_device_alloc = 0;
+        self.num_device_free = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_keeps_peak_and_history() {
+        let mut stat = Stat::default();
+        stat.increase(5);
+        stat.decrease(3);
+        stat.increase(1);
+        assert_eq!(stat, Stat { current: 3, peak: 5, allocated: 6, freed: 3 });
+        stat.reset_peak();
+        stat.reset_accumulated();
+        assert_eq!(stat, Stat { current: 3, peak: 3, allocated: 0, freed: 0 });
+    }
+
+    #[test]
+    fn resets_reach_every_counter() {
+        let mut stats = Stats::default();
+        stats.each(|stat| *stat = Stat { current: 1, peak: 2, allocated: 3, freed: 2 });
+        stats.num_ooms = 4;
+        stats.reset_peak();
+        stats.reset_accumulated();
+        stats.each(|stat| assert_eq!(*stat, Stat { current: 1, peak: 1, allocated: 0, freed: 0 }));
+        assert_eq!(stats.num_ooms, 0);
+    }
+}

@@ -1,0 +1,173 @@
+//! The system calls under the pools: address ranges, and physical memory behind parts of them.
+//!
+//! A [`Reservation`] is a private anonymous mapping without access rights, which costs address space and nothing else. Committing a part
+//! maps fresh readable and writable memory over it, with the system's ordinary accounting: where the machine refuses to promise that
+//! much, the call fails, as `malloc` would. Giving a part back maps inaccessible memory over it again, which frees its pages at once and
+//! makes any later access through a stale pointer fault.
+
+use std::io::{Error, Result};
+
+/// The size of the machine's huge pages; segments are aligned to it.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// A reserved address range, released when dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    base: usize,
+    length: usize,
+}
+
+impl Reservation {
+    /// Reserves `length` bytes, aligned to [`HUGE_PAGE`]; `length` is a multiple of it.
+    pub fn new(length: usize) -> Result<Self> {
+        debug_assert!(length.is_multiple_of(HUGE_PAGE));
+        let whole = map(0, length + HUGE_PAGE, libc::PROT_NONE, libc::MAP_NORESERVE)?;
+        let base = whole.next_multiple_of(HUGE_PAGE);
+        unmap(whole, base - whole);
+        unmap(base + length, whole + HUGE_PAGE - base);
+        Ok(Self { base, length })
+    }
+
+    /// The first address.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// The length in bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Puts zeroed memory behind a part of the range, in huge pages where the system grants them.
+    pub fn commit(&mut self, offset: usize, length: usize) -> Result<()> {
+        let start = self.part(offset, length);
+        map(start, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
+        // SAFETY: the range was just mapped by this reservation. The advice changes no contents, and a refusal is no error: it means
+        // ordinary pages.
+        unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
+        Ok(())
+    }
+
+    /// Takes the memory behind a part of the range away; its contents are lost.
+    pub fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
+        let start = self.part(offset, length);
+        map(start, length, libc::PROT_NONE, libc::MAP_FIXED | libc::MAP_NORESERVE).map(|_| ())
+    }
+
+    fn part(&self, offset: usize, length: usize) -> usize {
+        assert!(offset <= self.length && length <= self.length - offset, "a part of a reservation lies inside it");
+        self.base + offset
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        unmap(self.base, self.length);
+    }
+}
+
+/// Memory outside any reservation, for the host pool: zeroed, page-aligned, released by [`unmap`].
+pub fn map_pages(length: usize) -> Result<usize> {
+    map(0, length, libc::PROT_READ | libc::PROT_WRITE, 0)
+}
+
+/// Asks the system to keep a range in physical memory; `false` where it refuses (the limit is often some megabytes).
+pub fn lock_pages(start: usize, length: usize) -> bool {
+    // SAFETY: mlock changes no contents and fails for ranges that are not mapped.
+    unsafe { libc::mlock(start as *const libc::c_void, length) == 0 }
+}
+
+fn map(start: usize, length: usize, protection: libc::c_int, flags: libc::c_int) -> Result<usize> {
+    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: without MAP_FIXED the kernel picks unused addresses; with it, the callers above pass only parts of their own reservation,
+    // in which the pool keeps no live block.
+    let start = unsafe { libc::mmap(start as *mut libc::c_void, length, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as usize) }
+}
+
+/// Releases a mapping of this module; no live block is in it.
+pub fn unmap(start: usize, length: usize) {
+    if length > 0 {
+        // SAFETY: the callers own the mapping and hand it over.
+        unsafe { libc::munmap(start as *mut libc::c_void, length) };
+    }
+}
+
+/// A zeroed array of `u32` of fixed length, whose pages take memory only once they are written.
+#[derive(Debug)]
+pub struct SparseArray {
+    base: usize,
+    length: usize,
+}
+
+impl SparseArray {
+    /// An array of `length` zeros.
+    pub fn new(length: usize) -> Result<Self> {
+        let bytes = length * size_of::<u32>();
+        let base = map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_NORESERVE)?;
+        Ok(Self { base, length })
+    }
+
+    /// The element at `index`; `None` past the end.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<u32> {
+        if index >= self.length {
+            return None;
+        }
+        let base = self.base as *const u32;
+        // SAFETY: the index is below the length of the mapping, checked above.
+        let element = unsafe { base.add(index) };
+        // SAFETY: the mapping is readable, aligned and initialised by the kernel; `&self` excludes `set`.
+        Some(unsafe { element.read() })
+    }
+
+    /// Stores the element at `index`, which is below the length.
+    #[inline]
+    pub fn set(&mut self, index: usize, value: u32) {
+        assert!(index < self.length);
+        let base = self.base as *mut u32;
+        // SAFETY: the index is below the length of the mapping, checked above.
+        let element = unsafe { base.add(index) };
+        // SAFETY: the mapping is writable and aligned; `&mut self` excludes other accesses.
+        unsafe { element.write(value) };
+    }
+}
+
+impl Drop for SparseArray {
+    fn drop(&mut self) {
+        unmap(self.base, self.length * size_of::<u32>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn committed_memory_is_zero_again_after_it_was_given_back() {
+        let mut range = Reservation::new(4 * HUGE_PAGE).unwrap();
+        let byte = (range.base() + HUGE_PAGE) as *mut u8;
+        for _ in 0..2 {
+            range.commit(HUGE_PAGE, HUGE_PAGE).unwrap();
+            // SAFETY: the page was committed above and nothing else uses it.
+            assert_eq!(unsafe { byte.read() }, 0);
+            // SAFETY: as above.
+            unsafe { byte.write(7) };
+            range.decommit(HUGE_PAGE, HUGE_PAGE).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sparse_array_is_zero_and_bounded() {
+        let mut array = SparseArray::new(1 << 20).unwrap();
+        array.set((1 << 20) - 1, 5);
+        assert_eq!((array.get(0), array.get((1 << 20) - 1), array.get(1 << 20)), (Some(0), Some(5), None));
+    }
+
+    #[test]
+    #[should_panic(expected = "inside it")]
+    fn a_part_outside_the_range_is_refused() {
+        let mut range = Reservation::new(HUGE_PAGE).unwrap();
+        let _ = range.commit(HUGE_PAGE, HUGE_PAGE);
+    }
+}

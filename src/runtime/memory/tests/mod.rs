@@ -1,0 +1,68 @@
+//! Tests of the pools against streams that are mere counters.
+
+mod check;
+mod host;
+mod model;
+mod policy;
+mod pressure;
+mod threads;
+
+use super::Timeline;
+use super::pool::Settings;
+use crate::runtime::sync::{AtomicU64, Ordering};
+
+/// A stream whose tasks are submitted and completed by hand.
+#[derive(Debug, Default)]
+pub struct Counter {
+    id: i64,
+    submitted: AtomicU64,
+    completed: AtomicU64,
+}
+
+impl Counter {
+    /// A stream of device 0.
+    pub fn leak(id: i64) -> &'static Self {
+        Box::leak(Box::new(Self { id, ..Self::default() }))
+    }
+
+    /// Puts a task on the stream.
+    pub fn submit(&self) {
+        self.submitted.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends the oldest task, if there is one.
+    pub fn complete(&self) {
+        if self.completed() < self.submitted() {
+            self.completed.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Timeline for Counter {
+    fn device(&self) -> usize {
+        0
+    }
+
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    fn finish(&'static self) {
+        self.completed.fetch_max(self.submitted(), Ordering::AcqRel);
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+/// Settings without limits other than the budget.
+fn budget(bytes: usize) -> Settings {
+    Settings { budget: bytes, fraction: 1.0, max_split_size: usize::MAX, garbage_collection_threshold: 0.0 }
+}

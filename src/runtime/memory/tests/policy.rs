@@ -1,0 +1,147 @@
+//! Which blocks and segments requests get, as PyTorch documents it.
+
+use super::super::pool::{Pool, Refusal, Request, Settings};
+use super::check::check;
+use super::{Counter, MIB, budget};
+use crate::runtime::memory::Timeline;
+
+fn request(stream: &'static Counter, bytes: usize) -> Request {
+    Request { stream, bytes, context: None, collected: false }
+}
+
+fn reserved(pool: &Pool) -> usize {
+    pool.stats.reserved_bytes.current() as usize
+}
+
+#[test]
+fn segments_have_the_documented_sizes() {
+    for (bytes, size, segment) in [
+        (1, 512, 2 * MIB),
+        (MIB, MIB, 2 * MIB),
+        (MIB + 1, MIB + 512, 20 * MIB),
+        (10 * MIB - 1, 10 * MIB, 10 * MIB),
+        (10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
+        (11 * MIB, 12 * MIB, 12 * MIB),
+        (31 * MIB + 1, 32 * MIB, 32 * MIB),
+    ] {
+        let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+        let block = pool.allocate(&request(Counter::leak(0), bytes)).unwrap();
+        assert_eq!((block.1, reserved(&pool)), (size, segment), "{bytes} bytes");
+    }
+}
+
+#[test]
+fn a_freed_block_serves_the_same_stream_at_once_and_no_other() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let (one, other) = (Counter::leak(0), Counter::leak(1));
+    let first = pool.allocate(&request(one, 3 * MIB)).unwrap();
+    one.submit();
+    pool.free(first.0, None);
+    assert_ne!(pool.allocate(&request(other, 3 * MIB)).unwrap().0, first.0);
+    assert_eq!(pool.allocate(&request(one, 3 * MIB)).unwrap().0, first.0);
+}
+
+#[test]
+fn a_block_of_the_same_size_is_reused_however_odd_the_size() {
+    let mut pool = Pool::new(budget(1 << 40)).unwrap();
+    let stream = Counter::leak(0);
+    for bytes in [5 * MIB + 4096, 333 * MIB, 1_000_000_007, 5_000_000_011] {
+        let block = pool.allocate(&request(stream, bytes)).unwrap();
+        pool.free(block.0, None);
+        let segments = pool.stats.num_device_alloc;
+        assert_eq!(pool.allocate(&request(stream, bytes)).unwrap(), block);
+        assert_eq!(pool.stats.num_device_alloc, segments, "{bytes} bytes took a new segment");
+        pool.free(block.0, None);
+        pool.release_cached(None);
+    }
+}
+
+#[test]
+fn a_block_waits_for_the_streams_recorded_on_it() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let (owner, user, idle) = (Counter::leak(0), Counter::leak(1), Counter::leak(2));
+    let block = pool.allocate(&request(owner, 4 * MIB)).unwrap();
+    user.submit();
+    for stream in [user, user, idle, owner] {
+        assert!(pool.record_stream(block.0, stream));
+    }
+    pool.free(block.0, None);
+    assert_eq!((pool.stats.allocation.current(), pool.stats.active.current()), (0, 1));
+    assert_ne!(pool.allocate(&request(owner, 4 * MIB)).unwrap().0, block.0);
+    user.complete();
+    assert_eq!(pool.allocate(&request(owner, 4 * MIB)).unwrap().0, block.0);
+    check(&pool);
+}
+
+#[test]
+fn only_live_blocks_can_be_freed_or_recorded() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    let block = pool.allocate(&request(stream, 4096)).unwrap();
+    for wrong in [0, block.0 + 512, block.0 + 1, block.0 - 512, usize::MAX] {
+        assert_eq!(pool.free(wrong, None), None);
+        assert!(!pool.record_stream(wrong, stream));
+    }
+    assert!(pool.free(block.0, None).is_some());
+    check(&pool);
+}
+
+#[test]
+fn segments_stay_while_queued_tasks_may_use_them() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    let block = pool.allocate(&request(stream, 16 * MIB)).unwrap();
+    stream.submit();
+    pool.free(block.0, None);
+    stream.submit();
+    assert_eq!(pool.release_cached(None), 0);
+    stream.complete();
+    assert_eq!(pool.release_cached(None), 16 * MIB);
+    check(&pool);
+}
+
+#[test]
+fn blocks_above_max_split_size_are_kept_whole_and_apart() {
+    let settings = Settings { max_split_size: 32 * MIB, ..budget(512 * MIB) };
+    let mut pool = Pool::new(settings).unwrap();
+    let stream = Counter::leak(0);
+    let large = pool.allocate(&request(stream, 64 * MIB)).unwrap();
+    assert_eq!((pool.stats.oversize_allocations.current, pool.stats.oversize_segments.current), (1, 1));
+    pool.free(large.0, None);
+    assert_ne!(pool.allocate(&request(stream, 16 * MIB)).unwrap().0, large.0, "a small request took an oversize block");
+    assert_ne!(pool.allocate(&request(stream, 40 * MIB)).unwrap().0, large.0, "more than 20 MiB would be wasted");
+    assert_eq!(pool.allocate(&request(stream, 50 * MIB)).unwrap(), large, "oversize blocks are not split");
+    check(&pool);
+}
+
+#[test]
+fn old_segments_are_collected_before_new_ones() {
+    let settings = Settings { garbage_collection_threshold: 0.6, ..budget(100 * MIB) };
+    let mut pool = Pool::new(settings).unwrap();
+    let stream = Counter::leak(0);
+    let old = pool.allocate(&request(stream, 20 * MIB)).unwrap();
+    let young = pool.allocate(&request(stream, 24 * MIB)).unwrap();
+    pool.free(old.0, None);
+    for _ in 0..8 {
+        let small = pool.allocate(&request(stream, 100)).unwrap();
+        pool.free(small.0, None);
+    }
+    pool.free(young.0, None);
+    assert_eq!(pool.allocate(&request(stream, 26 * MIB)), Err(Refusal::Garbage));
+    assert_eq!(pool.collect_garbage(None), 0, "46 MiB are below the threshold of 60");
+    let mut next = request(stream, 26 * MIB);
+    next.collected = true;
+    pool.allocate(&next).unwrap();
+    assert_eq!(pool.collect_garbage(None), 20 * MIB, "the old one goes, the young one stays");
+    assert_eq!(reserved(&pool), (2 + 24 + 26) * MIB);
+    check(&pool);
+}
+
+#[test]
+fn a_request_beyond_any_address_space_is_refused() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    for bytes in [usize::MAX, isize::MAX as usize, 1 << 60] {
+        assert_eq!(pool.allocate(&request(Counter::leak(0), bytes)), Err(Refusal::Limit));
+    }
+    assert_eq!(Counter::leak(0).submitted(), 0);
+}

@@ -1,0 +1,71 @@
+//! Texts for people: sizes, and what an out-of-memory error says.
+
+#![forbid(unsafe_code)]
+
+use super::observe::Shortage;
+use super::pool::{Refusal, Settings};
+
+/// A number of bytes as PyTorch writes it.
+pub fn size(bytes: usize) -> String {
+    let scaled = |shift: u32, unit: &str| format!("{:.2} {unit}", bytes as f64 / (1_u64 << shift) as f64);
+    match bytes {
+        0..=0x400 => format!("{bytes} bytes"),
+        0x401..=0x10_0000 => scaled(10, "KiB"),
+        0x10_0001..=0x4000_0000 => scaled(20, "MiB"),
+        _ => scaled(30, "GiB"),
+    }
+}
+
+/// The text of an out-of-memory error.
+pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal) -> String {
+    let Shortage { device, asked, total, free, allocated, reserved } = *shortage;
+    let cached = reserved.saturating_sub(allocated);
+    let mut text = format!(
+        "rustdev out of memory. Tried to allocate {}. Device {device} has a total capacity of {}, of which {} is free. {} is allocated, \
+         and {} is reserved but unallocated.",
+        size(asked),
+        size(total),
+        size(free),
+        size(allocated),
+        size(cached),
+    );
+    if settings.fraction < 1.0 {
+        text += &format!(" This process may use {} of the capacity (set_per_process_memory_fraction).", size(settings.limit()));
+    }
+    if refusal == Refusal::Machine {
+        text += " The machine itself refused the memory: RUSTDEV_MEMORY_LIMIT may be set too high for it.";
+    } else if cached > allocated / 4 && cached >= asked {
+        text += " The free memory is fragmented: max_split_size_mb in RUSTDEV_ALLOC_CONF may help.";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_pytorch_writes_them() {
+        let cases = [(0, "0 bytes"), (1024, "1024 bytes"), (1536, "1.50 KiB"), (20 << 20, "20.00 MiB"), (3 << 30, "3.00 GiB")];
+        for (bytes, expected) in cases {
+            assert_eq!(size(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn the_error_names_what_was_asked_used_cached_and_free() {
+        let shortage = Shortage { device: 1, asked: 5 << 30, total: 8 << 30, free: 3 << 29, allocated: 4 << 30, reserved: 7 << 30 };
+        let settings = Settings { budget: 8 << 30, fraction: 0.5, max_split_size: usize::MAX, garbage_collection_threshold: 0.0 };
+        let text = out_of_memory(&shortage, &settings, Refusal::Machine);
+        for part in [
+            "allocate 5.00 GiB",
+            "Device 1",
+            "8.00 GiB, of which 1.50 GiB is free",
+            "4.00 GiB is allocated",
+            "3.00 GiB is reserved",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(text.contains("may use 4.00 GiB") && text.contains("machine itself refused"), "{text}");
+    }
+}

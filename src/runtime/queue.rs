@@ -1,0 +1,226 @@
+//! The core of a stream: a first-in first-out queue that one thread at a time drains.
+//!
+//! Anyone may push. Whoever drains holds the [`Owner`], a value that exists at most once per queue and may travel between threads: a
+//! worker hands it to a host thread for a callback, or leaves it with the event that the head of the queue waits for.
+//!
+//! | field | who may touch it |
+//! |---|---|
+//! | `inner.incoming` | under the lock: pushed by anyone, taken as a whole by the owner |
+//! | `inner.rest` | under the lock, while nobody owns: what the last owner left |
+//! | `Owner::items` | the owner alone, without the lock |
+//! | `inner.owned` | under the lock: whether an owner exists |
+//! | `inner.ready` | under the lock: whether the queue was handed to the executor and not yet fetched from there |
+//! | `submitted` | written under the lock |
+//! | `completed` | written by the owner; read by anyone |
+//! | `wake_at` | lowered by sleepers under the lock, read by the owner after each item |
+//!
+//! No wake-up is lost: whoever leaves a queue that is neither empty nor owned has set `ready` and tells the executor (the calls that
+//! return `true`), and a sleeper lowers `wake_at` before it looks at `completed`, while the owner raises `completed` before it looks
+//! at `wake_at` (both sequentially consistent).
+#![forbid(unsafe_code)]
+
+use std::mem::{replace, swap, take};
+
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, wait};
+
+const NOBODY: u64 = u64::MAX;
+
+/// The queue.
+#[derive(Debug)]
+pub struct Queue<T> {
+    inner: Mutex<Inner<T>>,
+    submitted: AtomicU64,
+    completed: AtomicU64,
+    wake_at: AtomicU64,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    incoming: Vec<Option<T>>,
+    rest: Items<T>,
+    owned: bool,
+    ready: bool,
+}
+
+/// Items that were taken together; those before `next` are done and `None`.
+#[derive(Debug)]
+struct Items<T> {
+    items: Vec<Option<T>>,
+    next: usize,
+}
+
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), next: 0 }
+    }
+}
+
+impl<T> Items<T> {
+    fn is_empty(&self) -> bool {
+        self.next == self.items.len()
+    }
+}
+
+impl<T> Inner<T> {
+    fn is_empty(&self) -> bool {
+        self.incoming.is_empty() && self.rest.is_empty()
+    }
+
+    fn own<'a>(&mut self, queue: &'a Queue<T>) -> Owner<'a, T> {
+        self.owned = true;
+        Owner { queue, items: take(&mut self.rest) }
+    }
+}
+
+/// The right and the duty to drain a queue. It ends by [`Owner::release`].
+#[derive(Debug)]
+#[must_use = "a queue whose owner is dropped stands still"]
+pub struct Owner<'a, T> {
+    queue: &'a Queue<T>,
+    items: Items<T>,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            inner: Mutex::new(Inner { incoming: Vec::new(), rest: Items::default(), owned: false, ready: false }),
+            submitted: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            wake_at: AtomicU64::new(NOBODY),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl<T> Queue<T> {
+    /// How many items were pushed so far.
+    #[inline]
+    pub fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    /// How many of them are done. Acquire: pairs with the store in `complete`, so that what an item wrote is visible.
+    #[inline]
+    pub fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// Appends an item. Returns its number, counted from 1, and whether the caller has to hand the queue to the executor.
+    #[inline]
+    pub fn push(&self, item: T) -> (u64, bool) {
+        let mut inner = self.inner.lock();
+        inner.incoming.push(Some(item));
+        let number = self.count(&inner);
+        let hand_over = !inner.owned && !replace(&mut inner.ready, true);
+        (number, hand_over)
+    }
+
+    /// Appends an item, and owns the queue if nobody does.
+    pub fn push_and_own(&self, item: T) -> (u64, Option<Owner<'_, T>>) {
+        let mut inner = self.inner.lock();
+        inner.incoming.push(Some(item));
+        let number = self.count(&inner);
+        let owner = (!inner.owned).then(|| inner.own(self));
+        (number, owner)
+    }
+
+    /// Owns the queue if nothing is queued or running, counting one item that the caller runs without queueing it and ends with
+    /// [`Owner::complete`].
+    #[inline]
+    pub fn own_idle(&self) -> Option<(u64, Owner<'_, T>)> {
+        let mut inner = self.inner.lock();
+        if inner.owned || !inner.is_empty() {
+            return None;
+        }
+        let number = self.count(&inner);
+        Some((number, inner.own(self)))
+    }
+
+    /// Owns the queue if nobody does and something is queued.
+    pub fn own(&self) -> Option<Owner<'_, T>> {
+        let mut inner = self.inner.lock();
+        (!inner.owned && !inner.is_empty()).then(|| inner.own(self))
+    }
+
+    /// As [`Queue::own`], by whoever fetched the queue from the executor.
+    pub fn own_ready(&self) -> Option<Owner<'_, T>> {
+        let mut inner = self.inner.lock();
+        inner.ready = false;
+        (!inner.owned && !inner.is_empty()).then(|| inner.own(self))
+    }
+
+    /// Sleeps until `target` items are done or nobody owns the queue.
+    pub fn sleep(&self, target: u64) {
+        let mut inner = self.inner.lock();
+        while inner.owned {
+            self.wake_at.fetch_min(target, Ordering::SeqCst);
+            if self.completed.load(Ordering::SeqCst) >= target {
+                return;
+            }
+            inner = wait(&self.changed, inner);
+        }
+    }
+
+    fn count(&self, _locked: &MutexGuard<'_, Inner<T>>) -> u64 {
+        let number = self.submitted.load(Ordering::Relaxed) + 1;
+        self.submitted.store(number, Ordering::Release);
+        number
+    }
+
+    /// Sleepers look again; they register anew if they go on sleeping.
+    fn wake_sleepers(&self, _locked: &MutexGuard<'_, Inner<T>>) {
+        self.wake_at.store(NOBODY, Ordering::SeqCst);
+        self.changed.notify_all();
+    }
+}
+
+impl<'a, T> Owner<'a, T> {
+    /// The queue.
+    pub fn queue(&self) -> &'a Queue<T> {
+        self.queue
+    }
+
+    /// The first item that is not done.
+    #[inline]
+    pub fn head(&mut self) -> Option<&mut T> {
+        if self.items.is_empty() {
+            self.items.items.clear();
+            self.items.next = 0;
+            swap(&mut self.items.items, &mut self.queue.inner.lock().incoming);
+        }
+        self.items.items.get_mut(self.items.next)?.as_mut()
+    }
+
+    /// Drops the head and counts it as done.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.items.items[self.items.next] = None;
+        self.items.next += 1;
+        self.complete();
+    }
+
+    /// Counts one item as done.
+    #[inline]
+    pub fn complete(&mut self) {
+        let done = self.queue.completed.load(Ordering::Relaxed) + 1;
+        self.queue.completed.store(done, Ordering::SeqCst);
+        if self.queue.wake_at.load(Ordering::SeqCst) <= done {
+            self.queue.wake_sleepers(&self.queue.inner.lock());
+        }
+    }
+
+    /// Ends the ownership. Returns whether the caller has to hand the queue to the executor, because something is left in it.
+    #[inline]
+    #[must_use]
+    pub fn release(self) -> bool {
+        let queue = self.queue;
+        let mut inner = queue.inner.lock();
+        inner.rest = self.items;
+        inner.owned = false;
+        if queue.wake_at.load(Ordering::SeqCst) != NOBODY {
+            queue.wake_sleepers(&inner);
+        }
+        !inner.is_empty() && !replace(&mut inner.ready, true)
+    }
+}

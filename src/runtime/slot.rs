@@ -1,0 +1,182 @@
+//! The core of a parallel loop: a place where the caller publishes its chunks and helpers come to take some.
+//!
+//! One word holds the state: whether the slot is claimed by a caller, whether it is open to helpers, how many may enter, and how many
+//! are inside. A helper enters by a compare-and-swap that finds the slot open and adds itself; from then until it leaves, the job is
+//! valid, because the caller closes the slot and waits for `inside == 0` before it returns. A helper that finds another job than the
+//! one it saw does no harm: it reads the job only after it has entered.
+//!
+//! Chunks are taken by adding to a counter, so that the caller takes back whatever nobody else has claimed.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, UnsafeCell, yield_now};
+
+const INSIDE: u64 = 0xffff;
+const LIMIT_SHIFT: u32 = 16;
+const OPEN: u64 = 1 << 32;
+const CLAIMED: u64 = 1 << 33;
+
+/// Looks at a slot whose last helper is still inside before the waiting thread gives up its time slice.
+const SPINS_BEFORE_YIELD: u32 = if cfg!(loom) { 0 } else { 4096 };
+
+/// The loop body.
+pub type Body<'a> = &'a (dyn Fn(usize) + Sync);
+
+/// A loop: `body(0..count)`, claimed `grain` at a time.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    count: usize,
+    grain: usize,
+    body: *const (dyn Fn(usize) + Sync),
+}
+
+/// A place for one parallel loop at a time. Aligned so that neighbours do not share a cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Slot {
+    state: AtomicU64,
+    next: AtomicUsize,
+    job: UnsafeCell<Option<Job>>,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+// SAFETY: `job` is written by the thread that claimed the slot while it is not open, and read by those that entered it while it was
+// open; the `state` word orders the two (see the file's head). The body behind it is `Sync`.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// A free slot.
+    #[cfg(not(loom))]
+    #[expect(clippy::new_without_default, reason = "statics need a constant")]
+    pub const fn new() -> Self {
+        Self { state: AtomicU64::new(0), next: AtomicUsize::new(0), job: UnsafeCell::new(None), panic: Mutex::new(None) }
+    }
+
+    /// A free slot.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self { state: AtomicU64::new(0), next: AtomicUsize::new(0), job: UnsafeCell::new(None), panic: Mutex::new(None) }
+    }
+
+    /// Takes a free slot for a loop of the caller's.
+    #[inline]
+    pub fn claim(&self) -> Option<Claim<'_>> {
+        // Acquire: pairs with the store that freed the slot, in `Claim::run`.
+        let claimed = self.state.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
+        claimed.is_ok().then(|| Claim { slot: self })
+    }
+
+    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk.
+    #[inline]
+    pub fn help(&self) -> bool {
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            if state & OPEN == 0 || state & INSIDE >= state >> LIMIT_SHIFT & INSIDE {
+                return false;
+            }
+            // Acquire: pairs with the store that opened the slot, so that the job is visible.
+            match self.state.compare_exchange_weak(state, state + 1, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        let ran = self.run_chunks();
+        // Release: pairs with the load in `Claim::run` that finds nobody inside.
+        self.state.fetch_sub(1, Ordering::Release);
+        ran
+    }
+
+    /// Runs chunks until none is left; called by the claimant and by those inside.
+    fn run_chunks(&self) -> bool {
+        // SAFETY: nobody writes `job` while the slot is open or somebody is inside.
+        let Some(job) = self.job.with(|job| unsafe { *job }) else { return false };
+        // SAFETY: the claimant keeps the body alive until nobody is inside.
+        let body = unsafe { &*job.body };
+        let mut ran = false;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                let first = self.next.fetch_add(job.grain, Ordering::Relaxed);
+                if first >= job.count {
+                    break;
+                }
+                ran = true;
+                (first..job.count.min(first + job.grain)).for_each(body);
+            }
+        }));
+        if let Err(panic) = outcome {
+            self.next.store(job.count, Ordering::Relaxed);
+            self.panic.lock().get_or_insert(panic);
+        }
+        ran
+    }
+}
+
+/// A slot that the caller has claimed and not yet opened.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    slot: &'a Slot,
+}
+
+impl Claim<'_> {
+    /// Opens the slot to at most `helpers` others, calls `opened`, runs chunks, and returns when all are done.
+    ///
+    /// # Panics
+    /// With the panic of a chunk, after all helpers have left.
+    #[inline]
+    pub fn run(self, count: usize, grain: usize, helpers: usize, body: Body<'_>, opened: impl FnOnce()) {
+        let slot = self.slot;
+        // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
+        let body: Body<'static> = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
+        // SAFETY: the slot is claimed by us and not open, so that nobody reads `job`.
+        slot.job.with_mut(|job| unsafe { *job = Some(Job { count, grain, body }) });
+        slot.next.store(0, Ordering::Relaxed);
+        let limit = (helpers as u64).min(INSIDE) << LIMIT_SHIFT;
+        // Release: pairs with the entering helper's compare-and-swap.
+        slot.state.store(CLAIMED | OPEN | limit, Ordering::Release);
+        opened();
+        slot.run_chunks();
+        self.close();
+        let panic = slot.panic.lock().take();
+        drop(self);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Lets nobody else in and waits for those inside.
+    #[inline]
+    fn close(&self) {
+        // Acquire, here and below: pairs with the helpers' leaving, so that what they wrote is visible.
+        let mut state = self.slot.state.fetch_and(!OPEN, Ordering::Acquire);
+        let mut spins = 0;
+        while state & INSIDE != 0 {
+            pause(spins);
+            spins += 1;
+            state = self.slot.state.load(Ordering::Acquire);
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    /// Frees the slot, after an unwinding `opened` too.
+    #[inline]
+    fn drop(&mut self) {
+        if self.slot.state.load(Ordering::Relaxed) & OPEN != 0 {
+            self.close();
+        }
+        // Release: pairs with the next claim.
+        self.slot.state.store(0, Ordering::Release);
+    }
+}
+
+/// One wait for another thread's progress: short at first, then a time slice.
+#[inline]
+fn pause(spins: u32) {
+    if spins >= SPINS_BEFORE_YIELD {
+        yield_now();
+    } else {
+        #[cfg(not(loom))]
+        super::sync::spin_loop();
+    }
+}

@@ -1,0 +1,417 @@
+//! Streams: first-in first-out queues of tasks, drained by whoever is at hand.
+//!
+//! - A cheap kernel on an idle stream runs there and then, on the thread that submits it.
+//! - Otherwise a stream with work is handed to the executor, whose compute threads drain it.
+//! - A thread that waits for a stream drains it itself, and the streams whose events it waits for.
+//! - What is no computing (events, callbacks, sleeps) never needs a compute thread: whoever owns the stream passes it on.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::config::{MAX_DEVICES, config};
+use super::error::panic_text;
+use super::event::Recording;
+use super::executor::EXECUTOR;
+use super::queue::{Owner, Queue};
+use super::sync::{Arc, AtomicBool, Mutex, Ordering, spin_loop};
+use super::task::{Erased, Payload, Task};
+use super::{Error, device, exit, host, threads};
+
+/// Kernels below this many nanoseconds run on the submitting thread if the stream is idle and every compute thread sleeps.
+const INLINE_COLD: u64 = 15_000;
+/// The same while a compute thread is awake to take the work.
+const INLINE_HOT: u64 = 3_000;
+/// Tasks on a stream before a submitter helps or waits.
+pub(super) const BACKLOG: u64 = 2048;
+/// How long a submitter waits for a stream that stands still, behind a callback perhaps that needs what the submitter holds.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// How long a waiting thread looks on before it sleeps.
+const LOOK_ON: Duration = Duration::from_micros(30);
+/// Tasks of one stream that a compute thread runs while others of the same priority are ready.
+const SHARE: u32 = 16;
+
+thread_local! {
+    static CURRENT: [Cell<Option<&'static Stream>>; MAX_DEVICES] = const { [const { Cell::new(None) }; MAX_DEVICES] };
+    /// The stream whose task this thread runs.
+    static RUNNING: Cell<Option<&'static Stream>> = const { Cell::new(None) };
+}
+
+/// This thread's stream of a device.
+///
+/// # Panics
+/// For a device that does not exist.
+#[inline]
+pub fn current(device: usize) -> &'static Stream {
+    CURRENT.with(|streams| match streams[device].get() {
+        Some(stream) => stream,
+        None => device::all()[device].default_stream(),
+    })
+}
+
+/// Makes `stream` this thread's stream of its device; returns the one before.
+pub fn exchange(stream: &'static Stream) -> &'static Stream {
+    let before = current(stream.device());
+    CURRENT.with(|streams| streams[stream.device()].set(Some(stream)));
+    before
+}
+
+/// The stream of that id, if device and stream exist.
+pub fn find(device: usize, id: i64) -> Option<&'static Stream> {
+    device::get(device).ok()?.stream(id)
+}
+
+/// The right to drain a stream.
+pub(super) type Lease = Owner<'static, Task>;
+
+/// When a turn at draining is over.
+#[derive(Clone, Copy)]
+enum Until {
+    /// So many tasks are done.
+    Done(u64),
+    /// The stream had its share and another is wanted.
+    Share,
+    /// There is something to compute.
+    Kernel,
+}
+
+/// A queue of tasks of one device, run in order. It lives to the end of the process.
+pub struct Stream {
+    device: usize,
+    id: i64,
+    priority: i32,
+    queue: Queue<Task>,
+    /// Whether `failure` holds one: kernels and callbacks are skipped until it is raised.
+    failed: AtomicBool,
+    failure: Mutex<Option<String>>,
+    /// What the head of the queue waits for; set before the ownership is left there.
+    blocked: Mutex<Option<Arc<Recording>>>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream {} of device rustdev:{}", self.id, self.device)
+    }
+}
+
+impl Stream {
+    pub(super) fn leak(device: usize, id: i64, priority: i32) -> &'static Self {
+        let (failed, failure, blocked) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        Box::leak(Box::new(Self { device, id, priority, queue: Queue::default(), failed, failure, blocked }))
+    }
+
+    /// The index of its device.
+    #[inline]
+    pub fn device(&self) -> usize {
+        self.device
+    }
+
+    /// Its number, unique in the device.
+    #[inline]
+    pub fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// 0 normal, -1 high.
+    #[inline]
+    pub fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    /// How many tasks were put on the stream so far.
+    #[inline]
+    pub fn submitted(&self) -> u64 {
+        self.queue.submitted()
+    }
+
+    /// How many of them are done.
+    #[inline]
+    pub fn completed(&self) -> u64 {
+        self.queue.completed()
+    }
+
+    /// Whether nothing is queued or running.
+    pub fn query(&self) -> bool {
+        let submitted = self.submitted();
+        self.completed() >= submitted
+    }
+
+    /// Puts a task on the stream, or runs it there and then.
+    ///
+    /// # Errors
+    /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure.
+    #[inline]
+    pub fn submit(&'static self, task: Task) -> Result<(), Error> {
+        self.enqueue(task, config().launch_blocking).map(|_| ())
+    }
+
+    /// As [`Stream::submit`]; returns the task's number. `blocking`: returns after the task has ended, with its failure.
+    pub(super) fn enqueue(&'static self, task: Task, blocking: bool) -> Result<u64, Error> {
+        let number = match task.payload {
+            Payload::Kernel(_) => self.enqueue_kernel(task),
+            _ => self.enqueue_light(task),
+        };
+        if blocking && !self.is_running_here() {
+            self.run_until(number)?;
+            self.raise()?;
+        }
+        Ok(number)
+    }
+
+    fn enqueue_kernel(&'static self, task: Task) -> u64 {
+        EXECUTOR.note_submission();
+        let inline_below = if EXECUTOR.is_searching() { INLINE_HOT } else { INLINE_COLD };
+        if task.cost() < inline_below
+            && let Some((number, lease)) = self.queue.own_idle()
+        {
+            self.run_inline(task, lease);
+            return number;
+        }
+        self.hold_back();
+        let (number, hand_over) = self.queue.push(task);
+        if hand_over {
+            EXECUTOR.make_ready(self);
+        }
+        number
+    }
+
+    /// Events, callbacks and sleeps: the submitting thread passes them on itself where the stream is idle.
+    fn enqueue_light(&'static self, task: Task) -> u64 {
+        self.hold_back();
+        let (number, lease) = self.queue.push_and_own(task);
+        if let Some(lease) = lease {
+            self.turn(lease, Until::Kernel);
+        }
+        number
+    }
+
+    fn run_inline(&'static self, mut task: Task, mut lease: Lease) {
+        let name = task.name();
+        if let Payload::Kernel(work) = &mut task.payload {
+            self.run(name, work);
+        }
+        drop(task);
+        lease.complete();
+        self.release(lease);
+    }
+
+    /// Makes a submitter that has outrun the stream help or wait, as long as the stream gets on.
+    fn hold_back(&'static self) {
+        let submitted = self.submitted();
+        if submitted.wrapping_sub(self.completed()) < BACKLOG || self.is_running_here() {
+            return;
+        }
+        let target = submitted - BACKLOG / 2;
+        let (mut seen, mut since) = (self.completed(), Instant::now());
+        while seen < target && since.elapsed() < PATIENCE {
+            if !self.help_until(target) {
+                thread::sleep(Duration::from_micros(50));
+            }
+            if self.completed() != seen {
+                (seen, since) = (self.completed(), Instant::now());
+            }
+        }
+    }
+
+    /// Waits for everything put on the stream so far.
+    ///
+    /// # Errors
+    /// The failure of a task, once; `InvalidArgument` from a task of this very stream.
+    pub fn synchronize(&'static self) -> Result<(), Error> {
+        self.finish()?;
+        self.raise()
+    }
+
+    /// As [`Stream::synchronize`], without raising the failure of a task.
+    pub(super) fn finish(&'static self) -> Result<(), Error> {
+        self.run_until(self.submitted())
+    }
+
+    /// Waits until so many tasks are done, running them on this thread as far as possible.
+    pub(super) fn run_until(&'static self, target: u64) -> Result<(), Error> {
+        if self.completed() >= target {
+            return Ok(());
+        }
+        if self.is_running_here() {
+            return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
+        }
+        while self.completed() < target {
+            let outside = EXECUTOR.enter();
+            let progress = self.help_until(target) || self.look_on(target);
+            drop(outside);
+            if !progress {
+                self.queue.sleep(target);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drains this stream, or the one whose event it waits for; returns whether there was one to drain.
+    fn help_until(&'static self, target: u64) -> bool {
+        let (mut stream, mut target) = (self, target);
+        loop {
+            if let Some(lease) = stream.queue.own() {
+                stream.turn(lease, Until::Done(target));
+                return true;
+            }
+            let blocked = stream.blocked.lock().clone();
+            match blocked {
+                Some(recording) if !recording.is_done() => (stream, target) = (recording.stream(), recording.number()),
+                _ => return false,
+            }
+        }
+    }
+
+    /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
+    fn look_on(&self, target: u64) -> bool {
+        let start = Instant::now();
+        loop {
+            for _ in 0..64 {
+                if self.completed() >= target {
+                    return true;
+                }
+                if threads::is_open() {
+                    threads::help();
+                }
+                spin_loop();
+            }
+            if start.elapsed() > LOOK_ON {
+                return false;
+            }
+        }
+    }
+
+    /// The failure that the stream keeps, if any; it works on after that.
+    pub(super) fn raise(&self) -> Result<(), Error> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut failure = self.failure.lock();
+        self.failed.store(false, Ordering::Release);
+        failure.take().map_or(Ok(()), |text| Err(Error::TaskFailed(text)))
+    }
+
+    fn is_running_here(&self) -> bool {
+        RUNNING.get().is_some_and(|running| std::ptr::eq(running, self))
+    }
+
+    /// A compute thread's turn at the stream.
+    pub(super) fn serve(&'static self) {
+        if let Some(lease) = self.queue.own_ready() {
+            self.turn(lease, Until::Share);
+        }
+    }
+
+    /// Drains the stream for a while and passes the ownership on.
+    fn turn(&'static self, mut lease: Lease, until: Until) {
+        let mut ran = 0;
+        while let Some(task) = lease.head() {
+            let name = task.name();
+            match &mut task.payload {
+                Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
+                Payload::Kernel(work) => self.run(name, work),
+                Payload::Record(recording) => recording.complete(),
+                Payload::Wait(recording) => {
+                    let recording = Arc::clone(recording);
+                    match self.wait_for(&recording, lease) {
+                        Some(returned) => lease = returned,
+                        None => return,
+                    }
+                }
+                Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
+                Payload::Host(_) => return host::run_callback(self, lease),
+                Payload::Sleep(duration) => {
+                    let deadline = Instant::now() + *duration;
+                    return host::wake_at(deadline, self, lease);
+                }
+            }
+            lease.advance();
+            ran += 1;
+            if self.is_over(until, ran) {
+                break;
+            }
+        }
+        self.release(lease);
+    }
+
+    fn is_over(&self, until: Until, ran: u32) -> bool {
+        match until {
+            Until::Done(target) => self.completed() >= target,
+            Until::Share => EXECUTOR.is_wanted_elsewhere(self.priority, ran >= SHARE) || exit::is_exiting(),
+            Until::Kernel => false,
+        }
+    }
+
+    fn skips(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || exit::is_exiting()
+    }
+
+    fn release(&'static self, lease: Lease) {
+        if lease.release() {
+            EXECUTOR.make_ready(self);
+        }
+    }
+
+    /// Leaves the ownership with an event until it is reached; gives it back if it is reached already.
+    fn wait_for(&'static self, recording: &Arc<Recording>, lease: Lease) -> Option<Lease> {
+        if recording.is_done() {
+            return Some(lease);
+        }
+        *self.blocked.lock() = Some(Arc::clone(recording));
+        let returned = recording.wait(self, lease).err().map(|(_, lease)| lease);
+        if returned.is_some() {
+            *self.blocked.lock() = None;
+        }
+        returned
+    }
+
+    /// Takes the ownership back from an event that is reached.
+    pub(super) fn resume(&'static self, lease: Lease) {
+        *self.blocked.lock() = None;
+        self.release(lease);
+    }
+
+    /// Runs the callback at the head, on a host thread.
+    pub(super) fn finish_callback(&'static self, mut lease: Lease) {
+        if let Some(_running) = exit::Running::start()
+            && let Some(task) = lease.head()
+        {
+            let name = task.name();
+            if let Payload::Host(work) = &mut task.payload {
+                self.run(name, work);
+            }
+        }
+        lease.advance();
+        self.turn(lease, Until::Kernel);
+    }
+
+    /// Ends the sleep at the head, on the timer's thread.
+    pub(super) fn finish_sleep(&'static self, mut lease: Lease) {
+        lease.advance();
+        self.turn(lease, Until::Kernel);
+    }
+
+    fn run(&'static self, name: &'static str, work: &mut Erased) {
+        if self.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        let before = RUNNING.replace(Some(self));
+        let outcome = catch_unwind(AssertUnwindSafe(|| work.run()));
+        RUNNING.set(before);
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(text)) => self.poison(name, &text),
+            Err(panic) => self.poison(name, panic_text(&*panic)),
+        }
+    }
+
+    #[cold]
+    fn poison(&self, name: &str, text: &str) {
+        let mut failure = self.failure.lock();
+        failure.get_or_insert_with(|| format!("{name} failed on {self:?}: {text}"));
+        self.failed.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,93 @@
+//! The switch between std's synchronisation and loom's; no other file of the runtime names either.
+//!
+//! The protocol cores (`queue`, `latch`, `slot`) are written against these names, so that `--cfg loom` model-checks the very code
+//! that runs. Locks here do not poison: a panic inside a task is caught where the task runs, and no invariant of the runtime spans a
+//! call that can panic.
+
+#[cfg(loom)]
+pub use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Arc, Condvar, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub use std::{
+    hint::spin_loop,
+    sync::{
+        Arc, Condvar, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    thread::yield_now,
+};
+
+pub use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
+
+#[cfg(loom)]
+use loom::sync::Mutex as RawMutex;
+#[cfg(not(loom))]
+use std::sync::Mutex as RawMutex;
+
+/// A mutual exclusion lock without poisoning.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(RawMutex<T>);
+
+impl<T> Mutex<T> {
+    /// A lock around `value`.
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Self {
+        Self(RawMutex::new(value))
+    }
+
+    /// A lock around `value`.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self(RawMutex::new(value))
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits on `condvar`, giving up the lock meanwhile; wakes without reason at times.
+#[inline]
+pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`wait`], but for `timeout` at most; also says whether that time has passed.
+#[cfg(not(loom))]
+pub fn wait_timeout<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, timeout: std::time::Duration) -> (MutexGuard<'a, T>, bool) {
+    let (guard, result) = condvar.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner);
+    (guard, result.timed_out())
+}
+
+/// A cell whose uses follow a protocol that the compiler cannot see; loom checks that no two collide.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    /// A cell with `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Passes a pointer for reading.
+    #[inline]
+    pub fn with<R>(&self, body: impl FnOnce(*const T) -> R) -> R {
+        body(self.0.get())
+    }
+
+    /// Passes a pointer for writing.
+    #[inline]
+    pub fn with_mut<R>(&self, body: impl FnOnce(*mut T) -> R) -> R {
+        body(self.0.get())
+    }
+}

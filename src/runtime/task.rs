@@ -1,0 +1,276 @@
+//! A task: one piece of device work as a value.
+//!
+//! It names its operator, estimates its cost and knows the byte ranges it reads and writes; its payload is stored inline up to
+//! [`INLINE_BYTES`], so that submitting a kernel allocates nothing.
+
+use std::fmt;
+use std::mem::{MaybeUninit, align_of, size_of};
+use std::time::Duration;
+
+use super::event::Recording;
+use super::sync::Arc;
+
+/// Room for a payload inside the task; a larger one is boxed.
+pub const INLINE_BYTES: usize = 320;
+
+/// A byte range that a task reads or writes; `end` is exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub begin: usize,
+    pub end: usize,
+    pub write: bool,
+}
+
+/// What a task does on the device.
+pub trait Work: Send {
+    /// Does it; called at most once.
+    ///
+    /// # Errors
+    /// A text for the user: the stream is poisoned with it.
+    fn run(&mut self) -> Result<(), String>;
+
+    /// Names the memory that it reads and writes.
+    fn accesses(&self, visit: &mut dyn FnMut(Access));
+}
+
+/// The payload of a task, and with it who may run it.
+pub(super) enum Payload {
+    /// Device work: runs on the thread that drains the stream.
+    Kernel(Erased),
+    /// May block or call Python: runs on a host thread.
+    Host(Erased),
+    /// The stream is busy for a while; no thread is.
+    Sleep(Duration),
+    /// Completes an event's recording.
+    Record(Arc<Recording>),
+    /// Holds the stream back until that recording is complete.
+    Wait(Arc<Recording>),
+}
+
+/// One piece of work for a stream.
+pub struct Task {
+    name: &'static str,
+    cost: u64,
+    pub(super) payload: Payload,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} of {} ns", self.name, self.cost)
+    }
+}
+
+impl Task {
+    /// Device work. `cost`: estimated nanoseconds of one thread.
+    #[inline]
+    pub fn new(name: &'static str, cost: u64, work: impl Work + 'static) -> Self {
+        Self { name, cost, payload: Payload::Kernel(Erased::new(work)) }
+    }
+
+    /// A host callback: may block, take locks, call Python.
+    pub fn host(name: &'static str, work: impl Work + 'static) -> Self {
+        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)) }
+    }
+
+    /// Keeps the stream busy for `duration`.
+    pub fn sleep(duration: Duration) -> Self {
+        Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration) }
+    }
+
+    pub(super) fn record(recording: Arc<Recording>) -> Self {
+        Self { name: "event_record", cost: 0, payload: Payload::Record(recording) }
+    }
+
+    pub(super) fn wait(recording: Arc<Recording>) -> Self {
+        Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording) }
+    }
+
+    /// The operator's name.
+    #[inline]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Estimated nanoseconds of one thread.
+    #[inline]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Names the memory that the task reads and writes.
+    pub fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        if let Payload::Kernel(work) | Payload::Host(work) = &self.payload {
+            work.accesses(visit);
+        }
+    }
+}
+
+type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
+
+/// The functions of one payload type, called with a pointer to the storage that holds it.
+struct Table {
+    run: unsafe fn(*mut Storage) -> Result<(), String>,
+    accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
+    drop: unsafe fn(*mut Storage),
+}
+
+/// A `dyn Work` with its value inside.
+///
+/// Invariant: `storage` holds a live value of the type that `table` was made for, from `new` to `drop`.
+pub(super) struct Erased {
+    table: &'static Table,
+    storage: Storage,
+}
+
+// SAFETY: the value inside is `Work`, which is `Send`; `new` takes nothing else.
+unsafe impl Send for Erased {}
+
+impl Erased {
+    #[inline]
+    fn new<W: Work + 'static>(work: W) -> Self {
+        if size_of::<W>() <= size_of::<Storage>() && align_of::<W>() <= align_of::<Storage>() {
+            Self::place(work)
+        } else {
+            Self::place(Boxed(Box::new(work)))
+        }
+    }
+
+    #[inline]
+    fn place<W: Work + 'static>(work: W) -> Self {
+        let mut storage = Storage::uninit();
+        let place = storage.as_mut_ptr().cast::<W>();
+        // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
+        unsafe { place.write(work) };
+        Self { table: const { &Table { run: run::<W>, accesses: accesses::<W>, drop: drop_in_place::<W> } }, storage }
+    }
+
+    #[inline]
+    pub(super) fn run(&mut self) -> Result<(), String> {
+        // SAFETY: the invariant of `Erased`: the table belongs to the value in the storage.
+        unsafe { (self.table.run)(&raw mut self.storage) }
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        // SAFETY: as in `run`.
+        unsafe { (self.table.accesses)(&raw const self.storage, visit) }
+    }
+}
+
+impl Drop for Erased {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: as in `run`; nothing uses the value after its owner's drop.
+        unsafe { (self.table.drop)(&raw mut self.storage) }
+    }
+}
+
+/// # Safety
+/// `storage` holds a live `W`.
+unsafe fn run<W: Work>(storage: *mut Storage) -> Result<(), String> {
+    // SAFETY: the caller's promise; `Erased::run` borrows the storage uniquely.
+    let work = unsafe { &mut *storage.cast::<W>() };
+    work.run()
+}
+
+/// # Safety
+/// `storage` holds a live `W`.
+unsafe fn accesses<W: Work>(storage: *const Storage, visit: &mut dyn FnMut(Access)) {
+    // SAFETY: the caller's promise; `Erased::accesses` borrows the storage.
+    let work = unsafe { &*storage.cast::<W>() };
+    work.accesses(visit);
+}
+
+/// # Safety
+/// `storage` holds a live `W`, which nothing uses afterwards.
+unsafe fn drop_in_place<W: Work>(storage: *mut Storage) {
+    // SAFETY: the caller's promise.
+    unsafe { storage.cast::<W>().drop_in_place() };
+}
+
+/// A payload that is too large for the storage.
+struct Boxed<W>(Box<W>);
+
+impl<W: Work> Work for Boxed<W> {
+    fn run(&mut self) -> Result<(), String> {
+        self.0.run()
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        self.0.accesses(visit);
+    }
+}
+
+/// Work made of a closure that runs once and has nothing to say about memory.
+pub struct Closure<F>(Option<F>);
+
+impl<F: FnOnce() -> Result<(), String> + Send> Closure<F> {
+    /// Wraps `body`.
+    pub fn new(body: F) -> Self {
+        Self(Some(body))
+    }
+}
+
+impl<F: FnOnce() -> Result<(), String> + Send> Work for Closure<F> {
+    fn run(&mut self) -> Result<(), String> {
+        self.0.take().map_or(Ok(()), |body| body())
+    }
+
+    fn accesses(&self, _: &mut dyn FnMut(Access)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::sync::{AtomicUsize, Ordering};
+
+    struct Counted<const N: usize> {
+        bytes: [u8; N],
+        drops: &'static AtomicUsize,
+    }
+
+    impl<const N: usize> Work for Counted<N> {
+        fn run(&mut self) -> Result<(), String> {
+            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".to_owned()) }
+        }
+
+        fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+            visit(Access { begin: N, end: N + 1, write: true });
+        }
+    }
+
+    impl<const N: usize> Drop for Counted<N> {
+        fn drop(&mut self) {
+            self.drops.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn check<const N: usize>(drops: &'static AtomicUsize) {
+        let mut task = Task::new("counted", 5, Counted { bytes: [7; N], drops });
+        let mut seen = Vec::new();
+        task.accesses(&mut |access| seen.push(access));
+        assert_eq!(seen, [Access { begin: N, end: N + 1, write: true }]);
+        let Payload::Kernel(work) = &mut task.payload else { panic!("a kernel task") };
+        assert_eq!(work.run(), Ok(()));
+        let moved = Box::new(task);
+        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        drop(moved);
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn small_payloads_are_kept_inside_and_dropped_once() {
+        static DROPS: AtomicUsize = AtomicUsize::new(0);
+        check::<16>(&DROPS);
+    }
+
+    #[test]
+    fn large_payloads_are_boxed_and_dropped_once() {
+        static DROPS: AtomicUsize = AtomicUsize::new(0);
+        check::<4096>(&DROPS);
+    }
+
+    #[test]
+    fn a_task_stays_small() {
+        assert!(size_of::<Task>() <= INLINE_BYTES + 64);
+    }
+}

@@ -1,0 +1,96 @@
+//! Tests of the runtime as a whole, and loom models of its cores.
+
+#[cfg(not(loom))]
+mod errors;
+#[cfg(not(loom))]
+mod events;
+#[cfg(loom)]
+mod loom_latch;
+#[cfg(loom)]
+mod loom_queue;
+#[cfg(loom)]
+mod loom_slot;
+#[cfg(not(loom))]
+mod loops;
+#[cfg(not(loom))]
+mod streams;
+
+/// What the tests have in common.
+#[cfg(not(loom))]
+mod common {
+    use std::time::{Duration, Instant};
+
+    use crate::runtime::device;
+    use crate::runtime::stream::Stream;
+    use crate::runtime::sync::{Arc, Condvar, Mutex, wait};
+    use crate::runtime::task::{Closure, Task};
+
+    /// A cost that is worth a compute thread.
+    pub const LARGE: u64 = 1_000_000;
+
+    /// A stream that no other test uses.
+    pub fn stream() -> &'static Stream {
+        device::get(0).unwrap().create_stream(0)
+    }
+
+    /// A stream of high priority that no other test uses.
+    pub fn urgent_stream() -> &'static Stream {
+        device::get(0).unwrap().create_stream(-1)
+    }
+
+    /// A kernel that is worth a compute thread.
+    pub fn kernel(body: impl FnOnce() + Send + 'static) -> Task {
+        costing(LARGE, body)
+    }
+
+    /// A kernel of that cost.
+    pub fn costing(cost: u64, body: impl FnOnce() + Send + 'static) -> Task {
+        Task::new(
+            "kernel",
+            cost,
+            Closure::new(move || {
+                body();
+                Ok(())
+            }),
+        )
+    }
+
+    /// A host callback.
+    pub fn callback(body: impl FnOnce() + Send + 'static) -> Task {
+        Task::host(
+            "callback",
+            Closure::new(move || {
+                body();
+                Ok(())
+            }),
+        )
+    }
+
+    /// Waits a good while for something that has to happen.
+    #[track_caller]
+    pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// A gate that tests open when they like.
+    #[derive(Clone, Default)]
+    pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+    impl Gate {
+        pub fn open(&self) {
+            *self.0.0.lock() = true;
+            self.0.1.notify_all();
+        }
+
+        pub fn pass(&self) {
+            let mut open = self.0.0.lock();
+            while !*open {
+                open = wait(&self.0.1, open);
+            }
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Element types: [`DType`] (the number that PyTorch gives a type), [`Element`] (how its values sit in memory) and [`dispatch!`], the
+//! one place where a runtime dtype becomes a Rust type.
+//!
+//! Kernels compute in [`Element::Acc`], PyTorch's "opmath" type: `f32` for the 16 and 8 bit floats, the type itself otherwise. A value is
+//! widened when it is loaded and rounded once when it is stored.
+
+#![forbid(unsafe_code)]
+
+use half::{bf16, f16};
+use num_complex::Complex;
+
+use super::float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
+use super::number::Number;
+use crate::simd::convert;
+
+/// Single-precision complex number.
+pub type Complex32 = Complex<f32>;
+/// Double-precision complex number.
+pub type Complex64 = Complex<f64>;
+
+/// A boolean as PyTorch stores it: one byte, true if it is not 0 (any bit pattern is valid, unlike in `bool`).
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct Bool(pub u8);
+
+impl Bool {
+    /// The value.
+    #[inline(always)]
+    pub const fn get(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl From<bool> for Bool {
+    #[inline(always)]
+    fn from(value: bool) -> Self {
+        Self(value as u8)
+    }
+}
+
+impl PartialEq for Bool {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+/// A half-precision complex number in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct ComplexHalf {
+    pub re: f16,
+    pub im: f16,
+}
+
+/// A dtype, numbered as `c10::ScalarType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DType {
+    Byte = 0,
+    Char = 1,
+    Short = 2,
+    Int = 3,
+    Long = 4,
+    Half = 5,
+    Float = 6,
+    Double = 7,
+    ComplexHalf = 8,
+    ComplexFloat = 9,
+    ComplexDouble = 10,
+    Bool = 11,
+    QInt8 = 12,
+    QUInt8 = 13,
+    QInt32 = 14,
+    BFloat16 = 15,
+    QUInt4x2 = 16,
+    QUInt2x4 = 17,
+    Bits1x8 = 18,
+    Bits2x4 = 19,
+    Bits4x2 = 20,
+    Bits8 = 21,
+    Bits16 = 22,
+    Float8E5M2 = 23,
+    Float8E4M3Fn = 24,
+    Float8E5M2FnUz = 25,
+    Float8E4M3FnUz = 26,
+    UInt16 = 27,
+    UInt32 = 28,
+    UInt64 = 29,
+    UInt1 = 30,
+    UInt2 = 31,
+    UInt3 = 32,
+    UInt4 = 33,
+    UInt5 = 34,
+    UInt6 = 35,
+    UInt7 = 36,
+    Int1 = 37,
+    Int2 = 38,
+    Int3 = 39,
+    Int4 = 40,
+    Int5 = 41,
+    Int6 = 42,
+    Int7 = 43,
+    Float8E8M0FnU = 44,
+    Float4E2M1FnX2 = 45,
+}
+
+/// Every dtype, at the index of its number.
+const DTYPES: [DType; 46] = {
+    use DType::*;
+    [
+        Byte,
+        Char,
+        Short,
+        Int,
+        Long,
+        Half,
+        Float,
+        Double,
+        ComplexHalf,
+        ComplexFloat,
+        ComplexDouble,
+        Bool,
+        QInt8,
+        QUInt8,
+        QInt32,
+        BFloat16,
+        QUInt4x2,
+        QUInt2x4,
+        Bits1x8,
+        Bits2x4,
+        Bits4x2,
+        Bits8,
+        Bits16,
+        Float8E5M2,
+        Float8E4M3Fn,
+        Float8E5M2FnUz,
+        Float8E4M3FnUz,
+        UInt16,
+        UInt32,
+        UInt64,
+        UInt1,
+        UInt2,
+        UInt3,
+        UInt4,
+        UInt5,
+        UInt6,
+        UInt7,
+        Int1,
+        Int2,
+        Int3,
+        Int4,
+        Int5,
+        Int6,
+        Int7,
+        Float8E8M0FnU,
+        Float4E2M1FnX2,
+    ]
+};
+
+impl DType {
+    /// The dtype of a `c10::ScalarType` number.
+    #[inline]
+    pub const fn from_number(number: i32) -> Option<Self> {
+        if number >= 0 && (number as usize) < DTYPES.len() { Some(DTYPES[number as usize]) } else { None }
+    }
+
+    /// Bytes of one element.
+    #[inline]
+    pub const fn size(self) -> usize {
+        use DType::*;
+        match self {
+            Short | Half | BFloat16 | Bits16 | UInt16 => 2,
+            Int | Float | ComplexHalf | QInt32 | UInt32 => 4,
+            Long | Double | ComplexFloat | UInt64 => 8,
+            ComplexDouble => 16,
+            _ => 1,
+        }
+    }
+
+    /// The dtype that kernels compute this one in.
+    #[inline]
+    pub const fn opmath(self) -> Self {
+        use DType::*;
+        match self {
+            Half | BFloat16 | Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz | Float8E8M0FnU => Float,
+            ComplexHalf => ComplexFloat,
+            other => other,
+        }
+    }
+
+    /// Whether values have an imaginary part.
+    #[inline]
+    pub const fn is_complex(self) -> bool {
+        COMPLEX.contains(self)
+    }
+
+    /// Whether values can be converted to and from other dtypes; the others can only be moved as they are.
+    #[inline]
+    pub const fn is_convertible(self) -> bool {
+        EVERY.contains(self)
+    }
+}
+
+/// A set of dtypes: bit `n` is `c10::ScalarType` `n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DTypeSet(pub u64);
+
+impl DTypeSet {
+    /// The set of these dtypes.
+    pub const fn of(dtypes: &[DType]) -> Self {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < dtypes.len() {
+            bits |= 1 << dtypes[index] as u8;
+            index += 1;
+        }
+        Self(bits)
+    }
+
+    /// The dtypes of both sets.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether `dtype` is in the set.
+    #[inline]
+    pub const fn contains(self, dtype: DType) -> bool {
+        self.0 >> dtype as u8 & 1 != 0
+    }
+
+    /// The dtypes of the set, by number.
+    pub fn iter(self) -> impl Iterator<Item = DType> {
+        DTYPES.into_iter().filter(move |&dtype| self.contains(dtype))
+    }
+}
+
+/// Half, BFloat16, Float, Double.
+pub const FLOATING: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
+/// The complex dtypes, ComplexHalf among them.
+pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble]);
+/// Floating point and complex without ComplexHalf: where PyTorch has real and complex math.
+pub const FIELD: DTypeSet = FLOATING.and(DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]));
+/// The integers that every CPU kernel of PyTorch knows: Byte, Char, Short, Int, Long.
+pub const INTEGRAL: DTypeSet = DTypeSet::of(&[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long]);
+/// UInt16, UInt32, UInt64.
+pub const UNSIGNED: DTypeSet = DTypeSet::of(&[DType::UInt16, DType::UInt32, DType::UInt64]);
+/// Bool alone.
+pub const BOOL: DTypeSet = DTypeSet::of(&[DType::Bool]);
+/// [`INTEGRAL`] and [`FLOATING`].
+pub const REAL: DTypeSet = INTEGRAL.and(FLOATING);
+/// [`REAL`], [`UNSIGNED`] and Bool: everything that has an order.
+pub const ORDERED: DTypeSet = REAL.and(UNSIGNED).and(BOOL);
+/// [`REAL`] and [`COMPLEX`]: everything that has a sign.
+pub const SIGNED: DTypeSet = REAL.and(COMPLEX);
+/// [`ORDERED`] and [`COMPLEX`].
+pub const ALL: DTypeSet = ORDERED.and(COMPLEX);
+/// The 8 bit floats.
+pub const FLOAT8: DTypeSet =
+    DTypeSet::of(&[DType::Float8E5M2, DType::Float8E4M3Fn, DType::Float8E5M2FnUz, DType::Float8E4M3FnUz, DType::Float8E8M0FnU]);
+/// Every dtype whose values can be converted.
+pub const EVERY: DTypeSet = ALL.and(FLOAT8);
+
+/// Every dtype, those that can only be moved among them.
+pub const ANY: DTypeSet = DTypeSet((1 << DTYPES.len()) - 1);
+
+/// A type as it sits in memory.
+pub trait Element: Copy + Send + Sync + Default + 'static {
+    /// The dtype whose elements these are.
+    const DTYPE: DType;
+    /// What kernels compute in (opmath).
+    type Acc: Number + Element;
+
+    /// The value, widened.
+    fn load(self) -> Self::Acc;
+    /// The value rounded to this type, once.
+    fn store(value: Self::Acc) -> Self;
+}
+
+macro_rules! element {
+    ($($type:ty, $dtype:ident;)*) => {$(
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            type Acc = $type;
+
+            #[inline(always)]
+            fn load(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn store(value: Self) -> Self {
+                value
+            }
+        }
+    )*};
+}
+
+element! {
+    u8, Byte;
+    i8, Char;
+    i16, Short;
+    i32, Int;
+    i64, Long;
+    f32, Float;
+    f64, Double;
+    Complex32, ComplexFloat;
+    Complex64, ComplexDouble;
+    Bool, Bool;
+    u16, UInt16;
+    u32, UInt32;
+    u64, UInt64;
+}
+
+macro_rules! element_f32 {
+    ($($type:ty, $dtype:ident, $load:expr, $store:expr;)*) => {$(
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            type Acc = f32;
+
+            #[inline(always)]
+            fn load(self) -> f32 {
+                ($load)(self)
+            }
+
+            #[inline(always)]
+            fn store(value: f32) -> Self {
+                ($store)(value)
+            }
+        }
+    )*};
+}
+
+element_f32! {
+    f16, Half, |half: f16| convert::f16_to_f32(half.to_bits()), |value| f16::from_bits(convert::f32_to_f16(value));
+    bf16, BFloat16, |half: bf16| convert::bf16_to_f32(half.to_bits()), |value| bf16::from_bits(convert::f32_to_bf16(value));
+    Float8E5M2, Float8E5M2, Float8E5M2::to_f32, Float8E5M2::from_f32;
+    Float8E4M3Fn, Float8E4M3Fn, Float8E4M3Fn::to_f32, Float8E4M3Fn::from_f32;
+    Float8E5M2FnUz, Float8E5M2FnUz, Float8E5M2FnUz::to_f32, Float8E5M2FnUz::from_f32;
+    Float8E4M3FnUz, Float8E4M3FnUz, Float8E4M3FnUz::to_f32, Float8E4M3FnUz::from_f32;
+    Float8E8M0FnU, Float8E8M0FnU, Float8E8M0FnU::to_f32, Float8E8M0FnU::from_f32;
+}
+
+impl Element for ComplexHalf {
+    const DTYPE: DType = DType::ComplexHalf;
+    type Acc = Complex32;
+
+    #[inline(always)]
+    fn load(self) -> Complex32 {
+        Complex32::new(self.re.load(), self.im.load())
+    }
+
+    #[inline(always)]
+    fn store(value: Complex32) -> Self {
+        Self { re: f16::store(value.re), im: f16::store(value.im) }
+    }
+}
+
+/// Runs `$body` with `$T` standing for the [`Element`] type of `$dtype`, if it is in the named set; an error that names it otherwise.
+///
+/// `dispatch!(dtype in FLOATING, T => kernel::<T>(launch))`. `$body` is a `Result<_, String>`.
+macro_rules! dispatch {
+    (@arms $dtype:expr, $T:ident, $body:expr, [$($name:ident: $type:ty),* $(,)?]) => {
+        match $dtype {
+            $($crate::tensor::dtype::DType::$name => { type $T = $type; $body })*
+            other => Err(format!("this kernel does not take {other:?}")),
+        }
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*]) => {
+        $crate::tensor::dtype::dispatch!(@arms $dtype, $T, $body, [$($done)*])
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOATING $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            Half: half::f16, BFloat16: half::bf16, Float: f32, Double: f64,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDE_COMPLEX $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            ComplexFloat: num_complex::Complex<f32>, ComplexDouble: num_complex::Complex<f64>,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] COMPLEX_HALF $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            ComplexHalf: $crate::tensor::dtype::ComplexHalf,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] INTEGRAL $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            Byte: u8, Char: i8, Short: i16, Int: i32, Long: i64,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] UNSIGNED $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            UInt16: u16, UInt32: u32, UInt64: u64,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] BOOL $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            Bool: $crate::tensor::dtype::Bool,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOAT8 $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            Float8E5M2: $crate::tensor::float8::Float8E5M2, Float8E4M3Fn: $crate::tensor::float8::Float8E4M3Fn,
+            Float8E5M2FnUz: $crate::tensor::float8::Float8E5M2FnUz, Float8E4M3FnUz: $crate::tensor::float8::Float8E4M3FnUz,
+            Float8E8M0FnU: $crate::tensor::float8::Float8E8M0FnU,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FIELD $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING WIDE_COMPLEX $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] REAL $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING INTEGRAL $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] ORDERED $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING INTEGRAL UNSIGNED BOOL $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] SIGNED $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] FLOATING INTEGRAL WIDE_COMPLEX COMPLEX_HALF $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] ALL $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*]
+            FLOATING INTEGRAL UNSIGNED BOOL WIDE_COMPLEX COMPLEX_HALF $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] EVERY $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] ALL FLOAT8 $($rest)*)
+    };
+    ($dtype:ident in $($set:ident)|+, $T:ident => $body:expr) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [] $($set)+)
+    };
+}
+pub(crate) use dispatch;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_c10() {
+        for (number, dtype) in DTYPES.into_iter().enumerate() {
+            assert_eq!(dtype as usize, number);
+            assert_eq!(DType::from_number(number as i32), Some(dtype));
+        }
+        assert_eq!(DType::from_number(-1), None);
+        assert_eq!(DType::from_number(46), None);
+        assert_eq!(DType::BFloat16 as u8, 15);
+        assert_eq!(DType::Float8E8M0FnU as u8, 44);
+    }
+
+    #[test]
+    fn dispatch_gives_the_type_of_the_dtype() {
+        for dtype in EVERY.iter() {
+            let found = dispatch!(dtype in EVERY, T => Ok::<_, String>((T::DTYPE, size_of::<T>(), <T as Element>::Acc::DTYPE)));
+            assert_eq!(found.unwrap(), (dtype, dtype.size(), dtype.opmath()));
+        }
+        let long = DType::Long;
+        assert!(dispatch!(long in FLOATING | BOOL, T => Ok::<_, String>(size_of::<T>())).is_err());
+    }
+
+    #[test]
+    fn any_byte_but_zero_is_true() {
+        assert!(Bool(2).get() && Bool(255) == Bool(1) && !Bool(0).get());
+    }
+}

@@ -1,0 +1,521 @@
+//! [`Record`]: what one launch of a kernel needs, by value; [`Launch`]: the kernel's view of it.
+//!
+//! A record is made when the operator is called and runs later, so it owns everything but the operands' memory. Elementwise launches
+//! (all operands have the same sizes) are put into the order and the number of dimensions that the loops want while they are copied:
+//! innermost first, neighbours merged where every operand allows it. The common case fits into the record; larger ones are boxed.
+
+use super::dtype::{Complex64, DType};
+use super::number::Number;
+use super::view::{Flags, View};
+
+/// A parameter of an operator that is not a tensor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    Bool(bool),
+    Long(i64),
+    Double(f64),
+    Complex(f64, f64),
+}
+
+impl Scalar {
+    /// The value as a `T`.
+    pub fn to<T: Number>(self) -> T {
+        match self {
+            Self::Bool(value) => T::from_i64(value as i64),
+            Self::Long(value) => T::from_i64(value),
+            Self::Double(value) => T::from_f64(value),
+            Self::Complex(real, imaginary) => T::from_complex64(Complex64::new(real, imaginary)),
+        }
+    }
+}
+
+/// How the operands of an operator relate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// All have the same sizes (stride 0 where they are broadcast): dimensions may be reordered and merged.
+    Elementwise,
+    /// Each has its own sizes, kept as given.
+    Shaped,
+}
+
+/// An operand inside a record: its sizes and strides are at these places of the record's words.
+#[derive(Clone, Copy, Debug)]
+struct Operand {
+    /// The first element; for an immediate operand, the place of its value in the words.
+    address: usize,
+    dtype: DType,
+    flags: Flags,
+    ndim: u8,
+    sizes: u16,
+    strides: u16,
+}
+
+impl Operand {
+    const NONE: Self = Self { address: 0, dtype: DType::Byte, flags: Flags(0), ndim: 0, sizes: 0, strides: 0 };
+}
+
+const INLINE_OPERANDS: usize = 4;
+const INLINE_SCALARS: usize = 2;
+const INLINE_WORDS: usize = 17;
+/// Words of an immediate operand's value.
+const VALUE_WORDS: usize = 2;
+
+#[derive(Clone, Debug)]
+struct Inline {
+    operands: [Operand; INLINE_OPERANDS],
+    words: [i64; INLINE_WORDS],
+    scalars: [Scalar; INLINE_SCALARS],
+    num_operands: u8,
+    num_scalars: u8,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Boxed {
+    operands: Vec<Operand>,
+    words: Vec<i64>,
+    scalars: Vec<Scalar>,
+}
+
+#[derive(Clone, Debug)]
+enum Storage {
+    Inline(Inline),
+    Boxed(Box<Boxed>),
+}
+
+/// Everything that a kernel needs to run later.
+#[derive(Clone, Debug)]
+pub struct Record {
+    storage: Storage,
+    num_outputs: u8,
+    compute: DType,
+}
+
+// SAFETY: the addresses in a record are plain numbers until a kernel uses them; who launches promises that the memory may be used from
+// the thread that runs the stream.
+unsafe impl Send for View<'_> {}
+// SAFETY: as for `Send`; a view gives out no references by itself.
+unsafe impl Sync for View<'_> {}
+
+impl Record {
+    /// Copies the operands (outputs first) and the scalars. `compute`: the dtype to compute in; that of the first output if none.
+    ///
+    /// # Errors
+    /// No operands, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
+    #[inline]
+    pub fn new(
+        layout: Layout,
+        operands: &[View<'_>],
+        num_outputs: usize,
+        scalars: &[Scalar],
+        compute: Option<DType>,
+    ) -> Result<Self, String> {
+        if num_outputs == 0 || num_outputs > operands.len() || num_outputs > u8::MAX as usize {
+            return Err(format!("{num_outputs} outputs of {} operands", operands.len()));
+        }
+        let compute = compute.unwrap_or(operands[0].dtype());
+        let storage = match layout {
+            Layout::Elementwise => elementwise(operands, scalars)?,
+            Layout::Shaped => shaped(operands, scalars)?,
+        };
+        Ok(Self { storage, num_outputs: num_outputs as u8, compute })
+    }
+
+    /// The kernel's view of the record.
+    #[inline(always)]
+    pub fn launch(&self) -> Launch<'_> {
+        let (operands, words, scalars) = match &self.storage {
+            Storage::Inline(inline) => (
+                &inline.operands[..inline.num_operands as usize],
+                &inline.words[..],
+                &inline.scalars[..inline.num_scalars as usize],
+            ),
+            Storage::Boxed(boxed) => (&boxed.operands[..], &boxed.words[..], &boxed.scalars[..]),
+        };
+        Launch { operands, words, scalars, num_outputs: self.num_outputs as usize, compute: self.compute }
+    }
+}
+
+/// One launch, as its kernel sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    operands: &'a [Operand],
+    words: &'a [i64],
+    scalars: &'a [Scalar],
+    num_outputs: usize,
+    compute: DType,
+}
+
+impl<'a> Launch<'a> {
+    #[inline(always)]
+    pub fn num_operands(&self) -> usize {
+        self.operands.len()
+    }
+
+    #[inline(always)]
+    pub fn num_outputs(&self) -> usize {
+        self.num_outputs
+    }
+
+    /// An operand; outputs come first. Elementwise launches have their dimensions innermost first.
+    #[inline(always)]
+    pub fn view(&self, index: usize) -> View<'a> {
+        let operand = &self.operands[index];
+        let (sizes, strides, ndim) = (operand.sizes as usize, operand.strides as usize, operand.ndim as usize);
+        let data = if operand.flags.has(Flags::IMMEDIATE) {
+            self.words[operand.address..].as_ptr().cast_mut().cast()
+        } else {
+            operand.address as *mut u8
+        };
+        View::from_checked(
+            data,
+            operand.dtype,
+            operand.flags,
+            &self.words[sizes..sizes + ndim],
+            &self.words[strides..strides + ndim],
+        )
+    }
+
+    /// The dtype to compute in.
+    #[inline(always)]
+    pub fn compute(&self) -> DType {
+        self.compute
+    }
+
+    /// The same launch computed in another dtype.
+    #[inline(always)]
+    pub fn with_compute(self, compute: DType) -> Self {
+        Self { compute, ..self }
+    }
+
+    /// A parameter, by its place in the kernel's documentation.
+    ///
+    /// # Errors
+    /// There is none at that place.
+    #[inline]
+    pub fn scalar(&self, index: usize) -> Result<Scalar, String> {
+        self.scalars.get(index).copied().ok_or_else(|| format!("scalar {index} is missing"))
+    }
+
+    /// A parameter, or `default` where the launch has none at that place.
+    #[inline]
+    pub fn scalar_or(&self, index: usize, default: Scalar) -> Scalar {
+        self.scalars.get(index).copied().unwrap_or(default)
+    }
+
+    /// The operands' memory: begin and end addresses, and whether it is written.
+    #[inline]
+    pub fn accesses(&self, visit: &mut dyn FnMut(usize, usize, bool)) {
+        for index in 0..self.operands.len() {
+            let view = self.view(index);
+            if let (false, Some((begin, end))) = (view.flags().has(Flags::IMMEDIATE), view.extent()) {
+                visit(begin, end, index < self.num_outputs);
+            }
+        }
+    }
+}
+
+/// The sizes and strides of an elementwise launch while it is put in order: row 0 the sizes, row 1 + i the strides of operand i.
+struct Table<'a> {
+    words: &'a mut [i64],
+    ndim: usize,
+    pitch: usize,
+}
+
+impl Table<'_> {
+    fn fill(&mut self, operands: &[View<'_>]) -> Result<(), String> {
+        let sizes = operands[0].sizes();
+        let ndim = self.ndim;
+        for (index, operand) in operands.iter().enumerate() {
+            if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
+                return Err(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes()));
+            }
+            let row = &mut self.words[(1 + index) * self.pitch..][..ndim];
+            for (dim, word) in row.iter_mut().enumerate() {
+                let stride = if operand.flags().has(Flags::IMMEDIATE) { 0 } else { operand.strides()[ndim - 1 - dim] };
+                *word = if sizes[ndim - 1 - dim] == 1 { 0 } else { stride };
+            }
+        }
+        for (dim, word) in self.words[..ndim].iter_mut().enumerate() {
+            *word = sizes[ndim - 1 - dim];
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> usize {
+        self.words.len() / self.pitch
+    }
+
+    /// Whether dimension `left` belongs inside `right`: the first operand that has strides in both decides.
+    fn precedes(&self, left: usize, right: usize) -> bool {
+        for row in 1..self.rows() {
+            let (a, b) = (self.words[row * self.pitch + left], self.words[row * self.pitch + right]);
+            if a != 0 && b != 0 && a != b {
+                return a < b;
+            }
+        }
+        true
+    }
+
+    fn swap(&mut self, left: usize, right: usize) {
+        for row in 0..self.rows() {
+            self.words.swap(row * self.pitch + left, row * self.pitch + right);
+        }
+    }
+
+    /// Insertion sort, innermost first; dimensions that no operand orders stay as they were.
+    fn sort(&mut self) {
+        for end in 1..self.ndim {
+            let mut dim = end;
+            while dim > 0 && !self.precedes(dim - 1, dim) {
+                self.swap(dim - 1, dim);
+                dim -= 1;
+            }
+        }
+    }
+
+    /// Merges each dimension into the one before it where all operands step through both evenly; drops dimensions of size 1.
+    fn coalesce(&mut self) {
+        let mut last = 0;
+        for dim in 1..self.ndim {
+            let (inner, outer) = (self.words[last], self.words[dim]);
+            let merges = |row: usize| self.words[row * self.pitch + dim] == inner * self.words[row * self.pitch + last];
+            if outer == 1 {
+                continue;
+            }
+            if inner == 1 {
+                self.copy(dim, last);
+            } else if (1..self.rows()).all(merges) {
+                self.words[last] = inner * outer;
+            } else {
+                last += 1;
+                self.copy(dim, last);
+            }
+        }
+        self.ndim = last + 1;
+    }
+
+    /// The only element of a launch counts as side by side with the next.
+    fn set_single_strides(&mut self, operands: &[View<'_>]) {
+        if self.ndim == 1 && self.words[0] == 1 {
+            for (index, operand) in operands.iter().enumerate().filter(|(_, operand)| !operand.flags().has(Flags::IMMEDIATE)) {
+                self.words[(1 + index) * self.pitch] = operand.dtype().size() as i64;
+            }
+        }
+    }
+
+    fn copy(&mut self, from: usize, to: usize) {
+        for row in 0..self.rows() {
+            self.words[row * self.pitch + to] = self.words[row * self.pitch + from];
+        }
+    }
+}
+
+/// Dimensions and operands that are put in order on the stack.
+const STACK_TABLE: usize = 40;
+
+fn elementwise(operands: &[View<'_>], scalars: &[Scalar]) -> Result<Storage, String> {
+    let ndim = operands[0].ndim();
+    let pitch = ndim.max(1);
+    let length = (1 + operands.len()) * pitch;
+    let mut stack = [0i64; STACK_TABLE];
+    let mut heap = Vec::new();
+    let words = if length <= STACK_TABLE {
+        &mut stack[..length]
+    } else {
+        heap.resize(length, 0);
+        &mut heap[..]
+    };
+    let mut table = Table { words, ndim, pitch };
+    table.fill(operands)?;
+    if ndim == 0 {
+        table.words[0] = 1;
+        table.ndim = 1;
+    } else {
+        table.sort();
+        table.coalesce();
+    }
+    table.set_single_strides(operands);
+    let mut writer = Writer::new(operands, scalars, (1 + operands.len()) * table.ndim)?;
+    for row in 0..=operands.len() {
+        writer.extend(&table.words[row * pitch..][..table.ndim]);
+    }
+    for (index, operand) in operands.iter().enumerate() {
+        writer.operand(operand, table.ndim, 0, (1 + index) * table.ndim);
+    }
+    Ok(writer.storage)
+}
+
+fn shaped(operands: &[View<'_>], scalars: &[Scalar]) -> Result<Storage, String> {
+    let mut writer = Writer::new(operands, scalars, operands.iter().map(|operand| 2 * operand.ndim()).sum())?;
+    for operand in operands {
+        let place = writer.num_words;
+        writer.extend(operand.sizes());
+        writer.extend(operand.strides());
+        writer.operand(operand, operand.ndim(), place, place + operand.ndim());
+    }
+    Ok(writer.storage)
+}
+
+/// Fills a record's storage, in the record itself where it fits.
+struct Writer {
+    storage: Storage,
+    num_words: usize,
+}
+
+impl Writer {
+    fn new(operands: &[View<'_>], scalars: &[Scalar], mut num_words: usize) -> Result<Self, String> {
+        num_words += VALUE_WORDS * operands.iter().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
+        if num_words > u16::MAX as usize {
+            return Err(format!("{} operands of so many dimensions are too many for one launch", operands.len()));
+        }
+        let fits = operands.len() <= INLINE_OPERANDS && scalars.len() <= INLINE_SCALARS && num_words <= INLINE_WORDS;
+        let storage = if fits {
+            let mut inline = Inline {
+                operands: [Operand::NONE; INLINE_OPERANDS],
+                words: [0; INLINE_WORDS],
+                scalars: [Scalar::Bool(false); INLINE_SCALARS],
+                num_operands: 0,
+                num_scalars: scalars.len() as u8,
+            };
+            inline.scalars[..scalars.len()].copy_from_slice(scalars);
+            Storage::Inline(inline)
+        } else {
+            let operands = Vec::with_capacity(operands.len());
+            Storage::Boxed(Box::new(Boxed { operands, words: Vec::with_capacity(num_words), scalars: scalars.to_vec() }))
+        };
+        Ok(Self { storage, num_words: 0 })
+    }
+
+    fn extend(&mut self, words: &[i64]) {
+        match &mut self.storage {
+            Storage::Inline(inline) => inline.words[self.num_words..][..words.len()].copy_from_slice(words),
+            Storage::Boxed(boxed) => boxed.words.extend_from_slice(words),
+        }
+        self.num_words += words.len();
+    }
+
+    fn operand(&mut self, view: &View<'_>, ndim: usize, sizes: usize, strides: usize) {
+        let address = if view.flags().has(Flags::IMMEDIATE) {
+            let place = self.num_words;
+            self.extend(&immediate(view));
+            place
+        } else {
+            view.data() as usize
+        };
+        let operand = Operand {
+            address,
+            dtype: view.dtype(),
+            flags: view.flags(),
+            ndim: ndim as u8,
+            sizes: sizes as u16,
+            strides: strides as u16,
+        };
+        match &mut self.storage {
+            Storage::Inline(inline) => {
+                inline.operands[inline.num_operands as usize] = operand;
+                inline.num_operands += 1;
+            }
+            Storage::Boxed(boxed) => boxed.operands.push(operand),
+        }
+    }
+}
+
+/// The bytes of an immediate operand's element.
+fn immediate(view: &View<'_>) -> [i64; VALUE_WORDS] {
+    let mut value = [0i64; VALUE_WORDS];
+    let target = value.as_mut_ptr().cast::<u8>();
+    // SAFETY: an immediate operand points at one readable element for the length of the call; no element is larger than the words.
+    unsafe { std::ptr::copy_nonoverlapping(view.data(), target, view.dtype().size()) };
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view<'a>(dtype: DType, sizes: &'a [i64], strides: &'a [i64]) -> View<'a> {
+        View::new(4096 as *mut u8, dtype, Flags::default(), sizes, strides).unwrap()
+    }
+
+    fn record(operands: &[View<'_>]) -> Record {
+        Record::new(Layout::Elementwise, operands, 1, &[], None).unwrap()
+    }
+
+    #[test]
+    fn contiguous_operands_become_one_dimension() {
+        let contiguous = view(DType::Float, &[2, 3, 1, 4], &[48, 16, 16, 4]);
+        let record = record(&[contiguous, contiguous]);
+        let launch = record.launch();
+        assert_eq!(launch.view(1).sizes(), [24]);
+        assert!(launch.view(0).is_dense_1d() && launch.view(1).is_dense_1d());
+    }
+
+    #[test]
+    fn the_output_orders_the_dimensions() {
+        let output = view(DType::Float, &[5, 7], &[4, 20]);
+        let input = view(DType::Float, &[5, 7], &[28, 4]);
+        let record = record(&[output, input]);
+        assert_eq!(record.launch().view(0).sizes(), [5, 7]);
+        assert_eq!(record.launch().view(0).strides(), [4, 20]);
+        assert_eq!(record.launch().view(1).strides(), [28, 4]);
+    }
+
+    #[test]
+    fn broadcast_dimensions_stay_apart() {
+        let output = view(DType::Float, &[6, 5], &[20, 4]);
+        let row = view(DType::Float, &[6, 5], &[0, 4]);
+        let record = record(&[output, row]);
+        assert_eq!(record.launch().view(1).sizes(), [5, 6]);
+        assert_eq!(record.launch().view(1).strides(), [4, 0]);
+    }
+
+    #[test]
+    fn no_dimension_is_one_element() {
+        let record = record(&[view(DType::Float, &[], &[])]);
+        assert_eq!(record.launch().view(0).sizes(), [1]);
+    }
+
+    #[test]
+    fn immediates_are_read_at_once() {
+        let mut value = 2.5f64;
+        let immediate = View::new((&raw mut value).cast(), DType::Double, Flags::IMMEDIATE, &[], &[]).unwrap();
+        let record = record(&[view(DType::Float, &[3], &[4]), immediate]);
+        value = 0.0;
+        let moved = Box::new(record);
+        assert_eq!(moved.launch().view(1).array::<f64>().unwrap()[[1]], 2.5);
+        assert_eq!(value, 0.0);
+    }
+
+    #[test]
+    fn large_launches_are_boxed_and_equal() {
+        let sizes: Vec<i64> = vec![2; 20];
+        let strides: Vec<i64> = (0..20).map(|dim| 12 << dim).collect();
+        let operands = [view(DType::Float, &sizes, &strides); 9];
+        let record = Record::new(Layout::Shaped, &operands, 2, &[Scalar::Long(3); 5], Some(DType::Double)).unwrap();
+        let launch = record.launch();
+        assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (9, 2, DType::Double));
+        assert_eq!(launch.view(8).strides(), strides);
+        assert_eq!(launch.scalar(4), Ok(Scalar::Long(3)));
+        assert!(launch.scalar(5).is_err());
+    }
+
+    #[test]
+    fn sizes_that_differ_are_refused() {
+        let operands = [view(DType::Float, &[3], &[4]), view(DType::Float, &[4], &[4])];
+        assert!(Record::new(Layout::Elementwise, &operands, 1, &[], None).is_err());
+        assert!(Record::new(Layout::Shaped, &operands, 3, &[], None).is_err());
+    }
+
+    #[test]
+    fn accesses_name_the_memory() {
+        let record = record(&[view(DType::Float, &[3], &[4]), view(DType::Double, &[3], &[0])]);
+        let mut seen = Vec::new();
+        record.launch().accesses(&mut |begin, end, write| seen.push((begin, end, write)));
+        assert_eq!(seen, [(4096, 4108, true), (4096, 4104, false)]);
+    }
+
+    #[test]
+    fn the_common_record_fits_into_a_task() {
+        assert!(size_of::<Record>() <= 304, "{}", size_of::<Record>());
+    }
+}

@@ -1,0 +1,97 @@
+//! Casting dense runs of elements from one dtype to another.
+//!
+//! Every pair of dtypes goes through a *hub*, a type that holds all values of a class of dtypes exactly ([`Number::Hub`]): a step from the
+//! source to its hub and a step from the hub to the target, and only one of the two where source or target is the hub itself.
+
+use std::any::TypeId;
+
+use super::Buffer;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element, dispatch};
+use crate::tensor::number::{Hub, Number};
+
+/// Elements that go through the hub at a time.
+const RUN: usize = 256;
+
+/// Casts `count` elements.
+///
+/// # Errors
+/// A dtype that can only be moved as it is.
+///
+/// # Safety
+/// `from` has `count` readable elements of dtype `source`, `to` as many writable ones of `target`, and they do not overlap.
+pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
+    if source == target {
+        // SAFETY: the caller promises both runs and that they are apart.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, count * source.size()) };
+        return Ok(());
+    }
+    dispatch!(source in EVERY, S => from_source::<S>(from.cast(), to, target, count))
+}
+
+type HubOf<S> = <<S as Element>::Acc as Number>::Hub;
+
+fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
+    if TypeId::of::<S>() == TypeId::of::<HubOf<S>>() {
+        return to_target(from.cast::<HubOf<S>>(), to, target, count);
+    }
+    if target == HubOf::<S>::DTYPE {
+        vectorize(Widen { from, to: to.cast::<HubOf<S>>(), count });
+        return Ok(());
+    }
+    let mut buffer = Buffer::new();
+    let hub = buffer.data().cast::<HubOf<S>>();
+    for start in (0..count).step_by(RUN) {
+        let count = RUN.min(count - start);
+        vectorize(Widen { from: from.wrapping_add(start), to: hub, count });
+        to_target(hub, to.wrapping_add(start * target.size()), target, count)?;
+    }
+    Ok(())
+}
+
+fn to_target<H: Hub>(from: *const H, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
+    dispatch!(target in EVERY, D => {
+        vectorize(Narrow { from, to: to.cast::<D>(), count });
+        Ok(())
+    })
+}
+
+struct Widen<S: Element> {
+    from: *const S,
+    to: *mut HubOf<S>,
+    count: usize,
+}
+
+impl<S: Element> Leaf for Widen<S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for index in 0..self.count {
+            // SAFETY: `cast`'s caller promises `count` readable elements.
+            let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
+            // SAFETY: the target is the hub buffer or the caller's run, of at least `count` elements.
+            unsafe { self.to.wrapping_add(index).write_unaligned(value.load().hub()) };
+        }
+    }
+}
+
+struct Narrow<H, D> {
+    from: *const H,
+    to: *mut D,
+    count: usize,
+}
+
+impl<H: Hub, D: Element> Leaf for Narrow<H, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for index in 0..self.count {
+            // SAFETY: the source is the hub buffer or the caller's run, of at least `count` elements.
+            let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
+            // SAFETY: `cast`'s caller promises `count` writable elements.
+            unsafe { self.to.wrapping_add(index).write_unaligned(D::store(value.to())) };
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Loops over the operands of elementwise launches.
+//!
+//! The index space of a launch (innermost dimension first, neighbours merged: see [`super::launch`]) is cut into *patches*: rectangles of
+//! two dimensions whose elements fit a block buffer. [`Space`] cuts and hands out patches, in parallel where the work is large. A kernel's
+//! loop then takes each operand of a patch either where it is (right dtype, elements side by side) or through a block buffer, cast and
+//! gathered ([`cast`], [`strided`]). [`pointwise`] does that for operators given as a function of values; where all operands are
+//! contiguous it runs one SIMD loop over them, without patches and buffers.
+//!
+//! Outputs may be the same memory as inputs, element for element. Nothing here builds references to operands: raw pointers only.
+
+pub mod cast;
+pub mod movement;
+pub mod pointwise;
+pub mod space;
+pub mod strided;
+
+use crate::runtime::threads;
+
+/// Elements that one thread takes at a time; work of less than two such pieces is not divided.
+pub const GRAIN: usize = 16 * 1024;
+
+/// Elements of a block buffer.
+pub const BLOCK: usize = 1024;
+
+/// Runs `body(begin, end)` over pieces of `0..count`, in parallel where it is worth it. `cost`: nanoseconds of one thread per index.
+/// The pieces depend on `count` and `grain` alone.
+#[inline]
+pub fn parallel(count: usize, grain: usize, cost: f64, body: &(dyn Fn(usize, usize) + Sync)) {
+    let grain = grain.max(1);
+    if count < 2 * grain {
+        body(0, count);
+        return;
+    }
+    let pieces = count.div_ceil(grain);
+    let total = (count as f64 * cost) as u64;
+    threads::parallel_for(pieces, total, &|piece| body(piece * grain, (piece * grain + grain).min(count)));
+}
+
+/// Uninitialised, aligned memory of one block of any dtype.
+#[repr(C, align(64))]
+pub struct Buffer(std::mem::MaybeUninit<[u8; BLOCK * 16]>);
+
+impl Buffer {
+    /// A buffer with nothing in it.
+    #[inline(always)]
+    pub const fn new() -> Self {
+        Self(std::mem::MaybeUninit::uninit())
+    }
+
+    /// Its first byte.
+    #[inline(always)]
+    pub fn data(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}

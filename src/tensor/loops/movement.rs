@@ -1,0 +1,176 @@
+//! Moving elements without arithmetic: copies, casts and fills.
+
+use super::pointwise::{self, Map, check_dtypes, gather};
+use super::space::{Patch, Space};
+use super::strided::{self, Place};
+use super::{Buffer, cast, parallel};
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::number::Number;
+use crate::tensor::view::Flags;
+
+/// Bytes that one thread moves at a time.
+const PIECE: usize = 256 * 1024;
+
+/// Nanoseconds of one thread per byte moved.
+const BYTE_COST: f64 = 0.05;
+
+/// Copies operand 1 to operand 0, cast to its dtype; honours the conjugate and negative flags of both.
+///
+/// # Errors
+/// Two dtypes between which there is no conversion.
+pub fn copy(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, input) = (launch.view(0), launch.view(1));
+    let differs = |flag| output.flags().has(flag) != input.flags().has(flag);
+    let sign = Sign { conj: differs(Flags::CONJ) && input.dtype().is_complex(), neg: differs(Flags::NEG) };
+    if sign.conj || sign.neg {
+        copy_signed(launch, sign)
+    } else if output.dtype() == input.dtype() {
+        copy_same(launch);
+        Ok(())
+    } else {
+        copy_cast(launch)
+    }
+}
+
+/// The value with its sign, or its imaginary part's, turned.
+#[derive(Clone, Copy)]
+struct Sign {
+    conj: bool,
+    neg: bool,
+}
+
+impl<T: Number> Map<T, 1> for Sign {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [value]: [T; 1]) -> T {
+        let value = if self.conj { value.conj() } else { value };
+        if self.neg { value.neg() } else { value }
+    }
+}
+
+fn copy_signed(launch: &Launch<'_>, sign: Sign) -> Result<(), String> {
+    let dtype = launch.view(1).dtype();
+    dispatch!(dtype in SIGNED, T => pointwise::run::<T, T, _, 1>(launch, 0.3, sign))
+}
+
+fn copy_same(launch: &Launch<'_>) {
+    let (output, input) = (launch.view(0), launch.view(1));
+    let size = output.dtype().size();
+    if output.is_dense_1d() && input.is_dense_1d() {
+        parallel(output.size(0) * size, PIECE, BYTE_COST, &|begin, end| {
+            let (from, to) = (input.data().wrapping_add(begin), output.data().wrapping_add(begin));
+            // SAFETY: both operands are dense runs of that many bytes; `copy` allows that they are the same.
+            unsafe { std::ptr::copy(from, to, end - begin) };
+        });
+        return;
+    }
+    let space = Space::new(launch);
+    space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
+        space.walk(begin, end, &mut |patch| {
+            let [to, from] = places(&space, patch);
+            // SAFETY: the launch's operands are readable and writable, and overlap at most element for element.
+            unsafe { strided::copy(from, to, size, patch.cols, patch.rows) };
+        });
+    });
+}
+
+fn places(space: &Space<'_>, patch: &Patch) -> [Place; 2] {
+    [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) })
+}
+
+fn copy_cast(launch: &Launch<'_>) -> Result<(), String> {
+    check_dtypes(launch)?;
+    let space = Space::new(launch);
+    let (target, source) = (launch.view(0).dtype(), launch.view(1).dtype());
+    space.for_each_piece(0.3, &|begin, end| {
+        let (mut block, mut raw) = (Buffer::new(), Buffer::new());
+        space.walk(begin, end, &mut |patch| {
+            let [to, from] = places(&space, patch);
+            if to.is_dense(target.size(), patch.cols, patch.rows) {
+                // SAFETY: the launch's operands are readable and writable, and `check_dtypes` found both convertible.
+                unsafe { gather(from, source, to.data, target, &mut raw, patch) };
+                return;
+            }
+            let dense = Place::dense(block.data(), target.size(), patch.cols);
+            // SAFETY: as above; a block buffer holds any patch.
+            unsafe { gather(from, source, dense.data, target, &mut raw, patch) };
+            // SAFETY: as above, for writing.
+            unsafe { strided::copy(dense, to, target.size(), patch.cols, patch.rows) };
+        });
+    });
+    Ok(())
+}
+
+/// Fills operand 0 with the value of operand 1, cast to its dtype.
+///
+/// # Errors
+/// Two dtypes between which there is no conversion.
+pub fn fill(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, value) = (launch.view(0), launch.view(1));
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    let mut element = 0u128;
+    // SAFETY: the value is one readable element of its dtype, and no element is larger than `element`.
+    unsafe { cast::cast(value.data(), value.dtype(), (&raw mut element).cast(), output.dtype(), 1) }?;
+    fill_with(launch, element);
+    Ok(())
+}
+
+/// Fills operand 0 with zeros.
+pub fn zero(launch: &Launch<'_>) {
+    fill_with(launch, 0);
+}
+
+/// Fills operand 0 with the element in the first bytes of `element`.
+fn fill_with(launch: &Launch<'_>, mut element: u128) {
+    let output = launch.view(0);
+    let size = output.dtype().size();
+    if output.is_dense_1d() {
+        parallel(output.size(0), PIECE / size, BYTE_COST * size as f64, &|begin, end| {
+            fill_run(output.data().wrapping_add(begin * size), output.dtype(), element, end - begin);
+        });
+        return;
+    }
+    let space = Space::new(launch);
+    let value = (&raw mut element).cast::<u8>() as usize;
+    space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
+        let from = Place { data: value as *mut u8, steps: super::space::Steps::default() };
+        space.walk(begin, end, &mut |patch| {
+            let to = Place { data: patch.data(0), steps: space.steps(0) };
+            // SAFETY: `element` lives until all pieces have ended; the launch's output is writable.
+            unsafe { strided::copy(from, to, size, patch.cols, patch.rows) };
+        });
+    });
+}
+
+fn fill_run(to: *mut u8, dtype: DType, element: u128, count: usize) {
+    match dtype.size() {
+        1 => vectorize(Fill { to, element: element as u8, count }),
+        2 => vectorize(Fill { to: to.cast(), element: element as u16, count }),
+        4 => vectorize(Fill { to: to.cast(), element: element as u32, count }),
+        8 => vectorize(Fill { to: to.cast(), element: element as u64, count }),
+        _ => vectorize(Fill { to: to.cast(), element, count }),
+    }
+}
+
+struct Fill<T> {
+    to: *mut T,
+    element: T,
+    count: usize,
+}
+
+impl<T: Copy> Leaf for Fill<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for index in 0..self.count {
+            // SAFETY: `fill_with` gives runs of `count` elements of the launch's output.
+            unsafe { self.to.wrapping_add(index).write_unaligned(self.element) };
+        }
+    }
+}

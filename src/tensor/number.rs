@@ -1,0 +1,518 @@
+//! What kernels compute with: [`Number`] and, where a type has more to offer, [`Ordered`], [`Integer`], [`Field`] and [`Real`].
+//!
+//! Integers wrap, Bool is the two-element lattice (`+` is or, `*` is and). Conversions give what a C++ `static_cast` gives in PyTorch on
+//! x86-64, also where the value does not fit: a float out of range becomes the integer that the processor's conversion to 32 bits (for
+//! Char, Short, Int, UInt16) or to 64 bits (for the others) yields, cut to size.
+
+#![forbid(unsafe_code)]
+
+use super::dtype::{Bool, Complex32, Complex64, Element};
+use crate::simd::math;
+
+/// A type that conversions between dtypes go through: exact for a whole class of dtypes.
+pub trait Hub: Element {
+    /// The value as a `T`.
+    fn to<T: Number>(self) -> T;
+}
+
+/// A value that kernels compute with.
+pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + 'static {
+    /// The type that conversions of this one go through.
+    type Hub: Hub;
+    const ZERO: Self;
+    const ONE: Self;
+
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn neg(self) -> Self;
+    /// The complex conjugate; the value itself for real types.
+    #[inline(always)]
+    fn conj(self) -> Self {
+        self
+    }
+    /// `self * factor + term`, in one rounding where the processor has it.
+    #[inline(always)]
+    fn mul_add(self, factor: Self, term: Self) -> Self {
+        self.mul(factor).add(term)
+    }
+
+    fn hub(self) -> Self::Hub;
+    fn from_i64(value: i64) -> Self;
+    fn from_u64(value: u64) -> Self;
+    fn from_f32(value: f32) -> Self;
+    fn from_f64(value: f64) -> Self;
+    fn from_complex32(value: Complex32) -> Self;
+    fn from_complex64(value: Complex64) -> Self;
+}
+
+/// A number with an order. NaN is neither less nor greater than anything.
+pub trait Ordered: Number + PartialOrd {
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+
+    /// The greater one; NaN if either is.
+    #[inline(always)]
+    fn maximum(self, other: Self) -> Self {
+        if self > other || self.is_nan() { self } else { other }
+    }
+
+    /// The lesser one; NaN if either is.
+    #[inline(always)]
+    fn minimum(self, other: Self) -> Self {
+        if self < other || self.is_nan() { self } else { other }
+    }
+}
+
+/// An integer with wrapping arithmetic.
+pub trait Integer: Ordered + Eq {
+    /// Rounded towards zero; `None` for a divisor of 0. `MIN / -1` wraps.
+    fn div_trunc(self, divisor: Self) -> Option<Self>;
+    /// Rounded towards minus infinity; `None` for a divisor of 0. `MIN / -1` wraps.
+    fn div_floor(self, divisor: Self) -> Option<Self>;
+}
+
+/// A number with division and the elementary functions: real or complex floating point.
+pub trait Field: Number {
+    fn div(self, divisor: Self) -> Self;
+    fn exp(self) -> Self;
+    fn sqrt(self) -> Self;
+}
+
+/// Real floating point.
+pub trait Real: Field + Ordered {
+    fn abs(self) -> Self;
+    fn floor(self) -> Self;
+    fn trunc(self) -> Self;
+    /// The remainder with the sign of `self`, exact.
+    fn fmod(self, divisor: Self) -> Self;
+    /// The magnitude of `self` with the sign of `sign`.
+    fn copysign(self, sign: Self) -> Self;
+}
+
+macro_rules! hub {
+    ($($type:ty, $from:ident;)*) => {$(
+        impl Hub for $type {
+            #[inline(always)]
+            fn to<T: Number>(self) -> T {
+                T::$from(self)
+            }
+        }
+    )*};
+}
+
+hub! {
+    i64, from_i64;
+    u64, from_u64;
+    f32, from_f32;
+    f64, from_f64;
+    Complex32, from_complex32;
+    Complex64, from_complex64;
+}
+
+/// What `cvttss2si`/`cvttsd2si` do: the integer, or the least one if the value does not fit.
+macro_rules! x86_conversion {
+    ($name:ident, $float:ty, $int:ty) => {
+        #[inline(always)]
+        fn $name(value: $float) -> $int {
+            if value < -(<$int>::MIN as $float) { value as $int } else { <$int>::MIN }
+        }
+    };
+}
+
+x86_conversion!(f32_to_i32, f32, i32);
+x86_conversion!(f64_to_i32, f64, i32);
+x86_conversion!(f32_to_i64, f32, i64);
+x86_conversion!(f64_to_i64, f64, i64);
+
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
+#[inline(always)]
+fn f64_to_u64(value: f64) -> u64 {
+    let upper = value >= TWO_63;
+    let low = f64_to_i64(if upper { value - TWO_63 } else { value }) as u64;
+    if upper { low ^ (1 << 63) } else { low }
+}
+
+#[inline(always)]
+fn f32_to_u64(value: f32) -> u64 {
+    f64_to_u64(value as f64)
+}
+
+macro_rules! integer {
+    ($($type:ty: $hub:ty, $from_f32:ident, $from_f64:ident;)*) => {$(
+        impl Number for $type {
+            type Hub = $hub;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+
+            #[inline(always)]
+            fn neg(self) -> Self {
+                self.wrapping_neg()
+            }
+
+            #[inline(always)]
+            fn hub(self) -> $hub {
+                self as $hub
+            }
+
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn from_u64(value: u64) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn from_f32(value: f32) -> Self {
+                $from_f32(value) as Self
+            }
+
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                $from_f64(value) as Self
+            }
+
+            #[inline(always)]
+            fn from_complex32(value: Complex32) -> Self {
+                Self::from_f32(value.re)
+            }
+
+            #[inline(always)]
+            fn from_complex64(value: Complex64) -> Self {
+                Self::from_f64(value.re)
+            }
+        }
+
+        impl Ordered for $type {}
+
+        impl Integer for $type {
+            #[inline(always)]
+            fn div_trunc(self, divisor: Self) -> Option<Self> {
+                (divisor != 0).then(|| self.wrapping_div(divisor))
+            }
+
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "the signs of unsigned types")]
+            fn div_floor(self, divisor: Self) -> Option<Self> {
+                let quotient = self.div_trunc(divisor)?;
+                let inexact = quotient.wrapping_mul(divisor) != self;
+                Some(if inexact && (self < 0) != (divisor < 0) { quotient.wrapping_sub(1) } else { quotient })
+            }
+        }
+    )*};
+}
+
+integer! {
+    u8: i64, f32_to_i64, f64_to_i64;
+    i8: i64, f32_to_i32, f64_to_i32;
+    i16: i64, f32_to_i32, f64_to_i32;
+    i32: i64, f32_to_i32, f64_to_i32;
+    i64: i64, f32_to_i64, f64_to_i64;
+    u16: i64, f32_to_i32, f64_to_i32;
+    u32: i64, f32_to_i64, f64_to_i64;
+    u64: u64, f32_to_u64, f64_to_u64;
+}
+
+impl Number for Bool {
+    type Hub = i64;
+    const ZERO: Self = Self(0);
+    const ONE: Self = Self(1);
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self::from(self.get() | other.get())
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self::from(self.get() != other.get())
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Self::from(self.get() & other.get())
+    }
+
+    #[inline(always)]
+    fn neg(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn hub(self) -> i64 {
+        self.get() as i64
+    }
+
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        Self::from(value != 0)
+    }
+
+    #[inline(always)]
+    fn from_u64(value: u64) -> Self {
+        Self::from(value != 0)
+    }
+
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self::from(value != 0.0)
+    }
+
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        Self::from(value != 0.0)
+    }
+
+    #[inline(always)]
+    fn from_complex32(value: Complex32) -> Self {
+        Self::from((value.re != 0.0) | (value.im != 0.0))
+    }
+
+    #[inline(always)]
+    fn from_complex64(value: Complex64) -> Self {
+        Self::from((value.re != 0.0) | (value.im != 0.0))
+    }
+}
+
+impl PartialOrd for Bool {
+    #[inline(always)]
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.get().partial_cmp(&other.get())
+    }
+}
+
+impl Ordered for Bool {}
+
+macro_rules! real {
+    ($($type:ident)*) => {$(
+        impl Number for $type {
+            type Hub = $type;
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                self - other
+            }
+
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+
+            #[inline(always)]
+            fn neg(self) -> Self {
+                -self
+            }
+
+            #[inline(always)]
+            fn hub(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn from_u64(value: u64) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn from_f32(value: f32) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                value as Self
+            }
+
+            #[inline(always)]
+            fn from_complex32(value: Complex32) -> Self {
+                value.re as Self
+            }
+
+            #[inline(always)]
+            fn from_complex64(value: Complex64) -> Self {
+                value.re as Self
+            }
+        }
+
+        impl Ordered for $type {
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self != self
+            }
+        }
+
+        impl Field for $type {
+            #[inline(always)]
+            fn div(self, divisor: Self) -> Self {
+                self / divisor
+            }
+
+            #[inline(always)]
+            fn exp(self) -> Self {
+                math::$type::exp(self)
+            }
+
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+        }
+
+        impl Real for $type {
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+
+            #[inline(always)]
+            fn floor(self) -> Self {
+                self.floor()
+            }
+
+            #[inline(always)]
+            fn trunc(self) -> Self {
+                self.trunc()
+            }
+
+            #[inline(always)]
+            fn fmod(self, divisor: Self) -> Self {
+                self % divisor
+            }
+
+            #[inline(always)]
+            fn copysign(self, sign: Self) -> Self {
+                self.copysign(sign)
+            }
+        }
+
+        impl Number for num_complex::Complex<$type> {
+            type Hub = Self;
+            const ZERO: Self = Self::new(0.0, 0.0);
+            const ONE: Self = Self::new(1.0, 0.0);
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                self - other
+            }
+
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+
+            #[inline(always)]
+            fn neg(self) -> Self {
+                -self
+            }
+
+            #[inline(always)]
+            fn conj(self) -> Self {
+                Self::new(self.re, -self.im)
+            }
+
+            #[inline(always)]
+            fn hub(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
+                Self::new(value as $type, 0.0)
+            }
+
+            #[inline(always)]
+            fn from_u64(value: u64) -> Self {
+                Self::new(value as $type, 0.0)
+            }
+
+            #[inline(always)]
+            fn from_f32(value: f32) -> Self {
+                Self::new(value as $type, 0.0)
+            }
+
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                Self::new(value as $type, 0.0)
+            }
+
+            #[inline(always)]
+            fn from_complex32(value: Complex32) -> Self {
+                Self::new(value.re as $type, value.im as $type)
+            }
+
+            #[inline(always)]
+            fn from_complex64(value: Complex64) -> Self {
+                Self::new(value.re as $type, value.im as $type)
+            }
+        }
+
+        impl Field for num_complex::Complex<$type> {
+            /// Smith's method: no overflow where the quotient does not. Division by 0 divides each part by 0.
+            #[inline(always)]
+            fn div(self, divisor: Self) -> Self {
+                if divisor == Self::ZERO {
+                    return Self::new(self.re / divisor.re.abs(), self.im / divisor.im.abs());
+                }
+                let wide = divisor.re.abs() >= divisor.im.abs();
+                let (major, minor) = if wide { (divisor.re, divisor.im) } else { (divisor.im, divisor.re) };
+                let ratio = minor / major;
+                let scale = 1.0 / (minor * ratio + major);
+                if wide {
+                    Self::new((self.re + self.im * ratio) * scale, (self.im - self.re * ratio) * scale)
+                } else {
+                    Self::new((self.re * ratio + self.im) * scale, (self.im * ratio - self.re) * scale)
+                }
+            }
+
+            #[inline(always)]
+            fn exp(self) -> Self {
+                num_complex::Complex::exp(self)
+            }
+
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                num_complex::Complex::sqrt(self)
+            }
+        }
+    )*};
+}
+
+real!(f32 f64);

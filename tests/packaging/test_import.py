@@ -1,0 +1,83 @@
+"""What `import torch` and `import rustdev` do, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rustdev
+
+PACKAGE = Path(rustdev.__file__).parent
+ENTRY_POINTS = "[torch.backends]\nrustdev = rustdev_autoload:load\n"
+
+
+def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a fresh Python."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_torch_alone_brings_the_device() -> None:
+    result = python("import torch; print(torch.ones(2, device='rustdev').device, torch.accelerator.current_accelerator())")
+    assert result.stdout.split() == ["rustdev:0", "rustdev"], result.stderr
+    assert result.stderr == ""
+
+
+def test_autoload_can_be_turned_off() -> None:
+    program = "import torch; print(hasattr(torch, 'rustdev')); import rustdev; print(torch.rustdev is rustdev)"
+    result = python(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.stdout.split() == ["False", "True"], result.stderr
+
+
+@pytest.mark.parametrize("first", ["torch", "rustdev"])
+def test_either_import_comes_first(first: str) -> None:
+    result = python(f"import {first}, torch, rustdev; print(torch.rustdev is rustdev, rustdev.is_available())")
+    assert result.stdout.split() == ["True", "True"], result.stderr
+    assert result.stderr == ""
+
+
+@pytest.fixture
+def other_build(tmp_path: Path) -> str:
+    """A copy of the installed package whose module says that it was built for a torch of another minor release."""
+    for package in (PACKAGE, PACKAGE.parent / "rustdev_autoload"):
+        shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    information = tmp_path / "rustdev-0.1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: rustdev\nVersion: 0.1.0\n")
+    (information / "entry_points.txt").write_text(ENTRY_POINTS)
+    (module,) = (tmp_path / "rustdev").glob("_rustdev*.so")
+    built = rustdev._torch_build.built_for()
+    other = "2.0" + built[3:] if built[3] == "." else "2.00" + built[4:]
+    content = module.read_bytes()
+    assert content.count(built.encode()) >= 1
+    module.write_bytes(content.replace(built.encode(), other.encode()))
+    return str(tmp_path)
+
+
+def test_another_minor_is_refused_in_one_sentence(other_build: str) -> None:
+    result = python("import rustdev", PYTHONPATH=other_build, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.returncode == 1
+    said = result.stderr.splitlines()[-1]
+    assert said.startswith("ImportError: rustdev was built for torch 2.0")
+    assert f"torch {rustdev._torch_build.built_for()}" in said
+
+
+def test_torch_works_without_a_matching_build(other_build: str) -> None:
+    program = """
+import torch
+print(torch.ones(2).sum().item(), hasattr(torch, "rustdev"))
+try:
+    import rustdev
+except ImportError as error:
+    print("ImportError", error)
+"""
+    result = python(program, PYTHONPATH=other_build)
+    works, refusal = result.stdout.splitlines()
+    assert works == "2.0 False"
+    assert refusal.startswith("ImportError rustdev was built for torch 2.0")
+    assert "rustdev was built for torch" in result.stderr

@@ -1,0 +1,181 @@
+"""That work is really asynchronous: submitting returns at once, streams overlap, and a missing wait shows."""
+
+import os
+import random
+import threading
+import time
+
+import pytest
+import torch
+
+MILLISECOND = 1_000_000  # nanoseconds
+Stream = torch.rustdev.Stream
+
+
+def test_long_task_returns_at_once() -> None:
+    torch.rustdev.synchronize()
+    begin = time.perf_counter()
+    torch.rustdev._sleep(100 * MILLISECOND)
+    submitted = time.perf_counter() - begin
+    torch.rustdev.synchronize()
+    finished = time.perf_counter() - begin
+    assert submitted < 0.005
+    assert finished >= 0.1
+
+
+def test_host_function_returns_at_once() -> None:
+    done = threading.Event()
+    begin = time.perf_counter()
+    torch.rustdev.launch_host_func(lambda: (time.sleep(0.1), done.set()))
+    assert time.perf_counter() - begin < 0.005
+    assert not done.is_set()
+    torch.rustdev.synchronize()
+    assert done.is_set()
+
+
+def test_operators_behind_a_long_task_return_at_once() -> None:
+    tensor = torch.zeros(16, device="rustdev")
+    torch.rustdev.synchronize()
+    torch.rustdev._sleep(100 * MILLISECOND)
+    begin = time.perf_counter()
+    for _ in range(10):
+        tensor.add_(1)
+    assert time.perf_counter() - begin < 0.05
+    assert not torch.rustdev.current_stream().query()
+    assert tensor.tolist() == [10.0] * 16
+
+
+def test_two_streams_overlap() -> None:
+    streams = [Stream(), Stream()]
+    begin = time.perf_counter()
+    for stream in streams:
+        with torch.rustdev.stream(stream):
+            torch.rustdev._sleep(200 * MILLISECOND)
+    torch.rustdev.synchronize()
+    assert 0.2 <= time.perf_counter() - begin < 0.38
+
+
+def test_two_devices_overlap() -> None:
+    begin = time.perf_counter()
+    for index in range(2):
+        with torch.rustdev.device(index):
+            torch.rustdev._sleep(200 * MILLISECOND)
+    for index in range(2):
+        torch.rustdev.synchronize(index)
+    assert 0.2 <= time.perf_counter() - begin < 0.38
+
+
+def produce(producer: torch.Stream) -> torch.Tensor:
+    """Return a tensor of zeros that a stream turns into ones, a while later."""
+    data = torch.zeros(1024, device="rustdev")
+    torch.rustdev.synchronize()
+    with torch.rustdev.stream(producer):
+        torch.rustdev._sleep(100 * MILLISECOND)
+        data.add_(1)
+    return data
+
+
+def test_missing_wait_is_observable_and_waiting_fixes_it() -> None:
+    producer, consumer = Stream(), Stream()
+    data = produce(producer)
+    with torch.rustdev.stream(consumer):
+        too_early = data.clone()
+    consumer.synchronize()
+    assert too_early.tolist() == [0.0] * 1024
+    torch.rustdev.synchronize()
+
+    data = produce(producer)
+    consumer.wait_stream(producer)
+    with torch.rustdev.stream(consumer):
+        in_time = data.clone()
+    consumer.synchronize()
+    assert in_time.tolist() == [1.0] * 1024
+
+
+def test_non_blocking_copy_from_pinned_memory_returns_at_once() -> None:
+    source = torch.ones(1 << 16).pin_memory()
+    torch.rustdev._sleep(100 * MILLISECOND)
+    begin = time.perf_counter()
+    target = source.to("rustdev", non_blocking=True)
+    assert time.perf_counter() - begin < 0.05
+    assert not torch.rustdev.current_stream().query()
+    assert target.sum().item() == 1 << 16
+
+
+def test_item_waits_for_the_stream() -> None:
+    tensor = torch.zeros(1, device="rustdev")
+    torch.rustdev._sleep(50 * MILLISECOND)
+    tensor.add_(5)
+    assert tensor.item() == 5
+
+
+def test_launch_blocking_makes_every_call_synchronous() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import time, torch; begin = time.perf_counter(); torch.rustdev._sleep(100_000_000); "
+        "print(time.perf_counter() - begin >= 0.1)"
+    )
+    environment = os.environ | {"RUSTDEV_LAUNCH_BLOCKING": "1"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert result.stdout.strip() == "True", result.stderr
+
+
+OPERATORS = (
+    lambda x, y: x + y,
+    lambda x, y: x * y,
+    lambda x, y: x - 2 * y,
+    lambda x, y: torch.relu(x) + y.exp(),
+    lambda x, y: torch.mm(x, y.t()),
+    lambda x, y: x.t() + y,
+    lambda x, y: torch.maximum(x, y).sum(0).expand(8, 8),
+    lambda x, y: torch.where(x > y, x, y),
+    lambda x, y: torch.cat([x, y])[::2],
+    lambda x, y: (x.sum() + y).clamp(-1, 1),
+)
+
+
+def stress(seed: int, device: str, deadline: float) -> None:
+    """Run random operators on streams of one device and compare each chain with the CPU's."""
+    choice = random.Random(seed)
+    source = torch.Generator().manual_seed(seed)
+    while time.monotonic() < deadline:
+        x, y = torch.rand(8, 8, generator=source), torch.rand(8, 8, generator=source)
+        with torch.rustdev.stream(Stream(device)):
+            on_device = x.to(device), y.to(device)
+            for _ in range(choice.randrange(1, 8)):
+                operator = choice.choice(OPERATORS)
+                x, y = operator(x, y).tanh(), x
+                on_device = operator(*on_device).tanh(), on_device[0]
+            torch.testing.assert_close(on_device[0].cpu(), x, rtol=1e-4, atol=1e-4)
+
+
+def run_stress(seconds: float) -> None:
+    """Run the random operators on 8 threads and 2 devices."""
+    failures: list[BaseException] = []
+    deadline = time.monotonic() + seconds
+
+    def worker(seed: int) -> None:
+        try:
+            stress(seed, f"rustdev:{seed % 2}", deadline)
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=worker, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_threads_and_devices_agree_with_the_cpu() -> None:
+    run_stress(3)
+
+
+@pytest.mark.stress
+@pytest.mark.skipif(os.environ.get("RUSTDEV_TEST_STRESS") != "1", reason="takes a minute: RUSTDEV_TEST_STRESS=1 runs it")
+def test_threads_and_devices_agree_with_the_cpu_for_a_minute() -> None:
+    run_stress(60)

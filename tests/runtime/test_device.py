@@ -1,0 +1,244 @@
+"""Devices: counting, choosing, describing them, and what is refused."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_torch_rustdev_is_the_package() -> None:
+    import rustdev
+
+    assert torch.rustdev is rustdev
+    assert torch._C._get_privateuse1_backend_name() == "rustdev"
+    assert torch.get_device_module("rustdev") is rustdev
+
+
+def test_count_and_availability() -> None:
+    assert torch.rustdev.is_available()
+    assert torch.rustdev.is_initialized()
+    assert torch.rustdev.device_count() == 2
+    assert not torch.rustdev._is_in_bad_fork()
+    torch.rustdev.init()
+
+
+def test_set_device() -> None:
+    assert torch.rustdev.current_device() == 0
+    torch.rustdev.set_device(1)
+    assert torch.rustdev.current_device() == 1
+    torch.rustdev.set_device("rustdev:0")
+    assert torch.rustdev.current_device() == 0
+    torch.rustdev.set_device(torch.device("rustdev", 1))
+    torch.rustdev.set_device(-1)
+    assert torch.rustdev.current_device() == 1
+
+
+def test_device_context_nests_and_restores() -> None:
+    with torch.rustdev.device(1):
+        assert torch.rustdev.current_device() == 1
+        with torch.rustdev.device("rustdev:0"):
+            assert torch.rustdev.current_device() == 0
+        with torch.rustdev.device(None):
+            assert torch.rustdev.current_device() == 1
+        assert torch.rustdev.current_device() == 1
+    assert torch.rustdev.current_device() == 0
+
+
+def test_device_context_restores_after_an_exception() -> None:
+    with pytest.raises(KeyError), torch.rustdev.device(1):
+        raise KeyError
+    assert torch.rustdev.current_device() == 0
+
+
+def test_device_of() -> None:
+    with torch.rustdev.device_of(torch.empty(1, device="rustdev:1")):
+        assert torch.rustdev.current_device() == 1
+    with torch.rustdev.device_of(torch.empty(1, device="rustdev:1").untyped_storage()):
+        assert torch.rustdev.current_device() == 1
+    with torch.rustdev.device_of(torch.empty(1)):
+        assert torch.rustdev.current_device() == 0
+
+
+def test_current_device_is_of_the_thread() -> None:
+    seen = []
+    torch.rustdev.set_device(1)
+    thread = threading.Thread(target=lambda: seen.append(torch.rustdev.current_device()))
+    thread.start()
+    thread.join()
+    assert seen == [0]
+
+
+def test_factories_use_the_current_device() -> None:
+    torch.rustdev.set_device(1)
+    assert torch.empty(2, device="rustdev").device == torch.device("rustdev:1")
+    assert torch.empty(2, device="rustdev:0").device == torch.device("rustdev:0")
+
+
+def test_default_device() -> None:
+    with torch.device("rustdev:1"):
+        assert torch.empty(2).device == torch.device("rustdev:1")
+    torch.set_default_device("rustdev")
+    try:
+        assert torch.empty(2).device == torch.device("rustdev:0")
+    finally:
+        torch.set_default_device(None)
+
+
+@pytest.mark.parametrize("index", [2, 7, 63])
+def test_index_out_of_range(index: int) -> None:
+    for call in (
+        lambda: torch.empty(1, device=f"rustdev:{index}"),
+        lambda: torch.rustdev.set_device(index),
+        lambda: torch.rustdev.synchronize(index),
+        lambda: torch.rustdev.get_device_properties(index),
+        lambda: torch.rustdev.current_stream(index),
+        lambda: torch.rustdev.Stream(index),
+        lambda: torch.Stream(f"rustdev:{index}"),
+        lambda: torch.rustdev.device(index).__enter__(),
+        lambda: torch.Generator(f"rustdev:{index}"),
+        lambda: torch.rustdev.get_rng_state(index),
+    ):
+        with pytest.raises(RuntimeError, match=f"invalid device ordinal {index}"):
+            call()
+    assert torch.rustdev.current_device() == 0
+    assert torch.ones(2, device="rustdev").sum().item() == 2
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", torch.device("meta"), 1.5])
+def test_other_devices_are_refused(device: object) -> None:
+    with pytest.raises(ValueError, match="Expected a rustdev device"):
+        torch.rustdev.set_device(device)
+    with pytest.raises(ValueError, match="Expected a rustdev device"):
+        torch.rustdev.synchronize(device)
+
+
+def test_negative_sizes_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        torch.empty(-1, device="rustdev")
+    with pytest.raises(RuntimeError, match="-1"):
+        torch.empty_strided((2, 2), (-1, 1), device="rustdev")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.UntypedStorage(-4, device="rustdev")
+    assert torch.ones(2, device="rustdev").sum().item() == 2
+
+
+def test_tensors_of_two_devices_are_refused() -> None:
+    first, second = torch.ones(4, device="rustdev:0"), torch.ones(4, device="rustdev:1")
+    with pytest.raises(RuntimeError, match="same device"):
+        first + second
+    with pytest.raises(RuntimeError, match="same device"):
+        first.add_(second)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.mm(first.view(2, 2), second.view(2, 2))
+    assert (first + second.to("rustdev:0")).tolist() == [2.0] * 4
+
+
+def test_cpu_and_device_tensors_are_refused() -> None:
+    device, cpu = torch.ones(4, device="rustdev"), torch.ones(4)
+    with pytest.raises(RuntimeError, match="same device"):
+        device + cpu
+    with pytest.raises(RuntimeError, match="same device"):
+        cpu.add_(device)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.mm(device.view(2, 2), cpu.view(2, 2))
+    assert (device + torch.tensor(1.0)).tolist() == [2.0] * 4
+
+
+def test_properties() -> None:
+    properties = torch.rustdev.get_device_properties(1)
+    assert properties.name.startswith("rustdev (")
+    assert properties.total_memory > 0
+    assert properties.multi_processor_count == torch.rustdev.get_num_threads() >= 1
+    assert torch.rustdev.get_device_name() == properties.name
+    assert torch.rustdev.get_device_capability() == (properties.major, properties.minor)
+    assert torch.rustdev.is_bf16_supported()
+
+
+def test_peers() -> None:
+    assert torch.rustdev.can_device_access_peer(0, 1)
+    assert not torch.rustdev.can_device_access_peer(0, 0)
+    with pytest.raises(RuntimeError, match="invalid device ordinal 2"):
+        torch.rustdev.can_device_access_peer(0, 2)
+
+
+def test_threads() -> None:
+    before = torch.rustdev.get_num_threads()
+    try:
+        torch.rustdev.set_num_threads(2)
+        assert torch.rustdev.get_num_threads() == 2
+        for count in (0, -1):
+            with pytest.raises((ValueError, RuntimeError), match="number of threads"):
+                torch.rustdev.set_num_threads(count)
+        assert torch.rustdev.get_num_threads() == 2
+    finally:
+        torch.rustdev.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RUSTDEV_DEVICE_COUNT", "0"), ("RUSTDEV_DEVICE_COUNT", "two"), ("RUSTDEV_MEMORY_LIMIT", "12Q"), ("RUSTDEV_SPEED", "1")],
+)
+def test_environment_is_checked_at_import(name: str, value: str) -> None:
+    soft_then_hard = run("import torch; print(hasattr(torch, 'rustdev'), flush=True); import rustdev", **{name: value})
+    assert soft_then_hard.stdout.strip() == "False"
+    assert "RuntimeWarning" in soft_then_hard.stderr
+    last = soft_then_hard.stderr.splitlines()[-1]
+    assert last.startswith("ValueError") and name in last
+    assert "panicked" not in soft_then_hard.stderr
+
+
+def test_environment_is_checked_where_rustdev_comes_first() -> None:
+    result = run("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
+    assert "RuntimeWarning" not in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("ValueError")
+
+
+@pytest.mark.parametrize("code", ["import rustdev", "import torch, rustdev"])
+def test_import_in_either_order(code: str) -> None:
+    result = run(f"{code}\nimport torch; print(torch.rustdev.device_count())", RUSTDEV_DEVICE_COUNT="3")
+    assert (result.returncode, result.stdout.strip()) == (0, "3"), result.stderr
+
+
+def test_torch_works_without_autoload() -> None:
+    code = "import torch; print(hasattr(torch, 'rustdev'))\nimport rustdev; print(torch.rustdev is rustdev)"
+    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.stdout.split() == ["False", "True"], result.stderr
+
+
+def test_other_minor_release_of_torch_is_refused() -> None:
+    from rustdev import _rustdev, _torch_build
+
+    assert _torch_build.built_for() == _rustdev.torch_version
+    _torch_build.require(torch.__version__)
+    code = """
+import sys, torch
+torch.__version__ = "2.99.1"
+import rustdev_autoload
+rustdev_autoload.load()
+print(hasattr(torch, "rustdev"), "rustdev._rustdev" in sys.modules, flush=True)
+import rustdev
+"""
+    result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.stdout.split() == ["False", "False"], result.stderr
+    assert "RuntimeWarning" in result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("ImportError") and f"built for torch {_rustdev.torch_version}" in last and "into torch 2.99.1" in last
+
+
+def test_info_prints_what_a_bug_report_needs() -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "rustdev.info"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    for word in ("rustdev", torch.__version__, "devices", "threads", "instruction set", "memory", "RUSTDEV_DEVICE_COUNT=2"):
+        assert word in result.stdout, result.stdout

@@ -1,0 +1,133 @@
+"""Forked children: the device is refused there in PyTorch's own words, and nothing else breaks."""
+
+import subprocess
+import sys
+
+import torch
+
+PRELUDE = """
+import os, sys, torch
+
+def in_child(function):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            function()
+            code = 0
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def refused(call):
+    try:
+        call()
+    except RuntimeError as error:
+        assert "Cannot re-initialize rustdev in forked subprocess" in str(error), error
+    else:
+        raise AssertionError("not refused")
+"""
+
+
+def run(code: str) -> None:
+    """Run code in a Python of its own, for these tests must not fork a process with running threads."""
+    result = subprocess.run([sys.executable, "-c", PRELUDE + code], capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip().endswith("passed"), result.stdout
+
+
+def test_use_after_fork_is_refused() -> None:
+    run(
+        """
+tensor = torch.ones(4, device="rustdev")
+stream, event = torch.rustdev.Stream(), torch.rustdev.Event()
+event.record()
+torch.rustdev.synchronize()
+
+def child():
+    assert torch.rustdev._is_in_bad_fork() and not torch.rustdev.is_initialized()
+    assert torch.rustdev.device_count() == 0 and not torch.rustdev.is_available()
+    for call in (
+        lambda: torch.empty(4, device="rustdev"),
+        lambda: torch.empty(4, device="rustdev:1"),
+        lambda: tensor + 1,
+        lambda: tensor.cpu(),
+        lambda: tensor.tolist(),
+        lambda: torch.ones(3).to("rustdev"),
+        lambda: torch.rustdev.init(),
+        lambda: torch.rustdev.set_device(0),
+        lambda: torch.rustdev.current_device(),
+        lambda: torch.rustdev.synchronize(),
+        lambda: torch.rustdev.Stream(),
+        lambda: torch.rustdev.current_stream(),
+        lambda: stream.synchronize(),
+        lambda: event.record(),
+        lambda: torch.rustdev.get_rng_state(),
+    ):
+        refused(call)
+
+assert in_child(child) == 0
+assert tensor.sum().item() == 4
+print("passed")
+"""
+    )
+
+
+def test_child_can_use_the_cpu_and_drop_device_tensors() -> None:
+    run(
+        """
+tensors = [torch.ones(1 << 16, device="rustdev") for _ in range(4)]
+event = torch.rustdev.Event()
+event.record()
+torch.rustdev._sleep(50_000_000)
+
+def child():
+    global tensors, event
+    torch.manual_seed(3)
+    assert torch.ones(3).sum().item() == 3
+    tensors = event = None
+
+assert in_child(child) == 0
+assert tensors[0].sum().item() == 1 << 16
+print("passed")
+"""
+    )
+
+
+def test_child_of_a_process_that_has_not_used_the_device_can_use_it() -> None:
+    run(
+        """
+def child():
+    assert torch.ones(4, device="rustdev").sum().item() == 4
+
+assert in_child(child) == 0
+assert torch.ones(4, device="rustdev").sum().item() == 4
+print("passed")
+"""
+    )
+
+
+def test_data_loader_with_forked_workers() -> None:
+    run(
+        """
+from torch.utils.data import DataLoader, TensorDataset
+torch.ones(1, device="rustdev").item()
+loader = DataLoader(TensorDataset(torch.arange(32.0)), batch_size=8, num_workers=2, multiprocessing_context="fork")
+assert sum(batch.to("rustdev").sum().item() for (batch,) in loader) == 496
+print("passed")
+"""
+    )
+
+
+def test_spawned_child_can_use_the_device() -> None:
+    torch.ones(1, device="rustdev").item()
+    run(
+        """
+import subprocess
+torch.ones(1, device="rustdev").item()
+assert subprocess.run([sys.executable, "-c", "import torch; assert torch.ones(4, device='rustdev').sum().item() == 4"]).returncode == 0
+print("passed")
+"""
+    )

@@ -1,0 +1,204 @@
+"""Streams: current, default, pool, priorities, native handles, waiting, and what is refused."""
+
+import threading
+
+import pytest
+import torch
+
+Stream = torch.rustdev.Stream
+
+
+def test_current_stream_is_the_default_one_at_first() -> None:
+    assert torch.rustdev.current_stream() == torch.rustdev.default_stream()
+    assert torch.rustdev.default_stream(1).device == torch.device("rustdev:1")
+    assert torch.rustdev.default_stream(0) != torch.rustdev.default_stream(1)
+
+
+def test_stream_is_a_torch_stream() -> None:
+    stream = Stream()
+    assert isinstance(stream, torch.Stream)
+    assert isinstance(torch.rustdev.current_stream(), Stream)
+    assert stream.device == torch.device("rustdev:0")
+    assert Stream("rustdev:1").device == torch.device("rustdev:1")
+    assert stream.device_index == 0
+    assert "rustdev:0" in repr(stream) and hex(stream.rustdev_stream) in repr(stream)
+
+
+def test_equality_and_hash() -> None:
+    first, second = Stream(), Stream()
+    same = Stream(stream_id=first.stream_id, device_index=first.device_index, device_type=first.device_type)
+    assert first == same and hash(first) == hash(same)
+    assert first != second
+    assert first != 5 and first != None  # noqa: E711
+
+
+def test_pool_has_32_streams_of_each_priority() -> None:
+    for priority in (0, -1):
+        streams = [Stream(priority=priority) for _ in range(64)]
+        assert len(set(streams)) == 32
+        assert streams[:32] == streams[32:]
+        assert {stream.priority for stream in streams} == {priority}
+
+
+def test_priorities_are_clamped() -> None:
+    low, high = Stream.priority_range()
+    assert (low, high) == (0, -1)
+    assert Stream(priority=7).priority == low
+    assert Stream(priority=-7).priority == high
+    assert torch.rustdev.default_stream().priority == low
+
+
+def test_context_sets_and_restores() -> None:
+    stream, inner = Stream(), Stream()
+    before = torch.rustdev.current_stream()
+    with torch.rustdev.stream(stream):
+        assert torch.rustdev.current_stream() == stream
+        with torch.rustdev.stream(inner):
+            assert torch.rustdev.current_stream() == inner
+        with torch.rustdev.stream(None):
+            assert torch.rustdev.current_stream() == stream
+        assert torch.rustdev.current_stream() == stream
+    assert torch.rustdev.current_stream() == before
+    with pytest.raises(KeyError), torch.rustdev.stream(stream):
+        raise KeyError
+    assert torch.rustdev.current_stream() == before
+
+
+def test_context_of_a_stream_of_another_device() -> None:
+    stream = Stream(1)
+    with torch.rustdev.stream(stream):
+        assert torch.rustdev.current_device() == 1
+        assert torch.rustdev.current_stream() == stream
+        assert torch.rustdev.current_stream(0) == torch.rustdev.default_stream(0)
+        assert torch.ones(2, device="rustdev").device.index == 1
+    assert torch.rustdev.current_device() == 0
+    assert torch.rustdev.current_stream(1) == torch.rustdev.default_stream(1)
+
+
+def test_torch_stream_as_context() -> None:
+    stream = torch.Stream("rustdev:1")
+    with stream:
+        assert torch.rustdev.current_stream() == stream
+    assert torch.rustdev.current_device() == 0
+
+
+def test_set_stream() -> None:
+    stream = Stream(1)
+    torch.rustdev.set_stream(stream)
+    assert torch.rustdev.current_device() == 1
+    assert torch.rustdev.current_stream() == stream
+    torch.rustdev.set_stream(None)
+    assert torch.rustdev.current_stream() == stream
+
+
+def test_current_stream_is_of_the_thread() -> None:
+    seen = []
+    with torch.rustdev.stream(Stream()):
+        thread = threading.Thread(target=lambda: seen.append(torch.rustdev.current_stream()))
+        thread.start()
+        thread.join()
+    assert seen == [torch.rustdev.default_stream()]
+
+
+def test_native_handle_names_the_stream() -> None:
+    stream = Stream(1)
+    assert stream.rustdev_stream == stream.native_handle != 0
+    external = torch.rustdev.ExternalStream(stream.rustdev_stream, device=1)
+    assert external == stream and isinstance(external, Stream)
+    assert torch.rustdev.get_stream_from_external(stream.rustdev_stream, "rustdev:1") == stream
+    handles = {Stream().rustdev_stream for _ in range(32)} | {torch.rustdev.default_stream().rustdev_stream}
+    assert len(handles) == 33
+
+
+def test_unknown_native_handle_is_refused() -> None:
+    for handle in (0, 12345):
+        with pytest.raises(RuntimeError, match="stream"):
+            torch.rustdev.ExternalStream(handle)
+    with pytest.raises(RuntimeError, match="stream"):
+        torch.rustdev.ExternalStream(Stream(1).rustdev_stream, device=0)
+
+
+def test_unknown_id_is_refused() -> None:
+    unknown = Stream(stream_id=98765, device_index=0, device_type=Stream().device_type)
+    for call in (unknown.query, unknown.synchronize, unknown.record_event, lambda: torch.rustdev.set_stream(unknown)):
+        with pytest.raises(RuntimeError, match="no stream with the id 98765"):
+            call()
+    assert torch.rustdev.current_stream() == torch.rustdev.default_stream()
+
+
+def test_wrong_types_are_refused() -> None:
+    stream = Stream()
+    for call in (
+        lambda: stream.wait_stream(5),
+        lambda: stream.wait_event(5),
+        lambda: stream.wait_event(stream),
+        lambda: stream.record_event(stream),
+        lambda: torch.rustdev.set_stream("rustdev:0"),
+        lambda: torch.rustdev.stream(3),
+        lambda: torch.rustdev.launch_host_func(print, 3),
+    ):
+        with pytest.raises(TypeError, match="expected a torch"):
+            call()
+
+
+def test_cpu_stream_is_refused() -> None:
+    with pytest.raises(RuntimeError):
+        torch.rustdev.set_stream(torch.Stream("cpu"))
+
+
+def test_query_counts_the_running_task() -> None:
+    stream = Stream()
+    assert stream.query()
+    with torch.rustdev.stream(stream):
+        torch.rustdev._sleep(50_000_000)
+        assert not stream.query()
+    stream.synchronize()
+    assert stream.query()
+
+
+def test_host_function_runs_in_stream_order() -> None:
+    order: list[str] = []
+    stream = Stream()
+    with torch.rustdev.stream(stream):
+        torch.rustdev._sleep(20_000_000)
+        torch.rustdev.launch_host_func(lambda: order.append("first"))
+    torch.rustdev.launch_host_func(lambda: order.append("second"), stream)
+    assert order == []
+    stream.synchronize()
+    assert order == ["first", "second"]
+
+
+def test_exception_in_a_host_function_is_raised_once_at_the_next_wait() -> None:
+    def fail() -> None:
+        raise KeyError("lost key")
+
+    stream = Stream()
+    torch.rustdev.launch_host_func(fail, stream)
+    with pytest.raises(torch.AcceleratorError, match="lost key"):
+        stream.synchronize()
+    stream.synchronize()
+    with torch.rustdev.stream(stream):
+        assert torch.ones(3, device="rustdev").sum().item() == 3
+
+
+def test_record_stream_keeps_memory_until_the_other_stream_is_done() -> None:
+    stream = Stream()
+    kept = torch.full((1024,), 7.0, device="rustdev")
+    torch.rustdev.synchronize()
+    with torch.rustdev.stream(stream):
+        torch.rustdev._sleep(50_000_000)
+        copy = kept.clone()
+    kept.record_stream(stream)
+    address = kept.data_ptr()
+    del kept
+    other = torch.full((1024,), 9.0, device="rustdev")
+    assert other.data_ptr() != address
+    stream.synchronize()
+    assert copy.tolist() == [7.0] * 1024
+
+
+def test_record_stream_of_another_device_is_refused_or_harmless() -> None:
+    tensor = torch.ones(4, device="rustdev:0")
+    tensor.record_stream(Stream(1))
+    del tensor
+    assert torch.ones(4, device="rustdev:0").sum().item() == 4

@@ -1,0 +1,73 @@
+"""What the Makefile asks of a Python environment.
+
+    environment.py torch [VERSION]   print the version of this Python's torch, if it is supported (and is VERSION)
+    environment.py lacks FILE        succeed if every requirement of FILE is installed here, at any version; name the others
+    environment.py create DIRECTORY  make a virtual environment of this Python
+
+Standard library only: it runs before anything is installed. torch is located, not imported.
+"""
+
+from __future__ import annotations
+
+import sys
+import venv
+from importlib import metadata
+from pathlib import Path
+
+SUPPORTED = ("2.13", "2.14", "2.15")
+OLDEST_PYTHON = (3, 11)
+
+
+def torch_version(wanted: str | None) -> str | None:
+    """The release of the installed torch, without its local part.
+
+    Args:
+        wanted: the only release that is accepted, or None for any supported one.
+    """
+    try:
+        version = metadata.version("torch").partition("+")[0]
+    except metadata.PackageNotFoundError:
+        return None
+    accepted = version == wanted if wanted else version.rpartition(".")[0] in SUPPORTED
+    return version if accepted else None
+
+
+def lacking(requirements: Path) -> list[str]:
+    """The pinned requirements of a file that are not installed at all."""
+    names = [line.partition("==")[0].strip() for line in requirements.read_text().splitlines() if "==" in line and line[0] != "#"]
+    installed = {normalized(distribution.metadata["Name"]) for distribution in metadata.distributions()}
+    return [name for name in names if normalized(name) not in installed]
+
+
+def normalized(name: str) -> str:
+    """A distribution's name as package indices compare it."""
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def create(directory: Path) -> None:
+    """Makes a virtual environment, with pip.
+
+    Raises:
+        SystemExit: this Python is too old.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        version = sys.version.split()[0]
+        sys.exit(f"make: tests and demo need Python 3.11 or newer, and {sys.executable} is {version}: try make PYTHON=python3.12")
+    venv.create(directory, with_pip=True, symlinks=True)
+
+
+def main(command: str, argument: str | None = None) -> None:
+    """Runs one command of the command line."""
+    if command == "torch":
+        print(torch_version(argument) or "")
+    elif command == "lacks" and argument is not None:
+        missing = lacking(Path(argument))
+        sys.exit(f"installing {', '.join(missing)}" if missing else 0)
+    elif command == "create" and argument is not None:
+        create(Path(argument))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,39 @@
+"""Runs clang-tidy over the given C++ files, as many at a time as there are cores, with the include paths of this Python's torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+
+def flags() -> list[str]:
+    """The compiler's arguments, as build/shim.rs gives them."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        sys.exit("tidy: this Python has no torch")
+    include = Path(spec.origin).parent / "include"
+    system = [include, include / "torch/csrc/api/include"]
+    return ["-std=c++20", "-Ishim", "-DUSE_KINETO", *(f"-isystem{directory}" for directory in system)]
+
+
+def check(source: str) -> subprocess.CompletedProcess[str]:
+    """Runs clang-tidy over one file."""
+    return subprocess.run(["clang-tidy", "--quiet", source, "--", *flags()], capture_output=True, text=True, check=False)
+
+
+def main(sources: list[str]) -> None:
+    """Prints what clang-tidy finds; fails if it finds anything."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(check, sources))
+    for result in results:
+        if result.returncode:
+            print(result.stdout, result.stderr, sep="\n")
+    sys.exit(any(result.returncode for result in results))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
