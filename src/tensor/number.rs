@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::dtype::{Bool, Complex32, Complex64, Element};
-use crate::simd::math;
+use crate::simd::math::{self, complex};
 
 /// A type that conversions between dtypes go through: exact for a whole class of dtypes.
 pub trait Hub: Element {
@@ -31,10 +31,10 @@ pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + '
     fn conj(self) -> Self {
         self
     }
-    /// `self * factor + term`, in one rounding where the processor has it.
+    /// `self + factor * term`. A complex factor without imaginary part scales both parts, so that infinities stay what they are.
     #[inline(always)]
-    fn mul_add(self, factor: Self, term: Self) -> Self {
-        self.mul(factor).add(term)
+    fn add_scaled(self, factor: Self, term: Self) -> Self {
+        self.add(factor.mul(term))
     }
 
     fn hub(self) -> Self::Hub;
@@ -48,6 +48,11 @@ pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + '
 
 /// A number with an order. NaN is neither less nor greater than anything.
 pub trait Ordered: Number + PartialOrd {
+    /// Nothing is less.
+    const LOWEST: Self;
+    /// Nothing is greater.
+    const HIGHEST: Self;
+
     #[inline(always)]
     fn is_nan(self) -> bool {
         false
@@ -78,7 +83,13 @@ pub trait Integer: Ordered + Eq {
 pub trait Field: Number {
     fn div(self, divisor: Self) -> Self;
     fn exp(self) -> Self;
+    fn log(self) -> Self;
     fn sqrt(self) -> Self;
+    fn sin(self) -> Self;
+    fn cos(self) -> Self;
+    fn tanh(self) -> Self;
+    /// 1 / (1 + e^-x).
+    fn sigmoid(self) -> Self;
 }
 
 /// Real floating point.
@@ -90,6 +101,11 @@ pub trait Real: Field + Ordered {
     fn fmod(self, divisor: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
+    fn erf(self) -> Self;
+    /// e^x - 1.
+    fn expm1(self) -> Self;
+    /// ln(1 + x).
+    fn log1p(self) -> Self;
 }
 
 macro_rules! hub {
@@ -204,7 +220,10 @@ macro_rules! integer {
             }
         }
 
-        impl Ordered for $type {}
+        impl Ordered for $type {
+            const LOWEST: Self = <$type>::MIN;
+            const HIGHEST: Self = <$type>::MAX;
+        }
 
         impl Integer for $type {
             #[inline(always)]
@@ -302,7 +321,10 @@ impl PartialOrd for Bool {
     }
 }
 
-impl Ordered for Bool {}
+impl Ordered for Bool {
+    const LOWEST: Self = Self(0);
+    const HIGHEST: Self = Self(1);
+}
 
 macro_rules! real {
     ($($type:ident)*) => {$(
@@ -368,6 +390,9 @@ macro_rules! real {
         }
 
         impl Ordered for $type {
+            const LOWEST: Self = <$type>::NEG_INFINITY;
+            const HIGHEST: Self = <$type>::INFINITY;
+
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self != self
@@ -386,8 +411,33 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn log(self) -> Self {
+                math::$type::log(self)
+            }
+
+            #[inline(always)]
             fn sqrt(self) -> Self {
                 self.sqrt()
+            }
+
+            #[inline(always)]
+            fn sin(self) -> Self {
+                math::$type::sin(self)
+            }
+
+            #[inline(always)]
+            fn cos(self) -> Self {
+                math::$type::cos(self)
+            }
+
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                math::$type::tanh(self)
+            }
+
+            #[inline(always)]
+            fn sigmoid(self) -> Self {
+                math::$type::sigmoid(self)
             }
         }
 
@@ -415,6 +465,21 @@ macro_rules! real {
             #[inline(always)]
             fn copysign(self, sign: Self) -> Self {
                 self.copysign(sign)
+            }
+
+            #[inline(always)]
+            fn erf(self) -> Self {
+                math::$type::erf(self)
+            }
+
+            #[inline(always)]
+            fn expm1(self) -> Self {
+                math::$type::expm1(self)
+            }
+
+            #[inline(always)]
+            fn log1p(self) -> Self {
+                math::$type::log1p(self)
             }
         }
 
@@ -446,6 +511,15 @@ macro_rules! real {
             #[inline(always)]
             fn conj(self) -> Self {
                 Self::new(self.re, -self.im)
+            }
+
+            #[inline(always)]
+            fn add_scaled(self, factor: Self, term: Self) -> Self {
+                if factor.im == 0.0 {
+                    Self::new(self.re + factor.re * term.re, self.im + factor.re * term.im)
+                } else {
+                    self + factor * term
+                }
             }
 
             #[inline(always)]
@@ -504,12 +578,37 @@ macro_rules! real {
 
             #[inline(always)]
             fn exp(self) -> Self {
-                num_complex::Complex::exp(self)
+                complex::exp(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn log(self) -> Self {
+                complex::log(self.to()).to()
             }
 
             #[inline(always)]
             fn sqrt(self) -> Self {
-                num_complex::Complex::sqrt(self)
+                complex::sqrt(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn sin(self) -> Self {
+                complex::sin(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn cos(self) -> Self {
+                complex::cos(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                complex::tanh(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn sigmoid(self) -> Self {
+                complex::sigmoid(self.to()).to()
             }
         }
     )*};
