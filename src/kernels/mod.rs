@@ -6,5 +6,7 @@
 #[cfg(test)]
 mod check;
 pub mod copy;
+pub mod matmul;
 pub mod pointwise;
+pub mod reduce;
 pub mod table;

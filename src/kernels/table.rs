@@ -8,9 +8,9 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::copy;
 use super::pointwise::{activation, arithmetic, compare, special};
-use crate::tensor::dtype::{ALL, ANY, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
+use super::{copy, matmul, reduce};
+use crate::tensor::dtype::{ALL, ANY, BOOL, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
 
 /// A kernel: runs one launch. The text of a failure is for the user.
@@ -38,6 +38,11 @@ pub struct Op {
 /// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
 const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
     Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
+}
+
+/// A matrix product: each operand has its own sizes.
+const fn product(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet) -> Op {
+    Op { name, kernel, dtypes, layout: Layout::Shaped, cost: Cost::Launch(matmul::cost), calls: AtomicU64::new(0) }
 }
 
 /// The static array of its rows.
@@ -84,6 +89,19 @@ table![
     // activations
     op(c"relu", activation::relu, REAL.and(UNSIGNED), 0.1),
     op(c"threshold_backward", activation::threshold_backward, REAL, 0.15),
+    // reductions
+    op(c"all", reduce::all, BOOL, 0.05),
+    op(c"amax", reduce::amax, REAL.and(BOOL), 0.05),
+    op(c"amin", reduce::amin, REAL.and(BOOL), 0.05),
+    op(c"any", reduce::any, BOOL, 0.05),
+    op(c"mean", reduce::mean, FIELD, 0.05),
+    op(c"prod", reduce::prod, ALL, 0.1),
+    op(c"sum", reduce::sum, ALL, 0.05),
+    // matrix products
+    product(c"addmm", matmul::addmm, matmul::DTYPES),
+    product(c"baddbmm", matmul::baddbmm, matmul::DTYPES),
+    product(c"bmm", matmul::bmm, matmul::DTYPES),
+    product(c"mm", matmul::mm, matmul::DTYPES),
 ];
 
 impl Op {
