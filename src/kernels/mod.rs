@@ -6,5 +6,6 @@
 #[cfg(test)]
 mod check;
 pub mod copy;
+pub mod matmul;
 pub mod pointwise;
 pub mod table;

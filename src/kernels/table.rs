@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::copy;
+use super::matmul;
 use super::pointwise::arithmetic;
 use crate::tensor::dtype::{ALL, ANY, DTypeSet, EVERY};
 use crate::tensor::launch::{Launch, Layout};
@@ -40,6 +41,12 @@ const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) ->
     Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
 }
 
+/// A matrix product: its operands have different sizes.
+const fn product(name: &'static CStr, kernel: Kernel) -> Op {
+    let (dtypes, cost) = (matmul::DTYPES, Cost::Launch(matmul::cost));
+    Op { name, kernel, dtypes, layout: Layout::Shaped, cost, calls: AtomicU64::new(0) }
+}
+
 /// The static array of its rows.
 macro_rules! table {
     ($($row:expr,)*) => {
@@ -53,6 +60,11 @@ table![
     op(c"copy_", copy::copy_, ANY, 0.15),
     op(c"fill_", copy::fill_, EVERY, 0.1),
     op(c"zero_", copy::zero_, ANY, 0.1),
+    product(c"mm", matmul::mm),
+    product(c"addmm", matmul::addmm),
+    product(c"bmm", matmul::bmm),
+    product(c"baddbmm", matmul::baddbmm),
+    product(c"addmv", matmul::addmv),
 ];
 
 impl Op {

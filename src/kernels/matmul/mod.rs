@@ -1,0 +1,99 @@
+//! Matrix products: `out = beta * self + alpha * (a @ b)`.
+//!
+//! Three ways lead through the arithmetic, chosen by [`run`]:
+//! - [`skinny`]: few rows or few columns, and integers: every element of the large operand is read once, where it lies;
+//! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides;
+//! - [`widened`]: f16 and bf16, widened to f32 block by block, rounded once at the end.
+//!
+//! All of them cut the output into tiles that depend on the shape alone, and never cut along the summed dimension: results do not depend
+//! on the number of threads.
+
+mod direct;
+mod problem;
+mod skinny;
+#[cfg(test)]
+mod tests;
+mod tile;
+mod widened;
+
+use crate::tensor::dtype::{Complex32, Complex64, DType, DTypeSet, FIELD, INTEGRAL};
+use crate::tensor::launch::Launch;
+use problem::{Form, Problem};
+
+/// The dtypes of matrix products: what PyTorch's CPU device takes.
+pub const DTYPES: DTypeSet = FIELD.and(INTEGRAL);
+
+/// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are honoured, here
+/// and in the other products.
+///
+/// # Errors
+/// Operands of other dtypes or numbers of dimensions.
+pub fn mm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Matrix, false)?)
+}
+
+/// `aten::addmm`: out = beta * self + alpha * (a @ b). Operands [out (m, n), self (m, n), a (m, k), b (k, n)], scalars [beta, alpha]. With
+/// beta 0 self is not read, with alpha 0 neither a nor b is.
+///
+/// # Errors
+/// As [`mm`].
+pub fn addmm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Matrix, true)?)
+}
+
+/// `aten::bmm`: [`mm`] for each index of a first dimension.
+///
+/// # Errors
+/// As [`mm`].
+pub fn bmm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Batch, false)?)
+}
+
+/// `aten::baddbmm`: [`addmm`] for each index of a first dimension.
+///
+/// # Errors
+/// As [`mm`].
+pub fn baddbmm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Batch, true)?)
+}
+
+/// `aten::addmv`: out = beta * self + alpha * (a @ b). Operands [out (m), self (m), a (m, k), b (k)], scalars as [`addmm`].
+///
+/// # Errors
+/// As [`mm`].
+pub fn addmv(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Vector, true)?)
+}
+
+/// Nanoseconds of one thread that a product takes.
+pub fn cost(launch: &Launch<'_>) -> u64 {
+    let (output, b) = (launch.view(0), launch.view(launch.num_operands() - 1));
+    let a = launch.view(launch.num_operands() - 2);
+    let depth = a.sizes().last().map_or(1, |&size| size as usize);
+    problem::cost(output.dtype(), output.numel(), depth, a.numel() + b.numel()) as u64
+}
+
+fn run(problem: &Problem) -> Result<(), String> {
+    if problem.batch * problem.m * problem.n == 0 {
+        return Ok(());
+    }
+    match problem.dtype {
+        DType::Float if problem.is_skinny() => skinny::run::<f32>(problem),
+        DType::Double if problem.is_skinny() => skinny::run::<f64>(problem),
+        DType::Half if problem.is_skinny() => skinny::run::<half::f16>(problem),
+        DType::BFloat16 if problem.is_skinny() => skinny::run::<half::bf16>(problem),
+        DType::Float => direct::run::<f32>(problem),
+        DType::Double => direct::run::<f64>(problem),
+        DType::ComplexFloat => direct::run::<Complex32>(problem),
+        DType::ComplexDouble => direct::run::<Complex64>(problem),
+        DType::Half => widened::run::<half::f16>(problem),
+        DType::BFloat16 => widened::run::<half::bf16>(problem),
+        DType::Byte => skinny::run::<u8>(problem),
+        DType::Char => skinny::run::<i8>(problem),
+        DType::Short => skinny::run::<i16>(problem),
+        DType::Int => skinny::run::<i32>(problem),
+        DType::Long => skinny::run::<i64>(problem),
+        other => return Err(format!("matrix products do not take {other:?}")),
+    }
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! Products with few rows or columns, and of integers: no packing, the large operand is read once per [`SKINNY`] rows, where it lies.
+//!
+//! A product with few columns is turned into one with few rows. Where the rows of b lie side by side, they are added up, scaled, into a
+//! strip of sums ([`Rows`]); where its columns do, each sum is a dot product in fixed lanes that are added as a fixed tree ([`Dots`]).
+
+use super::problem::{Finish, Matrix, Problem, SKINNY};
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::Element;
+use crate::tensor::loops::parallel;
+use crate::tensor::loops::space::Steps;
+use crate::tensor::loops::strided::{self, Place};
+use crate::tensor::number::Number;
+
+/// Columns of a strip whose sums stay in the innermost cache.
+const STRIP: usize = 512;
+/// Columns of a strip for which less is made ready.
+const NARROW: usize = 32;
+/// Columns of a strip of dot products.
+const DOTS: usize = 32;
+/// Partial sums of a dot product.
+const LANES: usize = 16;
+
+/// Runs a product of `T`.
+pub fn run<T: Element>(problem: &Problem) {
+    let mut turned = if problem.n < problem.m { problem.transposed() } else { *problem };
+    let size = size_of::<T>() as isize;
+    if turned.b.col == size || turned.n == 1 && turned.b.row != size {
+        strips::<T>(&turned, STRIP, false);
+    } else if turned.b.row != size {
+        packed::<T>(turned);
+    } else if turned.a.col == size || turned.k <= 1 {
+        strips::<T>(&turned, DOTS, true);
+    } else {
+        let (a, _memory) = pack(turned.a, [turned.batch, turned.m, turned.k], turned.dtype.size());
+        turned.a = a;
+        strips::<T>(&turned, DOTS, true);
+    }
+}
+
+/// Runs over a copy of b whose rows lie side by side.
+fn packed<T: Element>(mut problem: Problem) {
+    let (b, _memory) = pack(problem.b, [problem.batch, problem.k, problem.n], problem.dtype.size());
+    problem.b = b;
+    strips::<T>(&problem, STRIP, false);
+}
+
+/// A copy with rows side by side, and the memory that holds it.
+fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, Vec<u8>) {
+    let mut memory = vec![0u8; batch * rows * cols * size];
+    let (col, row) = (size as isize, (cols * size) as isize);
+    let to = Matrix { data: memory.as_mut_ptr(), row, col, batch: rows as isize * row, conj: from.conj };
+    for index in 0..batch {
+        let place = |matrix: Matrix| {
+            let matrix = matrix.at(index, 0, 0);
+            Place { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } }
+        };
+        // SAFETY: the launch promises the operand, and the memory is new and of that size.
+        unsafe { strided::copy(place(from), place(to), size, cols, rows) };
+    }
+    (to, memory)
+}
+
+fn strips<T: Element>(problem: &Problem, width: usize, dots: bool) {
+    let [beta, alpha] = problem.scalars::<T::Acc>();
+    let (down, across) = (problem.m.div_ceil(SKINNY), problem.n.div_ceil(width));
+    let count = problem.batch * down * across;
+    parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
+        for index in begin..end {
+            let (batch, row, col) = (index / (down * across), index / across % down * SKINNY, index % across * width);
+            let place = |matrix: Matrix| matrix.at(batch, row, col);
+            let strip = Strip::<T> {
+                rows: SKINNY.min(problem.m - row),
+                cols: width.min(problem.n - col),
+                depth: problem.k,
+                out: place(problem.out),
+                addend: problem.addend.map(place),
+                a: problem.a.at(batch, row, 0),
+                b: problem.b.at(batch, 0, col),
+                finish: Finish { beta, alpha },
+            };
+            if dots {
+                vectorize(Dots(strip));
+            } else if strip.cols <= NARROW {
+                vectorize(Rows::<T, NARROW>(strip));
+            } else {
+                vectorize(Rows::<T, STRIP>(strip));
+            }
+        }
+    });
+}
+
+/// A strip of the output: at most [`SKINNY`] rows.
+#[derive(Clone, Copy)]
+struct Strip<T: Element> {
+    rows: usize,
+    cols: usize,
+    depth: usize,
+    out: Matrix,
+    addend: Option<Matrix>,
+    a: Matrix,
+    b: Matrix,
+    finish: Finish<T>,
+}
+
+impl<T: Element> Strip<T> {
+    #[inline(always)]
+    fn finish(&self, row: usize, col: usize, sum: T::Acc) {
+        let addend = self.addend.map(|addend| addend.at(0, row, col));
+        // SAFETY: the strip lies inside the output and the addend, as the launch promises.
+        unsafe { self.finish.write(self.out.at(0, row, col), addend, sum) };
+    }
+
+    #[inline(always)]
+    fn factor(&self, row: usize, index: usize) -> T::Acc {
+        // SAFETY: a has `rows` x `depth` elements, as the launch promises.
+        unsafe { self.a.at(0, row, index).data.cast::<T>().read_unaligned() }.load()
+    }
+}
+
+/// Adds up scaled rows of b, of at most `W` elements.
+struct Rows<T: Element, const W: usize>(Strip<T>);
+
+impl<T: Element, const W: usize> Leaf for Rows<T, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let strip = self.0;
+        let mut sums = [[T::Acc::ZERO; W]; SKINNY];
+        let quads = strip.depth / 4 * 4;
+        for index in (0..quads).step_by(4) {
+            for (row, sums) in sums.iter_mut().enumerate().take(strip.rows) {
+                add_rows::<T, 4>(&strip, row, index, &mut sums[..strip.cols]);
+            }
+        }
+        for index in quads..strip.depth {
+            for (row, sums) in sums.iter_mut().enumerate().take(strip.rows) {
+                add_rows::<T, 1>(&strip, row, index, &mut sums[..strip.cols]);
+            }
+        }
+        for (row, sums) in sums.iter().enumerate().take(strip.rows) {
+            for (col, &sum) in sums[..strip.cols].iter().enumerate() {
+                strip.finish(row, col, sum);
+            }
+        }
+    }
+}
+
+/// Adds `K` rows of b from `index` on, scaled by a row of a.
+#[inline(always)]
+fn add_rows<T: Element, const K: usize>(strip: &Strip<T>, row: usize, index: usize, sums: &mut [T::Acc]) {
+    let mut factors = [T::Acc::ZERO; K];
+    let mut lines = [std::ptr::null::<T>(); K];
+    for step in 0..K {
+        factors[step] = strip.factor(row, index + step);
+        lines[step] = strip.b.at(0, index + step, 0).data.cast();
+    }
+    for (col, sum) in sums.iter_mut().enumerate() {
+        let mut value = *sum;
+        for step in 0..K {
+            // SAFETY: b has `depth` rows of `cols` elements side by side (or one column), as the launch promises.
+            let element = unsafe { lines[step].wrapping_add(col).read_unaligned() };
+            value = element.load().mul_add(factors[step], value);
+        }
+        *sum = value;
+    }
+}
+
+/// Dot products of rows of a and columns of b, both side by side.
+struct Dots<T: Element>(Strip<T>);
+
+impl<T: Element> Leaf for Dots<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let strip = self.0;
+        let (pairs, quads) = (strip.rows / 2 * 2, strip.cols / 4 * 4);
+        for col in (0..quads).step_by(4) {
+            for row in (0..pairs).step_by(2) {
+                dots::<T, 2, 4>(&strip, row, col);
+            }
+            for row in pairs..strip.rows {
+                dots::<T, 1, 4>(&strip, row, col);
+            }
+        }
+        for col in quads..strip.cols {
+            for row in 0..strip.rows {
+                dots::<T, 1, 1>(&strip, row, col);
+            }
+        }
+    }
+}
+
+/// `R` × `C` dot products. One of them is the same whatever it is computed with.
+#[inline(always)]
+fn dots<T: Element, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
+    let mut sums = [[[T::Acc::ZERO; LANES]; C]; R];
+    let (mut left, mut right) = ([std::ptr::null::<T>(); R], [std::ptr::null::<T>(); C]);
+    for (step, line) in left.iter_mut().enumerate() {
+        *line = strip.a.at(0, row + step, 0).data.cast();
+    }
+    for (step, line) in right.iter_mut().enumerate() {
+        *line = strip.b.at(0, 0, col + step).data.cast();
+    }
+    let whole = strip.depth / LANES * LANES;
+    for index in (0..whole).step_by(LANES) {
+        multiply::<T, R, C>(&load::<T, R>(&left, index, LANES), &load::<T, C>(&right, index, LANES), &mut sums);
+    }
+    if whole < strip.depth {
+        let rest = strip.depth - whole;
+        multiply::<T, R, C>(&load::<T, R>(&left, whole, rest), &load::<T, C>(&right, whole, rest), &mut sums);
+    }
+    for (below, sums) in sums.iter().enumerate() {
+        for (beside, lanes) in sums.iter().enumerate() {
+            strip.finish(row + below, col + beside, tree::<T>(*lanes));
+        }
+    }
+}
+
+/// `count` elements of each line from `index` on, then zeros.
+#[inline(always)]
+fn load<T: Element, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; LANES]; N] {
+    let mut lanes = [[T::Acc::ZERO; LANES]; N];
+    for (line, lanes) in lines.iter().zip(&mut lanes) {
+        for (lane, value) in lanes.iter_mut().enumerate().take(count) {
+            // SAFETY: `dots` stays inside the `depth` elements of a row of a or a column of b.
+            *value = unsafe { line.wrapping_add(index + lane).read_unaligned() }.load();
+        }
+    }
+    lanes
+}
+
+#[inline(always)]
+fn multiply<T: Element, const R: usize, const C: usize>(
+    left: &[[T::Acc; LANES]; R],
+    right: &[[T::Acc; LANES]; C],
+    sums: &mut [[[T::Acc; LANES]; C]; R],
+) {
+    for (left, sums) in left.iter().zip(sums) {
+        for (right, sums) in right.iter().zip(sums) {
+            for lane in 0..LANES {
+                sums[lane] = left[lane].mul_add(right[lane], sums[lane]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn tree<T: Element>(mut lanes: [T::Acc; LANES]) -> T::Acc {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = lanes[lane].add(lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}

@@ -1,0 +1,67 @@
+//! How the output of a product is cut into tiles: by its shape alone.
+
+use super::problem::Problem;
+use crate::tensor::loops::parallel;
+
+/// Multiply-adds that are worth a thread of their own.
+const WORTH: f64 = 1e6;
+/// Tiles of a product that is not huge.
+const TILES: f64 = 8.0;
+/// Multiply-adds of a tile of a huge product; more of them feed more threads.
+const HUGE: f64 = 5e8;
+/// Tiles end at multiples of this, so that only the last one is ragged; gemm's own ways for tiny outputs start below.
+const ALIGN: usize = 48;
+
+/// One tile: a batch index and a rectangle of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    pub batch: usize,
+    pub row: usize,
+    pub col: usize,
+    pub rows: usize,
+    pub cols: usize,
+}
+
+/// The size of tiles for an output of `m` × `n`, with sums over `k`, one of `batch`; at most `limit` rows and columns.
+fn size(batch: usize, m: usize, n: usize, k: usize, limit: usize) -> (usize, usize) {
+    let work = batch as f64 * m as f64 * n as f64 * k as f64;
+    let wanted = (work / WORTH).min(TILES).max((work / HUGE).min(256.0)) / batch as f64;
+    let (mut rows, mut cols) = (m, n);
+    while (m.div_ceil(rows) * n.div_ceil(cols)) as f64 * 2.0 <= wanted || rows.max(cols) > limit {
+        let longer = if rows >= cols { &mut rows } else { &mut cols };
+        let half = longer.div_ceil(2).next_multiple_of(ALIGN);
+        if half >= *longer {
+            break;
+        }
+        *longer = half;
+    }
+    (rows, cols)
+}
+
+/// Runs `body` for every tile of the product, in parallel where it is worth it.
+pub fn for_each(problem: &Problem, limit: usize, body: &(dyn Fn(Tile) + Sync)) {
+    let (rows, cols) = size(problem.batch, problem.m, problem.n, problem.k, limit);
+    let (down, across) = (problem.m.div_ceil(rows), problem.n.div_ceil(cols));
+    let count = problem.batch * down * across;
+    parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
+        for index in begin..end {
+            let (row, col) = (index / across % down * rows, index % across * cols);
+            let (rows, cols) = (rows.min(problem.m - row), cols.min(problem.n - col));
+            body(Tile { batch: index / (across * down), row, col, rows, cols });
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_products_are_one_tile_and_huge_ones_many() {
+        assert_eq!(size(1, 64, 64, 64, 4096), (64, 64));
+        assert_eq!(size(1000, 64, 64, 64, 4096), (64, 64));
+        assert_eq!(size(1, 1024, 1024, 1024, 4096), (288, 528));
+        assert!(size(1, 4096, 4096, 4096, 4096).0 <= 1056);
+        assert_eq!(size(1, 1000, 10, 0, 256), (144, 10));
+    }
+}
