@@ -88,7 +88,7 @@ asan: ## the Rust tests under the address sanitizer
 	$(call SANITIZED,address)
 
 tsan: ## the Rust tests under the thread sanitizer
-	$(call SANITIZED,thread)
+	TSAN_OPTIONS='suppressions=$(CURDIR)/tests/tsan.supp' $(call SANITIZED,thread)
 
 # ---- style -----------------------------------------------------------------------------------------------------------------------
 lint: lint-rust lint-python lint-cpp ## formatting, lints and types of the three languages

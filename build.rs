@@ -16,6 +16,10 @@ mod torch;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    // The locks that the thread sanitizer can follow: src/runtime/sync/pthread.rs.
+    if std::env::var("CARGO_CFG_SANITIZE").is_ok_and(|sanitizers| sanitizers.split(',').any(|name| name == "thread")) {
+        println!("cargo::rustc-cfg=tsan");
+    }
     #[cfg(feature = "shim")]
     {
         println!("cargo::rerun-if-changed=build");

@@ -9,15 +9,20 @@ seed, same initial weights, same order of batches. Nothing in it is written for 
 from __future__ import annotations
 
 import argparse
+import textwrap
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from tqdm import tqdm
 
 SEED = 7
@@ -79,12 +84,13 @@ def network() -> nn.Module:
     )
 
 
-def train(device: str, epochs: int) -> Run:
+def train(device: str, epochs: int, progress: bool = True) -> Run:
     """Trains from the same start on any device.
 
     Args:
         device: a device's name, as torch.device takes it.
         epochs: how often every training image is seen.
+        progress: whether to show a bar.
     """
     torch.manual_seed(SEED)
     digits = Digits.load(device)
@@ -93,12 +99,12 @@ def train(device: str, epochs: int) -> Run:
     order = torch.Generator().manual_seed(SEED)
     losses: list[float] = []
     seconds: list[float] = []
-    with tqdm(range(epochs), desc=f"{device:>8}", unit="epoch") as progress:
-        for _ in progress:
+    with tqdm(range(epochs), desc=f"{device:>8}", unit="epoch", disable=not progress) as bar:
+        for _ in bar:
             started = time.perf_counter()
             losses.append(epoch(model, optimizer, digits, torch.randperm(len(digits.train_labels), generator=order)))
             seconds.append(time.perf_counter() - started)
-            progress.set_postfix(loss=f"{losses[-1]:.4f}")
+            bar.set_postfix(loss=f"{losses[-1]:.4f}")
     train_accuracy, _ = accuracy(model, digits.train_images, digits.train_labels)
     test_accuracy, predictions = accuracy(model, digits.test_images, digits.test_labels)
     return Run(device, losses, train_accuracy, test_accuracy, seconds, predictions)
@@ -139,21 +145,42 @@ def report(runs: list[Run]) -> None:
         print(f"\nan epoch on {runs[0].device} takes {runs[0].epoch_time / runs[1].epoch_time:.2f} of the time on {runs[1].device}")
 
 
+class Operators(TorchDispatchMode):
+    """Counts the operators that PyTorch calls with tensors of the device while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def __torch_dispatch__(  # type: ignore[no-untyped-def, override]
+        self, func: torch._ops.OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Passes a call on and counts it if it takes or makes a tensor of the device."""
+        result = func(*args, **(kwargs or {}))
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, result)) if isinstance(leaf, Tensor)]
+        self.calls[func.name()] += any(tensor.device.type == "rustdev" for tensor in tensors)
+        return result
+
+
 def report_device() -> None:
-    """Prints which operators ran in which tier, and the memory used."""
+    """Prints the memory used, what fell back to the CPU's kernels, and in which tier the operators of one epoch run."""
     import rustdev
 
-    calls = rustdev.op_calls()
-    fallen = rustdev.fallback_stats()
-    print("\noperators with kernels of rustdev, by calls")
-    for name, count in sorted(calls.items(), key=lambda item: -item[1]):
-        if count:
-            print(f"  {name:38}{count:>9,}")
-    print("operators on PyTorch's CPU kernels, in the device's memory")
-    for name, stats in sorted(fallen.items(), key=lambda item: -item[1]["calls"]):
-        print(f"  {name:38}{stats['calls']:>9,}{stats['seconds'] * 1e3:>10.1f} ms")
     allocated, reserved = rustdev.max_memory_allocated() / 2**20, rustdev.max_memory_reserved() / 2**20
-    print(f"peak memory {allocated:.1f} MiB allocated, {reserved:.1f} MiB reserved")
+    print(f"\npeak memory {allocated:.1f} MiB allocated, {reserved:.1f} MiB reserved")
+    launches = sum(rustdev.op_calls().values())
+    fallbacks = rustdev.fallback_stats()
+    fallen, seconds = sum(stat.calls for stat in fallbacks.values()), sum(stat.seconds for stat in fallbacks.values())
+    print(f"{launches:,} launches of Rust kernels, {fallen:,} operators on PyTorch's CPU kernels, {seconds:.2f} s in these")
+
+    with Operators() as operators:
+        train("rustdev", 1, progress=False)
+    tiers = rustdev.coverage()
+    seen = [(name, calls) for name, calls in operators.calls.most_common() if calls]
+    print("the operators of one epoch, with their calls")
+    for tier in ("rust", "aten", "composite", "fallback"):
+        names = [f"{name.removeprefix('aten::')} {calls}" for name, calls in seen if tiers.get(name) == tier]
+        print(textwrap.fill(", ".join(names) or "none", 128, initial_indent=f"  {tier + ':':11}", subsequent_indent=" " * 13))
 
 
 def plot(runs: list[Run], file: Path) -> None:

@@ -12,132 +12,313 @@ extern "C" {
 #endif
 
 // ---- status (abi/mod.rs) ------------------------------------------------------------------------
-// Every fallible call returns a status; the text of the last failure on this thread is rd_last_error().
+// Every body runs inside `guard`, so that a panic becomes a status instead of crossing the boundary.
+
+// What a fallible call returns; the text of the last failure on this thread is `rd_last_error`.
 typedef int32_t rd_status;
+
+// Success.
 #define RD_OK 0
-#define RD_INVALID_ARGUMENT 1   // RuntimeError
-#define RD_OUT_OF_MEMORY 2      // torch.OutOfMemoryError
-#define RD_UNSUPPORTED 3        // NotImplementedError; from rd_launch: this kernel does not take these dtypes
-#define RD_INTERNAL 4           // RuntimeError: a bug of ours (a panic, a broken invariant)
-#define RD_TASK_FAILED 5        // torch.AcceleratorError: an asynchronous task failed earlier
-#define RD_INVALID_VALUE 6      // ValueError
-const char *rd_last_error(void);            // never null; valid until the next failing call of this thread
-void rd_string_free(char *text);            // frees any char* that a rd_* call returned as owned
 
-// ---- process and devices (abi/device.rs) ----------------------------------------------------------
-// Reads the environment, creates devices. Idempotent. Malformed or unknown RUSTDEV_* values: RD_INVALID_VALUE.
-rd_status rd_init(void);
-int32_t rd_device_count(void);              // 0 when rd_init failed or the process is a fork child
-int32_t rd_device_current(void);            // of this thread; starts at 0
-rd_status rd_device_set_current(int32_t device);
-rd_status rd_device_synchronize(int32_t device);
-uint64_t rd_device_total_memory(int32_t device);   // the budget, bytes
-int32_t rd_threads_count(void);
-rd_status rd_threads_set_count(int32_t count);
-void rd_fork_child(void);                   // called in the child of fork(): the runtime is unusable there
-bool rd_is_fork_child(void);                // true: a fork child of a process that had started the runtime
-bool rd_launch_blocking(void);              // RUSTDEV_LAUNCH_BLOCKING
-int32_t rd_fallback_mode(void);             // RUSTDEV_FALLBACK at start: 0 allow, 1 warn, 2 error
-int32_t rd_pointer_device(const void *pointer);    // index of the device whose address range holds pointer, else -1
+// A wrong argument: `RuntimeError`.
+#define RD_INVALID_ARGUMENT 1
 
-// ---- streams (abi/stream.rs) ------------------------------------------------------------------------
-// A stream is named by (device, id); id is c10::StreamId as is; 0 is the default stream. Streams live to the end of the process.
-// Priorities: 0 normal, -1 high, as in CUDA.
-int64_t rd_stream_current(int32_t device);                     // of this thread
-int64_t rd_stream_exchange(int32_t device, int64_t stream);    // sets this thread's current stream, returns the one before
-rd_status rd_stream_from_pool(int32_t device, int32_t priority, int64_t *stream);   // round robin over 32 of that priority
-rd_status rd_stream_create(int32_t device, int32_t priority, int64_t *stream);      // a stream of its own
-rd_status rd_stream_from_handle(int32_t device, void *handle, int64_t *stream);     // inverse of rd_stream_handle
-void *rd_stream_handle(int32_t device, int64_t stream);        // native handle, unique per stream; null for an unknown one
-bool rd_stream_exists(int32_t device, int64_t stream);
-int32_t rd_stream_priority(int32_t device, int64_t stream);
-rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
-rd_status rd_stream_synchronize(int32_t device, int64_t stream);
+// The device's budget or the machine's memory is used up: `torch.OutOfMemoryError`.
+#define RD_OUT_OF_MEMORY 2
 
-// A byte range that a task reads or writes; end is exclusive.
-typedef struct rd_access { const void *begin; const void *end; bool write; } rd_access;
-// Work given as a C function: run(context, message, capacity) returns true for success, or writes a NUL-terminated text and returns
-// false. destroy(context) is called exactly once, whether run was called or not, possibly on another thread.
-typedef bool (*rd_task_run)(void *context, char *message, size_t capacity);
-typedef void (*rd_task_destroy)(void *context);
-// Enqueues device work (an ATen kernel over aliases of device memory). name must outlive the process. cost: estimated ns of one thread.
-rd_status rd_stream_submit(int32_t device, int64_t stream, const char *name, const rd_access *accesses, size_t num_accesses,
-                           uint64_t cost, rd_task_run run, void *context, rd_task_destroy destroy);
-// Enqueues a host callback: may block, take locks, call Python; runs on a thread outside the compute pool.
-rd_status rd_stream_host_callback(int32_t device, int64_t stream, const char *name, rd_task_run run, void *context,
-                                  rd_task_destroy destroy);
-rd_status rd_stream_sleep(int32_t device, int64_t stream, uint64_t nanoseconds);   // the stream is busy for that long; no thread is
+// Nothing here can do that: `NotImplementedError`; from `rd_launch`, the kernel does not take these dtypes.
+#define RD_UNSUPPORTED 3
 
-// ---- parallel work inside a task (abi/device.rs) ------------------------------------------------------
+// A bug of ours: `RuntimeError`.
+#define RD_INTERNAL 4
+
+// A task failed earlier: `torch.AcceleratorError`.
+#define RD_TASK_FAILED 5
+
+// A value outside what is accepted: `ValueError`.
+#define RD_INVALID_VALUE 6
+
+// The text of the last failure on this thread; never null, valid until the next failing call of the thread.
+const char *rd_last_error(void);
+
+// Frees a string that an `rd_*` call returned as owned; null is allowed.
+void rd_string_free(char *text);
+
+// ---- process, devices, parallel work (abi/device.rs) --------------------------------------------
+
+// One chunk of parallel work.
 typedef void (*rd_chunk_run)(void *context, size_t chunk);
-// Runs chunks 0..count on the pool, the caller among the runners; returns when all are done. cost: ns of one thread over all chunks.
+
+// Reads the environment and creates the devices; idempotent.
+rd_status rd_init(void);
+
+// How many devices there are: 0 when `rd_init` failed or in a fork child.
+int32_t rd_device_count(void);
+
+// This thread's device.
+int32_t rd_device_current(void);
+
+// Makes `device` this thread's device.
+rd_status rd_device_set_current(int32_t device);
+
+// Waits for all work of the device; raises the failure of a task.
+rd_status rd_device_synchronize(int32_t device);
+
+// How many threads take part in parallel work.
+int32_t rd_threads_count(void);
+
+// Sets how many threads take part in parallel work.
+rd_status rd_threads_set_count(int32_t count);
+
+// Called in the child of `fork()`: from then on the runtime is unusable there, if the parent had started it.
+void rd_fork_child(void);
+
+// Whether this is a fork child of a process that had started the runtime.
+bool rd_is_fork_child(void);
+
+// `RUSTDEV_LAUNCH_BLOCKING`.
+bool rd_launch_blocking(void);
+
+// `RUSTDEV_FALLBACK` at start: 0 allow, 1 warn, 2 error.
+int32_t rd_fallback_mode(void);
+
+// Runs chunks `0..count` on the pool, the caller among the runners; returns when all are done.
 rd_status rd_parallel(size_t count, uint64_t cost, rd_chunk_run run, void *context);
 
-// ---- events (abi/event.rs) ------------------------------------------------------------------------------
-typedef struct rd_event rd_event;
-rd_status rd_event_create(int32_t device, bool timing, rd_event **event);
-void rd_event_destroy(rd_event *event);                        // null allowed; pending uses stay valid
-rd_status rd_event_record(rd_event *event, int32_t device, int64_t stream);
-rd_status rd_event_block(rd_event *event, int32_t device, int64_t stream);   // that stream waits; never recorded: no effect
-rd_status rd_event_query(rd_event *event, bool *done);         // never recorded: true
-rd_status rd_event_synchronize(rd_event *event);
-rd_status rd_event_elapsed(rd_event *start, rd_event *end, double *milliseconds);
-int32_t rd_event_device(const rd_event *event);
+// ---- streams (abi/stream.rs) --------------------------------------------------------------------
+// A stream is named by its device and its id, which is `c10::StreamId` as is; 0 is the device's default stream. Streams live to the end
+// of the process. Priorities are 0 (normal) and -1 (high), as in CUDA.
 
-// ---- device memory (abi/memory.rs) ------------------------------------------------------------------------
-// Stream-ordered: memory freed on its stream is reused by later tasks of that stream without waiting. Alignment 512 bytes.
-rd_status rd_memory_allocate(int32_t device, int64_t stream, size_t bytes, void **pointer);   // bytes 0: *pointer = null
-void rd_memory_free(void *pointer);                            // null allowed; never blocks, never fails
-rd_status rd_memory_record_stream(void *pointer, int32_t device, int64_t stream);
-rd_status rd_memory_empty_cache(int32_t device);               // -1: every device
-rd_status rd_memory_info(int32_t device, uint64_t *free, uint64_t *total);
-typedef struct rd_stat { int64_t current, peak, allocated, freed; } rd_stat;
-// Indices as in c10::CachingAllocator::StatType: [0] aggregate, [1] small pool, [2] large pool.
+// A byte range that a task reads or writes; `end` is exclusive.
+typedef struct rd_access {
+  const void *begin;
+  const void *end;
+  bool write;
+} rd_access;
+
+// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`.
+typedef bool (*rd_task_run)(void *context, char *message, size_t capacity);
+
+// Frees the context of a task: called exactly once, whether the task ran or not, on any thread.
+typedef void (*rd_task_destroy)(void *context);
+
+// This thread's stream of the device.
+int64_t rd_stream_current(int32_t device);
+
+// Sets this thread's stream of the device and returns the one before; an unknown one changes nothing.
+int64_t rd_stream_exchange(int32_t device, int64_t stream);
+
+// The next stream of the pool, round robin over 32 of that priority.
+rd_status rd_stream_from_pool(int32_t device, int32_t priority, int64_t *stream);
+
+// A stream of its own.
+rd_status rd_stream_create(int32_t device, int32_t priority, int64_t *stream);
+
+// The stream whose native handle this is.
+rd_status rd_stream_from_handle(int32_t device, void *handle, int64_t *stream);
+
+// The native handle of a stream; null for an unknown one.
+void *rd_stream_handle(int32_t device, int64_t stream);
+
+// Whether (device, id) names a stream.
+bool rd_stream_exists(int32_t device, int64_t stream);
+
+// The stream's priority: 0 normal, -1 high; 0 for an unknown one.
+int32_t rd_stream_priority(int32_t device, int64_t stream);
+
+// Whether nothing is queued or running on the stream.
+rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
+
+// Waits for everything on the stream; raises the failure of a task.
+rd_status rd_stream_synchronize(int32_t device, int64_t stream);
+
+// Enqueues device work.
+rd_status rd_stream_submit(int32_t device,
+                           int64_t stream,
+                           const char *name,
+                           const struct rd_access *accesses,
+                           size_t num_accesses,
+                           uint64_t cost,
+                           rd_task_run run,
+                           void *context,
+                           rd_task_destroy destroy);
+
+// Enqueues a host callback: it may block, take locks, call Python, and runs outside the compute threads.
+rd_status rd_stream_host_callback(int32_t device,
+                                  int64_t stream,
+                                  const char *name,
+                                  rd_task_run run,
+                                  void *context,
+                                  rd_task_destroy destroy);
+
+// Keeps the stream busy for that long; no thread is.
+rd_status rd_stream_sleep(int32_t device, int64_t stream, uint64_t nanoseconds);
+
+// ---- events (abi/event.rs) ----------------------------------------------------------------------
+
+// An event, opaque to the other side.
+typedef struct rd_event rd_event;
+
+// A new event of the device, not recorded; the caller destroys it.
+rd_status rd_event_create(int32_t device, bool timing, struct rd_event **event);
+
+// Frees an event; null is allowed, and pending uses stay valid.
+void rd_event_destroy(struct rd_event *event);
+
+// Marks the end of what is on the stream now.
+rd_status rd_event_record(struct rd_event *event, int32_t device, int64_t stream);
+
+// Makes the stream wait for the event's latest recording; never recorded: no effect.
+rd_status rd_event_block(struct rd_event *event, int32_t device, int64_t stream);
+
+// Whether the latest recording is reached; never recorded: true.
+rd_status rd_event_query(struct rd_event *event, bool *done);
+
+// Waits for the latest recording; raises a failure of the stream that it was recorded on.
+rd_status rd_event_synchronize(struct rd_event *event);
+
+// Milliseconds between two recordings, with microsecond resolution.
+rd_status rd_event_elapsed(struct rd_event *start, struct rd_event *end, double *milliseconds);
+
+// The event's device; -1 for null.
+int32_t rd_event_device(const struct rd_event *event);
+
+// ---- device memory (abi/memory.rs) --------------------------------------------------------------
+// Blocks are aligned to 512 bytes. Reuse follows the streams: memory that is freed is used again by later tasks of the stream that it was
+// allocated for, without waiting.
+
+// A counter with its peak and its history.
+typedef struct rd_stat {
+  int64_t current;
+  int64_t peak;
+  int64_t allocated;
+  int64_t freed;
+} rd_stat;
+
+// The counters of a device. Indices as in `c10::CachingAllocator::StatType`: aggregate, small pool, large pool.
 typedef struct rd_memory_stats {
-  rd_stat allocation[3], segment[3], active[3], inactive_split[3];
-  rd_stat allocated_bytes[3], reserved_bytes[3], active_bytes[3], inactive_split_bytes[3], requested_bytes[3];
-  rd_stat oversize_allocations, oversize_segments;
-  int64_t num_alloc_retries, num_ooms, num_sync_all_streams, num_device_alloc, num_device_free, max_split_size;
+  struct rd_stat allocation[3];
+  struct rd_stat segment[3];
+  struct rd_stat active[3];
+  struct rd_stat inactive_split[3];
+  struct rd_stat allocated_bytes[3];
+  struct rd_stat reserved_bytes[3];
+  struct rd_stat active_bytes[3];
+  struct rd_stat inactive_split_bytes[3];
+  struct rd_stat requested_bytes[3];
+  struct rd_stat oversize_allocations;
+  struct rd_stat oversize_segments;
+  int64_t num_alloc_retries;
+  int64_t num_ooms;
+  int64_t num_sync_all_streams;
+  int64_t num_device_alloc;
+  int64_t num_device_free;
+  // -1: no limit.
+  int64_t max_split_size;
 } rd_memory_stats;
-rd_status rd_memory_get_stats(int32_t device, rd_memory_stats *stats);
-rd_status rd_memory_reset_peak(int32_t device);
-rd_status rd_memory_reset_accumulated(int32_t device);
-// Profiler hook: called after each allocation (bytes > 0) and free (bytes < 0); null turns it off.
+
+// Called after each allocation (`bytes` above 0) and free (below 0).
 typedef void (*rd_memory_observer)(void *pointer, int64_t bytes, uint64_t allocated, uint64_t reserved, int32_t device);
+
+// A block of at least `bytes` bytes for the stream's tasks; null for 0 bytes.
+rd_status rd_memory_allocate(int32_t device, int64_t stream, size_t bytes, void **pointer);
+
+// Gives a block back; null is allowed. Never waits, never fails.
+void rd_memory_free(void *pointer);
+
+// Notes that tasks of the stream use the block that starts at `pointer`.
+rd_status rd_memory_record_stream(void *pointer, int32_t device, int64_t stream);
+
+// Gives the cached memory of a device back; -1 means every device.
+rd_status rd_memory_empty_cache(int32_t device);
+
+// Free and total bytes of the device's budget.
+rd_status rd_memory_info(int32_t device, uint64_t *free, uint64_t *total);
+
+// The counters of the device.
+rd_status rd_memory_get_stats(int32_t device, struct rd_memory_stats *stats);
+
+// Lets every peak start again from the value now.
+rd_status rd_memory_reset_peak(int32_t device);
+
+// Forgets the history of every counter, and the event counts.
+rd_status rd_memory_reset_accumulated(int32_t device);
+
+// Sets the function that is told about each allocation and free; null for none.
 void rd_memory_set_observer(rd_memory_observer observer);
 
-// ---- pinned host memory (abi/host_memory.rs) -----------------------------------------------------------------
-rd_status rd_host_allocate(size_t bytes, void **pointer);
-void rd_host_free(void *pointer);
-bool rd_host_is_pinned(const void *pointer);                   // anywhere inside a live block
-rd_status rd_host_record_stream(void *pointer, int32_t device, int64_t stream);   // anywhere inside; once freed, reuse waits for that stream
-rd_status rd_host_empty_cache(void);
-typedef struct rd_duration { int64_t total, max, min, count; } rd_duration;   // microseconds
-typedef struct rd_host_stats {             // as at::HostStats
-  rd_stat active_requests, active_bytes;   // blocks that the caller holds or that wait for a stream
-  rd_stat allocations, allocated_bytes;    // all blocks, cached ones too
-  rd_duration host_alloc_time, host_free_time;
-  int64_t num_host_alloc, num_host_free;
-  int64_t bucket_allocation[64];           // num_host_alloc by the logarithm of the size
+// The index of the device whose address range holds `pointer`, else -1.
+int32_t rd_pointer_device(const void *pointer);
+
+// The device's budget in bytes; 0 for a device that does not exist.
+uint64_t rd_device_total_memory(int32_t device);
+
+// ---- pinned host memory (abi/host_memory.rs) ----------------------------------------------------
+
+// A duration's statistics, in microseconds.
+typedef struct rd_duration {
+  int64_t total;
+  int64_t max;
+  int64_t min;
+  int64_t count;
+} rd_duration;
+
+// The counters of the host pool, as in `at::HostStats`.
+typedef struct rd_host_stats {
+  rd_stat active_requests;
+  rd_stat active_bytes;
+  rd_stat allocations;
+  rd_stat allocated_bytes;
+  struct rd_duration host_alloc_time;
+  struct rd_duration host_free_time;
+  int64_t num_host_alloc;
+  int64_t num_host_free;
+  int64_t bucket_allocation[64];
 } rd_host_stats;
-rd_status rd_host_get_stats(rd_host_stats *stats);
+
+// A page-aligned block of at least `bytes` bytes of host memory; null for 0 bytes.
+rd_status rd_host_allocate(size_t bytes, void **pointer);
+
+// Gives a block back; null is allowed. Never waits, never fails.
+void rd_host_free(void *pointer);
+
+// Whether the pointer lies inside a block that the caller holds.
+bool rd_host_is_pinned(const void *pointer);
+
+// Notes that tasks of the stream use the block that holds `pointer`: once freed, it is not reused before they are done.
+rd_status rd_host_record_stream(void *pointer, int32_t device, int64_t stream);
+
+// Gives every cached block back.
+rd_status rd_host_empty_cache(void);
+
+// The counters of the host pool.
+rd_status rd_host_get_stats(struct rd_host_stats *stats);
+
+// Lets every peak start again from the value now.
 rd_status rd_host_reset_peak(void);
+
+// Forgets the history of every counter, and the event counts.
 rd_status rd_host_reset_accumulated(void);
 
-// ---- operators (abi/launch.rs) ---------------------------------------------------------------------------------
-typedef struct rd_op rd_op;                                    // an entry of the operator table; lives forever
-const rd_op *rd_op_find(const char *name);                     // null: no such kernel
-const char *rd_op_name(const rd_op *op);
-uint64_t rd_op_dtypes(const rd_op *op);                        // bit c10::ScalarType: compute dtypes the kernel takes
-uint64_t rd_op_calls(const rd_op *op);                         // launches so far (tests)
-size_t rd_op_count(void);
-const rd_op *rd_op_at(size_t index);                           // in table order
+// ---- operators (abi/launch.rs) ------------------------------------------------------------------
+// Dtypes are `c10::ScalarType` as is.
 
-#define RD_OPERAND_CONJ 1u        // values are the conjugate of what memory holds
-#define RD_OPERAND_NEG 2u         // values are the negative of what memory holds
-#define RD_OPERAND_HOST 4u        // memory outside the device (pinned or pageable host memory)
-#define RD_OPERAND_IMMEDIATE 8u   // one host element, read during the call: a 0-dim CPU scalar
-// strides in bytes, sizes in elements, dtype is c10::ScalarType as is; data points at the first element.
+// Values are the conjugate of what memory holds.
+#define RD_OPERAND_CONJ 1
+
+// Values are the negative of what memory holds.
+#define RD_OPERAND_NEG 2
+
+// Memory outside the device (pinned or pageable host memory).
+#define RD_OPERAND_HOST 4
+
+// One host element, read during the call: a 0-dim CPU scalar.
+#define RD_OPERAND_IMMEDIATE 8
+
+// An entry of the operator table; it lives forever.
+typedef struct rd_op rd_op;
+
+// One operand: strides in bytes, sizes in elements; `data` points at the first element.
 typedef struct rd_operand {
   void *data;
   const int64_t *sizes;
@@ -146,18 +327,48 @@ typedef struct rd_operand {
   int32_t dtype;
   uint32_t flags;
 } rd_operand;
-typedef struct rd_scalar { int32_t dtype; int64_t integer; double real; double imaginary; } rd_scalar;  // dtype: Long, Double, ComplexDouble or Bool
+
+// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble or Bool.
+typedef struct rd_scalar {
+  int32_t dtype;
+  int64_t integer;
+  double real;
+  double imaginary;
+} rd_scalar;
+
+// What a launch consists of; borrowed for the call.
 typedef struct rd_launch_args {
-  const rd_operand *operands;     // outputs first
+  // Outputs first.
+  const struct rd_operand *operands;
   size_t num_operands;
   size_t num_outputs;
-  const rd_scalar *scalars;       // op-specific parameters, in the order that the kernel documents
+  // Parameters of the operator, in the order that the kernel documents.
+  const struct rd_scalar *scalars;
   size_t num_scalars;
-  int32_t compute_dtype;          // operands are cast to it before the kernel and from it after; -1: the kernel decides
+  // Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
+  int32_t compute_dtype;
 } rd_launch_args;
-// Enqueues the kernel on this thread's current stream of the device (or runs it there and then, where that is faster). Everything in
-// args is copied during the call. RD_UNSUPPORTED: nothing was done.
-rd_status rd_launch(const rd_op *op, int32_t device, const rd_launch_args *args);
+
+// The operator of that name; null if there is no such kernel.
+const struct rd_op *rd_op_find(const char *name);
+
+// The operator's name; null for null.
+const char *rd_op_name(const struct rd_op *op);
+
+// Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
+uint64_t rd_op_dtypes(const struct rd_op *op);
+
+// Launches so far.
+uint64_t rd_op_calls(const struct rd_op *op);
+
+// How many operators there are.
+size_t rd_op_count(void);
+
+// The operator at a place of the table; null past its end.
+const struct rd_op *rd_op_at(size_t index);
+
+// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
+rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
 
 #ifdef __cplusplus
 }

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 # Two devices, so that what mixes them up fails.
 os.environ["RUSTDEV_DEVICE_COUNT"] = "2"
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest
+import torch
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of these tests."""
-    config.addinivalue_line("markers", "stress: runs for a minute; on demand, with RUSTDEV_TEST_STRESS=1")
+    config.addinivalue_line("markers", "stress: runs for a minute; on demand, with TEST_RUSTDEV_STRESS=1")
 
 
 @pytest.fixture(autouse=True)

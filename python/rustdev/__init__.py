@@ -1,16 +1,18 @@
 """rustdev: a PyTorch accelerator that runs on any CPU.
 
-Importing this package, or torch where it is installed, registers the device ``rustdev`` and makes this package ``torch.rustdev``, with
-the names and the behaviour of ``torch.cuda``.
+Importing this package, or torch where it is installed, registers the device ``rustdev`` and makes this package ``torch.rustdev``,
+with the names and the behaviour of ``torch.cuda``.
 
 Raises:
     ImportError: rustdev was built for another minor release of torch, or another backend holds PyTorch's one slot for such devices.
     ValueError: A ``RUSTDEV_*`` environment variable is unknown or malformed.
 """
+# ruff: noqa: E402, F401 - the device is registered between the imports, and private names are part of torch's protocol
 
 import sys
 
 import torch
+from torch import AcceleratorError, OutOfMemoryError
 
 from . import _torch_build
 
@@ -18,16 +20,16 @@ _torch_build.require(torch.__version__)
 if torch._C._get_privateuse1_backend_name() != "privateuseone":
     raise ImportError(f"torch holds one extension device at a time, and it is {torch._C._get_privateuse1_backend_name()} already")
 
-from . import _rustdev  # noqa: E402
+from . import _rustdev
 
 torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import amp, memory  # noqa: E402
-from ._rustdev import __version__  # noqa: E402
-from .amp import get_amp_supported_dtype, is_autocast_available  # noqa: E402
-from .coverage import (  # noqa: E402
+from . import amp
+from ._rustdev import __version__
+from .amp import get_amp_supported_dtype, is_autocast_available
+from .coverage import (
     FallbackStat,
     coverage,
     fallback_mode,
@@ -38,19 +40,10 @@ from .coverage import (  # noqa: E402
     set_fallback_blocklist,
     set_fallback_mode,
 )
-from .coverage import (  # noqa: E402
-    coverage,
-    fallback_mode,
-    fallback_stats,
-    op_calls,
-    reset_fallback_stats,
-    set_fallback_allowlist,
-    set_fallback_blocklist,
-    set_fallback_mode,
-)
-from .device import (  # noqa: E402
+from .device import (
     DeviceProperties,
     _exchange_device,
+    _initialized,
     _is_compiled,
     _is_in_bad_fork,
     _lazy_init,
@@ -72,7 +65,13 @@ from .device import (  # noqa: E402
     set_num_threads,
     synchronize,
 )
-from .memory import (  # noqa: E402
+from .memory import (
+    _allocation_traceback,
+    _dump_snapshot,
+    _record_memory_history,
+    _save_memory_usage,
+    _save_segment_usage,
+    _snapshot,
     attach_out_of_memory_observer,
     caching_allocator_alloc,
     caching_allocator_delete,
@@ -98,7 +97,7 @@ from .memory import (  # noqa: E402
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
-from .random import (  # noqa: E402
+from .random import (
     _get_generator,
     _get_rng_state_offset,
     _set_rng_state_offset,
@@ -113,7 +112,7 @@ from .random import (  # noqa: E402
     set_rng_state,
     set_rng_state_all,
 )
-from .stream import (  # noqa: E402
+from .stream import (
     Event,
     ExternalStream,
     Stream,
@@ -126,3 +125,82 @@ from .stream import (  # noqa: E402
     set_stream,
     stream,
 )
+
+__all__ = [
+    "AcceleratorError",
+    "DeviceProperties",
+    "Event",
+    "ExternalStream",
+    "FallbackStat",
+    "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
+    "__version__",
+    "amp",
+    "attach_out_of_memory_observer",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "can_device_access_peer",
+    "coverage",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "empty_host_cache",
+    "fallback_mode",
+    "fallback_stats",
+    "get_allocator_backend",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_num_threads",
+    "get_per_process_memory_fraction",
+    "get_rng_state",
+    "get_rng_state_all",
+    "get_stream_from_external",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
+    "init",
+    "initial_seed",
+    "ipc_collect",
+    "is_autocast_available",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "launch_host_func",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "op_calls",
+    "reset_accumulated_host_memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_fallback_stats",
+    "reset_peak_host_memory_stats",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_fallback_allowlist",
+    "set_fallback_blocklist",
+    "set_fallback_mode",
+    "set_num_threads",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+]

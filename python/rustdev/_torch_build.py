@@ -39,5 +39,6 @@ def require(torch_version: str) -> None:
     built = built_for()
     if built.split(".")[:2] != torch_version.split(".")[:2]:
         raise ImportError(
-            f"rustdev was built for torch {built} and cannot be loaded into torch {torch_version}: rebuild rustdev, or install torch {built}"
+            f"rustdev was built for torch {built} and cannot be loaded into torch {torch_version}: "
+            f"rebuild rustdev, or install torch {built}"
         )

@@ -10,7 +10,9 @@ __all__ = ["DeviceLike"]
 DeviceLike = int | str | torch.device | None
 
 #: What PyTorch's users know from other accelerators.
-FORK_REFUSAL = "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method"
+FORK_REFUSAL = (
+    "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method"
+)
 
 
 def _get_device_index(device: object, optional: bool = False) -> int:

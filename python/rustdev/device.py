@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+#: torch.utils.checkpoint saves the generators' states only where it finds this set.
+_initialized = True
+
+
 def is_available() -> bool:
     """Return whether there is a device to use: always, but in a forked child."""
     return device_count() > 0
@@ -111,9 +115,7 @@ class device:  # noqa: N801
     def __enter__(self) -> None:
         self.prev_idx = _exchange_device(self.idx)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         _maybe_exchange_device(self.prev_idx)
 
 

@@ -251,7 +251,7 @@ _SUMMARY_COUNTS = {
     "inactive_split": "Non-releasable blocks",
 }
 _SUMMARY_OVERSIZE = {"oversize_allocations": "Oversize allocations", "oversize_segments": "Oversize segments"}
-_SUMMARY_WIDTH = 77
+_SUMMARY_WIDTH = 75
 
 
 def _size_text(value: int) -> str:

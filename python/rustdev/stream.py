@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from typing_extensions import Self
 
 from . import _rustdev
 from ._utils import DeviceLike, _checked_device_index
@@ -42,7 +43,7 @@ class Stream(torch.Stream):
         priority: 0, or -1 to go before streams of priority 0; numbers outside are clamped.
     """
 
-    def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> "Stream":
+    def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> Self:  # noqa: D102
         if "stream_id" in kwargs:
             return super().__new__(cls, **kwargs)
         return super().__new__(cls, torch.device("rustdev", _checked_device_index(device)), priority=priority)
@@ -60,7 +61,7 @@ class Stream(torch.Stream):
     @property
     def rustdev_stream(self) -> int:
         """The native handle, by which other libraries name the stream and ``ExternalStream`` finds it."""
-        return self.native_handle
+        return self.native_handle  # type: ignore[attr-defined, no-any-return]
 
     @property
     def _as_parameter_(self) -> ctypes.c_void_p:
@@ -120,10 +121,10 @@ class ExternalStream(Stream):
         device: The stream's device; default: the current one.
     """
 
-    def __new__(cls, stream_ptr: int, device: DeviceLike = None) -> "ExternalStream":
+    def __new__(cls, stream_ptr: int, device: DeviceLike = None) -> Self:  # noqa: D102
         index = _checked_device_index(device)
         stream_id = _rustdev.stream_from_handle(index, stream_ptr)
-        return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)  # type: ignore[return-value]
+        return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
 
 
 class Event(torch.Event):
@@ -140,7 +141,7 @@ class Event(torch.Event):
 
     _timing: bool
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Self:  # noqa: D102
         if interprocess:
             raise NotImplementedError("rustdev events cannot be shared between processes")
         event = super().__new__(cls, torch.device("rustdev"), enable_timing=enable_timing, blocking=blocking)
@@ -256,9 +257,7 @@ class StreamContext:
             self._previous = [current_stream(self.stream.device), current_stream()]
             set_stream(self.stream)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         for stream in self._previous:
             set_stream(stream)
         self._previous = []

@@ -1,7 +1,7 @@
 """Entry point of the group ``torch.backends``: makes the device available by ``import torch`` alone.
 
-It is a package of its own so that it can fail softly. An exception in an entry point would abort ``import torch``; here it becomes a
-warning that leaves the device unregistered, and a later ``import rustdev`` raises it.
+It is a package of its own so that it can fail softly. An exception in an entry point would abort ``import torch``; here it becomes
+a warning that leaves the device unregistered, and a later ``import rustdev`` raises it.
 """
 
 import warnings

@@ -17,15 +17,13 @@ using at::Tensor;
 
 // In the lower precision the logarithm of a probability near 0 or 1 loses everything.
 Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
-  TORCH_CHECK(
-      false,
-      "binary_cross_entropy and BCELoss are unsafe under autocast: use binary_cross_entropy_with_logits or BCEWithLogitsLoss, which "
-      "take the values before the sigmoid");
+  TORCH_CHECK(false,
+              "binary_cross_entropy and BCELoss are unsafe under autocast: use binary_cross_entropy_with_logits or "
+              "BCEWithLogitsLoss, which "
+              "take the values before the sigmoid");
 }
 
-TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFallthrough());
-}
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define LOWER_PRECISION(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)

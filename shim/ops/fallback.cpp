@@ -47,8 +47,8 @@ bool stays_on_cpu(const FallbackOperator& op, const c10::Argument& argument) {
 // One call on its way to the CPU.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, FallbackOperator& facts, torch::jit::Stack& stack)
-      : schema_(op.schema()), facts_(facts), stack_(stack), first_(stack.size() - schema_.arguments().size()) {}
+  Call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, FallbackOperator& facts, torch::jit::Stack& stack)
+      : schema_(op.schema()), facts_(facts), stack_(stack), first_(stack.size() - schema_.arguments().size()), keys_(on_cpu(keys)) {}
 
   // Replaces tensors by aliases, devices by the CPU.
   void map_arguments() {
@@ -118,16 +118,13 @@ class Call {
       return tensor;
     }
     if (!on_device(tensor)) {
-      keys_ = keys_ | backend_keys(tensor);
       if (tensor.is_cpu() && tensor.dim() != 0 && !stays_on_cpu(facts_, *argument_)) {
         host_tensor_ = true;
       }
       return tensor;
     }
     note_device(tensor.device());
-    at::Tensor result = aliases_.to_cpu(tensor);
-    keys_ = keys_ | backend_keys(result);
-    return result;
+    return aliases_.to_cpu(tensor);
   }
 
   void note_device(at::Device device) {
@@ -155,11 +152,15 @@ class Call {
                 "! (when checking arguments of ", facts_.name, ")");
   }
 
-  // The part of a tensor's keys that selects the CPU kernel.
-  static c10::DispatchKeySet backend_keys(const at::Tensor& tensor) {
-    constexpr c10::DispatchKeySet kernels({DispatchKey::CPU, DispatchKey::QuantizedCPU, DispatchKey::SparseCPU,
-                                           DispatchKey::SparseCsrCPU, DispatchKey::NestedTensorCPU});
-    return tensor.key_set() & kernels;
+  // The keys that select the CPU kernel, for those that selected the device.
+  static c10::DispatchKeySet on_cpu(c10::DispatchKeySet keys) {
+    c10::DispatchKeySet result(DispatchKey::CPU);
+    for (const auto& [device_key, cpu_key] : key_pairs) {
+      if (keys.has(device_key)) {
+        result = result | c10::DispatchKeySet(cpu_key);
+      }
+    }
+    return result;
   }
 
   void map_result(IValue& value) {
@@ -182,7 +183,7 @@ class Call {
   Aliases aliases_;
   std::optional<at::Device> device_;
   c10::SmallVector<int32_t, 2> devices_;
-  c10::DispatchKeySet keys_{DispatchKey::CPU};
+  c10::DispatchKeySet keys_;
   bool host_tensor_ = false;
 };
 
@@ -198,11 +199,11 @@ void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
 
 }  // namespace
 
-void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   FallbackOperator& facts = fallback_operator(op);
   check_policy(facts);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  Call call(op, facts, *stack);
+  Call call(op, keys, facts, *stack);
   call.map_arguments();
   check_kernel(op, call.keys());
   const auto seed = call.map_generators();

@@ -2,11 +2,11 @@
 #include "ops/fallback_random.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 
 #include <mutex>
+#include <optional>
 
-#include "tensor.h"
+#include "runtime/generator.h"
 
 namespace rustdev {
 namespace {
@@ -21,25 +21,20 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-uint64_t next_seed(at::Generator generator) {
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  const uint64_t seed = generator.current_seed();
-  const uint64_t offset = generator.get_offset();
-  generator.set_offset(offset + offset_step);
-  return mix(mix(seed + 0x9e3779b97f4a7c15ULL) + offset);
+uint64_t next_seed(const std::optional<at::Generator>& given, at::Device device) {
+  const PhiloxState state = generator(given, device).philox_state(offset_step);
+  return mix(mix(state.seed + 0x9e3779b97f4a7c15ULL) + state.offset);
 }
 
 }  // namespace
 
 at::Generator derived_generator(const at::Generator& given, at::Device device) {
-  const at::Generator& generator = given.defined() ? given : at::globalContext().defaultGenerator(device);
-  TORCH_CHECK(generator.device().type() == device_type, "Expected a 'rustdev' device type for generator but found '",
-              generator.device().type(), "'");
-  return at::detail::createCPUGenerator(next_seed(generator));
+  const auto chosen = given.defined() ? std::optional<at::Generator>(given) : std::nullopt;
+  return at::detail::createCPUGenerator(next_seed(chosen, device));
 }
 
 DerivedSeed::DerivedSeed(at::Device device) : generator_(at::detail::getDefaultCPUGenerator()) {
-  const uint64_t seed = next_seed(at::globalContext().defaultGenerator(device));
+  const uint64_t seed = next_seed(std::nullopt, device);
   const std::lock_guard<std::mutex> lock(generator_.mutex());
   state_ = generator_.unsafeGetGeneratorImpl()->get_state();
   generator_.set_current_seed(seed);

@@ -50,9 +50,7 @@ void Generator::replace(PhiloxState state) {
   shared_->state = state;
 }
 
-void Generator::set_current_seed(uint64_t seed) {
-  replace({seed, 0});
-}
+void Generator::set_current_seed(uint64_t seed) { replace({seed, 0}); }
 
 void Generator::set_offset(uint64_t offset) {
   check_offset(offset);
@@ -60,13 +58,9 @@ void Generator::set_offset(uint64_t offset) {
   shared_->state.offset = offset;
 }
 
-uint64_t Generator::get_offset() const {
-  return snapshot().offset;
-}
+uint64_t Generator::get_offset() const { return snapshot().offset; }
 
-uint64_t Generator::current_seed() const {
-  return snapshot().seed;
-}
+uint64_t Generator::current_seed() const { return snapshot().seed; }
 
 uint64_t Generator::seed() {
   const uint64_t seed = c10::detail::getNonDeterministicRandom(/*is_cuda=*/true);
@@ -84,9 +78,8 @@ c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
 
 void Generator::set_state(const c10::TensorImpl& new_state) {
   at::detail::check_rng_state(new_state);
-  TORCH_CHECK(
-      new_state.numel() == static_cast<int64_t>(kStateBytes), "RNG state of a rustdev generator has ", kStateBytes,
-      " bytes (seed, offset), got ", new_state.numel());
+  TORCH_CHECK(new_state.numel() == static_cast<int64_t>(kStateBytes), "RNG state of a rustdev generator has ", kStateBytes,
+              " bytes (seed, offset), got ", new_state.numel());
   std::array<uint64_t, 2> words{};
   std::memcpy(words.data(), new_state.data(), kStateBytes);
   check_offset(words[1]);
@@ -140,8 +133,8 @@ Generator& generator(const std::optional<at::Generator>& given, c10::Device devi
   const c10::DeviceIndex index = device_index(device);
   auto& chosen = *at::get_generator_or_default<Generator>(given, default_generator(index));
   const c10::DeviceIndex owner = device_index(chosen.device());
-  TORCH_CHECK(
-      owner == index, "Expected a generator of rustdev:", static_cast<int>(index), ", got one of rustdev:", static_cast<int>(owner));
+  TORCH_CHECK(owner == index, "Expected a generator of rustdev:", static_cast<int>(index),
+              ", got one of rustdev:", static_cast<int>(owner));
   return chosen;
 }
 
@@ -154,8 +147,6 @@ at::Generator python_default_generator(int64_t device) {
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(rustdev, m) {
-  m.def("default_generator(int device) -> Generator?", &python_default_generator);
-}
+TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("default_generator(int device) -> Generator?", &python_default_generator); }
 
 }  // namespace rustdev

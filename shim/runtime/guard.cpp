@@ -31,13 +31,12 @@ c10::Stream make_stream(c10::DeviceIndex device, int64_t id) {
 // The index of a stream's device; throws when there is no such stream.
 c10::DeviceIndex stream_device(const c10::Stream& stream) {
   const c10::DeviceIndex device = device_index(stream.device());
-  TORCH_CHECK(rd_stream_exists(device, stream.id()), "rustdev:", static_cast<int>(device), " has no stream with the id ", stream.id());
+  TORCH_CHECK(rd_stream_exists(device, stream.id()), "rustdev:", static_cast<int>(device), " has no stream with the id ",
+              stream.id());
   return device;
 }
 
-rd_event* as_event(void* event) {
-  return static_cast<rd_event*>(event);
-}
+rd_event* as_event(void* event) { return static_cast<rd_event*>(event); }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
@@ -102,7 +101,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return make_stream(device, rd_stream_exchange(device, stream.id()));
   }
 
-  void* getStreamNativeHandle(const c10::Stream stream) const override { return rd_stream_handle(stream_device(stream), stream.id()); }
+  void* getStreamNativeHandle(const c10::Stream stream) const override {
+    return rd_stream_handle(stream_device(stream), stream.id());
+  }
 
   bool queryStream(const c10::Stream& stream) const override {
     bool done = false;
@@ -127,11 +128,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   // ---- events ----
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device_index, const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex device_index,
+              const c10::EventFlag flag) const override {
     const c10::DeviceIndex device = stream_device(stream);
-    TORCH_CHECK(
-        device_index == -1 || device_index == device, "Event device ", static_cast<int>(device_index),
-        " does not match recording stream's device ", static_cast<int>(device), ".");
+    TORCH_CHECK(device_index == -1 || device_index == device, "Event device ", static_cast<int>(device_index),
+                " does not match recording stream's device ", static_cast<int>(device), ".");
     if (*event == nullptr) {
       rd_event* created = nullptr;
       RD_CHECK(rd_event_create(device, flag == c10::EventFlag::BACKEND_DEFAULT, &created));
@@ -175,8 +176,6 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 
 }  // namespace
 
-c10::Stream current_stream(c10::DeviceIndex device) {
-  return make_stream(device, rd_stream_current(device));
-}
+c10::Stream current_stream(c10::DeviceIndex device) { return make_stream(device, rd_stream_current(device)); }
 
 }  // namespace rustdev

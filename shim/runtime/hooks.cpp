@@ -1,6 +1,6 @@
 // The PrivateUse1 hooks: what PyTorch asks of the accelerator as such, without an operator or a guard at hand.
-#include <array>
 #include <algorithm>
+#include <array>
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
@@ -14,9 +14,7 @@ namespace rustdev {
 
 namespace {
 
-c10::Device device_at(c10::DeviceIndex index) {
-  return c10::Device(c10::DeviceType::PrivateUse1, index);
-}
+c10::Device device_at(c10::DeviceIndex index) { return c10::Device(c10::DeviceType::PrivateUse1, index); }
 
 // Enqueues a copy of bytes within a device on its current stream.
 void copy_bytes(c10::DeviceIndex device, void* destination, void* source, size_t bytes) {
@@ -25,8 +23,7 @@ void copy_bytes(c10::DeviceIndex device, void* destination, void* source, size_t
   const int64_t size = static_cast<int64_t>(bytes);
   const int64_t stride = 1;
   const auto dtype = static_cast<int32_t>(at::kByte);
-  const std::array<rd_operand, 2> operands{
-      {{destination, &size, &stride, 1, dtype, 0}, {source, &size, &stride, 1, dtype, 0}}};
+  const std::array<rd_operand, 2> operands{{{destination, &size, &stride, 1, dtype, 0}, {source, &size, &stride, 1, dtype, 0}}};
   const rd_launch_args args{operands.data(), operands.size(), 1, nullptr, 0, dtype};
   RD_CHECK(rd_launch(copy, device, &args));
 }
@@ -42,7 +39,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   c10::DeviceIndex deviceCount() const override { return static_cast<c10::DeviceIndex>(rd_device_count()); }
 
-  void setCurrentDevice(c10::DeviceIndex device) const override { RD_CHECK(rd_device_set_current(device_index(device_at(device)))); }
+  void setCurrentDevice(c10::DeviceIndex device) const override {
+    RD_CHECK(rd_device_set_current(device_index(device_at(device))));
+  }
 
   c10::DeviceIndex getCurrentDevice() const override { return static_cast<c10::DeviceIndex>(rd_device_current()); }
 

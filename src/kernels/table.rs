@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::copy;
 use super::matmul;
-use super::pointwise::arithmetic;
-use crate::tensor::dtype::{ALL, ANY, DTypeSet, EVERY};
+use super::pointwise::{activation, arithmetic, compare, special};
+use crate::tensor::dtype::{ALL, ANY, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
 
 /// A kernel: runs one launch. The text of a failure is for the user.
@@ -56,10 +56,42 @@ macro_rules! table {
 }
 
 table![
-    op(c"add", arithmetic::add, ALL, 0.15),
+    // copies and fills
     op(c"copy_", copy::copy_, ANY, 0.15),
     op(c"fill_", copy::fill_, EVERY, 0.1),
     op(c"zero_", copy::zero_, ANY, 0.1),
+    // arithmetic
+    op(c"add", arithmetic::add, ALL, 0.15),
+    op(c"div", arithmetic::div, FIELD.and(INTEGRAL), 0.3),
+    op(c"maximum", arithmetic::maximum, ORDERED, 0.15),
+    op(c"minimum", arithmetic::minimum, ORDERED, 0.15),
+    op(c"mul", arithmetic::mul, EVERY, 0.15),
+    op(c"neg", arithmetic::neg, SIGNED, 0.1),
+    op(c"sub", arithmetic::sub, ALL, 0.15),
+    // comparisons
+    op(c"eq", compare::eq, EVERY, 0.15),
+    op(c"ge", compare::ge, ORDERED, 0.15),
+    op(c"gt", compare::gt, ORDERED, 0.15),
+    op(c"le", compare::le, ORDERED, 0.15),
+    op(c"lt", compare::lt, ORDERED, 0.15),
+    op(c"ne", compare::ne, EVERY, 0.15),
+    // elementary functions
+    op(c"cos", special::cos, FIELD, 10.0),
+    op(c"erf", special::erf, FLOATING, 0.6),
+    op(c"exp", special::exp, FIELD, 0.3),
+    op(c"expm1", special::expm1, FLOATING, 0.35),
+    op(c"log", special::log, FIELD, 0.35),
+    op(c"log1p", special::log1p, FLOATING, 0.5),
+    op(c"reciprocal", special::reciprocal, FIELD, 0.2),
+    op(c"rsqrt", special::rsqrt, FIELD, 0.3),
+    op(c"sigmoid", special::sigmoid, FIELD, 0.4),
+    op(c"sin", special::sin, FIELD, 10.0),
+    op(c"sqrt", special::sqrt, FIELD, 0.2),
+    op(c"tanh", special::tanh, FIELD, 0.4),
+    // activations
+    op(c"relu", activation::relu, REAL.and(UNSIGNED), 0.1),
+    op(c"threshold_backward", activation::threshold_backward, REAL, 0.15),
+    // matrix products
     product(c"mm", matmul::mm),
     product(c"addmm", matmul::addmm),
     product(c"bmm", matmul::bmm),
@@ -106,7 +138,10 @@ impl Op {
     /// # Errors
     /// The kernel's text.
     pub fn run(&self, launch: &Launch<'_>) -> Result<(), String> {
-        (self.kernel)(launch)
+        match self.cost {
+            Cost::Element(cost) => (self.kernel)(&launch.with_cost(cost)),
+            Cost::Launch(_) => (self.kernel)(launch),
+        }
     }
 
     /// How often the operator was launched.

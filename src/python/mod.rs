@@ -3,6 +3,7 @@
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
 mod device;
+mod exit;
 mod memory;
 mod ops;
 mod stream;
@@ -44,6 +45,7 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
     device::register(module)?;
+    exit::register(module)?;
     memory::register(module)?;
     stream::register(module)?;
     ops::register(module)

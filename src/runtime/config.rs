@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
-use super::exit;
 use super::sync::OnceLock;
 
 mod alloc_conf;
@@ -66,10 +65,7 @@ static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
 /// # Errors
 /// `InvalidValue` for a malformed or unknown variable, the same one each time.
 pub fn init() -> Result<&'static Config, Error> {
-    let read = CONFIG.get_or_init(|| {
-        exit::watch();
-        Config::parse(std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value))))
-    });
+    let read = CONFIG.get_or_init(|| Config::parse(std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value)))));
     read.as_ref().map_err(Clone::clone)
 }
 

@@ -7,7 +7,7 @@ use super::config::{self, config};
 use super::stream::Stream;
 use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
-use super::{Error, fork};
+use super::{Error, exit, fork};
 
 /// Streams per priority in the pool of a device.
 pub const POOL_STREAMS: usize = 32;
@@ -18,8 +18,10 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
+/// Made on first use, which is when the runtime starts: a process that has only read the configuration may fork and go on.
 static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
     fork::mark_started();
+    exit::watch();
     (0..config().device_count).map(Device::new).collect()
 });
 

@@ -11,25 +11,19 @@
 //! consistent), so that either it sees the stream or the other side sees no searcher.
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
-
 use super::exit;
+use super::pool::{Pool, on_worker};
 use super::stream::Stream;
-use super::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, spin_loop};
+use super::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, spin_loop};
 use super::threads;
 
 /// How long a drainer searches after its last work.
 const SEARCH: Duration = Duration::from_micros(150);
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 64;
-
-thread_local! {
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
-}
 
 /// The one executor of the process.
 pub static EXECUTOR: Executor = Executor::new();
@@ -55,7 +49,7 @@ pub struct Executor {
 #[derive(Debug)]
 struct State {
     ready: [VecDeque<&'static Stream>; 2],
-    pool: Option<(usize, Arc<ThreadPool>)>,
+    pool: Option<Pool>,
 }
 
 impl State {
@@ -65,28 +59,13 @@ impl State {
     }
 
     /// The pool with as many threads as are wanted now; one of another size is replaced when nothing runs on it.
-    fn pool(&mut self, drainers: usize) -> Arc<ThreadPool> {
+    fn pool(&mut self, drainers: usize) -> Pool {
         let wanted = threads::num_threads();
-        if drainers == 0 && self.pool.as_ref().is_some_and(|(count, _)| *count != wanted) {
+        if drainers == 0 && self.pool.as_ref().is_some_and(|pool| pool.threads() != wanted) {
             self.pool = None;
         }
-        let (_, pool) = self.pool.get_or_insert_with(|| (wanted, Arc::new(start(wanted))));
-        Arc::clone(pool)
+        self.pool.get_or_insert_with(|| Pool::new(wanted)).clone()
     }
-}
-
-fn start(count: usize) -> ThreadPool {
-    ThreadPoolBuilder::new()
-        .num_threads(count)
-        .thread_name(|index| format!("rustdev-{index}"))
-        .start_handler(|_| IS_WORKER.set(true))
-        .build()
-        .expect("the system starts the compute threads")
-}
-
-/// Whether this is one of the compute threads.
-pub fn on_worker() -> bool {
-    IS_WORKER.get()
 }
 
 /// An outside thread that runs tasks or spins, counted until dropped.
@@ -178,7 +157,7 @@ impl Executor {
         self.drainers.store(drainers + starting, Ordering::Relaxed);
         drop(state);
         for _ in 0..starting {
-            pool.spawn(|| EXECUTOR.drain());
+            pool.start(|| EXECUTOR.drain());
         }
     }
 

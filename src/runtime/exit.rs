@@ -58,14 +58,14 @@ impl Drop for Running {
 }
 
 extern "C" fn at_exit() {
-    if fork::is_child() || PROCESS.load(Ordering::Relaxed) != process::id() as usize {
-        return;
-    }
     begin();
 }
 
-/// Starts nothing more on our threads, and waits a moment for what runs there.
+/// Starts nothing more on our threads, and waits a moment for what runs there. In a forked child, where nothing does, returns at once.
 pub fn begin() {
+    if fork::is_child() || PROCESS.load(Ordering::Relaxed) != process::id() as usize {
+        return;
+    }
     EXITING.store(true, Ordering::SeqCst);
     let start = Instant::now();
     while RUNNING.load(Ordering::SeqCst) > 0 && start.elapsed() < PATIENCE {

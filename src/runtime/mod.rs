@@ -17,13 +17,14 @@ pub mod event;
 #[cfg(not(loom))]
 mod executor;
 #[cfg(not(loom))]
-mod exit;
+pub mod exit;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
 mod host;
-#[cfg(not(loom))]
 pub mod memory;
+#[cfg(not(loom))]
+mod pool;
 pub mod rng;
 #[cfg(not(loom))]
 pub mod stream;

@@ -16,12 +16,12 @@
 //!
 //! No wake-up is lost: whoever leaves a queue that is neither empty nor owned has set `ready` and tells the executor (the calls that
 //! return `true`), and a sleeper lowers `wake_at` before it looks at `completed`, while the owner raises `completed` before it looks
-//! at `wake_at` (both sequentially consistent).
+//! at `wake_at`, each with a sequentially consistent fence between the two.
 #![forbid(unsafe_code)]
 
 use std::mem::{replace, swap, take};
 
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, wait};
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence, wait};
 
 const NOBODY: u64 = u64::MAX;
 
@@ -154,8 +154,9 @@ impl<T> Queue<T> {
     pub fn sleep(&self, target: u64) {
         let mut inner = self.inner.lock();
         while inner.owned {
-            self.wake_at.fetch_min(target, Ordering::SeqCst);
-            if self.completed.load(Ordering::SeqCst) >= target {
+            self.wake_at.fetch_min(target, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if self.completed() >= target {
                 return;
             }
             inner = wait(&self.changed, inner);
@@ -170,7 +171,7 @@ impl<T> Queue<T> {
 
     /// Sleepers look again; they register anew if they go on sleeping.
     fn wake_sleepers(&self, _locked: &MutexGuard<'_, Inner<T>>) {
-        self.wake_at.store(NOBODY, Ordering::SeqCst);
+        self.wake_at.store(NOBODY, Ordering::Relaxed);
         self.changed.notify_all();
     }
 }
@@ -204,8 +205,9 @@ impl<'a, T> Owner<'a, T> {
     #[inline]
     pub fn complete(&mut self) {
         let done = self.queue.completed.load(Ordering::Relaxed) + 1;
-        self.queue.completed.store(done, Ordering::SeqCst);
-        if self.queue.wake_at.load(Ordering::SeqCst) <= done {
+        self.queue.completed.store(done, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.queue.wake_at.load(Ordering::Relaxed) <= done {
             self.queue.wake_sleepers(&self.queue.inner.lock());
         }
     }
@@ -218,7 +220,7 @@ impl<'a, T> Owner<'a, T> {
         let mut inner = queue.inner.lock();
         inner.rest = self.items;
         inner.owned = false;
-        if queue.wake_at.load(Ordering::SeqCst) != NOBODY {
+        if queue.wake_at.load(Ordering::Relaxed) != NOBODY {
             queue.wake_sleepers(&inner);
         }
         !inner.is_empty() && !replace(&mut inner.ready, true)

@@ -9,28 +9,26 @@
 use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::config::{MAX_DEVICES, config};
 use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
 use super::queue::{Owner, Queue};
-use super::sync::{Arc, AtomicBool, Mutex, Ordering, spin_loop};
+use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Erased, Payload, Task};
-use super::{Error, device, exit, host, threads};
+use super::{Error, device, exit, host};
+
+mod wait;
+
+#[cfg(test)]
+pub(super) use wait::BACKLOG;
 
 /// Kernels below this many nanoseconds run on the submitting thread if the stream is idle and every compute thread sleeps.
 const INLINE_COLD: u64 = 15_000;
 /// The same while a compute thread is awake to take the work.
 const INLINE_HOT: u64 = 3_000;
-/// Tasks on a stream before a submitter helps or waits.
-pub(super) const BACKLOG: u64 = 2048;
-/// How long a submitter waits for a stream that stands still, behind a callback perhaps that needs what the submitter holds.
-const PATIENCE: Duration = Duration::from_millis(5);
-/// How long a waiting thread looks on before it sleeps.
-const LOOK_ON: Duration = Duration::from_micros(30);
 /// Tasks of one stream that a compute thread runs while others of the same priority are ready.
 const SHARE: u32 = 16;
 
@@ -87,6 +85,8 @@ pub struct Stream {
     /// Whether `failure` holds one: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
     failure: Mutex<Option<String>>,
+    /// Whether a callback, a sleep or an event has the ownership.
+    away: AtomicBool,
     /// What the head of the queue waits for; set before the ownership is left there.
     blocked: Mutex<Option<Arc<Recording>>>,
 }
@@ -99,8 +99,16 @@ impl fmt::Debug for Stream {
 
 impl Stream {
     pub(super) fn leak(device: usize, id: i64, priority: i32) -> &'static Self {
-        let (failed, failure, blocked) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        Box::leak(Box::new(Self { device, id, priority, queue: Queue::default(), failed, failure, blocked }))
+        Box::leak(Box::new(Self {
+            device,
+            id,
+            priority,
+            queue: Queue::default(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::default(),
+            away: AtomicBool::new(false),
+            blocked: Mutex::default(),
+        }))
     }
 
     /// The index of its device.
@@ -198,92 +206,6 @@ impl Stream {
         self.release(lease);
     }
 
-    /// Makes a submitter that has outrun the stream help or wait, as long as the stream gets on.
-    fn hold_back(&'static self) {
-        let submitted = self.submitted();
-        if submitted.wrapping_sub(self.completed()) < BACKLOG || self.is_running_here() {
-            return;
-        }
-        let target = submitted - BACKLOG / 2;
-        let (mut seen, mut since) = (self.completed(), Instant::now());
-        while seen < target && since.elapsed() < PATIENCE {
-            if !self.help_until(target) {
-                thread::sleep(Duration::from_micros(50));
-            }
-            if self.completed() != seen {
-                (seen, since) = (self.completed(), Instant::now());
-            }
-        }
-    }
-
-    /// Waits for everything put on the stream so far.
-    ///
-    /// # Errors
-    /// The failure of a task, once; `InvalidArgument` from a task of this very stream.
-    pub fn synchronize(&'static self) -> Result<(), Error> {
-        self.finish()?;
-        self.raise()
-    }
-
-    /// As [`Stream::synchronize`], without raising the failure of a task.
-    pub(super) fn finish(&'static self) -> Result<(), Error> {
-        self.run_until(self.submitted())
-    }
-
-    /// Waits until so many tasks are done, running them on this thread as far as possible.
-    pub(super) fn run_until(&'static self, target: u64) -> Result<(), Error> {
-        if self.completed() >= target {
-            return Ok(());
-        }
-        if self.is_running_here() {
-            return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
-        }
-        while self.completed() < target {
-            let outside = EXECUTOR.enter();
-            let progress = self.help_until(target) || self.look_on(target);
-            drop(outside);
-            if !progress {
-                self.queue.sleep(target);
-            }
-        }
-        Ok(())
-    }
-
-    /// Drains this stream, or the one whose event it waits for; returns whether there was one to drain.
-    fn help_until(&'static self, target: u64) -> bool {
-        let (mut stream, mut target) = (self, target);
-        loop {
-            if let Some(lease) = stream.queue.own() {
-                stream.turn(lease, Until::Done(target));
-                return true;
-            }
-            let blocked = stream.blocked.lock().clone();
-            match blocked {
-                Some(recording) if !recording.is_done() => (stream, target) = (recording.stream(), recording.number()),
-                _ => return false,
-            }
-        }
-    }
-
-    /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
-    fn look_on(&self, target: u64) -> bool {
-        let start = Instant::now();
-        loop {
-            for _ in 0..64 {
-                if self.completed() >= target {
-                    return true;
-                }
-                if threads::is_open() {
-                    threads::help();
-                }
-                spin_loop();
-            }
-            if start.elapsed() > LOOK_ON {
-                return false;
-            }
-        }
-    }
-
     /// The failure that the stream keeps, if any; it works on after that.
     pub(super) fn raise(&self) -> Result<(), Error> {
         if !self.failed.load(Ordering::Acquire) {
@@ -322,9 +244,13 @@ impl Stream {
                     }
                 }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
-                Payload::Host(_) => return host::run_callback(self, lease),
+                Payload::Host(_) => {
+                    self.away.store(true, Ordering::Relaxed);
+                    return host::run_callback(self, lease);
+                }
                 Payload::Sleep(duration) => {
                     let deadline = Instant::now() + *duration;
+                    self.away.store(true, Ordering::Relaxed);
                     return host::wake_at(deadline, self, lease);
                 }
             }
@@ -360,17 +286,23 @@ impl Stream {
         if recording.is_done() {
             return Some(lease);
         }
+        self.away.store(true, Ordering::Relaxed);
         *self.blocked.lock() = Some(Arc::clone(recording));
         let returned = recording.wait(self, lease).err().map(|(_, lease)| lease);
         if returned.is_some() {
-            *self.blocked.lock() = None;
+            self.come_back();
         }
         returned
     }
 
+    fn come_back(&self) {
+        *self.blocked.lock() = None;
+        self.away.store(false, Ordering::Relaxed);
+    }
+
     /// Takes the ownership back from an event that is reached.
     pub(super) fn resume(&'static self, lease: Lease) {
-        *self.blocked.lock() = None;
+        self.come_back();
         self.release(lease);
     }
 
@@ -384,12 +316,14 @@ impl Stream {
                 self.run(name, work);
             }
         }
+        self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);
     }
 
     /// Ends the sleep at the head, on the timer's thread.
     pub(super) fn finish_sleep(&'static self, mut lease: Lease) {
+        self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);
     }

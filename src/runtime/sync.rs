@@ -1,7 +1,7 @@
-//! The switch between std's synchronisation and loom's; no other file of the runtime names either.
+//! The switch between std's synchronisation and that of the checkers; no other file of the runtime names either.
 //!
 //! The protocol cores (`queue`, `latch`, `slot`) are written against these names, so that `--cfg loom` model-checks the very code
-//! that runs. Locks here do not poison: a panic inside a task is caught where the task runs, and no invariant of the runtime spans a
+//! that runs; `--cfg tsan` takes locks that the thread sanitizer can follow. Locks here do not poison: a panic inside a task is caught where the task runs, and no invariant of the runtime spans a
 //! call that can panic.
 
 #[cfg(loom)]
@@ -9,7 +9,7 @@ pub use loom::{
     cell::UnsafeCell,
     sync::{
         Arc, Condvar, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::yield_now,
 };
@@ -17,17 +17,28 @@ pub use loom::{
 pub use std::{
     hint::spin_loop,
     sync::{
-        Arc, Condvar, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::yield_now,
 };
 
-pub use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
+pub use std::sync::PoisonError;
+#[cfg(not(any(loom, tsan)))]
+pub use std::sync::{Condvar, MutexGuard};
+#[cfg(not(tsan))]
+pub use std::sync::{LazyLock, OnceLock, RwLock};
+
+#[cfg(tsan)]
+mod pthread;
+#[cfg(tsan)]
+pub use pthread::{Condvar, LazyLock, MutexGuard, OnceLock, RwLock};
 
 #[cfg(loom)]
 use loom::sync::Mutex as RawMutex;
-#[cfg(not(loom))]
+#[cfg(tsan)]
+use pthread::Mutex as RawMutex;
+#[cfg(not(any(loom, tsan)))]
 use std::sync::Mutex as RawMutex;
 
 /// A mutual exclusion lock without poisoning.

@@ -6,16 +6,20 @@
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use super::config::config;
 use super::executor::EXECUTOR;
 use super::slot::Slot;
-use super::sync::{AtomicUsize, Ordering};
+use super::sync::{AtomicU64, AtomicUsize, LazyLock, Ordering};
 
 /// Work below this many nanoseconds stays on its thread.
 const SERIAL: u64 = 2_000;
 /// Work from here on is worth waking sleepers: the caller pays 5 to 13 µs for it, and they come some 40 µs later.
 const WAKE: u64 = 100_000;
+/// Loops without helpers that add up to so much within the window wake sleepers as well: more loops will follow, most likely.
+const MISSED: u64 = 200_000;
+const WINDOW: Duration = Duration::from_millis(2);
 /// Nanoseconds of work that are claimed at a time, at least.
 const GRAIN: u64 = 1_000;
 
@@ -64,10 +68,23 @@ fn run_parallel(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     let _loop = InLoop::enter();
     let _open = Open::new();
     claim.run(count, grain(count, cost), helpers, body, || {
-        if cost >= WAKE {
+        if cost >= WAKE || (!EXECUTOR.is_searching() && missed(cost) >= MISSED) {
             EXECUTOR.wake(helpers);
         }
     });
+}
+
+/// Adds up the loops that found no helper awake; returns the nanoseconds of the present window. Not exact where threads collide.
+fn missed(cost: u64) -> u64 {
+    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    static WINDOW_NUMBER: AtomicU64 = AtomicU64::new(0);
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    let window = u64::try_from(EPOCH.elapsed().as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX);
+    let same = WINDOW_NUMBER.load(Ordering::Relaxed) == window;
+    let sum = if same { SUM.load(Ordering::Relaxed) } else { 0 } + cost;
+    WINDOW_NUMBER.store(window, Ordering::Relaxed);
+    SUM.store(if sum >= MISSED { 0 } else { sum }, Ordering::Relaxed);
+    sum
 }
 
 /// How many chunks are claimed at a time: enough work to hide the claiming, and several turns for each thread.

@@ -269,7 +269,7 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
     /// The dtype whose elements these are.
     const DTYPE: DType;
     /// What kernels compute in (opmath).
-    type Acc: Number + Element;
+    type Acc: Number + Element<Acc = Self::Acc>;
 
     /// The value, widened.
     fn load(self) -> Self::Acc;

@@ -90,12 +90,6 @@ pub struct Record {
     compute: DType,
 }
 
-// SAFETY: the addresses in a record are plain numbers until a kernel uses them; who launches promises that the memory may be used from
-// the thread that runs the stream.
-unsafe impl Send for View<'_> {}
-// SAFETY: as for `Send`; a view gives out no references by itself.
-unsafe impl Sync for View<'_> {}
-
 impl Record {
     /// Copies the operands (outputs first) and the scalars. `compute`: the dtype to compute in; that of the first output if none.
     ///
@@ -131,7 +125,7 @@ impl Record {
             ),
             Storage::Boxed(boxed) => (&boxed.operands[..], &boxed.words[..], &boxed.scalars[..]),
         };
-        Launch { operands, words, scalars, num_outputs: self.num_outputs as usize, compute: self.compute }
+        Launch { operands, words, scalars, num_outputs: self.num_outputs as usize, compute: self.compute, cost: DEFAULT_COST }
     }
 }
 
@@ -143,7 +137,11 @@ pub struct Launch<'a> {
     scalars: &'a [Scalar],
     num_outputs: usize,
     compute: DType,
+    cost: f64,
 }
+
+/// Nanoseconds per element where the operator table says nothing.
+const DEFAULT_COST: f64 = 0.2;
 
 impl<'a> Launch<'a> {
     #[inline(always)]
@@ -181,10 +179,16 @@ impl<'a> Launch<'a> {
         self.compute
     }
 
-    /// The same launch computed in another dtype.
+    /// Nanoseconds of one thread per element.
     #[inline(always)]
-    pub fn with_compute(self, compute: DType) -> Self {
-        Self { compute, ..self }
+    pub fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    /// The same launch with that cost per element.
+    #[inline(always)]
+    pub fn with_cost(self, cost: f64) -> Self {
+        Self { cost, ..self }
     }
 
     /// A parameter, by its place in the kernel's documentation.

@@ -31,10 +31,10 @@ pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + '
     fn conj(self) -> Self {
         self
     }
-    /// `self * factor + term`, in one rounding where the processor has it.
+    /// `self + factor * term`. A complex factor without imaginary part scales both parts, so that infinities stay what they are.
     #[inline(always)]
-    fn mul_add(self, factor: Self, term: Self) -> Self {
-        self.mul(factor).add(term)
+    fn add_scaled(self, factor: Self, term: Self) -> Self {
+        self.add(factor.mul(term))
     }
 
     fn hub(self) -> Self::Hub;
@@ -78,7 +78,13 @@ pub trait Integer: Ordered + Eq {
 pub trait Field: Number {
     fn div(self, divisor: Self) -> Self;
     fn exp(self) -> Self;
+    fn log(self) -> Self;
     fn sqrt(self) -> Self;
+    fn sin(self) -> Self;
+    fn cos(self) -> Self;
+    fn tanh(self) -> Self;
+    /// 1 / (1 + e^-x).
+    fn sigmoid(self) -> Self;
 }
 
 /// Real floating point.
@@ -90,6 +96,11 @@ pub trait Real: Field + Ordered {
     fn fmod(self, divisor: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
+    fn erf(self) -> Self;
+    /// e^x - 1.
+    fn expm1(self) -> Self;
+    /// ln(1 + x).
+    fn log1p(self) -> Self;
 }
 
 macro_rules! hub {
@@ -386,8 +397,33 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn log(self) -> Self {
+                math::$type::log(self)
+            }
+
+            #[inline(always)]
             fn sqrt(self) -> Self {
                 self.sqrt()
+            }
+
+            #[inline(always)]
+            fn sin(self) -> Self {
+                math::$type::sin(self)
+            }
+
+            #[inline(always)]
+            fn cos(self) -> Self {
+                math::$type::cos(self)
+            }
+
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                math::$type::tanh(self)
+            }
+
+            #[inline(always)]
+            fn sigmoid(self) -> Self {
+                math::$type::sigmoid(self)
             }
         }
 
@@ -415,6 +451,21 @@ macro_rules! real {
             #[inline(always)]
             fn copysign(self, sign: Self) -> Self {
                 self.copysign(sign)
+            }
+
+            #[inline(always)]
+            fn erf(self) -> Self {
+                math::$type::erf(self)
+            }
+
+            #[inline(always)]
+            fn expm1(self) -> Self {
+                math::$type::expm1(self)
+            }
+
+            #[inline(always)]
+            fn log1p(self) -> Self {
+                math::$type::log1p(self)
             }
         }
 
@@ -446,6 +497,15 @@ macro_rules! real {
             #[inline(always)]
             fn conj(self) -> Self {
                 Self::new(self.re, -self.im)
+            }
+
+            #[inline(always)]
+            fn add_scaled(self, factor: Self, term: Self) -> Self {
+                if factor.im == 0.0 {
+                    Self::new(self.re + factor.re * term.re, self.im + factor.re * term.im)
+                } else {
+                    self + factor * term
+                }
             }
 
             #[inline(always)]
@@ -508,8 +568,33 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn log(self) -> Self {
+                num_complex::Complex::ln(self)
+            }
+
+            #[inline(always)]
             fn sqrt(self) -> Self {
                 num_complex::Complex::sqrt(self)
+            }
+
+            #[inline(always)]
+            fn sin(self) -> Self {
+                num_complex::Complex::sin(self)
+            }
+
+            #[inline(always)]
+            fn cos(self) -> Self {
+                num_complex::Complex::cos(self)
+            }
+
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                num_complex::Complex::tanh(self)
+            }
+
+            #[inline(always)]
+            fn sigmoid(self) -> Self {
+                Self::ONE.div(Self::ONE + num_complex::Complex::exp(-self))
             }
         }
     )*};

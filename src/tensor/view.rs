@@ -42,6 +42,11 @@ pub struct View<'a> {
     strides: &'a [i64],
 }
 
+// SAFETY: a view by itself accesses nothing; who launches promises that the memory may be used from the threads that run the kernel.
+unsafe impl Send for View<'_> {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for View<'_> {}
+
 impl<'a> View<'a> {
     /// A view of nothing.
     pub const EMPTY: View<'static> =

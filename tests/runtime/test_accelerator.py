@@ -125,7 +125,8 @@ def test_autocast_under_autograd_and_refusals() -> None:
             torch.nn.functional.binary_cross_entropy(torch.rand(2, device="rustdev"), torch.rand(2, device="rustdev"))
     loss.backward()
     assert output.dtype == torch.bfloat16
-    assert layer.weight.grad is not None and layer.weight.grad.dtype == torch.float32
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.dtype == torch.float32
     with pytest.warns(UserWarning, match="not supported"), torch.autocast("rustdev", dtype=torch.float64):
         assert not torch.is_autocast_enabled("rustdev")
 

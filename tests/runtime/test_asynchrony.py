@@ -4,6 +4,7 @@ import os
 import random
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,22 +13,30 @@ MILLISECOND = 1_000_000  # nanoseconds
 Stream = torch.rustdev.Stream
 
 
+def seconds_to_submit(submit: Callable[[], object]) -> float:
+    """Return how long the fastest of three submissions of 100 ms of work took, each finished before the next."""
+    times = []
+    for _ in range(3):
+        torch.rustdev.synchronize()
+        begin = time.perf_counter()
+        submit()
+        times.append(time.perf_counter() - begin)
+        torch.rustdev.synchronize()
+        assert time.perf_counter() - begin >= 0.1
+    return min(times)
+
+
 def test_long_task_returns_at_once() -> None:
-    torch.rustdev.synchronize()
-    begin = time.perf_counter()
-    torch.rustdev._sleep(100 * MILLISECOND)
-    submitted = time.perf_counter() - begin
-    torch.rustdev.synchronize()
-    finished = time.perf_counter() - begin
-    assert submitted < 0.005
-    assert finished >= 0.1
+    assert seconds_to_submit(lambda: torch.rustdev._sleep(100 * MILLISECOND)) < 0.005
 
 
 def test_host_function_returns_at_once() -> None:
+    assert seconds_to_submit(lambda: torch.rustdev.launch_host_func(lambda: time.sleep(0.1))) < 0.005
+
+
+def test_synchronize_waits_for_a_host_function() -> None:
     done = threading.Event()
-    begin = time.perf_counter()
     torch.rustdev.launch_host_func(lambda: (time.sleep(0.1), done.set()))
-    assert time.perf_counter() - begin < 0.005
     assert not done.is_set()
     torch.rustdev.synchronize()
     assert done.is_set()
@@ -159,7 +168,7 @@ def run_stress(seconds: float) -> None:
     def worker(seed: int) -> None:
         try:
             stress(seed, f"rustdev:{seed % 2}", deadline)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=worker, args=(seed,)) for seed in range(8)]
@@ -176,6 +185,6 @@ def test_threads_and_devices_agree_with_the_cpu() -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.skipif(os.environ.get("RUSTDEV_TEST_STRESS") != "1", reason="takes a minute: RUSTDEV_TEST_STRESS=1 runs it")
+@pytest.mark.skipif(os.environ.get("TEST_RUSTDEV_STRESS") != "1", reason="takes a minute: TEST_RUSTDEV_STRESS=1 runs it")
 def test_threads_and_devices_agree_with_the_cpu_for_a_minute() -> None:
     run_stress(60)

@@ -193,7 +193,8 @@ def test_environment_is_checked_at_import(name: str, value: str) -> None:
     assert soft_then_hard.stdout.strip() == "False"
     assert "RuntimeWarning" in soft_then_hard.stderr
     last = soft_then_hard.stderr.splitlines()[-1]
-    assert last.startswith("ValueError") and name in last
+    assert last.startswith("ValueError")
+    assert name in last
     assert "panicked" not in soft_then_hard.stderr
 
 
@@ -232,13 +233,30 @@ import rustdev
     assert result.stdout.split() == ["False", "False"], result.stderr
     assert "RuntimeWarning" in result.stderr
     last = result.stderr.splitlines()[-1]
-    assert last.startswith("ImportError") and f"built for torch {_rustdev.torch_version}" in last and "into torch 2.99.1" in last
+    assert last.startswith("ImportError")
+    assert f"built for torch {_rustdev.torch_version}" in last
+    assert "into torch 2.99.1" in last
 
 
 def test_info_prints_what_a_bug_report_needs() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "rustdev.info"], capture_output=True, text=True, timeout=120, check=False
-    )
+    result = subprocess.run([sys.executable, "-m", "rustdev.info"], capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     for word in ("rustdev", torch.__version__, "devices", "threads", "instruction set", "memory", "RUSTDEV_DEVICE_COUNT=2"):
         assert word in result.stdout, result.stdout
+
+
+def test_stub_names_every_function_of_the_extension_module() -> None:
+    import ast
+    import inspect
+    from pathlib import Path
+
+    from rustdev import _rustdev
+
+    stub = ast.parse((Path(torch.rustdev.__file__).parent / "_rustdev.pyi").read_text())
+    declared = {node.name: [a.arg for a in node.args.args] for node in stub.body if isinstance(node, ast.FunctionDef)}
+    actual = {
+        name: list(inspect.signature(value).parameters)
+        for name, value in vars(_rustdev).items()
+        if callable(value) and not name.startswith("__")
+    }
+    assert declared == actual

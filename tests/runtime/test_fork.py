@@ -127,7 +127,8 @@ def test_spawned_child_can_use_the_device() -> None:
         """
 import subprocess
 torch.ones(1, device="rustdev").item()
-assert subprocess.run([sys.executable, "-c", "import torch; assert torch.ones(4, device='rustdev').sum().item() == 4"]).returncode == 0
+code = "import torch; assert torch.ones(4, device='rustdev').sum().item() == 4"
+assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 print("passed")
 """
     )

@@ -26,7 +26,8 @@ def saved(value: object) -> io.BytesIO:
 def test_save_and_load(dtype: torch.dtype) -> None:
     source = torch.arange(6).reshape(2, 3).to(dtype)
     loaded = torch.load(saved(source.to("rustdev:1")))
-    assert loaded.device == torch.device("rustdev:1") and loaded.dtype == dtype
+    assert loaded.device == torch.device("rustdev:1")
+    assert loaded.dtype == dtype
     assert torch.equal(loaded.cpu(), source)
 
 
@@ -70,14 +71,16 @@ def test_save_after_asynchronous_work() -> None:
 def test_pickle() -> None:
     tensor = torch.arange(4.0, device="rustdev:1", requires_grad=True)
     again = pickle.loads(pickle.dumps(tensor))
-    assert again.device == tensor.device and again.requires_grad
+    assert again.device == tensor.device
+    assert again.requires_grad
     assert again.tolist() == tensor.tolist()
 
 
 def test_deepcopy() -> None:
     tensor = torch.arange(6.0, device="rustdev:1").reshape(2, 3).t()
     again = copy.deepcopy(tensor)
-    assert again.device == tensor.device and again.stride() == tensor.stride()
+    assert again.device == tensor.device
+    assert again.stride() == tensor.stride()
     again.zero_()
     assert tensor.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
     model = torch.nn.Sequential(torch.nn.Linear(2, 2)).rustdev()
@@ -96,17 +99,21 @@ def test_generated_methods() -> None:
     tensor = torch.ones(3)
     assert not tensor.is_rustdev
     assert tensor.rustdev().device == torch.device("rustdev:0")
-    assert tensor.rustdev(1).is_rustdev and tensor.rustdev(1).device.index == 1
+    assert tensor.rustdev(1).is_rustdev
+    assert tensor.rustdev(1).device.index == 1
     storage = tensor.untyped_storage()
-    assert not storage.is_rustdev and storage.rustdev().is_rustdev
+    assert not storage.is_rustdev
+    assert storage.rustdev().is_rustdev
     packed = torch.nn.utils.rnn.pack_sequence([torch.ones(2, 1), torch.ones(1, 1)])
-    assert not packed.is_rustdev and packed.rustdev().is_rustdev
+    assert not packed.is_rustdev
+    assert packed.rustdev().is_rustdev
     assert torch.nn.Linear(1, 1).rustdev(1).weight.device == torch.device("rustdev:1")
 
 
 def test_untyped_storage() -> None:
     storage = torch.arange(8, dtype=torch.uint8, device="rustdev").untyped_storage()
-    assert storage.device == torch.device("rustdev:0") and storage.nbytes() == 8
+    assert storage.device == torch.device("rustdev:0")
+    assert storage.nbytes() == 8
     assert storage.cpu().tolist() == list(range(8))
     assert storage.clone().tolist() == list(range(8))
     assert storage[3] == 3

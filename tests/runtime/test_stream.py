@@ -21,15 +21,18 @@ def test_stream_is_a_torch_stream() -> None:
     assert stream.device == torch.device("rustdev:0")
     assert Stream("rustdev:1").device == torch.device("rustdev:1")
     assert stream.device_index == 0
-    assert "rustdev:0" in repr(stream) and hex(stream.rustdev_stream) in repr(stream)
+    assert "rustdev:0" in repr(stream)
+    assert hex(stream.rustdev_stream) in repr(stream)
 
 
 def test_equality_and_hash() -> None:
     first, second = Stream(), Stream()
     same = Stream(stream_id=first.stream_id, device_index=first.device_index, device_type=first.device_type)
-    assert first == same and hash(first) == hash(same)
+    assert first == same
+    assert hash(first) == hash(same)
     assert first != second
-    assert first != 5 and first != None  # noqa: E711
+    assert first != 5
+    assert first != None  # noqa: E711
 
 
 def test_pool_has_32_streams_of_each_priority() -> None:
@@ -104,7 +107,8 @@ def test_native_handle_names_the_stream() -> None:
     stream = Stream(1)
     assert stream.rustdev_stream == stream.native_handle != 0
     external = torch.rustdev.ExternalStream(stream.rustdev_stream, device=1)
-    assert external == stream and isinstance(external, Stream)
+    assert external == stream
+    assert isinstance(external, Stream)
     assert torch.rustdev.get_stream_from_external(stream.rustdev_stream, "rustdev:1") == stream
     handles = {Stream().rustdev_stream for _ in range(32)} | {torch.rustdev.default_stream().rustdev_stream}
     assert len(handles) == 33

@@ -20,8 +20,29 @@ const DOTS: usize = 32;
 /// Partial sums of a dot product.
 const LANES: usize = 16;
 
+/// An element of the products that are made here.
+pub trait Entry: Element {
+    /// `left * right + sum`, in one rounding.
+    fn fuse(left: Self::Acc, right: Self::Acc, sum: Self::Acc) -> Self::Acc;
+}
+
+macro_rules! entry {
+    ($($type:ty),*: $fuse:expr) => {$(
+        impl Entry for $type {
+            #[inline(always)]
+            fn fuse(left: Self::Acc, right: Self::Acc, sum: Self::Acc) -> Self::Acc {
+                ($fuse)(left, right, sum)
+            }
+        }
+    )*};
+}
+
+entry!(half::f16, half::bf16, f32: f32::mul_add);
+entry!(f64: f64::mul_add);
+entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc| left.mul(right).add(sum));
+
 /// Runs a product of `T`.
-pub fn run<T: Element>(problem: &Problem) {
+pub fn run<T: Entry>(problem: &Problem) {
     let mut turned = if problem.n < problem.m { problem.transposed() } else { *problem };
     let size = size_of::<T>() as isize;
     if turned.b.col == size || turned.n == 1 && turned.b.row != size {
@@ -38,7 +59,7 @@ pub fn run<T: Element>(problem: &Problem) {
 }
 
 /// Runs over a copy of b whose rows lie side by side.
-fn packed<T: Element>(mut problem: Problem) {
+fn packed<T: Entry>(mut problem: Problem) {
     let (b, _memory) = pack(problem.b, [problem.batch, problem.k, problem.n], problem.dtype.size());
     problem.b = b;
     strips::<T>(&problem, STRIP, false);
@@ -60,7 +81,7 @@ fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, 
     (to, memory)
 }
 
-fn strips<T: Element>(problem: &Problem, width: usize, dots: bool) {
+fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
     let [beta, alpha] = problem.scalars::<T::Acc>();
     let (down, across) = (problem.m.div_ceil(SKINNY), problem.n.div_ceil(width));
     let count = problem.batch * down * across;
@@ -91,7 +112,7 @@ fn strips<T: Element>(problem: &Problem, width: usize, dots: bool) {
 
 /// A strip of the output: at most [`SKINNY`] rows.
 #[derive(Clone, Copy)]
-struct Strip<T: Element> {
+struct Strip<T: Entry> {
     rows: usize,
     cols: usize,
     depth: usize,
@@ -102,7 +123,7 @@ struct Strip<T: Element> {
     finish: Finish<T>,
 }
 
-impl<T: Element> Strip<T> {
+impl<T: Entry> Strip<T> {
     #[inline(always)]
     fn finish(&self, row: usize, col: usize, sum: T::Acc) {
         let addend = self.addend.map(|addend| addend.at(0, row, col));
@@ -118,9 +139,9 @@ impl<T: Element> Strip<T> {
 }
 
 /// Adds up scaled rows of b, of at most `W` elements.
-struct Rows<T: Element, const W: usize>(Strip<T>);
+struct Rows<T: Entry, const W: usize>(Strip<T>);
 
-impl<T: Element, const W: usize> Leaf for Rows<T, W> {
+impl<T: Entry, const W: usize> Leaf for Rows<T, W> {
     type Output = ();
 
     #[inline(always)]
@@ -148,7 +169,7 @@ impl<T: Element, const W: usize> Leaf for Rows<T, W> {
 
 /// Adds `K` rows of b from `index` on, scaled by a row of a.
 #[inline(always)]
-fn add_rows<T: Element, const K: usize>(strip: &Strip<T>, row: usize, index: usize, sums: &mut [T::Acc]) {
+fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize, sums: &mut [T::Acc]) {
     let mut factors = [T::Acc::ZERO; K];
     let mut lines = [std::ptr::null::<T>(); K];
     for step in 0..K {
@@ -160,16 +181,16 @@ fn add_rows<T: Element, const K: usize>(strip: &Strip<T>, row: usize, index: usi
         for step in 0..K {
             // SAFETY: b has `depth` rows of `cols` elements side by side (or one column), as the launch promises.
             let element = unsafe { lines[step].wrapping_add(col).read_unaligned() };
-            value = element.load().mul_add(factors[step], value);
+            value = T::fuse(element.load(), factors[step], value);
         }
         *sum = value;
     }
 }
 
 /// Dot products of rows of a and columns of b, both side by side.
-struct Dots<T: Element>(Strip<T>);
+struct Dots<T: Entry>(Strip<T>);
 
-impl<T: Element> Leaf for Dots<T> {
+impl<T: Entry> Leaf for Dots<T> {
     type Output = ();
 
     #[inline(always)]
@@ -194,7 +215,7 @@ impl<T: Element> Leaf for Dots<T> {
 
 /// `R` × `C` dot products. One of them is the same whatever it is computed with.
 #[inline(always)]
-fn dots<T: Element, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
+fn dots<T: Entry, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
     let mut sums = [[[T::Acc::ZERO; LANES]; C]; R];
     let (mut left, mut right) = ([std::ptr::null::<T>(); R], [std::ptr::null::<T>(); C]);
     for (step, line) in left.iter_mut().enumerate() {
@@ -220,7 +241,7 @@ fn dots<T: Element, const R: usize, const C: usize>(strip: &Strip<T>, row: usize
 
 /// `count` elements of each line from `index` on, then zeros.
 #[inline(always)]
-fn load<T: Element, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; LANES]; N] {
+fn load<T: Entry, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; LANES]; N] {
     let mut lanes = [[T::Acc::ZERO; LANES]; N];
     for (line, lanes) in lines.iter().zip(&mut lanes) {
         for (lane, value) in lanes.iter_mut().enumerate().take(count) {
@@ -232,7 +253,7 @@ fn load<T: Element, const N: usize>(lines: &[*const T; N], index: usize, count: 
 }
 
 #[inline(always)]
-fn multiply<T: Element, const R: usize, const C: usize>(
+fn multiply<T: Entry, const R: usize, const C: usize>(
     left: &[[T::Acc; LANES]; R],
     right: &[[T::Acc; LANES]; C],
     sums: &mut [[[T::Acc; LANES]; C]; R],
@@ -240,14 +261,14 @@ fn multiply<T: Element, const R: usize, const C: usize>(
     for (left, sums) in left.iter().zip(sums) {
         for (right, sums) in right.iter().zip(sums) {
             for lane in 0..LANES {
-                sums[lane] = left[lane].mul_add(right[lane], sums[lane]);
+                sums[lane] = T::fuse(left[lane], right[lane], sums[lane]);
             }
         }
     }
 }
 
 #[inline(always)]
-fn tree<T: Element>(mut lanes: [T::Acc; LANES]) -> T::Acc {
+fn tree<T: Entry>(mut lanes: [T::Acc; LANES]) -> T::Acc {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {

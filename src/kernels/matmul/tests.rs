@@ -1,6 +1,6 @@
 //! The products against sums of complex f64 values, over dtypes, layouts, sizes, scalars and numbers of threads.
 
-use ndarray::{ArrayD, Dimension, IxDyn, s};
+use ndarray::{ArrayD, s};
 
 use super::DTYPES;
 use crate::kernels::check::{Strides, Tensor, close, round_trip, run, values};
@@ -14,12 +14,18 @@ const DIMS: [usize; 6] = [0, 1, 2, 17, 64, 130];
 
 /// `beta * addend + alpha * (a @ b)` over the last two dimensions.
 fn oracle(addend: &ArrayD<Complex64>, a: &ArrayD<Complex64>, b: &ArrayD<Complex64>, beta: f64, alpha: f64) -> ArrayD<Complex64> {
-    let depth = a.shape()[a.ndim() - 1];
-    ArrayD::from_shape_fn(addend.raw_dim(), |index| {
-        let at = index.slice();
-        let (lead, row, col) = (&at[..at.len() - 2], at[at.len() - 2], at[at.len() - 1]);
-        let sum: Complex64 = (0..depth).map(|k| a[IxDyn(&[lead, &[row, k]].concat())] * b[IxDyn(&[lead, &[k, col]].concat())]).sum();
-        let scaled = if beta == 0.0 { Complex64::default() } else { addend[&index] * beta };
+    let (dims, depth) = (addend.shape(), a.shape()[a.ndim() - 1]);
+    let (rows, cols) = (dims[dims.len() - 2], dims[dims.len() - 1]);
+    let (a, b): (Vec<_>, Vec<_>) = (a.iter().copied().collect(), b.iter().copied().collect());
+    let mut place = 0;
+    addend.mapv(|addend| {
+        let (batch, row, col) = (place / (rows * cols), place / cols % rows, place % cols);
+        place += 1;
+        let mut sum = Complex64::default();
+        for k in 0..depth {
+            sum += a[(batch * rows + row) * depth + k] * b[(batch * depth + k) * cols + col];
+        }
+        let scaled = if beta == 0.0 { Complex64::default() } else { addend * beta };
         scaled + if alpha == 0.0 { Complex64::default() } else { sum * alpha }
     })
 }

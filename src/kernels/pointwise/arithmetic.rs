@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::pointwise::{self, Map};
-use crate::tensor::number::Number;
+use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::number::{Field, Integer, Number, Ordered, Real};
 
 #[derive(Clone, Copy)]
 struct Add<T> {
@@ -17,7 +19,7 @@ impl<T: Number> Map<T, 2> for Add<T> {
 
     #[inline(always)]
     fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        lhs.add(self.alpha.mul(rhs))
+        lhs.add_scaled(self.alpha, rhs)
     }
 }
 
@@ -27,31 +29,299 @@ impl<T: Number> Map<T, 2> for Add<T> {
 /// A dtype outside the table's.
 pub fn add(launch: &Launch<'_>) -> Result<(), String> {
     let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
-    dispatch!(dtype in ALL, T => {
-        pointwise::run::<T, T, _, 2>(launch, 0.15, Add { alpha: alpha.to::<<T as Element>::Acc>() })
-    })
+    dispatch!(dtype in ALL, T => run::<T, T, _, 2>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>() }))
+}
+
+/// `aten::sub`: lhs - alpha * rhs. Operands [out, lhs, rhs]; scalars [alpha = 1].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn sub(launch: &Launch<'_>) -> Result<(), String> {
+    let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
+    dispatch!(dtype in ALL, T => run::<T, T, _, 2>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>().neg() }))
+}
+
+#[derive(Clone, Copy)]
+struct Mul;
+
+impl<T: Number> Map<T, 2> for Mul {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        lhs.mul(rhs)
+    }
+}
+
+/// `aten::mul`: lhs * rhs; for Bool, and. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn mul(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in EVERY, T => run::<T, T, _, 2>(launch, Mul))
+}
+
+#[derive(Clone, Copy)]
+struct Div;
+
+impl<T: Field> Map<T, 2> for Div {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        lhs.div(rhs)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct DivTrunc;
+
+impl<T: Real> Map<T, 2> for DivTrunc {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        lhs.div(rhs).trunc()
+    }
+}
+
+/// Python's `//`: exact also where lhs / rhs rounds up to an integer.
+#[derive(Clone, Copy)]
+struct DivFloor;
+
+impl<T: Real> Map<T, 2> for DivFloor {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        let ratio = lhs.div(rhs);
+        if rhs == T::ZERO {
+            return ratio;
+        }
+        let remainder = lhs.fmod(rhs);
+        let whole = lhs.sub(remainder).div(rhs);
+        let below = remainder != T::ZERO && (rhs < T::ZERO) != (remainder < T::ZERO);
+        let whole = if below { whole.sub(T::ONE) } else { whole };
+        if whole == T::ZERO {
+            return T::ZERO.copysign(ratio);
+        }
+        let floor = whole.floor();
+        if whole.sub(floor) > T::from_f32(0.5) { floor.add(T::ONE) } else { floor }
+    }
+}
+
+/// Division of integers; notes a divisor of 0.
+#[derive(Clone, Copy)]
+struct DivInteger<'a> {
+    floor: bool,
+    by_zero: &'a AtomicBool,
+}
+
+impl<T: Integer> Map<T, 2> for DivInteger<'_> {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        let quotient = if self.floor { lhs.div_floor(rhs) } else { lhs.div_trunc(rhs) };
+        quotient.unwrap_or_else(|| {
+            self.by_zero.store(true, Ordering::Relaxed);
+            T::ZERO
+        })
+    }
+}
+
+/// `aten::div`: lhs / rhs. Operands [out, lhs, rhs]; scalars [rounding = 0]: 0 none, 1 towards zero ("trunc"), 2 down ("floor").
+///
+/// Floating point has all three, complex only 0, integers only 1 and 2.
+///
+/// # Errors
+/// `ZeroDivisionError` for an integer divided by 0; a combination that there is not.
+pub fn div(launch: &Launch<'_>) -> Result<(), String> {
+    let (dtype, rounding) = (launch.compute(), launch.scalar_or(0, Scalar::Long(0)).to::<i64>());
+    match rounding {
+        0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 2>(launch, Div)),
+        1 if crate::tensor::dtype::FLOATING.contains(dtype) => {
+            dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivTrunc))
+        }
+        2 if crate::tensor::dtype::FLOATING.contains(dtype) => {
+            dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivFloor))
+        }
+        1 | 2 => div_integer(launch, rounding == 2),
+        other => Err(format!("rounding {other} is none of 0, 1, 2")),
+    }
+}
+
+fn div_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
+    let dtype = launch.compute();
+    let by_zero = AtomicBool::new(false);
+    dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, DivInteger { floor, by_zero: &by_zero }))?;
+    if by_zero.into_inner() { Err("ZeroDivisionError".into()) } else { Ok(()) }
+}
+
+#[derive(Clone, Copy)]
+struct Neg;
+
+impl<T: Number> Map<T, 1> for Neg {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [value]: [T; 1]) -> T {
+        value.neg()
+    }
+}
+
+/// `aten::neg`: -input; unsigned integers wrap. Operands [out, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn neg(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in SIGNED, T => run::<T, T, _, 1>(launch, Neg))
+}
+
+#[derive(Clone, Copy)]
+struct Maximum;
+
+impl<T: Ordered> Map<T, 2> for Maximum {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        lhs.maximum(rhs)
+    }
+}
+
+/// `aten::maximum`: the greater one; NaN if either is. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn maximum(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Maximum))
+}
+
+#[derive(Clone, Copy)]
+struct Minimum;
+
+impl<T: Ordered> Map<T, 2> for Minimum {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        lhs.minimum(rhs)
+    }
+}
+
+/// `aten::minimum`: the lesser one; NaN if either is. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn minimum(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Minimum))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::check::{self, Strides, Tensor, real};
-    use crate::tensor::dtype::DType;
+    use crate::kernels::check::{self, Strides, Tensor, real, round_trip};
+    use crate::tensor::dtype::{Complex64, DType, FIELD, FLOATING, INTEGRAL};
     use crate::tensor::launch::Scalar;
 
+    fn same(dtype: DType) -> DType {
+        dtype
+    }
+
     #[test]
-    fn add_scales_by_alpha() {
-        check::pointwise::<2>("add", &[], |dtype| dtype, |[lhs, rhs]| lhs + rhs);
-        check::pointwise::<2>("add", &[Scalar::Long(3)], |dtype| dtype, |[lhs, rhs]| lhs + rhs * 3.0);
+    fn add_and_sub_scale_by_alpha() {
+        check::pointwise::<2>("add", &[], same, |[lhs, rhs]| lhs + rhs);
+        check::pointwise::<2>("add", &[Scalar::Long(3)], same, |[lhs, rhs]| lhs + rhs * 3.0);
+        check::pointwise::<2>("sub", &[Scalar::Long(2)], same, |[lhs, rhs]| lhs - rhs * 2.0);
+    }
+
+    #[test]
+    fn mul_neg_and_extrema() {
+        check::pointwise::<2>("mul", &[], same, |[lhs, rhs]| lhs * rhs);
+        check::pointwise::<1>("neg", &[], same, |[value]| -value);
+        check::pointwise::<2>("maximum", &[], same, |[lhs, rhs]| real(lhs.re.max(rhs.re)));
+        check::pointwise::<2>("minimum", &[], same, |[lhs, rhs]| real(lhs.re.min(rhs.re)));
+    }
+
+    fn pair(name: &str, dtype: DType, lhs: Complex64, rhs: Complex64, scalars: &[Scalar]) -> Result<Complex64, String> {
+        let of = |value| Tensor::of(dtype, &ndarray::arr1(&[value; 3]).into_dyn(), Strides::Contiguous);
+        let output = Tensor::new(dtype, &[3], Strides::Contiguous);
+        check::run(name, &[&output], &[&of(lhs), &of(rhs)], scalars, dtype)?;
+        Ok(output.values()[[1]])
+    }
+
+    #[test]
+    fn division_rounds_as_asked() {
+        for dtype in FIELD.iter() {
+            let found = pair("div", dtype, real(-7.0), real(2.0), &[]).unwrap();
+            assert!(check::close(found, real(-3.5), check::tolerance(dtype)), "{dtype:?} {found}");
+        }
+        for dtype in FLOATING.iter().chain(INTEGRAL.iter()).filter(|&dtype| dtype != DType::Byte) {
+            for (lhs, rhs, trunc, floor) in
+                [(7.0, 2.0, 3.0, 3.0), (-7.0, 2.0, -3.0, -4.0), (7.0, -2.0, -3.0, -4.0), (-8.0, 2.0, -4.0, -4.0)]
+            {
+                assert_eq!(pair("div", dtype, real(lhs), real(rhs), &[Scalar::Long(1)]).unwrap(), real(trunc), "{dtype:?}");
+                assert_eq!(pair("div", dtype, real(lhs), real(rhs), &[Scalar::Long(2)]).unwrap(), real(floor), "{dtype:?}");
+            }
+        }
+        assert_eq!(pair("div", DType::Double, real(1.0), real(0.1), &[Scalar::Long(2)]).unwrap(), real(9.0));
+        assert_eq!(pair("div", DType::Float, real(1.0), real(0.0), &[Scalar::Long(2)]).unwrap(), real(f64::INFINITY));
+    }
+
+    #[test]
+    fn integer_division_by_zero_fails() {
+        for rounding in [1, 2] {
+            let found = pair("div", DType::Int, real(1.0), real(0.0), &[Scalar::Long(rounding)]);
+            assert_eq!(found, Err("ZeroDivisionError".into()));
+        }
+        assert_eq!(pair("div", DType::Char, real(-128.0), real(-1.0), &[Scalar::Long(1)]).unwrap(), real(-128.0));
+        assert!(pair("div", DType::Int, real(1.0), real(1.0), &[]).is_err());
+    }
+
+    #[test]
+    fn complex_division_does_not_overflow() {
+        let found = pair("div", DType::ComplexFloat, Complex64::new(1e30, 1e30), Complex64::new(1e30, 1e30), &[]).unwrap();
+        assert!(check::close(found, real(1.0), 1e-6), "{found}");
+        let zero = pair("div", DType::ComplexDouble, Complex64::new(1.0, 0.0), real(0.0), &[]).unwrap();
+        assert!(zero.re.is_infinite() && zero.im.is_nan(), "{zero}");
+    }
+
+    #[test]
+    fn nan_wins_against_every_number() {
+        for dtype in FLOATING.iter() {
+            for name in ["maximum", "minimum"] {
+                assert!(pair(name, dtype, real(f64::NAN), real(1.0), &[]).unwrap().re.is_nan());
+                assert!(pair(name, dtype, real(1.0), real(f64::NAN), &[]).unwrap().re.is_nan());
+            }
+        }
+    }
+
+    #[test]
+    fn an_infinite_part_stays_beside_a_finite_one() {
+        let found = pair("add", DType::ComplexFloat, real(0.0), Complex64::new(f64::INFINITY, 1.0), &[]).unwrap();
+        assert_eq!(found, Complex64::new(f64::INFINITY, 1.0));
     }
 
     #[test]
     fn python_numbers_keep_their_precision_beside_half() {
-        let tensor = Tensor::of(DType::Half, &check::values(DType::Half, &[40], 1), Strides::Contiguous);
+        let tensor = Tensor::of(DType::Half, &ndarray::arr1(&[real(8.0); 40]).into_dyn(), Strides::Contiguous);
         let output = Tensor::new(DType::Half, &[40], Strides::Contiguous);
-        let number = Tensor::immediate(DType::Double, real(0.1));
-        check::run("add", &[&output], &[&tensor, &number], &[], DType::Half).unwrap();
-        for (found, given) in output.values().iter().zip(&tensor.values()) {
-            assert_eq!(*found, check::round_trip(DType::Half, real((given.re as f32 + 0.1f32) as f64)));
-        }
+        let number = Tensor::immediate(DType::Double, real(1.0005));
+        check::run("mul", &[&output], &[&tensor, &number], &[], DType::Half).unwrap();
+        assert_eq!(output.values()[[39]], round_trip(DType::Half, real(8.004)));
+        assert_ne!(output.values()[[39]], round_trip(DType::Half, round_trip(DType::Half, real(1.0005)) * 8.0));
+    }
+
+    #[test]
+    fn operands_of_other_dtypes_are_cast() {
+        let integers = Tensor::of(DType::Long, &check::values(DType::Long, &[5, 300], 1), Strides::Transposed);
+        let floats = Tensor::of(DType::Float, &check::values(DType::Float, &[5, 300], 2), Strides::Contiguous);
+        let output = Tensor::new(DType::Double, &[5, 300], Strides::Sliced);
+        check::run("add", &[&output], &[&integers, &floats], &[], DType::Float).unwrap();
+        assert_eq!(output.values(), integers.values() + floats.values());
     }
 }

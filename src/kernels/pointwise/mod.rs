@@ -2,4 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod activation;
 pub mod arithmetic;
+pub mod compare;
+pub mod special;

@@ -48,6 +48,12 @@ impl DevicePool {
         look(&self.lock());
     }
 
+    /// Lets a model change something inside.
+    #[cfg(all(test, loom))]
+    pub(super) fn with_pool_mut(&self, change: impl FnOnce(&mut Pool)) {
+        change(&mut self.lock());
+    }
+
     /// Whether an address lies in the device's range.
     #[inline]
     pub fn contains(&self, address: usize) -> bool {

@@ -8,10 +8,10 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::runtime::sync::OnceLock;
-use crate::runtime::sync::{AtomicUsize, Ordering};
 
 /// Where something was allocated or freed.
 pub type Context = Arc<dyn Any + Send + Sync>;
@@ -147,7 +147,8 @@ impl History {
     }
 }
 
-static DETAIL: AtomicUsize = AtomicUsize::new(Detail::Never as usize);
+// Statics of the process are std's atomics: loom's cannot be built in a constant, and no model switches recording on.
+static DETAIL: AtomicU8 = AtomicU8::new(Detail::Never as u8);
 static CAPTURE: OnceLock<fn() -> Option<Context>> = OnceLock::new();
 
 /// Sets the function that captures contexts; the first one stays.
@@ -157,13 +158,13 @@ pub fn set_capture(capture: fn() -> Option<Context>) {
 
 /// Sets from which events on contexts are captured.
 pub fn set_detail(detail: Detail) {
-    DETAIL.store(detail as usize, Ordering::Relaxed);
+    DETAIL.store(detail as u8, Ordering::Relaxed);
 }
 
 /// A context, if events of the detail `detail` want one.
 #[inline]
 pub fn capture(detail: Detail) -> Option<Context> {
-    if DETAIL.load(Ordering::Relaxed) < detail as usize {
+    if DETAIL.load(Ordering::Relaxed) < detail as u8 {
         return None;
     }
     CAPTURE.get().and_then(|capture| capture())

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use crate::runtime::sync::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::runtime::sync::{PoisonError, RwLock};
 
@@ -35,6 +35,7 @@ pub type UsageObserver = fn(&Usage);
 /// Told about each out-of-memory error before it is raised.
 pub type ShortageObserver = Arc<dyn Fn(&Shortage) + Send + Sync>;
 
+// A static of the process is one of std's atomics: loom's cannot be built in a constant, and no model observes.
 static OBSERVED: AtomicBool = AtomicBool::new(false);
 static USAGE: RwLock<Option<UsageObserver>> = RwLock::new(None);
 static SHORTAGE: RwLock<Vec<ShortageObserver>> = RwLock::new(Vec::new());

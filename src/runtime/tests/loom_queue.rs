@@ -153,3 +153,21 @@ fn loom_an_owner_that_travels_wakes_the_sleeper() {
         host.join().unwrap();
     });
 }
+
+#[test]
+fn loom_a_sleeper_wakes_when_its_item_is_done_and_not_only_at_the_release() {
+    loom::model(|| {
+        let queue: &'static Queue<usize> = Box::leak(Box::default());
+        let (_, owner) = queue.push_and_own(1);
+        let mut owner = owner.unwrap();
+        let worker = thread::spawn(move || {
+            owner.head().unwrap();
+            owner.advance();
+            owner
+        });
+        while queue.completed() < 1 {
+            queue.sleep(1);
+        }
+        assert!(!worker.join().unwrap().release());
+    });
+}

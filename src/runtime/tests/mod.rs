@@ -12,6 +12,9 @@ mod loom_queue;
 mod loom_slot;
 #[cfg(not(loom))]
 mod loops;
+// Not under the thread sanitizer, which cannot follow std's own locks around processes.
+#[cfg(not(any(loom, tsan)))]
+mod process;
 #[cfg(not(loom))]
 mod streams;
 

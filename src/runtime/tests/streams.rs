@@ -7,7 +7,7 @@ use super::common::{Gate, LARGE, callback, costing, eventually, kernel, stream, 
 use crate::runtime::stream::{self, BACKLOG, Stream};
 use crate::runtime::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::runtime::task::Task;
-use crate::runtime::{Error, device, executor};
+use crate::runtime::{Error, device, pool};
 
 #[test]
 fn tasks_run_in_the_order_of_submission() {
@@ -90,7 +90,7 @@ fn callbacks_leave_the_compute_threads_free() {
     for stream in &blocked {
         let (held, on_worker) = (gate.clone(), Arc::clone(&on_worker));
         let body = move || {
-            on_worker.fetch_or(executor::on_worker(), Ordering::Relaxed);
+            on_worker.fetch_or(pool::on_worker(), Ordering::Relaxed);
             held.pass();
         };
         stream.submit(callback(body)).unwrap();
@@ -213,23 +213,24 @@ fn a_stream_that_stands_still_does_not_hold_its_submitter_for_ever() {
 fn eight_threads_hammer_four_streams() {
     let streams = [(); 4].map(|()| stream());
     let counters = [(); 4].map(|()| Arc::new(AtomicUsize::new(0)));
-    thread::scope(|scope| {
-        for worker in 0..8 {
-            let (streams, counters) = (&streams, &counters);
-            scope.spawn(move || {
-                for round in 0..2000 {
-                    let index = (worker + round) % 4;
-                    let counter = Arc::clone(&counters[index]);
-                    // Not atomic as a whole: only one task of a stream at a time keeps the count right.
-                    let body = move || counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    streams[index].submit(costing([100, 5_000, LARGE][round % 3], body)).unwrap();
-                    if round % 97 == 0 {
-                        streams[index].synchronize().unwrap();
-                    }
+    let threads = [0, 1, 2, 3, 4, 5, 6, 7].map(|worker| {
+        let counters = counters.clone();
+        thread::spawn(move || {
+            for round in 0..2000 {
+                let index = (worker + round) % 4;
+                let counter = Arc::clone(&counters[index]);
+                // Not atomic as a whole: only one task of a stream at a time keeps the count right.
+                let body = move || counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                streams[index].submit(costing([100, 5_000, LARGE][round % 3], body)).unwrap();
+                if round % 97 == 0 {
+                    streams[index].synchronize().unwrap();
                 }
-            });
-        }
+            }
+        })
     });
+    for thread in threads {
+        thread.join().unwrap();
+    }
     for (stream, counter) in streams.iter().zip(&counters) {
         stream.synchronize().unwrap();
         assert_eq!(counter.load(Ordering::Relaxed), 4000);

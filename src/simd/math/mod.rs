@@ -5,3 +5,130 @@
 
 pub mod f32;
 pub mod f64;
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use crate::simd::{Leaf, for_each_isa, vectorize};
+
+    struct Each<'a, T, F> {
+        values: &'a mut [T],
+        function: F,
+    }
+
+    impl<T: Copy, F: Fn(T) -> T> Leaf for Each<'_, T, F> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            for value in self.values {
+                *value = (self.function)(*value);
+            }
+        }
+    }
+
+    /// Arguments of both signs over all magnitudes, densest around 1.
+    fn arguments() -> Vec<f64> {
+        let mut found = vec![0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, -1.0, 1e-310, 5e-324, f64::MAX];
+        for step in 0..20_000 {
+            let narrow = (step as f64 - 10_000.0) * 1.234_567e-3;
+            let wide = 10f64.powf((step as f64 - 10_000.0) * 0.03);
+            found.extend([narrow, narrow * 61.8, wide, -wide, 1.0 + narrow * 1e-3, -1.0 + wide.min(1.0)]);
+        }
+        found
+    }
+
+    fn check<T: Copy + Debug>(
+        name: &str,
+        function: impl Fn(T) -> T + Copy,
+        oracle: impl Fn(f64) -> f64,
+        narrow: impl Fn(f64) -> T,
+        wide: impl Fn(T) -> f64,
+        (epsilon, least, limit): (f64, f64, f64),
+    ) {
+        let given: Vec<T> = arguments().into_iter().map(narrow).collect();
+        for_each_isa(|isa| {
+            let mut found = given.clone();
+            vectorize(Each { values: &mut found, function });
+            let mut worst = (0.0, 0.0);
+            for (&given, &found) in given.iter().zip(&found) {
+                let (given, found, expected) = (wide(given), wide(found), oracle(wide(given)));
+                let ulp = (expected.abs() * epsilon).max(least);
+                let error = (found - expected).abs() / ulp;
+                if expected.is_nan() {
+                    assert!(found.is_nan(), "{name}({given:e}) = {found:e}");
+                } else if expected.abs() * (1.0 + epsilon / 2.0) > largest(epsilon) {
+                    assert!(found == expected || found.is_infinite(), "{name}({given:e}) = {found:e} != {expected:e}");
+                } else if !(error <= worst.1) {
+                    worst = (given, error);
+                }
+                assert!(
+                    found != 0.0 || expected != 0.0 || found.is_sign_negative() == expected.is_sign_negative(),
+                    "{name}({given:e})"
+                );
+            }
+            assert!(worst.1 <= limit, "{name} {isa:?}: {} ulp at {:e}", worst.1, worst.0);
+        });
+    }
+
+    fn largest(epsilon: f64) -> f64 {
+        if epsilon > 1e-10 { f32::MAX as f64 } else { f64::MAX }
+    }
+
+    /// Against `f64` functions of the standard library, in units of 2^-24 relative to the result (at most two to an ulp).
+    fn check_f32(name: &str, function: impl Fn(f32) -> f32 + Copy, oracle: impl Fn(f64) -> f64, limit: f64) {
+        let kind = (f32::EPSILON as f64 / 2.0, f32::from_bits(1) as f64, 2.0 * limit);
+        check(name, function, oracle, |value| value as f32, |value| value as f64, kind);
+    }
+
+    fn check_f64(name: &str, function: impl Fn(f64) -> f64 + Copy, oracle: impl Fn(f64) -> f64, limit: f64) {
+        check(name, function, oracle, |value| value, |value| value, (f64::EPSILON / 2.0, f64::from_bits(1), 2.0 * limit));
+    }
+
+    fn sigmoid(x: f64) -> f64 {
+        1.0 / (1.0 + (-x).exp())
+    }
+
+    /// Maclaurin series below 3, continued fraction of the complement beyond.
+    fn erf(x: f64) -> f64 {
+        let t = x.abs();
+        if x.is_nan() || t > 6.0 {
+            return if x.is_nan() { x } else { x.signum() };
+        }
+        if t < 3.0 {
+            let (mut term, mut sum) = (x, x);
+            for n in 1..200 {
+                term *= -x * x / n as f64;
+                sum += term / (2 * n + 1) as f64;
+            }
+            return sum * std::f64::consts::FRAC_2_SQRT_PI;
+        }
+        let fraction = (1..=100).rev().fold(t, |tail, n| t + n as f64 / 2.0 / tail);
+        (1.0 - (-t * t).exp() / (fraction * std::f64::consts::PI.sqrt())).copysign(x)
+    }
+
+    #[test]
+    fn f32_functions_are_accurate() {
+        use super::f32;
+        check_f32("exp", |x| f32::exp(x), f64::exp, 1.1);
+        check_f32("expm1", |x| f32::expm1(x), f64::exp_m1, 1.5);
+        check_f32("log", |x| f32::log(x), f64::ln, 1.0);
+        check_f32("log1p", |x| f32::log1p(x), f64::ln_1p, 1.5);
+        check_f32("tanh", |x| f32::tanh(x), f64::tanh, 2.0);
+        check_f32("sigmoid", |x| f32::sigmoid(x), |x| if x < -88.7 { 0.0 } else { sigmoid(x) }, 2.0);
+        check_f32("erf", |x| f32::erf(x), erf, 1.5);
+    }
+
+    #[test]
+    fn f64_functions_are_accurate() {
+        use super::f64;
+        check_f64("exp", |x| f64::exp(x), |x| x.exp(), 1.6);
+        check_f64("expm1", |x| f64::expm1(x), |x| x.exp_m1(), 2.0);
+        check_f64("log", |x| f64::log(x), |x| x.ln(), 1.5);
+        check_f64("log1p", |x| f64::log1p(x), |x| x.ln_1p(), 2.0);
+        check_f64("tanh", |x| f64::tanh(x), |x| x.tanh(), 2.5);
+        check_f64("sigmoid", |x| f64::sigmoid(x), sigmoid, 2.5);
+        check_f64("erf", |x| f64::erf(x), erf, 8.0);
+    }
+}

@@ -53,7 +53,7 @@ impl<T: Number> Map<T, 1> for Sign {
 
 fn copy_signed(launch: &Launch<'_>, sign: Sign) -> Result<(), String> {
     let dtype = launch.view(1).dtype();
-    dispatch!(dtype in SIGNED, T => pointwise::run::<T, T, _, 1>(launch, 0.3, sign))
+    dispatch!(dtype in SIGNED, T => pointwise::run::<T, T, _, 1>(launch, sign))
 }
 
 fn copy_same(launch: &Launch<'_>) {
@@ -67,7 +67,7 @@ fn copy_same(launch: &Launch<'_>) {
         });
         return;
     }
-    let space = Space::new(launch);
+    let space = Space::of(launch);
     space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
         space.walk(begin, end, &mut |patch| {
             let [to, from] = places(&space, patch);
@@ -83,7 +83,7 @@ fn places(space: &Space<'_>, patch: &Patch) -> [Place; 2] {
 
 fn copy_cast(launch: &Launch<'_>) -> Result<(), String> {
     check_dtypes(launch)?;
-    let space = Space::new(launch);
+    let space = Space::of(launch);
     let (target, source) = (launch.view(0).dtype(), launch.view(1).dtype());
     space.for_each_piece(0.3, &|begin, end| {
         let (mut block, mut raw) = (Buffer::new(), Buffer::new());
@@ -135,7 +135,7 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
         });
         return;
     }
-    let space = Space::new(launch);
+    let space = Space::of(launch);
     let value = (&raw mut element).cast::<u8>() as usize;
     space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
         let from = Place { data: value as *mut u8, steps: super::space::Steps::default() };

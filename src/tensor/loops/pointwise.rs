@@ -19,12 +19,13 @@ pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
 }
 
 /// Runs `op` over the launch's operands [out, inputs...]. Inputs are cast to `E`, results come as `O` and are cast to the output's dtype.
-/// `cost`: nanoseconds of one thread per element.
+/// The
+/// launch's cost decides how parallel.
 ///
 /// # Errors
 /// The wrong number of operands, or a dtype without conversions.
 #[inline]
-pub fn run<E, O, Op, const N: usize>(launch: &Launch<'_>, cost: f64, op: Op) -> Result<(), String>
+pub fn run<E, O, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
 where
     E: Element,
     O: Element,
@@ -42,10 +43,12 @@ where
         && output.is_dense_1d()
         && inputs.iter().all(|view| view.dtype() == E::DTYPE && view.is_dense_1d() && !view.overlaps(&output));
     if straight {
-        run_straight::<E, O, Op, N>(&output, &inputs, cost, op);
+        run_straight::<E, O, Op, N>(&output, &inputs, launch.cost(), op);
         return Ok(());
     }
-    run_patches::<E, O, Op, N>(launch, cost, op)
+    // Python numbers beside 16 bit floats are not rounded to them first, except to be compared with them.
+    let precise = E::DTYPE == O::DTYPE && inputs.iter().any(|view| view.flags().has(Flags::IMMEDIATE));
+    if precise { run_patches::<E::Acc, O::Acc, Op, N>(launch, op) } else { run_patches::<E, O, Op, N>(launch, op) }
 }
 
 fn run_straight<E, O, Op, const N: usize>(output: &View<'_>, inputs: &[View<'_>; N], cost: f64, op: Op)
@@ -95,15 +98,15 @@ where
     }
 }
 
-fn run_patches<E, O, Op, const N: usize>(launch: &Launch<'_>, cost: f64, op: Op) -> Result<(), String>
+fn run_patches<E, O, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
 where
     E: Element,
     O: Element,
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
     check_dtypes(launch)?;
-    let space = Space::new(launch);
-    space.for_each_piece(cost, &|begin, end| {
+    let space = Space::of(launch);
+    space.for_each_piece(launch.cost(), &|begin, end| {
         let mut worker = Worker::<E, O, Op, N>::new(launch, &space, op);
         space.walk(begin, end, &mut |patch| worker.patch(patch));
     });

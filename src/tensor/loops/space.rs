@@ -1,4 +1,4 @@
-//! [`Space`]: the index space of an elementwise launch, cut into patches.
+//! [`Space`]: an index space over several operands, cut into patches.
 
 use super::{BLOCK, GRAIN, parallel};
 use crate::tensor::launch::Launch;
@@ -6,6 +6,9 @@ use crate::tensor::view::MAX_DIMS;
 
 /// Operands that a loop over patches can take.
 pub const MAX_OPERANDS: usize = 8;
+
+/// Rows of a patch where operands disagree about the innermost dimension: with as many columns, a tile that stays in the first cache.
+const TILE: usize = 32;
 
 /// The steps of one operand inside a patch, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,15 +28,11 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Number of elements.
+    /// Number of elements; never 0 for a patch that [`Space::walk`] hands out.
     #[inline(always)]
+    #[expect(clippy::len_without_is_empty, reason = "no patch is empty")]
     pub fn len(&self) -> usize {
         self.cols * self.rows
-    }
-
-    /// Whether there are no elements; never true for a patch that [`Space::for_each`] hands out.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The first element of an operand.
@@ -43,11 +42,13 @@ impl Patch {
     }
 }
 
-/// The index space of a launch and how it is cut.
+/// An index space (innermost dimension first), the operands in it, and how it is cut.
 pub struct Space<'a> {
-    launch: Launch<'a>,
     sizes: &'a [i64],
-    /// The dimension along which a patch has its rows; 0 if there is one dimension.
+    addresses: [usize; MAX_OPERANDS],
+    strides: [&'a [i64]; MAX_OPERANDS],
+    operands: usize,
+    /// The dimension along which a patch has its rows; 0 if a patch has one row.
     row_dim: usize,
     cols: usize,
     rows: usize,
@@ -56,47 +57,68 @@ pub struct Space<'a> {
 }
 
 impl<'a> Space<'a> {
-    /// Cuts the space of `launch` into patches of at most [`BLOCK`] elements.
-    pub fn new(launch: &Launch<'a>) -> Self {
-        Self::with_tile(launch, 32)
+    /// The space of an elementwise launch, in patches of at most [`BLOCK`] elements.
+    pub fn of(launch: &Launch<'a>) -> Self {
+        let mut space = Self::empty(launch.view(0).sizes());
+        for index in 0..launch.num_operands() {
+            let view = launch.view(index);
+            space = space.with(view.data(), view.strides());
+        }
+        space.cut(BLOCK)
     }
 
-    /// As [`Space::new`]; where operands disagree about the innermost dimension, a patch has up to `tile` rows.
-    pub fn with_tile(launch: &Launch<'a>, tile: usize) -> Self {
-        debug_assert!(launch.num_operands() <= MAX_OPERANDS);
-        let sizes = launch.view(0).sizes();
-        let crossing = crossing_dim(launch);
-        let row_dim = crossing.unwrap_or(usize::from(sizes.len() > 1));
-        let (cols, rows) = if row_dim == 0 {
-            ((sizes[0] as usize).min(BLOCK), 1)
-        } else if crossing.is_some() {
-            let rows = (sizes[row_dim] as usize).min(tile);
-            let cols = (sizes[0] as usize).min((BLOCK / rows.max(1)).max(tile));
-            (cols, rows)
-        } else {
-            let cols = (sizes[0] as usize).min(BLOCK);
-            (cols, (sizes[row_dim] as usize).min(BLOCK / cols.max(1)))
+    /// A space without operands, not yet cut. `sizes` is not empty.
+    pub fn empty(sizes: &'a [i64]) -> Self {
+        let (addresses, strides) = ([0; MAX_OPERANDS], [&[][..]; MAX_OPERANDS]);
+        Self { sizes, addresses, strides, operands: 0, row_dim: 0, cols: 1, rows: 1, counts: [1; MAX_DIMS] }
+    }
+
+    /// The space with one more operand: its first element and its strides (bytes).
+    pub fn with(mut self, data: *mut u8, strides: &'a [i64]) -> Self {
+        self.addresses[self.operands] = data as usize;
+        self.strides[self.operands] = strides;
+        self.operands += 1;
+        self
+    }
+
+    /// Cuts the space into patches of at most `limit` (<= [`BLOCK`]) elements.
+    pub fn cut(mut self, limit: usize) -> Self {
+        let crossing = self.crossing_dim();
+        let size = |dim: usize| (self.sizes[dim] as usize).max(1);
+        (self.row_dim, self.cols, self.rows) = match crossing {
+            Some(dim) => {
+                let rows = size(dim).min(TILE).min(limit);
+                (dim, size(0).min((limit / rows).max(1)), rows)
+            }
+            None if self.sizes.len() > 1 => {
+                let cols = size(0).min(limit);
+                (1, cols, size(1).min((limit / cols).max(1)))
+            }
+            None => (0, size(0).min(limit), 1),
         };
-        let (cols, rows) = (cols.max(1), rows.max(1));
-        let mut counts = [1; MAX_DIMS];
-        for (dim, &size) in sizes.iter().enumerate() {
-            let step = if dim == 0 {
-                cols
-            } else if dim == row_dim {
-                rows
-            } else {
-                1
+        for (dim, &size) in self.sizes.iter().enumerate() {
+            let step = match dim {
+                0 => self.cols,
+                dim if dim == self.row_dim => self.rows,
+                _ => 1,
             };
-            counts[dim] = (size as usize).div_ceil(step);
+            self.counts[dim] = (size as usize).div_ceil(step);
         }
-        Self { launch: *launch, sizes, row_dim, cols, rows, counts }
+        self
+    }
+
+    /// The dimension, other than the innermost, along which some operand's elements lie closest: a transposed operand.
+    fn crossing_dim(&self) -> Option<usize> {
+        self.strides[..self.operands].iter().find_map(|strides| {
+            let nearest = (1..strides.len()).filter(|&dim| strides[dim] != 0).min_by_key(|&dim| strides[dim].abs());
+            nearest.filter(|&dim| strides[0] != 0 && strides[dim].abs() < strides[0].abs())
+        })
     }
 
     /// The steps of an operand inside a patch.
     pub fn steps(&self, operand: usize) -> Steps {
-        let strides = self.launch.view(operand).strides();
-        let row = if self.row_dim == 0 { 0 } else { strides[self.row_dim] as isize };
-        Steps { col: strides[0] as isize, row }
+        let strides = self.strides[operand];
+        Steps { col: strides[0] as isize, row: if self.row_dim == 0 { 0 } else { strides[self.row_dim] as isize } }
     }
 
     /// The most elements that a patch has.
@@ -104,12 +126,16 @@ impl<'a> Space<'a> {
         self.cols * self.rows
     }
 
+    /// Number of patches.
+    pub fn patches(&self) -> usize {
+        self.counts[..self.sizes.len()].iter().product()
+    }
+
     /// Runs `body` over pieces of the patches, in parallel where it is worth it; each walks its piece with [`Space::walk`].
     /// `cost`: nanoseconds of one thread per element.
     pub fn for_each_piece(&self, cost: f64, body: &(dyn Fn(usize, usize) + Sync)) {
-        let patches = self.counts[..self.sizes.len()].iter().product();
         let len = self.patch_len();
-        parallel(patches, GRAIN.div_ceil(len), cost * len as f64, body);
+        parallel(self.patches(), GRAIN.div_ceil(len), cost * len as f64, body);
     }
 
     /// Visits the patches `begin..end`.
@@ -135,36 +161,61 @@ impl<'a> Space<'a> {
     }
 
     fn patch(&self, index: &[usize; MAX_DIMS]) -> Patch {
-        let col = index[0] * self.cols;
-        let cols = self.cols.min(self.sizes[0] as usize - col);
-        let rows = match self.row_dim {
-            0 => 1,
-            dim => self.rows.min(self.sizes[dim] as usize - index[dim] * self.rows),
-        };
+        let left = |dim: usize, step: usize| step.min(self.sizes[dim] as usize - index[dim] * step);
+        let rows = if self.row_dim == 0 { 1 } else { left(self.row_dim, self.rows) };
         let mut data = [std::ptr::null_mut(); MAX_OPERANDS];
-        for (operand, data) in data.iter_mut().enumerate().take(self.launch.num_operands()) {
-            let view = self.launch.view(operand);
-            let mut offset = col as isize * view.stride(0);
-            for (dim, &position) in index.iter().enumerate().take(self.sizes.len()).skip(1) {
-                let position = if dim == self.row_dim { position * self.rows } else { position };
-                offset += position as isize * view.stride(dim);
+        for (operand, data) in data.iter_mut().enumerate().take(self.operands) {
+            let strides = self.strides[operand];
+            let mut offset = (index[0] * self.cols) as i64 * strides[0];
+            for (dim, &stride) in strides.iter().enumerate().skip(1) {
+                let step = if dim == self.row_dim { self.rows } else { 1 };
+                offset += (index[dim] * step) as i64 * stride;
             }
-            *data = view.data().wrapping_offset(offset);
+            *data = self.addresses[operand].wrapping_add_signed(offset as isize) as *mut u8;
         }
-        Patch { cols, rows, data }
+        Patch { cols: left(0, self.cols), rows, data }
     }
 }
 
-/// The dimension, other than the innermost, along which some operand's elements lie closest: a transposed operand.
-fn crossing_dim(launch: &Launch<'_>) -> Option<usize> {
-    for operand in 0..launch.num_operands() {
-        let view = launch.view(operand);
-        let strides = view.strides();
-        let inner = strides[0].abs();
-        let nearest = (1..strides.len()).filter(|&dim| strides[dim] != 0).min_by_key(|&dim| strides[dim].abs());
-        if let Some(dim) = nearest.filter(|&dim| inner != 0 && strides[dim].abs() < inner) {
-            return Some(dim);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every element's offset, in the order of the patches.
+    fn offsets(space: &Space<'_>, operand: usize) -> Vec<usize> {
+        let mut found = Vec::new();
+        let steps = space.steps(operand);
+        space.walk(0, space.patches(), &mut |patch| {
+            for row in 0..patch.rows as isize {
+                for col in 0..patch.cols as isize {
+                    found.push(patch.data(operand).wrapping_offset(row * steps.row + col * steps.col) as usize);
+                }
+            }
+        });
+        found
+    }
+
+    #[test]
+    fn patches_cover_the_space_once() {
+        for sizes in [vec![1], vec![5000], vec![3, 70, 11], vec![100, 90], vec![2, 2, 2, 2, 300], vec![0, 4]] {
+            let count: i64 = sizes.iter().product();
+            let dense: Vec<i64> = sizes.iter().scan(1, |step, &size| Some(std::mem::replace(step, *step * size))).collect();
+            let crossed: Vec<i64> = dense.iter().rev().copied().collect();
+            for limit in [1, 64, BLOCK] {
+                let space = Space::empty(&sizes).with(std::ptr::null_mut(), &dense).with(std::ptr::null_mut(), &crossed).cut(limit);
+                assert!(space.patch_len() <= limit);
+                let mut found = offsets(&space, 0);
+                found.sort_unstable();
+                assert!(found.into_iter().eq(0..count as usize), "{sizes:?}");
+            }
         }
     }
-    None
+
+    #[test]
+    fn a_transposed_operand_makes_tiles() {
+        let space =
+            Space::empty(&[500, 500]).with(std::ptr::null_mut(), &[4, 2000]).with(std::ptr::null_mut(), &[2000, 4]).cut(BLOCK);
+        assert_eq!((space.cols, space.rows), (BLOCK / TILE, TILE));
+        assert_eq!(space.steps(1), Steps { col: 2000, row: 4 });
+    }
 }

@@ -1,10 +1,17 @@
 //! Tests of the pools against streams that are mere counters.
 
 mod check;
+#[cfg(not(loom))]
 mod host;
+#[cfg(loom)]
+mod loom_pool;
+#[cfg(not(loom))]
 mod model;
+#[cfg(not(loom))]
 mod policy;
+#[cfg(not(loom))]
 mod pressure;
+#[cfg(not(loom))]
 mod threads;
 
 use super::Timeline;

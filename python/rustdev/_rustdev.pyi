@@ -1,0 +1,120 @@
+"""The extension module: what Python asks of the runtime directly. Its functions are private to the package, which checks them."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+__version__: str
+#: The version of the torch that the module was compiled against.
+torch_version: str
+
+# src/python/device.rs
+
+def device_count() -> int:
+    """Return how many devices there are; 0 in a forked child."""
+
+def is_fork_child() -> bool:
+    """Return whether this is a forked child of a process that had started the runtime."""
+
+def total_memory() -> int:
+    """Return the memory budget of each device, in bytes."""
+
+def num_threads() -> int:
+    """Return how many threads the devices compute with."""
+
+def set_num_threads(count: int) -> None:
+    """Set how many threads the devices compute with."""
+
+def instruction_set() -> str:
+    """Return the instruction set that kernels use."""
+
+# src/python/stream.rs
+
+def stream_priority(device: int, stream: int) -> int:
+    """Return 0, or -1 for a stream of high priority."""
+
+def stream_from_handle(device: int, handle: int) -> int:
+    """Return the id of the stream that a native handle names."""
+
+def launch_host_func(device: int, stream: int, function: Callable[[], object]) -> None:
+    """Enqueue a call of a Python function."""
+
+def sleep(device: int, stream: int, nanoseconds: int) -> None:
+    """Keep a stream busy for a time; no thread is."""
+
+def event_elapsed(start: int, end: int) -> float:
+    """Return milliseconds between two events that are done, given by their ``event_id``."""
+
+# src/python/memory/
+
+def memory_info(device: int) -> tuple[int, int]:
+    """Return free and total bytes of a device's budget."""
+
+def memory_stats(device: int) -> dict[str, Any]:
+    """Return the counters of a device, nested."""
+
+def memory_reset_peak(device: int) -> None:
+    """Let every peak start again from the value now."""
+
+def memory_reset_accumulated(device: int) -> None:
+    """Forget the history of every counter, and the event counts."""
+
+def memory_empty_cache() -> None:
+    """Give the cached memory of every device back."""
+
+def memory_set_fraction(device: int, fraction: float) -> None:
+    """Set the part of the budget that this process may use."""
+
+def memory_get_fraction(device: int) -> float:
+    """Return the part of the budget that this process may use."""
+
+def memory_allocate(device: int, stream: int, bytes: int) -> int:  # noqa: A002
+    """Return the address of a block for tasks of a stream."""
+
+def memory_free(address: int) -> None:
+    """Give a block back."""
+
+def memory_attach_shortage_observer(observer: Callable[[int, int, int, int], object]) -> None:
+    """Have a function called with (device, bytes asked for, total, free) before each out-of-memory error."""
+
+def memory_record_history(
+    events: bool, detail: Literal["state", "alloc", "all"] | None, max_entries: int, skip: list[str], clear: bool
+) -> None:
+    """Start, change or stop the recording of every device."""
+
+def memory_snapshot(traces: bool) -> dict[str, Any]:
+    """Return segments, blocks, events and settings of every device."""
+
+def memory_traceback(address: int) -> list[dict[str, Any]] | None:
+    """Return the frames of the allocation that starts at an address; None if there is none or no stack was kept."""
+
+def host_memory_stats() -> dict[str, Any]:
+    """Return the counters of pinned host memory, nested."""
+
+def host_memory_reset_peak() -> None:
+    """Let every peak of pinned host memory start again from the value now."""
+
+def host_memory_reset_accumulated() -> None:
+    """Forget the history of every counter of pinned host memory."""
+
+# src/python/ops.rs
+
+def operator_tiers() -> list[tuple[str, Literal["rust", "aten", "fallback"]]]:
+    """Return operators whose kernel is not one of the operator table, with their tier."""
+
+def fallback_stats() -> list[tuple[str, int, int]]:
+    """Return every operator that fell back since the last reset: name, calls, nanoseconds in the CPU kernel."""
+
+def reset_fallback_stats() -> None:
+    """Set the statistics of the fallback to zero."""
+
+def fallback_mode() -> int:
+    """Return 0 for allow, 1 for warn, 2 for error."""
+
+def set_fallback_mode(mode: int) -> None:
+    """Choose what happens when an operator would fall back."""
+
+def set_fallback_list(allow: bool, names: list[str]) -> None:
+    """Replace the list of operators that may always fall back, or of those that never do."""
+
+def op_calls() -> list[tuple[str, int]]:
+    """Return the rows of the operator table, in order, with the number of launches so far."""

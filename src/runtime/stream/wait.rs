@@ -1,0 +1,112 @@
+//! Waiting for a stream: the thread that waits does the work itself as far as it can, and sleeps only while others do it.
+#![forbid(unsafe_code)]
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Stream, Until};
+use crate::runtime::executor::EXECUTOR;
+use crate::runtime::sync::{Ordering, spin_loop};
+use crate::runtime::{Error, threads};
+
+/// Tasks on a stream before a submitter helps or waits.
+pub(in crate::runtime) const BACKLOG: u64 = 2048;
+/// How long a submitter waits for a stream that stands still because its ownership is away: the callback that has it may need what
+/// the submitter holds, Python's lock above all.
+const PATIENCE_AWAY: Duration = Duration::from_millis(5);
+/// How long it waits for a compute thread.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a waiting thread looks on before it sleeps.
+const LOOK_ON: Duration = Duration::from_micros(30);
+
+impl Stream {
+    /// Makes a submitter that has outrun the stream help or wait, as long as the stream gets on.
+    pub(super) fn hold_back(&'static self) {
+        let submitted = self.submitted();
+        if submitted.wrapping_sub(self.completed()) < BACKLOG || self.is_running_here() {
+            return;
+        }
+        let target = submitted - BACKLOG / 2;
+        let (mut seen, mut since) = (self.completed(), Instant::now());
+        while seen < target && since.elapsed() < self.patience() {
+            if !self.help_until(target) {
+                thread::sleep(Duration::from_micros(50));
+            }
+            if self.completed() != seen {
+                (seen, since) = (self.completed(), Instant::now());
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        if self.away.load(Ordering::Relaxed) { PATIENCE_AWAY } else { PATIENCE }
+    }
+
+    /// Waits for everything put on the stream so far.
+    ///
+    /// # Errors
+    /// The failure of a task, once; `InvalidArgument` from a task of this very stream.
+    pub fn synchronize(&'static self) -> Result<(), Error> {
+        self.finish()?;
+        self.raise()
+    }
+
+    /// As [`Stream::synchronize`], without raising the failure of a task.
+    pub(in crate::runtime) fn finish(&'static self) -> Result<(), Error> {
+        self.run_until(self.submitted())
+    }
+
+    /// Waits until so many tasks are done, running them on this thread as far as possible.
+    pub(in crate::runtime) fn run_until(&'static self, target: u64) -> Result<(), Error> {
+        if self.completed() >= target {
+            return Ok(());
+        }
+        if self.is_running_here() {
+            return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
+        }
+        while self.completed() < target {
+            let outside = EXECUTOR.enter();
+            let progress = self.help_until(target) || self.look_on(target);
+            drop(outside);
+            if !progress {
+                self.queue.sleep(target);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drains this stream, or the one whose event it waits for; returns whether there was one to drain.
+    fn help_until(&'static self, target: u64) -> bool {
+        let (mut stream, mut target) = (self, target);
+        loop {
+            if let Some(lease) = stream.queue.own() {
+                stream.turn(lease, Until::Done(target));
+                return true;
+            }
+            let blocked = stream.blocked.lock().clone();
+            match blocked {
+                Some(recording) if !recording.is_done() => (stream, target) = (recording.stream(), recording.number()),
+                _ => return false,
+            }
+        }
+    }
+
+    /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
+    fn look_on(&self, target: u64) -> bool {
+        let start = Instant::now();
+        loop {
+            for _ in 0..64 {
+                if self.completed() >= target {
+                    return true;
+                }
+                if threads::is_open() {
+                    threads::help();
+                }
+                spin_loop();
+            }
+            if start.elapsed() > LOOK_ON {
+                return false;
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+"""Copies: all dtypes, strides, conj and neg bits, host and device, waiting or not, and numbers read back."""
+
+import itertools
+
+import pytest
+import torch
+
+REAL = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
+COMPLEX = [torch.complex32, torch.complex64, torch.complex128]
+DTYPES = REAL + FLOAT8 + COMPLEX
+
+pytestmark = [
+    pytest.mark.usefixtures("strict"),
+    pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
+    pytest.mark.filterwarnings("ignore:Casting complex values to real"),
+]
+
+
+def values(dtype: torch.dtype) -> torch.Tensor:
+    """Return a CPU tensor with values that every dtype can hold."""
+    return torch.tensor([[0, 1, 2, 3], [1, 0, 1, 0], [7, 8, 12, 64]]).to(dtype)
+
+
+def same(device: torch.Tensor, host: torch.Tensor) -> None:
+    """Compare bit by bit where NaN does not matter, dtype and shape included."""
+    back = device.cpu()
+    assert back.dtype == host.dtype
+    assert back.shape == host.shape
+    if host.dtype in FLOAT8:
+        back, host = back.float(), host.float()
+    if host.dtype == torch.complex32:
+        back, host = back.to(torch.complex64), host.to(torch.complex64)
+    assert torch.equal(back, host)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_there_and_back(dtype: torch.dtype) -> None:
+    host = values(dtype)
+    device = host.to("rustdev")
+    assert device.device == torch.device("rustdev", 0)
+    same(device, host)
+    same(device.t(), host.t())
+    same(device[::2, 1::2], host[::2, 1::2])
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(DTYPES, DTYPES)), ids=str)
+def test_casts(source: torch.dtype, target: torch.dtype) -> None:
+    host = values(source)
+    device = host.to("rustdev")
+    expected = host.to(target)
+    same(device.to(target), expected)
+    same(host.to("rustdev", target), expected)
+    strided = torch.empty(4, 3, dtype=target, device="rustdev").t()
+    same(strided.copy_(device), expected)
+    back = torch.empty(3, 4, dtype=target)
+    same(back.copy_(device), expected)
+
+
+@pytest.mark.parametrize("target", [torch.complex64, torch.complex128, torch.float32], ids=str)
+def test_conj_and_neg_bits_of_the_source(target: torch.dtype) -> None:
+    host = torch.complex(torch.arange(6.0), torch.arange(6.0) + 1).reshape(2, 3)
+    device = host.to("rustdev")
+    for view in (lambda t: t.conj(), lambda t: t.conj().imag, lambda t: t.t().conj(), torch._neg_view):
+        expected = view(host)
+        assert view(device).is_conj() == expected.is_conj()
+        assert view(device).is_neg() == expected.is_neg()
+        same(view(device).resolve_conj().resolve_neg(), expected.resolve_conj().resolve_neg())
+        same(torch.zeros_like(expected, dtype=target).to("rustdev").copy_(view(device)), expected.to(target).resolve_conj().resolve_neg())
+
+
+def test_conj_and_neg_bits_of_the_target() -> None:
+    source = torch.complex(torch.arange(3.0), torch.arange(3.0) + 1)
+    for view in (lambda t: t.conj(), lambda t: t.conj().imag, torch._neg_view):
+        host = torch.zeros(3, dtype=torch.complex64)
+        device = host.to("rustdev")
+        new = source if view(host).is_complex() else source.real
+        view(host).copy_(new)
+        view(device).copy_(new)
+        same(device, host)
+        view(device).copy_(new.to("rustdev"))
+        same(device, host)
+
+
+def test_broadcasting_and_empty() -> None:
+    device = torch.zeros(3, 4, device="rustdev")
+    same(device.copy_(torch.arange(4.0)), torch.arange(4.0).expand(3, 4))
+    same(device.copy_(torch.arange(3.0).to("rustdev")[:, None]), torch.arange(3.0)[:, None].expand(3, 4))
+    with pytest.raises(RuntimeError, match="size of tensor|must match"):
+        device.copy_(torch.zeros(5))
+    empty = torch.empty(0, 4, device="rustdev")
+    same(empty.copy_(torch.empty(1, 4)), torch.empty(0, 4))
+    assert torch.empty(0).to("rustdev").cpu().shape == (0,)
+
+
+def test_copy_onto_itself() -> None:
+    device = torch.arange(6.0, device="cpu").to("rustdev")
+    same(device.copy_(device), torch.arange(6.0))
+    same(device.copy_(device.view(6)), torch.arange(6.0))
+    with pytest.raises(RuntimeError, match="single memory location|refer to a"):
+        device[1:].copy_(device[:-1])
+    with pytest.raises(RuntimeError, match="single memory location|refer to a"):
+        device[:1].expand(3).copy_(torch.zeros(3))
+
+
+def test_between_devices() -> None:
+    first = torch.arange(1000.0).to("rustdev:0")
+    second = first.to("rustdev:1")
+    assert second.device.index == 1
+    same(second, torch.arange(1000.0))
+    second[::2].copy_(first[:500])
+    same(second[::2], torch.arange(500.0))
+    same(first.to("rustdev:1", torch.int32), torch.arange(1000, dtype=torch.int32))
+
+
+def test_copy_between_devices_waits_for_the_source_and_the_target() -> None:
+    for _ in range(20):
+        source = torch.zeros(200_000, device="rustdev:0")
+        target = torch.full((200_000,), -1.0, device="rustdev:1")
+        for _ in range(5):
+            source.add_(1)
+        target.copy_(source)
+        source.add_(1)
+        with torch.rustdev.device(1):
+            target.add_(target)
+        assert target.cpu().eq(10).all()
+
+
+def test_pageable_host_memory_may_change_after_the_call() -> None:
+    host = torch.ones(100_000)
+    for non_blocking in (False, True):
+        device = host.to("rustdev", non_blocking=non_blocking)
+        host.zero_()
+        assert device.cpu().eq(1).all()
+        host.fill_(1)
+
+
+def test_blocking_copy_to_the_host_waits() -> None:
+    device = torch.ones(10, device="rustdev")
+    torch.rustdev._sleep(50_000_000)
+    device.add_(1)
+    assert device.cpu().tolist() == [2.0] * 10
+    torch.rustdev._sleep(50_000_000)
+    device.add_(1)
+    assert device.to("cpu", non_blocking=False).tolist() == [3.0] * 10
+
+
+def test_pinned_memory_is_copied_without_waiting() -> None:
+    host = torch.ones(1000).pin_memory()
+    assert host.is_pinned()
+    stream = torch.rustdev.current_stream()
+    torch.rustdev._sleep(200_000_000)
+    device = host.to("rustdev", non_blocking=True)
+    assert not stream.query()
+    host.fill_(2)
+    stream.synchronize()
+    assert device.cpu().eq(2).all()
+    torch.rustdev._sleep(200_000_000)
+    back = device.to("cpu", non_blocking=True)
+    assert back.is_pinned()
+    assert not stream.query()
+    stream.synchronize()
+    assert back.eq(2).all()
+
+
+def test_pinned_block_is_not_reused_while_a_copy_reads_it() -> None:
+    host = torch.ones(50_000).pin_memory()
+    torch.rustdev._sleep(100_000_000)
+    device = host.to("rustdev", non_blocking=True)
+    del host
+    other = torch.zeros(50_000).pin_memory()
+    other.fill_(5)
+    assert device.cpu().eq(1).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16], ids=str)
+def test_item(dtype: torch.dtype) -> None:
+    host = torch.ones(3).to(dtype)
+    device = host.to("rustdev")
+    assert device[1].item() == host[1].item()
+    torch.rustdev._sleep(20_000_000)
+    device.zero_()
+    assert device[1].item() == 0
+    with pytest.raises(RuntimeError, match="3 elements"):
+        device.item()
+
+
+def test_item_of_a_conjugated_number() -> None:
+    assert torch.tensor(1 + 2j).to("rustdev").conj().item() == 1 - 2j
+
+
+def test_copy_from_and_resize() -> None:
+    source = torch.arange(6.0).reshape(2, 3).to("rustdev")
+    target = torch.empty(0)
+    torch._copy_from_and_resize(source, target)
+    assert torch.equal(target, torch.arange(6.0).reshape(2, 3))
+
+
+def test_other_kinds_of_devices_are_refused() -> None:
+    with pytest.raises(NotImplementedError):
+        torch.empty(3, device="rustdev").copy_(torch.empty(3, device="meta"))

@@ -1,0 +1,303 @@
+"""The CPU fallback: modes and lists, statistics, ownership, devices, random numbers, out=, in-place, sparse and other kinds."""
+
+import gc
+import warnings
+
+import pytest
+import torch
+
+OPERATOR = "aten::sort.stable"
+
+
+def fell_back(name: str) -> int:
+    """Return how often an operator fell back since the test began."""
+    stats = torch.rustdev.fallback_stats()
+    return stats[name].calls if name in stats else 0
+
+
+def test_values_and_statistics() -> None:
+    host = torch.randn(50)
+    values, indices = host.to("rustdev").sort()
+    expected, positions = host.sort()
+    assert torch.equal(values.cpu(), expected)
+    assert torch.equal(indices.cpu(), positions)
+    assert values.device == indices.device == torch.device("rustdev:0")
+    assert fell_back(OPERATOR) == 1
+    assert torch.rustdev.fallback_stats()[OPERATOR].seconds > 0
+    torch.rustdev.reset_fallback_stats()
+    assert torch.rustdev.fallback_stats() == {}
+
+
+def test_mode_error_refuses_and_names_the_operator() -> None:
+    torch.rustdev.set_fallback_mode("error")
+    assert torch.rustdev.fallback_mode() == "error"
+    device = torch.zeros(3, device="rustdev")
+    with pytest.raises(NotImplementedError, match=r"Could not run 'aten::sort.stable' with arguments from the 'rustdev' backend"):
+        device.sort()
+    torch.rustdev.set_fallback_allowlist(["sort"])
+    device.sort()
+    torch.rustdev.set_fallback_allowlist(["aten::sort.stable"])
+    device.sort()
+    torch.rustdev.set_fallback_allowlist(["aten::sort.values"])
+    with pytest.raises(NotImplementedError):
+        device.sort()
+
+
+def test_mode_warn() -> None:
+    torch.rustdev.set_fallback_mode("warn")
+    device = torch.zeros(3, device="rustdev")
+    with pytest.warns(UserWarning, match=r"'aten::sort.stable' has no kernel for this device"):
+        device.sort()
+    torch.rustdev.set_fallback_allowlist(["sort"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        device.sort()
+
+
+def test_block_list() -> None:
+    device = torch.zeros(3, device="rustdev")
+    torch.rustdev.set_fallback_blocklist(["sort"])
+    torch.rustdev.set_fallback_allowlist(["sort"])
+    with pytest.raises(NotImplementedError, match=r"'aten::sort.stable'.*block list"):
+        device.sort()
+    torch.rustdev.set_fallback_blocklist([])
+    device.sort()
+
+
+def test_wrong_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="fallback mode"):
+        torch.rustdev.set_fallback_mode("maybe")
+    with pytest.raises(ValueError, match="aten::no_such_operator"):
+        torch.rustdev.set_fallback_blocklist(["sort", "no_such_operator"])
+
+
+def test_coverage() -> None:
+    coverage = torch.rustdev.coverage()
+    assert coverage["aten::add.Tensor"] == "rust"
+    assert coverage["aten::copy_"] == "rust"
+    assert coverage["aten::view"] == "aten"
+    assert coverage["aten::convolution_overrideable"] == "aten"
+    assert coverage["aten::sort.stable"] == "fallback"
+    assert coverage["aten::matmul"] == "composite"
+    assert coverage["aten::_thnn_fused_lstm_cell"] == "composite"
+    assert coverage["aten::_cudnn_rnn"] is None
+    assert list(coverage) == sorted(coverage)
+
+
+def test_waits_for_the_current_stream() -> None:
+    device = torch.zeros(3, device="rustdev")
+    torch.rustdev._sleep(50_000_000)
+    device.add_(1)
+    assert device.cumsum(0).cpu().tolist() == [1, 2, 3]
+
+
+def test_reads_and_writes_the_same_memory() -> None:
+    device = torch.arange(6.0, device="cpu").to("rustdev")
+    pointer = device.data_ptr()
+    device.erfinv_()
+    device.index_fill_(0, torch.tensor([1]).to("rustdev"), 5.0)
+    assert device.data_ptr() == pointer
+    assert device[1].item() == 5
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_views_that_kernels_return_are_views_of_the_device() -> None:
+    device = torch.arange(6.0).to("rustdev")
+    result = torch.ops.aten._nested_view_from_buffer(
+        device, torch.tensor([[2], [4]]), torch.tensor([[1], [1]]), torch.tensor([0, 2])
+    )
+    first, second = result.unbind()
+    assert first.tolist() == [0, 1]
+    assert second.tolist() == [2, 3, 4, 5]
+
+
+def test_outputs_own_their_memory() -> None:
+    before = torch.accelerator.memory_allocated()
+    results = torch.linspace(0, 1, 1000, device="cpu").to("rustdev").sort()
+    copies = [tensor.cpu() for tensor in results]
+    for _ in range(10):
+        torch.randn(1000, device="rustdev").sort()
+    assert all(torch.equal(tensor.cpu(), copy) for tensor, copy in zip(results, copies, strict=True))
+    assert torch.accelerator.memory_allocated() > before
+    del results
+    gc.collect()
+    assert torch.accelerator.memory_allocated() == before
+
+
+def test_out_arguments() -> None:
+    host = torch.randn(5)
+    device = host.to("rustdev")
+    values = torch.empty(5, device="rustdev")
+    indices = torch.empty(5, dtype=torch.int64, device="rustdev")
+    returned = torch.sort(device, stable=True, dim=0, out=(values, indices))
+    assert returned[0] is values
+    assert torch.equal(values.cpu(), host.sort()[0])
+    grown = torch.empty(0, device="rustdev")
+    assert torch.cumsum(device, 0, out=grown) is grown
+    assert torch.allclose(grown.cpu(), host.cumsum(0))
+    strided = torch.zeros(10, device="rustdev")[::2]
+    torch.cumsum(device, 0, out=strided)
+    assert torch.allclose(strided.cpu(), host.cumsum(0))
+    with pytest.warns(UserWarning, match="was resized"):
+        torch.cumsum(device, 0, out=torch.empty(3, device="rustdev"))
+
+
+def test_conj_bits_of_out_arguments_come_back() -> None:
+    torch.manual_seed(1)
+    matrix = torch.randn(4, 4, dtype=torch.complex64)
+    right = torch.randn(4, 2, dtype=torch.complex64)
+    factors, pivots = torch.linalg.lu_factor(matrix)
+    for adjoint in (False, True):
+        expected = torch.linalg.lu_solve(factors, pivots, right, adjoint=adjoint)
+        out = torch.empty(0, dtype=torch.complex64, device="rustdev")
+        torch.linalg.lu_solve(factors.to("rustdev"), pivots.to("rustdev"), right.to("rustdev"), adjoint=adjoint, out=out)
+        assert torch.allclose(out.cpu(), expected, atol=1e-5)
+
+
+def test_lists_of_tensors() -> None:
+    host = [torch.randn(3, 2), torch.randn(4, 2)]
+    device = [tensor.to("rustdev") for tensor in host]
+    assert torch.equal(torch.cat(device).cpu(), torch.cat(host))
+    index = torch.tensor([2, 0])
+    assert torch.equal(device[0][index].cpu(), host[0][index])
+    assert torch.equal(device[0][index.to("rustdev")].cpu(), host[0][index])
+    assert torch.equal(device[0][:, index.to("rustdev") // 2].cpu(), host[0][:, index // 2])
+
+
+def test_mixed_devices_are_refused() -> None:
+    device = torch.zeros(3, device="rustdev")
+    text = "Expected all tensors to be on the same device, but found at least two devices, rustdev:0 and "
+    with pytest.raises(RuntimeError, match=text + "cpu!"):
+        torch.cross(device, torch.zeros(3), dim=0)
+    with pytest.raises(RuntimeError, match=text + "rustdev:1!"):
+        torch.cross(device, torch.zeros(3, device="rustdev:1"), dim=0)
+    with pytest.raises(RuntimeError, match=text):
+        torch.cumsum(device, 0, out=torch.zeros(3))
+    with pytest.raises(RuntimeError, match=text):
+        device.gather(0, torch.tensor([0]))
+    assert torch.isclose(device, torch.tensor(0.0)).all()
+
+
+def test_an_operator_without_any_kernel() -> None:
+    with pytest.raises(NotImplementedError, match=r"Could not run 'aten::_cudnn_init_dropout_state'.*rustdev"):
+        torch._cudnn_init_dropout_state(0.5, True, 1, device="rustdev", dtype=torch.uint8)
+
+
+def test_random_numbers_follow_the_device_generator() -> None:
+    def draw() -> list[float]:
+        tensor = torch.empty(4, device="rustdev")
+        return tensor.exponential_().tolist() + torch.randperm(9, device="rustdev").tolist()
+
+    torch.manual_seed(5)
+    first, second = draw(), draw()
+    assert first != second
+    torch.manual_seed(5)
+    torch.rand(100)
+    assert draw() == first
+    torch.rustdev.manual_seed(5)
+    assert draw() == first
+    state = torch.rustdev.get_rng_state()
+    assert draw() == second
+    torch.rustdev.set_rng_state(state)
+    assert draw() == second
+
+
+def test_random_numbers_leave_the_cpu_generator_alone() -> None:
+    device = torch.ones(100, device="rustdev")
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first = torch.native_dropout(device, 0.5, True)[0].cpu()
+    second = torch.native_dropout(device, 0.5, True)[0].cpu()
+    device.exponential_()
+    assert torch.equal(torch.rand(3), expected)
+    assert not torch.equal(first, second)
+    torch.manual_seed(5)
+    assert torch.equal(torch.native_dropout(torch.ones(100, device="rustdev"), 0.5, True)[0].cpu(), first)
+
+
+def test_generators_given() -> None:
+    generator = torch.Generator("rustdev").manual_seed(3)
+    first = torch.empty(4, device="rustdev").exponential_(generator=generator).cpu()
+    second = torch.empty(4, device="rustdev").exponential_(generator=generator).cpu()
+    generator.manual_seed(3)
+    assert torch.equal(torch.empty(4, device="rustdev").exponential_(generator=generator).cpu(), first)
+    assert not torch.equal(first, second)
+    with pytest.raises(RuntimeError, match="Expected a 'rustdev' device type for generator but found 'cpu'"):
+        torch.empty(4, device="rustdev").exponential_(generator=torch.Generator())
+
+
+def test_the_device_of_factories() -> None:
+    assert torch.randperm(5, device="rustdev:1").device.index == 1
+    with torch.rustdev.device(1):
+        assert torch.tril_indices(3, 3, device="rustdev").device.index == 1
+
+
+def test_second_device_waits_on_its_own_stream() -> None:
+    device = torch.zeros(3, device="rustdev:1")
+    with torch.rustdev.device(1):
+        torch.rustdev._sleep(50_000_000)
+    device.add_(1)
+    assert device.cumsum(0).cpu().tolist() == [1, 2, 3]
+
+
+def test_gradients_go_through() -> None:
+    host = torch.randn(4, 3, requires_grad=True)
+    device = host.detach().to("rustdev").requires_grad_()
+    for tensor in (host, device):
+        tensor.cumprod(0).sort(1)[0].sum().backward()
+    assert host.grad is not None
+    assert torch.allclose(device.grad.cpu(), host.grad)
+
+
+def test_sparse_coo() -> None:
+    host = torch.tensor([[0.0, 2, 0], [3, 0, 4]])
+    sparse = host.to("rustdev").to_sparse()
+    assert (sparse.device.type, sparse.layout) == ("rustdev", torch.sparse_coo)
+    assert sparse.indices().device == sparse.values().device == torch.device("rustdev:0")
+    assert torch.equal(sparse.to_dense().cpu(), host)
+    assert torch.equal((sparse + sparse).to_dense().cpu(), host * 2)
+    assert torch.equal(sparse.cpu().to_dense(), host)
+    assert torch.equal(host.to_sparse().to("rustdev").to_dense().cpu(), host)
+    dense = torch.randn(3, 2)
+    assert torch.allclose(torch.sparse.mm(sparse, dense.to("rustdev")).cpu(), host @ dense)
+    sparse.mul_(2)
+    assert torch.equal(sparse.to_dense().cpu(), host * 2)
+    twice = torch.sparse_coo_tensor(torch.tensor([[0, 0]]), torch.ones(2), (2,), device="rustdev", check_invariants=True)
+    assert twice.coalesce().values().tolist() == [2]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.filterwarnings("ignore:Sparse CSC tensor support is in beta")
+def test_sparse_compressed() -> None:
+    host = torch.tensor([[0.0, 2, 0], [3, 0, 4]])
+    for layout in (torch.sparse_csr, torch.sparse_csc):
+        sparse = host.to("rustdev").to_sparse(layout=layout)
+        assert (sparse.device.type, sparse.layout) == ("rustdev", layout)
+        assert torch.equal(sparse.to_dense().cpu(), host)
+        assert torch.equal(sparse.cpu().to_dense(), host)
+    csr = host.to("rustdev").to_sparse_csr()
+    dense = torch.randn(3, 2)
+    assert torch.allclose((csr @ dense.to("rustdev")).cpu(), host @ dense, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_quantized() -> None:
+    host = torch.tensor([0.0, 0.5, 1.0])
+    quantized = torch.quantize_per_tensor(host.to("rustdev"), 0.1, 3, torch.quint8)
+    assert quantized.device.type == "rustdev"
+    assert quantized.q_scale() == pytest.approx(0.1)
+    assert torch.allclose(quantized.dequantize().cpu(), host, atol=0.05)
+    assert quantized.int_repr().tolist() == [3, 8, 13]
+
+
+def test_threads_share_no_state() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def work(seed: int) -> bool:
+        host = torch.randn(100, generator=torch.Generator().manual_seed(seed))
+        device = host.to("rustdev")
+        return all(torch.equal(device.sort()[0].cpu(), host.sort()[0]) for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))

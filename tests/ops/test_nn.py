@@ -1,0 +1,159 @@
+"""Layers whose kernels are PyTorch's own or made of others: convolutions and recurrent cells, forward and backward, and training."""
+
+import copy
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+
+def compare(layer: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4) -> None:
+    """Run a layer forward and backward on the CPU and on the device, and compare outputs and all gradients."""
+    twin = copy.deepcopy(layer).to("rustdev")
+    results = []
+    for module, device in ((layer, "cpu"), (twin, "rustdev")):
+        leaves = [tensor.detach().to(device).requires_grad_() for tensor in inputs]
+        outputs = module(*leaves)
+        flat = torch.utils._pytree.tree_leaves(outputs)
+        sum((tensor * torch.arange(tensor.numel()).view(tensor.shape).to(device) / tensor.numel()).sum() for tensor in flat).backward()
+        results.append([*flat, *(leaf.grad for leaf in leaves), *(parameter.grad for parameter in module.parameters())])
+    for expected, actual in zip(*results, strict=True):
+        assert actual.device.type == "rustdev"
+        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+CONVOLUTIONS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "plain": (lambda: nn.Conv2d(3, 5, 3), (4, 3, 9, 8)),
+    "no_bias": (lambda: nn.Conv2d(3, 5, 3, bias=False), (4, 3, 9, 8)),
+    "stride_padding": (lambda: nn.Conv2d(3, 5, 3, stride=2, padding=1), (1, 3, 9, 8)),
+    "dilation": (lambda: nn.Conv2d(3, 5, 2, dilation=2), (2, 3, 9, 8)),
+    "groups": (lambda: nn.Conv2d(4, 6, 3, groups=2), (3, 4, 9, 8)),
+    "depthwise": (lambda: nn.Conv2d(4, 4, 3, groups=4), (3, 4, 9, 8)),
+    "pointwise": (lambda: nn.Conv2d(4, 6, 1), (3, 4, 9, 8)),
+    "same": (lambda: nn.Conv2d(3, 5, 3, padding="same"), (2, 3, 9, 8)),
+    "one_image": (lambda: nn.Conv2d(3, 5, 3), (3, 9, 8)),
+    "1d": (lambda: nn.Conv1d(3, 5, 3), (4, 3, 20)),
+    "3d": (lambda: nn.Conv3d(2, 3, 2), (2, 2, 5, 6, 4)),
+    "transposed": (lambda: nn.ConvTranspose2d(3, 5, 3, stride=2, output_padding=1), (4, 3, 6, 5)),
+    "transposed_groups": (lambda: nn.ConvTranspose2d(4, 6, 3, groups=2), (2, 4, 6, 5)),
+    "many_parts": (lambda: nn.Conv2d(32, 32, 3, padding=1), (17, 32, 16, 16)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str) -> None:
+    make, shape = CONVOLUTIONS[name]
+    compare(make(), torch.randn(shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_convolution_dtypes(dtype: torch.dtype) -> None:
+    compare(nn.Conv2d(3, 5, 3).to(dtype), torch.randn(4, 3, 9, 8, dtype=dtype), tolerance=1e-5 if dtype == torch.float64 else 0.05)
+
+
+def test_convolution_keeps_channels_last() -> None:
+    layer = nn.Conv2d(8, 8, 3)
+    image = torch.randn(2, 8, 9, 9).to(memory_format=torch.channels_last)
+    compare(layer, image)
+    result = layer.to("rustdev")(image.to("rustdev"))
+    assert result.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_convolution_of_nothing() -> None:
+    layer = nn.Conv2d(3, 5, 3).to("rustdev")
+    image = torch.randn(0, 3, 9, 8, device="rustdev", requires_grad=True)
+    layer(image).sum().backward()
+    assert layer(image).shape == (0, 5, 7, 6)
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.cpu().eq(0).all()
+
+
+def test_convolution_errors_come_at_once() -> None:
+    weight = torch.randn(5, 3, 3, 3, device="rustdev")
+    with pytest.raises(RuntimeError, match="channels"):
+        nn.functional.conv2d(torch.randn(2, 4, 9, 8, device="rustdev"), weight)
+    with pytest.raises(RuntimeError, match="should be the same"):
+        nn.functional.conv2d(torch.randn(2, 3, 9, 8, device="rustdev").double(), weight)
+    with pytest.raises(RuntimeError, match="should be the same"):
+        nn.functional.conv2d(torch.randn(2, 3, 9, 8), weight)
+    with pytest.raises(RuntimeError, match="same device"):
+        nn.functional.conv2d(torch.randn(2, 3, 9, 8, device="rustdev:1"), weight)
+
+
+def test_convolution_does_not_wait() -> None:
+    layer = nn.Conv2d(3, 5, 3).to("rustdev")
+    image = torch.randn(2, 3, 9, 8).to("rustdev")
+    torch.rustdev.synchronize()
+    torch.rustdev._sleep(200_000_000)
+    result = layer(image)
+    assert not torch.rustdev.current_stream().query()
+    torch.testing.assert_close(result.cpu(), layer.cpu()(image.cpu()))
+
+
+def test_convolution_leaves_the_thread_counts_alone() -> None:
+    before = torch.get_num_threads()
+    nn.Conv2d(3, 5, 3).to("rustdev")(torch.randn(2, 3, 9, 8, device="rustdev")).cpu()
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(("bidirectional", "bias", "layers"), list(itertools.product((False, True), (False, True), (1, 2))))
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers(kind: type[nn.RNNBase], bidirectional: bool, bias: bool, layers: int) -> None:
+    layer = kind(4, 6, layers, bias=bias, bidirectional=bidirectional, batch_first=True)
+    compare(layer, torch.randn(3, 5, 4))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_recurrent_cells(kind: type[nn.RNNCellBase]) -> None:
+    compare(kind(4, 6), torch.randn(3, 4))
+    if kind is nn.LSTMCell:
+        cell = kind(4, 6)
+        state = (torch.randn(3, 6), torch.randn(3, 6))
+        expected = cell(torch.ones(3, 4), state)
+        actual = cell.to("rustdev")(torch.ones(3, 4, device="rustdev"), tuple(tensor.to("rustdev") for tensor in state))
+        for one, other in zip(actual, expected, strict=True):
+            torch.testing.assert_close(one.cpu(), other)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_second_derivatives_of_recurrent_layers(kind: type[nn.RNNBase]) -> None:
+    layer = kind(2, 3)
+    twin = copy.deepcopy(layer).to("rustdev")
+    steps = torch.randn(4, 2, 2)
+    results = []
+    for module, device in ((layer, "cpu"), (twin, "rustdev")):
+        leaf = steps.detach().to(device).requires_grad_()
+        (gradient,) = torch.autograd.grad(module(leaf)[0].pow(2).sum(), leaf, create_graph=True)
+        gradient.pow(2).sum().backward()
+        results.append(leaf.grad.cpu())
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_packed_sequences() -> None:
+    layer = nn.LSTM(4, 6)
+    steps = torch.randn(5, 3, 4)
+    lengths = torch.tensor([5, 3, 2])
+    expected = layer(nn.utils.rnn.pack_padded_sequence(steps, lengths))[0].data
+    actual = layer.to("rustdev")(nn.utils.rnn.pack_padded_sequence(steps.to("rustdev"), lengths))[0].data
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_training(optimizer: type[torch.optim.Optimizer]) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 10))
+    twin = copy.deepcopy(model).to("rustdev")
+    images = torch.randn(16, 1, 8, 8)
+    labels = torch.randint(10, (16,))
+    losses = []
+    for module, device in ((model, "cpu"), (twin, "rustdev")):
+        steps = optimizer(module.parameters(), lr=0.01)
+        for _ in range(5):
+            steps.zero_grad()
+            loss = nn.functional.cross_entropy(module(images.to(device)), labels.to(device))
+            loss.backward()
+            steps.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

@@ -1,0 +1,199 @@
+"""Autocast and gradient scaling: every policy by its effect on dtypes and values, against the same run on the CPU."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import rustdev  # noqa: F401
+
+DEVICE = "rustdev"
+LOW = (torch.bfloat16, torch.float16)
+
+
+def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.linspace(-1, 1, steps=int(torch.tensor(shape).prod())).reshape(shape).to(dtype).to(DEVICE)
+
+
+@pytest.mark.parametrize("low", LOW)
+def test_lower_precision_policy(low: torch.dtype) -> None:
+    a, b = tensor(4, 8), tensor(8, 3)
+    with torch.autocast(DEVICE, dtype=low):
+        products = [a @ b, torch.mm(a, b), torch.nn.functional.linear(a, b.t()), torch.einsum("ij,jk->ik", a, b)]
+    for product in products:
+        assert product.dtype is low
+        assert product.device.type == DEVICE
+        torch.testing.assert_close(product.cpu(), a.cpu().to(low) @ b.cpu().to(low), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("low", LOW)
+def test_fp32_policy(low: torch.dtype) -> None:
+    x = tensor(6, dtype=low)
+    with torch.autocast(DEVICE, dtype=low):
+        for function in (torch.exp, torch.expm1, torch.sinh, torch.nn.functional.softplus):
+            y = function(x)
+            assert y.dtype is torch.float32
+            torch.testing.assert_close(y.cpu(), function(x.cpu().float()))
+        assert torch.nn.functional.mse_loss(x, x).dtype is torch.float32
+
+
+@pytest.mark.parametrize("low", LOW)
+def test_fp32_with_output_dtype_policy(low: torch.dtype) -> None:
+    x = tensor(3, 5, dtype=low)
+    with torch.autocast(DEVICE, dtype=low):
+        assert torch.softmax(x, 1).dtype is torch.float32
+        assert torch.softmax(x, 1, dtype=torch.float64).dtype is torch.float64
+        assert x.sum().dtype is torch.float32
+        assert torch.cumsum(x, 0).dtype is torch.float32
+        assert torch.norm(x, 2).dtype is torch.float32
+    torch.testing.assert_close(torch.norm(x.float(), 2).cpu(), torch.norm(x.cpu().float(), 2))
+
+
+def test_promote_policy() -> None:
+    low, full = tensor(4, dtype=torch.bfloat16), tensor(4)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert torch.addcmul(full, low, low).dtype is torch.float32
+        assert torch.atan2(low, full).dtype is torch.float32
+        assert torch.dot(low, full).dtype is torch.float32
+
+
+def test_banned_operator_has_pytorch_text() -> None:
+    p = torch.full((3,), 0.5, device=DEVICE)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16), pytest.raises(RuntimeError, match="unsafe to autocast"):
+        torch.nn.functional.binary_cross_entropy(p, p)
+    assert torch.nn.functional.binary_cross_entropy(p, p).item() == pytest.approx(0.6931472)
+
+
+def test_other_operators_fall_through() -> None:
+    x = tensor(4)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert torch.relu(x).dtype is torch.float32
+        assert (x + x).dtype is torch.float32
+
+
+def test_nesting_and_disabled_regions() -> None:
+    a = tensor(4, 4)
+    assert not torch.is_autocast_enabled(DEVICE)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        assert (a @ a).dtype is torch.bfloat16
+        with torch.autocast(DEVICE, enabled=False):
+            assert not torch.is_autocast_enabled(DEVICE)
+            assert (a @ a).dtype is torch.float32
+        with torch.autocast(DEVICE, dtype=torch.float16):
+            assert (a @ a).dtype is torch.float16
+        assert (a @ a).dtype is torch.bfloat16
+    assert not torch.is_autocast_enabled(DEVICE)
+    assert (a @ a).dtype is torch.float32
+
+
+class CountCasts(TorchDispatchMode):
+    """Counts the copies to another dtype that autocast makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._to_copy.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("cached", "casts"), [(True, 1), (False, 2)])
+def test_weight_casts_are_cached(cached: bool, casts: int) -> None:
+    layer = nn.Linear(4, 4, bias=False).to(DEVICE)
+    x = tensor(2, 4, dtype=torch.bfloat16)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16, cache_enabled=cached), CountCasts() as counter:
+        layer(x)
+        layer(x)
+    assert counter.count == casts
+
+
+def test_unsupported_dtype_warns_and_disables() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        context = torch.autocast(DEVICE, dtype=torch.int32)
+    assert any("rustdev" in str(warning.message) for warning in caught)
+    with context:
+        assert not torch.is_autocast_enabled(DEVICE)
+
+
+def test_module_functions() -> None:
+    module = torch.rustdev
+    assert set(LOW) <= set(module.get_amp_supported_dtype())
+    before = module.is_autocast_enabled(), module.get_autocast_dtype()
+    try:
+        module.set_autocast_enabled(True)
+        module.set_autocast_dtype(torch.float16)
+        assert module.is_autocast_enabled()
+        assert torch.is_autocast_enabled(DEVICE)
+        assert torch.get_autocast_dtype(DEVICE) is torch.float16
+        assert (tensor(2, 2) @ tensor(2, 2)).dtype is torch.float16
+    finally:
+        module.set_autocast_enabled(before[0])
+        module.set_autocast_dtype(before[1])
+        torch.clear_autocast_cache()
+    assert (module.is_autocast_enabled(), module.get_autocast_dtype()) == before
+
+
+def scaled_step(scaler: torch.amp.GradScaler, weight: torch.Tensor, factor: float) -> torch.Tensor:
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    optimizer.zero_grad()
+    scaler.scale((weight * factor).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return weight.detach().cpu().clone()
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_grad_scaler_skips_and_backs_off(bad: float) -> None:
+    weight = torch.ones(3, device=DEVICE, requires_grad=True)
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=16.0, growth_interval=2)
+    assert torch.equal(scaled_step(scaler, weight, 1.0), torch.full((3,), 0.5))
+    assert scaler.get_scale() == 16.0
+    assert torch.equal(scaled_step(scaler, weight, bad), torch.full((3,), 0.5))
+    assert scaler.get_scale() == 8.0
+    scaled_step(scaler, weight, 1.0)
+    assert torch.equal(scaled_step(scaler, weight, 1.0), torch.full((3,), -0.5))
+    assert scaler.get_scale() == 16.0
+
+
+def test_grad_scaler_state_round_trip() -> None:
+    weight = torch.ones(3, device=DEVICE, requires_grad=True)
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=4.0, growth_interval=3)
+    scaled_step(scaler, weight, 1.0)
+    other = torch.amp.GradScaler(DEVICE)
+    other.load_state_dict(scaler.state_dict())
+    assert other.state_dict() == scaler.state_dict()
+    for _ in range(2):
+        scaled_step(other, weight, 1.0)
+    assert other.get_scale() == 8.0
+
+
+@pytest.mark.parametrize("low", LOW)
+def test_mixed_precision_training_follows_the_cpu(low: torch.dtype) -> None:
+    def train(device: str) -> list[float]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler(device, enabled=low is torch.float16)
+        x = torch.linspace(-1, 1, 64).reshape(8, 8).to(device)
+        y = torch.linspace(0, 1, 8).reshape(8, 1).to(device)
+        losses = []
+        for _ in range(10):
+            optimizer.zero_grad()
+            with torch.autocast(device, dtype=low):
+                loss = nn.functional.mse_loss(model(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.item())
+        return losses
+
+    ours, theirs = train(DEVICE), train("cpu")
+    assert ours[-1] < ours[0]
+    assert ours == pytest.approx(theirs, rel=5e-2, abs=5e-3)

@@ -1,0 +1,485 @@
+"""Device memory: statistics, limits, the cache, streams, history, snapshots, profiler events, and what is refused."""
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.cuda import _memory_viz
+from torch.profiler import ProfilerActivity, profile
+
+memory = torch.rustdev.memory
+
+MIB = 1 << 20
+KINDS = ("all", "small_pool", "large_pool")
+VALUES = ("current", "peak", "allocated", "freed")
+PER_KIND = (
+    "allocation",
+    "segment",
+    "active",
+    "inactive_split",
+    "allocated_bytes",
+    "reserved_bytes",
+    "active_bytes",
+    "inactive_split_bytes",
+    "requested_bytes",
+)
+COUNTS = (
+    "num_alloc_retries",
+    "num_ooms",
+    "num_oom_rejections",
+    "num_sync_all_streams",
+    "num_device_alloc",
+    "num_device_free",
+    "max_split_size",
+)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_memory() -> Iterator[None]:
+    """Let each test start with an empty cache, fresh counters and no history."""
+    gc.collect()
+    torch.rustdev.empty_cache()
+    for index in range(torch.rustdev.device_count()):
+        torch.rustdev.reset_peak_memory_stats(index)
+        torch.rustdev.reset_accumulated_memory_stats(index)
+    yield
+    memory._record_memory_history(None)
+    for index in range(torch.rustdev.device_count()):
+        torch.rustdev.set_per_process_memory_fraction(1.0, index)
+
+
+def tensor(size: int, device: str = "rustdev") -> torch.Tensor:
+    """A tensor of so many bytes."""
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def run(code: str, **environment: str) -> str:
+    """What a fresh process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- statistics -----------------------------------------------------------------------------------------------------
+
+
+def test_the_keys_are_those_of_torch_cuda() -> None:
+    keys = {f"{name}.{kind}.{value}" for name in PER_KIND for kind in KINDS for value in VALUES}
+    keys |= {f"{name}.{value}" for name in ("oversize_allocations", "oversize_segments") for value in VALUES}
+    keys |= set(COUNTS)
+    stats = torch.rustdev.memory_stats()
+    assert set(stats) == keys
+    assert list(stats) == sorted(keys)
+    assert all(isinstance(value, int) for value in stats.values())
+    nested = torch.rustdev.memory_stats_as_nested_dict()
+    assert nested["allocated_bytes"]["all"]["current"] == stats["allocated_bytes.all.current"]
+    assert nested["reserved_bytes_by_private_pools"] == {}
+
+
+def test_allocated_bytes_are_exact() -> None:
+    before = torch.rustdev.memory_allocated()
+    small, large = tensor(1000), tensor(3 * MIB)
+    assert torch.rustdev.memory_allocated() - before == 1024 + 3 * MIB
+    stats = torch.rustdev.memory_stats()
+    assert stats["requested_bytes.all.current"] - before == 1000 + 3 * MIB
+    assert (stats["allocation.small_pool.allocated"], stats["allocation.large_pool.allocated"]) == (1, 1)
+    assert torch.rustdev.memory_reserved() == 22 * MIB
+    del small
+    assert torch.rustdev.memory_allocated() - before == 3 * MIB
+    assert torch.rustdev.max_memory_allocated() - before == 1024 + 3 * MIB
+    del large
+    assert torch.rustdev.memory_allocated() == before
+    assert torch.rustdev.memory_reserved() == torch.rustdev.max_memory_reserved() == 22 * MIB
+
+
+def test_devices_are_counted_apart() -> None:
+    held = tensor(MIB, "rustdev:1")
+    for device in (1, "rustdev:1", torch.device("rustdev:1")):
+        assert torch.rustdev.memory_allocated(device) == MIB
+    assert torch.rustdev.memory_allocated() == torch.rustdev.memory_allocated("rustdev") == torch.rustdev.memory_allocated(0)
+    with torch.rustdev.device(1):
+        assert torch.rustdev.memory_allocated() == MIB
+    del held
+    assert torch.rustdev.memory_allocated(1) == 0
+
+
+def test_tensors_without_elements_take_nothing() -> None:
+    before = torch.rustdev.memory_stats()
+    empty = tensor(0)
+    assert empty.data_ptr() == 0 and empty.device == torch.device("rustdev:0")
+    assert torch.rustdev.memory_stats() == before
+
+
+def test_memory_is_aligned() -> None:
+    for size in (1, 511, 513, 2 * MIB + 1):
+        assert tensor(size).data_ptr() % 512 == 0
+
+
+def test_peaks_and_histories_can_be_reset() -> None:
+    del (held := [tensor(MIB), tensor(2 * MIB)])[1]
+    torch.rustdev.reset_peak_memory_stats()
+    assert torch.rustdev.max_memory_allocated() == torch.rustdev.memory_allocated()
+    assert torch.rustdev.memory_stats()["allocated_bytes.all.allocated"] == 3 * MIB
+    torch.rustdev.reset_accumulated_memory_stats()
+    stats = torch.rustdev.memory_stats()
+    assert (stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"], stats["num_device_alloc"]) == (0, 0, 0)
+    assert stats["allocated_bytes.all.current"] == MIB * len(held)
+
+
+def test_torch_accelerator_tells_the_same() -> None:
+    held = tensor(5 * MIB)
+    accelerator = torch.accelerator
+    assert accelerator.memory_allocated() == torch.rustdev.memory_allocated() >= held.nbytes
+    assert accelerator.memory_reserved() == torch.rustdev.memory_reserved()
+    assert accelerator.max_memory_allocated() == torch.rustdev.max_memory_allocated()
+    assert accelerator.max_memory_reserved() == torch.rustdev.max_memory_reserved()
+    assert accelerator.memory.get_memory_info() == torch.rustdev.mem_get_info()
+    ours, theirs = torch.rustdev.memory_stats(), accelerator.memory_stats()
+    assert {key: ours[key] for key in theirs if key in ours} == {key: theirs[key] for key in theirs if key in ours}
+    assert set(theirs) >= {f"{name}.{kind}.{value}" for name in PER_KIND for kind in KINDS for value in VALUES}
+    del held
+    accelerator.empty_cache()
+    accelerator.reset_peak_memory_stats()
+    accelerator.reset_accumulated_memory_stats()
+    assert torch.rustdev.max_memory_reserved() == torch.rustdev.memory_reserved()
+
+
+def test_memory_info_is_the_budget_and_what_is_left_of_it() -> None:
+    held = tensor(40 * MIB)
+    free, total = torch.rustdev.mem_get_info()
+    assert total - free == torch.rustdev.memory_reserved() >= held.nbytes
+    assert total == torch.rustdev.get_device_properties().total_memory
+    assert torch.rustdev.mem_get_info("rustdev:1") == (total, total)
+
+
+def test_summary_is_a_table() -> None:
+    held = tensor(3 * MIB)
+    text = torch.rustdev.memory_summary()
+    assert "device 0" in text and "3.0 MiB" in text and held.nbytes == 3 * MIB
+    assert text.count("in large segments") == 9
+    short = torch.rustdev.memory_summary(1, abbreviated=True)
+    assert "device 1" in short and "in large segments" not in short
+    assert len({len(line) for line in text.splitlines()[2:]}) == 1
+
+
+# ---- the cache --------------------------------------------------------------------------------------------------------
+
+
+def test_freed_memory_is_used_again() -> None:
+    for size in (1000, 3 * MIB, 333 * MIB + 17):
+        address = tensor(size).data_ptr()
+        segments = torch.rustdev.memory_stats()["num_device_alloc"]
+        for _ in range(5):
+            assert tensor(size).data_ptr() == address
+        assert torch.rustdev.memory_stats()["num_device_alloc"] == segments
+
+
+def test_empty_cache_gives_back_what_no_tensor_uses() -> None:
+    kept = tensor(1000)
+    del (large := [tensor(100 * MIB)])[0]
+    assert not large and torch.rustdev.memory_reserved() == 102 * MIB
+    torch.rustdev.empty_cache()
+    assert torch.rustdev.memory_reserved() == 2 * MIB
+    assert torch.rustdev.memory_stats()["num_device_free"] >= 1
+    kept.fill_(1)
+    assert kept.cpu().sum() == 1000
+
+
+def test_empty_cache_waits_for_queued_tasks() -> None:
+    source = torch.ones(MIB, device="rustdev")
+    torch.rustdev._sleep(50_000_000)
+    result = (source + 1).sum()
+    del source
+    torch.rustdev.empty_cache()
+    assert result.item() == 2 * MIB
+
+
+def test_streams_do_not_share_freed_memory() -> None:
+    with torch.rustdev.stream(torch.rustdev.Stream()):
+        address = tensor(4 * MIB).data_ptr()
+    assert tensor(4 * MIB).data_ptr() != address
+
+
+def test_memory_used_by_another_stream_waits_for_it() -> None:
+    stream = torch.rustdev.Stream()
+    block = tensor(4 * MIB)
+    address = block.data_ptr()
+    with torch.rustdev.stream(stream):
+        torch.rustdev._sleep(300_000_000)
+    block.record_stream(stream)
+    before = torch.rustdev.memory_allocated()
+    del block
+    assert torch.rustdev.memory_allocated() == before - 4 * MIB
+    stats = torch.rustdev.memory_stats()
+    assert stats["active_bytes.all.current"] == stats["allocated_bytes.all.current"] + 4 * MIB
+    states = [block["state"] for segment in memory.memory_snapshot() for block in segment["blocks"]]
+    assert states.count("active_awaiting_free") == 1
+    assert tensor(4 * MIB).data_ptr() != address
+    stream.synchronize()
+    assert torch.rustdev.memory_stats()["active_bytes.all.current"] == torch.rustdev.memory_allocated()
+    assert tensor(4 * MIB).data_ptr() == address
+
+
+def test_raw_memory_without_a_tensor() -> None:
+    address = torch.rustdev.caching_allocator_alloc(1000, "rustdev:1")
+    assert torch.rustdev.memory_allocated(1) == 1024
+    torch.rustdev.caching_allocator_delete(address)
+    assert torch.rustdev.memory_allocated(1) == 0
+    stream = torch.rustdev.Stream()
+    for on in (stream, stream.stream_id):
+        torch.rustdev.caching_allocator_delete(torch.rustdev.caching_allocator_alloc(1000, stream=on))
+    assert torch.rustdev.caching_allocator_alloc(0) == 0
+    with pytest.raises(RuntimeError, match="no live block"):
+        torch.rustdev.caching_allocator_delete(address)
+    with pytest.raises(ValueError, match="negative"):
+        torch.rustdev.caching_allocator_alloc(-1)
+    with pytest.raises(RuntimeError, match="no stream"):
+        torch.rustdev.caching_allocator_alloc(10, stream=1 << 40)
+
+
+# ---- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_out_of_memory_tells_the_sizes_and_the_device_works_on() -> None:
+    held = tensor(3 * MIB)
+    _, total = torch.rustdev.mem_get_info()
+    ooms = torch.rustdev.memory_stats()["num_ooms"]
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate") as caught:
+        tensor(total * 2)
+    text = str(caught.value)
+    assert "total capacity" in text and "is free" in text and "is allocated" in text and "reserved but unallocated" in text
+    assert "3.00 MiB is allocated" in text
+    stats = torch.rustdev.memory_stats()
+    assert (stats["num_ooms"], stats["num_alloc_retries"]) == (ooms + 1, 1)
+    assert (held.fill_(2) + 1).cpu().eq(3).all()
+
+
+def test_the_cache_makes_room() -> None:
+    code = """
+        import torch
+        blocks = [torch.empty(60 << 20, dtype=torch.uint8, device="rustdev") for _ in range(4)]
+        del blocks
+        whole = torch.empty(250 << 20, dtype=torch.uint8, device="rustdev")
+        stats = torch.rustdev.memory_stats()
+        print(stats["num_alloc_retries"], stats["num_ooms"], stats["num_device_free"])
+    """
+    assert run(code, RUSTDEV_MEMORY_LIMIT="256M").split() == ["1", "0", "4"]
+
+
+def test_blocks_above_max_split_size_are_not_split() -> None:
+    code = """
+        import torch
+        print(torch.rustdev.memory_stats()["max_split_size"])
+        large = torch.empty(100 << 20, dtype=torch.uint8, device="rustdev")
+        stats = torch.rustdev.memory_stats()
+        print(stats["oversize_allocations.current"], stats["oversize_segments.current"])
+        del large
+        small = torch.empty(12 << 20, dtype=torch.uint8, device="rustdev")
+        print(torch.rustdev.memory_reserved() >> 20)
+    """
+    assert run(code, RUSTDEV_ALLOC_CONF="max_split_size_mb:32").split() == [str(32 * MIB), "1", "1", "112"]
+
+
+def test_fraction_limits_the_process() -> None:
+    assert torch.rustdev.get_per_process_memory_fraction() == 1.0
+    _, total = torch.rustdev.mem_get_info(1)
+    torch.rustdev.set_per_process_memory_fraction(100 * MIB / total, "rustdev:1")
+    assert torch.rustdev.get_per_process_memory_fraction(1) == 100 * MIB / total
+    held = tensor(60 * MIB, "rustdev:1")
+    with pytest.raises(torch.OutOfMemoryError, match="This process may use"):
+        tensor(60 * MIB, "rustdev:1")
+    assert held.nbytes + tensor(60 * MIB).nbytes == 120 * MIB
+    for wrong in (-0.1, 1.5):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            torch.rustdev.set_per_process_memory_fraction(wrong)
+    with pytest.raises(TypeError, match="float"):
+        torch.rustdev.set_per_process_memory_fraction(1)
+
+
+def test_observers_see_the_error_first() -> None:
+    seen: list[tuple[int, int, int, int]] = []
+    torch.rustdev.attach_out_of_memory_observer(lambda *sizes: seen.append(sizes))
+    free, total = torch.rustdev.mem_get_info(1)
+    with pytest.raises(torch.OutOfMemoryError):
+        tensor(2 * total, "rustdev:1")
+    assert seen == [(1, 2 * total, total, free)]
+
+
+def test_devices_that_do_not_exist_are_refused() -> None:
+    for function in (torch.rustdev.memory_stats, torch.rustdev.mem_get_info, torch.rustdev.reset_peak_memory_stats):
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            function(99)
+        with pytest.raises(ValueError, match="rustdev device"):
+            function("cpu")
+
+
+# ---- history and snapshots ----------------------------------------------------------------------------------------------
+
+
+def allocate_here(size: int) -> torch.Tensor:
+    """Stands in stacks."""
+    return tensor(size)
+
+
+def test_stacks_of_live_memory() -> None:
+    memory._record_memory_history("state")
+    block = allocate_here(5 * MIB)
+    frames = memory._allocation_traceback(block.untyped_storage().data_ptr())
+    assert frames is not None
+    assert [frame["name"] for frame in frames[:3]] == ["tensor", "allocate_here", "test_stacks_of_live_memory"]
+    assert frames[1]["filename"] == __file__
+    assert frames[1]["line"] == allocate_here.__code__.co_firstlineno + 2
+    assert memory._snapshot()["device_traces"][0] == []
+    assert memory._allocation_traceback(block.data_ptr() + 512) is None
+    memory._record_memory_history(None)
+    assert memory._allocation_traceback(allocate_here(6 * MIB).data_ptr()) is None
+
+
+def actions(trace: list[dict[str, Any]]) -> list[str]:
+    """The names of the events."""
+    return [event["action"] for event in trace]
+
+
+def test_history_has_every_event_in_order() -> None:
+    memory._record_memory_history()
+    address = allocate_here(30 * MIB).data_ptr()
+    torch.rustdev.empty_cache()
+    _, total = torch.rustdev.mem_get_info()
+    with pytest.raises(torch.OutOfMemoryError):
+        tensor(2 * total)
+    trace = memory._snapshot()["device_traces"][0]
+    assert actions(trace) == ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free", "oom", "snapshot"]
+    assert {event["addr"] for event in trace[:5]} == {address}
+    assert {event["size"] for event in trace[:5]} == {30 * MIB}
+    assert (trace[5]["size"], trace[5]["device_free"]) == (2 * total, total)
+    assert [event["frames"][0]["name"] for event in trace[:2]] == ["tensor", "tensor"]
+    assert trace[2]["frames"][0]["name"] == "test_history_has_every_event_in_order"
+    times = [event["time_us"] for event in trace]
+    assert times == sorted(times) and all(event["stream"] == 0 for event in trace)
+    memory._record_memory_history(None)
+    assert memory._snapshot()["device_traces"][0] == []
+
+
+def test_history_keeps_the_newest_and_skips_what_is_not_wanted() -> None:
+    memory._record_memory_history(max_entries=3, skip_actions=["free_requested", "snapshot"], context="alloc")
+    for size in (1, 2, 3):
+        tensor(size * MIB)
+    trace = memory._snapshot()["device_traces"][0]
+    assert actions(trace) == ["free_completed", "alloc", "free_completed"]
+    assert trace[1]["frames"] and not trace[2]["frames"]
+
+
+def test_wrong_history_settings_are_refused() -> None:
+    for wrong in ({"enabled": "some"}, {"context": "some"}, {"stacks": "some"}, {"skip_actions": ["some"]}, {"max_entries": -1}):
+        with pytest.raises(ValueError, match="some|negative"):
+            memory._record_memory_history(**wrong)
+
+
+def test_snapshot_describes_every_segment() -> None:
+    blocks = [tensor(size) for size in (1000, 3 * MIB, 30 * MIB)]
+    segments = memory.memory_snapshot()
+    mine = [segment for segment in segments if segment["device"] == 0]
+    assert sum(segment["total_size"] for segment in mine) == torch.rustdev.memory_reserved()
+    assert sum(segment["allocated_size"] for segment in mine) == torch.rustdev.memory_allocated()
+    assert {segment["segment_type"] for segment in mine} == {"small", "large"}
+    for segment in mine:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            assert block["address"] == address
+            address += block["size"]
+        assert address == segment["address"] + segment["total_size"]
+        assert segment["requested_size"] <= segment["allocated_size"] <= segment["active_size"] <= segment["total_size"]
+    live = {block["address"]: block for segment in mine for block in segment["blocks"] if block["state"] == "active_allocated"}
+    for block in blocks:
+        assert live[block.data_ptr()]["requested_size"] == block.nbytes
+    assert memory.memory_snapshot((0, 0)) and memory.memory_snapshot((0, 7)) == []
+
+
+def test_memory_viz_shows_the_snapshot(tmp_path: Path) -> None:
+    memory._record_memory_history()
+    blocks = [allocate_here(size) for size in (1000, 3 * MIB, 30 * MIB)]
+    del blocks[1]
+    file = tmp_path / "snapshot.pickle"
+    memory._dump_snapshot(str(file))
+    with file.open("rb") as stream:
+        snapshot = pickle.load(stream)
+    assert "alloc" in _memory_viz.trace(snapshot)
+    assert "segments: " in _memory_viz.segsum(snapshot)
+    assert "allocate_here" in _memory_viz.segments(snapshot, format_flamegraph=lambda text: text)
+    assert "allocate_here" in _memory_viz.memory(snapshot, format_flamegraph=lambda text: text)
+    assert "<html" in _memory_viz.trace_plot(snapshot).lower()
+    assert "<html" in _memory_viz.segment_plot(snapshot).lower()
+    assert _memory_viz.compare(snapshot["segments"], [], format_flamegraph=lambda text: text).count("only_before")
+    assert len(blocks) == 2
+
+
+def test_settings_are_in_the_snapshot() -> None:
+    code = """
+        import torch
+        settings = torch.rustdev.memory._snapshot()["allocator_settings"]
+        print(settings["PYTORCH_ALLOC_CONF"], settings["max_split_size"], settings["garbage_collection_threshold"])
+    """
+    conf = "max_split_size_mb:64,garbage_collection_threshold:0.75"
+    assert run(code, RUSTDEV_ALLOC_CONF=conf).split() == [conf, str(64 * MIB), "0.75"]
+
+
+# ---- profiler, threads, processes -----------------------------------------------------------------------------------------
+
+
+def test_the_profiler_sees_allocations_and_frees() -> None:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        block = tensor(7 * MIB)
+        del block
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    sizes = [event.nbytes() for event in events if event.device_type() == torch.profiler.DeviceType.PrivateUse1]
+    assert sizes == [7 * MIB, -7 * MIB]
+
+
+def test_memory_can_be_freed_by_another_thread() -> None:
+    code = """
+        import threading, torch
+        blocks = [torch.empty(1000, device="rustdev") for _ in range(100)]
+        thread = threading.Thread(target=blocks.clear)
+        thread.start(); thread.join()
+        print(torch.rustdev.memory_allocated())
+    """
+    assert run(code).split() == ["0"]
+
+
+def test_a_forked_child_frees_nothing_and_cannot_allocate() -> None:
+    code = """
+        import os, torch, warnings
+        block = torch.empty(1000, device="rustdev")
+        before = torch.rustdev.memory_allocated()
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if child == 0:
+            del block
+            try:
+                torch.empty(10, device="rustdev")
+            except RuntimeError as error:
+                os._exit(7 if "forked subprocess" in str(error) else 8)
+            os._exit(9)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), torch.rustdev.memory_allocated() - before)
+    """
+    assert run(code).split() == ["7", "0"]
+
+
+def test_names_that_mean_nothing_here_say_so() -> None:
+    torch.rustdev.ipc_collect()
+    assert torch.rustdev.get_allocator_backend() == "native"
