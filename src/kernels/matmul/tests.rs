@@ -10,6 +10,7 @@ use crate::tensor::dtype::{Complex64, DType};
 use crate::tensor::launch::Scalar;
 use crate::tensor::view::Flags;
 
+/// Nothing, single elements, and sizes around lanes, strips and tiles.
 const DIMS: [usize; 6] = [0, 1, 2, 17, 64, 130];
 
 /// `beta * addend + alpha * (a @ b)` over the last two dimensions.
@@ -17,17 +18,16 @@ fn oracle(addend: &ArrayD<Complex64>, a: &ArrayD<Complex64>, b: &ArrayD<Complex6
     let (dims, depth) = (addend.shape(), a.shape()[a.ndim() - 1]);
     let (rows, cols) = (dims[dims.len() - 2], dims[dims.len() - 1]);
     let (a, b): (Vec<_>, Vec<_>) = (a.iter().copied().collect(), b.iter().copied().collect());
-    let mut place = 0;
-    addend.mapv(|addend| {
+    let values = addend.iter().enumerate().map(|(place, &addend)| {
         let (batch, row, col) = (place / (rows * cols), place / cols % rows, place % cols);
-        place += 1;
         let mut sum = Complex64::default();
         for k in 0..depth {
             sum += a[(batch * rows + row) * depth + k] * b[(batch * depth + k) * cols + col];
         }
         let scaled = if beta == 0.0 { Complex64::default() } else { addend * beta };
         scaled + if alpha == 0.0 { Complex64::default() } else { sum * alpha }
-    })
+    });
+    ArrayD::from_shape_vec(dims, values.collect()).unwrap()
 }
 
 /// Rounding grows with the sums: values are up to 8, so products are up to 128.
@@ -49,7 +49,9 @@ fn compare(found: &Tensor, expected: &ArrayD<Complex64>, depth: usize, context: 
 }
 
 fn tensor(dtype: DType, sizes: &[usize], seed: usize, strides: Strides) -> Tensor {
-    // Kept small, so that half-precision sums do not overflow.
+    // `ndarray` takes neither nothing nor single columns for a broadcast array.
+    let plain = sizes.contains(&0) || strides == Strides::Broadcast && sizes.last() == Some(&1);
+    let strides = if plain { Strides::Contiguous } else { strides };
     Tensor::of(dtype, &values(dtype, sizes, seed), strides)
 }
 
@@ -74,6 +76,9 @@ fn every_dtype_size_and_layout() {
     for dtype in DTYPES.iter() {
         for (turn, (m, n)) in DIMS.iter().flat_map(|&m| DIMS.map(|n| (m, n))).enumerate() {
             for (step, &k) in DIMS.iter().enumerate() {
+                if m * n * k > 100_000 && !matches!(dtype, DType::Float | DType::BFloat16 | DType::Int) {
+                    continue;
+                }
                 check_mm(dtype, [m, n, k], layouts[(turn + step) % layouts.len()]);
             }
         }
@@ -87,7 +92,7 @@ fn every_instruction_set() {
             for right in [Strides::Contiguous, Strides::Transposed] {
                 check_mm(dtype, [3, 67, 41], [Strides::Contiguous, right, Strides::Contiguous]);
                 check_mm(dtype, [1, 600, 300], [Strides::Contiguous, right, Strides::Contiguous]);
-                check_mm(dtype, [300, 20, 530], [Strides::Transposed, right, Strides::Contiguous]);
+                check_mm(dtype, [40, 20, 530], [Strides::Transposed, right, Strides::Contiguous]);
             }
         }
     });
@@ -153,11 +158,10 @@ fn flags_are_honoured() {
     for [m, n, k] in [[20, 30, 12], [3, 4, 5]] {
         for bits in 0..16u8 {
             let flags = |at: u8| if bits >> at & 1 == 1 { Flags::CONJ } else { Flags::default() };
-            let seen = |values: ArrayD<Complex64>, at: u8| if bits >> at & 1 == 1 { values.mapv(|value| value.conj()) } else { values };
-            let [a, b, own, out] =
-                [([m, k], 0u8), ([k, n], 1), ([m, n], 2), ([m, n], 3)].map(|(sizes, at)| {
-                    tensor(dtype, &sizes, at as usize, Strides::Contiguous).with_flags(flags(at))
-                });
+            let seen =
+                |values: ArrayD<Complex64>, at: u8| if bits >> at & 1 == 1 { values.mapv(|value| value.conj()) } else { values };
+            let [a, b, own, out] = [([m, k], 0u8), ([k, n], 1), ([m, n], 2), ([m, n], 3)]
+                .map(|(sizes, at)| tensor(dtype, &sizes, at as usize, Strides::Contiguous).with_flags(flags(at)));
             run("addmm", &[&out], &[&own, &a, &b], &[Scalar::Long(2), Scalar::Long(3)], dtype).unwrap();
             let expected = oracle(&seen(own.values(), 2), &seen(a.values(), 0), &seen(b.values(), 1), 2.0, 3.0);
             compare(&out, &seen(expected, 3), k, &format!("flags {bits:04b}"));
