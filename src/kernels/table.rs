@@ -40,9 +40,10 @@ const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) ->
     Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
 }
 
-/// A matrix product: each operand has its own sizes.
-const fn product(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet) -> Op {
-    Op { name, kernel, dtypes, layout: Layout::Shaped, cost: Cost::Launch(matmul::cost), calls: AtomicU64::new(0) }
+/// A matrix product: its operands have different sizes.
+const fn product(name: &'static CStr, kernel: Kernel) -> Op {
+    let (dtypes, cost) = (matmul::DTYPES, Cost::Launch(matmul::cost));
+    Op { name, kernel, dtypes, layout: Layout::Shaped, cost, calls: AtomicU64::new(0) }
 }
 
 /// The static array of its rows.
@@ -98,10 +99,11 @@ table![
     op(c"prod", reduce::prod, ALL, 0.1),
     op(c"sum", reduce::sum, ALL, 0.05),
     // matrix products
-    product(c"addmm", matmul::addmm, matmul::DTYPES),
-    product(c"baddbmm", matmul::baddbmm, matmul::DTYPES),
-    product(c"bmm", matmul::bmm, matmul::DTYPES),
-    product(c"mm", matmul::mm, matmul::DTYPES),
+    product(c"mm", matmul::mm),
+    product(c"addmm", matmul::addmm),
+    product(c"bmm", matmul::bmm),
+    product(c"baddbmm", matmul::baddbmm),
+    product(c"addmv", matmul::addmv),
 ];
 
 impl Op {
