@@ -7,4 +7,5 @@
 mod check;
 pub mod copy;
 pub mod pointwise;
+pub mod reduce;
 pub mod table;

@@ -10,8 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::copy;
 use super::pointwise::{activation, arithmetic, compare, special};
-use crate::tensor::dtype::{ALL, ANY, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
+use super::reduce;
+use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
+
+/// Byte alone.
+const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 
 /// A kernel: runs one launch. The text of a failure is for the user.
 pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
@@ -84,6 +88,14 @@ table![
     // activations
     op(c"relu", activation::relu, REAL.and(UNSIGNED), 0.1),
     op(c"threshold_backward", activation::threshold_backward, REAL, 0.15),
+    // reductions
+    op(c"all", reduce::all, BOOL.and(BYTE), 0.1),
+    op(c"amax", reduce::amax, REAL.and(BOOL), 0.1),
+    op(c"amin", reduce::amin, REAL.and(BOOL), 0.1),
+    op(c"any", reduce::any, BOOL.and(BYTE), 0.1),
+    op(c"mean", reduce::mean, FIELD, 0.1),
+    op(c"prod", reduce::prod, REAL.and(BOOL).and(FIELD), 0.1),
+    op(c"sum", reduce::sum, REAL.and(BOOL).and(FIELD), 0.1),
 ];
 
 impl Op {

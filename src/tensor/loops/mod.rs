@@ -11,6 +11,7 @@
 pub mod cast;
 pub mod movement;
 pub mod pointwise;
+pub mod reduce;
 pub mod space;
 pub mod strided;
 
