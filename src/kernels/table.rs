@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, compare, special};
 use super::{copy, matmul, reduce};
-use crate::tensor::dtype::{ALL, ANY, BOOL, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
+use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
+
+/// Byte alone.
+const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 
 /// A kernel: runs one launch. The text of a failure is for the user.
 pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
@@ -91,13 +94,13 @@ table![
     op(c"relu", activation::relu, REAL.and(UNSIGNED), 0.1),
     op(c"threshold_backward", activation::threshold_backward, REAL, 0.15),
     // reductions
-    op(c"all", reduce::all, BOOL, 0.05),
-    op(c"amax", reduce::amax, REAL.and(BOOL), 0.05),
-    op(c"amin", reduce::amin, REAL.and(BOOL), 0.05),
-    op(c"any", reduce::any, BOOL, 0.05),
-    op(c"mean", reduce::mean, FIELD, 0.05),
-    op(c"prod", reduce::prod, ALL, 0.1),
-    op(c"sum", reduce::sum, ALL, 0.05),
+    op(c"all", reduce::all, BOOL.and(BYTE), 0.1),
+    op(c"amax", reduce::amax, REAL.and(BOOL), 0.1),
+    op(c"amin", reduce::amin, REAL.and(BOOL), 0.1),
+    op(c"any", reduce::any, BOOL.and(BYTE), 0.1),
+    op(c"mean", reduce::mean, FIELD, 0.1),
+    op(c"prod", reduce::prod, REAL.and(BOOL).and(FIELD), 0.1),
+    op(c"sum", reduce::sum, REAL.and(BOOL).and(FIELD), 0.1),
     // matrix products
     product(c"mm", matmul::mm),
     product(c"addmm", matmul::addmm),

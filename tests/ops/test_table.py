@@ -25,6 +25,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "addmv": lambda: torch.addmv(tensor(2), tensor(2, 2), tensor(2)),
     "sum": lambda: torch.sum(tensor(2, 2), 0),
     "mean": lambda: torch.mean(tensor(2, 2), 0),
+    "all": lambda: torch.all(tensor(2, 2), 0),
+    "any": lambda: torch.any(tensor(2, 2), 0),
+    "prod": lambda: torch.prod(tensor(2, 2), 0),
     "threshold_backward": lambda: torch.ops.aten.threshold_backward(tensor(2), tensor(2), 0),
 }
 BINARY = {"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
