@@ -11,7 +11,16 @@
 namespace rustdev {
 namespace {
 
-// Operands of different dtypes go to the fallback, which refuses them with PyTorch's text.
+// What PyTorch checks in its CPU kernels rather than in the metas.
+void check_dtypes(const at::Tensor& a, const at::Tensor& b) {
+  const bool same = a.scalar_type() == b.scalar_type();
+  if (a.dim() == 3) {
+    TORCH_CHECK(same, "expected scalar type ", a.scalar_type(), " but found ", b.scalar_type());
+  } else {
+    TORCH_CHECK(same, "expected m1 and m2 to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+  }
+}
+
 bool takes(const Binding& binding, const at::Tensor& output, std::initializer_list<const at::Tensor*> inputs) {
   const c10::ScalarType dtype = output.scalar_type();
   const bool same = std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor* input) { return input->scalar_type() == dtype; });
@@ -31,6 +40,7 @@ void check_product_devices(const char* name, const at::Tensor& output, std::init
 }
 
 bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& a, const at::Tensor& b) {
+  check_dtypes(a, b);
   if (!takes(binding, output, {&a, &b})) {
     return false;
   }
@@ -46,6 +56,7 @@ bool launch_product(const Binding& binding, const at::Tensor& output, const at::
 
 bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& self, const at::Tensor& a,
                     const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
+  check_dtypes(a, b);
   if (!takes(binding, output, {&self, &a, &b})) {
     return false;
   }

@@ -145,10 +145,13 @@ def test_linear_backward() -> None:
         lambda a: torch.mm(a, a.t().double()),
         lambda a: torch.mm(a, a[0]),
         lambda a: torch.bmm(a, a),
+        lambda a: torch.bmm(a[None], a.t()[None].double()),
+        lambda a: torch.addmm(a[:, :3].double(), a, a.t()),
         lambda a: torch.addmm(a, a, a.t()),
         lambda a: torch.mv(a, a[0, :2]),
     ],
 )
+@strict
 def test_errors_are_those_of_the_cpu(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
     host = make((3, 4), torch.float32)
     with pytest.raises((RuntimeError, IndexError)) as expected:
