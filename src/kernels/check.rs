@@ -100,9 +100,15 @@ impl Tensor {
 
     /// The values; flags are not looked at.
     pub fn values(&self) -> ArrayD<Complex64> {
+        self.read().unwrap()
+    }
+
+    fn read(&self) -> Result<ArrayD<Complex64>, String> {
         let (dtype, view) = (self.dtype, self.view());
-        dispatch!(dtype in EVERY, T => view.array::<T>().map(|array| array.mapv(|value| value.load().hub().to::<Complex64>())))
-            .unwrap()
+        dispatch!(dtype in EVERY, T => {
+            let array = view.array::<T>()?;
+            Ok(ArrayD::from_shape_fn(array.raw_dim(), |index| array[&index].load().hub().to::<Complex64>()))
+        })
     }
 
     /// The descriptor.
@@ -164,13 +170,23 @@ pub fn tolerance(dtype: DType) -> f64 {
 /// Sizes around nothing, vector lanes, blocks and parallel pieces.
 pub const SIZES: [&[usize]; 10] = [&[0], &[1], &[15], &[17], &[64, 1], &[3, 1023], &[5, 7, 33], &[16383], &[32769], &[1025, 33]];
 
-/// Checks a pointwise row with `N` inputs: every dtype of the row or of `dtypes`, all layouts and sizes, every instruction set, in place too.
+/// Checks a pointwise row with `N` inputs: every dtype of the row, all layouts and sizes, every instruction set, in place too.
 /// `result`: the dtype of the output for a compute dtype; `oracle`: the value for the inputs' values.
 pub fn pointwise<const N: usize>(
     name: &str,
     scalars: &[Scalar],
     result: impl Fn(DType) -> DType,
     oracle: impl Fn([Complex64; N]) -> Complex64,
+) {
+    pointwise_by_dtype(name, scalars, result, |_, inputs| oracle(inputs));
+}
+
+/// As [`pointwise`], with an oracle that is told the dtype.
+pub fn pointwise_by_dtype<const N: usize>(
+    name: &str,
+    scalars: &[Scalar],
+    result: impl Fn(DType) -> DType,
+    oracle: impl Fn(DType, [Complex64; N]) -> Complex64,
 ) {
     let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
     for dtype in op.dtypes().iter() {
@@ -186,7 +202,7 @@ pub fn pointwise<const N: usize>(
                     Tensor::of(dtype, &values(dtype, sizes, case + index), strides)
                 });
                 let output = Tensor::new(result(dtype), sizes, if case % 3 == 0 { Strides::Sliced } else { Strides::Contiguous });
-                check_one(name, &output, &inputs, scalars, dtype, &oracle);
+                check_one(name, &output, &inputs, scalars, dtype, |inputs| oracle(dtype, inputs));
             }
         }
     }

@@ -8,4 +8,5 @@ mod check;
 pub mod copy;
 pub mod matmul;
 pub mod pointwise;
+pub mod reduce;
 pub mod table;

@@ -8,10 +8,9 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::copy;
-use super::matmul;
 use super::pointwise::{activation, arithmetic, compare, special};
-use crate::tensor::dtype::{ALL, ANY, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
+use super::{copy, matmul, reduce};
+use crate::tensor::dtype::{ALL, ANY, BOOL, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
 
 /// A kernel: runs one launch. The text of a failure is for the user.
@@ -91,6 +90,14 @@ table![
     // activations
     op(c"relu", activation::relu, REAL.and(UNSIGNED), 0.1),
     op(c"threshold_backward", activation::threshold_backward, REAL, 0.15),
+    // reductions
+    op(c"all", reduce::all, BOOL, 0.05),
+    op(c"amax", reduce::amax, REAL.and(BOOL), 0.05),
+    op(c"amin", reduce::amin, REAL.and(BOOL), 0.05),
+    op(c"any", reduce::any, BOOL, 0.05),
+    op(c"mean", reduce::mean, FIELD, 0.05),
+    op(c"prod", reduce::prod, ALL, 0.1),
+    op(c"sum", reduce::sum, ALL, 0.05),
     // matrix products
     product(c"mm", matmul::mm),
     product(c"addmm", matmul::addmm),

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::dtype::{Bool, Complex32, Complex64, Element};
-use crate::simd::math;
+use crate::simd::math::{self, complex};
 
 /// A type that conversions between dtypes go through: exact for a whole class of dtypes.
 pub trait Hub: Element {
@@ -48,6 +48,11 @@ pub trait Number: Copy + PartialEq + Default + Send + Sync + std::fmt::Debug + '
 
 /// A number with an order. NaN is neither less nor greater than anything.
 pub trait Ordered: Number + PartialOrd {
+    /// Nothing is less.
+    const LOWEST: Self;
+    /// Nothing is greater.
+    const HIGHEST: Self;
+
     #[inline(always)]
     fn is_nan(self) -> bool {
         false
@@ -215,7 +220,10 @@ macro_rules! integer {
             }
         }
 
-        impl Ordered for $type {}
+        impl Ordered for $type {
+            const LOWEST: Self = <$type>::MIN;
+            const HIGHEST: Self = <$type>::MAX;
+        }
 
         impl Integer for $type {
             #[inline(always)]
@@ -313,7 +321,10 @@ impl PartialOrd for Bool {
     }
 }
 
-impl Ordered for Bool {}
+impl Ordered for Bool {
+    const LOWEST: Self = Self(0);
+    const HIGHEST: Self = Self(1);
+}
 
 macro_rules! real {
     ($($type:ident)*) => {$(
@@ -379,6 +390,9 @@ macro_rules! real {
         }
 
         impl Ordered for $type {
+            const LOWEST: Self = <$type>::NEG_INFINITY;
+            const HIGHEST: Self = <$type>::INFINITY;
+
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self != self
@@ -564,37 +578,37 @@ macro_rules! real {
 
             #[inline(always)]
             fn exp(self) -> Self {
-                num_complex::Complex::exp(self)
+                complex::exp(self.to()).to()
             }
 
             #[inline(always)]
             fn log(self) -> Self {
-                num_complex::Complex::ln(self)
+                complex::log(self.to()).to()
             }
 
             #[inline(always)]
             fn sqrt(self) -> Self {
-                num_complex::Complex::sqrt(self)
+                complex::sqrt(self.to()).to()
             }
 
             #[inline(always)]
             fn sin(self) -> Self {
-                num_complex::Complex::sin(self)
+                complex::sin(self.to()).to()
             }
 
             #[inline(always)]
             fn cos(self) -> Self {
-                num_complex::Complex::cos(self)
+                complex::cos(self.to()).to()
             }
 
             #[inline(always)]
             fn tanh(self) -> Self {
-                num_complex::Complex::tanh(self)
+                complex::tanh(self.to()).to()
             }
 
             #[inline(always)]
             fn sigmoid(self) -> Self {
-                Self::ONE.div(Self::ONE + num_complex::Complex::exp(-self))
+                complex::sigmoid(self.to()).to()
             }
         }
     )*};

@@ -61,7 +61,9 @@ pub fn expm1(x: f32) -> f32 {
     // Half of the power: 2^n for the greatest n is out of range.
     let half = power_of_two(n as i32 - 1);
     let result = 2.0 * p.mul_add(half, half - 0.5);
-    if n == 0.0 { p } else { result }
+    let result = if n == 0.0 { p } else { result };
+    // Zero keeps its sign.
+    if x == 0.0 { x } else { result }
 }
 
 /// ln x; 1 ulp. NaN below 0, -infinity at 0.
@@ -142,7 +144,7 @@ pub fn erf(x: f32) -> f32 {
     );
     let large = (1.0 - exp(log - t)).copysign(x);
     // NaN takes the first way.
-    if t > 0.92 { large } else { small.mul_add(x, x) }
+    if t > 0.92 { large } else { small.mul_add(x.abs(), x.abs()).copysign(x) }
 }
 
 /// sin x, correctly rounded up to 1 ulp.

@@ -79,7 +79,9 @@ pub fn expm1(x: f64) -> f64 {
     // Half of the power: 2^n for the greatest n is out of range.
     let half = power_of_two(integer(rounded).wrapping_sub(1));
     let result = 2.0 * p.mul_add(half, half - 0.5);
-    if rounded == ROUND { p } else { result }
+    let result = if rounded == ROUND { p } else { result };
+    // Zero keeps its sign.
+    if x == 0.0 { x } else { result }
 }
 
 /// ln x; 1 ulp. NaN below 0, -infinity at 0.
@@ -192,7 +194,7 @@ pub fn erf(x: f64) -> f64 {
     );
     let large = (1.0 - exp(log)).copysign(x);
     // NaN takes the first way.
-    if t > 1.0 { large } else { small.mul_add(x, x) }
+    if t > 1.0 { large } else { small.mul_add(x.abs(), x.abs()).copysign(x) }
 }
 
 /// sin x, correctly rounded up to 1 ulp.

@@ -3,6 +3,7 @@
 //! One module per type, with the same names. Accuracy is stated with each function, as the greatest error found against a wider
 //! computation, in units in the last place (ulp). NaN gives NaN, infinities and subnormal values give what IEEE 754 says.
 
+pub mod complex;
 pub mod f32;
 pub mod f64;
 
@@ -90,22 +91,22 @@ mod tests {
         1.0 / (1.0 + (-x).exp())
     }
 
-    /// Maclaurin series below 3, continued fraction of the complement beyond.
+    /// Below 2.5 the series with positive terms: 2 / sqrt(pi) e^(-x^2) times the sum of 2^n x^(2n+1) / (2n+1)!!; beyond, the continued
+    /// fraction of the complement.
     fn erf(x: f64) -> f64 {
-        let t = x.abs();
-        if x.is_nan() || t > 6.0 {
-            return if x.is_nan() { x } else { x.signum() };
+        if x == 0.0 || x.is_nan() || x.abs() > 6.0 {
+            return if x.abs() > 6.0 { x.signum() } else { x };
         }
-        if t < 3.0 {
-            let (mut term, mut sum) = (x, x);
-            for n in 1..200 {
-                term *= -x * x / n as f64;
-                sum += term / (2 * n + 1) as f64;
-            }
-            return sum * std::f64::consts::FRAC_2_SQRT_PI;
+        if x.abs() > 2.5 {
+            let fraction = (1..=200).rev().fold(x.abs(), |tail, n| x.abs() + f64::from(n) / 2.0 / tail);
+            return (1.0 - (-x * x).exp() / (fraction * std::f64::consts::PI.sqrt())).copysign(x);
         }
-        let fraction = (1..=100).rev().fold(t, |tail, n| t + n as f64 / 2.0 / tail);
-        (1.0 - (-t * t).exp() / (fraction * std::f64::consts::PI.sqrt())).copysign(x)
+        let (mut term, mut sum) = (x, x);
+        for n in 1..100 {
+            term *= 2.0 * x * x / f64::from(2 * n + 1);
+            sum += term;
+        }
+        sum * std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp()
     }
 
     #[test]
