@@ -77,6 +77,13 @@ impl Tensor {
         self
     }
 
+    /// The same memory as another dtype of the same size.
+    pub fn with_dtype(mut self, dtype: DType) -> Self {
+        assert_eq!(dtype.size(), self.dtype.size());
+        self.dtype = dtype;
+        self
+    }
+
     /// The same memory with other sizes and strides (bytes).
     pub fn restrided(mut self, sizes: &[i64], strides: &[i64]) -> Self {
         self.sizes = sizes.to_vec();

@@ -1,8 +1,8 @@
 //! What kernels compute with: [`Number`] and, where a type has more to offer, [`Ordered`], [`Integer`], [`Field`] and [`Real`].
 //!
 //! Integers wrap, Bool is the two-element lattice (`+` is or, `*` is and). Conversions give what a C++ `static_cast` gives in PyTorch on
-//! x86-64, also where the value does not fit: a float out of range becomes the integer that the processor's conversion to 32 bits (for
-//! Char, Short, Int, UInt16) or to 64 bits (for the others) yields, cut to size.
+//! x86-64, also where the value does not fit: a float out of range becomes what the processor's conversion to 32 bits (for Char, Short, Int,
+//! UInt16) or to 64 bits (for Byte, Long) yields, cut to size; see below for UInt32 and UInt64.
 
 #![forbid(unsafe_code)]
 
@@ -143,19 +143,23 @@ x86_conversion!(f64_to_i32, f64, i32);
 x86_conversion!(f32_to_i64, f32, i64);
 x86_conversion!(f64_to_i64, f64, i64);
 
-const TWO_63: f64 = 9_223_372_036_854_775_808.0;
-
-#[inline(always)]
-fn f64_to_u64(value: f64) -> u64 {
-    let upper = value >= TWO_63;
-    let low = f64_to_i64(if upper { value - TWO_63 } else { value }) as u64;
-    if upper { low ^ (1 << 63) } else { low }
+/// What PyTorch's conversions to unsigned types give: values from the signed limit on are moved below it, converted, and moved back.
+macro_rules! unsigned_conversion {
+    ($name:ident, $signed:ident, $float:ty, $uint:ty) => {
+        #[inline(always)]
+        fn $name(value: $float) -> $uint {
+            const LIMIT: $uint = 1 << (<$uint>::BITS - 1);
+            let upper = value >= LIMIT as $float;
+            let low = $signed(if upper { value - LIMIT as $float } else { value }) as $uint;
+            if upper { low ^ LIMIT } else { low }
+        }
+    };
 }
 
-#[inline(always)]
-fn f32_to_u64(value: f32) -> u64 {
-    f64_to_u64(value as f64)
-}
+unsigned_conversion!(f32_to_u32, f32_to_i32, f32, u32);
+unsigned_conversion!(f64_to_u32, f64_to_i32, f64, u32);
+unsigned_conversion!(f32_to_u64, f32_to_i64, f32, u64);
+unsigned_conversion!(f64_to_u64, f64_to_i64, f64, u64);
 
 macro_rules! integer {
     ($($type:ty: $hub:ty, $from_f32:ident, $from_f64:ident;)*) => {$(
@@ -249,7 +253,7 @@ integer! {
     i32: i64, f32_to_i32, f64_to_i32;
     i64: i64, f32_to_i64, f64_to_i64;
     u16: i64, f32_to_i32, f64_to_i32;
-    u32: i64, f32_to_i64, f64_to_i64;
+    u32: i64, f32_to_u32, f64_to_u32;
     u64: u64, f32_to_u64, f64_to_u64;
 }
 
@@ -615,3 +619,50 @@ macro_rules! real {
 }
 
 real!(f32 f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn integers<T: Number>(values: [f64; 9]) -> [T; 9] {
+        let narrow = values.map(|value| T::from_f32(value as f32));
+        let wide = values.map(T::from_f64);
+        assert_eq!(narrow, wide);
+        wide
+    }
+
+    /// What PyTorch 2.15 gives on x86-64.
+    #[test]
+    fn floats_become_the_integers_that_pytorch_gives() {
+        let inf = f64::INFINITY;
+        let values = [f64::NAN, inf, -inf, 3e9, -3e9, 1e20, 300.7, -1.5, 70000.0];
+        assert_eq!(integers::<u8>(values), [0, 0, 0, 0, 0, 0, 44, 255, 112]);
+        assert_eq!(integers::<i8>(values), [0, 0, 0, 0, 0, 0, 44, -1, 112]);
+        assert_eq!(integers::<i16>(values), [0, 0, 0, 0, 0, 0, 300, -1, 4464]);
+        assert_eq!(integers::<u16>(values), [0, 0, 0, 0, 0, 0, 300, 65535, 4464]);
+        let least = i32::MIN;
+        assert_eq!(integers::<i32>(values), [least, least, least, least, least, least, 300, -1, 70000]);
+        let half = 1u32 << 31;
+        assert_eq!(integers::<u32>(values), [half, 0, half, 3_000_000_000, half, 0, 300, u32::MAX, 70000]);
+        let least = i64::MIN;
+        assert_eq!(integers::<i64>(values), [least, least, least, 3_000_000_000, -3_000_000_000, least, 300, -1, 70000]);
+        let half = 1u64 << 63;
+        assert_eq!(integers::<u64>(values), [half, 0, half, 3_000_000_000, 3_000_000_000u64.wrapping_neg(), 0, 300, u64::MAX, 70000]);
+        assert_eq!(u64::from_f64(1.8e19), 18_000_000_000_000_000_000);
+    }
+
+    #[test]
+    fn bool_is_whether_it_is_not_zero() {
+        assert!(Bool::from_f64(f64::NAN).get() && Bool::from_f64(5e-324).get() && !Bool::from_f64(-0.0).get());
+        assert!(Bool::from_complex64(Complex64::new(0.0, 1.0)).get());
+        assert_eq!(f32::from_complex64(Complex64::new(2.0, 1.0)), 2.0);
+        assert_eq!(Bool(7).hub().to::<f32>(), 1.0);
+    }
+
+    #[test]
+    fn integers_divide_like_python_and_like_c() {
+        assert_eq!([(-7i32).div_floor(2), 7i32.div_floor(-2), (-7i32).div_trunc(2)], [Some(-4), Some(-4), Some(-3)]);
+        assert_eq!([i8::MIN.div_floor(-1), 1i8.div_floor(0)], [Some(i8::MIN), None]);
+        assert_eq!(200u8.div_floor(7), Some(28));
+    }
+}
