@@ -66,7 +66,12 @@ def test_addmm(dtype: torch.dtype, beta: int, alpha: int) -> None:
 def test_beta_zero_ignores_self() -> None:
     nan = torch.full((4, 5), float("nan"))
     check(lambda own, a, b: torch.addmm(own, a, b, beta=0), nan, make((4, 3), torch.float32), make((3, 5), torch.float32))
-    check(lambda own, a, b: torch.baddbmm(own, a, b, beta=0), nan[None], make((1, 4, 3), torch.float32), make((1, 3, 5), torch.float32))
+    check(
+        lambda own, a, b: torch.baddbmm(own, a, b, beta=0),
+        nan[None],
+        make((1, 4, 3), torch.float32),
+        make((1, 3, 5), torch.float32),
+    )
 
 
 @strict
@@ -117,7 +122,9 @@ def test_conjugates(dtype: torch.dtype) -> None:
         m, n, k = sizes
         check(lambda a, b: torch.mm(a.conj(), b), make((m, k), dtype), make((k, n), dtype, 1))
         check(lambda a, b: torch.mm(a.mH, b.conj()), make((k, m), dtype), make((k, n), dtype, 1))
-        check(lambda own, a, b: torch.addmm(own.conj(), a, b.conj()), make((m, n), dtype), make((m, k), dtype), make((k, n), dtype, 1))
+        check(
+            lambda own, a, b: torch.addmm(own.conj(), a, b.conj()), make((m, n), dtype), make((m, k), dtype), make((k, n), dtype, 1)
+        )
 
 
 @strict

@@ -42,7 +42,9 @@ def to_device(value: object) -> object:
 
 @pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize(
-    ("op", "dtype"), CASES, ids=lambda value: str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value.formatted_name
+    ("op", "dtype"),
+    CASES,
+    ids=lambda value: str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else value.formatted_name,
 )
 def test_samples(op: object, dtype: torch.dtype) -> None:
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
