@@ -150,7 +150,8 @@ def measure(case: Case, rounds: int) -> Row:
     for _ in range(rounds + 1):
         for device, step in steps.items():
             times[device].append(block(step, case))
-    return Row(case.name, *(statistics.median(times[device][1:]) for device in ("cpu", "rustdev")), case.aim)
+    cpu, rustdev = (statistics.median(times[device][1:]) for device in ("cpu", "rustdev"))
+    return Row(case.name, cpu, rustdev, case.aim)
 
 
 def measure_import(rounds: int) -> float:

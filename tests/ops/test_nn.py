@@ -1,4 +1,4 @@
-"""Layers whose kernels are PyTorch's own or made of others: convolutions and recurrent cells, forward and backward, and training."""
+"""Layers whose kernels are PyTorch's own or made of others: convolutions, recurrent cells, forward, backward, training."""
 
 import copy
 import itertools

@@ -396,7 +396,7 @@ def test_history_keeps_the_newest_and_skips_what_is_not_wanted() -> None:
 
 def test_wrong_history_settings_are_refused() -> None:
     for wrong in ({"enabled": "some"}, {"context": "some"}, {"stacks": "some"}, {"skip_actions": ["some"]}, {"max_entries": -1}):
-        with pytest.raises(ValueError, match="some|negative"):
+        with pytest.raises(ValueError, match=r"some|negative"):
             memory._record_memory_history(**wrong)
 
 
