@@ -266,22 +266,24 @@ mod tests {
     }
 
     #[test]
-    fn long_sums_are_accurate_and_the_same_for_any_number_of_threads() {
-        let before = crate::runtime::threads::num_threads();
+    fn long_sums_are_the_same_for_any_number_of_threads() {
+        check::alone("kernels::reduce::tests::long_sums");
+    }
+
+    #[test]
+    #[ignore = "sets the number of threads"]
+    fn long_sums() {
         for (sizes, dims) in [(&[2_000_003][..], &[0][..]), (&[100_003, 20], &[0]), (&[300, 3001], &[1])] {
             let values = ArrayD::from_shape_fn(IxDyn(sizes), |index| real(f64::from((index[0] % 1000) as u32) * 1e-3 + 0.1));
             let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
             let expected = oracle(&input.values(), dims, real(0.0), |left, right| left + right);
-            let mut first = None;
-            for threads in [1, 2, 3] {
-                crate::runtime::threads::set_num_threads(threads);
+            check::assert_same_for_any_number_of_threads(|| {
                 let found = reduce("sum", &input, dims, DType::Float, DType::Float);
                 for (found, expected) in found.iter().zip(&expected) {
                     assert!((found.re / expected.re - 1.0).abs() < 3e-7, "{found} != {expected}");
                 }
-                assert_eq!(*first.get_or_insert_with(|| found.clone()), found);
-            }
+                found
+            });
         }
-        crate::runtime::threads::set_num_threads(before);
     }
 }
