@@ -47,6 +47,10 @@ bool plain_tensor(const at::Tensor& self, const at::Tensor& other, bool inplace)
   return !inplace || !other.is_alias_of(self) || other.storage_offset() == self.storage_offset();
 }
 
+bool is_operand(const at::TensorIteratorBase& iter, int arg, const at::Tensor& tensor) {
+  return iter.tensor_base(arg).unsafeGetTensorImpl() == tensor.unsafeGetTensorImpl();
+}
+
 }  // namespace
 
 bool find_kernel(Binding& binding, const Names& names) {
@@ -67,7 +71,8 @@ int64_t string_number(std::string_view text) {
   return text == "trunc" || text == "tanh" ? 1 : text == "floor" ? 2 : 0;
 }
 
-bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch) {
+bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
+                     const at::Tensor* first) {
   if (C10_UNLIKELY(!takes(binding, common_dtype))) {
     return false;
   }
@@ -75,6 +80,9 @@ bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding,
     return true;
   }
   launch.iterator(iter);
+  if (first != nullptr && iter.noutputs() == 1 && iter.ntensors() == 3 && is_operand(iter, 2, *first) && !is_operand(iter, 1, *first)) {
+    launch.swap(1, 2);
+  }
   return launch.run(binding.op, static_cast<int32_t>(common_dtype), iter.device(0).index());
 }
 

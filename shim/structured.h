@@ -1,8 +1,7 @@
 // One template for every operator whose meta is a TensorIterator: PyTorch checks, promotes, broadcasts and allocates, then the
 // iterator's operands go to the Rust kernel of that name. `Structured<meta>` gives the functional, in-place and out= variants.
 //
-// Operands are in the order of PyTorch's meta, which is the order of the arguments unless the kernel's documentation says otherwise.
-// Scalars are the arguments that are not tensors, in order: an optional one gives two (whether it is there, then the value), a
+// Operands are in the order of the arguments, the output first; a meta that turns two around is turned back. Scalars are the arguments that are not tensors, in order: an optional one gives two (whether it is there, then the value), a
 // string its number in `string_number`. Comparisons with a number have it as an operand instead.
 //
 // An operator without a kernel is not bound, and one whose kernel does not take the dtype at hand goes to the CPU fallback.
@@ -53,8 +52,10 @@ bool find_kernel(Binding& binding, const Names& names);
 // The number that stands for a string argument: rounding modes and approximations.
 int64_t string_number(std::string_view text);
 
-// Launches over the iterator. False where the kernel does not take the common dtype: nothing was done.
-bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch);
+// Launches over the iterator. False where the kernel does not take the common dtype: nothing was done. `first` is the first input that
+// the kernel expects, where there are two.
+bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
+                     const at::Tensor* first = nullptr);
 
 // The result of a call that needs no iterator, or an undefined tensor where it does. `other` may be null; with `inplace` the result
 // is written to self.
@@ -175,7 +176,8 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
       }
     }
     add_scalars(launch, values...);
-    return launch_iterator(op, binding, op.maybe_common_dtype().value_or(op.dtype(op.noutputs())), launch);
+    const c10::ScalarType dtype = op.maybe_common_dtype().value_or(op.dtype(op.noutputs()));
+    return launch_iterator(op, binding, dtype, launch, first_tensor(values...));
   }
 
   template <class... Values>
@@ -207,6 +209,15 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     Launch launch;
     add_scalars(launch, rest...);
     return launch_plain(fast, binding, self, second_tensor(rest...), true, launch).defined();
+  }
+
+  template <class First, class... Rest>
+  static const at::Tensor* first_tensor(const First& first, const Rest&... rest) {
+    if constexpr (std::is_same_v<First, at::Tensor>) {
+      return &first;
+    } else {
+      return first_tensor(rest...);
+    }
   }
 
   static const at::Tensor* second_tensor() {

@@ -111,6 +111,10 @@ class Launch {
   // Every operand of an iterator, over its coalesced shape, the innermost dimension last.
   void iterator(const at::TensorIteratorBase& iter);
 
+  void swap(size_t one, size_t other) {
+    std::swap(operands_[one], operands_[other]);
+  }
+
   void scalar(const c10::Scalar& value) {
     scalars_[num_scalars_++] = to_scalar(value);
   }

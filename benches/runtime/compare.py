@@ -16,14 +16,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import rustdev
 import torch
 from torch import Tensor
 
-import rustdev
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LARGE = 16 * 2**20
 

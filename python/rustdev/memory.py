@@ -182,7 +182,7 @@ def memory_allocated(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("allocated_bytes.all.current", 0)
+    return int(memory_stats(device).get("allocated_bytes.all.current", 0))
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
@@ -191,7 +191,7 @@ def max_memory_allocated(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("allocated_bytes.all.peak", 0)
+    return int(memory_stats(device).get("allocated_bytes.all.peak", 0))
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
@@ -200,7 +200,7 @@ def memory_reserved(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("reserved_bytes.all.current", 0)
+    return int(memory_stats(device).get("reserved_bytes.all.current", 0))
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
@@ -209,7 +209,7 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("reserved_bytes.all.peak", 0)
+    return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
 
 
 def host_memory_stats() -> dict[str, Any]:
@@ -355,7 +355,7 @@ def _snapshot(device: DeviceLike = None, augment_with_fx_traces: bool = False) -
         device: Taken for compatibility with ``torch.cuda``, which ignores it, too.
         augment_with_fx_traces: Whether frames of compiled code say which source they come from.
     """
-    snapshot = _rustdev.memory_snapshot(True)
+    snapshot: Any = _rustdev.memory_snapshot(True)
     if augment_with_fx_traces:
         snapshot = torch._utils._augment_memory_snapshot_stack_traces(snapshot)
     return snapshot

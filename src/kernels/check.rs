@@ -252,21 +252,3 @@ fn check_one<const N: usize>(
 pub fn real(value: f64) -> Complex64 {
     Complex64::new(value, 0.0)
 }
-
-/// Runs an ignored test (its path in the crate) in a process of its own, where it may set the number of threads.
-#[track_caller]
-pub fn alone(test: &str) {
-    let mut command = std::process::Command::new(std::env::current_exe().expect("the test binary"));
-    let output = command.args(["--ignored", "--exact", test, "--nocapture"]).output().expect("the test binary runs");
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("running 1 test"), "{}: {text}", output.status);
-}
-
-/// Runs `result` with 1, 2 and 3 threads and compares.
-pub fn assert_same_for_any_number_of_threads(result: impl Fn() -> ArrayD<Complex64>) {
-    let results = [1, 2, 3].map(|threads| {
-        crate::runtime::threads::set_num_threads(threads);
-        result()
-    });
-    assert!(results.iter().all(|other| *other == results[0]));
-}

@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, gradient, rounding, special, ternary};
 use super::{copy, matmul, reduce};
-use crate::tensor::dtype::{ALL, ANY, BOOL, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
+use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
+
+/// Byte alone.
+const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 
 /// A kernel: runs one launch. The text of a failure is for the user.
 pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
@@ -40,9 +43,10 @@ const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) ->
     Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
 }
 
-/// A matrix product: each operand has its own sizes.
-const fn product(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet) -> Op {
-    Op { name, kernel, dtypes, layout: Layout::Shaped, cost: Cost::Launch(matmul::cost), calls: AtomicU64::new(0) }
+/// A matrix product: its operands have different sizes.
+const fn product(name: &'static CStr, kernel: Kernel) -> Op {
+    let (dtypes, cost) = (matmul::DTYPES, Cost::Launch(matmul::cost));
+    Op { name, kernel, dtypes, layout: Layout::Shaped, cost, calls: AtomicU64::new(0) }
 }
 
 /// The static array of its rows.
@@ -139,18 +143,19 @@ table![
     op(c"threshold", activation::threshold, REAL, 0.1),
     op(c"threshold_backward", gradient::threshold_backward, REAL, 0.15),
     // reductions
-    op(c"all", reduce::all, BOOL, 0.05),
-    op(c"amax", reduce::amax, REAL.and(BOOL), 0.05),
-    op(c"amin", reduce::amin, REAL.and(BOOL), 0.05),
-    op(c"any", reduce::any, BOOL, 0.05),
-    op(c"mean", reduce::mean, FIELD, 0.05),
-    op(c"prod", reduce::prod, ALL, 0.1),
-    op(c"sum", reduce::sum, ALL, 0.05),
+    op(c"all", reduce::all, BOOL.and(BYTE), 0.1),
+    op(c"amax", reduce::amax, REAL.and(BOOL), 0.1),
+    op(c"amin", reduce::amin, REAL.and(BOOL), 0.1),
+    op(c"any", reduce::any, BOOL.and(BYTE), 0.1),
+    op(c"mean", reduce::mean, FIELD, 0.1),
+    op(c"prod", reduce::prod, REAL.and(BOOL).and(FIELD), 0.1),
+    op(c"sum", reduce::sum, REAL.and(BOOL).and(FIELD), 0.1),
     // matrix products
-    product(c"addmm", matmul::addmm, matmul::DTYPES),
-    product(c"baddbmm", matmul::baddbmm, matmul::DTYPES),
-    product(c"bmm", matmul::bmm, matmul::DTYPES),
-    product(c"mm", matmul::mm, matmul::DTYPES),
+    product(c"mm", matmul::mm),
+    product(c"addmm", matmul::addmm),
+    product(c"bmm", matmul::bmm),
+    product(c"baddbmm", matmul::baddbmm),
+    product(c"addmv", matmul::addmv),
 ];
 
 impl Op {

@@ -80,7 +80,10 @@ def test_conj_and_neg_bits_of_the_source(target: torch.dtype) -> None:
         assert view(device).is_conj() == expected.is_conj()
         assert view(device).is_neg() == expected.is_neg()
         same(view(device).resolve_conj().resolve_neg(), expected.resolve_conj().resolve_neg())
-        same(torch.zeros_like(expected, dtype=target).to("rustdev").copy_(view(device)), expected.to(target).resolve_conj().resolve_neg())
+        same(
+            torch.zeros_like(expected, dtype=target).to("rustdev").copy_(view(device)),
+            expected.to(target).resolve_conj().resolve_neg(),
+        )
 
 
 def test_conj_and_neg_bits_of_the_target() -> None:
