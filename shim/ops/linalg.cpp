@@ -16,6 +16,10 @@ bool takes(const Binding& binding, const at::Tensor& output) {
   return (binding.dtypes >> static_cast<unsigned>(output.scalar_type())) & 1;
 }
 
+void check_dtypes(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.dtype() == b.dtype(), "expected m1 and m2 to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+}
+
 at::Tensor resolved(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg();
 }
@@ -33,6 +37,7 @@ void check_product_devices(const char* name, const at::Tensor& output, std::init
 }
 
 bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& a, const at::Tensor& b) {
+  check_dtypes(a, b);
   if (!takes(binding, output)) {
     return false;
   }
@@ -50,6 +55,7 @@ bool launch_product(const Binding& binding, const at::Tensor& output, const at::
 
 bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& self, const at::Tensor& a,
                     const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
+  check_dtypes(a, b);
   if (!takes(binding, output)) {
     return false;
   }
