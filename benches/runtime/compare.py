@@ -16,14 +16,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import rustdev
 import torch
 from torch import Tensor
 
-import rustdev
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LARGE = 16 * 2**20
 
@@ -148,7 +150,8 @@ def measure(case: Case, rounds: int) -> Row:
     for _ in range(rounds + 1):
         for device, step in steps.items():
             times[device].append(block(step, case))
-    return Row(case.name, *(statistics.median(times[device][1:]) for device in ("cpu", "rustdev")), case.aim)
+    cpu, rustdev = (statistics.median(times[device][1:]) for device in ("cpu", "rustdev"))
+    return Row(case.name, cpu, rustdev, case.aim)
 
 
 def measure_import(rounds: int) -> float:

@@ -28,7 +28,14 @@ torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module
 
 from . import amp
 from ._rustdev import __version__
-from .amp import get_amp_supported_dtype, is_autocast_available
+from .amp import (
+    get_amp_supported_dtype,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from .coverage import (
     FallbackStat,
     coverage,
@@ -155,6 +162,7 @@ __all__ = [
     "fallback_stats",
     "get_allocator_backend",
     "get_amp_supported_dtype",
+    "get_autocast_dtype",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
@@ -169,6 +177,7 @@ __all__ = [
     "initial_seed",
     "ipc_collect",
     "is_autocast_available",
+    "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
     "is_initialized",
@@ -192,6 +201,8 @@ __all__ = [
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
     "set_device",
     "set_fallback_allowlist",
     "set_fallback_blocklist",

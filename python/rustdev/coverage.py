@@ -31,8 +31,8 @@ def coverage() -> dict[str, Tier | None]:
 
     Returns:
         For every ``aten::`` operator: ``"rust"`` (a kernel of the operator table, or the runtime itself), ``"aten"`` (PyTorch's own
-        code on device memory, on the device's streams where it computes), ``"fallback"`` (PyTorch's CPU kernel on aliases of the same
-        memory), ``"composite"`` (made of other operators), or None where the device cannot run it.
+        code on device memory, on the device's streams where it computes), ``"fallback"`` (PyTorch's CPU kernel on aliases of the
+        same memory), ``"composite"`` (made of other operators), or None where the device cannot run it.
     """
     tiers: dict[str, Tier] = dict(_rustdev.operator_tiers())
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))

@@ -138,8 +138,8 @@ def _flatten(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
     """Return the counters of a device's memory.
 
-    The keys are those of ``torch.cuda.memory_stats``: ``allocation``, ``segment``, ``active``, ``inactive_split``, ``allocated_bytes``,
-    ``reserved_bytes``, ``active_bytes``, ``inactive_split_bytes`` and ``requested_bytes``, each with
+    The keys are those of ``torch.cuda.memory_stats``: ``allocation``, ``segment``, ``active``, ``inactive_split``,
+    ``allocated_bytes``, ``reserved_bytes``, ``active_bytes``, ``inactive_split_bytes`` and ``requested_bytes``, each with
     ``.{all,small_pool,large_pool}.{current,peak,allocated,freed}``; ``oversize_allocations`` and ``oversize_segments`` with
     ``.{current,peak,allocated,freed}``; ``num_alloc_retries``, ``num_ooms``, ``num_oom_rejections``, ``num_sync_all_streams``,
     ``num_device_alloc``, ``num_device_free`` and ``max_split_size`` (-1: no limit).
@@ -182,7 +182,7 @@ def memory_allocated(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("allocated_bytes.all.current", 0)
+    return int(memory_stats(device).get("allocated_bytes.all.current", 0))
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
@@ -191,7 +191,7 @@ def max_memory_allocated(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("allocated_bytes.all.peak", 0)
+    return int(memory_stats(device).get("allocated_bytes.all.peak", 0))
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
@@ -200,7 +200,7 @@ def memory_reserved(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("reserved_bytes.all.current", 0)
+    return int(memory_stats(device).get("reserved_bytes.all.current", 0))
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
@@ -209,7 +209,7 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    return memory_stats(device).get("reserved_bytes.all.peak", 0)
+    return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
 
 
 def host_memory_stats() -> dict[str, Any]:
@@ -255,14 +255,14 @@ _SUMMARY_WIDTH = 75
 
 
 def _size_text(value: int) -> str:
-    scaled = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if scaled < 1024:
-            break
-        scaled /= 1024
-    else:
-        unit = "TiB"
-    return f"{value} B" if unit == "B" else f"{scaled:.1f} {unit}"
+    if value < 1024:
+        return f"{value} B"
+    scaled = value / 1024
+    units = iter(("KiB", "MiB", "GiB", "TiB"))
+    unit = next(units)
+    while scaled >= 1024 and unit != "TiB":
+        scaled, unit = scaled / 1024, next(units)
+    return f"{scaled:.1f} {unit}"
 
 
 def _summary_row(title: str, counter: Mapping[str, int], text: Callable[[int], str]) -> str:
@@ -348,17 +348,17 @@ def _snapshot(device: DeviceLike = None, augment_with_fx_traces: bool = False) -
     """Return the state of the memory of every device, in the structure of ``torch.cuda.memory._snapshot``.
 
     ``segments`` lists the segments, each with its ``blocks`` in order of address; a block's ``state`` is ``active_allocated``,
-    ``active_awaiting_free`` or ``inactive``. ``device_traces`` lists the recorded events of each device. ``frames`` are Python stacks, the
-    innermost frame first.
+    ``active_awaiting_free`` or ``inactive``. ``device_traces`` lists the recorded events of each device. ``frames`` are Python
+    stacks, the innermost frame first.
 
     Args:
         device: Taken for compatibility with ``torch.cuda``, which ignores it, too.
         augment_with_fx_traces: Whether frames of compiled code say which source they come from.
     """
-    snapshot = _rustdev.memory_snapshot(True)
+    snapshot: Any = _rustdev.memory_snapshot(True)
     if augment_with_fx_traces:
         snapshot = torch._utils._augment_memory_snapshot_stack_traces(snapshot)
-    return snapshot
+    return dict(snapshot)
 
 
 def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_traces: bool = False) -> None:
@@ -407,7 +407,7 @@ def attach_out_of_memory_observer(observer: Callable[[int, int, int, int], objec
     """Have a function called before each out-of-memory error is raised; it stays attached.
 
     Args:
-        observer: Called with the device's index, the bytes asked for, the device's total bytes, and its free bytes. What it raises is
-            printed, and does not replace the error.
+        observer: Called with the device's index, the bytes asked for, the device's total bytes, and its free bytes. What it
+            raises is printed, and does not replace the error.
     """
     _rustdev.memory_attach_shortage_observer(observer)

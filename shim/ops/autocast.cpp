@@ -15,12 +15,14 @@ using at::Scalar;
 using at::ScalarType;
 using at::Tensor;
 
-// In the lower precision the logarithm of a probability near 0 or 1 loses everything.
+// In the lower precision the logarithm of a probability near 0 or 1 loses everything. The text is PyTorch's, which users match.
 Tensor refuse_binary_cross_entropy(const Tensor&, const Tensor&, const std::optional<Tensor>&, int64_t) {
   TORCH_CHECK(false,
-              "binary_cross_entropy and BCELoss are unsafe under autocast: use binary_cross_entropy_with_logits or "
-              "BCEWithLogitsLoss, which "
-              "take the values before the sigmoid");
+              "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+              "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+              "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
+              "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+              "safe to autocast.");
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }

@@ -1,7 +1,6 @@
 // Matrix products: names, and the launch that linalg.h leaves to one place.
 #include "linalg.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
@@ -12,16 +11,20 @@
 namespace rustdev {
 namespace {
 
-bool takes(const Binding& binding, const at::Tensor& output) {
-  return (binding.dtypes >> static_cast<unsigned>(output.scalar_type())) & 1;
-}
-
+// What PyTorch checks in its CPU kernels rather than in the metas.
 void check_dtypes(const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(a.dtype() == b.dtype(), "expected m1 and m2 to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+  const bool same = a.scalar_type() == b.scalar_type();
+  if (a.dim() == 3) {
+    TORCH_CHECK(same, "expected scalar type ", a.scalar_type(), " but found ", b.scalar_type());
+  } else {
+    TORCH_CHECK(same, "expected m1 and m2 to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+  }
 }
 
-at::Tensor resolved(const at::Tensor& tensor) {
-  return tensor.resolve_conj().resolve_neg();
+bool takes(const Binding& binding, const at::Tensor& output, std::initializer_list<const at::Tensor*> inputs) {
+  const c10::ScalarType dtype = output.scalar_type();
+  const bool same = std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor* input) { return input->scalar_type() == dtype; });
+  return same && ((binding.dtypes >> static_cast<unsigned>(dtype)) & 1);
 }
 
 }  // namespace
@@ -38,38 +41,34 @@ void check_product_devices(const char* name, const at::Tensor& output, std::init
 
 bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& a, const at::Tensor& b) {
   check_dtypes(a, b);
-  if (!takes(binding, output)) {
+  if (!takes(binding, output, {&a, &b})) {
     return false;
   }
   if (output.numel() == 0) {
     return true;
   }
-  const at::Tensor lhs = resolved(a);
-  const at::Tensor rhs = resolved(b);
   Launch launch;
   launch.output(output);
-  launch.input(lhs);
-  launch.input(rhs);
+  launch.input(a);
+  launch.input(b);
   return launch.run(binding.op, static_cast<int32_t>(output.scalar_type()), output.device().index());
 }
 
 bool launch_product(const Binding& binding, const at::Tensor& output, const at::Tensor& self, const at::Tensor& a,
                     const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
   check_dtypes(a, b);
-  if (!takes(binding, output)) {
+  if (!takes(binding, output, {&self, &a, &b})) {
     return false;
   }
   if (output.numel() == 0) {
     return true;
   }
-  const at::Tensor addend = resolved(self.expand(output.sizes()));
-  const at::Tensor lhs = resolved(a);
-  const at::Tensor rhs = resolved(b);
+  const at::Tensor addend = self.expand(output.sizes());
   Launch launch;
   launch.output(output);
   launch.input(addend);
-  launch.input(lhs);
-  launch.input(rhs);
+  launch.input(a);
+  launch.input(b);
   launch.scalar(beta);
   launch.scalar(alpha);
   return launch.run(binding.op, static_cast<int32_t>(output.scalar_type()), output.device().index());

@@ -126,12 +126,19 @@ mod tests {
         for dtype in EVERY.iter() {
             for sizes in SIZES {
                 for strides in [Strides::Contiguous, Strides::Sliced, Strides::Transposed] {
-                    let (filled, zeroed) = (Tensor::new(dtype, sizes, strides), Tensor::of(dtype, &check::values(dtype, sizes, 1), strides));
+                    let (filled, zeroed) =
+                        (Tensor::new(dtype, sizes, strides), Tensor::of(dtype, &check::values(dtype, sizes, 1), strides));
                     let number = Complex64::new(3.5, -1.0);
                     check::run("fill_", &[&filled], &[&Tensor::immediate(DType::ComplexDouble, number)], &[], dtype).unwrap();
-                    assert!(filled.values().iter().all(|&value| value == round_trip(dtype, number)), "{dtype:?} {sizes:?} {strides:?}");
+                    assert!(
+                        filled.values().iter().all(|&value| value == round_trip(dtype, number)),
+                        "{dtype:?} {sizes:?} {strides:?}"
+                    );
                     check::run("zero_", &[&zeroed], &[], &[], dtype).unwrap();
-                    assert!(zeroed.values().iter().all(|&value| value == round_trip(dtype, real(0.0))), "{dtype:?} {sizes:?} {strides:?}");
+                    assert!(
+                        zeroed.values().iter().all(|&value| value == round_trip(dtype, real(0.0))),
+                        "{dtype:?} {sizes:?} {strides:?}"
+                    );
                 }
             }
         }

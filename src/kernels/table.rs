@@ -8,10 +8,13 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::pointwise::{activation, arithmetic, compare, special};
+use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, gradient, rounding, special, ternary};
 use super::{copy, matmul, reduce};
-use crate::tensor::dtype::{ALL, ANY, BOOL, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
+use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
+
+/// Byte alone.
+const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 
 /// A kernel: runs one launch. The text of a failure is for the user.
 pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
@@ -40,9 +43,10 @@ const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) ->
     Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
 }
 
-/// A matrix product: each operand has its own sizes.
-const fn product(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet) -> Op {
-    Op { name, kernel, dtypes, layout: Layout::Shaped, cost: Cost::Launch(matmul::cost), calls: AtomicU64::new(0) }
+/// A matrix product: its operands have different sizes.
+const fn product(name: &'static CStr, kernel: Kernel) -> Op {
+    let (dtypes, cost) = (matmul::DTYPES, Cost::Launch(matmul::cost));
+    Op { name, kernel, dtypes, layout: Layout::Shaped, cost, calls: AtomicU64::new(0) }
 }
 
 /// The static array of its rows.
@@ -59,13 +63,38 @@ table![
     op(c"fill_", copy::fill_, EVERY, 0.1),
     op(c"zero_", copy::zero_, ANY, 0.1),
     // arithmetic
+    op(c"abs", rounding::abs, REAL, 0.1),
     op(c"add", arithmetic::add, ALL, 0.15),
+    op(c"addcdiv", ternary::addcdiv, FIELD, 0.3),
+    op(c"addcmul", ternary::addcmul, FIELD.and(INTEGRAL), 0.2),
+    op(c"ceil", rounding::ceil, FLOATING, 0.1),
     op(c"div", arithmetic::div, FIELD.and(INTEGRAL), 0.3),
+    op(c"floor", rounding::floor, FLOATING, 0.1),
+    op(c"fmod", arithmetic::fmod, REAL, 5.0),
+    op(c"frac", rounding::frac, FLOATING, 0.1),
+    op(c"lerp", ternary::lerp, FLOATING, 0.2),
+    op(c"lerp_scalar", ternary::lerp_scalar, FLOATING, 0.2),
     op(c"maximum", arithmetic::maximum, ORDERED, 0.15),
     op(c"minimum", arithmetic::minimum, ORDERED, 0.15),
     op(c"mul", arithmetic::mul, EVERY, 0.15),
     op(c"neg", arithmetic::neg, SIGNED, 0.1),
+    op(c"remainder", arithmetic::remainder, REAL, 5.0),
+    op(c"round", rounding::round, FLOATING, 0.1),
+    op(c"sign", rounding::sign, REAL, 0.1),
     op(c"sub", arithmetic::sub, ALL, 0.15),
+    op(c"trunc", rounding::trunc, FLOATING, 0.1),
+    // bits
+    op(c"bitwise_and", bitwise::bitwise_and, INTEGRAL.and(UNSIGNED).and(BOOL), 0.15),
+    op(c"bitwise_not", bitwise::bitwise_not, INTEGRAL.and(BOOL), 0.1),
+    op(c"bitwise_or", bitwise::bitwise_or, INTEGRAL.and(UNSIGNED).and(BOOL), 0.15),
+    op(c"bitwise_xor", bitwise::bitwise_xor, INTEGRAL.and(UNSIGNED).and(BOOL), 0.15),
+    // choices and limits
+    op(c"clamp", clamp::clamp, REAL, 0.1),
+    op(c"clamp_max", clamp::clamp_max, REAL, 0.1),
+    op(c"clamp_max_tensor", clamp::clamp_max_tensor, REAL, 0.15),
+    op(c"clamp_min", clamp::clamp_min, REAL, 0.1),
+    op(c"clamp_min_tensor", clamp::clamp_min_tensor, REAL, 0.15),
+    op(c"where", ternary::where_self, ALL, 0.3),
     // comparisons
     op(c"eq", compare::eq, EVERY, 0.15),
     op(c"ge", compare::ge, ORDERED, 0.15),
@@ -80,6 +109,8 @@ table![
     op(c"expm1", special::expm1, FLOATING, 0.35),
     op(c"log", special::log, FIELD, 0.35),
     op(c"log1p", special::log1p, FLOATING, 0.5),
+    op(c"pow", special::pow, FLOATING, 1.5),
+    op(c"pow_scalar", special::pow_scalar, FLOATING, 1.0),
     op(c"reciprocal", special::reciprocal, FIELD, 0.2),
     op(c"rsqrt", special::rsqrt, FIELD, 0.3),
     op(c"sigmoid", special::sigmoid, FIELD, 0.4),
@@ -87,21 +118,44 @@ table![
     op(c"sqrt", special::sqrt, FIELD, 0.2),
     op(c"tanh", special::tanh, FIELD, 0.4),
     // activations
+    op(c"elu", activation::elu, FLOATING, 0.4),
+    op(c"elu_backward", gradient::elu_backward, FLOATING, 0.4),
+    op(c"gelu", activation::gelu, FLOATING, 0.6),
+    op(c"gelu_backward", gradient::gelu_backward, FLOATING, 0.8),
+    op(c"hardshrink", activation::hardshrink, FLOATING, 0.1),
+    op(c"hardshrink_backward", gradient::hardshrink_backward, FLOATING, 0.15),
+    op(c"hardsigmoid", activation::hardsigmoid, FLOATING, 0.15),
+    op(c"hardsigmoid_backward", gradient::hardsigmoid_backward, FLOATING, 0.15),
+    op(c"leaky_relu", activation::leaky_relu, FLOATING, 0.1),
+    op(c"leaky_relu_backward", gradient::leaky_relu_backward, FLOATING, 0.15),
+    op(c"mish", activation::mish, FLOATING, 1.0),
+    op(c"mse_loss", activation::mse_loss, FLOATING, 0.15),
     op(c"relu", activation::relu, REAL.and(UNSIGNED), 0.1),
-    op(c"threshold_backward", activation::threshold_backward, REAL, 0.15),
+    op(c"sigmoid_backward", gradient::sigmoid_backward, FIELD, 0.15),
+    op(c"silu", activation::silu, FLOATING, 0.4),
+    op(c"silu_backward", gradient::silu_backward, FLOATING, 0.5),
+    op(c"smooth_l1_loss", activation::smooth_l1_loss, FLOATING, 0.2),
+    op(c"softplus", activation::softplus, FLOATING, 0.7),
+    op(c"softplus_backward", gradient::softplus_backward, FLOATING, 0.5),
+    op(c"softshrink", activation::softshrink, FLOATING, 0.1),
+    op(c"softshrink_backward", gradient::softshrink_backward, FLOATING, 0.15),
+    op(c"tanh_backward", gradient::tanh_backward, FIELD, 0.15),
+    op(c"threshold", activation::threshold, REAL, 0.1),
+    op(c"threshold_backward", gradient::threshold_backward, REAL, 0.15),
     // reductions
-    op(c"all", reduce::all, BOOL, 0.05),
-    op(c"amax", reduce::amax, REAL.and(BOOL), 0.05),
-    op(c"amin", reduce::amin, REAL.and(BOOL), 0.05),
-    op(c"any", reduce::any, BOOL, 0.05),
-    op(c"mean", reduce::mean, FIELD, 0.05),
-    op(c"prod", reduce::prod, ALL, 0.1),
-    op(c"sum", reduce::sum, ALL, 0.05),
+    op(c"all", reduce::all, BOOL.and(BYTE), 0.1),
+    op(c"amax", reduce::amax, REAL.and(BOOL), 0.1),
+    op(c"amin", reduce::amin, REAL.and(BOOL), 0.1),
+    op(c"any", reduce::any, BOOL.and(BYTE), 0.1),
+    op(c"mean", reduce::mean, FIELD, 0.1),
+    op(c"prod", reduce::prod, REAL.and(BOOL).and(FIELD), 0.1),
+    op(c"sum", reduce::sum, REAL.and(BOOL).and(FIELD), 0.1),
     // matrix products
-    product(c"addmm", matmul::addmm, matmul::DTYPES),
-    product(c"baddbmm", matmul::baddbmm, matmul::DTYPES),
-    product(c"bmm", matmul::bmm, matmul::DTYPES),
-    product(c"mm", matmul::mm, matmul::DTYPES),
+    product(c"mm", matmul::mm),
+    product(c"addmm", matmul::addmm),
+    product(c"bmm", matmul::bmm),
+    product(c"baddbmm", matmul::baddbmm),
+    product(c"addmv", matmul::addmv),
 ];
 
 impl Op {

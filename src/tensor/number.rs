@@ -73,10 +73,22 @@ pub trait Ordered: Number + PartialOrd {
 
 /// An integer with wrapping arithmetic.
 pub trait Integer: Ordered + Eq {
+    /// The remainder with the sign of `self`; `None` for a divisor of 0.
+    fn rem_trunc(self, divisor: Self) -> Option<Self>;
+    /// The remainder with the sign of the divisor; `None` for a divisor of 0.
+    fn rem_floor(self, divisor: Self) -> Option<Self>;
     /// Rounded towards zero; `None` for a divisor of 0. `MIN / -1` wraps.
-    fn div_trunc(self, divisor: Self) -> Option<Self>;
+    fn trunc_div(self, divisor: Self) -> Option<Self>;
     /// Rounded towards minus infinity; `None` for a divisor of 0. `MIN / -1` wraps.
-    fn div_floor(self, divisor: Self) -> Option<Self>;
+    fn floor_div(self, divisor: Self) -> Option<Self>;
+}
+
+/// A value made of bits: an integer, or Bool with its one bit.
+pub trait Bits: Number {
+    fn bit_and(self, other: Self) -> Self;
+    fn bit_or(self, other: Self) -> Self;
+    fn bit_xor(self, other: Self) -> Self;
+    fn bit_not(self) -> Self;
 }
 
 /// A number with division and the elementary functions: real or complex floating point.
@@ -96,7 +108,13 @@ pub trait Field: Number {
 pub trait Real: Field + Ordered {
     fn abs(self) -> Self;
     fn floor(self) -> Self;
+    fn ceil(self) -> Self;
     fn trunc(self) -> Self;
+    /// To the nearest integer, ties to even.
+    fn round(self) -> Self;
+    /// self^exponent.
+    fn pow(self, exponent: Self) -> Self;
+    fn atan2(self, other: Self) -> Self;
     /// The remainder with the sign of `self`, exact.
     fn fmod(self, divisor: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
@@ -229,16 +247,50 @@ macro_rules! integer {
             const HIGHEST: Self = <$type>::MAX;
         }
 
+        impl Bits for $type {
+            #[inline(always)]
+            fn bit_and(self, other: Self) -> Self {
+                self & other
+            }
+
+            #[inline(always)]
+            fn bit_or(self, other: Self) -> Self {
+                self | other
+            }
+
+            #[inline(always)]
+            fn bit_xor(self, other: Self) -> Self {
+                self ^ other
+            }
+
+            #[inline(always)]
+            fn bit_not(self) -> Self {
+                !self
+            }
+        }
+
         impl Integer for $type {
             #[inline(always)]
-            fn div_trunc(self, divisor: Self) -> Option<Self> {
+            fn rem_trunc(self, divisor: Self) -> Option<Self> {
+                (divisor != 0).then(|| self.wrapping_rem(divisor))
+            }
+
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "the signs of unsigned types")]
+            fn rem_floor(self, divisor: Self) -> Option<Self> {
+                let remainder = self.rem_trunc(divisor)?;
+                Some(if remainder != 0 && (remainder < 0) != (divisor < 0) { remainder.wrapping_add(divisor) } else { remainder })
+            }
+
+            #[inline(always)]
+            fn trunc_div(self, divisor: Self) -> Option<Self> {
                 (divisor != 0).then(|| self.wrapping_div(divisor))
             }
 
             #[inline(always)]
             #[allow(unused_comparisons, reason = "the signs of unsigned types")]
-            fn div_floor(self, divisor: Self) -> Option<Self> {
-                let quotient = self.div_trunc(divisor)?;
+            fn floor_div(self, divisor: Self) -> Option<Self> {
+                let quotient = self.trunc_div(divisor)?;
                 let inexact = quotient.wrapping_mul(divisor) != self;
                 Some(if inexact && (self < 0) != (divisor < 0) { quotient.wrapping_sub(1) } else { quotient })
             }
@@ -315,6 +367,28 @@ impl Number for Bool {
     #[inline(always)]
     fn from_complex64(value: Complex64) -> Self {
         Self::from((value.re != 0.0) | (value.im != 0.0))
+    }
+}
+
+impl Bits for Bool {
+    #[inline(always)]
+    fn bit_and(self, other: Self) -> Self {
+        self.mul(other)
+    }
+
+    #[inline(always)]
+    fn bit_or(self, other: Self) -> Self {
+        self.add(other)
+    }
+
+    #[inline(always)]
+    fn bit_xor(self, other: Self) -> Self {
+        self.sub(other)
+    }
+
+    #[inline(always)]
+    fn bit_not(self) -> Self {
+        Self::from(!self.get())
     }
 }
 
@@ -457,8 +531,28 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn ceil(self) -> Self {
+                self.ceil()
+            }
+
+            #[inline(always)]
             fn trunc(self) -> Self {
                 self.trunc()
+            }
+
+            #[inline(always)]
+            fn round(self) -> Self {
+                self.round_ties_even()
+            }
+
+            #[inline(always)]
+            fn pow(self, exponent: Self) -> Self {
+                math::$type::pow(self, exponent)
+            }
+
+            #[inline(always)]
+            fn atan2(self, other: Self) -> Self {
+                self.atan2(other)
             }
 
             #[inline(always)]
@@ -647,7 +741,10 @@ mod tests {
         let least = i64::MIN;
         assert_eq!(integers::<i64>(values), [least, least, least, 3_000_000_000, -3_000_000_000, least, 300, -1, 70000]);
         let half = 1u64 << 63;
-        assert_eq!(integers::<u64>(values), [half, 0, half, 3_000_000_000, 3_000_000_000u64.wrapping_neg(), 0, 300, u64::MAX, 70000]);
+        assert_eq!(
+            integers::<u64>(values),
+            [half, 0, half, 3_000_000_000, 3_000_000_000u64.wrapping_neg(), 0, 300, u64::MAX, 70000]
+        );
         assert_eq!(u64::from_f64(1.8e19), 18_000_000_000_000_000_000);
     }
 
@@ -661,8 +758,8 @@ mod tests {
 
     #[test]
     fn integers_divide_like_python_and_like_c() {
-        assert_eq!([(-7i32).div_floor(2), 7i32.div_floor(-2), (-7i32).div_trunc(2)], [Some(-4), Some(-4), Some(-3)]);
-        assert_eq!([i8::MIN.div_floor(-1), 1i8.div_floor(0)], [Some(i8::MIN), None]);
-        assert_eq!(200u8.div_floor(7), Some(28));
+        assert_eq!([(-7i32).floor_div(2), 7i32.floor_div(-2), (-7i32).trunc_div(2)], [Some(-4), Some(-4), Some(-3)]);
+        assert_eq!([i8::MIN.floor_div(-1), 1i8.floor_div(0)], [Some(i8::MIN), None]);
+        assert_eq!(200u8.floor_div(7), Some(28));
     }
 }

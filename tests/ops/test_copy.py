@@ -80,7 +80,10 @@ def test_conj_and_neg_bits_of_the_source(target: torch.dtype) -> None:
         assert view(device).is_conj() == expected.is_conj()
         assert view(device).is_neg() == expected.is_neg()
         same(view(device).resolve_conj().resolve_neg(), expected.resolve_conj().resolve_neg())
-        same(torch.zeros_like(expected, dtype=target).to("rustdev").copy_(view(device)), expected.to(target).resolve_conj().resolve_neg())
+        same(
+            torch.zeros_like(expected, dtype=target).to("rustdev").copy_(view(device)),
+            expected.to(target).resolve_conj().resolve_neg(),
+        )
 
 
 def test_conj_and_neg_bits_of_the_target() -> None:
@@ -100,7 +103,7 @@ def test_broadcasting_and_empty() -> None:
     device = torch.zeros(3, 4, device="rustdev")
     same(device.copy_(torch.arange(4.0)), torch.arange(4.0).expand(3, 4))
     same(device.copy_(torch.arange(3.0).to("rustdev")[:, None]), torch.arange(3.0)[:, None].expand(3, 4))
-    with pytest.raises(RuntimeError, match="size of tensor|must match"):
+    with pytest.raises(RuntimeError, match=r"size of tensor|must match"):
         device.copy_(torch.zeros(5))
     empty = torch.empty(0, 4, device="rustdev")
     same(empty.copy_(torch.empty(1, 4)), torch.empty(0, 4))
@@ -111,9 +114,9 @@ def test_copy_onto_itself() -> None:
     device = torch.arange(6.0, device="cpu").to("rustdev")
     same(device.copy_(device), torch.arange(6.0))
     same(device.copy_(device.view(6)), torch.arange(6.0))
-    with pytest.raises(RuntimeError, match="single memory location|refer to a"):
+    with pytest.raises(RuntimeError, match=r"single memory location|refer to a"):
         device[1:].copy_(device[:-1])
-    with pytest.raises(RuntimeError, match="single memory location|refer to a"):
+    with pytest.raises(RuntimeError, match=r"single memory location|refer to a"):
         device[:1].expand(3).copy_(torch.zeros(3))
 
 

@@ -1,4 +1,4 @@
-"""Layers whose kernels are PyTorch's own or made of others: convolutions and recurrent cells, forward and backward, and training."""
+"""Layers whose kernels are PyTorch's own or made of others: convolutions, recurrent cells, forward, backward, training."""
 
 import copy
 import itertools
@@ -17,7 +17,9 @@ def compare(layer: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4) ->
         leaves = [tensor.detach().to(device).requires_grad_() for tensor in inputs]
         outputs = module(*leaves)
         flat = torch.utils._pytree.tree_leaves(outputs)
-        sum((tensor * torch.arange(tensor.numel()).view(tensor.shape).to(device) / tensor.numel()).sum() for tensor in flat).backward()
+        sum(
+            (tensor * torch.arange(tensor.numel()).view(tensor.shape).to(device) / tensor.numel()).sum() for tensor in flat
+        ).backward()
         results.append([*flat, *(leaf.grad for leaf in leaves), *(parameter.grad for parameter in module.parameters())])
     for expected, actual in zip(*results, strict=True):
         assert actual.device.type == "rustdev"

@@ -1,9 +1,12 @@
-"""Operators with a Rust kernel against the CPU: dtypes, promotion, broadcasting, strides, in-place, out=, numbers, empty, errors."""
+"""Operators with a Rust kernel against the CPU: dtypes, promotion, broadcasting, strides, in-place, out=, numbers, errors."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -107,8 +110,10 @@ def test_numbers(name: str, dtype: torch.dtype) -> None:
     strided = host.to("rustdev").t()
     same(function(strided, 2), function(host.t(), 2))
     if name in ("add", "mul", "sub", "div"):
-        same(getattr(strided, f"__r{name}__" if name != "div" else "__rtruediv__")(2), 2 * host.t() if name == "mul" else
-             2 + host.t() if name == "add" else 2 - host.t() if name == "sub" else 2 / host.t())
+        same(
+            getattr(strided, f"__r{name}__" if name != "div" else "__rtruediv__")(2),
+            2 * host.t() if name == "mul" else 2 + host.t() if name == "add" else 2 - host.t() if name == "sub" else 2 / host.t(),
+        )
 
 
 def test_a_zero_dim_tensor_of_the_device_does_not_promote() -> None:
@@ -192,7 +197,9 @@ def test_reductions(name: str, dtype: torch.dtype) -> None:
             function(make((3,), dtype).to("rustdev"))
         return
     for host in (make((3, 4, 5), dtype), make((5, 4, 3), dtype).permute(2, 0, 1), make((4, 6), dtype)[::2, ::3], make((), dtype)):
-        device = host.to("rustdev") if host.is_contiguous() else host.to("rustdev").as_strided(host.shape, host.to("rustdev").stride())
+        device = (
+            host.to("rustdev") if host.is_contiguous() else host.to("rustdev").as_strided(host.shape, host.to("rustdev").stride())
+        )
         close(function(device), function(host))
         for dim in range(host.dim()):
             close(function(device, dim), function(host, dim))
@@ -272,7 +279,10 @@ def test_products_into_out_inplace_and_of_nothing() -> None:
     for m, k, n in ((0, 3, 2), (2, 3, 0), (2, 0, 3), (0, 0, 0)):
         left, right = torch.ones(m, k), torch.ones(k, n)
         close(left.to("rustdev") @ right.to("rustdev"), left @ right)
-        close(torch.addmm(torch.ones(n).to("rustdev"), left.to("rustdev"), right.to("rustdev")), torch.addmm(torch.ones(n), left, right))
+        close(
+            torch.addmm(torch.ones(n).to("rustdev"), left.to("rustdev"), right.to("rustdev")),
+            torch.addmm(torch.ones(n), left, right),
+        )
     complex_ = make((4, 4), torch.complex64)
     close(complex_.to("rustdev").mH @ complex_.to("rustdev"), complex_.mH @ complex_)
 
@@ -287,16 +297,16 @@ def test_errors_are_pytorchs() -> None:
         torch.ones(3, dtype=torch.int64, device="rustdev").add_(1.5)
     with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
         torch.ones(4, device="rustdev").add_(device)
-    with pytest.raises(RuntimeError, match="not implemented for bool|bool"):
+    with pytest.raises(RuntimeError, match=r"not implemented for bool|bool"):
         device.bool() - device.bool()
     with pytest.raises(RuntimeError, match="For integral input tensors, argument alpha must not be a floating point number"):
         torch.add(device.int(), device.int(), alpha=1.5)
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         device @ device
-    with pytest.raises(RuntimeError, match="same dtype|expected m1 and m2"):
+    with pytest.raises(RuntimeError, match=r"same dtype|expected m1 and m2"):
         device @ device.t().double()
-    with pytest.raises(RuntimeError, match="single memory location|refer to a"):
-        flat = torch.ones(5, device="rustdev")
+    flat = torch.ones(5, device="rustdev")
+    with pytest.raises(RuntimeError, match=r"single memory location|refer to a"):
         flat[1:].add_(flat[:-1])
 
 

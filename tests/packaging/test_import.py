@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 import rustdev
 
 PACKAGE = Path(rustdev.__file__).parent

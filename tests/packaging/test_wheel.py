@@ -63,7 +63,7 @@ def test_works_in_a_fresh_environment(unpacked: Path, tmp_path: Path) -> None:
     (site_packages / "torch.pth").write_text(str(Path(spec.origin).parents[1]))
     program = "import torch; x = torch.arange(4.0, device='rustdev'); print((x * 2).sum().item(), torch.rustdev.__file__)"
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    command = [environment / "bin/python", "-c", program]
+    command = [str(environment / "bin/python"), "-c", program]
     result = subprocess.run(command, env=clean, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert result.stdout.split() == ["12.0", str(site_packages / "rustdev/__init__.py")], result.stderr
     assert result.stderr == ""

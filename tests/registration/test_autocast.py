@@ -6,11 +6,10 @@ import warnings
 from typing import Any
 
 import pytest
+import rustdev  # noqa: F401
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-
-import rustdev  # noqa: F401
 
 DEVICE = "rustdev"
 LOW = (torch.bfloat16, torch.float16)

@@ -16,14 +16,16 @@ def _fresh_memory() -> Iterator[None]:
     torch.rustdev.empty_host_cache()
     torch.rustdev.reset_peak_host_memory_stats()
     torch.rustdev.reset_accumulated_host_memory_stats()
-    yield
+    return
 
 
 def test_pinned_tensors_say_so() -> None:
     plain = torch.arange(1000)
     pinned = plain.pin_memory()
-    assert pinned.is_pinned() and not plain.is_pinned()
-    assert pinned.device.type == "cpu" and torch.equal(pinned, plain)
+    assert pinned.is_pinned()
+    assert not plain.is_pinned()
+    assert pinned.device.type == "cpu"
+    assert torch.equal(pinned, plain)
     assert pinned[500:].is_pinned()
     assert pinned.pin_memory() is pinned
     assert torch.empty(10, pin_memory=True).is_pinned()
@@ -37,7 +39,9 @@ def test_pinned_memory_is_page_aligned() -> None:
 
 def test_the_keys_are_those_of_torch_cuda() -> None:
     keys = {f"{name}.{value}" for name in ("allocations", "allocated_bytes", "active_requests", "active_bytes") for value in VALUES}
-    keys |= {f"{name}.{value}" for name in ("host_alloc_time", "host_free_time") for value in ("total", "max", "min", "count", "avg")}
+    keys |= {
+        f"{name}.{value}" for name in ("host_alloc_time", "host_free_time") for value in ("total", "max", "min", "count", "avg")
+    }
     keys |= {"num_host_alloc", "num_host_free"}
     assert set(torch.rustdev.host_memory_stats()) == keys
     assert torch.rustdev.host_memory_stats_as_nested_dict()["active_bytes"]["current"] >= 0

@@ -121,7 +121,8 @@ def test_devices_are_counted_apart() -> None:
 def test_tensors_without_elements_take_nothing() -> None:
     before = torch.rustdev.memory_stats()
     empty = tensor(0)
-    assert empty.data_ptr() == 0 and empty.device == torch.device("rustdev:0")
+    assert empty.data_ptr() == 0
+    assert empty.device == torch.device("rustdev:0")
     assert torch.rustdev.memory_stats() == before
 
 
@@ -170,10 +171,13 @@ def test_memory_info_is_the_budget_and_what_is_left_of_it() -> None:
 def test_summary_is_a_table() -> None:
     held = tensor(3 * MIB)
     text = torch.rustdev.memory_summary()
-    assert "device 0" in text and "3.0 MiB" in text and held.nbytes == 3 * MIB
+    assert "device 0" in text
+    assert "3.0 MiB" in text
+    assert held.nbytes == 3 * MIB
     assert text.count("in large segments") == 9
     short = torch.rustdev.memory_summary(1, abbreviated=True)
-    assert "device 1" in short and "in large segments" not in short
+    assert "device 1" in short
+    assert "in large segments" not in short
     assert len({len(line) for line in text.splitlines()[2:]}) == 1
 
 
@@ -192,7 +196,8 @@ def test_freed_memory_is_used_again() -> None:
 def test_empty_cache_gives_back_what_no_tensor_uses() -> None:
     kept = tensor(1000)
     del (large := [tensor(100 * MIB)])[0]
-    assert not large and torch.rustdev.memory_reserved() == 102 * MIB
+    assert not large
+    assert torch.rustdev.memory_reserved() == 102 * MIB
     torch.rustdev.empty_cache()
     assert torch.rustdev.memory_reserved() == 2 * MIB
     assert torch.rustdev.memory_stats()["num_device_free"] >= 1
@@ -262,7 +267,10 @@ def test_out_of_memory_tells_the_sizes_and_the_device_works_on() -> None:
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate") as caught:
         tensor(total * 2)
     text = str(caught.value)
-    assert "total capacity" in text and "is free" in text and "is allocated" in text and "reserved but unallocated" in text
+    assert "total capacity" in text
+    assert "is free" in text
+    assert "is allocated" in text
+    assert "reserved but unallocated" in text
     assert "3.00 MiB is allocated" in text
     stats = torch.rustdev.memory_stats()
     assert (stats["num_ooms"], stats["num_alloc_retries"]) == (ooms + 1, 1)
@@ -370,7 +378,8 @@ def test_history_has_every_event_in_order() -> None:
     assert [event["frames"][0]["name"] for event in trace[:2]] == ["tensor", "tensor"]
     assert trace[2]["frames"][0]["name"] == "test_history_has_every_event_in_order"
     times = [event["time_us"] for event in trace]
-    assert times == sorted(times) and all(event["stream"] == 0 for event in trace)
+    assert times == sorted(times)
+    assert all(event["stream"] == 0 for event in trace)
     memory._record_memory_history(None)
     assert memory._snapshot()["device_traces"][0] == []
 
@@ -381,12 +390,13 @@ def test_history_keeps_the_newest_and_skips_what_is_not_wanted() -> None:
         tensor(size * MIB)
     trace = memory._snapshot()["device_traces"][0]
     assert actions(trace) == ["free_completed", "alloc", "free_completed"]
-    assert trace[1]["frames"] and not trace[2]["frames"]
+    assert trace[1]["frames"]
+    assert not trace[2]["frames"]
 
 
 def test_wrong_history_settings_are_refused() -> None:
     for wrong in ({"enabled": "some"}, {"context": "some"}, {"stacks": "some"}, {"skip_actions": ["some"]}, {"max_entries": -1}):
-        with pytest.raises(ValueError, match="some|negative"):
+        with pytest.raises(ValueError, match=r"some|negative"):
             memory._record_memory_history(**wrong)
 
 
@@ -407,7 +417,8 @@ def test_snapshot_describes_every_segment() -> None:
     live = {block["address"]: block for segment in mine for block in segment["blocks"] if block["state"] == "active_allocated"}
     for block in blocks:
         assert live[block.data_ptr()]["requested_size"] == block.nbytes
-    assert memory.memory_snapshot((0, 0)) and memory.memory_snapshot((0, 7)) == []
+    assert memory.memory_snapshot((0, 0))
+    assert memory.memory_snapshot((0, 7)) == []
 
 
 def test_memory_viz_shows_the_snapshot(tmp_path: Path) -> None:

@@ -1,215 +1,280 @@
-//! Products with few rows: matrix-vector and a little beyond, where the speed is that of reading the one large matrix.
+//! Products with few rows or columns, and of integers: no packing, the large operand is read once per [`SKINNY`] rows, where it lies.
 //!
-//! `rhs` is read once, in one of two ways: if its rows lie side by side, strips of columns are advanced row by row ([`Strips`]); if its
-//! columns do, each output is a dot product in fixed lanes ([`Dots`]). The order of additions does not depend on how the output is cut.
+//! A product with few columns is turned into one with few rows. Where the rows of b lie side by side, they are added up, scaled, into a
+//! strip of sums ([`Rows`]); where its columns do, each sum is a dot product in fixed lanes that are added as a fixed tree ([`Dots`]).
 
-use super::product::{Multiply, Operand};
+use super::problem::{Finish, Matrix, Problem, SKINNY};
 use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::Element;
+use crate::tensor::loops::parallel;
+use crate::tensor::loops::space::Steps;
+use crate::tensor::loops::strided::{self, Place};
+use crate::tensor::number::Number;
 
-/// Rows that the loops take.
-pub const MAX_ROWS: usize = 8;
+/// Columns of a strip whose sums stay in the innermost cache.
+const STRIP: usize = 512;
+/// Columns of a strip for which less is made ready.
+const NARROW: usize = 32;
+/// Columns of a strip of dot products.
+const DOTS: usize = 32;
 /// Partial sums of a dot product.
-const LANES: usize = 32;
-/// Columns of a strip.
-const STRIP: usize = 64;
+const LANES: usize = 16;
 
-/// A type with fused multiplication and addition.
-pub trait Fused: Multiply {
-    /// `self * factor + term`, rounded once.
-    fn fused(self, factor: Self, term: Self) -> Self;
+/// An element of the products that are made here.
+pub trait Entry: Element {
+    /// `left * right + sum`, in one rounding.
+    fn fuse(left: Self::Acc, right: Self::Acc, sum: Self::Acc) -> Self::Acc;
 }
 
-impl Fused for f32 {
-    #[inline(always)]
-    fn fused(self, factor: Self, term: Self) -> Self {
-        self.mul_add(factor, term)
+macro_rules! entry {
+    ($($type:ty),*: $fuse:expr) => {$(
+        impl Entry for $type {
+            #[inline(always)]
+            fn fuse(left: Self::Acc, right: Self::Acc, sum: Self::Acc) -> Self::Acc {
+                ($fuse)(left, right, sum)
+            }
+        }
+    )*};
+}
+
+entry!(half::f16, half::bf16, f32: f32::mul_add);
+entry!(f64: f64::mul_add);
+entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc| left.mul(right).add(sum));
+
+/// Runs a product of `T`.
+pub fn run<T: Entry>(problem: &Problem) {
+    let mut turned = if problem.n < problem.m { problem.transposed() } else { *problem };
+    let size = size_of::<T>() as isize;
+    if turned.b.col == size || turned.n == 1 && turned.b.row != size {
+        strips::<T>(&turned, STRIP, false);
+    } else if turned.b.row != size {
+        packed::<T>(turned);
+    } else if turned.a.col == size || turned.k <= 1 {
+        strips::<T>(&turned, DOTS, true);
+    } else {
+        let (a, _memory) = pack(turned.a, [turned.batch, turned.m, turned.k], turned.dtype.size());
+        turned.a = a;
+        strips::<T>(&turned, DOTS, true);
     }
 }
 
-impl Fused for f64 {
-    #[inline(always)]
-    fn fused(self, factor: Self, term: Self) -> Self {
-        self.mul_add(factor, term)
+/// Runs over a copy of b whose rows lie side by side.
+fn packed<T: Entry>(mut problem: Problem) {
+    let (b, _memory) = pack(problem.b, [problem.batch, problem.k, problem.n], problem.dtype.size());
+    problem.b = b;
+    strips::<T>(&problem, STRIP, false);
+}
+
+/// A copy with rows side by side, and the memory that holds it.
+fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, Vec<u8>) {
+    let mut memory = vec![0u8; batch * rows * cols * size];
+    let (col, row) = (size as isize, (cols * size) as isize);
+    let to = Matrix { data: memory.as_mut_ptr(), row, col, batch: rows as isize * row, conj: from.conj };
+    for index in 0..batch {
+        let place = |matrix: Matrix| {
+            let matrix = matrix.at(index, 0, 0);
+            Place { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } }
+        };
+        // SAFETY: the launch promises the operand, and the memory is new and of that size.
+        unsafe { strided::copy(place(from), place(to), size, cols, rows) };
     }
+    (to, memory)
 }
 
-/// Whether the loops here are the better ones for `rows` × `cols` with an inner dimension of `k`.
-pub fn suits<T>(rows: usize, cols: usize, k: usize, rhs: Operand<T>) -> bool {
-    rows <= MAX_ROWS && cols * k >= 256 && (rhs.row == 1 || rhs.col == 1)
+fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
+    let [beta, alpha] = problem.scalars::<T::Acc>();
+    let (down, across) = (problem.m.div_ceil(SKINNY), problem.n.div_ceil(width));
+    let count = problem.batch * down * across;
+    parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
+        for index in begin..end {
+            let (batch, row, col) = (index / (down * across), index / across % down * SKINNY, index % across * width);
+            let place = |matrix: Matrix| matrix.at(batch, row, col);
+            let strip = Strip::<T> {
+                rows: SKINNY.min(problem.m - row),
+                cols: width.min(problem.n - col),
+                depth: problem.k,
+                out: place(problem.out),
+                addend: problem.addend.map(place),
+                a: problem.a.at(batch, row, 0),
+                b: problem.b.at(batch, 0, col),
+                finish: Finish { beta, alpha },
+            };
+            if dots {
+                vectorize(Dots(strip));
+            } else if strip.cols <= NARROW {
+                vectorize(Rows::<T, NARROW>(strip));
+            } else {
+                vectorize(Rows::<T, STRIP>(strip));
+            }
+        }
+    });
 }
 
-/// As [`Multiply::multiply`], for shapes that [`suits`] accepts.
-///
-/// # Safety
-/// As [`Multiply::multiply`].
-#[expect(clippy::too_many_arguments, reason = "as `Multiply::multiply`")]
-pub unsafe fn multiply<T: Fused>(
+/// A strip of the output: at most [`SKINNY`] rows.
+#[derive(Clone, Copy)]
+struct Strip<T: Entry> {
     rows: usize,
     cols: usize,
-    k: usize,
-    out: Operand<T>,
-    scale: Option<T>,
-    lhs: Operand<T>,
-    rhs: Operand<T>,
-    factor: T,
-) {
-    let task = Task { cols, k, out, scale, lhs, rhs, factor };
-    let mut row = 0;
-    while row < rows {
-        let left = rows - row;
-        let rows = if left >= 4 {
-            4
-        } else if left >= 2 {
-            2
-        } else {
-            1
-        };
-        let task = task.from_row(row);
-        match (rhs.col == 1, rows) {
-            (true, 4) => vectorize(Strips::<T, 4>(task)),
-            (true, 2) => vectorize(Strips::<T, 2>(task)),
-            (true, _) => vectorize(Strips::<T, 1>(task)),
-            (false, 4) => vectorize(Dots::<T, 4>(task)),
-            (false, 2) => vectorize(Dots::<T, 2>(task)),
-            (false, _) => vectorize(Dots::<T, 1>(task)),
+    depth: usize,
+    out: Matrix,
+    addend: Option<Matrix>,
+    a: Matrix,
+    b: Matrix,
+    finish: Finish<T>,
+}
+
+impl<T: Entry> Strip<T> {
+    #[inline(always)]
+    fn finish(&self, row: usize, col: usize, sum: T::Acc) {
+        let addend = self.addend.map(|addend| addend.at(0, row, col));
+        // SAFETY: the strip lies inside the output and the addend, as the launch promises.
+        unsafe { self.finish.write(self.out.at(0, row, col), addend, sum) };
+    }
+
+    #[inline(always)]
+    fn factor(&self, row: usize, index: usize) -> T::Acc {
+        // SAFETY: a has `rows` x `depth` elements, as the launch promises.
+        unsafe { self.a.at(0, row, index).data.cast::<T>().read_unaligned() }.load()
+    }
+}
+
+/// Adds up scaled rows of b, of at most `W` elements.
+struct Rows<T: Entry, const W: usize>(Strip<T>);
+
+impl<T: Entry, const W: usize> Leaf for Rows<T, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let strip = self.0;
+        let mut sums = [[T::Acc::ZERO; W]; SKINNY];
+        let quads = strip.depth / 4 * 4;
+        for index in (0..quads).step_by(4) {
+            for (row, sums) in sums.iter_mut().enumerate().take(strip.rows) {
+                add_rows::<T, 4>(&strip, row, index, &mut sums[..strip.cols]);
+            }
         }
-        row += rows;
+        for index in quads..strip.depth {
+            for (row, sums) in sums.iter_mut().enumerate().take(strip.rows) {
+                add_rows::<T, 1>(&strip, row, index, &mut sums[..strip.cols]);
+            }
+        }
+        for (row, sums) in sums.iter().enumerate().take(strip.rows) {
+            for (col, &sum) in sums[..strip.cols].iter().enumerate() {
+                strip.finish(row, col, sum);
+            }
+        }
     }
 }
 
-#[derive(Clone, Copy)]
-struct Task<T> {
-    cols: usize,
-    k: usize,
-    out: Operand<T>,
-    scale: Option<T>,
-    lhs: Operand<T>,
-    rhs: Operand<T>,
-    factor: T,
-}
-
-impl<T: Fused> Task<T> {
-    fn from_row(mut self, row: usize) -> Self {
-        self.out.data = self.out.data.wrapping_offset(row as isize * self.out.row);
-        self.lhs.data = self.lhs.data.wrapping_offset(row as isize * self.lhs.row);
-        self
-    }
-
-    #[inline(always)]
-    fn lhs(&self, row: usize, depth: usize) -> T {
-        // SAFETY: `multiply`'s caller promises rows × k elements.
-        unsafe { self.lhs.data.wrapping_offset(row as isize * self.lhs.row + depth as isize * self.lhs.col).read_unaligned() }
-    }
-
-    #[inline(always)]
-    fn store(&self, row: usize, col: usize, sum: T) {
-        let target = self.out.data.wrapping_offset(row as isize * self.out.row + col as isize * self.out.col);
-        let product = self.factor.mul(sum);
-        // SAFETY: `multiply`'s caller promises rows × cols elements.
-        let value = self.scale.map_or(product, |scale| scale.mul(unsafe { target.read_unaligned() }).add(product));
-        // SAFETY: as above.
-        unsafe { target.write_unaligned(value) };
-    }
-}
-
-/// `N` elements side by side.
-///
-/// # Safety
-/// They may be read.
+/// Adds `K` rows of b from `index` on, scaled by a row of a.
 #[inline(always)]
-unsafe fn read<T: Copy, const N: usize>(data: *const T) -> [T; N] {
-    // SAFETY: the caller promises N elements.
-    unsafe { data.cast::<[T; N]>().read_unaligned() }
+fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize, sums: &mut [T::Acc]) {
+    let mut factors = [T::Acc::ZERO; K];
+    let mut lines = [std::ptr::null::<T>(); K];
+    for step in 0..K {
+        factors[step] = strip.factor(row, index + step);
+        lines[step] = strip.b.at(0, index + step, 0).data.cast();
+    }
+    for (col, sum) in sums.iter_mut().enumerate() {
+        let mut value = *sum;
+        for step in 0..K {
+            // SAFETY: b has `depth` rows of `cols` elements side by side (or one column), as the launch promises.
+            let element = unsafe { lines[step].wrapping_add(col).read_unaligned() };
+            value = T::fuse(element.load(), factors[step], value);
+        }
+        *sum = value;
+    }
 }
 
-/// rhs has its rows side by side.
-struct Strips<T, const ROWS: usize>(Task<T>);
+/// Dot products of rows of a and columns of b, both side by side.
+struct Dots<T: Entry>(Strip<T>);
 
-impl<T: Fused, const ROWS: usize> Leaf for Strips<T, ROWS> {
+impl<T: Entry> Leaf for Dots<T> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let task = self.0;
-        let whole = task.cols / STRIP * STRIP;
-        for start in (0..whole).step_by(STRIP) {
-            let mut sums = [[T::ZERO; STRIP]; ROWS];
-            for depth in 0..task.k {
-                let line = task.rhs.data.wrapping_offset(depth as isize * task.rhs.row).wrapping_add(start);
-                // SAFETY: the strip is inside rhs's row.
-                let right: [T; STRIP] = unsafe { read(line) };
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let left = task.lhs(row, depth);
-                    for (sum, right) in sums.iter_mut().zip(right) {
-                        *sum = left.fused(right, *sum);
-                    }
-                }
+        let strip = self.0;
+        let (pairs, quads) = (strip.rows / 2 * 2, strip.cols / 4 * 4);
+        for col in (0..quads).step_by(4) {
+            for row in (0..pairs).step_by(2) {
+                dots::<T, 2, 4>(&strip, row, col);
             }
-            for (row, sums) in sums.iter().enumerate() {
-                for (col, &sum) in sums.iter().enumerate() {
-                    task.store(row, start + col, sum);
-                }
+            for row in pairs..strip.rows {
+                dots::<T, 1, 4>(&strip, row, col);
             }
         }
-        for col in whole..task.cols {
-            for row in 0..ROWS {
-                let mut sum = T::ZERO;
-                for depth in 0..task.k {
-                    let right = task.rhs.data.wrapping_offset(depth as isize * task.rhs.row).wrapping_add(col);
-                    // SAFETY: `multiply`'s caller promises k × cols elements.
-                    sum = task.lhs(row, depth).fused(unsafe { right.read_unaligned() }, sum);
-                }
-                task.store(row, col, sum);
+        for col in quads..strip.cols {
+            for row in 0..strip.rows {
+                dots::<T, 1, 1>(&strip, row, col);
             }
         }
     }
 }
 
-/// rhs has its columns side by side.
-struct Dots<T, const ROWS: usize>(Task<T>);
+/// `R` × `C` dot products. One of them is the same whatever it is computed with.
+#[inline(always)]
+fn dots<T: Entry, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
+    let mut sums = [[[T::Acc::ZERO; LANES]; C]; R];
+    let (mut left, mut right) = ([std::ptr::null::<T>(); R], [std::ptr::null::<T>(); C]);
+    for (step, line) in left.iter_mut().enumerate() {
+        *line = strip.a.at(0, row + step, 0).data.cast();
+    }
+    for (step, line) in right.iter_mut().enumerate() {
+        *line = strip.b.at(0, 0, col + step).data.cast();
+    }
+    let whole = strip.depth / LANES * LANES;
+    for index in (0..whole).step_by(LANES) {
+        multiply::<T, R, C>(&load::<T, R>(&left, index, LANES), &load::<T, C>(&right, index, LANES), &mut sums);
+    }
+    if whole < strip.depth {
+        let rest = strip.depth - whole;
+        multiply::<T, R, C>(&load::<T, R>(&left, whole, rest), &load::<T, C>(&right, whole, rest), &mut sums);
+    }
+    for (below, sums) in sums.iter().enumerate() {
+        for (beside, lanes) in sums.iter().enumerate() {
+            strip.finish(row + below, col + beside, tree::<T>(*lanes));
+        }
+    }
+}
 
-impl<T: Fused, const ROWS: usize> Leaf for Dots<T, ROWS> {
-    type Output = ();
+/// `count` elements of each line from `index` on, then zeros.
+#[inline(always)]
+fn load<T: Entry, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; LANES]; N] {
+    let mut lanes = [[T::Acc::ZERO; LANES]; N];
+    for (line, lanes) in lines.iter().zip(&mut lanes) {
+        for (lane, value) in lanes.iter_mut().enumerate().take(count) {
+            // SAFETY: `dots` stays inside the `depth` elements of a row of a or a column of b.
+            *value = unsafe { line.wrapping_add(index + lane).read_unaligned() }.load();
+        }
+    }
+    lanes
+}
 
-    #[inline(always)]
-    fn run(self) {
-        let task = self.0;
-        let whole = task.k / LANES * LANES;
-        let side_by_side = task.lhs.col == 1;
-        for col in 0..task.cols {
-            let line = task.rhs.data.wrapping_offset(col as isize * task.rhs.col);
-            let mut sums = [[T::ZERO; LANES]; ROWS];
-            for start in (0..whole).step_by(LANES) {
-                // SAFETY: the lanes are inside rhs's column.
-                let right: [T; LANES] = unsafe { read(line.wrapping_add(start)) };
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let left: [T; LANES] = if side_by_side {
-                        let data = task.lhs.data.wrapping_offset(row as isize * task.lhs.row).wrapping_add(start);
-                        // SAFETY: the lanes are inside lhs's row.
-                        unsafe { read(data) }
-                    } else {
-                        std::array::from_fn(|lane| task.lhs(row, start + lane))
-                    };
-                    for ((sum, left), right) in sums.iter_mut().zip(left).zip(right) {
-                        *sum = left.fused(right, *sum);
-                    }
-                }
-            }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                for depth in whole..task.k {
-                    // SAFETY: `multiply`'s caller promises k × cols elements.
-                    let right = unsafe { line.wrapping_add(depth).read_unaligned() };
-                    sums[depth - whole] = task.lhs(row, depth).fused(right, sums[depth - whole]);
-                }
-                let mut width = LANES;
-                while width > 1 {
-                    width /= 2;
-                    for lane in 0..width {
-                        sums[lane] = sums[lane].add(sums[lane + width]);
-                    }
-                }
-                task.store(row, col, sums[0]);
+#[inline(always)]
+fn multiply<T: Entry, const R: usize, const C: usize>(
+    left: &[[T::Acc; LANES]; R],
+    right: &[[T::Acc; LANES]; C],
+    sums: &mut [[[T::Acc; LANES]; C]; R],
+) {
+    for (left, sums) in left.iter().zip(sums) {
+        for (right, sums) in right.iter().zip(sums) {
+            for lane in 0..LANES {
+                sums[lane] = T::fuse(left[lane], right[lane], sums[lane]);
             }
         }
     }
+}
+
+#[inline(always)]
+fn tree<T: Entry>(mut lanes: [T::Acc; LANES]) -> T::Acc {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = lanes[lane].add(lanes[lane + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
 }

@@ -1,151 +1,208 @@
-//! Products against a naive oracle: dtypes, strides, thin and empty shapes, factors.
+//! The products against sums of complex f64 values, over dtypes, layouts, sizes, scalars and numbers of threads.
 
-use ndarray::{ArrayD, Ix2, IxDyn, s};
+use ndarray::{ArrayD, s};
 
-use crate::kernels::check::{self, Strides, Tensor, real, round_trip};
-use crate::kernels::table::Op;
+use super::DTYPES;
+use crate::kernels::check::{Strides, Tensor, close, round_trip, run, values};
+use crate::runtime::threads;
 use crate::simd::for_each_isa;
 use crate::tensor::dtype::{Complex64, DType};
 use crate::tensor::launch::Scalar;
+use crate::tensor::view::Flags;
 
-/// m, k, n: nothing, one, thin both ways, around lanes and strips, larger than a tile.
-const SHAPES: [[usize; 3]; 14] = [
-    [0, 3, 2],
-    [2, 0, 3],
-    [1, 1, 1],
-    [1, 33, 70],
-    [1, 100, 129],
-    [70, 65, 1],
-    [2, 31, 64],
-    [3, 129, 65],
-    [7, 40, 130],
-    [130, 40, 7],
-    [16, 16, 16],
-    [33, 17, 65],
-    [65, 70, 66],
-    [9, 300, 11],
-];
+/// Nothing, single elements, and sizes around lanes, strips and tiles.
+const DIMS: [usize; 6] = [0, 1, 2, 17, 64, 130];
 
-fn multiply(lhs: &ArrayD<Complex64>, rhs: &ArrayD<Complex64>) -> ArrayD<Complex64> {
-    let [lhs, rhs] = [lhs, rhs].map(|matrix| matrix.clone().into_dimensionality::<Ix2>().unwrap());
-    lhs.dot(&rhs).into_dyn()
-}
-
-fn assert_close(found: &ArrayD<Complex64>, expected: &ArrayD<Complex64>, dtype: DType, context: &str) {
-    for (index, found) in found.indexed_iter() {
-        let expected = round_trip(dtype, expected[&index]);
-        // The values are multiples of 1/64 with sums that f32 and f64 hold exactly.
-        assert!(check::close(*found, expected, check::tolerance(dtype)), "{context} {index:?}: {found} != {expected}");
-    }
-}
-
-#[test]
-fn mm_of_every_dtype_shape_and_layout() {
-    for dtype in Op::find(b"mm").unwrap().dtypes().iter() {
-        for (case, [m, k, n]) in SHAPES.into_iter().enumerate() {
-            for (turn, strides) in [Strides::Contiguous, Strides::Transposed, Strides::Sliced].into_iter().enumerate() {
-                let other = [Strides::Transposed, Strides::Contiguous, Strides::Contiguous, Strides::Sliced][(turn + case) % 4];
-                let small = |sizes: &[usize], seed| check::values(dtype, sizes, seed).mapv(|value| round_trip(dtype, value * 0.5));
-                let (lhs, rhs) =
-                    (Tensor::of(dtype, &small(&[m, k], case), strides), Tensor::of(dtype, &small(&[k, n], case + 5), other));
-                let expected = multiply(&lhs.values(), &rhs.values());
-                for_each_isa(|isa| {
-                    let out = Tensor::new(dtype, &[m, n], if case % 2 == 0 { Strides::Contiguous } else { Strides::Transposed });
-                    check::run("mm", &[&out], &[&lhs, &rhs], &[], dtype).unwrap();
-                    assert_close(&out.values(), &expected, dtype, &format!("{dtype:?} {m} {k} {n} {strides:?} {isa:?}"));
-                });
-            }
+/// `beta * addend + alpha * (a @ b)` over the last two dimensions.
+fn oracle(addend: &ArrayD<Complex64>, a: &ArrayD<Complex64>, b: &ArrayD<Complex64>, beta: f64, alpha: f64) -> ArrayD<Complex64> {
+    let (dims, depth) = (addend.shape(), a.shape()[a.ndim() - 1]);
+    let (rows, cols) = (dims[dims.len() - 2], dims[dims.len() - 1]);
+    let (a, b): (Vec<_>, Vec<_>) = (a.iter().copied().collect(), b.iter().copied().collect());
+    let values = addend.iter().enumerate().map(|(place, &addend)| {
+        let (batch, row, col) = (place / (rows * cols), place / cols % rows, place % cols);
+        let mut sum = Complex64::default();
+        for k in 0..depth {
+            sum += a[(batch * rows + row) * depth + k] * b[(batch * depth + k) * cols + col];
         }
-    }
-}
-
-#[test]
-fn addmm_scales_and_adds() {
-    for dtype in [DType::Float, DType::Double, DType::BFloat16, DType::Int, DType::ComplexFloat] {
-        for [m, k, n] in [[1, 40, 70], [5, 6, 7], [20, 0, 3]] {
-            let [lhs, rhs, bias] = [[m, k], [k, n], [1, n]].map(|sizes| {
-                Tensor::of(
-                    dtype,
-                    &check::values(dtype, &sizes, m + n).mapv(|value| round_trip(dtype, value * 0.25)),
-                    Strides::Contiguous,
-                )
-            });
-            let row = dtype.size() as i64;
-            let spread = bias.clone().restrided(&[m as i64, n as i64], &[0, row]);
-            for (beta, alpha) in [(1, 1), (2, 3), (0, 1)] {
-                let out = Tensor::new(dtype, &[m, n], Strides::Contiguous);
-                let scalars = [Scalar::Long(beta), Scalar::Long(alpha)];
-                check::run("addmm", &[&out], &[&spread, &lhs, &rhs], &scalars, dtype).unwrap();
-                let expected = multiply(&lhs.values(), &rhs.values()) * real(alpha as f64) + spread.values() * real(beta as f64);
-                assert_close(&out.values(), &expected, dtype, &format!("{dtype:?} {m} {k} {n} {beta} {alpha}"));
-            }
-        }
-    }
-}
-
-#[test]
-fn addmm_in_place_and_without_self() {
-    let of =
-        |sizes: &[usize], value: f64| Tensor::of(DType::Float, &ArrayD::from_elem(IxDyn(sizes), real(value)), Strides::Contiguous);
-    let (lhs, rhs) = (of(&[3, 4], 1.0), of(&[4, 5], 2.0));
-    let shared = of(&[3, 5], 10.0);
-    check::run("addmm", &[&shared], &[&shared, &lhs, &rhs], &[], DType::Float).unwrap();
-    assert_eq!(shared.values(), ArrayD::from_elem(IxDyn(&[3, 5]), real(18.0)));
-    let (out, nan) = (of(&[3, 5], f64::NAN), of(&[3, 5], f64::NAN));
-    for dtype in [DType::Float, DType::Half] {
-        check::run("addmm", &[&out], &[&nan, &lhs, &rhs], &[Scalar::Long(0), Scalar::Double(0.5)], dtype).unwrap();
-        assert_eq!(out.values(), ArrayD::from_elem(IxDyn(&[3, 5]), real(4.0)));
-    }
-}
-
-#[test]
-fn batches_are_multiplied_one_by_one() {
-    for dtype in [DType::Float, DType::Half, DType::Long] {
-        let [lhs, rhs, bias] = [[3, 4, 20], [3, 20, 6], [3, 4, 6]]
-            .map(|sizes| Tensor::of(dtype, &check::values(dtype, &sizes, 7), Strides::Contiguous));
-        let out = Tensor::new(dtype, &[3, 4, 6], Strides::Contiguous);
-        let (left, right, add) = (lhs.values(), rhs.values(), bias.values());
-        for with_bias in [false, true] {
-            if with_bias {
-                check::run("baddbmm", &[&out], &[&bias, &lhs, &rhs], &[], dtype).unwrap();
-            } else {
-                check::run("bmm", &[&out], &[&lhs, &rhs], &[], dtype).unwrap();
-            }
-            for batch in 0..3 {
-                let at = |array: &ArrayD<Complex64>| array.slice(s![batch, .., ..]).to_owned().into_dyn();
-                let product = multiply(&at(&left), &at(&right));
-                let expected = if with_bias { product + at(&add) } else { product };
-                assert_close(&at(&out.values()), &expected, dtype, &format!("{dtype:?} {batch}"));
-            }
-        }
-    }
-}
-
-#[test]
-fn large_products_do_not_depend_on_threads() {
-    let before = crate::runtime::threads::num_threads();
-    let [lhs, rhs] = [[200, 150], [150, 300]].map(|sizes| {
-        let values = ArrayD::from_shape_fn(IxDyn(&sizes), |index| real(f64::sin((index[0] * 7 + index[1] * 13) as f64)));
-        Tensor::of(DType::Float, &values, Strides::Contiguous)
+        let scaled = if beta == 0.0 { Complex64::default() } else { addend * beta };
+        scaled + if alpha == 0.0 { Complex64::default() } else { sum * alpha }
     });
-    let expected = multiply(&lhs.values(), &rhs.values());
-    let mut first = None;
-    for threads in [1, 2, 3] {
-        crate::runtime::threads::set_num_threads(threads);
-        let out = Tensor::new(DType::Float, &[200, 300], Strides::Contiguous);
-        check::run("mm", &[&out], &[&lhs, &rhs], &[], DType::Float).unwrap();
-        for (found, expected) in out.values().iter().zip(&expected) {
-            assert!(check::close(*found, *expected, 1e-5), "{found} != {expected}");
-        }
-        assert_eq!(*first.get_or_insert_with(|| out.values()), out.values());
+    ArrayD::from_shape_vec(dims, values.collect()).unwrap()
+}
+
+/// Rounding grows with the sums: values are up to 8, so products are up to 128.
+fn compare(found: &Tensor, expected: &ArrayD<Complex64>, depth: usize, context: &str) {
+    let dtype = found.view().dtype();
+    let epsilon = match dtype {
+        DType::Half => 1e-3,
+        DType::BFloat16 => 8e-3,
+        DType::Float | DType::ComplexFloat => 1e-6,
+        DType::Double | DType::ComplexDouble => 1e-14,
+        _ => 0.0,
+    };
+    let slack = if matches!(dtype, DType::Half | DType::BFloat16) { 1e-4 } else { epsilon * 64.0 } * depth as f64;
+    for ((index, &found), &expected) in seen(found).indexed_iter().zip(expected) {
+        let wanted = round_trip(dtype, expected);
+        let near = (found - wanted).norm() <= slack;
+        assert!(near || close(found, wanted, epsilon), "{context} {dtype:?} {index:?}: {found} != {wanted}");
     }
-    crate::runtime::threads::set_num_threads(before);
+}
+
+fn tensor(dtype: DType, sizes: &[usize], seed: usize, strides: Strides) -> Tensor {
+    Tensor::of(dtype, &values(dtype, sizes, seed), strides)
+}
+
+/// The values, also where there are none: `ndarray` cannot map the strides of those.
+fn seen(tensor: &Tensor) -> ArrayD<Complex64> {
+    let sizes: Vec<usize> = tensor.view().sizes().iter().map(|&size| size as usize).collect();
+    if sizes.contains(&0) { ArrayD::zeros(sizes) } else { tensor.values() }
+}
+
+fn check_mm(dtype: DType, [m, n, k]: [usize; 3], [left, right, to]: [Strides; 3]) {
+    let (a, b) = (tensor(dtype, &[m, k], 1, left), tensor(dtype, &[k, n], 2, right));
+    let out = tensor(dtype, &[m, n], 3, to);
+    run("mm", &[&out], &[&a, &b], &[], dtype).unwrap();
+    let expected = oracle(&seen(&out), &seen(&a), &seen(&b), 0.0, 1.0);
+    compare(&out, &expected, k, &format!("mm {m} {n} {k} {left:?} {right:?} {to:?}"));
 }
 
 #[test]
-fn sizes_that_do_not_fit_are_refused() {
-    let of = |sizes: &[usize]| Tensor::new(DType::Float, sizes, Strides::Contiguous);
-    assert!(check::run("mm", &[&of(&[2, 3])], &[&of(&[2, 4]), &of(&[5, 3])], &[], DType::Float).is_err());
-    assert!(check::run("mm", &[&of(&[2, 2])], &[&of(&[2, 4]), &of(&[4, 3])], &[], DType::Float).is_err());
-    assert!(check::run("mm", &[&of(&[2, 3, 1])], &[&of(&[2, 4]), &of(&[4, 3])], &[], DType::Float).is_err());
+fn every_dtype_size_and_layout() {
+    use Strides::{Broadcast, Contiguous, Sliced, Transposed};
+    let layouts = [
+        [Contiguous, Contiguous, Contiguous],
+        [Contiguous, Transposed, Contiguous],
+        [Transposed, Contiguous, Transposed],
+        [Sliced, Sliced, Sliced],
+        [Transposed, Broadcast, Contiguous],
+    ];
+    for dtype in DTYPES.iter() {
+        for (turn, (m, n)) in DIMS.iter().flat_map(|&m| DIMS.map(|n| (m, n))).enumerate() {
+            for (step, &k) in DIMS.iter().enumerate() {
+                if m * n * k > 100_000 && !matches!(dtype, DType::Float | DType::BFloat16 | DType::Int) {
+                    continue;
+                }
+                check_mm(dtype, [m, n, k], layouts[(turn + step) % layouts.len()]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_instruction_set() {
+    for_each_isa(|_| {
+        for dtype in [DType::Float, DType::Double, DType::BFloat16, DType::Half, DType::Int] {
+            for right in [Strides::Contiguous, Strides::Transposed] {
+                check_mm(dtype, [3, 67, 41], [Strides::Contiguous, right, Strides::Contiguous]);
+                check_mm(dtype, [1, 600, 300], [Strides::Contiguous, right, Strides::Contiguous]);
+                check_mm(dtype, [40, 20, 530], [Strides::Transposed, right, Strides::Contiguous]);
+            }
+        }
+    });
+}
+
+#[test]
+fn scalars_and_what_they_leave_unread() {
+    for dtype in DTYPES.iter() {
+        for sizes in [[2, 17, 5], [17, 64, 3], [64, 17, 0]] {
+            let [m, n, k] = sizes;
+            for (beta, alpha) in [(0, 1), (1, 1), (2, -3), (1, 0), (0, 0)] {
+                let (a, b) = (values(dtype, &[m, k], 4), values(dtype, &[k, n], 5));
+                let mut addend = values(dtype, &[m, n], 6);
+                let floating = DType::opmath(dtype) == DType::Float || dtype == DType::Double || dtype.is_complex();
+                if beta == 0 && floating {
+                    addend.fill(Complex64::new(f64::NAN, f64::NAN));
+                }
+                let mut a_read = a.clone();
+                if alpha == 0 && floating {
+                    a_read.fill(Complex64::new(f64::NAN, 0.0));
+                }
+                let a_tensor = Tensor::of(dtype, &a_read, Strides::Contiguous);
+                let b_tensor = Tensor::of(dtype, &b, Strides::Contiguous);
+                let scalars = [Scalar::Long(beta), Scalar::Long(alpha)];
+                let expected = oracle(&addend, &a, &b, beta as f64, alpha as f64);
+                let context = format!("addmm {sizes:?} beta {beta} alpha {alpha}");
+                let own = Tensor::of(dtype, &addend, Strides::Sliced);
+                let out = Tensor::new(dtype, &[m, n], Strides::Contiguous);
+                run("addmm", &[&out], &[&own, &a_tensor, &b_tensor], &scalars, dtype).unwrap();
+                compare(&out, &expected, k.max(1), &context);
+                run("addmm", &[&own], &[&own, &a_tensor, &b_tensor], &scalars, dtype).unwrap();
+                compare(&own, &expected, k.max(1), &format!("{context} in place"));
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_and_vectors() {
+    for dtype in DTYPES.iter() {
+        for [m, n, k] in [[1, 9, 4], [17, 20, 33], [70, 2, 8]] {
+            for strides in [Strides::Contiguous, Strides::Transposed, Strides::Broadcast] {
+                let (a, b) = (tensor(dtype, &[3, m, k], 1, strides), tensor(dtype, &[3, k, n], 2, strides));
+                let (own, out) = (tensor(dtype, &[3, m, n], 3, strides), Tensor::new(dtype, &[3, m, n], Strides::Contiguous));
+                run("bmm", &[&out], &[&a, &b], &[], dtype).unwrap();
+                compare(&out, &oracle(&own.values(), &a.values(), &b.values(), 0.0, 1.0), k, "bmm");
+                run("baddbmm", &[&out], &[&own, &a, &b], &[Scalar::Long(2), Scalar::Long(1)], dtype).unwrap();
+                compare(&out, &oracle(&own.values(), &a.values(), &b.values(), 2.0, 1.0), k, "baddbmm");
+            }
+            let (a, b) = (tensor(dtype, &[m, k], 1, Strides::Transposed), tensor(dtype, &[k], 2, Strides::Sliced));
+            let (own, out) = (tensor(dtype, &[m], 3, Strides::Broadcast), Tensor::new(dtype, &[m], Strides::Contiguous));
+            run("addmv", &[&out], &[&own, &a, &b], &[Scalar::Long(1), Scalar::Long(2)], dtype).unwrap();
+            let column = |values: ArrayD<Complex64>| values.insert_axis(ndarray::Axis(1));
+            let expected = oracle(&column(own.values()), &a.values(), &column(b.values()), 1.0, 2.0);
+            compare(&out, &expected.slice(s![.., 0]).to_owned().into_dyn(), k, "addmv");
+        }
+    }
+}
+
+#[test]
+fn flags_are_honoured() {
+    let dtype = DType::ComplexDouble;
+    for [m, n, k] in [[20, 30, 12], [3, 4, 5]] {
+        for bits in 0..16u8 {
+            let flags = |at: u8| if bits >> at & 1 == 1 { Flags::CONJ } else { Flags::default() };
+            let conj =
+                |values: ArrayD<Complex64>, at: u8| if bits >> at & 1 == 1 { values.mapv(|value| value.conj()) } else { values };
+            let [a, b, own, out] = [([m, k], 0u8), ([k, n], 1), ([m, n], 2), ([m, n], 3)]
+                .map(|(sizes, at)| tensor(dtype, &sizes, at as usize, Strides::Contiguous).with_flags(flags(at)));
+            run("addmm", &[&out], &[&own, &a, &b], &[Scalar::Long(2), Scalar::Long(3)], dtype).unwrap();
+            let expected = oracle(&conj(own.values(), 2), &conj(a.values(), 0), &conj(b.values(), 1), 2.0, 3.0);
+            compare(&out, &conj(expected, 3), k, &format!("flags {bits:04b}"));
+        }
+    }
+    let (a, b) = (tensor(DType::Float, &[4, 5], 1, Strides::Contiguous), tensor(DType::Float, &[5, 6], 2, Strides::Contiguous));
+    let (a, out) = (a.with_flags(Flags::NEG), Tensor::new(DType::Float, &[4, 6], Strides::Contiguous));
+    run("mm", &[&out], &[&a, &b], &[], DType::Float).unwrap();
+    compare(&out, &oracle(&out.values(), &a.values(), &b.values(), 0.0, -1.0), 5, "negative");
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_a_bit() {
+    for dtype in [DType::Float, DType::BFloat16, DType::ComplexFloat] {
+        for [m, n, k] in [[130, 257, 300], [1, 3000, 257], [700, 3, 513]] {
+            let (a, b) = (tensor(dtype, &[m, k], 1, Strides::Contiguous), tensor(dtype, &[n, k], 2, Strides::Contiguous));
+            let size = dtype.size() as i64;
+            let b = b.restrided(&[k as i64, n as i64], &[size, size * k as i64]);
+            let product = |count| {
+                threads::set_num_threads(count);
+                let out = Tensor::new(dtype, &[m, n], Strides::Contiguous);
+                run("mm", &[&out], &[&a, &b], &[], dtype).unwrap();
+                out.values()
+            };
+            let before = threads::num_threads();
+            let (one, four) = (product(1), product(4));
+            threads::set_num_threads(before);
+            assert_eq!(one, four, "{dtype:?} {m} {n} {k}");
+        }
+    }
+}
+
+#[test]
+fn wrong_operands_are_refused() {
+    let new = |dtype, sizes: &[usize]| Tensor::new(dtype, sizes, Strides::Contiguous);
+    let (a, b, out) = (new(DType::Float, &[2, 3]), new(DType::Double, &[3, 2]), new(DType::Float, &[2, 2]));
+    assert!(run("mm", &[&out], &[&a, &b], &[], DType::Float).unwrap_err().contains("different dtypes"));
+    let b = new(DType::Float, &[3]);
+    assert!(run("mm", &[&out], &[&a, &b], &[], DType::Float).unwrap_err().contains("numbers of dimensions"));
+    assert!(run("mm", &[&out], &[&a], &[], DType::Float).unwrap_err().contains("2 operands where 3"));
 }

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Field, Integer, Number, Ordered, Real};
@@ -123,7 +123,7 @@ impl<T: Integer> Map<T, 2> for DivInteger<'_> {
 
     #[inline(always)]
     fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        let quotient = if self.floor { lhs.div_floor(rhs) } else { lhs.div_trunc(rhs) };
+        let quotient = if self.floor { lhs.floor_div(rhs) } else { lhs.trunc_div(rhs) };
         quotient.unwrap_or_else(|| {
             self.by_zero.store(true, Ordering::Relaxed);
             T::ZERO
@@ -141,10 +141,10 @@ pub fn div(launch: &Launch<'_>) -> Result<(), String> {
     let (dtype, rounding) = (launch.compute(), launch.scalar_or(0, Scalar::Long(0)).to::<i64>());
     match rounding {
         0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 2>(launch, Div)),
-        1 if crate::tensor::dtype::FLOATING.contains(dtype) => {
+        1 if FLOATING.contains(dtype) => {
             dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivTrunc))
         }
-        2 if crate::tensor::dtype::FLOATING.contains(dtype) => {
+        2 if FLOATING.contains(dtype) => {
             dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivFloor))
         }
         1 | 2 => div_integer(launch, rounding == 2),
@@ -157,6 +157,72 @@ fn div_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
     let by_zero = AtomicBool::new(false);
     dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, DivInteger { floor, by_zero: &by_zero }))?;
     if by_zero.into_inner() { Err("ZeroDivisionError".into()) } else { Ok(()) }
+}
+
+/// The remainder of floating point numbers, with the sign of the dividend or of the divisor.
+#[derive(Clone, Copy)]
+struct Remainder<const FLOOR: bool>;
+
+impl<T: Real, const FLOOR: bool> Map<T, 2> for Remainder<FLOOR> {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        let remainder = lhs.fmod(rhs);
+        let turn = FLOOR && remainder != T::ZERO && (rhs < T::ZERO) != (remainder < T::ZERO);
+        if turn { remainder.add(rhs) } else { remainder }
+    }
+}
+
+/// The remainder of integers; notes a divisor of 0.
+#[derive(Clone, Copy)]
+struct RemainderInteger<'a> {
+    floor: bool,
+    by_zero: &'a AtomicBool,
+}
+
+impl<T: Integer> Map<T, 2> for RemainderInteger<'_> {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
+        let remainder = if self.floor { lhs.rem_floor(rhs) } else { lhs.rem_trunc(rhs) };
+        remainder.unwrap_or_else(|| {
+            self.by_zero.store(true, Ordering::Relaxed);
+            T::ZERO
+        })
+    }
+}
+
+fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
+    let dtype = launch.compute();
+    let by_zero = AtomicBool::new(false);
+    dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, RemainderInteger { floor, by_zero: &by_zero }))?;
+    if by_zero.into_inner() { Err("ZeroDivisionError".into()) } else { Ok(()) }
+}
+
+/// `aten::fmod`: the remainder of lhs / rhs with the sign of lhs. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
+pub fn fmod(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, Remainder::<false>));
+    }
+    remainder_integer(launch, false)
+}
+
+/// `aten::remainder`: the remainder of lhs / rhs with the sign of rhs, as Python's `%`. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
+pub fn remainder(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, Remainder::<true>));
+    }
+    remainder_integer(launch, true)
 }
 
 #[derive(Clone, Copy)]
@@ -280,6 +346,20 @@ mod tests {
         }
         assert_eq!(pair("div", DType::Char, real(-128.0), real(-1.0), &[Scalar::Long(1)]).unwrap(), real(-128.0));
         assert!(pair("div", DType::Int, real(1.0), real(1.0), &[]).is_err());
+    }
+
+    #[test]
+    fn remainders_have_the_sign_of_dividend_or_divisor() {
+        for dtype in [DType::Float, DType::Half, DType::Int, DType::Long] {
+            for (lhs, rhs, trunc, floor) in
+                [(7.0, 3.0, 1.0, 1.0), (-7.0, 3.0, -1.0, 2.0), (7.0, -3.0, 1.0, -2.0), (6.0, 3.0, 0.0, 0.0)]
+            {
+                assert_eq!(pair("fmod", dtype, real(lhs), real(rhs), &[]).unwrap(), real(trunc), "{dtype:?}");
+                assert_eq!(pair("remainder", dtype, real(lhs), real(rhs), &[]).unwrap(), real(floor), "{dtype:?}");
+            }
+        }
+        assert_eq!(pair("fmod", DType::Int, real(1.0), real(0.0), &[]), Err("ZeroDivisionError".into()));
+        assert_eq!(pair("remainder", DType::Byte, real(1.0), real(0.0), &[]), Err("ZeroDivisionError".into()));
     }
 
     #[test]

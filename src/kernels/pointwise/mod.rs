@@ -4,5 +4,49 @@
 
 pub mod activation;
 pub mod arithmetic;
+pub mod bitwise;
+pub mod clamp;
 pub mod compare;
+pub mod gradient;
+pub mod rounding;
 pub mod special;
+pub mod ternary;
+
+/// Kernels that are given by a function of values: for each, a [`Map`](crate::tensor::loops::pointwise::Map) generic over the computing
+/// type `T`, and the kernel that runs it over a set of dtypes.
+///
+/// `kernel, Map, SET, Bound, [scalars], |[inputs]| value;` The scalars are the launch's, in order, as `T`; the value is a `T` too.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $kernel:ident, $map:ident, $set:ident $(| $more:ident)*, $bound:ident, [$($scalar:ident),*], |[$($x:ident),+]| $body:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $map<T> {
+            $($scalar: T,)*
+            _computes: std::marker::PhantomData<T>,
+        }
+
+        impl<T: $bound> $crate::tensor::loops::pointwise::Map<T, { [$(stringify!($x)),+].len() }> for $map<T> {
+            type Output = T;
+
+            #[inline(always)]
+            fn apply(self, [$($x),+]: [T; { [$(stringify!($x)),+].len() }]) -> T {
+                let Self { $($scalar,)* .. } = self;
+                $body
+            }
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// A dtype outside the table's, or a scalar that is missing.
+        pub fn $kernel(launch: &$crate::tensor::launch::Launch<'_>) -> Result<(), String> {
+            let dtype = launch.compute();
+            let mut _scalars = (0..).map(|index| launch.scalar(index));
+            $(let $scalar = _scalars.next().unwrap_or(Err(String::new()))?;)*
+            $crate::tensor::dtype::dispatch!(dtype in $set $(| $more)*, E => {
+                let map = $map::<<E as $crate::tensor::dtype::Element>::Acc> { $($scalar: $scalar.to(),)* _computes: std::marker::PhantomData };
+                $crate::tensor::loops::pointwise::run::<E, E, _, { [$(stringify!($x)),+].len() }>(launch, map)
+            })
+        }
+    )*};
+}
+pub(crate) use functions;

@@ -1,63 +1,85 @@
-//! Elementary functions. Operands [out, input] throughout; 16 bit floats are computed in `f32`.
+//! Elementary functions. Operands [out, x] but for `pow`; 16 bit floats are computed in `f32`.
 
 #![forbid(unsafe_code)]
 
+use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Field, Real};
 
-/// A function of one value as a [`Map`], and the kernel that runs it over a set of dtypes.
-macro_rules! functions {
-    ($($(#[$doc:meta])* $kernel:ident, $map:ident, $set:ident, $bound:ident, |$x:ident| $body:expr;)*) => {$(
-        #[derive(Clone, Copy)]
-        struct $map;
-
-        impl<T: $bound> Map<T, 1> for $map {
-            type Output = T;
-
-            #[inline(always)]
-            fn apply(self, [$x]: [T; 1]) -> T {
-                $body
-            }
-        }
-
-        $(#[$doc])*
-        ///
-        /// # Errors
-        /// A dtype outside the table's.
-        pub fn $kernel(launch: &Launch<'_>) -> Result<(), String> {
-            let dtype = launch.compute();
-            dispatch!(dtype in $set, T => run::<T, T, _, 1>(launch, $map))
-        }
-    )*};
-}
-
 functions! {
     /// `aten::exp`: e^x.
-    exp, Exp, FIELD, Field, |x| x.exp();
+    exp, Exp, FIELD, Field, [], |[x]| x.exp();
     /// `aten::expm1`: e^x - 1, accurate near 0.
-    expm1, Expm1, FLOATING, Real, |x| x.expm1();
+    expm1, Expm1, FLOATING, Real, [], |[x]| x.expm1();
     /// `aten::log`: ln x.
-    log, Log, FIELD, Field, |x| x.log();
+    log, Log, FIELD, Field, [], |[x]| x.log();
     /// `aten::log1p`: ln(1 + x), accurate near 0.
-    log1p, Log1p, FLOATING, Real, |x| x.log1p();
+    log1p, Log1p, FLOATING, Real, [], |[x]| x.log1p();
     /// `aten::sqrt`: the square root.
-    sqrt, Sqrt, FIELD, Field, |x| x.sqrt();
+    sqrt, Sqrt, FIELD, Field, [], |[x]| x.sqrt();
     /// `aten::rsqrt`: 1 / sqrt(x).
-    rsqrt, Rsqrt, FIELD, Field, |x| T::ONE.div(x.sqrt());
+    rsqrt, Rsqrt, FIELD, Field, [], |[x]| T::ONE.div(x.sqrt());
     /// `aten::reciprocal`: 1 / x.
-    reciprocal, Reciprocal, FIELD, Field, |x| T::ONE.div(x);
+    reciprocal, Reciprocal, FIELD, Field, [], |[x]| T::ONE.div(x);
     /// `aten::sin`.
-    sin, Sin, FIELD, Field, |x| x.sin();
+    sin, Sin, FIELD, Field, [], |[x]| x.sin();
     /// `aten::cos`.
-    cos, Cos, FIELD, Field, |x| x.cos();
+    cos, Cos, FIELD, Field, [], |[x]| x.cos();
     /// `aten::tanh`.
-    tanh, Tanh, FIELD, Field, |x| x.tanh();
+    tanh, Tanh, FIELD, Field, [], |[x]| x.tanh();
     /// `aten::sigmoid`: 1 / (1 + e^-x).
-    sigmoid, Sigmoid, FIELD, Field, |x| x.sigmoid();
+    sigmoid, Sigmoid, FIELD, Field, [], |[x]| x.sigmoid();
     /// `aten::erf`: the error function.
-    erf, Erf, FLOATING, Real, |x| x.erf();
+    erf, Erf, FLOATING, Real, [], |[x]| x.erf();
+    /// `aten::pow` of tensors: base^exponent. Operands [out, base, exponent].
+    pow, Pow, FLOATING, Real, [], |[base, exponent]| base.pow(exponent);
+    /// base^exponent of one exponent.
+    pow_any, PowAny, FLOATING, Real, [exponent], |[base]| base.pow(exponent);
+}
+
+/// The exponent 2.
+#[derive(Clone, Copy)]
+struct Square;
+
+impl<T: Real> Map<T, 1> for Square {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [base]: [T; 1]) -> T {
+        base.mul(base)
+    }
+}
+
+/// The exponent 3.
+#[derive(Clone, Copy)]
+struct Cube;
+
+impl<T: Real> Map<T, 1> for Cube {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [base]: [T; 1]) -> T {
+        base.mul(base).mul(base)
+    }
+}
+
+/// `aten::pow` with one exponent: base^exponent; 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
+/// Operands [out, base]; scalars [exponent].
+///
+/// # Errors
+/// A dtype outside the table's, or no scalar.
+pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), String> {
+    let (dtype, exponent) = (launch.compute(), launch.scalar(0)?.to::<f64>());
+    match exponent {
+        2.0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 1>(launch, Square)),
+        3.0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 1>(launch, Cube)),
+        0.5 => sqrt(launch),
+        -0.5 => rsqrt(launch),
+        -1.0 => reciprocal(launch),
+        _ => pow_any(launch),
+    }
 }
 
 #[cfg(test)]
@@ -93,5 +115,16 @@ mod tests {
         by_dtype("rsqrt", |x| 1.0 / x.sqrt(), |x| x.sqrt().inv());
         by_dtype("reciprocal", |x| 1.0 / x, |x| x.inv());
         check::pointwise::<1>("log1p", &[], same, |[x]| real(x.re.ln_1p()));
+    }
+
+    #[test]
+    fn powers() {
+        check::pointwise::<2>("pow", &[], same, |[base, exponent]| real(base.re.powf(exponent.re)));
+        for exponent in [2.0, 3.0, 0.5, -0.5, -1.0, 2.5, 0.0, 4.0] {
+            let scalars = [crate::tensor::launch::Scalar::Double(exponent)];
+            check::pointwise::<1>("pow_scalar", &scalars, same, |[base]| {
+                real(if exponent == 0.5 { base.re.sqrt() } else { base.re.powf(exponent) })
+            });
+        }
     }
 }

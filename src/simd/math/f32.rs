@@ -158,3 +158,19 @@ pub fn sin(x: f32) -> f32 {
 pub fn cos(x: f32) -> f32 {
     x.cos()
 }
+
+/// base^exponent; 1 ulp. As IEEE 754 has it: 1 for exponent 0 or base 1 whatever the other is, NaN for a negative base with an exponent
+/// that is not whole.
+#[inline(always)]
+pub fn pow(base: f32, exponent: f32) -> f32 {
+    let (x, y) = (base as f64, exponent as f64);
+    let magnitude = super::f64::exp(y * super::f64::log(x.abs())) as f32;
+    let magnitude = if y == 0.0 || x.abs() == 1.0 { 1.0 } else { magnitude };
+    let half = y * 0.5;
+    let is_whole = y == y.floor();
+    let is_odd = is_whole && half != half.floor();
+    let is_defined = is_whole || !(x < 0.0) || x == f64::NEG_INFINITY;
+    let signed = if is_odd && x.is_sign_negative() { -magnitude } else { magnitude };
+    let result = if is_defined { signed } else { f32::NAN };
+    if x == 1.0 { 1.0 } else { result }
+}

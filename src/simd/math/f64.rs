@@ -208,3 +208,9 @@ pub fn sin(x: f64) -> f64 {
 pub fn cos(x: f64) -> f64 {
     x.cos()
 }
+
+/// base^exponent, as the C library has it.
+#[inline(always)]
+pub fn pow(base: f64, exponent: f64) -> f64 {
+    base.powf(exponent)
+}

@@ -132,4 +132,41 @@ mod tests {
         check_f64("sigmoid", |x| f64::sigmoid(x), sigmoid, 2.5);
         check_f64("erf", |x| f64::erf(x), erf, 8.0);
     }
+
+    #[test]
+    fn powers_are_those_of_the_standard_library() {
+        let special = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            -0.5,
+            2.0,
+            -2.0,
+            3.0,
+            -3.0,
+            1e-3,
+            -1e-3,
+            1e30,
+            -1e30,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+        ];
+        for base in special {
+            for exponent in special {
+                let (found, expected) = (super::f32::pow(base, exponent), base.powf(exponent));
+                let close = found == expected || (found / expected - 1.0).abs() < 2e-7;
+                assert!(
+                    close && found.is_sign_negative() == expected.is_sign_negative() || found.is_nan() && expected.is_nan(),
+                    "{base}^{exponent} = {found}"
+                );
+            }
+        }
+        for step in 1..2000 {
+            let (base, exponent) = (step as f32 * 0.01, (step % 37) as f32 * 0.3 - 5.0);
+            assert!((super::f32::pow(base, exponent) as f64 / (base as f64).powf(exponent as f64) - 1.0).abs() < 1.2e-7);
+        }
+    }
 }

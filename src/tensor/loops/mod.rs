@@ -9,9 +9,9 @@
 //! Outputs may be the same memory as inputs, element for element. Nothing here builds references to operands: raw pointers only.
 
 pub mod cast;
-pub mod fold;
 pub mod movement;
 pub mod pointwise;
+pub mod reduce;
 pub mod space;
 pub mod strided;
 

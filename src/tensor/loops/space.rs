@@ -28,11 +28,6 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// A patch of that shape, without operands.
-    pub(super) fn new(cols: usize, rows: usize) -> Self {
-        Self { cols, rows, data: [std::ptr::null_mut(); MAX_OPERANDS] }
-    }
-
     /// Number of elements; never 0 for a patch that [`Space::walk`] hands out.
     #[inline(always)]
     #[expect(clippy::len_without_is_empty, reason = "no patch is empty")]

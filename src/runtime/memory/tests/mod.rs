@@ -14,9 +14,19 @@ mod pressure;
 #[cfg(not(loom))]
 mod threads;
 
+use std::any::Any;
+
 use super::Timeline;
 use super::pool::Settings;
 use crate::runtime::sync::{AtomicU64, Ordering};
+
+/// Keeps a value to the end of the process, in reach of the leak checker.
+fn leak<T: Any + Sync>(value: T) -> &'static T {
+    static KEPT: std::sync::Mutex<Vec<&'static (dyn Any + Sync)>> = std::sync::Mutex::new(Vec::new());
+    let kept = Box::leak(Box::new(value));
+    KEPT.lock().unwrap().push(kept);
+    kept
+}
 
 /// A stream whose tasks are submitted and completed by hand.
 #[derive(Debug, Default)]
@@ -29,7 +39,7 @@ pub struct Counter {
 impl Counter {
     /// A stream of device 0.
     pub fn leak(id: i64) -> &'static Self {
-        Box::leak(Box::new(Self { id, ..Self::default() }))
+        leak(Self { id, ..Self::default() })
     }
 
     /// Puts a task on the stream.

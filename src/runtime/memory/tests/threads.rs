@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::device_pool::DevicePool;
-use super::{MIB, budget};
+use super::{MIB, budget, leak};
 use crate::runtime::memory::Timeline;
 use crate::runtime::sync::Mutex;
 
@@ -135,7 +135,7 @@ fn steps(pool: &DevicePool, streams: &[&'static Worker], seed: u64) {
 
 #[test]
 fn random_steps_from_four_threads_on_four_streams() {
-    let streams = (0..STREAMS).map(|id| &*Box::leak(Box::new(Worker { id: id as i64, ..Worker::default() }))).collect::<Vec<_>>();
+    let streams = (0..STREAMS).map(|id| leak(Worker { id: id as i64, ..Worker::default() })).collect::<Vec<_>>();
     let timelines = streams.iter().map(|&stream| stream as &'static dyn Timeline).collect::<Vec<_>>();
     let pool = DevicePool::new(0, budget(256 * MIB), Box::new(move || timelines.clone())).unwrap();
     std::thread::scope(|scope| {

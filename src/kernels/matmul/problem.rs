@@ -1,0 +1,222 @@
+//! [`Problem`]: a matrix product as numbers and pointers, whatever operator it came from.
+
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::number::Number;
+use crate::tensor::view::{Flags, View};
+
+/// What the operands of a product are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Matrix,
+    /// Matrices along a first dimension.
+    Batch,
+    /// A matrix times a vector.
+    Vector,
+}
+
+/// A matrix in memory; steps in bytes.
+#[derive(Clone, Copy)]
+pub struct Matrix {
+    pub data: *mut u8,
+    /// From one row to the next.
+    pub row: isize,
+    /// From one column to the next.
+    pub col: isize,
+    /// From one matrix of the batch to the next.
+    pub batch: isize,
+    pub conj: bool,
+}
+
+// SAFETY: the address is a number until a kernel uses it; who launches promises that the memory may be used from the thread that does.
+unsafe impl Send for Matrix {}
+// SAFETY: as for `Send`; threads write to different tiles.
+unsafe impl Sync for Matrix {}
+
+impl Matrix {
+    fn new(view: &View<'_>, form: Form) -> Self {
+        let first = usize::from(form == Form::Batch);
+        let step = |dim: usize| if dim < view.ndim() { view.stride(dim) } else { 0 };
+        Self {
+            data: view.data(),
+            row: step(first),
+            col: step(first + 1),
+            batch: if first == 1 { step(0) } else { 0 },
+            conj: view.flags().has(Flags::CONJ) && view.dtype().is_complex(),
+        }
+    }
+
+    /// The same matrix seen from an element of a batch.
+    #[inline(always)]
+    pub fn at(mut self, batch: usize, row: usize, col: usize) -> Self {
+        let offset = batch as isize * self.batch + row as isize * self.row + col as isize * self.col;
+        self.data = self.data.wrapping_offset(offset);
+        self
+    }
+
+    /// Rows as columns.
+    pub fn transposed(self) -> Self {
+        Self { row: self.col, col: self.row, ..self }
+    }
+
+    fn same_place(&self, other: &Self) -> bool {
+        (self.data, self.row, self.col, self.batch) == (other.data, other.row, other.col, other.batch)
+    }
+}
+
+/// `out = beta * addend + alpha * (a @ b)` for `batch` matrices: out (m, n), a (m, k), b (k, n).
+#[derive(Clone, Copy)]
+pub struct Problem {
+    pub dtype: DType,
+    pub batch: usize,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub out: Matrix,
+    /// There is none where beta is 0.
+    pub addend: Option<Matrix>,
+    /// Whether the addend is the output.
+    pub in_place: bool,
+    pub a: Matrix,
+    pub b: Matrix,
+    beta: Scalar,
+    alpha: Scalar,
+    negative: [bool; 2],
+    conj: bool,
+}
+
+/// The most rows (or columns) of a skinny product.
+pub const SKINNY: usize = 8;
+
+impl Problem {
+    /// The product that a launch of [out, self?, a, b] describes.
+    ///
+    /// # Errors
+    /// Operands of other dtypes or numbers of dimensions.
+    pub fn new(launch: &Launch<'_>, form: Form, with_addend: bool) -> Result<Self, String> {
+        let operands = 3 + usize::from(with_addend);
+        if launch.num_operands() != operands {
+            return Err(format!("{} operands where {operands} are needed", launch.num_operands()));
+        }
+        let (out, first) = (launch.view(0), launch.view(1));
+        let (a, b) = (launch.view(operands - 2), launch.view(operands - 1));
+        let dims = if form == Form::Batch { 3 } else { 2 };
+        let vector = if form == Form::Vector { 1 } else { dims };
+        if [a.ndim(), b.ndim(), out.ndim(), first.ndim()] != [dims, vector, vector, if with_addend { vector } else { dims }] {
+            return Err("operands of a matrix product with other numbers of dimensions".into());
+        }
+        if (0..operands).any(|index| launch.view(index).dtype() != out.dtype()) {
+            return Err("operands of a matrix product with different dtypes".into());
+        }
+        let negative = |view: &View<'_>| view.flags().has(Flags::NEG);
+        let (beta, alpha) = if with_addend { (launch.scalar(0)?, launch.scalar(1)?) } else { (Scalar::Long(0), Scalar::Long(1)) };
+        let mut problem = Self {
+            dtype: out.dtype(),
+            batch: if form == Form::Batch { out.size(0) } else { 1 },
+            m: a.size(dims - 2),
+            n: if form == Form::Vector { 1 } else { b.size(dims - 1) },
+            k: if is_zero(alpha) { 0 } else { a.size(dims - 1) },
+            out: Matrix::new(&out, form),
+            addend: (!is_zero(beta)).then(|| Matrix::new(&first, form)),
+            in_place: false,
+            a: Matrix::new(&a, form),
+            b: Matrix::new(&b, form),
+            beta,
+            alpha,
+            negative: [negative(&out) != negative(&first), negative(&out) ^ negative(&a) ^ negative(&b)],
+            conj: out.flags().has(Flags::CONJ) && out.dtype().is_complex(),
+        };
+        problem.in_place = problem.addend.is_some_and(|addend| addend.same_place(&problem.out));
+        problem.conjugate();
+        Ok(problem)
+    }
+
+    /// Where the output holds conjugates, everything else is conjugated instead.
+    fn conjugate(&mut self) {
+        if self.conj {
+            self.a.conj = !self.a.conj;
+            self.b.conj = !self.b.conj;
+            if let Some(addend) = &mut self.addend {
+                addend.conj = !addend.conj;
+            }
+        }
+    }
+
+    /// The scalars [beta, alpha].
+    pub fn scalars<T: Number>(&self) -> [T; 2] {
+        let value = |scalar: Scalar, negative: bool| {
+            let value = if self.conj { scalar.to::<T>().conj() } else { scalar.to::<T>() };
+            if negative { value.neg() } else { value }
+        };
+        [value(self.beta, self.negative[0]), value(self.alpha, self.negative[1])]
+    }
+
+    /// Whether one side of the output is short, and the operand of the long one lies side by side.
+    pub fn is_skinny(&self) -> bool {
+        let size = self.dtype.size() as isize;
+        let long = if self.n < self.m { self.a } else { self.b };
+        self.m.min(self.n) <= SKINNY && (long.row == size || long.col == size)
+    }
+
+    /// The same product with its output transposed: `bᵀ @ aᵀ`.
+    pub fn transposed(self) -> Self {
+        Self {
+            m: self.n,
+            n: self.m,
+            out: self.out.transposed(),
+            addend: self.addend.map(Matrix::transposed),
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            ..self
+        }
+    }
+
+    /// Nanoseconds of one thread.
+    pub fn cost(&self) -> f64 {
+        let outputs = self.batch * self.m * self.n;
+        cost(self.dtype, outputs, self.k, self.batch * self.k * (self.m + self.n))
+    }
+}
+
+fn is_zero(scalar: Scalar) -> bool {
+    matches!(scalar, Scalar::Long(0) | Scalar::Bool(false))
+        || matches!(scalar, Scalar::Double(value) if value == 0.0)
+        || matches!(scalar, Scalar::Complex(re, im) if re == 0.0 && im == 0.0)
+}
+
+/// Nanoseconds of one thread for `outputs` sums of `depth` products, over operands of `inputs` elements.
+pub fn cost(dtype: DType, outputs: usize, depth: usize, inputs: usize) -> f64 {
+    let product = match dtype {
+        DType::Float => 0.018,
+        DType::Double | DType::Half | DType::BFloat16 => 0.036,
+        DType::ComplexFloat => 0.08,
+        DType::ComplexDouble => 0.16,
+        _ => 0.1,
+    };
+    100.0 + outputs as f64 * (depth as f64 * product + 0.2) + inputs as f64 * 0.1
+}
+
+/// How a sum becomes an element of the output.
+#[derive(Clone, Copy)]
+pub struct Finish<T: Element> {
+    pub beta: T::Acc,
+    pub alpha: T::Acc,
+}
+
+impl<T: Element> Finish<T> {
+    /// Writes `beta * addend + alpha * sum`, rounded once.
+    ///
+    /// # Safety
+    /// `out` may be written, `addend`, if any, be read.
+    #[inline(always)]
+    pub unsafe fn write(self, out: Matrix, addend: Option<Matrix>, sum: T::Acc) {
+        let mut value = self.alpha.mul(sum);
+        if let Some(addend) = addend {
+            // SAFETY: the caller promises a readable element.
+            let element = unsafe { addend.data.cast::<T>().read_unaligned() };
+            value = value.add(self.beta.mul(element.load()));
+        }
+        // SAFETY: the caller promises a writable element.
+        unsafe { out.data.cast::<T>().write_unaligned(T::store(value)) };
+    }
+}

@@ -1,0 +1,148 @@
+//! Products of f16 and bf16: blocks of both operands are widened to f32 and multiplied by the `gemm` crate, sums stay in f32 to the end.
+
+use std::cell::Cell;
+
+use gemm::Parallelism;
+
+use super::problem::{Finish, Matrix, Problem};
+use super::tile::{self, Tile};
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::Element;
+
+/// The most rows and columns of a tile.
+const SIDE: usize = 288;
+/// The most products that are added up between two widenings.
+const DEPTH: usize = 256;
+
+thread_local! {
+    /// Blocks of a, of b and of sums.
+    static BLOCKS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+}
+
+/// Runs a product of `T`.
+pub fn run<T: Element<Acc = f32>>(problem: &Problem) {
+    let [beta, alpha] = problem.scalars::<f32>();
+    tile::for_each(problem, SIDE, &|tile| {
+        let mut blocks = BLOCKS.take();
+        blocks.resize((tile.rows + tile.cols) * DEPTH + tile.rows * tile.cols, 0.0);
+        one::<T>(problem, Finish { beta, alpha }, tile, &mut blocks);
+        BLOCKS.set(blocks);
+    });
+}
+
+fn one<T: Element<Acc = f32>>(problem: &Problem, finish: Finish<T>, tile: Tile, blocks: &mut [f32]) {
+    let (left, rest) = blocks.split_at_mut(tile.rows * DEPTH);
+    let (right, sums) = rest.split_at_mut(tile.cols * DEPTH);
+    let sums = &mut sums[..tile.rows * tile.cols];
+    if problem.k == 0 {
+        sums.fill(0.0);
+    }
+    for start in (0..problem.k).step_by(DEPTH) {
+        let depth = DEPTH.min(problem.k - start);
+        let a = widen::<T>(problem.a.at(tile.batch, tile.row, start), tile.rows, depth, left);
+        let b = widen::<T>(problem.b.at(tile.batch, start, tile.col), depth, tile.cols, right);
+        multiply([tile.rows, tile.cols, depth], start > 0, a, b, sums);
+    }
+    let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
+    let (out, addend) = (place(problem.out), problem.addend.map(place));
+    vectorize(Store { out, addend, cols: tile.cols, sums, finish });
+}
+
+/// A block in f32: data, and steps in elements.
+struct Block<'a> {
+    data: &'a [f32],
+    row: isize,
+    col: isize,
+}
+
+fn multiply([rows, cols, depth]: [usize; 3], adds: bool, a: Block<'_>, b: Block<'_>, sums: &mut [f32]) {
+    let (data, left, right) = (sums.as_mut_ptr(), a.data.as_ptr(), b.data.as_ptr());
+    // SAFETY: the blocks have these sizes and strides, and the sums are rows x cols, row after row.
+    unsafe {
+        gemm::gemm::<f32>(
+            rows,
+            cols,
+            depth,
+            data,
+            1,
+            cols as isize,
+            adds,
+            left,
+            a.col,
+            a.row,
+            right,
+            b.col,
+            b.row,
+            1.0,
+            1.0,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+/// Widens `rows` × `cols` elements; the dimension that lies side by side stays so.
+fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut [f32]) -> Block<'_> {
+    let size = size_of::<T>() as isize;
+    if from.col != size && from.row == size {
+        let block = widen::<T>(from.transposed(), cols, rows, to);
+        return Block { data: block.data, row: block.col, col: block.row };
+    }
+    vectorize(Widen::<T> { from, cols, to: &mut to[..rows * cols], element: std::marker::PhantomData });
+    Block { data: to, row: cols as isize, col: 1 }
+}
+
+struct Widen<'a, T> {
+    from: Matrix,
+    cols: usize,
+    to: &'a mut [f32],
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Element<Acc = f32>> Leaf for Widen<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let dense = self.from.col == size_of::<T>() as isize;
+        for (row, line) in self.to.chunks_exact_mut(self.cols).enumerate() {
+            let from = self.from.at(0, row, 0);
+            if dense {
+                for (col, value) in line.iter_mut().enumerate() {
+                    // SAFETY: the block lies inside an operand of the launch.
+                    *value = unsafe { from.data.cast::<T>().wrapping_add(col).read_unaligned() }.load();
+                }
+            } else {
+                for (col, value) in line.iter_mut().enumerate() {
+                    // SAFETY: as above.
+                    *value = unsafe { from.at(0, 0, col).data.cast::<T>().read_unaligned() }.load();
+                }
+            }
+        }
+    }
+}
+
+struct Store<'a, T: Element> {
+    out: Matrix,
+    addend: Option<Matrix>,
+    cols: usize,
+    sums: &'a [T::Acc],
+    finish: Finish<T>,
+}
+
+impl<T: Element> Leaf for Store<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (row, line) in self.sums.chunks_exact(self.cols).enumerate() {
+            for (col, &sum) in line.iter().enumerate() {
+                let addend = self.addend.map(|addend| addend.at(0, row, col));
+                // SAFETY: the tile lies inside the output and the addend, as the launch promises.
+                unsafe { self.finish.write(self.out.at(0, row, col), addend, sum) };
+            }
+        }
+    }
+}

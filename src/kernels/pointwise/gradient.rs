@@ -1,0 +1,159 @@
+//! Backwards of activation functions.
+//!
+//! Operands come in the order of PyTorch's meta functions, which for `threshold_backward` and `leaky_relu_backward` is not that of the
+//! arguments.
+
+#![forbid(unsafe_code)]
+
+use super::activation::{GELU_CUBE, GELU_SCALE};
+use super::functions;
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::number::{Number, Ordered, Real};
+
+functions! {
+    /// `aten::elu_backward`. Operands [out, grad, x or the result]; scalars [alpha, scale, input_scale, whether it is the result].
+    elu_backward, EluBackward, FLOATING, Real, [alpha, scale, input_scale, is_result], |[grad, x]| {
+        let slope = if is_result == T::ZERO {
+            alpha.mul(scale).mul(x.mul(input_scale).exp())
+        } else {
+            x.add(alpha.mul(scale))
+        };
+        grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
+    };
+    /// `aten::hardshrink_backward`: grad, 0 where x is between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
+    hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
+    /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0. Operands [out, grad, x].
+    hardsigmoid_backward, HardsigmoidBackward, FLOATING, Real, [],
+        |[grad, x]| if x.abs() < T::from_f64(3.0) { grad.div(T::from_f64(6.0)) } else { T::ZERO };
+    /// `aten::leaky_relu_backward`: grad above 0, else slope * grad. Operands [out, x or the result, grad]; scalars [slope, whether it is
+    /// the result], the second not looked at.
+    leaky_relu_backward, LeakyReluBackward, FLOATING, Real, [slope], |[x, grad]| if x > T::ZERO { grad } else { grad.mul(slope) };
+    /// `aten::sigmoid_backward`: grad * conj(y (1 - y)). Operands [out, grad, y], y the result.
+    sigmoid_backward, SigmoidBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y).mul(y).conj());
+    /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x. Operands [out, grad, x].
+    silu_backward, SiluBackward, FLOATING, Real, [], |[grad, x]| {
+        let sigmoid = x.sigmoid();
+        grad.mul(sigmoid).mul(T::ONE.add(x.mul(T::ONE.sub(sigmoid))))
+    };
+    /// `aten::softplus_backward`: grad / (1 + e^(-beta x)); grad where beta x is above the threshold. Operands [out, grad, x]; scalars
+    /// [beta, threshold].
+    softplus_backward, SoftplusBackward, FLOATING, Real, [beta, threshold], |[grad, x]| {
+        let scaled = x.mul(beta);
+        if scaled > threshold { grad } else { grad.mul(scaled.sigmoid()) }
+    };
+    /// `aten::softshrink_backward`: grad, 0 where x is between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
+    softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
+    /// `aten::tanh_backward`: grad * conj(1 - y^2). Operands [out, grad, y], y the result.
+    tanh_backward, TanhBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y.mul(y)).conj());
+    /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0. Operands [out, x, grad]; scalars [threshold].
+    threshold_backward, ThresholdBackward, REAL, Ordered, [threshold], |[x, grad]| if x <= threshold { T::ZERO } else { grad };
+}
+
+#[derive(Clone, Copy)]
+struct GeluErfBackward;
+
+impl<T: Real> Map<T, 2> for GeluErfBackward {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [grad, x]: [T; 2]) -> T {
+        let half = T::from_f64(0.5);
+        let distribution = half.mul(T::ONE.add(x.mul(T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf()));
+        let density = T::from_f64(0.5 * GELU_SCALE).mul(x.mul(x).mul(half.neg()).exp());
+        grad.mul(distribution.add(x.mul(density)))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct GeluTanhBackward;
+
+impl<T: Real> Map<T, 2> for GeluTanhBackward {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [grad, x]: [T; 2]) -> T {
+        let (half, scale, cube) = (T::from_f64(0.5), T::from_f64(GELU_SCALE), T::from_f64(GELU_CUBE));
+        let square = x.mul(x);
+        let tanh = scale.mul(x.add(cube.mul(square).mul(x))).tanh();
+        let inner = scale.mul(T::ONE.add(T::from_f64(3.0).mul(cube).mul(square)));
+        let slope = half.mul(T::ONE.add(tanh)).add(half.mul(x).mul(T::ONE.sub(tanh.mul(tanh))).mul(inner));
+        grad.mul(slope)
+    }
+}
+
+/// `aten::gelu_backward`. Operands [out, grad, x]; scalars [approximate]: 0 by erf, 1 by tanh.
+///
+/// # Errors
+/// A dtype outside the table's, or no scalar.
+pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    match launch.scalar(0)?.to::<i64>() {
+        0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluErfBackward)),
+        _ => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluTanhBackward)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::tensor::dtype::{Complex64, DType, FLOATING};
+    use crate::tensor::launch::Scalar;
+
+    fn check(name: &str, scalars: &[f64], oracle: impl Fn(f64, f64) -> f64) {
+        let scalars: Vec<Scalar> = scalars.iter().map(|&value| Scalar::Double(value)).collect();
+        check::pointwise::<2>(name, &scalars, |dtype| dtype, |[left, right]| real(oracle(left.re, right.re)));
+    }
+
+    #[test]
+    fn piecewise_constant_slopes() {
+        check("threshold_backward", &[1.0], |x, grad| if x <= 1.0 { 0.0 } else { grad });
+        check("leaky_relu_backward", &[0.25, 0.0], |x, grad| if x > 0.0 { grad } else { 0.25 * grad });
+        check("hardsigmoid_backward", &[], |grad, x| if x.abs() < 3.0 { grad / 6.0 } else { 0.0 });
+        check("hardshrink_backward", &[1.5], |grad, x| if x.abs() <= 1.5 { 0.0 } else { grad });
+        check("softshrink_backward", &[1.5], |grad, x| if x.abs() <= 1.5 { 0.0 } else { grad });
+    }
+
+    #[test]
+    fn slopes_by_the_result() {
+        let same = |dtype| dtype;
+        check::pointwise::<2>("sigmoid_backward", &[], same, |[grad, y]: [Complex64; 2]| grad * ((1.0 - y) * y).conj());
+        check::pointwise::<2>("tanh_backward", &[], same, |[grad, y]: [Complex64; 2]| grad * (1.0 - y * y).conj());
+    }
+
+    /// Compares with the difference quotient of the forward kernel.
+    fn check_slope(forward: &str, backward: &str, scalars: &[f64], extra: &[f64]) {
+        let as_scalars = |values: &[f64]| values.iter().map(|&value| Scalar::Double(value)).collect::<Vec<_>>();
+        let x = check::values(DType::Double, &[500], 3).mapv(|x| real(x.re + 0.01));
+        let of = |values: &ndarray::ArrayD<Complex64>, dtype| Tensor::of(dtype, values, Strides::Contiguous);
+        let value = |shift: f64| {
+            let output = Tensor::new(DType::Double, &[500], Strides::Contiguous);
+            let shifted = of(&x.mapv(|x| x + shift), DType::Double);
+            check::run(forward, &[&output], &[&shifted], &as_scalars(scalars), DType::Double).unwrap();
+            output.values()
+        };
+        let step = 1e-5;
+        let slope = (value(step) - value(-step)) / real(2.0 * step);
+        let all: Vec<f64> = scalars.iter().chain(extra).copied().collect();
+        for dtype in FLOATING.iter() {
+            let grad = check::values(dtype, &[500], 9);
+            let output = Tensor::new(dtype, &[500], Strides::Contiguous);
+            check::run(backward, &[&output], &[&of(&grad, dtype), &of(&x, dtype)], &as_scalars(&all), dtype).unwrap();
+            for ((found, grad), slope) in output.values().iter().zip(&grad).zip(&slope) {
+                let tolerance = check::tolerance(dtype).max(1e-8) * 40.0;
+                assert!(check::close(*found, grad * slope, tolerance), "{backward} {dtype:?}: {found} != {grad} * {slope}");
+            }
+        }
+    }
+
+    #[test]
+    fn slopes_of_smooth_functions() {
+        check_slope("silu", "silu_backward", &[], &[]);
+        check_slope("elu", "elu_backward", &[1.5, 2.0, 0.5], &[0.0]);
+        check_slope("softplus", "softplus_backward", &[2.0, 20.0], &[]);
+        check_slope("gelu", "gelu_backward", &[0.0], &[]);
+        check_slope("gelu", "gelu_backward", &[1.0], &[]);
+        check("elu_backward", &[1.5, 2.0, 0.5, 1.0], |grad, y| grad * if y > 0.0 { 2.0 } else { 0.5 * (y + 3.0) });
+    }
+}
