@@ -12,6 +12,7 @@
 #include <ATen/ops/prod_meta.h>
 #include <ATen/ops/sum_meta.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace rustdev {
@@ -37,9 +38,9 @@ at::DimVector reduced_dims(const at::Tensor& self, int64_t dim) {
   return reduced_dims(self, at::OptionalIntArrayRef(at::IntArrayRef(dims)));
 }
 
-bool launch_reduction(const Binding& binding, std::optional<double> of_nothing, const at::Tensor& output, const at::Tensor& self,
+bool launch_reduction(const Binding& binding, const Rules& rules, const at::Tensor& output, const at::Tensor& self,
                       const at::DimVector& dims, bool keepdim) {
-  const c10::ScalarType dtype = output.scalar_type();
+  const c10::ScalarType dtype = rules.compute_dtype.value_or(output.scalar_type());
   if (((binding.dtypes >> static_cast<unsigned>(dtype)) & 1) == 0) {
     return false;
   }
@@ -47,15 +48,17 @@ bool launch_reduction(const Binding& binding, std::optional<double> of_nothing, 
     return true;
   }
   if (self.numel() == 0) {
-    if (of_nothing) {
-      output.fill_(*of_nothing);
+    if (rules.of_nothing) {
+      output.fill_(*rules.of_nothing);
     }
-    return of_nothing.has_value();
+    return rules.of_nothing.has_value();
   }
+  // Some operators take an empty list of dimensions for none instead of all.
+  const bool same_shape = output.sizes() == self.sizes();
   at::DimVector strides(self.dim(), 0);
   int64_t next = 0;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
-    const bool reduced = std::find(dims.begin(), dims.end(), dim) != dims.end();
+    const bool reduced = !same_shape && std::find(dims.begin(), dims.end(), dim) != dims.end();
     if (!reduced) {
       strides[dim] = output.stride(next);
     }
@@ -68,19 +71,48 @@ bool launch_reduction(const Binding& binding, std::optional<double> of_nothing, 
   return launch.run(binding.op, static_cast<int32_t>(dtype), self.device().index());
 }
 
+namespace {
+
+Binding& prod_binding() {
+  static Binding instance;
+  return instance;
+}
+
+// The product of everything, which has no meta of its own: integers are multiplied as int64.
+at::Tensor prod(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
+  const bool integral = at::isIntegralType(self.scalar_type(), /*includeBool=*/true);
+  const at::ScalarType result = dtype.value_or(integral ? at::kLong : self.scalar_type());
+  at::Tensor output = new_empty({}, result, self.device());
+  if (launch_reduction(prod_binding(), {1.0, std::nullopt}, output, self, reduced_dims(self, std::nullopt), false)) {
+    return output;
+  }
+  return call_fallback<at::Tensor, const at::Tensor&, std::optional<at::ScalarType>>(*prod_binding().functional, self, dtype);
+}
+
+}  // namespace
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  bind_reduction<Reduction<at::meta::structured_sum_dim_IntList>>(m, {"sum.dim_IntList", nullptr, "sum.IntList_out", "sum"}, 0);
-  bind_reduction<Reduction<at::meta::structured_mean_dim>>(m, {"mean.dim", nullptr, "mean.out", "mean"}, nan);
-  bind_reduction<Reduction<at::meta::structured_prod_dim_int>>(m, {"prod.dim_int", nullptr, "prod.int_out", "prod"}, 1);
+  const Rules sum{0.0, std::nullopt};
+  const Rules mean{std::numeric_limits<double>::quiet_NaN(), std::nullopt};
+  const Rules product{1.0, std::nullopt};
+  const Rules all{1.0, at::kBool};
+  const Rules any{0.0, at::kBool};
+  bind_reduction<Reduction<at::meta::structured_sum_dim_IntList>>(m, {"sum.dim_IntList", nullptr, "sum.IntList_out", "sum"}, sum);
+  bind_reduction<Reduction<at::meta::structured_mean_dim>>(m, {"mean.dim", nullptr, "mean.out", "mean"}, mean);
+  bind_reduction<Reduction<at::meta::structured_prod_dim_int>>(m, {"prod.dim_int", nullptr, "prod.int_out", "prod"}, product);
   bind_reduction<Reduction<at::meta::structured_amax>>(m, {"amax", nullptr, "amax.out", "amax"});
   bind_reduction<Reduction<at::meta::structured_amin>>(m, {"amin", nullptr, "amin.out", "amin"});
-  bind_reduction<Reduction<at::meta::structured_all_dim>>(m, {"all.dim", nullptr, "all.out", "all"}, 1);
-  bind_reduction<Reduction<at::meta::structured_all_dims>>(m, {"all.dims", nullptr, "all.dims_out", "all"}, 1);
-  bind_reduction<Reduction<at::meta::structured_any_dim>>(m, {"any.dim", nullptr, "any.out", "any"}, 0);
-  bind_reduction<Reduction<at::meta::structured_any_dims>>(m, {"any.dims", nullptr, "any.dims_out", "any"}, 0);
+  bind_reduction<Reduction<at::meta::structured_all>>(m, {"all", nullptr, "all.all_out", "all"}, all);
+  bind_reduction<Reduction<at::meta::structured_all_dim>>(m, {"all.dim", nullptr, "all.out", "all"}, all);
+  bind_reduction<Reduction<at::meta::structured_all_dims>>(m, {"all.dims", nullptr, "all.dims_out", "all"}, all);
+  bind_reduction<Reduction<at::meta::structured_any>>(m, {"any", nullptr, "any.all_out", "any"}, any);
+  bind_reduction<Reduction<at::meta::structured_any_dim>>(m, {"any.dim", nullptr, "any.out", "any"}, any);
+  bind_reduction<Reduction<at::meta::structured_any_dims>>(m, {"any.dims", nullptr, "any.dims_out", "any"}, any);
   bind_reduction<Reduction<at::meta::structured_argmax>>(m, {"argmax", nullptr, "argmax.out", "argmax"});
   bind_reduction<Reduction<at::meta::structured_argmin>>(m, {"argmin", nullptr, "argmin.out", "argmin"});
+  if (find_kernel(prod_binding(), {"prod", nullptr, "prod.out", "prod"})) {
+    m.impl("prod", TORCH_FN(prod));
+  }
 }
 
 }  // namespace rustdev

@@ -217,6 +217,23 @@ def close(device: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(device.cpu(), expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["all", "any", "prod", "amax", "amin"])
+def test_other_reductions(name: str, dtype: torch.dtype) -> None:
+    function: Callable[..., torch.Tensor] = getattr(torch, name)
+    host = make((4, 3), dtype)
+    device = host.to("rustdev")
+    close(function(device), function(host))
+    close(function(device, 1), function(host, 1))
+    close(function(device.t(), 0, keepdim=True), function(host.t(), 0, keepdim=True))
+    if name in ("all", "any"):
+        close(function(device, ()), function(host, ()))
+        close(function(device, (), keepdim=True), function(host, (), keepdim=True))
+    if name in ("all", "any", "prod"):
+        close(function(device[:0]), function(host[:0]))
+        close(function(device[:0], 0), function(host[:0], 0))
+
+
 def test_reductions_to_a_dtype_into_out_and_of_nothing() -> None:
     host = make((3, 4), torch.int32)
     device = host.to("rustdev")
