@@ -1,5 +1,6 @@
-// Pointwise operators without a structured meta: relu and abs. The iterator is built here, the rest is as for the structured ones.
+// Pointwise operators without a structured meta: relu, abs and where. The iterator is built here, the rest is as for the structured ones.
 #include <ATen/TensorIterator.h>
+#include <ATen/ops/result_type.h>
 
 #include "structured.h"
 
@@ -13,7 +14,7 @@ Binding& binding() {
   return instance;
 }
 
-enum { relu_op, abs_op };
+enum { relu_op, abs_op, where_op };
 
 // Runs a unary kernel into `out`, which may be undefined (a new tensor) or self. False where it cannot: complex numbers have results
 // of another dtype, or none.
@@ -57,6 +58,44 @@ struct Unary {
   }
 };
 
+// Chooses between the two by a condition of dtype Bool; the result has their common dtype. False where the kernel cannot.
+bool run_where(at::Tensor& out, const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  const c10::ScalarType dtype = at::result_type(self, other);
+  if (condition.scalar_type() != c10::ScalarType::Bool || (out.defined() && out.scalar_type() != dtype)) {
+    return false;
+  }
+  auto config = at::TensorIteratorConfig();
+  config.check_all_same_dtype(false).allow_cpu_scalars(true).add_output(out).add_const_input(condition);
+  config.add_const_input(self).add_const_input(other);
+  if (!out.defined()) {
+    config.declare_static_dtype(dtype);
+  }
+  auto iter = config.build();
+  Launch launch;
+  if (iter.device(0).type() != device_type || !launch_iterator(iter, binding<where_op>(), dtype, launch)) {
+    return false;
+  }
+  out = iter.output();
+  return true;
+}
+
+at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  at::Tensor out;
+  if (run_where(out, condition, self, other)) {
+    return out;
+  }
+  return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&>(*binding<where_op>().functional, condition,
+                                                                                            self, other);
+}
+
+at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& result) {
+  if (run_where(result, condition, self, other)) {
+    return result;
+  }
+  return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, at::Tensor&>(
+      *binding<where_op>().out, condition, self, other, result);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -67,6 +106,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   if (find_kernel(binding<abs_op>(), {"abs", "abs_", "abs.out", "abs"})) {
     m.impl("abs", TORCH_FN(Unary<abs_op>::functional));
     m.impl("abs.out", TORCH_FN(Unary<abs_op>::out));
+  }
+  if (find_kernel(binding<where_op>(), {"where.self", nullptr, "where.self_out", "where"})) {
+    m.impl("where.self", TORCH_FN(where));
+    m.impl("where.self_out", TORCH_FN(where_out));
   }
 }
 

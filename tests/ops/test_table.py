@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.nn import functional
 
+aten = torch.ops.aten
 pytestmark = pytest.mark.usefixtures("strict")
 
 
@@ -28,9 +30,46 @@ CALLS: dict[str, Callable[[], object]] = {
     "all": lambda: torch.all(tensor(2, 2), 0),
     "any": lambda: torch.any(tensor(2, 2), 0),
     "prod": lambda: torch.prod(tensor(2, 2), 0),
-    "threshold_backward": lambda: torch.ops.aten.threshold_backward(tensor(2), tensor(2), 0),
+    "addcdiv": lambda: torch.addcdiv(tensor(2), tensor(2), tensor(2)),
+    "addcmul": lambda: torch.addcmul(tensor(2), tensor(2), tensor(2)),
+    "bitwise_and": lambda: tensor(2).int() & tensor(2).int(),
+    "bitwise_not": lambda: ~tensor(2).int(),
+    "bitwise_or": lambda: tensor(2).int() | tensor(2).int(),
+    "bitwise_xor": lambda: tensor(2).int() ^ tensor(2).int(),
+    "clamp": lambda: torch.clamp(tensor(2), 0.0, 1.0),
+    "clamp_max": lambda: torch.clamp_max(tensor(2), 0.0),
+    "clamp_max_tensor": lambda: torch.clamp_max(tensor(2), tensor(2)),
+    "clamp_min": lambda: torch.clamp_min(tensor(2), 0.0),
+    "clamp_min_tensor": lambda: torch.clamp_min(tensor(2), tensor(2)),
+    "lerp": lambda: torch.lerp(tensor(2), tensor(2), tensor(2)),
+    "lerp_scalar": lambda: torch.lerp(tensor(2), tensor(2), 0.5),
+    "where": lambda: torch.where(tensor(2) > 0, tensor(2), tensor(2)),
+    "pow": lambda: torch.pow(tensor(2), tensor(2)),
+    "pow_scalar": lambda: torch.pow(tensor(2), 2.5),
+    "elu": lambda: functional.elu(tensor(2)),
+    "elu_backward": lambda: aten.elu_backward(tensor(2), 1.0, 1.0, 1.0, False, tensor(2)),
+    "gelu": lambda: functional.gelu(tensor(2)),
+    "gelu_backward": lambda: aten.gelu_backward(tensor(2), tensor(2)),
+    "hardshrink_backward": lambda: aten.hardshrink_backward(tensor(2), tensor(2), 0.5),
+    "hardsigmoid": lambda: functional.hardsigmoid(tensor(2)),
+    "hardsigmoid_backward": lambda: aten.hardsigmoid_backward(tensor(2), tensor(2)),
+    "leaky_relu": lambda: functional.leaky_relu(tensor(2)),
+    "leaky_relu_backward": lambda: aten.leaky_relu_backward(tensor(2), tensor(2), 0.1, False),
+    "mish": lambda: functional.mish(tensor(2)),
+    "mse_loss": lambda: functional.mse_loss(tensor(2), tensor(2), reduction="none"),
+    "sigmoid_backward": lambda: aten.sigmoid_backward(tensor(2), tensor(2)),
+    "silu": lambda: functional.silu(tensor(2)),
+    "silu_backward": lambda: aten.silu_backward(tensor(2), tensor(2)),
+    "smooth_l1_loss": lambda: functional.smooth_l1_loss(tensor(2), tensor(2), reduction="none"),
+    "softplus": lambda: functional.softplus(tensor(2)),
+    "softplus_backward": lambda: aten.softplus_backward(tensor(2), tensor(2), 1.0, 20.0),
+    "softshrink": lambda: functional.softshrink(tensor(2)),
+    "softshrink_backward": lambda: aten.softshrink_backward(tensor(2), tensor(2), 0.5),
+    "tanh_backward": lambda: aten.tanh_backward(tensor(2), tensor(2)),
+    "threshold": lambda: functional.threshold(tensor(2), 0.5, 0.0),
+    "threshold_backward": lambda: aten.threshold_backward(tensor(2), tensor(2), 0),
 }
-BINARY = {"add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
+BINARY = {"add", "sub", "mul", "div", "fmod", "remainder", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
 
 
 def call(name: str) -> None:

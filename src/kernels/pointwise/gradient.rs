@@ -22,14 +22,14 @@ functions! {
         };
         grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
     };
-    /// `aten::hardshrink_backward`: grad, 0 where x is between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
-    hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
+    /// `aten::hardshrink_backward`: grad, 0 where x is NaN or between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
+    hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() > lambd { grad } else { T::ZERO };
     /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0. Operands [out, grad, x].
     hardsigmoid_backward, HardsigmoidBackward, FLOATING, Real, [],
         |[grad, x]| if x.abs() < T::from_f64(3.0) { grad.div(T::from_f64(6.0)) } else { T::ZERO };
-    /// `aten::leaky_relu_backward`: grad above 0, else slope * grad. Operands [out, x or the result, grad]; scalars [slope, whether it is
+    /// `aten::leaky_relu_backward`: grad above 0, else slope * grad. Operands [out, grad, x or the result]; scalars [slope, whether it is
     /// the result], the second not looked at.
-    leaky_relu_backward, LeakyReluBackward, FLOATING, Real, [slope], |[x, grad]| if x > T::ZERO { grad } else { grad.mul(slope) };
+    leaky_relu_backward, LeakyReluBackward, FLOATING, Real, [slope], |[grad, x]| if x > T::ZERO { grad } else { grad.mul(slope) };
     /// `aten::sigmoid_backward`: grad * conj(y (1 - y)). Operands [out, grad, y], y the result.
     sigmoid_backward, SigmoidBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y).mul(y).conj());
     /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x. Operands [out, grad, x].
@@ -43,12 +43,12 @@ functions! {
         let scaled = x.mul(beta);
         if scaled > threshold { grad } else { grad.mul(scaled.sigmoid()) }
     };
-    /// `aten::softshrink_backward`: grad, 0 where x is between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
-    softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
+    /// `aten::softshrink_backward`: grad, 0 where x is NaN or between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
+    softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() > lambd { grad } else { T::ZERO };
     /// `aten::tanh_backward`: grad * conj(1 - y^2). Operands [out, grad, y], y the result.
     tanh_backward, TanhBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y.mul(y)).conj());
-    /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0. Operands [out, x, grad]; scalars [threshold].
-    threshold_backward, ThresholdBackward, REAL, Ordered, [threshold], |[x, grad]| if x <= threshold { T::ZERO } else { grad };
+    /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0. Operands [out, grad, x]; scalars [threshold].
+    threshold_backward, ThresholdBackward, REAL, Ordered, [threshold], |[grad, x]| if x <= threshold { T::ZERO } else { grad };
 }
 
 #[derive(Clone, Copy)]
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn piecewise_constant_slopes() {
-        check("threshold_backward", &[1.0], |x, grad| if x <= 1.0 { 0.0 } else { grad });
-        check("leaky_relu_backward", &[0.25, 0.0], |x, grad| if x > 0.0 { grad } else { 0.25 * grad });
+        check("threshold_backward", &[1.0], |grad, x| if x <= 1.0 { 0.0 } else { grad });
+        check("leaky_relu_backward", &[0.25, 0.0], |grad, x| if x > 0.0 { grad } else { 0.25 * grad });
         check("hardsigmoid_backward", &[], |grad, x| if x.abs() < 3.0 { grad / 6.0 } else { 0.0 });
         check("hardshrink_backward", &[1.5], |grad, x| if x.abs() <= 1.5 { 0.0 } else { grad });
         check("softshrink_backward", &[1.5], |grad, x| if x.abs() <= 1.5 { 0.0 } else { grad });
