@@ -22,8 +22,8 @@ functions! {
         };
         grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
     };
-    /// `aten::hardshrink_backward`: grad, 0 where x is between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
-    hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
+    /// `aten::hardshrink_backward`: grad, 0 where x is NaN or between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
+    hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() > lambd { grad } else { T::ZERO };
     /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0. Operands [out, grad, x].
     hardsigmoid_backward, HardsigmoidBackward, FLOATING, Real, [],
         |[grad, x]| if x.abs() < T::from_f64(3.0) { grad.div(T::from_f64(6.0)) } else { T::ZERO };
@@ -43,8 +43,8 @@ functions! {
         let scaled = x.mul(beta);
         if scaled > threshold { grad } else { grad.mul(scaled.sigmoid()) }
     };
-    /// `aten::softshrink_backward`: grad, 0 where x is between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
-    softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
+    /// `aten::softshrink_backward`: grad, 0 where x is NaN or between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
+    softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() > lambd { grad } else { T::ZERO };
     /// `aten::tanh_backward`: grad * conj(1 - y^2). Operands [out, grad, y], y the result.
     tanh_backward, TanhBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y.mul(y)).conj());
     /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0. Operands [out, x, grad]; scalars [threshold].
