@@ -25,7 +25,13 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
 /// 2^n for an integral `n` in -126..=127.
 #[inline(always)]
 fn power_of_two(n: i32) -> f32 {
-    f32::from_bits(((n + 127) as u32) << 23)
+    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+}
+
+/// The integer that `rounded` is, less [`ROUND`].
+#[inline(always)]
+fn integer(rounded: f32) -> i32 {
+    (rounded.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32)
 }
 
 /// `x` between the bounds; NaN stays.
@@ -35,33 +41,34 @@ fn clamp(x: f32, low: f32, high: f32) -> f32 {
     if x < low { low } else { x }
 }
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2: gives n and e^r - 1.
+/// x = n ln 2 + r with |r| <= ln 2 / 2: gives n + [`ROUND`] and e^r - 1.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, f32) {
-    let n = x.mul_add(std::f32::consts::LOG2_E, ROUND) - ROUND;
+    let rounded = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+    let n = rounded - ROUND;
     let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
     let p = polynomial(r, [1.989_108e-4, 1.393_373_1e-3, 8.333_310_5e-3, 4.166_646_3e-2, 0.166_666_67, 0.5]);
-    (n, p.mul_add(r * r, r))
+    (rounded, p.mul_add(r * r, r))
 }
 
 /// e^x; 1.1 ulp.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    let (n, p) = exp_parts(clamp(x, -104.0, 104.0));
+    let (rounded, p) = exp_parts(clamp(x, -104.0, 104.0));
     // In two steps: 2^n alone may be out of range where the result is not.
-    let n = n as i32;
+    let n = integer(rounded);
     let half = n >> 1;
-    (p + 1.0) * power_of_two(half) * power_of_two(n - half)
+    (p + 1.0) * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
 /// e^x - 1; 1.5 ulp.
 #[inline(always)]
 pub fn expm1(x: f32) -> f32 {
-    let (n, p) = exp_parts(clamp(x, -20.0, 89.0));
+    let (rounded, p) = exp_parts(clamp(x, -20.0, 89.0));
     // Half of the power: 2^n for the greatest n is out of range.
-    let half = power_of_two(n as i32 - 1);
+    let half = power_of_two(integer(rounded).wrapping_sub(1));
     let result = 2.0 * p.mul_add(half, half - 0.5);
-    let result = if n == 0.0 { p } else { result };
+    let result = if rounded == ROUND { p } else { result };
     // Zero keeps its sign.
     if x == 0.0 { x } else { result }
 }
