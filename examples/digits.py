@@ -13,18 +13,20 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SEED = 7
 BATCH = 64
@@ -132,8 +134,8 @@ def epoch(model: nn.Module, optimizer: torch.optim.Optimizer, digits: Digits, or
     batches = order.to(total.device).split(BATCH)
     for batch in batches:
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(model(digits.train_images[batch]), digits.train_labels[batch])
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss = functional.cross_entropy(model(digits.train_images[batch]), digits.train_labels[batch])
+        loss.backward()
         optimizer.step()
         total += loss.detach()
     return total.item() / len(batches)
@@ -170,10 +172,10 @@ class Operators(TorchDispatchMode):
     """Counts the operators that PyTorch calls with tensors of the device while it is entered."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: Counter[str] = Counter()
 
-    def __torch_dispatch__(  # type: ignore[no-untyped-def, override]
+    def __torch_dispatch__(
         self, func: torch._ops.OpOverload, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Passes a call on and counts it if it takes or makes a tensor of the device."""
@@ -218,7 +220,8 @@ def plot(runs: list[Run], file: Path) -> None:
 
     digits = Digits.load("cpu")
     figure = plt.figure(figsize=(13, 5.2), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.15))
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.15))
+    left, right = halves
     axes = left.subplots()
     for run, style in zip(runs, ("-", "--"), strict=False):
         label = f"{run.device}: {run.test_accuracy:.1%} of the test digits"

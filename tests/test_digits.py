@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 EXAMPLE = Path(__file__).parents[1] / "examples/digits.py"
 
@@ -30,7 +33,7 @@ def gradients(digits: ModuleType, device: str) -> list[Tensor]:
     torch.manual_seed(digits.SEED)
     data = digits.Digits.load(device)
     model = digits.network().to(device)
-    F.cross_entropy(model(data.train_images[:64]), data.train_labels[:64]).backward()
+    functional.cross_entropy(model(data.train_images[:64]), data.train_labels[:64]).backward()
     return [parameter.grad.cpu() for parameter in model.parameters()]
 
 

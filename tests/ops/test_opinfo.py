@@ -5,23 +5,9 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-NAMES = [
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "neg",
-    "exp",
-    "maximum",
-    "eq",
-    "lt",
-    "gt",
-    "sum",
-    "mean",
-    "mm",
-    "addmm",
-    "nn.functional.relu",
-]
+# The table's rows under the names of OpInfo; "clamp_max_tensor" and the like are overloads of others.
+ROWS = set(torch.rustdev.op_calls())
+NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS}
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
 # PyTorch rounds the quotient to bfloat16 before it rounds to a whole number; the device rounds once.
 APART = {("div_trunc_rounding", torch.bfloat16), ("div_floor_rounding", torch.bfloat16)}
@@ -32,9 +18,34 @@ CASES = [
     if op.name in NAMES and dtype in op.supported_dtypes("cpu") and (op.formatted_name, dtype) not in APART
 ]
 TOLERANCE = {torch.bfloat16: 2e-2}
+# PyTorch's own override for this operator.
+RELATIVE = {("baddbmm", torch.complex64): 1.2e-3}
 
 # What decomposes into operators that have no kernel of ours.
 MAY_FALL_BACK = ["cat", "conj_physical"]
+# Dtypes and overloads that the table's row leaves to the fallback: integers that rounding does not change, complex numbers of real
+# functions, limits given as tensors, rounding to decimals, and losses with a reduction.
+OFF_THE_TABLE = {
+    "abs": {torch.complex64},
+    "ceil": {torch.int64},
+    "clamp": {torch.float32, torch.bfloat16, torch.int64},
+    "clamp_max": {torch.bool},
+    "clamp_min": {torch.bool},
+    "expm1": {torch.complex64},
+    "floor": {torch.int64},
+    "lerp": {torch.complex64},
+    "log1p": {torch.complex64},
+    "nn_functional_mse_loss": {torch.float32, torch.bfloat16},
+    "nn_functional_silu_complex": {torch.complex64},
+    "nn_functional_smooth_l1_loss": {torch.float32, torch.bfloat16},
+    "pow": {torch.int64, torch.complex64},
+    "round": {torch.int64},
+    "round_decimals_0": {torch.float32, torch.bfloat16},
+    "round_decimals_3": {torch.float32, torch.bfloat16},
+    "round_decimals_neg_3": {torch.float32, torch.bfloat16},
+    "sign": {torch.bool},
+    "trunc": {torch.int64},
+}
 
 
 def to_device(value: object) -> object:
@@ -51,7 +62,10 @@ def to_device(value: object) -> object:
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda value: getattr(value, "formatted_name", str(value)))
 def test_samples(op: object, dtype: torch.dtype) -> None:
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
+    if dtype in OFF_THE_TABLE.get(op.formatted_name, ()):
+        torch.rustdev.set_fallback_mode("allow")
     tolerance = TOLERANCE.get(dtype, 1e-5)
+    relative = RELATIVE.get((op.name, dtype), tolerance)
     for sample in op.sample_inputs("cpu", dtype):
         arguments = (sample.input, sample.args, sample.kwargs)
         first, args, kwargs = arguments
@@ -59,4 +73,4 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
         first, args, kwargs = pytree.tree_map(to_device, arguments)
         actual = op(first, *args, **kwargs)
         assert actual.device.type == "rustdev"
-        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+        torch.testing.assert_close(actual.cpu(), expected, rtol=relative, atol=tolerance, equal_nan=True)
