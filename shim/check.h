@@ -12,10 +12,10 @@ namespace rustdev {
 
 }  // namespace rustdev
 
-#define RD_CHECK(call)                                            \
-  do {                                                            \
-    const rd_status rd_check_status_ = (call);                    \
-    if (C10_UNLIKELY(rd_check_status_ != RD_OK)) {                \
-      ::rustdev::throw_status(rd_check_status_);                  \
-    }                                                             \
+#define RD_CHECK(call)                             \
+  do {                                             \
+    const rd_status rd_check_status_ = (call);     \
+    if (C10_UNLIKELY(rd_check_status_ != RD_OK)) { \
+      ::rustdev::throw_status(rd_check_status_);   \
+    }                                              \
   } while (0)

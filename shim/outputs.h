@@ -22,9 +22,7 @@ void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::Tens
 template <class Meta, size_t N>
 class Outputs : public Meta {
  public:
-  const at::Tensor& maybe_get_output(int64_t index) override {
-    return outputs_[index];
-  }
+  const at::Tensor& maybe_get_output(int64_t index) override { return outputs_[index]; }
 
  protected:
   void announce(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) {
@@ -49,9 +47,7 @@ class Functional final : public Outputs<Meta, N> {
     this->announce(index, sizes, strides, options);
   }
 
-  at::Tensor take(size_t index) {
-    return std::move(this->outputs_[index]);
-  }
+  at::Tensor take(size_t index) { return std::move(this->outputs_[index]); }
 };
 
 // Tensors of the caller. Where a meta insists on strides that they do not have, a temporary stands in and is copied at the end.

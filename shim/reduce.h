@@ -12,9 +12,7 @@ inline at::DimVector reduced_dims(const at::Tensor& self, at::IntArrayRef dims) 
   return reduced_dims(self, at::OptionalIntArrayRef(dims));
 }
 at::DimVector reduced_dims(const at::Tensor& self, int64_t dim);
-inline at::DimVector reduced_dims(const at::Tensor& self, std::nullopt_t) {
-  return reduced_dims(self, at::OptionalIntArrayRef());
-}
+inline at::DimVector reduced_dims(const at::Tensor& self, std::nullopt_t) { return reduced_dims(self, at::OptionalIntArrayRef()); }
 inline at::DimVector reduced_dims(const at::Tensor& self, std::optional<int64_t> dim) {
   return dim ? reduced_dims(self, *dim) : reduced_dims(self, at::OptionalIntArrayRef());
 }
@@ -55,7 +53,7 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&, Dim, bool, Rest...)>
       return result;
     }
     return call_fallback<at::Tensor&, const at::Tensor&, Dim, bool, Rest..., at::Tensor&>(*binding.out, self, dim, keepdim, rest...,
-                                                                                         result);
+                                                                                          result);
   }
 
   static constexpr bool has_inplace = false;

@@ -16,9 +16,7 @@ c10::OperatorHandle find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(full.substr(0, dot).c_str(), overload.c_str());
 }
 
-bool takes(const Binding& binding, c10::ScalarType dtype) {
-  return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1;
-}
+bool takes(const Binding& binding, c10::ScalarType dtype) { return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1; }
 
 bool plain_dtype(Fast fast, c10::ScalarType dtype) {
   if (c10::isFloatingType(dtype)) {
@@ -67,9 +65,7 @@ bool find_kernel(Binding& binding, const Names& names) {
   return true;
 }
 
-int64_t string_number(std::string_view text) {
-  return text == "trunc" || text == "tanh" ? 1 : text == "floor" ? 2 : 0;
-}
+int64_t string_number(std::string_view text) { return text == "trunc" || text == "tanh" ? 1 : text == "floor" ? 2 : 0; }
 
 bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
                      const at::Tensor* first) {
@@ -80,7 +76,8 @@ bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding,
     return true;
   }
   launch.iterator(iter);
-  if (first != nullptr && iter.noutputs() == 1 && iter.ntensors() == 3 && is_operand(iter, 2, *first) && !is_operand(iter, 1, *first)) {
+  if (first != nullptr && iter.noutputs() == 1 && iter.ntensors() == 3 && is_operand(iter, 2, *first) &&
+      !is_operand(iter, 1, *first)) {
     launch.swap(1, 2);
   }
   return launch.run(binding.op, static_cast<int32_t>(common_dtype), iter.device(0).index());
@@ -97,7 +94,7 @@ struct Other {
 bool plain_self(Fast fast, const Binding& binding, const at::Tensor& self, const Launch& launch) {
   const c10::ScalarType dtype = self.scalar_type();
   return plain_dtype(fast, dtype) && takes(binding, dtype) && dense_on_device(self) &&
-      launch.plain_scalars(c10::isFloatingType(dtype));
+         launch.plain_scalars(c10::isFloatingType(dtype));
 }
 
 at::Tensor launch_dense(const Binding& binding, const at::Tensor& self, Other other, at::Tensor result, Launch& launch) {

@@ -1,8 +1,9 @@
 // One template for every operator whose meta is a TensorIterator: PyTorch checks, promotes, broadcasts and allocates, then the
 // iterator's operands go to the Rust kernel of that name. `Structured<meta>` gives the functional, in-place and out= variants.
 //
-// Operands are in the order of the arguments, the output first; a meta that turns two around is turned back. Scalars are the arguments that are not tensors, in order: an optional one gives two (whether it is there, then the value), a
-// string its number in `string_number`. Comparisons with a number have it as an operand instead.
+// Operands are in the order of the arguments, the output first; a meta that turns two around is turned back. Scalars are the
+// arguments that are not tensors, in order: an optional one gives two (whether it is there, then the value), a string its number in
+// `string_number`. Comparisons with a number have it as an operand instead.
 //
 // An operator without a kernel is not bound, and one whose kernel does not take the dtype at hand goes to the CPU fallback.
 #pragma once
@@ -52,8 +53,8 @@ bool find_kernel(Binding& binding, const Names& names);
 // The number that stands for a string argument: rounding modes and approximations.
 int64_t string_number(std::string_view text);
 
-// Launches over the iterator. False where the kernel does not take the common dtype: nothing was done. `first` is the first input that
-// the kernel expects, where there are two.
+// Launches over the iterator. False where the kernel does not take the common dtype: nothing was done. `first` is the first input
+// that the kernel expects, where there are two.
 bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
                      const at::Tensor* first = nullptr);
 
@@ -189,9 +190,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     }
   }
 
-  static bool reduces(const at::Tensor&, const at::Tensor&, int64_t reduction, ...) {
-    return reduction != at::Reduction::None;
-  }
+  static bool reduces(const at::Tensor&, const at::Tensor&, int64_t reduction, ...) { return reduction != at::Reduction::None; }
 
   template <class... Rest>
   static at::Tensor plain(const at::Tensor& self, const Rest&... rest) {
@@ -220,9 +219,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     }
   }
 
-  static const at::Tensor* second_tensor() {
-    return nullptr;
-  }
+  static const at::Tensor* second_tensor() { return nullptr; }
   template <class First, class... Rest>
   static const at::Tensor* second_tensor(const First& first, const Rest&...) {
     if constexpr (std::is_same_v<First, at::Tensor>) {

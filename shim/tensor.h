@@ -15,13 +15,9 @@ namespace rustdev {
 
 inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
-inline bool on_device(const at::TensorBase& tensor) {
-  return tensor.defined() && tensor.device().type() == device_type;
-}
+inline bool on_device(const at::TensorBase& tensor) { return tensor.defined() && tensor.device().type() == device_type; }
 
-inline void* data_of(const at::TensorBase& tensor) {
-  return const_cast<void*>(tensor.const_data_ptr());
-}
+inline void* data_of(const at::TensorBase& tensor) { return const_cast<void*>(tensor.const_data_ptr()); }
 
 // Makes a device current on this thread for the time of a scope.
 class DeviceScope {
@@ -45,9 +41,7 @@ class DeviceScope {
   bool switched_;
 };
 
-inline void synchronize_current_stream(int32_t device) {
-  RD_CHECK(rd_stream_synchronize(device, rd_stream_current(device)));
-}
+inline void synchronize_current_stream(int32_t device) { RD_CHECK(rd_stream_synchronize(device, rd_stream_current(device))); }
 
 // Uninitialised tensors of the device, without a way through the dispatcher.
 at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device,
@@ -71,14 +65,10 @@ class Launch {
   }
 
   // What was added so far are the outputs.
-  void finish_outputs() {
-    num_outputs_ = num_operands_;
-  }
+  void finish_outputs() { num_outputs_ = num_operands_; }
 
   // The tensor as it is; conj and neg bits, host memory and 0-dim CPU scalars become flags.
-  void input(const at::TensorBase& tensor) {
-    restrided(tensor, tensor.sizes(), tensor.strides());
-  }
+  void input(const at::TensorBase& tensor) { restrided(tensor, tensor.sizes(), tensor.strides()); }
 
   // The tensor's memory seen with other sizes and strides (in elements), which outlive the launch only for the sizes.
   void restrided(const at::TensorBase& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
@@ -111,13 +101,9 @@ class Launch {
   // Every operand of an iterator, over its coalesced shape, the innermost dimension last.
   void iterator(const at::TensorIteratorBase& iter);
 
-  void swap(size_t one, size_t other) {
-    std::swap(operands_[one], operands_[other]);
-  }
+  void swap(size_t one, size_t other) { std::swap(operands_[one], operands_[other]); }
 
-  void scalar(const c10::Scalar& value) {
-    scalars_[num_scalars_++] = to_scalar(value);
-  }
+  void scalar(const c10::Scalar& value) { scalars_[num_scalars_++] = to_scalar(value); }
 
   // Whether every scalar is a number that a tensor of a real dtype may be computed with: an integer, or, for floating-point, any.
   bool plain_scalars(bool floating) const;

@@ -58,9 +58,7 @@ bool run_job(void* context, char* message, size_t capacity) {
   return false;
 }
 
-void destroy_job(void* context) {
-  delete static_cast<Job*>(context);
-}
+void destroy_job(void* context) { delete static_cast<Job*>(context); }
 
 rd_access access_of(const at::Tensor& tensor, bool write) {
   const auto* begin = static_cast<const char*>(data_of(tensor));
@@ -99,8 +97,8 @@ at::Tensor borrow(const at::Tensor& tensor) {
   c10::DataPtr pointer(data_of(tensor), at::Device(at::kCPU));
   const size_t bytes = tensor.storage().nbytes() - tensor.storage_offset() * tensor.itemsize();
   c10::Storage storage(c10::Storage::use_byte_size_t{}, bytes, std::move(pointer), nullptr, /*resizable=*/false);
-  at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                              tensor.dtype());
+  at::Tensor alias =
+      at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
   return alias;
 }

@@ -1,5 +1,5 @@
-// PyTorch's own CPU kernels as tasks on the device's streams (the second tier): they run on one of our threads over aliases of device
-// memory, with one OpenMP thread each, and split their work over our pool themselves.
+// PyTorch's own CPU kernels as tasks on the device's streams (the second tier): they run on one of our threads over aliases of
+// device memory, with one OpenMP thread each, and split their work over our pool themselves.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -33,7 +33,8 @@ class SerialAten {
 void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
                  uint64_t cost, std::function<void()> work);
 
-// Runs body(part) for all parts on the pool, each under SerialAten; an exception of one is thrown here. `cost` as above, of all parts.
+// Runs body(part) for all parts on the pool, each under SerialAten; an exception of one is thrown here. `cost` as above, of all
+// parts.
 void parallel_aten(int64_t parts, uint64_t cost, const std::function<void(int64_t)>& body);
 
 }  // namespace rustdev

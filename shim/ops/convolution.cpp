@@ -17,7 +17,7 @@ namespace rustdev {
 namespace {
 
 constexpr double nanoseconds_per_product = 0.03;
-constexpr uint64_t part_cost = 100'000;   // ns: smaller parts cost more to hand out than they save
+constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
 constexpr int64_t max_parts = 16;
 
 // The parameters of a convolution, owned, because the task outlives the call.
@@ -64,10 +64,11 @@ void check(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& 
 }
 
 at::Tensor new_output(const at::Tensor& input, const at::Tensor& weight, const Geometry& geometry) {
-  const auto sizes = geometry.transposed
-      ? at::native::conv_input_size(input.sizes(), weight.sizes(), geometry.padding, geometry.output_padding, geometry.stride,
-                                    geometry.dilation, geometry.groups)
-      : at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, geometry.stride, geometry.dilation);
+  const auto sizes =
+      geometry.transposed
+          ? at::native::conv_input_size(input.sizes(), weight.sizes(), geometry.padding, geometry.output_padding, geometry.stride,
+                                        geometry.dilation, geometry.groups)
+          : at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, geometry.stride, geometry.dilation);
   return new_empty(sizes, input.scalar_type(), input.device(), format_of(input, weight));
 }
 
@@ -142,7 +143,9 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
                                at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
   check(input, weight, grad_output);
   const at::MemoryFormat format = format_of(input, weight);
-  const auto like = [&](const at::Tensor& tensor) { return new_empty(tensor.sizes(), tensor.scalar_type(), input.device(), format); };
+  const auto like = [&](const at::Tensor& tensor) {
+    return new_empty(tensor.sizes(), tensor.scalar_type(), input.device(), format);
+  };
   const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
   Gradients gradients{mask[0] ? like(input) : at::Tensor(), mask[1] ? like(weight) : at::Tensor(),
                       mask[2] ? new_empty({channels}, grad_output.scalar_type(), input.device()) : at::Tensor()};
@@ -156,8 +159,15 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
     return gradients;
   }
   const uint64_t cost = 2 * cost_of(input, weight, grad_output, transposed);
-  Backward backward{borrow(grad_output), borrow(input), borrow(weight), borrow(grad_input), borrow(grad_weight), borrow(grad_bias),
-                    mask, Geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups}, cost,
+  Backward backward{borrow(grad_output),
+                    borrow(input),
+                    borrow(weight),
+                    borrow(grad_input),
+                    borrow(grad_weight),
+                    borrow(grad_bias),
+                    mask,
+                    Geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups},
+                    cost,
                     parts_of(input.size(0), cost)};
   submit_aten("convolution_backward", {grad_input, grad_weight, grad_bias}, {grad_output, input, weight}, cost,
               [backward = std::move(backward)] { backward.run(); });

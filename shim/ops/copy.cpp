@@ -24,9 +24,7 @@ const rd_op* copy_kernel() {
 }
 
 struct EventDelete {
-  void operator()(rd_event* event) const {
-    rd_event_destroy(event);
-  }
+  void operator()(rd_event* event) const { rd_event_destroy(event); }
 };
 
 // Makes the current stream of `waiting` wait for what is queued on the current stream of `ahead`.
@@ -40,8 +38,8 @@ void order_streams(int32_t ahead, int32_t waiting) {
 
 bool same_elements(const at::Tensor& dst, const at::Tensor& src) {
   return dst.is_alias_of(src) && dst.storage_offset() == src.storage_offset() && dst.strides() == src.strides() &&
-      dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type() && dst.is_conj() == src.is_conj() &&
-      dst.is_neg() == src.is_neg();
+         dst.sizes() == src.sizes() && dst.scalar_type() == src.scalar_type() && dst.is_conj() == src.is_conj() &&
+         dst.is_neg() == src.is_neg();
 }
 
 bool both_dense(const at::Tensor& dst, const at::Tensor& src) {

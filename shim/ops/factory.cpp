@@ -22,9 +22,7 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_mem
   TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "rustdev: empty does not take the layout ", *layout);
 }
 
-at::Device on(std::optional<at::Device> device) {
-  return device.value_or(at::Device(device_type));
-}
+at::Device on(std::optional<at::Device> device) { return device.value_or(at::Device(device_type)); }
 
 // Memory that nobody wrote yet is made to stand out where the user asked for deterministic algorithms.
 at::Tensor filled(at::Tensor tensor) {
@@ -36,8 +34,7 @@ at::Tensor filled(at::Tensor tensor) {
 }
 
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                 std::optional<at::Device> device, std::optional<bool> pin_memory,
-                 std::optional<at::MemoryFormat> memory_format) {
+                 std::optional<at::Device> device, std::optional<bool> pin_memory, std::optional<at::MemoryFormat> memory_format) {
   check_options(layout, pin_memory);
   return filled(new_empty(size, c10::dtype_or_default(dtype), on(device), memory_format));
 }

@@ -2,7 +2,8 @@
 //
 // One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned, run
 // the CPU kernel on the caller's thread, carry changes back, map the results. It is registered explicitly for every operator
-// with a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and as the fallback for all others.
+// with a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and as the fallback for all
+// others.
 #include "fallback.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -41,14 +42,18 @@ bool stays_on_cpu(const FallbackOperator& op, const c10::Argument& argument) {
     return op.name.find("index") != std::string::npos;
   }
   return name.find("lengths") != std::string::npos || name == "batch_sizes" || name.rfind("nested_", 0) == 0 ||
-      (name == "offsets" && op.name.find("_nested_") != std::string::npos);
+         (name == "offsets" && op.name.find("_nested_") != std::string::npos);
 }
 
 // One call on its way to the CPU.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, FallbackOperator& facts, torch::jit::Stack& stack)
-      : schema_(op.schema()), facts_(facts), stack_(stack), first_(stack.size() - schema_.arguments().size()), keys_(on_cpu(keys)) {}
+      : schema_(op.schema()),
+        facts_(facts),
+        stack_(stack),
+        first_(stack.size() - schema_.arguments().size()),
+        keys_(on_cpu(keys)) {}
 
   // Replaces tensors by aliases, devices by the CPU.
   void map_arguments() {
@@ -78,9 +83,7 @@ class Call {
     }
   }
 
-  c10::DispatchKeySet keys() const {
-    return keys_;
-  }
+  c10::DispatchKeySet keys() const { return keys_; }
 
   // Puts device tensors in the place of the results.
   void map_results() {
@@ -215,21 +218,11 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   call.map_results();
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-}
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-}
-TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-}
-TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-}
-TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
-}
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 
 }  // namespace rustdev
 

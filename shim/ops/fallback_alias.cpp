@@ -32,9 +32,7 @@ bool is_compressed(const at::Tensor& tensor) {
   return layout == at::kSparseCsr || layout == at::kSparseCsc || layout == at::kSparseBsr || layout == at::kSparseBsc;
 }
 
-void release_storage(void* context) {
-  c10::raw::intrusive_ptr::decref(static_cast<c10::intrusive_ptr_target*>(context));
-}
+void release_storage(void* context) { c10::raw::intrusive_ptr::decref(static_cast<c10::intrusive_ptr_target*>(context)); }
 
 // A storage of the same memory on the CPU, which keeps the device storage alive.
 c10::Storage alias_storage(const c10::Storage& storage) {
@@ -92,17 +90,15 @@ at::Tensor sparse_like(const at::Tensor& model, const Keys& keys, at::Device dev
     return tensor;
   }
   auto* from = static_cast<at::SparseCsrTensorImpl*>(model.unsafeGetTensorImpl());
-  at::Tensor tensor = at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(keys.sparse_csr), device, model.layout(),
-                                                                       model.dtype());
+  at::Tensor tensor =
+      at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(keys.sparse_csr), device, model.layout(), model.dtype());
   auto* to = static_cast<at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
   to->set_member_tensors(convert(from->compressed_indices()), convert(from->plain_indices()), convert(from->values()),
                          model.sizes());
   return tensor;
 }
 
-bool is_sparse_layout(const at::Tensor& tensor) {
-  return tensor.is_sparse() || is_compressed(tensor);
-}
+bool is_sparse_layout(const at::Tensor& tensor) { return tensor.is_sparse() || is_compressed(tensor); }
 
 // Gives a sparse tensor the members of another.
 void assign_sparse(const at::Tensor& from, const at::Tensor& to) {

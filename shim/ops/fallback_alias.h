@@ -1,9 +1,9 @@
 // CPU tensors over device memory, for the time of one fallback call, and the way back from what a CPU kernel returns.
 //
 // The same device tensor always gives the same alias and the same storage the same CPU storage, so that a kernel sees the aliasing
-// that its caller made. What the kernel did to an alias itself (resized it, gave it another storage, set conj or neg bits) is done to
-// the device tensor afterwards. A returned alias is the device tensor; a view of one is a view of the device tensor; a tensor of the
-// kernel's own is moved into device memory.
+// that its caller made. What the kernel did to an alias itself (resized it, gave it another storage, set conj or neg bits) is done
+// to the device tensor afterwards. A returned alias is the device tensor; a view of one is a view of the device tensor; a tensor of
+// the kernel's own is moved into device memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>

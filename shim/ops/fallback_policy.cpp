@@ -21,7 +21,7 @@ struct Policy {
   std::unordered_map<const void*, std::unique_ptr<FallbackOperator>> operators;
   std::unordered_set<std::string> blocked, allowed;
   std::atomic<int32_t> mode{rd_fallback_mode()};
-  std::atomic<bool> lists{false};   // whether a list has entries
+  std::atomic<bool> lists{false};  // whether a list has entries
 };
 
 Policy& policy() {
@@ -104,13 +104,9 @@ extern "C" {
 
 typedef void (*rd_shim_visit_stat)(void* context, const char* name, uint64_t calls, uint64_t nanoseconds);
 
-int32_t rd_shim_fallback_mode() {
-  return rustdev::policy().mode.load(std::memory_order_relaxed);
-}
+int32_t rd_shim_fallback_mode() { return rustdev::policy().mode.load(std::memory_order_relaxed); }
 
-void rd_shim_fallback_set_mode(int32_t mode) {
-  rustdev::policy().mode.store(mode, std::memory_order_relaxed);
-}
+void rd_shim_fallback_set_mode(int32_t mode) { rustdev::policy().mode.store(mode, std::memory_order_relaxed); }
 
 // Replaces the block list (allow = false) or the allow list.
 void rd_shim_fallback_set_list(bool allow, const char* const* names, size_t count) {

@@ -13,10 +13,10 @@ namespace rustdev {
 struct FallbackOperator {
   explicit FallbackOperator(const c10::OperatorHandle& op);
 
-  std::string name;       // aten::sort.stable
-  bool seeded;            // draws random numbers
-  int generator_argument; // index of its Generator argument, or -1
-  bool own_device_lists;  // its lists may hold tensors of several devices
+  std::string name;        // aten::sort.stable
+  bool seeded;             // draws random numbers
+  int generator_argument;  // index of its Generator argument, or -1
+  bool own_device_lists;   // its lists may hold tensors of several devices
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> nanoseconds{0};
 };

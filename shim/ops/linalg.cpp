@@ -23,7 +23,8 @@ void check_dtypes(const at::Tensor& a, const at::Tensor& b) {
 
 bool takes(const Binding& binding, const at::Tensor& output, std::initializer_list<const at::Tensor*> inputs) {
   const c10::ScalarType dtype = output.scalar_type();
-  const bool same = std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor* input) { return input->scalar_type() == dtype; });
+  const bool same =
+      std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor* input) { return input->scalar_type() == dtype; });
   return same && ((binding.dtypes >> static_cast<unsigned>(dtype)) & 1);
 }
 

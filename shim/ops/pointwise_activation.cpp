@@ -1,29 +1,29 @@
 // Activations, their backwards and pointwise losses: names only, the template of structured.h does the rest.
-#include <ATen/ops/elu_meta.h>
 #include <ATen/ops/elu_backward_meta.h>
-#include <ATen/ops/gelu_meta.h>
+#include <ATen/ops/elu_meta.h>
 #include <ATen/ops/gelu_backward_meta.h>
+#include <ATen/ops/gelu_meta.h>
 #include <ATen/ops/glu_meta.h>
-#include <ATen/ops/hardshrink_meta.h>
 #include <ATen/ops/hardshrink_backward_meta.h>
-#include <ATen/ops/hardsigmoid_meta.h>
+#include <ATen/ops/hardshrink_meta.h>
 #include <ATen/ops/hardsigmoid_backward_meta.h>
-#include <ATen/ops/leaky_relu_meta.h>
+#include <ATen/ops/hardsigmoid_meta.h>
 #include <ATen/ops/leaky_relu_backward_meta.h>
+#include <ATen/ops/leaky_relu_meta.h>
 #include <ATen/ops/logit_backward_meta.h>
 #include <ATen/ops/mish_meta.h>
 #include <ATen/ops/mse_loss_meta.h>
 #include <ATen/ops/sigmoid_backward_meta.h>
-#include <ATen/ops/silu_meta.h>
 #include <ATen/ops/silu_backward_meta.h>
+#include <ATen/ops/silu_meta.h>
 #include <ATen/ops/smooth_l1_loss_meta.h>
-#include <ATen/ops/softplus_meta.h>
 #include <ATen/ops/softplus_backward_meta.h>
-#include <ATen/ops/softshrink_meta.h>
+#include <ATen/ops/softplus_meta.h>
 #include <ATen/ops/softshrink_backward_meta.h>
+#include <ATen/ops/softshrink_meta.h>
 #include <ATen/ops/tanh_backward_meta.h>
-#include <ATen/ops/threshold_meta.h>
 #include <ATen/ops/threshold_backward_meta.h>
+#include <ATen/ops/threshold_meta.h>
 
 #include "structured.h"
 
@@ -64,8 +64,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   BACKWARD(threshold_backward, none);
 
   // Names of their own.
-  bind<Structured<at::meta::structured_mse_loss, Fast::none, Scalars::loss>>(
-      m, {"mse_loss", nullptr, "mse_loss.out", "mse_loss"});
+  bind<Structured<at::meta::structured_mse_loss, Fast::none, Scalars::loss>>(m, {"mse_loss", nullptr, "mse_loss.out", "mse_loss"});
   bind<Structured<at::meta::structured_smooth_l1_loss, Fast::none, Scalars::loss>>(
       m, {"smooth_l1_loss", nullptr, "smooth_l1_loss.out", "smooth_l1_loss"});
 }

@@ -8,8 +8,8 @@
 #include <ATen/ops/bitwise_or_meta.h>
 #include <ATen/ops/bitwise_right_shift_meta.h>
 #include <ATen/ops/bitwise_xor_meta.h>
-#include <ATen/ops/clamp_meta.h>
 #include <ATen/ops/clamp_max_meta.h>
+#include <ATen/ops/clamp_meta.h>
 #include <ATen/ops/clamp_min_meta.h>
 #include <ATen/ops/copysign_meta.h>
 #include <ATen/ops/div_meta.h>
@@ -25,8 +25,8 @@
 #include <ATen/ops/lcm_meta.h>
 #include <ATen/ops/le_meta.h>
 #include <ATen/ops/lerp_meta.h>
-#include <ATen/ops/logaddexp_meta.h>
 #include <ATen/ops/logaddexp2_meta.h>
+#include <ATen/ops/logaddexp_meta.h>
 #include <ATen/ops/lt_meta.h>
 #include <ATen/ops/maximum_meta.h>
 #include <ATen/ops/minimum_meta.h>
@@ -44,15 +44,15 @@ namespace rustdev {
 
 #define OP(name, fast) bind<Structured<at::meta::structured_##name, Fast::fast>>(m, {#name, #name "_", #name ".out", #name})
 #define PURE(name, fast) bind<Structured<at::meta::structured_##name, Fast::fast>>(m, {#name, nullptr, #name ".out", #name})
-#define TENSOR(name, fast)                                  \
+#define TENSOR(name, fast)                                            \
   bind<Structured<at::meta::structured_##name##_Tensor, Fast::fast>>( \
       m, {#name ".Tensor", #name "_.Tensor", #name ".Tensor_out", #name})
 #define NAMED(name, fast) \
   bind<Structured<at::meta::structured_##name##_Tensor, Fast::fast>>(m, {#name ".Tensor", #name "_.Tensor", #name ".out", #name})
-#define COMPARE(name)                                                                                             \
-  bind<Structured<at::meta::structured_##name##_Tensor, Fast::boolean>>(                                          \
-      m, {#name ".Tensor", #name "_.Tensor", #name ".Tensor_out", #name});                                        \
-  bind<Structured<at::meta::structured_##name##_Scalar, Fast::number, Scalars::none>>(                            \
+#define COMPARE(name)                                                                  \
+  bind<Structured<at::meta::structured_##name##_Tensor, Fast::boolean>>(               \
+      m, {#name ".Tensor", #name "_.Tensor", #name ".Tensor_out", #name});             \
+  bind<Structured<at::meta::structured_##name##_Scalar, Fast::number, Scalars::none>>( \
       m, {#name ".Scalar", #name "_.Scalar", #name ".Scalar_out", #name})
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -104,12 +104,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       m, {"clamp.Tensor", "clamp_.Tensor", "clamp.Tensor_out", "clamp_tensor"});
   bind<Structured<at::meta::structured_clamp_min_Tensor, Fast::none>>(
       m, {"clamp_min.Tensor", "clamp_min_.Tensor", "clamp_min.Tensor_out", "clamp_min_tensor"});
-  bind<Structured<at::meta::structured_div_Tensor, Fast::floating, Scalars::zero>>(
-      m, {"div.Tensor", "div_.Tensor", "div.out", "div"});
+  bind<Structured<at::meta::structured_div_Tensor, Fast::floating, Scalars::zero>>(m,
+                                                                                   {"div.Tensor", "div_.Tensor", "div.out", "div"});
   bind<Structured<at::meta::structured_div_Tensor_mode, Fast::none>>(
       m, {"div.Tensor_mode", "div_.Tensor_mode", "div.out_mode", "div"});
-  bind<Structured<at::meta::structured_lerp_Scalar, Fast::none>>(
-      m, {"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out", "lerp_scalar"});
+  bind<Structured<at::meta::structured_lerp_Scalar, Fast::none>>(m,
+                                                                 {"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out", "lerp_scalar"});
   bind<Structured<at::meta::structured_pow_Tensor_Tensor, Fast::floating>>(
       m, {"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out", "pow"});
   bind<Structured<at::meta::structured_xlogy_Tensor, Fast::floating>>(

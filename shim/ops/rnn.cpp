@@ -12,21 +12,13 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-bool given(const OptionalTensor& tensor) {
-  return tensor.has_value() && tensor->defined();
-}
+bool given(const OptionalTensor& tensor) { return tensor.has_value() && tensor->defined(); }
 
-at::Tensor biased(const at::Tensor& gates, const OptionalTensor& bias) {
-  return given(bias) ? gates.add(*bias) : gates;
-}
+at::Tensor biased(const at::Tensor& gates, const OptionalTensor& bias) { return given(bias) ? gates.add(*bias) : gates; }
 
 // d/dx of sigmoid and tanh, from their results.
-at::Tensor sigmoid_slope(const at::Tensor& y) {
-  return y.mul(y.neg().add(1));
-}
-at::Tensor tanh_slope(const at::Tensor& y) {
-  return y.mul(y).neg().add(1);
-}
+at::Tensor sigmoid_slope(const at::Tensor& y) { return y.mul(y.neg().add(1)); }
+at::Tensor tanh_slope(const at::Tensor& y) { return y.mul(y).neg().add(1); }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
                                                          const at::Tensor& cx, const OptionalTensor& input_bias,

@@ -1,4 +1,5 @@
-// Pointwise operators without a structured meta: relu, abs and where. The iterator is built here, the rest is as for the structured ones.
+// Pointwise operators without a structured meta: relu, abs and where. The iterator is built here, the rest is as for the structured
+// ones.
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/result_type.h>
 
@@ -16,8 +17,8 @@ Binding& binding() {
 
 enum { relu_op, abs_op, where_op };
 
-// Runs a unary kernel into `out`, which may be undefined (a new tensor) or self. False where it cannot: complex numbers have results
-// of another dtype, or none.
+// Runs a unary kernel into `out`, which may be undefined (a new tensor) or self. False where it cannot: complex numbers have
+// results of another dtype, or none.
 bool run_unary(const Binding& kernel, at::Tensor& out, const at::Tensor& self) {
   if (self.is_complex()) {
     return false;
@@ -84,8 +85,8 @@ at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::
   if (run_where(out, condition, self, other)) {
     return out;
   }
-  return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&>(*binding<where_op>().functional, condition,
-                                                                                            self, other);
+  return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&>(*binding<where_op>().functional,
+                                                                                            condition, self, other);
 }
 
 at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other, at::Tensor& result) {

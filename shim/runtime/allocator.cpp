@@ -1,4 +1,5 @@
-// c10::DeviceAllocator over the rd_memory_* functions: where memory comes from and how it is counted is the pool's business, in Rust.
+// c10::DeviceAllocator over the rd_memory_* functions: where memory comes from and how it is counted is the pool's business, in
+// Rust.
 #include "runtime/allocator.h"
 
 #include <array>
@@ -15,9 +16,7 @@ using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 using c10::CachingDeviceAllocator::DeviceStats;
 
-c10::Device device_of_index(int32_t index) {
-  return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)};
-}
+c10::Device device_of_index(int32_t index) { return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)}; }
 
 void report_to_profiler(void* pointer, int64_t bytes, uint64_t allocated, uint64_t reserved, int32_t device) {
   c10::reportMemoryUsageToProfiler(pointer, bytes, allocated, reserved, device_of_index(device));
@@ -40,8 +39,8 @@ void free_block(void* pointer) {
 void report_shortage_to_profiler(size_t bytes, int32_t device) {
   rd_memory_stats stats;
   if (c10::memoryProfilingEnabled() && rd_memory_get_stats(device, &stats) == RD_OK) {
-    c10::reportOutOfMemoryToProfiler(
-        static_cast<int64_t>(bytes), stats.allocated_bytes[0].current, stats.reserved_bytes[0].current, device_of_index(device));
+    c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), stats.allocated_bytes[0].current, stats.reserved_bytes[0].current,
+                                     device_of_index(device));
   }
 }
 
@@ -54,9 +53,7 @@ Stat to_stat(const rd_stat& stat) {
   return result;
 }
 
-StatArray to_stats(const rd_stat (&stats)[3]) {
-  return {to_stat(stats[0]), to_stat(stats[1]), to_stat(stats[2])};
-}
+StatArray to_stats(const rd_stat (&stats)[3]) { return {to_stat(stats[0]), to_stat(stats[1]), to_stat(stats[2])}; }
 
 // Waits for the device that a pointer belongs to, if any.
 void synchronize_for(const void* pointer) {
@@ -84,9 +81,7 @@ struct Allocator final : public c10::DeviceAllocator {
     return {pointer, pointer, &free_block, device_of_index(device)};
   }
 
-  c10::DeleterFnPtr raw_deleter() const override {
-    return &free_block;
-  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
 
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     synchronize_for(destination);
@@ -94,13 +89,9 @@ struct Allocator final : public c10::DeviceAllocator {
     std::memcpy(destination, source, bytes);
   }
 
-  bool initialized() override {
-    return rd_device_count() > 0;
-  }
+  bool initialized() override { return rd_device_count() > 0; }
 
-  void emptyCache(c10::MempoolId_t /*pool*/) override {
-    RD_CHECK(rd_memory_empty_cache(-1));
-  }
+  void emptyCache(c10::MempoolId_t /*pool*/) override { RD_CHECK(rd_memory_empty_cache(-1)); }
 
   // Memory that another allocator made (a tensor over a blob) is not ours to keep alive.
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
@@ -133,13 +124,9 @@ struct Allocator final : public c10::DeviceAllocator {
     return result;
   }
 
-  void resetAccumulatedStats(c10::DeviceIndex device) override {
-    RD_CHECK(rd_memory_reset_accumulated(device));
-  }
+  void resetAccumulatedStats(c10::DeviceIndex device) override { RD_CHECK(rd_memory_reset_accumulated(device)); }
 
-  void resetPeakStats(c10::DeviceIndex device) override {
-    RD_CHECK(rd_memory_reset_peak(device));
-  }
+  void resetPeakStats(c10::DeviceIndex device) override { RD_CHECK(rd_memory_reset_peak(device)); }
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
     uint64_t free = 0;
@@ -155,8 +142,6 @@ REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator)
 
 }  // namespace
 
-c10::DeviceAllocator* device_allocator() {
-  return &allocator;
-}
+c10::DeviceAllocator* device_allocator() { return &allocator; }
 
 }  // namespace rustdev

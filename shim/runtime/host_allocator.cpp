@@ -38,9 +38,7 @@ struct HostAllocator final : public at::HostAllocator {
     return {pointer, pointer, &rd_host_free, c10::DeviceType::CPU};
   }
 
-  c10::DeleterFnPtr raw_deleter() const override {
-    return &rd_host_free;
-  }
+  c10::DeleterFnPtr raw_deleter() const override { return &rd_host_free; }
 
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     default_copy_data(destination, source, bytes);
@@ -55,9 +53,7 @@ struct HostAllocator final : public at::HostAllocator {
     return true;
   }
 
-  void empty_cache() override {
-    RD_CHECK(rd_host_empty_cache());
-  }
+  void empty_cache() override { RD_CHECK(rd_host_empty_cache()); }
 
   at::HostStats get_stats() override {
     rd_host_stats stats;
@@ -75,13 +71,9 @@ struct HostAllocator final : public at::HostAllocator {
     return result;
   }
 
-  void reset_accumulated_stats() override {
-    RD_CHECK(rd_host_reset_accumulated());
-  }
+  void reset_accumulated_stats() override { RD_CHECK(rd_host_reset_accumulated()); }
 
-  void reset_peak_stats() override {
-    RD_CHECK(rd_host_reset_peak());
-  }
+  void reset_peak_stats() override { RD_CHECK(rd_host_reset_peak()); }
 };
 
 HostAllocator allocator;
@@ -90,8 +82,6 @@ REGISTER_HOST_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator)
 
 }  // namespace
 
-at::HostAllocator* host_allocator() {
-  return &allocator;
-}
+at::HostAllocator* host_allocator() { return &allocator; }
 
 }  // namespace rustdev
