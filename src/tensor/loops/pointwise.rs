@@ -2,12 +2,12 @@
 
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
-use super::{BLOCK, Buffer, GRAIN, cast, parallel};
+use super::{Buffer, GRAIN, cast, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::view::Flags;
 
 /// An operator of `N` inputs of type `T`, with its parameters.
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
@@ -18,9 +18,10 @@ pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
     fn apply(self, inputs: [T; N]) -> Self::Output;
 }
 
-/// Runs `op` over the launch's operands [out, inputs...]. Inputs are cast to `E`, results come as `O` and are cast to the output's dtype.
-/// The
+/// Runs `op` over the launch's operands [out, inputs...]. Inputs are cast to `E`, results come as `O` and are cast to the output's dtype. The
 /// launch's cost decides how parallel.
+///
+/// Only the loop itself is compiled for each operator and type; everything around it is shared.
 ///
 /// # Errors
 /// The wrong number of operands, or a dtype without conversions.
@@ -31,44 +32,43 @@ where
     O: Element,
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
-    if launch.num_operands() != N + 1 {
-        return Err(format!("{} operands where {} are needed", launch.num_operands(), N + 1));
-    }
-    let output = launch.view(0);
-    if output.numel() == 0 {
-        return Ok(());
-    }
-    let inputs: [View<'_>; N] = std::array::from_fn(|index| launch.view(index + 1));
-    let straight = output.dtype() == O::DTYPE
-        && output.is_dense_1d()
-        && inputs.iter().all(|view| view.dtype() == E::DTYPE && view.is_dense_1d() && !view.overlaps(&output));
-    if straight {
-        run_straight::<E, O, Op, N>(&output, &inputs, launch.cost(), op);
-        return Ok(());
-    }
+    const { assert!(N < MAX_OPERANDS) };
     // Python numbers beside 16 bit floats are not rounded to them first, except to be compared with them.
-    let precise = E::DTYPE == O::DTYPE && inputs.iter().any(|view| view.flags().has(Flags::IMMEDIATE));
-    if precise { run_patches::<E::Acc, O::Acc, Op, N>(launch, op) } else { run_patches::<E, O, Op, N>(launch, op) }
+    let precise = E::DTYPE == O::DTYPE && (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE));
+    if precise && E::DTYPE != E::Acc::DTYPE {
+        let types = Types { input: E::Acc::DTYPE, output: O::Acc::DTYPE, inputs: N };
+        drive(launch, types, &|output, inputs, count| apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count))
+    } else {
+        let types = Types { input: E::DTYPE, output: O::DTYPE, inputs: N };
+        drive(launch, types, &|output, inputs, count| apply::<E, O, Op, N>(op, output, inputs, count))
+    }
 }
 
-fn run_straight<E, O, Op, const N: usize>(output: &View<'_>, inputs: &[View<'_>; N], cost: f64, op: Op)
+/// Elements that lie side by side: the first of each input.
+type Inputs = [*const u8; MAX_OPERANDS];
+
+/// An operator's loop over elements that lie side by side: output, inputs, number of elements.
+type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize) + Sync);
+
+/// What a [`Loop`] works on.
+#[derive(Clone, Copy)]
+struct Types {
+    input: DType,
+    output: DType,
+    inputs: usize,
+}
+
+#[inline(never)]
+fn apply<E, O, Op, const N: usize>(op: Op, output: *mut u8, inputs: &Inputs, count: usize)
 where
     E: Element,
     O: Element,
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
-    parallel(output.size(0), GRAIN, cost, &|begin, end| {
-        let leaf = Apply::<E, O, Op, N> {
-            output: output.data().cast::<O>().wrapping_add(begin),
-            inputs: std::array::from_fn(|index| inputs[index].data().cast::<E>().wrapping_add(begin).cast_const()),
-            count: end - begin,
-            op,
-        };
-        vectorize(leaf);
-    });
+    let inputs = std::array::from_fn(|index| inputs[index].cast());
+    vectorize(Apply::<E, O, Op, N> { output: output.cast(), inputs, count, op });
 }
 
-/// The loop itself.
 struct Apply<E, O, Op, const N: usize> {
     output: *mut O,
     inputs: [*const E; N],
@@ -89,7 +89,7 @@ where
         for index in 0..self.count {
             let mut values = [E::Acc::ZERO; N];
             for (value, input) in values.iter_mut().zip(self.inputs) {
-                // SAFETY: `run_straight` and `Worker::patch` give inputs of at least `count` elements.
+                // SAFETY: `straight` and `Worker::patch` give inputs of at least `count` elements.
                 *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
             }
             // SAFETY: as above, for the output.
@@ -98,19 +98,43 @@ where
     }
 }
 
-fn run_patches<E, O, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
-where
-    E: Element,
-    O: Element,
-    Op: Map<E::Acc, N, Output = O::Acc>,
-{
+fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String> {
+    if launch.num_operands() != types.inputs + 1 {
+        return Err(format!("{} operands where {} are needed", launch.num_operands(), types.inputs + 1));
+    }
+    let output = launch.view(0);
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    let is_straight = output.dtype() == types.output
+        && output.is_dense_1d()
+        && (1..=types.inputs).all(|index| {
+            let view = launch.view(index);
+            view.dtype() == types.input && view.is_dense_1d() && !view.overlaps(&output)
+        });
+    if is_straight {
+        straight(launch, types, body);
+        return Ok(());
+    }
     check_dtypes(launch)?;
     let space = Space::of(launch);
     space.for_each_piece(launch.cost(), &|begin, end| {
-        let mut worker = Worker::<E, O, Op, N>::new(launch, &space, op);
+        let mut worker = Worker::new(launch, &space, types, body);
         space.walk(begin, end, &mut |patch| worker.patch(patch));
     });
     Ok(())
+}
+
+/// All operands are dense and of the loop's types.
+fn straight(launch: &Launch<'_>, types: Types, body: Loop<'_>) {
+    let output = launch.view(0);
+    parallel(output.size(0), GRAIN, launch.cost(), &|begin, end| {
+        let mut inputs = [std::ptr::null(); MAX_OPERANDS];
+        for (index, input) in inputs.iter_mut().enumerate().take(types.inputs) {
+            *input = launch.view(index + 1).data().wrapping_add(begin * types.input.size()).cast_const();
+        }
+        body(output.data().wrapping_add(begin * types.output.size()), &inputs, end - begin);
+    });
 }
 
 /// Every operand that is cast has a dtype with conversions.
@@ -131,43 +155,36 @@ enum Way {
 }
 
 /// One thread's block buffers.
-struct Worker<E, O, Op, const N: usize> {
+struct Worker<'a> {
+    types: Types,
+    body: Loop<'a>,
     dtypes: [DType; MAX_OPERANDS],
     steps: [Steps; MAX_OPERANDS],
-    ways: [Way; N],
+    ways: [Way; MAX_OPERANDS],
     in_place: bool,
-    blocks: [Buffer; N],
-    result: Buffer,
+    blocks: [Buffer; MAX_OPERANDS],
     raw: Buffer,
-    op: Op,
-    types: std::marker::PhantomData<(E, O)>,
 }
 
-impl<E, O, Op, const N: usize> Worker<E, O, Op, N>
-where
-    E: Element,
-    O: Element,
-    Op: Map<E::Acc, N, Output = O::Acc>,
-{
-    #[inline]
-    fn new(launch: &Launch<'_>, space: &Space<'_>, op: Op) -> Self {
+impl<'a> Worker<'a> {
+    fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>) -> Self {
+        let output = launch.view(0);
         let mut worker = Self {
+            types,
+            body,
             dtypes: [DType::Byte; MAX_OPERANDS],
             steps: [Steps::default(); MAX_OPERANDS],
-            ways: [Way::Gather; N],
-            in_place: (1..=N).any(|index| launch.view(index).overlaps(&launch.view(0))),
-            blocks: [const { Buffer::new() }; N],
-            result: Buffer::new(),
+            ways: [Way::Gather; MAX_OPERANDS],
+            in_place: (1..=types.inputs).any(|index| launch.view(index).overlaps(&output)),
+            blocks: [const { Buffer::new() }; MAX_OPERANDS],
             raw: Buffer::new(),
-            op,
-            types: std::marker::PhantomData,
         };
-        for index in 0..=N {
+        for index in 0..=types.inputs {
             let view = launch.view(index);
             worker.dtypes[index] = view.dtype();
             worker.steps[index] = space.steps(index);
             if index > 0 && (view.is_constant() || view.flags().has(Flags::IMMEDIATE)) {
-                worker.ways[index - 1] = Way::Constant;
+                worker.ways[index] = Way::Constant;
                 worker.spread(index, view.data(), space.patch_len());
             }
         }
@@ -176,43 +193,45 @@ where
 
     /// Fills an input's block buffer with one value.
     fn spread(&mut self, operand: usize, value: *const u8, count: usize) {
-        let mut one = E::default();
-        let target = (&raw mut one).cast::<u8>();
-        // SAFETY: the operand has at least one element of its dtype, and `one` is one element of E's.
-        let cast = unsafe { cast::cast(value, self.dtypes[operand], target, E::DTYPE, 1) };
+        let size = self.types.input.size();
+        let mut one = 0u128;
+        let single = (&raw mut one).cast::<u8>();
+        // SAFETY: the operand has at least one element of its dtype, and no element is larger than `one`.
+        let cast = unsafe { cast::cast(value, self.dtypes[operand], single, self.types.input, 1) };
         debug_assert!(cast.is_ok(), "checked by check_dtypes");
-        let block = self.blocks[operand - 1].data().cast::<E>();
-        for index in 0..count.min(BLOCK) {
-            // SAFETY: a block buffer holds BLOCK elements of any dtype.
-            unsafe { block.wrapping_add(index).write(one) };
-        }
+        let from = Place { data: single, steps: Steps::default() };
+        let to = Place::dense(self.blocks[operand].data(), size, count);
+        // SAFETY: a block buffer holds a patch of any dtype; `count` is at most that.
+        unsafe { strided::copy(from, to, size, count, 1) };
     }
 
     fn patch(&mut self, patch: &Patch) {
-        let inputs = std::array::from_fn(|index| self.input(index, patch));
-        let output = Place { data: patch.data(0), steps: self.steps[0] };
-        let direct = self.dtypes[0] == O::DTYPE && !self.in_place && output.is_dense(size_of::<O>(), patch.cols, patch.rows);
-        let target = if direct { output.data } else { self.result.data() };
-        vectorize(Apply::<E, O, Op, N> { output: target.cast(), inputs, count: patch.len(), op: self.op });
+        let mut inputs = [std::ptr::null(); MAX_OPERANDS];
+        for (index, input) in inputs.iter_mut().enumerate().take(self.types.inputs) {
+            *input = self.input(index + 1, patch);
+        }
+        let (dtype, output) = (self.types.output, Place { data: patch.data(0), steps: self.steps[0] });
+        let direct = self.dtypes[0] == dtype && !self.in_place && output.is_dense(dtype.size(), patch.cols, patch.rows);
+        // The output's own block buffer is free: only inputs are gathered.
+        let result = self.blocks[0].data();
+        (self.body)(if direct { output.data } else { result }, &inputs, patch.len());
         if !direct {
-            // SAFETY: the result buffer holds the patch's elements as O; the output's are the launch's to write.
-            unsafe { scatter(self.result.data(), O::DTYPE, output, self.dtypes[0], &mut self.raw, patch) };
+            // SAFETY: the result buffer holds the patch's elements; the output's are the launch's to write.
+            unsafe { scatter(result, dtype, output, self.dtypes[0], &mut self.raw, patch) };
         }
     }
 
-    #[inline(always)]
-    fn input(&mut self, index: usize, patch: &Patch) -> *const E {
-        let block = self.blocks[index].data();
-        if self.ways[index] == Way::Constant {
-            return block.cast();
+    fn input(&mut self, operand: usize, patch: &Patch) -> *const u8 {
+        let (dtype, place) = (self.dtypes[operand], Place { data: patch.data(operand), steps: self.steps[operand] });
+        let needed = self.types.input;
+        if self.ways[operand] == Way::Gather {
+            if dtype == needed && place.is_dense(needed.size(), patch.cols, patch.rows) {
+                return place.data;
+            }
+            // SAFETY: the launch's operand may be read; the block buffer holds a patch of any dtype.
+            unsafe { gather(place, dtype, self.blocks[operand].data(), needed, &mut self.raw, patch) };
         }
-        let (dtype, place) = (self.dtypes[index + 1], Place { data: patch.data(index + 1), steps: self.steps[index + 1] });
-        if dtype == E::DTYPE && place.is_dense(size_of::<E>(), patch.cols, patch.rows) {
-            return place.data.cast();
-        }
-        // SAFETY: the launch's operand may be read; the block buffer holds a patch of any dtype.
-        unsafe { gather(place, dtype, block, E::DTYPE, &mut self.raw, patch) };
-        block.cast()
+        self.blocks[operand].data()
     }
 }
 
