@@ -122,6 +122,18 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }
 
+/// Asks the processor to bring the line at `address` near; any address will do.
+#[inline(always)]
+pub fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch accesses nothing, and SSE is part of the architecture.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// Runs `body` once under every instruction set of this machine. Results of tests that run beside it do not depend on which it is.
 #[cfg(test)]
 pub fn for_each_isa(mut body: impl FnMut(Isa)) {

@@ -14,6 +14,7 @@ pub mod pointwise;
 pub mod reduce;
 pub mod space;
 pub mod strided;
+mod transpose;
 
 use crate::runtime::threads;
 

@@ -13,6 +13,9 @@ use crate::tensor::view::Flags;
 /// Bytes that one thread moves at a time.
 const PIECE: usize = 256 * 1024;
 
+/// Edge of the tiles of a transposing copy, which takes elements from place to place: larger than what a block buffer holds.
+const TILE: usize = 128;
+
 /// Nanoseconds of one thread per byte moved.
 const BYTE_COST: f64 = 0.05;
 
@@ -67,7 +70,7 @@ fn copy_same(launch: &Launch<'_>) {
         });
         return;
     }
-    let space = Space::of(launch);
+    let space = Space::uncut(launch).cut_tiles(TILE * TILE, TILE);
     space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
         space.walk(begin, end, &mut |patch| {
             let [to, from] = places(&space, patch);

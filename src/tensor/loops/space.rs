@@ -59,12 +59,17 @@ pub struct Space<'a> {
 impl<'a> Space<'a> {
     /// The space of an elementwise launch, in patches of at most [`BLOCK`] elements.
     pub fn of(launch: &Launch<'a>) -> Self {
+        Self::uncut(launch).cut(BLOCK)
+    }
+
+    /// The space of an elementwise launch, not yet cut.
+    pub fn uncut(launch: &Launch<'a>) -> Self {
         let mut space = Self::empty(launch.view(0).sizes());
         for index in 0..launch.num_operands() {
             let view = launch.view(index);
             space = space.with(view.data(), view.strides());
         }
-        space.cut(BLOCK)
+        space
     }
 
     /// A space without operands, not yet cut. `sizes` is not empty.
@@ -81,13 +86,18 @@ impl<'a> Space<'a> {
         self
     }
 
-    /// Cuts the space into patches of at most `limit` (<= [`BLOCK`]) elements.
-    pub fn cut(mut self, limit: usize) -> Self {
+    /// Cuts the space into patches of at most `limit` (<= [`BLOCK`] where they go through block buffers) elements.
+    pub fn cut(self, limit: usize) -> Self {
+        self.cut_tiles(limit, TILE)
+    }
+
+    /// As [`Space::cut`], with up to `tile` rows where operands disagree about the innermost dimension.
+    pub fn cut_tiles(mut self, limit: usize, tile: usize) -> Self {
         let crossing = self.crossing_dim();
         let size = |dim: usize| (self.sizes[dim] as usize).max(1);
         (self.row_dim, self.cols, self.rows) = match crossing {
             Some(dim) => {
-                let rows = size(dim).min(TILE).min(limit);
+                let rows = size(dim).min(tile).min(limit);
                 (dim, size(0).min((limit / rows).max(1)), rows)
             }
             None if self.sizes.len() > 1 => {

@@ -1,6 +1,7 @@
 //! Moving the elements of a patch by size: from any steps to any steps. The dtype does not matter.
 
 use super::space::Steps;
+use super::transpose::{Squares, Turn};
 use crate::simd::{Leaf, vectorize};
 
 /// Where the elements of a patch are.
@@ -35,21 +36,70 @@ pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize
         unsafe { std::ptr::copy(from.data, to.data, size * cols * rows) };
         return;
     }
-    let leaf = Copy { from, to, cols, rows };
+    let place = Copy::new(from, to, cols, rows);
+    if let Some(turn) = place.turn(size) {
+        // SAFETY: passed on; a turn's sides are not the same memory, as they have different steps.
+        unsafe { copy_turned(turn, size) };
+        return;
+    }
     match size {
-        1 => vectorize(Sized::<u8>(leaf, std::marker::PhantomData)),
-        2 => vectorize(Sized::<u16>(leaf, std::marker::PhantomData)),
-        4 => vectorize(Sized::<u32>(leaf, std::marker::PhantomData)),
-        8 => vectorize(Sized::<u64>(leaf, std::marker::PhantomData)),
-        _ => vectorize(Sized::<u128>(leaf, std::marker::PhantomData)),
+        1 => vectorize(Sized::<u8>(place, std::marker::PhantomData)),
+        2 => vectorize(Sized::<u16>(place, std::marker::PhantomData)),
+        4 => vectorize(Sized::<u32>(place, std::marker::PhantomData)),
+        8 => vectorize(Sized::<u64>(place, std::marker::PhantomData)),
+        _ => vectorize(Sized::<u128>(place, std::marker::PhantomData)),
     }
 }
 
+/// # Safety
+/// As [`Squares::new`].
+unsafe fn copy_turned(turn: Turn, size: usize) {
+    match size {
+        // SAFETY: passed on.
+        1 => vectorize(unsafe { Squares::<u8, 16>::new(turn) }),
+        // SAFETY: passed on.
+        2 => vectorize(unsafe { Squares::<u16, 16>::new(turn) }),
+        // SAFETY: passed on.
+        4 => vectorize(unsafe { Squares::<u32, 16>::new(turn) }),
+        // SAFETY: passed on.
+        8 => vectorize(unsafe { Squares::<u64, 8>::new(turn) }),
+        // SAFETY: passed on.
+        _ => vectorize(unsafe { Squares::<u128, 4>::new(turn) }),
+    }
+}
+
+/// A patch in the order of the copy: `inner` is the dimension along which the target's elements are closer.
 struct Copy {
     from: Place,
     to: Place,
-    cols: usize,
-    rows: usize,
+    inner: usize,
+    outer: usize,
+}
+
+impl Copy {
+    /// From here on `col` is the step along `inner`, `row` along `outer`.
+    fn new(from: Place, to: Place, cols: usize, rows: usize) -> Self {
+        if to.steps.col.abs() <= to.steps.row.abs() || rows == 1 {
+            return Self { from, to, inner: cols, outer: rows };
+        }
+        let turned = |place: Place| Place { data: place.data, steps: Steps { col: place.steps.row, row: place.steps.col } };
+        Self { from: turned(from), to: turned(to), inner: rows, outer: cols }
+    }
+
+    /// The patch as a turn, if it is one and large enough to be worth it.
+    fn turn(&self, size: usize) -> Option<Turn> {
+        let size = size as isize;
+        let is_turn = self.to.steps.col == size && self.from.steps.row == size && self.from.steps.col != 0;
+        let is_large = self.inner >= 8 && self.outer >= 8;
+        (is_turn && is_large).then_some(Turn {
+            from: self.from.data,
+            from_step: self.from.steps.col,
+            to: self.to.data,
+            to_step: self.to.steps.row,
+            inner: self.inner,
+            outer: self.outer,
+        })
+    }
 }
 
 struct Sized<T>(Copy, std::marker::PhantomData<T>);
@@ -59,39 +109,54 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
 
     #[inline(always)]
     fn run(self) {
-        let Self(Copy { from, to, cols, rows }, _) = self;
+        let Self(Copy { from, to, inner, outer }, _) = self;
         let size = size_of::<T>() as isize;
-        // The inner loop is the one whose target steps are short; with fixed steps it vectorises.
-        let by_cols = to.steps.col.abs() <= to.steps.row.abs() || rows == 1;
-        let (inner, outer) = if by_cols { (cols, rows) } else { (rows, cols) };
-        let split = |steps: Steps| {
-            if by_cols { (steps.col, steps.row) } else { (steps.row, steps.col) }
-        };
-        let (from_inner, from_outer) = split(from.steps);
-        let (to_inner, to_outer) = split(to.steps);
-        for line in 0..outer {
-            let source = from.data.wrapping_offset(line as isize * from_outer);
-            let target = to.data.wrapping_offset(line as isize * to_outer);
-            if to_inner == size && from_inner == size {
-                copy_line::<T>(source, size, target, size, inner);
-            } else if to_inner == size && from_inner == 0 {
-                copy_line::<T>(source, 0, target, size, inner);
-            } else if to_inner == size {
-                copy_line::<T>(source, from_inner, target, size, inner);
-            } else {
-                copy_line::<T>(source, from_inner, target, to_inner, inner);
+        for index in 0..outer as isize {
+            let mut line = Line {
+                from: from.data.wrapping_offset(index * from.steps.row),
+                from_step: from.steps.col,
+                to: to.data.wrapping_offset(index * to.steps.row),
+                to_step: to.steps.col,
+            };
+            // With steps that the compiler knows, the loop vectorises.
+            match (to.steps.col == size, from.steps.col) {
+                (true, 0) => {
+                    (line.from_step, line.to_step) = (0, size);
+                    line.copy::<T>(inner);
+                }
+                (true, step) if step == size => {
+                    (line.from_step, line.to_step) = (size, size);
+                    line.copy::<T>(inner);
+                }
+                (true, _) => {
+                    line.to_step = size;
+                    line.copy::<T>(inner);
+                }
+                (false, _) => line.copy::<T>(inner),
             }
         }
     }
 }
 
-#[inline(always)]
-fn copy_line<T: std::marker::Copy>(source: *const u8, source_step: isize, target: *mut u8, target_step: isize, count: usize) {
-    for index in 0..count as isize {
-        let (source, target) = (source.wrapping_offset(index * source_step), target.wrapping_offset(index * target_step));
-        // SAFETY: `copy`'s caller promises that every element of the patch may be read.
-        let value = unsafe { source.cast::<T>().read_unaligned() };
-        // SAFETY: as above, for writing.
-        unsafe { target.cast::<T>().write_unaligned(value) };
+/// Elements at even steps (bytes) on both sides.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    pub from: *const u8,
+    pub from_step: isize,
+    pub to: *mut u8,
+    pub to_step: isize,
+}
+
+impl Line {
+    /// Copies `count` elements. They may be accessed: the leaves that make lines have that from their callers.
+    #[inline(always)]
+    pub fn copy<T: std::marker::Copy>(self, count: usize) {
+        for index in 0..count as isize {
+            let (from, to) = (self.from.wrapping_offset(index * self.from_step), self.to.wrapping_offset(index * self.to_step));
+            // SAFETY: every element of the line may be read.
+            let value = unsafe { from.cast::<T>().read_unaligned() };
+            // SAFETY: as above, for writing.
+            unsafe { to.cast::<T>().write_unaligned(value) };
+        }
     }
 }
