@@ -16,20 +16,20 @@ fn main() {
     println!("{:?}, {} threads; ns per element", isa(), num_threads());
     println!("{:28}{:>10}{:>10}", "", "rustdev", "naive");
     for edge in [500, 1500, 4096] {
-        report("transposed f32", edge, |matrix| transposed::<f32>(matrix), |matrix| naive(matrix, true));
+        report("transposed f32", edge, transposed::<f32>, |matrix| naive(matrix, true));
     }
-    report("transposed bf16", 4096, |matrix| transposed::<half::bf16>(matrix), |_| f64::NAN);
-    report("transposed f64", 4096, |matrix| transposed::<f64>(matrix), |_| f64::NAN);
+    report("transposed bf16", 4096, transposed::<half::bf16>, |_| f64::NAN);
+    report("transposed f64", 4096, transposed::<f64>, |_| f64::NAN);
     for edge in [150, 1000, 4096] {
-        report("contiguous f32", edge, |matrix| straight::<f32, f32>(matrix), |matrix| naive(matrix, false));
+        report("contiguous f32", edge, straight::<f32, f32>, |matrix| naive(matrix, false));
     }
-    report("f32 to bf16", 1000, |matrix| straight::<f32, half::bf16>(matrix), |_| f64::NAN);
-    report("bf16 to f32", 1000, |matrix| straight::<half::bf16, f32>(matrix), |_| f64::NAN);
-    report("f32 to f16", 1000, |matrix| straight::<f32, half::f16>(matrix), |_| f64::NAN);
-    report("f16 to f32", 1000, |matrix| straight::<half::f16, f32>(matrix), |_| f64::NAN);
-    report("i64 to f32", 1000, |matrix| straight::<i64, f32>(matrix), |_| f64::NAN);
-    report("f32 to i32", 1000, |matrix| straight::<f32, i32>(matrix), |_| f64::NAN);
-    report("u8 to f32", 1000, |matrix| straight::<u8, f32>(matrix), |_| f64::NAN);
+    report("f32 to bf16", 1000, straight::<f32, half::bf16>, |_| f64::NAN);
+    report("bf16 to f32", 1000, straight::<half::bf16, f32>, |_| f64::NAN);
+    report("f32 to f16", 1000, straight::<f32, half::f16>, |_| f64::NAN);
+    report("f16 to f32", 1000, straight::<half::f16, f32>, |_| f64::NAN);
+    report("i64 to f32", 1000, straight::<i64, f32>, |_| f64::NAN);
+    report("f32 to i32", 1000, straight::<f32, i32>, |_| f64::NAN);
+    report("u8 to f32", 1000, straight::<u8, f32>, |_| f64::NAN);
 }
 
 fn report(what: &str, edge: usize, ours: impl Fn(usize) -> f64, theirs: impl Fn(usize) -> f64) {

@@ -36,7 +36,9 @@ fn main() {
     println!("{:?}, {} threads; ns per element", isa(), num_threads());
     for (dtype, measure) in [("float32", measure::<f32> as fn(_, _, _, _) -> f64), ("bfloat16", measure::<half::bf16>)] {
         print!("\n{dtype:20}");
-        SIZES.iter().for_each(|size| print!("{size:>10}"));
+        for size in SIZES {
+            print!("{size:>10}");
+        }
         println!();
         for (name, inputs, scalars) in OPERATORS {
             print!("{:20}", format!("{name}{scalars:?}").replace("[]", ""));

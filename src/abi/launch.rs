@@ -294,8 +294,10 @@ mod tests {
             compute_dtype: compute as i32,
         };
         assert_eq!(rd_init(), RD_OK);
-        // SAFETY: `name` is a string, and the operands outlive the synchronisation that each test ends with.
-        unsafe { rd_launch(rd_op_find(name.as_ptr()), 0, &raw const args) }
+        // SAFETY: `name` is a string.
+        let op = unsafe { rd_op_find(name.as_ptr()) };
+        // SAFETY: the operands outlive the synchronisation that each test ends with.
+        unsafe { rd_launch(op, 0, &raw const args) }
     }
 
     #[test]
@@ -338,8 +340,10 @@ mod tests {
     fn the_table_can_be_walked() {
         for index in 0..rd_op_count() {
             let op = rd_op_at(index);
-            // SAFETY: `op` is an entry of the table, and its name a string.
-            assert_eq!(unsafe { rd_op_find(rd_op_name(op)) }, op);
+            // SAFETY: `op` is an entry of the table.
+            let name = unsafe { rd_op_name(op) };
+            // SAFETY: a name is a string.
+            assert_eq!(unsafe { rd_op_find(name) }, op);
             // SAFETY: as above.
             assert_ne!(unsafe { rd_op_dtypes(op) }, 0);
         }

@@ -97,8 +97,9 @@ impl Tensor {
         for (index, &value) in values.indexed_iter() {
             let offset: i64 = index.as_array_view().iter().zip(&self.strides).map(|(&at, &stride)| at as i64 * stride).sum();
             dispatch!(dtype in EVERY, T => {
+                let target = base.wrapping_offset(offset as isize).cast::<T>();
                 // SAFETY: `new` made the memory long enough for every index.
-                unsafe { base.offset(offset as isize).cast::<T>().write_unaligned(T::store(value.to())) };
+                unsafe { target.write_unaligned(T::store(value.to())) };
                 Ok::<_, String>(())
             })
             .unwrap();

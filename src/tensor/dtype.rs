@@ -5,6 +5,7 @@
 //! widened when it is loaded and rounded once when it is stored.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::enum_glob_use, reason = "matches that name most dtypes")]
 
 use half::{bf16, f16};
 use num_complex::Complex;

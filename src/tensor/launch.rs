@@ -77,6 +77,7 @@ struct Boxed {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one: it saves an allocation per launch")]
 enum Storage {
     Inline(Inline),
     Boxed(Box<Boxed>),

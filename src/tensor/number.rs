@@ -361,12 +361,12 @@ impl Number for Bool {
 
     #[inline(always)]
     fn from_complex32(value: Complex32) -> Self {
-        Self::from((value.re != 0.0) | (value.im != 0.0))
+        Self::from(value.re != 0.0 || value.im != 0.0)
     }
 
     #[inline(always)]
     fn from_complex64(value: Complex64) -> Self {
-        Self::from((value.re != 0.0) | (value.im != 0.0))
+        Self::from(value.re != 0.0 || value.im != 0.0)
     }
 }
 

@@ -137,7 +137,7 @@ mod tests {
         check("elu", &[1.5, 2.0, 0.5], |x| if x > 0.0 { 2.0 * x } else { 3.0 * (0.5 * x).exp_m1() });
         check("softplus", &[2.0, 5.0], |x| if 2.0 * x > 5.0 { x } else { (2.0 * x).exp().ln_1p() / 2.0 });
         check("mish", &[], |x| x * x.exp().ln_1p().tanh());
-        let tanh = |x: f64| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh());
+        let tanh = |x: f64| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x)).tanh());
         check("gelu", &[1.0], tanh);
         let erf = |x: f64| {
             // The integral of the normal density by Simpson's rule.

@@ -19,6 +19,7 @@ pub mod ternary;
 macro_rules! functions {
     ($($(#[$doc:meta])* $kernel:ident, $map:ident, $set:ident $(| $more:ident)*, $bound:ident, [$($scalar:ident),*], |[$($x:ident),+]| $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
+        #[allow(clippy::struct_field_names, reason = "scalars have the names that PyTorch gives them")]
         struct $map<T> {
             $($scalar: T,)*
             _computes: std::marker::PhantomData<T>,

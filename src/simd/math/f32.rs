@@ -176,7 +176,7 @@ pub fn pow(base: f32, exponent: f32) -> f32 {
     let half = y * 0.5;
     let is_whole = y == y.floor();
     let is_odd = is_whole && half != half.floor();
-    let is_defined = is_whole || !(x < 0.0) || x == f64::NEG_INFINITY;
+    let is_defined = is_whole || x >= 0.0 || x.is_infinite();
     let signed = if is_odd && x.is_sign_negative() { -magnitude } else { magnitude };
     let result = if is_defined { signed } else { f32::NAN };
     if x == 1.0 { 1.0 } else { result }

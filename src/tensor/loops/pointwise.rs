@@ -167,6 +167,7 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
+    #[expect(clippy::large_stack_arrays, reason = "uninitialised block buffers, of which only what is used is touched")]
     fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>) -> Self {
         let output = launch.view(0);
         let mut worker = Self {

@@ -78,8 +78,8 @@ fn square<T: Copy + Default, const EDGE: usize>(from: *const u8, from_step: isiz
     }
     for col in 0..EDGE {
         let mut line = [T::default(); EDGE];
-        for (row, value) in line.iter_mut().enumerate() {
-            *value = square[row][col];
+        for (value, row) in line.iter_mut().zip(&square) {
+            *value = row[col];
         }
         // SAFETY: as above.
         unsafe { to.wrapping_offset(col as isize * to_step).cast::<[T; EDGE]>().write_unaligned(line) };
