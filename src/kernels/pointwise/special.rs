@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::dtype::dispatch;
+use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Field, Real};
@@ -35,8 +35,6 @@ functions! {
     erf, Erf, FLOATING, Real, [], |[x]| x.erf();
     /// `aten::pow` of tensors: base^exponent. Operands [out, base, exponent].
     pow, Pow, FLOATING, Real, [], |[base, exponent]| base.pow(exponent);
-    /// base^exponent of one exponent.
-    pow_any, PowAny, FLOATING, Real, [exponent], |[base]| base.pow(exponent);
 }
 
 /// The exponent 2.
@@ -65,6 +63,19 @@ impl<T: Real> Map<T, 1> for Cube {
     }
 }
 
+/// Any exponent.
+#[derive(Clone, Copy)]
+struct Power<T>(T);
+
+impl<T: Real> Map<T, 1> for Power<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [base]: [T; 1]) -> T {
+        base.pow(self.0)
+    }
+}
+
 /// `aten::pow` with one exponent: base^exponent; 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
 /// Operands [out, base]; scalars [exponent].
 ///
@@ -78,7 +89,8 @@ pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), String> {
         0.5 => sqrt(launch),
         -0.5 => rsqrt(launch),
         -1.0 => reciprocal(launch),
-        _ => pow_any(launch),
+        // As PyTorch's CPU does, the exponent is rounded to the dtype.
+        _ => dispatch!(dtype in FLOATING, T => run::<T, T, _, 1>(launch, Power(T::store(launch.scalar(0)?.to()).load()))),
     }
 }
 

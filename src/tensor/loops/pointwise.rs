@@ -13,6 +13,9 @@ use crate::tensor::view::Flags;
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
     /// The type of the result: `T`, or `Bool` for a predicate.
     type Output: Number;
+    /// Whether Python numbers beside 16 bit floats keep their precision instead of being rounded to the dtype first: PyTorch's CPU does the
+    /// one for products and quotients, the other for everything else.
+    const PRECISE_NUMBERS: bool = false;
 
     /// One element; mark it `#[inline(always)]`.
     fn apply(self, inputs: [T; N]) -> Self::Output;
@@ -33,9 +36,8 @@ where
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
     const { assert!(N < MAX_OPERANDS) };
-    // Python numbers beside 16 bit floats are not rounded to them first, except to be compared with them.
-    let precise = E::DTYPE == O::DTYPE && (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE));
-    if precise && E::DTYPE != E::Acc::DTYPE {
+    let has_number = || (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE));
+    if Op::PRECISE_NUMBERS && E::DTYPE != E::Acc::DTYPE && has_number() {
         let types = Types { input: E::Acc::DTYPE, output: O::Acc::DTYPE, inputs: N };
         drive(launch, types, &|output, inputs, count| apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count))
     } else {
