@@ -220,8 +220,8 @@ typedef struct rd_memory_stats {
 // Called after each allocation (`bytes` above 0) and free (below 0).
 typedef void (*rd_memory_observer)(void *pointer, int64_t bytes, uint64_t allocated, uint64_t reserved, int32_t device);
 
-// A block of at least `bytes` bytes for the stream's tasks; null for 0 bytes.
-rd_status rd_memory_allocate(int32_t device, int64_t stream, size_t bytes, void **pointer);
+// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes.
+rd_status rd_memory_allocate(size_t bytes, void **pointer);
 
 // Gives a block back; null is allowed. Never waits, never fails.
 void rd_memory_free(void *pointer);
@@ -318,7 +318,7 @@ rd_status rd_host_reset_accumulated(void);
 // An entry of the operator table; it lives forever.
 typedef struct rd_op rd_op;
 
-// One operand: strides in bytes, sizes in elements; `data` points at the first element.
+// One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
 typedef struct rd_operand {
   void *data;
   const int64_t *sizes;
@@ -347,6 +347,8 @@ typedef struct rd_launch_args {
   size_t num_scalars;
   // Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
   int32_t compute_dtype;
+  // Above 0, a dense launch: every operand is that many elements side by side, or an immediate.
+  int64_t dense_numel;
 } rd_launch_args;
 
 // The operator of that name; null if there is no such kernel.

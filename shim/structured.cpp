@@ -102,17 +102,19 @@ at::Tensor launch_dense(const Binding& binding, const at::Tensor& self, Other ot
   if (numel == 0) {
     return result;
   }
-  const auto item = static_cast<int64_t>(self.itemsize());
-  const auto result_item = static_cast<int64_t>(result.itemsize());
-  launch.dense(result, numel, result_item);
+  launch.set_dense(numel);
+  launch.dense(result);
   launch.finish_outputs();
-  launch.dense(self, numel, item);
+  launch.dense(self);
   if (other.tensor != nullptr) {
-    launch.dense(*other.tensor, numel, item);
+    launch.dense(*other.tensor);
   } else if (other.number != nullptr) {
     launch.immediate(*other.number);
   }
-  return launch.run(binding.op, static_cast<int32_t>(self.scalar_type()), self.device().index()) ? result : at::Tensor();
+  if (C10_UNLIKELY(!launch.run(binding.op, static_cast<int32_t>(self.scalar_type()), self.device().index()))) {
+    return {};
+  }
+  return result;
 }
 
 }  // namespace
@@ -150,13 +152,15 @@ at::Tensor launch_plain_number(const Binding& binding, const at::Tensor& self, c
     return result;
   }
   const rd_scalar value = to_scalar(number);
-  const auto item = static_cast<int64_t>(self.itemsize());
-  const int64_t result_item = 1;
-  launch.dense(result, numel, result_item);
+  launch.set_dense(numel);
+  launch.dense(result);
   launch.finish_outputs();
-  launch.dense(self, numel, item);
+  launch.dense(self);
   launch.immediate(value);
-  return launch.run(binding.op, static_cast<int32_t>(dtype), self.device().index()) ? result : at::Tensor();
+  if (C10_UNLIKELY(!launch.run(binding.op, static_cast<int32_t>(dtype), self.device().index()))) {
+    return {};
+  }
+  return result;
 }
 
 }  // namespace rustdev

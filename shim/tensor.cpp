@@ -64,7 +64,7 @@ bool Launch::plain_scalars(bool floating) const {
 }
 
 bool Launch::run(const rd_op* op, int32_t compute_dtype, int32_t device) const {
-  const rd_launch_args args{operands_, num_operands_, num_outputs_, scalars_, num_scalars_, compute_dtype};
+  const rd_launch_args args{operands_, num_operands_, num_outputs_, scalars_, num_scalars_, compute_dtype, dense_numel_};
   const rd_status status = rd_launch(op, device, &args);
   if (C10_LIKELY(status == RD_OK)) {
     return true;

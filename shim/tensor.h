@@ -57,7 +57,7 @@ class Launch {
   static constexpr size_t max_scalars = 16;
   static constexpr size_t max_dims = 64;
 
-  Launch() : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0) {}
+  Launch() : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0), dense_numel_(0) {}
 
   void output(const at::TensorBase& tensor) {
     input(tensor);
@@ -80,10 +80,11 @@ class Launch {
     add(data_of(tensor), sizes.data(), bytes, sizes.size(), tensor.scalar_type(), flags(tensor));
   }
 
-  // The tensor as `numel` elements one after the other.
-  void dense(const at::TensorBase& tensor, const int64_t& numel, const int64_t& item_bytes) {
-    add(data_of(tensor), &numel, &item_bytes, 1, tensor.scalar_type(), 0);
-  }
+  // Makes this a dense launch: every operand is `numel` (at least 1) elements side by side, or an immediate.
+  void set_dense(int64_t numel) { dense_numel_ = numel; }
+
+  // An operand of a dense launch.
+  void dense(const at::TensorBase& tensor) { add(data_of(tensor), nullptr, nullptr, 0, tensor.scalar_type(), 0); }
 
   // A 0-dim CPU tensor, read during the launch.
   void immediate(const at::TensorBase& tensor) {
@@ -134,6 +135,7 @@ class Launch {
   size_t num_scalars_;
   int64_t numbers_[(max_operands + 1) * max_dims];
   size_t used_;
+  int64_t dense_numel_;
 };
 
 }  // namespace rustdev

@@ -71,7 +71,7 @@ struct Allocator final : public c10::DeviceAllocator {
     }
     observe_for_profiler();
     void* pointer = nullptr;
-    const rd_status status = rd_memory_allocate(device, rd_stream_current(device), bytes, &pointer);
+    const rd_status status = rd_memory_allocate(bytes, &pointer);
     if (C10_UNLIKELY(status != RD_OK)) {
       if (status == RD_OUT_OF_MEMORY) {
         report_shortage_to_profiler(bytes, device);

@@ -24,7 +24,7 @@ void copy_bytes(c10::DeviceIndex device, void* destination, void* source, size_t
   const int64_t stride = 1;
   const auto dtype = static_cast<int32_t>(at::kByte);
   const std::array<rd_operand, 2> operands{{{destination, &size, &stride, 1, dtype, 0}, {source, &size, &stride, 1, dtype, 0}}};
-  const rd_launch_args args{operands.data(), operands.size(), 1, nullptr, 0, dtype};
+  const rd_launch_args args{operands.data(), operands.size(), 1, nullptr, 0, dtype, 0};
   RD_CHECK(rd_launch(copy, device, &args));
 }
 

@@ -7,10 +7,11 @@ use std::ffi::{CStr, c_char, c_void};
 use super::device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
 use crate::kernels::table::{Op, TABLE};
-use crate::runtime::stream;
-use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::Error;
+use crate::runtime::stream::{self, Stream};
+use crate::runtime::task::{Access, Work};
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::{Record, Scalar};
+use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Record, Scalar};
 use crate::tensor::view::{Flags, View};
 
 /// An entry of the operator table; it lives forever.
@@ -32,7 +33,7 @@ const _: () = assert!(
         && RD_OPERAND_IMMEDIATE == Flags::IMMEDIATE.0 as u32
 );
 
-/// One operand: strides in bytes, sizes in elements; `data` points at the first element.
+/// One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
 #[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -69,6 +70,8 @@ pub struct rd_launch_args {
     pub num_scalars: usize,
     /// Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
     pub compute_dtype: i32,
+    /// Above 0, a dense launch: every operand is that many elements side by side, or an immediate.
+    pub dense_numel: i64,
 }
 
 /// The operator of that name; null if there is no such kernel.
@@ -141,12 +144,24 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
         let device = device_index(device)?;
         // SAFETY: as above, for everything that the arguments point at.
-        let record = unsafe { record(op, args) }?;
+        let parts = unsafe { Parts::new(op, args) }?;
         op.count_call();
-        let launch = record.launch();
-        let cost = op.cost(&launch);
-        Ok(stream::current(device).submit(Task::new(op.text(), cost, Run { op, record }))?)
+        let stream = stream::current(device);
+        if args.dense_numel > 0 && parts.fits() {
+            let operands = parts.dense()?;
+            let operands = &operands[..parts.operands.len()];
+            let record = Record::dense(args.dense_numel, operands, args.num_outputs, parts.scalars.as_slice(), parts.compute);
+            return Ok(enqueue(stream, op, record)?);
+        }
+        // SAFETY: as above.
+        Ok(enqueue(stream, op, unsafe { parts.record(op, args) }?)?)
     })
+}
+
+#[inline(always)]
+fn enqueue(stream: &'static Stream, op: &'static Op, record: Record) -> Result<(), Error> {
+    let cost = op.cost(&record.launch());
+    stream.launch(op.text(), cost, Run { op, record })
 }
 
 /// A launch as the work of a task.
@@ -170,37 +185,77 @@ fn invalid(message: String) -> Failure {
     Failure::new(RD_INVALID_ARGUMENT, message)
 }
 
-/// Operands and scalars that are described on the stack.
-const ON_STACK: usize = 4;
+/// The arguments of a launch, read and checked as far as they do not depend on its kind.
+struct Parts<'a> {
+    operands: &'a [rd_operand],
+    scalars: Small<Scalar, INLINE_SCALARS>,
+    compute: DType,
+}
 
-/// The validated copy of the arguments.
-///
-/// # Safety
-/// Everything that `args` points at is readable.
-unsafe fn record(op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
-    // SAFETY: the caller promises the arrays; `slice` checks null.
-    let operands = unsafe { slice(args.operands, args.num_operands) }?;
-    // SAFETY: as above.
-    let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
-    let Some(first) = operands.first() else {
-        return Err(invalid(format!("{}: no operands", op.text())));
-    };
-    let number = if args.compute_dtype < 0 { first.dtype } else { args.compute_dtype };
-    let compute = dtype(number)?;
-    if !op.dtypes().contains(compute) {
-        return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
+impl<'a> Parts<'a> {
+    /// # Safety
+    /// The arrays that `args` points at are readable.
+    #[inline(always)]
+    unsafe fn new(op: &Op, args: &'a rd_launch_args) -> Result<Self, Failure> {
+        // SAFETY: the caller promises the arrays; `slice` checks null.
+        let operands = unsafe { slice(args.operands, args.num_operands) }?;
+        // SAFETY: as above.
+        let numbers = unsafe { slice(args.scalars, args.num_scalars) }?;
+        if args.num_outputs == 0 || args.num_outputs > operands.len() {
+            return Err(invalid(format!("{}: {} outputs of {} operands", op.text(), args.num_outputs, operands.len())));
+        }
+        let compute = dtype(if args.compute_dtype < 0 { operands[0].dtype } else { args.compute_dtype })?;
+        if !op.dtypes().contains(compute) {
+            return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
+        }
+        let mut scalars = Small::new(Scalar::Bool(false));
+        for number in numbers {
+            scalars.push(scalar(number)?);
+        }
+        Ok(Self { operands, scalars, compute })
     }
-    let mut views = Small::<View<'_>, ON_STACK>::new(View::EMPTY);
-    for operand in operands {
-        // SAFETY: as above, for the operand's sizes and strides.
-        views.push(unsafe { view(operand) }?);
+
+    /// Whether the launch needs no allocation.
+    #[inline(always)]
+    fn fits(&self) -> bool {
+        self.operands.len() <= INLINE_OPERANDS && self.scalars.len <= INLINE_SCALARS
     }
-    let mut values = Small::<Scalar, ON_STACK>::new(Scalar::Bool(false));
-    for value in scalars {
-        values.push(scalar(value)?);
+
+    /// The operands of a dense launch that fits.
+    #[inline(always)]
+    fn dense(&self) -> Result<[(*mut u8, DType, Flags); INLINE_OPERANDS], Failure> {
+        let mut parts = [(std::ptr::null_mut(), self.compute, Flags(0)); INLINE_OPERANDS];
+        for (part, operand) in parts.iter_mut().zip(self.operands) {
+            if operand.data.is_null() {
+                return Err(invalid("an operand has no memory".into()));
+            }
+            *part = (operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8));
+        }
+        Ok(parts)
     }
-    Record::new(op.layout(), views.as_slice(), args.num_outputs, values.as_slice(), Some(compute))
-        .map_err(|message| invalid(format!("{}: {message}", op.text())))
+
+    /// The record of any launch.
+    ///
+    /// # Safety
+    /// The operands' sizes and strides are readable.
+    unsafe fn record(&self, op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
+        let sizes = [args.dense_numel];
+        let mut strides = Small::<i64, INLINE_OPERANDS>::new(0);
+        for operand in self.operands {
+            strides.push(dtype(operand.dtype)?.size() as i64);
+        }
+        let mut views = Small::<View<'_>, INLINE_OPERANDS>::new(View::EMPTY);
+        for (operand, stride) in self.operands.iter().zip(strides.as_slice()) {
+            if args.dense_numel > 0 {
+                views.push(described(operand, &sizes, std::slice::from_ref(stride))?);
+            } else {
+                // SAFETY: the caller's promise.
+                views.push(unsafe { view(operand) }?);
+            }
+        }
+        Record::new(op.layout(), views.as_slice(), args.num_outputs, self.scalars.as_slice(), Some(self.compute))
+            .map_err(|message| invalid(format!("{}: {message}", op.text())))
+    }
 }
 
 fn dtype(number: i32) -> Result<DType, Failure> {
@@ -215,6 +270,10 @@ unsafe fn view(operand: &rd_operand) -> Result<View<'_>, Failure> {
     let sizes = unsafe { slice(operand.sizes, ndim) }?;
     // SAFETY: as above, for strides.
     let strides = unsafe { slice(operand.strides, ndim) }?;
+    described(operand, sizes, strides)
+}
+
+fn described<'a>(operand: &rd_operand, sizes: &'a [i64], strides: &'a [i64]) -> Result<View<'a>, Failure> {
     View::new(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8), sizes, strides).map_err(invalid)
 }
 
@@ -253,7 +312,7 @@ impl<T: Copy, const N: usize> Small<T, N> {
         Self { stack: [filler; N], heap: Vec::new(), len: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, value: T) {
         if self.len < N {
             self.stack[self.len] = value;
@@ -292,6 +351,7 @@ mod tests {
             scalars: std::ptr::null(),
             num_scalars: 0,
             compute_dtype: compute as i32,
+            dense_numel: 0,
         };
         assert_eq!(rd_init(), RD_OK);
         // SAFETY: `name` is a string.

@@ -89,14 +89,14 @@ fn pool(device: i32) -> Result<&'static DevicePool, Error> {
     memory::pool(device_index(device)?)
 }
 
-/// A block of at least `bytes` bytes for the stream's tasks; null for 0 bytes.
+/// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes.
 ///
 /// # Safety
 /// `pointer` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_memory_allocate(device: i32, stream: i64, bytes: usize, pointer: *mut *mut c_void) -> rd_status {
+pub unsafe extern "C" fn rd_memory_allocate(bytes: usize, pointer: *mut *mut c_void) -> rd_status {
     guard(|| {
-        let block = memory::allocate(device_index(device)?, find(device, stream)?, bytes)?;
+        let block = memory::allocate_current(bytes)?;
         // SAFETY: the caller's promise.
         unsafe { give(pointer, block.cast()) };
         Ok(())

@@ -31,6 +31,7 @@ pub enum Cost {
 /// An operator.
 pub struct Op {
     name: &'static CStr,
+    text: &'static str,
     kernel: Kernel,
     dtypes: DTypeSet,
     layout: Layout,
@@ -38,15 +39,22 @@ pub struct Op {
     calls: AtomicU64,
 }
 
+const fn text(name: &'static CStr) -> &'static str {
+    match name.to_str() {
+        Ok(text) => text,
+        Err(_) => panic!("names are ASCII"),
+    }
+}
+
 /// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
 const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
-    Op { name, kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
+    Op { name, text: text(name), kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
 }
 
 /// A matrix product: its operands have different sizes.
 const fn product(name: &'static CStr, kernel: Kernel) -> Op {
     let (dtypes, cost) = (matmul::DTYPES, Cost::Launch(matmul::cost));
-    Op { name, kernel, dtypes, layout: Layout::Shaped, cost, calls: AtomicU64::new(0) }
+    Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost, calls: AtomicU64::new(0) }
 }
 
 /// The static array of its rows.
@@ -170,8 +178,9 @@ impl Op {
     }
 
     /// The name for messages.
+    #[inline]
     pub fn text(&self) -> &'static str {
-        self.name.to_str().unwrap_or_default()
+        self.text
     }
 
     /// The dtypes that the kernel computes in.
@@ -185,6 +194,7 @@ impl Op {
     }
 
     /// Estimated nanoseconds of one thread.
+    #[inline]
     pub fn cost(&self, launch: &Launch<'_>) -> u64 {
         match self.cost {
             Cost::Element(cost) => (launch.view(0).numel() as f64 * cost) as u64,
@@ -196,6 +206,7 @@ impl Op {
     ///
     /// # Errors
     /// The kernel's text.
+    #[inline]
     pub fn run(&self, launch: &Launch<'_>) -> Result<(), String> {
         match self.cost {
             Cost::Element(cost) => (self.kernel)(&launch.with_cost(cost)),
@@ -209,6 +220,7 @@ impl Op {
     }
 
     /// Counts a launch.
+    #[inline]
     pub fn count_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }

@@ -126,7 +126,7 @@ impl<T> Queue<T> {
     }
 
     /// Owns the queue if nothing is queued or running, counting one item that the caller runs without queueing it and ends with
-    /// [`Owner::complete`].
+    /// [`Owner::finish`].
     #[inline]
     pub fn own_idle(&self) -> Option<(u64, Owner<'_, T>)> {
         let mut inner = self.inner.lock();
@@ -203,7 +203,7 @@ impl<'a, T> Owner<'a, T> {
 
     /// Counts one item as done.
     #[inline]
-    pub fn complete(&mut self) {
+    fn complete(&mut self) {
         let done = self.queue.completed.load(Ordering::Relaxed) + 1;
         self.queue.completed.store(done, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -216,12 +216,27 @@ impl<'a, T> Owner<'a, T> {
     #[inline]
     #[must_use]
     pub fn release(self) -> bool {
-        let queue = self.queue;
-        let mut inner = queue.inner.lock();
+        let inner = self.queue.inner.lock();
+        self.leave(inner)
+    }
+
+    /// Counts the item of [`Queue::own_idle`] as done and ends the ownership, as [`Owner::release`]. Under the lock no sleeper can
+    /// miss the count, so that this needs no fence.
+    #[inline]
+    #[must_use]
+    pub fn finish(self) -> bool {
+        let inner = self.queue.inner.lock();
+        let done = self.queue.completed.load(Ordering::Relaxed) + 1;
+        self.queue.completed.store(done, Ordering::Release);
+        self.leave(inner)
+    }
+
+    #[inline]
+    fn leave(self, mut inner: MutexGuard<'_, Inner<T>>) -> bool {
         inner.rest = self.items;
         inner.owned = false;
-        if queue.wake_at.load(Ordering::Relaxed) != NOBODY {
-            queue.wake_sleepers(&inner);
+        if self.queue.wake_at.load(Ordering::Relaxed) != NOBODY {
+            self.queue.wake_sleepers(&inner);
         }
         !inner.is_empty() && !replace(&mut inner.ready, true)
     }

@@ -17,7 +17,7 @@ use super::event::Recording;
 use super::executor::EXECUTOR;
 use super::queue::{Owner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
-use super::task::{Erased, Payload, Task};
+use super::task::{Payload, Task, Work};
 use super::{Error, device, exit, host};
 
 mod wait;
@@ -156,6 +156,25 @@ impl Stream {
         self.enqueue(task, config().launch_blocking).map(|_| ())
     }
 
+    /// As [`Stream::submit`] of a kernel with these parts, which become a task only if it cannot run there and then.
+    ///
+    /// # Errors
+    /// As [`Stream::submit`].
+    #[inline]
+    pub fn launch(&'static self, name: &'static str, cost: u64, mut work: impl Work + 'static) -> Result<(), Error> {
+        if config().launch_blocking {
+            return self.enqueue(Task::new(name, cost, work), true).map(|_| ());
+        }
+        match self.own_idle(cost) {
+            Some((_, lease)) => {
+                self.run(name, || work.run());
+                self.finish_inline(lease);
+            }
+            None => drop(self.push(Task::new(name, cost, work))),
+        }
+        Ok(())
+    }
+
     /// As [`Stream::submit`]; returns the task's number. `blocking`: returns after the task has ended, with its failure.
     pub(super) fn enqueue(&'static self, task: Task, blocking: bool) -> Result<u64, Error> {
         let number = match task.payload {
@@ -169,15 +188,35 @@ impl Stream {
         Ok(number)
     }
 
-    fn enqueue_kernel(&'static self, task: Task) -> u64 {
+    fn enqueue_kernel(&'static self, mut task: Task) -> u64 {
+        let Some((number, lease)) = self.own_idle(task.cost()) else {
+            return self.push(task);
+        };
+        let name = task.name();
+        if let Payload::Kernel(work) = &mut task.payload {
+            self.run(name, || work.run());
+        }
+        drop(task);
+        self.finish_inline(lease);
+        number
+    }
+
+    /// The right to run a kernel of that cost there and then, if that is the better way.
+    #[inline]
+    fn own_idle(&'static self, cost: u64) -> Option<(u64, Lease)> {
         EXECUTOR.note_submission();
         let inline_below = if EXECUTOR.is_searching() { INLINE_HOT } else { INLINE_COLD };
-        if task.cost() < inline_below
-            && let Some((number, lease)) = self.queue.own_idle()
-        {
-            self.run_inline(task, lease);
-            return number;
+        if cost < inline_below { self.queue.own_idle() } else { None }
+    }
+
+    #[inline]
+    fn finish_inline(&'static self, lease: Lease) {
+        if lease.finish() {
+            EXECUTOR.make_ready(self);
         }
+    }
+
+    fn push(&'static self, task: Task) -> u64 {
         self.hold_back();
         let (number, hand_over) = self.queue.push(task);
         if hand_over {
@@ -194,16 +233,6 @@ impl Stream {
             self.turn(lease, Until::Kernel);
         }
         number
-    }
-
-    fn run_inline(&'static self, mut task: Task, mut lease: Lease) {
-        let name = task.name();
-        if let Payload::Kernel(work) = &mut task.payload {
-            self.run(name, work);
-        }
-        drop(task);
-        lease.complete();
-        self.release(lease);
     }
 
     /// The failure that the stream keeps, if any; it works on after that.
@@ -234,7 +263,7 @@ impl Stream {
             let name = task.name();
             match &mut task.payload {
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
-                Payload::Kernel(work) => self.run(name, work),
+                Payload::Kernel(work) => self.run(name, || work.run()),
                 Payload::Record(recording) => recording.complete(),
                 Payload::Wait(recording) => {
                     let recording = Arc::clone(recording);
@@ -313,7 +342,7 @@ impl Stream {
         {
             let name = task.name();
             if let Payload::Host(work) = &mut task.payload {
-                self.run(name, work);
+                self.run(name, || work.run());
             }
         }
         self.away.store(false, Ordering::Relaxed);
@@ -328,12 +357,13 @@ impl Stream {
         self.turn(lease, Until::Kernel);
     }
 
-    fn run(&'static self, name: &'static str, work: &mut Erased) {
+    #[inline]
+    fn run(&'static self, name: &'static str, work: impl FnOnce() -> Result<(), String>) {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
         let before = RUNNING.replace(Some(self));
-        let outcome = catch_unwind(AssertUnwindSafe(|| work.run()));
+        let outcome = catch_unwind(AssertUnwindSafe(work));
         RUNNING.set(before);
         match outcome {
             Ok(Ok(())) => {}

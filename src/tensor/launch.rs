@@ -54,8 +54,10 @@ impl Operand {
     const NONE: Self = Self { address: 0, dtype: DType::Byte, flags: Flags(0), ndim: 0, sizes: 0, strides: 0 };
 }
 
-const INLINE_OPERANDS: usize = 4;
-const INLINE_SCALARS: usize = 2;
+/// Operands of a record without an allocation.
+pub const INLINE_OPERANDS: usize = 4;
+/// Scalars of a record without an allocation.
+pub const INLINE_SCALARS: usize = 2;
 const INLINE_WORDS: usize = 17;
 /// Words of an immediate operand's value.
 const VALUE_WORDS: usize = 2;
@@ -67,6 +69,16 @@ struct Inline {
     scalars: [Scalar; INLINE_SCALARS],
     num_operands: u8,
     num_scalars: u8,
+}
+
+impl Inline {
+    const EMPTY: Self = Self {
+        operands: [Operand::NONE; INLINE_OPERANDS],
+        words: [0; INLINE_WORDS],
+        scalars: [Scalar::Bool(false); INLINE_SCALARS],
+        num_operands: 0,
+        num_scalars: 0,
+    };
 }
 
 #[derive(Clone, Debug, Default)]
@@ -113,6 +125,30 @@ impl Record {
             Layout::Shaped => shaped(operands, scalars)?,
         };
         Ok(Self { storage, num_outputs: num_outputs as u8, compute })
+    }
+
+    /// An elementwise launch of `numel` elements (at least 1) that lie side by side in every operand: (first element, dtype, flags).
+    /// At most [`INLINE_OPERANDS`] operands and [`INLINE_SCALARS`] scalars. Made where it is used: moving a record costs more.
+    #[inline(always)]
+    pub fn dense(numel: i64, operands: &[(*mut u8, DType, Flags)], num_outputs: usize, scalars: &[Scalar], compute: DType) -> Self {
+        let mut inline = Inline::EMPTY;
+        inline.words[0] = numel;
+        inline.num_operands = operands.len() as u8;
+        inline.num_scalars = scalars.len() as u8;
+        inline.scalars[..scalars.len()].copy_from_slice(scalars);
+        let mut used = 1 + operands.len();
+        for (index, &(data, dtype, flags)) in operands.iter().enumerate() {
+            let mut operand = Operand { address: data as usize, dtype, flags, ndim: 1, sizes: 0, strides: (1 + index) as u16 };
+            if flags.has(Flags::IMMEDIATE) {
+                inline.words[used..used + VALUE_WORDS].copy_from_slice(&immediate(data, dtype));
+                operand.address = used;
+                used += VALUE_WORDS;
+            } else {
+                inline.words[1 + index] = dtype.size() as i64;
+            }
+            inline.operands[index] = operand;
+        }
+        Self { storage: Storage::Inline(inline), num_outputs: num_outputs as u8, compute }
     }
 
     /// The kernel's view of the record.
@@ -375,13 +411,7 @@ impl Writer {
         }
         let fits = operands.len() <= INLINE_OPERANDS && scalars.len() <= INLINE_SCALARS && num_words <= INLINE_WORDS;
         let storage = if fits {
-            let mut inline = Inline {
-                operands: [Operand::NONE; INLINE_OPERANDS],
-                words: [0; INLINE_WORDS],
-                scalars: [Scalar::Bool(false); INLINE_SCALARS],
-                num_operands: 0,
-                num_scalars: scalars.len() as u8,
-            };
+            let mut inline = Inline { num_scalars: scalars.len() as u8, ..Inline::EMPTY };
             inline.scalars[..scalars.len()].copy_from_slice(scalars);
             Storage::Inline(inline)
         } else {
@@ -402,7 +432,7 @@ impl Writer {
     fn operand(&mut self, view: &View<'_>, ndim: usize, sizes: usize, strides: usize) {
         let address = if view.flags().has(Flags::IMMEDIATE) {
             let place = self.num_words;
-            self.extend(&immediate(view));
+            self.extend(&immediate(view.data(), view.dtype()));
             place
         } else {
             view.data() as usize
@@ -426,11 +456,11 @@ impl Writer {
 }
 
 /// The bytes of an immediate operand's element.
-fn immediate(view: &View<'_>) -> [i64; VALUE_WORDS] {
+fn immediate(data: *const u8, dtype: DType) -> [i64; VALUE_WORDS] {
     let mut value = [0i64; VALUE_WORDS];
     let target = value.as_mut_ptr().cast::<u8>();
     // SAFETY: an immediate operand points at one readable element for the length of the call; no element is larger than the words.
-    unsafe { std::ptr::copy_nonoverlapping(view.data(), target, view.dtype().size()) };
+    unsafe { std::ptr::copy_nonoverlapping(data, target, dtype.size()) };
     value
 }
 
@@ -502,6 +532,23 @@ mod tests {
         assert_eq!(launch.view(8).strides(), strides);
         assert_eq!(launch.scalar(4), Ok(Scalar::Long(3)));
         assert!(launch.scalar(5).is_err());
+    }
+
+    #[test]
+    fn dense_records_are_those_of_one_dimension() {
+        let mut number = 2.5f64;
+        let data = 4096 as *mut u8;
+        let immediate = ((&raw mut number).cast(), DType::Double, Flags::IMMEDIATE);
+        let operands = [(data, DType::Bool, Flags::default()), (data, DType::Float, Flags::default()), immediate];
+        let record = Record::dense(7, &operands, 1, &[Scalar::Long(3)], DType::Float);
+        number = 0.0;
+        let launch = record.launch();
+        assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (3, 1, DType::Float));
+        assert!(launch.view(0).is_dense_1d() && launch.view(1).is_dense_1d());
+        assert_eq!((launch.view(1).sizes(), launch.view(1).dtype(), launch.view(0).dtype()), (&[7][..], DType::Float, DType::Bool));
+        assert_eq!((launch.view(2).array::<f64>().unwrap()[[6]], number), (2.5, 0.0));
+        assert_eq!(launch.scalar(0), Ok(Scalar::Long(3)));
+        assert!(launch.scalar(1).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::pool::Settings;
 use crate::runtime::config::{self, Config};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{LazyLock, OnceLock};
-use crate::runtime::{Error, device, fork};
+use crate::runtime::{Error, device, fork, stream};
 
 impl Timeline for Stream {
     fn device(&self) -> usize {
@@ -97,6 +97,20 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
         return Ok(std::ptr::null_mut());
     }
     pool.allocate(stream, bytes).map(|address| address as *mut u8)
+}
+
+/// As [`allocate`], on this thread's device for this thread's stream.
+///
+/// # Errors
+/// As [`allocate`].
+#[inline]
+pub fn allocate_current(bytes: usize) -> Result<*mut u8, Error> {
+    let device = device::current();
+    let pool = pool(device)?;
+    if bytes == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    pool.allocate(stream::current(device), bytes).map(|address| address as *mut u8)
 }
 
 /// Gives a block back; null is allowed. Never waits and never fails; does nothing in a forked child.

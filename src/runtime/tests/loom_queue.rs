@@ -107,15 +107,30 @@ fn loom_synchronize_steals_or_sleeps_until_the_worker_is_done() {
 }
 
 #[test]
+fn loom_a_sleeper_wakes_when_an_inline_item_is_done() {
+    loom::model(|| {
+        let model = Model::new();
+        let other = Arc::clone(&model);
+        let (number, owner) = model.queue.own_idle().unwrap();
+        let sleeper = thread::spawn(move || {
+            while other.queue.completed() < number {
+                other.queue.sleep(number);
+            }
+        });
+        assert!(!owner.finish());
+        sleeper.join().unwrap();
+    });
+}
+
+#[test]
 fn loom_running_inline_keeps_the_order() {
     loom::model(|| {
         let model = Model::new();
         let other = Arc::clone(&model);
         let inline = thread::spawn(move || match other.queue.own_idle() {
-            Some((number, mut owner)) => {
+            Some((number, owner)) => {
                 other.note(usize::try_from(number).unwrap());
-                owner.complete();
-                if owner.release() {
+                if owner.finish() {
                     other.ready.fetch_add(1, Ordering::SeqCst);
                 }
                 true

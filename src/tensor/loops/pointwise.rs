@@ -2,12 +2,12 @@
 
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
-use super::{Buffer, GRAIN, cast, parallel};
+use super::{BLOCK, Buffer, GRAIN, cast, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
-use crate::tensor::view::Flags;
+use crate::tensor::view::{Flags, View};
 
 /// An operator of `N` inputs of type `T`, with its parameters.
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
@@ -108,14 +108,12 @@ fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String
     if output.numel() == 0 {
         return Ok(());
     }
-    let is_straight = output.dtype() == types.output
-        && output.is_dense_1d()
-        && (1..=types.inputs).all(|index| {
-            let view = launch.view(index);
-            view.dtype() == types.input && view.is_dense_1d() && !view.overlaps(&output)
-        });
-    if is_straight {
-        straight(launch, types, body);
+    if let Some(in_place) = straightness(launch, types, &output) {
+        if in_place {
+            straight(launch, types, &|result, inputs, count| through_buffer(types, body, result, inputs, count));
+        } else {
+            straight(launch, types, body);
+        }
         return Ok(());
     }
     check_dtypes(launch)?;
@@ -125,6 +123,48 @@ fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String
         space.walk(begin, end, &mut |patch| worker.patch(patch));
     });
     Ok(())
+}
+
+/// Whether all operands are dense and of the loop's types; then, whether an input is the output's memory. Nothing for operands that
+/// need more, which includes inputs that overlap the output without being it.
+fn straightness(launch: &Launch<'_>, types: Types, output: &View<'_>) -> Option<bool> {
+    let fits = |view: &View<'_>, dtype: DType| view.dtype() == dtype && view.is_dense_1d();
+    if !fits(output, types.output) {
+        return None;
+    }
+    let (begin, count) = (output.data() as usize, output.size(0));
+    let mut in_place = false;
+    for index in 1..=types.inputs {
+        let view = launch.view(index);
+        let first = view.data() as usize;
+        let apart = first + count * types.input.size() <= begin || begin + count * types.output.size() <= first;
+        let same = first == begin && types.input.size() == types.output.size();
+        if !fits(&view, types.input) || !(apart || same) {
+            return None;
+        }
+        in_place |= same;
+    }
+    Some(in_place)
+}
+
+/// Elements of an in-place launch for which the loop runs where they are.
+const FEW: usize = 32;
+
+/// An in-place launch by way of a buffer: a loop whose output is one of its inputs cannot be vectorised. A few elements go without.
+fn through_buffer(types: Types, body: Loop<'_>, output: *mut u8, inputs: &Inputs, count: usize) {
+    if count <= FEW {
+        body(output, inputs, count);
+        return;
+    }
+    let mut buffer = Buffer::new();
+    for begin in (0..count).step_by(BLOCK) {
+        let length = BLOCK.min(count - begin);
+        let place = inputs.map(|input| input.wrapping_add(begin * types.input.size()));
+        body(buffer.data(), &place, length);
+        let target = output.wrapping_add(begin * types.output.size());
+        // SAFETY: the buffer holds a block of any dtype, of which the loop has written `length` elements; the launch may write the output.
+        unsafe { std::ptr::copy_nonoverlapping(buffer.data(), target, length * types.output.size()) };
+    }
 }
 
 /// All operands are dense and of the loop's types.
