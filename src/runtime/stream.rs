@@ -89,6 +89,8 @@ pub struct Stream {
     away: AtomicBool,
     /// What the head of the queue waits for; set before the ownership is left there.
     blocked: Mutex<Option<Arc<Recording>>>,
+    /// Whether its task may be waiting for any other: a callback, or a kernel that is short of memory.
+    may_wait: AtomicBool,
 }
 
 impl fmt::Debug for Stream {
@@ -108,6 +110,7 @@ impl Stream {
             failure: Mutex::default(),
             away: AtomicBool::new(false),
             blocked: Mutex::default(),
+            may_wait: AtomicBool::new(false),
         }))
     }
 
@@ -274,6 +277,7 @@ impl Stream {
                 }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
                 Payload::Host(_) => {
+                    self.may_wait.store(true, Ordering::Release);
                     self.away.store(true, Ordering::Relaxed);
                     return host::run_callback(self, lease);
                 }
@@ -345,6 +349,7 @@ impl Stream {
                 self.run(name, || work.run());
             }
         }
+        self.may_wait.store(false, Ordering::Release);
         self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);

@@ -41,6 +41,6 @@ pub trait Timeline: Sync {
     fn submitted(&self) -> u64;
     /// How many of them are done; they end in order.
     fn completed(&self) -> u64;
-    /// Waits for all of them; returns at once where the caller is one of them.
+    /// Waits for all of them; for a caller that is a task itself, only as long as they cannot be waiting for it.
     fn finish(&'static self);
 }

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Stream, Until};
+use super::{RUNNING, Stream, Until};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::sync::{Ordering, spin_loop};
 use crate::runtime::{Error, threads};
@@ -16,6 +16,8 @@ pub(in crate::runtime) const BACKLOG: u64 = 2048;
 const PATIENCE_AWAY: Duration = Duration::from_millis(5);
 /// How long it waits for a compute thread.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a task that is short of memory looks whether a stream gets on.
+const POLL: Duration = Duration::from_micros(50);
 /// How long a waiting thread looks on before it sleeps.
 const LOOK_ON: Duration = Duration::from_micros(30);
 
@@ -49,6 +51,40 @@ impl Stream {
     pub fn synchronize(&'static self) -> Result<(), Error> {
         self.finish()?;
         self.raise()
+    }
+
+    /// Waits until memory that the stream uses may be free; failures stay for its own next synchronising call.
+    ///
+    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Stream::is_stuck`].
+    pub(in crate::runtime) fn finish_for_memory(&'static self) {
+        let Some(running) = RUNNING.get() else {
+            // Only a task of this stream is refused, and this thread runs none.
+            let _ = self.finish();
+            return;
+        };
+        let before = running.may_wait.swap(true, Ordering::AcqRel);
+        let target = self.submitted();
+        while self.completed() < target && !self.is_stuck() {
+            if !self.help_until(target) {
+                thread::sleep(POLL);
+            }
+        }
+        running.may_wait.store(before, Ordering::Release);
+    }
+
+    /// Whether the stream stands at a task that may be waiting for any other, or at an event behind such a task.
+    ///
+    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for.
+    fn is_stuck(&'static self) -> bool {
+        let mut stream = self;
+        while !stream.may_wait.load(Ordering::Acquire) {
+            let blocked = stream.blocked.lock().clone();
+            match blocked {
+                Some(recording) if !recording.is_done() => stream = recording.stream(),
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// As [`Stream::synchronize`], without raising the failure of a task.

@@ -16,6 +16,8 @@ mod loops;
 #[cfg(not(any(loom, tsan)))]
 mod process;
 #[cfg(not(loom))]
+mod shortage;
+#[cfg(not(loom))]
 mod streams;
 
 /// What the tests have in common.
