@@ -69,10 +69,20 @@ def test_works_in_a_fresh_environment(unpacked: Path, tmp_path: Path) -> None:
     assert result.stderr == ""
 
 
+def interpreter_of(version: str) -> str | None:
+    """A Python of that minor release that runs: on the path, or one of pyenv's, which need not be on it."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates = [shutil.which(f"python{version}"), *sorted(map(str, pyenv.glob(f"versions/{version}.*/bin/python{version}")))]
+    for candidate in filter(None, candidates):
+        if subprocess.run([candidate, "--version"], capture_output=True, check=False).returncode == 0:
+            return candidate
+    return None
+
+
 @pytest.mark.parametrize("version", OTHER_PYTHONS)
 def test_module_loads_in_every_python(unpacked: Path, version: str) -> None:
-    interpreter = shutil.which(f"python{version}")
-    if interpreter is None or subprocess.run([interpreter, "--version"], capture_output=True, check=False).returncode:
+    interpreter = interpreter_of(version)
+    if interpreter is None:
         pytest.skip(f"there is no Python {version} here")
     program = """
 import importlib.machinery, importlib.util, sys
