@@ -93,9 +93,10 @@ tsan: ## the Rust tests under the thread sanitizer
 # ---- style -----------------------------------------------------------------------------------------------------------------------
 lint: lint-rust lint-python lint-cpp ## formatting, lints and types of the three languages
 
-lint-rust:
+lint-rust: dev
 	cargo fmt --check
 	cargo clippy --locked -q --all-targets -- -D warnings
+	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release --lib --all-features -- -D warnings
 
 lint-python: dev $(STAMPS)/lint
 	ruff check .

@@ -209,8 +209,8 @@ fn header() -> String {
 /// What the file says of itself after its first paragraph.
 fn introduction(source: &str) -> String {
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
-    let text: String =
-        lines.skip_while(|line| !line.is_empty()).skip(1).map(|line| format!("//{}\n", without_links(line))).collect();
+    let body = lines.skip_while(|line| !line.is_empty()).skip(1);
+    let text: String = body.flat_map(|line| ["//".to_owned(), without_links(line), "\n".to_owned()]).collect();
     text + "\n"
 }
 

@@ -3,6 +3,45 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+__all__ = [
+    "__version__",
+    "device_count",
+    "event_elapsed",
+    "fallback_mode",
+    "fallback_stats",
+    "host_memory_reset_accumulated",
+    "host_memory_reset_peak",
+    "host_memory_stats",
+    "instruction_set",
+    "is_fork_child",
+    "launch_host_func",
+    "memory_allocate",
+    "memory_attach_shortage_observer",
+    "memory_empty_cache",
+    "memory_free",
+    "memory_get_fraction",
+    "memory_info",
+    "memory_record_history",
+    "memory_reset_accumulated",
+    "memory_reset_peak",
+    "memory_set_fraction",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_traceback",
+    "num_threads",
+    "op_calls",
+    "operator_tiers",
+    "reset_fallback_stats",
+    "set_fallback_list",
+    "set_fallback_mode",
+    "set_num_threads",
+    "sleep",
+    "stream_from_handle",
+    "stream_priority",
+    "torch_version",
+    "total_memory",
+]
+
 __version__: str
 #: The version of the torch that the module was compiled against.
 torch_version: str

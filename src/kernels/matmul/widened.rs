@@ -49,6 +49,7 @@ fn one<T: Element<Acc = f32>>(problem: &Problem, finish: Finish<T>, tile: Tile, 
 }
 
 /// A block in f32: data, and steps in elements.
+#[derive(Clone, Copy)]
 struct Block<'a> {
     data: &'a [f32],
     row: isize,

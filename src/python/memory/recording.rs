@@ -90,11 +90,11 @@ fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize,
         Some("all") => Detail::All,
         Some(other) => return Err(PyValueError::new_err(format!("context is None, 'state', 'alloc' or 'all', not {other:?}"))),
     };
-    let action = |name: &String| {
+    let action = |name: String| {
         let known = Action::ALL.into_iter().find(|action| action.name() == name);
         known.ok_or_else(|| PyValueError::new_err(format!("skip_actions: there is no action {name:?}")))
     };
-    let skip = skip.iter().map(action).collect::<PyResult<Vec<_>>>()?;
+    let skip = skip.into_iter().map(action).collect::<PyResult<Vec<_>>>()?;
     history::set_detail(detail);
     for pool in memory::all() {
         pool.record_history(Recording { events, detail, max_entries, skip: skip.clone() }, clear);

@@ -30,7 +30,8 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal)
         size(cached),
     );
     if settings.fraction < 1.0 {
-        text += &format!(" This process may use {} of the capacity (set_per_process_memory_fraction).", size(settings.limit()));
+        let allowed = size(settings.limit());
+        text.extend([" This process may use ", &allowed, " of the capacity (set_per_process_memory_fraction)."]);
     }
     if refusal == Refusal::Machine {
         text += " The machine itself refused the memory: RUSTDEV_MEMORY_LIMIT may be set too high for it.";

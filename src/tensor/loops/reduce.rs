@@ -271,7 +271,7 @@ impl<E: Element, F: Fold<E::Acc>, const W: usize> Folding<'_, E, F, W> {
         let folded = &mut folded[..tile.cols];
         if same {
             let steps = (self.plan.cols.input, step);
-            vectorize(Rows::<E, F> { data, steps, rows, start: true, folded, fold: self.fold });
+            vectorize(Rows::<E, F> { data, steps, count: rows, start: true, folded, fold: self.fold });
             return;
         }
         let mut buffer = Buffer::new();
@@ -279,7 +279,7 @@ impl<E: Element, F: Fold<E::Acc>, const W: usize> Folding<'_, E, F, W> {
             let data = data.wrapping_offset(row as isize * step);
             let data = self.cast(data, self.plan.cols.input, tile.cols, &mut buffer);
             let steps = (size_of::<E>() as isize, 0);
-            vectorize(Rows::<E, F> { data, steps, rows: 1, start: row == 0, folded: &mut *folded, fold: self.fold });
+            vectorize(Rows::<E, F> { data, steps, count: 1, start: row == 0, folded: &mut *folded, fold: self.fold });
         }
     }
 
@@ -370,7 +370,7 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Run<E, F> {
 struct Rows<'a, E: Element, F> {
     data: *const u8,
     steps: (isize, isize),
-    rows: usize,
+    count: usize,
     /// Whether these are the first rows.
     start: bool,
     folded: &'a mut [E::Acc],
@@ -385,7 +385,7 @@ impl<E: Element, F: Fold<E::Acc>> Rows<'_, E, F> {
                 *folded = self.fold.start(load::<E>(self.data, col as isize * step));
             }
         }
-        for row in 0..self.rows {
+        for row in 0..self.count {
             let data = self.data.wrapping_offset(row as isize * self.steps.1);
             for (col, folded) in self.folded.iter_mut().enumerate() {
                 *folded = self.fold.merge(*folded, load::<E>(data, col as isize * step));
