@@ -206,8 +206,44 @@ def report_device() -> None:
         print(textwrap.fill(", ".join(names) or "none", 128, initial_indent=f"  {tier + ':':11}", subsequent_indent=" " * 13))
 
 
+def draw_losses(axes: Any, runs: list[Run]) -> None:
+    """Draws the training loss of every run over its epochs.
+
+    Args:
+        axes: where, as matplotlib has it.
+        runs: the trainings; the later ones are dashed, since equal curves would hide each other.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    for run, style in zip(runs, ("-", "--"), strict=False):
+        label = f"{run.device}: reads {run.test_accuracy:.1%} of the test digits"
+        axes.plot(range(1, len(run.losses) + 1), run.losses, style, linewidth=2, label=label)
+    axes.set(title="learning", xlabel="epoch", ylabel="training loss (mean cross entropy, nats)", yscale="log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(frameon=False)
+    axes.grid(alpha=0.25)
+
+
+def draw_digits(figure: Any, run: Run) -> None:
+    """Draws the first test digits, each under what the network reads, with its label where that is wrong.
+
+    Args:
+        figure: where, as matplotlib has it.
+        run: the training whose network reads.
+    """
+    digits = Digits.load("cpu")
+    labels, guesses = digits.test_labels.tolist(), run.predictions.tolist()
+    for axis, image, label, guess in zip(figure.subplots(4, 8).flat, digits.test_images, labels, guesses, strict=False):
+        axis.imshow(image[0], cmap="gray_r", vmin=0, vmax=1)
+        right = guess == label
+        axis.set_title(str(guess) if right else f"{guess}, is {label}", color="tab:green" if right else "tab:red", fontsize=13)
+        axis.set_axis_off()
+    wrong = sum(guess != label for guess, label in zip(guesses, labels, strict=True))
+    figure.suptitle(f"test digits and what the network on {run.device} reads: {wrong} of all {len(labels)} are wrong")
+
+
 def plot(runs: list[Run], file: Path) -> None:
-    """Draws the loss of every run and the first test digits with what the first run takes them for.
+    """Draws the loss of every run and some test digits as the first run reads them.
 
     Args:
         runs: the trainings, the one to show first.
@@ -218,24 +254,11 @@ def plot(runs: list[Run], file: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    digits = Digits.load("cpu")
     figure = plt.figure(figsize=(13, 5.2), layout="constrained")
     halves: Any = figure.subfigures(1, 2, width_ratios=(1, 1.15))
     left, right = halves
-    axes = left.subplots()
-    for run, style in zip(runs, ("-", "--"), strict=False):
-        label = f"{run.device}: {run.test_accuracy:.1%} of the test digits"
-        axes.plot(range(1, len(run.losses) + 1), run.losses, style, label=label)
-    axes.set(xlabel="epoch", ylabel="training loss", yscale="log")
-    axes.legend(frameon=False)
-    axes.grid(alpha=0.25)
-    for axis, image, label, guess in zip(
-        right.subplots(4, 8).flat, digits.test_images, digits.test_labels.tolist(), runs[0].predictions.tolist(), strict=False
-    ):
-        axis.imshow(image[0], cmap="gray_r")
-        axis.set_title(str(guess), color="tab:green" if guess == label else "tab:red", fontsize=13)
-        axis.set_axis_off()
-    right.suptitle(f"test digits and what the network on {runs[0].device} reads")
+    draw_losses(left.subplots(), runs)
+    draw_digits(right, runs[0])
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=110)
     print(f"drawn: {file}")
