@@ -118,6 +118,10 @@ def test_copy_onto_itself() -> None:
         device[1:].copy_(device[:-1])
     with pytest.raises(RuntimeError, match=r"single memory location|refer to a"):
         device[:1].expand(3).copy_(torch.zeros(3))
+    with pytest.raises(RuntimeError, match=r"single memory location|refer to a"):
+        device[2:].view(2, 2).copy_(device[:-2].view(2, 2).t())
+    number = torch.tensor([1 + 2j]).to("rustdev")
+    same(number.copy_(number.conj()), torch.tensor([1 - 2j]))
 
 
 def test_between_devices() -> None:

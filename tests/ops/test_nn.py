@@ -61,6 +61,9 @@ def test_convolution_keeps_channels_last() -> None:
     compare(layer, image)
     result = layer.to("rustdev")(image.to("rustdev"))
     assert result.is_contiguous(memory_format=torch.channels_last)
+    by_weight = layer.to(memory_format=torch.channels_last)(image.contiguous().to("rustdev"))
+    assert by_weight.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(by_weight, result)
 
 
 def test_convolution_of_nothing() -> None:

@@ -66,7 +66,8 @@ def cases(table: dict[str, list[torch.dtype]]) -> pytest.MarkDecorator:
 @cases(BINARY)
 def test_binary(name: str, dtype: torch.dtype) -> None:
     function: Callable[..., torch.Tensor] = getattr(torch, name)
-    for shapes in (((3, 4), (3, 4)), ((3, 1), (1, 4)), ((4,), (2, 3, 4)), ((0, 4), (4,)), ((), (3,)), ((5000,), (5000,))):
+    same_size = (((3, 4), (3, 4)), ((5000,), (5000,)))
+    for shapes in (*same_size, ((3, 1), (1, 4)), ((3, 1), (1, 3)), ((4,), (2, 3, 4)), ((0, 4), (4,)), ((), (3,))):
         left, right = make(shapes[0], dtype), make(shapes[1], dtype, 1)
         same(function(left.to("rustdev"), right.to("rustdev")), function(left, right))
     left, right = make((6, 8), dtype), make((8, 6), dtype, 1)
@@ -122,6 +123,33 @@ def test_a_zero_dim_tensor_of_the_device_does_not_promote() -> None:
     same(torch.add(scalar, host.to("rustdev")), torch.add(scalar, host))
 
 
+def test_numbers_in_host_memory_are_read_at_the_call() -> None:
+    device, strided = torch.ones(3, device="rustdev"), torch.ones(2, 3, device="rustdev").t()
+    number = torch.tensor(2.0)
+    torch.rustdev._sleep(50_000_000)
+    results = [device * number, strided * number, device.clone().mul_(number)]
+    number.fill_(3)
+    assert all(result.cpu().eq(2).all() for result in results)
+
+
+def test_large_integers_stay_exact() -> None:
+    large = 2**53 + 1
+    host = torch.tensor([1, -1, large])
+    device = host.to("rustdev")
+    same(device + large, host + large)
+    same(torch.add(device, device, alpha=large), torch.add(host, host, alpha=large))
+    same(device == large, host == large)
+    same(device.clone().fill_(large), host.clone().fill_(large))
+
+
+def test_nan_wins() -> None:
+    nan = float("nan")
+    left, right = torch.tensor([nan, 1.0, nan, 0.0]), torch.tensor([1.0, nan, nan, -0.0])
+    for function in (torch.maximum, torch.minimum):
+        same(function(left.to("rustdev"), right.to("rustdev")), function(left, right))
+    same(left.to("rustdev").relu(), left.relu())
+
+
 @pytest.mark.parametrize("name", INPLACE)
 def test_inplace(name: str) -> None:
     host = make((4, 6), torch.float32)
@@ -160,6 +188,24 @@ def test_out(name: str) -> None:
         return
     wide = torch.empty(4, 3, dtype=torch.float64, device="rustdev")
     torch.testing.assert_close(function(*devices, out=wide).cpu(), expected.double())
+
+
+def test_out_that_is_resized_gets_the_strides_of_the_result() -> None:
+    transposed, channels = make((4, 3), torch.float32).t(), make((2, 3, 4, 5), torch.float32)
+    for host in (transposed, channels.to(memory_format=torch.channels_last)):
+        device = host.to("rustdev")
+        assert device.stride() == host.stride()
+        grown = torch.empty(0, device="rustdev")
+        same(torch.add(device, device, out=grown), torch.add(host, host, out=torch.empty(0)))
+
+
+def test_out_of_another_dtype_is_refused_where_nothing_casts() -> None:
+    device = torch.ones(3, 3, device="rustdev")
+    wide = torch.empty(3, 3, dtype=torch.float64, device="rustdev")
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
+        torch.mm(device, device, out=wide)
+    with pytest.raises(RuntimeError, match="Bad in-place call: input tensor size"):
+        torch.ones(3, device="rustdev").addmm_(device, device)
 
 
 def test_alpha_and_rounding() -> None:
@@ -308,6 +354,10 @@ def test_errors_are_pytorchs() -> None:
     flat = torch.ones(5, device="rustdev")
     with pytest.raises(RuntimeError, match=r"single memory location|refer to a"):
         flat[1:].add_(flat[:-1])
+    with pytest.raises(RuntimeError, match=r"single memory location|refer to a"):
+        flat[1:].view(2, 2).add_(flat[:-1].view(2, 2).t())
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
+        torch.ones(1, device="rustdev").expand(3).add_(1)
 
 
 def test_devices_are_not_mixed() -> None:

@@ -104,6 +104,8 @@ def test_set() -> None:
     assert target.data_ptr() == source.data_ptr()
     target.set_(source.untyped_storage())
     assert target.numel() == 12
+    for dtype, length in ((torch.uint8, 48), (torch.float64, 6)):
+        assert torch.empty(0, dtype=dtype, device="rustdev").set_(source.untyped_storage()).shape == (length,)
     target.set_(source.untyped_storage(), 2, (3, 2), (4, 1))
     assert torch.equal(target.cpu(), torch.arange(12.0).as_strided((3, 2), (4, 1), 2))
     target.set_(source, 1, (5,))
@@ -143,6 +145,13 @@ def test_fill_refuses_what_the_dtype_cannot_hold() -> None:
         torch.empty(2, device="rustdev").fill_(1j)
     with pytest.raises(RuntimeError, match="0-dimension"):
         torch.empty(2, device="rustdev").fill_(torch.ones(2))
+
+
+def test_fill_refuses_memory_that_overlaps_itself() -> None:
+    expanded = torch.ones(1, device="rustdev").expand(3)
+    for fill in (lambda: expanded.fill_(1), expanded.zero_):
+        with pytest.raises(RuntimeError, match="refers to a single memory location"):
+            fill()
 
 
 def test_fill_with_tensors() -> None:
