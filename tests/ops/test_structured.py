@@ -72,6 +72,7 @@ def test_binary(name: str, dtype: torch.dtype) -> None:
         same(function(left.to("rustdev"), right.to("rustdev")), function(left, right))
     left, right = make((6, 8), dtype), make((8, 6), dtype, 1)
     same(function(left.to("rustdev").t(), right.to("rustdev")), function(left.t(), right))
+    same(function(left.to("rustdev"), right.to("rustdev").t()), function(left, right.t()))
     same(function(left.to("rustdev")[::2, 1::3], right.to("rustdev")[:3, :3]), function(left[::2, 1::3], right[:3, :3]))
 
 
