@@ -45,14 +45,18 @@ impl Recording {
         self.reached.is_open()
     }
 
-    /// The stream has reached it: what waits goes on.
-    pub(super) fn complete(&self) {
+    /// Whether the stream has reached it and counted it, so that a stream whose last task it is counts as idle.
+    fn is_counted(&self) -> bool {
+        self.is_done() && self.stream.completed() >= self.number()
+    }
+
+    /// The stream has reached it. Returns what waits, which goes on once the stream has counted the task: who was made to wait then
+    /// finds the stream idle if nothing is behind.
+    pub(super) fn reach(&self) -> Vec<(&'static Stream, Lease)> {
         if self.timing {
             let _ = self.instant.set(Instant::now());
         }
-        for (stream, lease) in self.reached.open() {
-            stream.resume(lease);
-        }
+        self.reached.open()
     }
 
     /// Keeps a stream's ownership until then; gives it back if it is reached.
@@ -115,7 +119,7 @@ impl Event {
 
     /// Whether the latest recording is reached; true if never recorded.
     pub fn query(&self) -> bool {
-        self.recording.lock().as_ref().is_none_or(|recording| recording.is_done())
+        self.recording.lock().as_ref().is_none_or(|recording| recording.is_counted())
     }
 
     /// Waits for the latest recording.
@@ -124,7 +128,7 @@ impl Event {
     /// A failure of the stream that it was recorded on.
     pub fn synchronize(&self) -> Result<(), Error> {
         let Some(recording) = self.recording() else { return Ok(()) };
-        if !recording.is_done() {
+        if !recording.is_counted() {
             recording.stream.run_until(recording.number())?;
         }
         recording.stream.raise()

@@ -264,10 +264,11 @@ impl Stream {
         let mut ran = 0;
         while let Some(task) = lease.head() {
             let name = task.name();
+            let mut released = Vec::new();
             match &mut task.payload {
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
                 Payload::Kernel(work) => self.run(name, || work.run()),
-                Payload::Record(recording) => recording.complete(),
+                Payload::Record(recording) => released = recording.reach(),
                 Payload::Wait(recording) => {
                     let recording = Arc::clone(recording);
                     match self.wait_for(&recording, lease) {
@@ -288,6 +289,9 @@ impl Stream {
                 }
             }
             lease.advance();
+            for (stream, lease) in released {
+                stream.resume(lease);
+            }
             ran += 1;
             if self.is_over(until, ran) {
                 break;
