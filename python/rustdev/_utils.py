@@ -1,10 +1,39 @@
-"""How the functions of this package read their ``device`` arguments."""
+"""How the functions of this package read their ``device`` arguments, and what their context managers remember."""
+
+import threading
+from typing import Generic, TypeVar
 
 import torch
 
 from . import _rustdev
 
 __all__ = ["DeviceLike"]
+
+_T = TypeVar("_T")
+
+
+class _ThreadStack(Generic[_T]):
+    """What a context manager has to restore: a stack for each thread, so that one object may be entered again and anywhere.
+
+    The current device and the current streams belong to the thread, so what one thread found is never put back in another.
+    """
+
+    def __init__(self) -> None:
+        self._stacks: dict[int, list[_T]] = {}
+
+    def push(self, value: _T) -> None:
+        self._stacks.setdefault(threading.get_ident(), []).append(value)
+
+    def pop(self) -> _T | None:
+        """Return what this thread pushed last; None if there is nothing left of it."""
+        stack = self._stacks.get(threading.get_ident())
+        if not stack:
+            return None
+        value = stack.pop()
+        if not stack:
+            del self._stacks[threading.get_ident()]
+        return value
+
 
 #: What every function takes as a device: an index, a name such as ``"rustdev:1"``, a ``torch.device``, or None for the current one.
 DeviceLike = int | str | torch.device | None

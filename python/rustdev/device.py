@@ -8,7 +8,7 @@ from types import TracebackType
 import torch
 
 from . import _rustdev
-from ._utils import FORK_REFUSAL, DeviceLike, _checked_device_index, _get_device_index
+from ._utils import FORK_REFUSAL, DeviceLike, _checked_device_index, _get_device_index, _ThreadStack
 
 __all__ = [
     "DeviceProperties",
@@ -110,13 +110,15 @@ class device:  # noqa: N801
 
     def __init__(self, device: DeviceLike) -> None:
         self.idx = -1 if device is None else _get_device_index(device, optional=True)
-        self.prev_idx = -1
+        self._previous: _ThreadStack[int] = _ThreadStack()
 
     def __enter__(self) -> None:
-        self.prev_idx = _exchange_device(self.idx)
+        self._previous.push(_exchange_device(self.idx))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        _maybe_exchange_device(self.prev_idx)
+        previous = self._previous.pop()
+        if previous is not None:
+            _maybe_exchange_device(previous)
 
 
 class device_of(device):  # noqa: N801

@@ -9,7 +9,7 @@ import torch
 from typing_extensions import Self
 
 from . import _rustdev
-from ._utils import DeviceLike, _checked_device_index
+from ._utils import DeviceLike, _checked_device_index, _ThreadStack
 
 __all__ = [
     "Event",
@@ -99,6 +99,18 @@ class Stream(torch.Stream):
         _expect(torch.Event, event)
         event.record(self)
         return event
+
+    # torch.Stream keeps what it has to restore in one place for all threads.
+    def __enter__(self) -> Self:
+        context = StreamContext(self)
+        context.__enter__()
+        self.__dict__.setdefault("_entered", _ThreadStack()).push(context)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        context: StreamContext | None = self.__dict__["_entered"].pop()
+        if context is not None:
+            context.__exit__(kind, error, traceback)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, torch.Stream) and super().__eq__(other)
@@ -249,18 +261,17 @@ class StreamContext:
         if stream is not None:
             _expect(torch.Stream, stream)
         self.stream = stream
-        self._previous: list[torch.Stream] = []
+        self._previous: _ThreadStack[tuple[torch.Stream, ...]] = _ThreadStack()
 
     def __enter__(self) -> None:
         if self.stream is not None:
             # Set in turn, these two restore the stream's device and then the device that was current.
-            self._previous = [current_stream(self.stream.device), current_stream()]
+            self._previous.push((current_stream(self.stream.device), current_stream()))
             set_stream(self.stream)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        for stream in self._previous:
+        for stream in self._previous.pop() or ():
             set_stream(stream)
-        self._previous = []
 
 
 def stream(stream: torch.Stream | None) -> StreamContext:

@@ -1,0 +1,292 @@
+"""The device guard through what PyTorch does with it: blocks that set a device or a stream, threads, futures, autograd, events.
+
+tests/runtime/ holds streams, events and devices one by one.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+Stream = torch.rustdev.Stream
+MILLISECOND = 1_000_000
+
+State = tuple[int, torch.Stream, torch.Stream]
+
+
+def state() -> State:
+    """Return what a block may change: the current device, and the current stream of each."""
+    return torch.rustdev.current_device(), torch.rustdev.current_stream(0), torch.rustdev.current_stream(1)
+
+
+def in_thread(function: Callable[[], object]) -> object:
+    """Return what a function returns in another thread; what it raises is raised here."""
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(60)
+    if isinstance(results[0], BaseException):
+        raise results[0]
+    return results[0]
+
+
+BLOCKS: dict[str, Callable[[], AbstractContextManager[object]]] = {
+    "rustdev.device": lambda: torch.rustdev.device(1),
+    "rustdev.device_of": lambda: torch.rustdev.device_of(torch.empty(1, device="rustdev:1")),
+    "accelerator.device_index": lambda: torch.accelerator.device_index(1),
+    "rustdev.stream": lambda: torch.rustdev.stream(Stream(1)),
+    "rustdev.Stream": lambda: Stream(1),
+    "torch.Stream": lambda: torch.Stream("rustdev:1"),
+}
+
+
+@pytest.fixture(params=BLOCKS)
+def block(request: pytest.FixtureRequest) -> AbstractContextManager[object]:
+    """Each kind of block that sets the device, or a stream of device 1 and with it the device."""
+    return BLOCKS[request.param]()
+
+
+@pytest.fixture
+def start() -> State:
+    """A state that no block of these tests sets: device 0, and streams that are not the default ones."""
+    torch.rustdev.set_stream(Stream(1))
+    torch.rustdev.set_stream(Stream(0))
+    return state()
+
+
+def test_blocks_set_and_restore(block: AbstractContextManager[object], start: State) -> None:
+    with block:
+        assert torch.rustdev.current_device() == 1
+        assert torch.empty(1, device="rustdev").device.index == 1
+        with torch.rustdev.device(0), torch.rustdev.stream(Stream(0)):
+            pass
+        assert torch.rustdev.current_device() == 1
+        assert torch.rustdev.current_stream(0) == start[1]
+    assert state() == start
+
+
+def test_blocks_restore_after_an_exception(block: AbstractContextManager[object], start: State) -> None:
+    with pytest.raises(KeyError), block:
+        raise KeyError
+    assert state() == start
+
+
+def test_blocks_restore_in_another_thread(block: AbstractContextManager[object], start: State) -> None:
+    def run() -> State:
+        torch.rustdev.set_stream(other)
+        with block:
+            assert torch.rustdev.current_device() == 1
+        return state()
+
+    other = Stream(0)
+    assert in_thread(run) == (0, other, torch.rustdev.default_stream(1))
+    assert state() == start
+
+
+# torch.accelerator.device_index remembers one device, so that it cannot be entered twice.
+@pytest.mark.parametrize("name", [name for name in BLOCKS if name != "accelerator.device_index"])
+def test_blocks_nest_in_themselves(name: str, start: State) -> None:
+    block = BLOCKS[name]()
+    with block:
+        inside = state()
+        with block:
+            assert state() == inside
+        assert state() == inside
+    assert state() == start
+
+
+@pytest.mark.parametrize("name", ["rustdev.device", "rustdev.stream", "rustdev.Stream"])
+def test_one_object_entered_by_two_threads_at_once(name: str, start: State) -> None:
+    block, first, second = BLOCKS[name](), threading.Event(), threading.Event()
+
+    def run() -> State:
+        torch.rustdev.set_stream(other)
+        assert first.wait(60)
+        with block:
+            second.set()
+            assert left.wait(60)
+        return state()
+
+    other, left, results = Stream(0), threading.Event(), []
+    thread = threading.Thread(target=lambda: results.append(run()))
+    thread.start()
+    with block:
+        first.set()
+        assert second.wait(60)
+    assert state() == start
+    left.set()
+    thread.join(60)
+    assert results == [(0, other, torch.rustdev.default_stream(1))]
+
+
+def test_a_block_left_by_a_thread_that_did_not_enter_it_changes_nothing_there(start: State) -> None:
+    block = torch.rustdev.stream(Stream(1))
+    block.__enter__()
+    inside = state()
+    default = (0, torch.rustdev.default_stream(0), torch.rustdev.default_stream(1))
+
+    def leave() -> State:
+        block.__exit__(None, None, None)
+        return state()
+
+    assert in_thread(leave) == default
+    assert state() == inside
+    block.__exit__(None, None, None)
+    assert state() == start
+
+
+def test_the_default_device_is_restored_after_an_exception() -> None:
+    def fail() -> None:
+        assert torch.zeros(1).device == torch.device("rustdev:0")
+        assert nn.Linear(1, 1).weight.device == torch.device("rustdev:0")
+        raise KeyError
+
+    torch.set_default_device("rustdev:1")
+    try:
+        with pytest.raises(KeyError), torch.device("rustdev:0"):
+            fail()
+        assert torch.zeros(1).device == torch.get_default_device() == torch.device("rustdev:1")
+        assert torch.tensor([1.0]).device == torch.device("rustdev:1")
+        assert in_thread(lambda: torch.zeros(1).device) == torch.device("cpu"), "the default device belongs to the thread"
+    finally:
+        torch.set_default_device(None)
+    assert torch.zeros(1).device == torch.device("cpu")
+
+
+def test_accelerator_sets_the_thread_s_device() -> None:
+    torch.accelerator.set_device_index(1)
+    assert torch.empty(1, device="rustdev").device.index == 1
+    assert in_thread(torch.accelerator.current_device_index) == 0
+    with pytest.raises(RuntimeError, match="invalid device ordinal 2"):
+        torch.accelerator.set_device_index(2)
+    assert torch.accelerator.current_device_index() == 1
+
+
+def test_operators_run_on_their_tensors_device_and_stream(start: State) -> None:
+    tensor = torch.zeros(4, device="rustdev:1")
+    with torch.rustdev.stream(Stream(1)):
+        torch.rustdev._sleep(50 * MILLISECOND)
+        busy = torch.rustdev.current_stream()
+        with torch.rustdev.device(0):
+            result = tensor.add(1)
+            assert torch.rustdev.current_device() == 0
+        assert not busy.query(), "the addition belongs behind the sleep"
+    busy.synchronize()
+    assert result.tolist() == [1.0] * 4
+    assert state() == start
+
+
+def test_backward_runs_on_the_streams_of_forward(start: State) -> None:
+    seen: list[tuple[int, torch.Stream]] = []
+
+    class Note(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+            seen.append((torch.rustdev.current_device(), torch.rustdev.current_stream()))
+            return gradient * 2
+
+    leaf, stream = torch.ones(3, device="rustdev:1", requires_grad=True), Stream(1)
+    with torch.rustdev.stream(stream):
+        torch.rustdev._sleep(20 * MILLISECOND)
+        output = Note.apply(leaf)
+    torch.rustdev.current_stream(1).wait_stream(stream)
+    (output.to("rustdev:0") * torch.arange(3.0, device="rustdev:0")).sum().backward()
+    assert seen == [(1, stream)]
+    assert leaf.grad.tolist() == [0.0, 2.0, 4.0]
+    assert state() == start
+
+
+def test_futures_order_streams_and_keep_memory(start: State) -> None:
+    def later(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+        streams.append(torch.rustdev.current_stream())
+        return done.value() + 1
+
+    streams: list[torch.Stream] = []
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=["rustdev:0"])
+    chained = future.then(later)
+    producer = Stream(0)
+    with torch.rustdev.stream(producer):
+        torch.rustdev._sleep(50 * MILLISECOND)
+        tensor = torch.full((1024,), 3.0, device="rustdev")
+        future.set_result(tensor)
+    address = tensor.data_ptr()
+    del tensor, future
+    result = chained.wait()
+    with torch.rustdev.stream(producer):
+        other = torch.zeros(1024, device="rustdev")
+    assert other.data_ptr() != address, "the callback's stream still reads the block"
+    assert streams[0] not in (producer, start[1], torch.rustdev.default_stream(0)), "a stream of the pool"
+    assert not streams[0].query(), "waiting for a future must not block the host"
+    assert result.tolist() == [4.0] * 1024
+    assert state() == start
+
+
+def test_events_order_work_across_devices() -> None:
+    source, target = torch.zeros(256, device="rustdev:0"), torch.zeros(256, device="rustdev:1")
+    torch.rustdev.synchronize(0)
+    torch.rustdev.synchronize(1)
+    event, first, second = torch.Event("rustdev:0"), Stream(0), Stream(1)
+    with first:
+        torch.rustdev._sleep(30 * MILLISECOND)
+        source.add_(7)
+        event.record()
+    with second:
+        event.wait()
+        target.copy_(source, non_blocking=True)
+    assert not second.query()
+    second.synchronize()
+    assert event.query()
+    assert target.tolist() == [7.0] * 256
+
+
+def test_events_measure_time_of_their_own_device() -> None:
+    start, end = (torch.Event("rustdev:1", enable_timing=True) for _ in range(2))
+    with torch.Stream("rustdev:1") as stream:
+        start.record()
+        torch.rustdev._sleep(20 * MILLISECOND)
+        end.record(stream)
+    end.synchronize()
+    assert start.device == torch.device("rustdev:1")
+    assert 19.0 <= start.elapsed_time(end) < 5000.0
+
+
+def test_generic_streams_answer() -> None:
+    stream = torch.Stream("rustdev:1", priority=-1)
+    same = torch.rustdev.ExternalStream(stream.native_handle, device=1)
+    assert same == stream
+    assert same.priority == -1
+    assert stream.device == torch.device("rustdev:1")
+    with stream:
+        torch.rustdev._sleep(20 * MILLISECOND)
+    assert not stream.query()
+    waiting = torch.Stream("rustdev:0")
+    waiting.wait_stream(stream)
+    waiting.synchronize()
+    assert stream.query()
+    if hasattr(stream, "is_capturing"):
+        assert not stream.is_capturing()
+
+
+def test_streams_of_the_cpu_do_not_disturb(start: State) -> None:
+    with torch.Stream("cpu"):
+        assert state() == start
+    assert state() == start
