@@ -1,0 +1,217 @@
+"""Generators as PyTorch uses them: torch's seeds, checkpoints, other processes, DTensor, torch.accelerator.
+
+tests/runtime/test_rng.py holds the numbers, states and offsets themselves.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+import torch.distributed
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+DEVICES = ("rustdev:0", "rustdev:1")
+
+
+def offsets() -> list[int]:
+    return [generator.get_offset() for generator in torch.rustdev.default_generators]
+
+
+def test_torch_seeds_reach_every_device() -> None:
+    for device in DEVICES:
+        torch.rand(3, device=device)
+    torch.manual_seed(21)
+    assert [generator.initial_seed() for generator in torch.rustdev.default_generators] == [21, 21]
+    assert offsets() == [0, 0]
+    assert torch.equal(torch.randn(9, device=DEVICES[0]).cpu(), torch.randn(9, device=DEVICES[1]).cpu())
+    seed = torch.seed()
+    assert [generator.initial_seed() for generator in torch.rustdev.default_generators] == [seed, seed]
+
+
+def test_the_hooks_and_the_module_give_the_same_generators() -> None:
+    generators = torch.get_device_module("rustdev").default_generators
+    for index, device in enumerate(DEVICES):
+        torch.rand(4, device=device, generator=generators[index])
+        assert generators[index].device == torch.device(device)
+        assert torch.equal(generators[index].get_state(), torch.rustdev.get_rng_state(device))
+    with torch.rustdev.device(1):
+        assert torch.Generator("rustdev").device == torch.device("rustdev:1")
+
+
+def test_fork_rng_restores_every_device_after_an_exception() -> None:
+    def fail() -> None:
+        torch.manual_seed(99)
+        for device in DEVICES:
+            torch.rand(5, device=device)
+        raise KeyError
+
+    before = torch.rustdev.get_rng_state_all()
+    with pytest.raises(KeyError), torch.random.fork_rng(devices=range(2), device_type="rustdev"):
+        fail()
+    assert all(map(torch.equal, torch.rustdev.get_rng_state_all(), before))
+
+
+def test_fork_rng_leaves_other_devices_alone() -> None:
+    before = offsets()
+    with torch.random.fork_rng(devices=[1], device_type="rustdev"):
+        for device in DEVICES:
+            torch.rand(5, device=device)
+    assert offsets()[0] > before[0]
+    assert offsets()[1] == before[1]
+
+
+def test_a_generator_of_its_own_has_the_whole_interface() -> None:
+    generator = torch.Generator("rustdev")
+    assert generator.manual_seed(5) is generator
+    assert generator.initial_seed() == 5
+    drawn = generator.seed()
+    assert (generator.initial_seed(), generator.get_offset()) == (drawn, 0)
+    torch.rand(8, device="rustdev", generator=generator)
+    offset = generator.get_offset()
+    assert offset > 0
+    later = torch.rand(6, device="rustdev", generator=generator)
+    generator.manual_seed(drawn).set_offset(offset)
+    assert torch.equal(torch.rand(6, device="rustdev", generator=generator), later)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g)), torch.Generator.clone_state])
+def test_copies_continue_alike_and_apart(duplicate: Callable[[torch.Generator], torch.Generator]) -> None:
+    generator = torch.Generator("rustdev:1").manual_seed(8)
+    torch.rand(3, device="rustdev:1", generator=generator)
+    other = duplicate(generator)
+    first = torch.rand(7, device="rustdev:1", generator=generator)
+    assert other.get_offset() != generator.get_offset()
+    assert torch.equal(torch.rand(7, device="rustdev:1", generator=other), first)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("device", DEVICES)
+def test_dropout_under_checkpoint_repeats_its_mask(use_reentrant: bool, device: str) -> None:
+    dropout, masks = nn.Dropout(0.5), []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        masks.append(torch.rand(64, device=device) > 0.5)
+        return dropout(x) * masks[-1]
+
+    leaf = torch.ones(64, device=device, requires_grad=True)
+    output = checkpoint(function, leaf, use_reentrant=use_reentrant)
+    torch.rand(5, device=device)
+    before = offsets()
+    output.sum().backward()
+    assert torch.equal(*masks)
+    assert torch.equal(leaf.grad, output)
+    assert 0 < int(output.count_nonzero()) < 64
+    assert offsets() == before, "the recomputation must leave the generators as they were"
+
+
+def test_dropout_without_preserved_state_draws_anew() -> None:
+    masks = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        masks.append(torch.rand(64, device="rustdev") > 0.5)
+        return x * masks[-1]
+
+    leaf = torch.ones(64, device="rustdev", requires_grad=True)
+    checkpoint(function, leaf, use_reentrant=True, preserve_rng_state=False).sum().backward()
+    assert not torch.equal(*masks)
+
+
+def test_a_saved_state_continues_in_another_process(tmp_path: Path) -> None:
+    torch.manual_seed(1234)
+    torch.randn(10, device="rustdev:1")
+    torch.save({"states": torch.rustdev.get_rng_state_all(), "own": torch.Generator("rustdev").manual_seed(6)}, tmp_path / "rng.pt")
+    code = """
+import sys, torch
+saved = torch.load(sys.argv[1] + "/rng.pt", weights_only=False)
+torch.rustdev.set_rng_state_all(saved["states"])
+numbers = [torch.randn(5, device="rustdev:1"), torch.rand(5, device="rustdev:0")]
+numbers.append(torch.rand(5, device="rustdev:0", generator=saved["own"]))
+torch.save([x.cpu() for x in numbers], sys.argv[1] + "/numbers.pt")
+"""
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], check=True, timeout=120, env=os.environ | {"RUSTDEV_NUM_THREADS": "1"}
+    )
+    expected = [torch.randn(5, device="rustdev:1"), torch.rand(5, device="rustdev:0")]
+    expected.append(torch.rand(5, device="rustdev:0", generator=torch.Generator("rustdev").manual_seed(6)))
+    assert all(torch.equal(x.cpu(), y) for x, y in zip(expected, torch.load(tmp_path / "numbers.pt"), strict=True))
+
+
+def test_threads_draw_disjoint_numbers_of_one_generator() -> None:
+    generator, drawn = torch.Generator("rustdev").manual_seed(3), []
+
+    def draw() -> None:
+        drawn.extend(torch.rand(4, device="rustdev", generator=generator) for _ in range(20))
+
+    threads = [threading.Thread(target=draw) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    offset = generator.get_offset()
+    generator.manual_seed(3)
+    expected = {tuple(torch.rand(4, device="rustdev", generator=generator).tolist()) for _ in range(60)}
+    assert generator.get_offset() == offset
+    assert {tuple(numbers.tolist()) for numbers in drawn} == expected
+
+
+def test_dtensor_reads_and_advances_the_state() -> None:
+    from torch.distributed.tensor._random import _PhiloxState
+
+    torch.manual_seed(77)
+    torch.rand(9, device="rustdev")
+    state = _PhiloxState(torch.rustdev.get_rng_state())
+    offset = torch.rustdev.default_generators[0].get_offset()
+    assert (int(state.seed), int(state.offset)) == (77, offset)
+    first = torch.rand(5, device="rustdev")
+    state.offset = torch.tensor([0])
+    torch.rustdev.set_rng_state(state.state)
+    torch.rand(9, device="rustdev")
+    state.offset = torch.tensor([offset])
+    torch.rustdev.set_rng_state(state.state)
+    assert torch.equal(torch.rand(5, device="rustdev"), first)
+
+
+def test_dtensor_draws_the_numbers_of_one_device() -> None:
+    import torch.distributed.tensor
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("cpu:fake,rustdev:fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("rustdev", (2,))
+        torch.manual_seed(31)
+        drawn = torch.distributed.tensor.rand(8, 4, device_mesh=mesh, placements=[torch.distributed.tensor.Shard(0)])
+        offset = torch.rustdev.default_generators[0].get_offset()
+        torch.manual_seed(31)
+        alone = torch.rand(4, 4, device="rustdev")
+    finally:
+        torch.distributed.destroy_process_group()
+    assert torch.equal(drawn.to_local(), alone)
+    assert offset >= 8 * 4, "each rank must skip what the others draw"
+
+
+@pytest.mark.skipif(not hasattr(torch.accelerator, "random"), reason="torch.accelerator.random came with torch 2.15")
+def test_accelerator_random() -> None:
+    random = torch.accelerator.random
+    torch.rustdev.set_device(1)
+    torch.rustdev.manual_seed(15)
+    torch.rand(3, device="rustdev")
+    assert random.initial_seed() == 15
+    assert torch.equal(random.get_rng_state(), torch.rustdev.get_rng_state(1))
+    states = random.get_rng_state_all()
+    assert [int(state[8:].view(torch.int64)) for state in states] == offsets()
+    assert offsets()[1] > 0
+    with pytest.raises(RuntimeError, match="invalid device ordinal 9"):
+        random.get_rng_state(9)

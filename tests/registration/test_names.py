@@ -1,0 +1,203 @@
+"""The names that PyTorch generates for the device, the device module, and what a wrong or second registration gets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.backend_registration import _get_custom_mod_func
+
+#: What PyTorch, its libraries and its tests look for in a device module.
+PROTOCOL = (
+    "_exchange_device", "_is_in_bad_fork", "_lazy_init", "_maybe_exchange_device", "Event", "Stream", "current_device",
+    "current_stream", "default_generators", "device", "device_count", "device_of", "empty_cache", "get_amp_supported_dtype",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "initial_seed",
+    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "mem_get_info",
+    "memory_allocated", "memory_stats", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
+    "set_rng_state_all", "set_stream", "stream", "synchronize",
+)  # fmt: skip
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python whose torch has no device module yet."""
+    environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("device", [None, 1, "rustdev:1", torch.device("rustdev", 1), torch.device("rustdev")], ids=str)
+def test_tensors_move(device: object) -> None:
+    source = torch.arange(6.0).reshape(2, 3)
+    moved = source.rustdev() if device is None else source.rustdev(device)
+    assert moved.device.index == (1 if "1" in str(device) else 0)
+    assert (source.is_rustdev, moved.is_rustdev) == (False, True)
+    assert torch.equal(moved.cpu(), source)
+    assert moved.rustdev(moved.device) is moved
+
+
+def test_tensors_move_to_the_current_device() -> None:
+    with torch.rustdev.device(1):
+        assert torch.ones(1).rustdev().device.index == 1
+        assert torch.ones(1).rustdev("rustdev").device.index == 1
+        assert nn.Linear(1, 1).rustdev().weight.device.index == 1
+        assert torch.ones(1).untyped_storage().rustdev().device.index == 1
+
+
+def test_tensors_move_without_waiting() -> None:
+    source = torch.full((512,), 4.0).pin_memory()
+    torch.rustdev._sleep(50_000_000)
+    moved = source.rustdev(non_blocking=True)
+    assert not torch.rustdev.current_stream().query()
+    assert moved.sum().item() == 2048.0
+    torch.rustdev._sleep(20_000_000)
+    torch.ones(3).rustdev(non_blocking=False)
+    assert torch.rustdev.current_stream().query()
+
+
+def test_tensors_take_a_memory_format() -> None:
+    source = torch.arange(24.0).reshape(1, 2, 3, 4)
+    moved = source.rustdev(1, memory_format=torch.channels_last)
+    assert moved.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(moved.cpu(), source)
+    assert source.to(memory_format=torch.channels_last).rustdev().stride() == moved.stride()
+
+
+def test_subclasses_see_the_generated_methods() -> None:
+    names: list[str] = []
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            names.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    moved = torch.ones(2).as_subclass(Logged).rustdev(1)
+    assert isinstance(moved, Logged)
+    assert moved.device == torch.device("rustdev:1")
+    assert moved.is_rustdev
+    assert names.count("rustdev") == 1
+
+
+def test_modules_move_with_buffers_and_gradients() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    module(torch.ones(3, 2)).sum().backward()
+    assert module.rustdev(1) is module
+    tensors = [*module.parameters(), *module.buffers(), *(parameter.grad for parameter in module.parameters())]
+    assert {tensor.device for tensor in tensors} == {torch.device("rustdev:1")}
+    assert all(isinstance(parameter, nn.Parameter) for parameter in module.parameters())
+    assert module.cpu()[0].weight.device.type == "cpu"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex128], ids=str)
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_typed_storages_move(dtype: torch.dtype) -> None:
+    storage = torch.tensor([1, 0, 1]).to(dtype).storage()
+    moved = storage.rustdev(1)
+    assert (storage.is_rustdev, moved.is_rustdev) == (False, True)
+    assert moved.dtype == dtype
+    assert moved.device == torch.device("rustdev:1")
+    assert moved.tolist() == storage.tolist()
+
+
+def test_untyped_storages_move() -> None:
+    storage = torch.arange(5, dtype=torch.uint8).untyped_storage()
+    moved = storage.rustdev(1)
+    assert moved.device == torch.device("rustdev:1")
+    assert moved.tolist() == storage.tolist()
+    assert moved.rustdev(1) is moved
+    assert moved.rustdev(0).device == torch.device("rustdev:0")
+    assert moved.rustdev(0).tolist() == storage.tolist()
+
+
+def test_packed_sequences_move() -> None:
+    packed = nn.utils.rnn.pack_sequence([torch.arange(3.0).reshape(3, 1), torch.ones(1, 1)])
+    moved = packed.rustdev()
+    assert (packed.is_rustdev, moved.is_rustdev) == (False, True)
+    assert moved.data.tolist() == packed.data.tolist()
+    assert packed.rustdev(device="rustdev:1").data.device == torch.device("rustdev:1")
+
+
+def test_wrong_devices_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="Invalid device, must be rustdev device"):
+        torch.ones(1).rustdev("cpu")
+    with pytest.raises(RuntimeError, match="invalid device ordinal 7"):
+        torch.ones(1).rustdev(7)
+    with pytest.raises(RuntimeError, match="Invalid device, must be rustdev device"):
+        nn.Linear(1, 1).rustdev(torch.device("meta"))
+
+
+def test_the_names_are_taken() -> None:
+    torch.utils.rename_privateuse1_backend("rustdev")
+    with pytest.raises(RuntimeError, match="already been set! Current backend: rustdev"):
+        torch.utils.rename_privateuse1_backend("other")
+    with pytest.raises(RuntimeError, match="already been registered with is_rustdev"):
+        torch.utils.generate_methods_for_privateuse1_backend()
+    with pytest.raises(RuntimeError, match="runtime module of 'rustdev' has already been registered"):
+        torch._register_device_module("rustdev", torch.rustdev)
+    with pytest.raises(RuntimeError, match="Expected one of cpu"):
+        torch.device("otherdev")
+    assert torch._C._get_privateuse1_backend_name() == "rustdev"
+    assert torch.ones(1).rustdev().is_rustdev
+
+
+@pytest.mark.parametrize("name", ["cuda", "cpu"])
+def test_names_of_other_devices_are_refused(name: str) -> None:
+    result = run(f"import torch; torch.utils.rename_privateuse1_backend({name!r})")
+    assert f"RuntimeError: Cannot register privateuse1 backend with in-tree device name: {name}" in result.stderr
+
+
+def test_a_slot_that_is_taken_refuses_us() -> None:
+    result = run("import torch; torch.utils.rename_privateuse1_backend('other'); import rustdev")
+    assert result.returncode != 0
+    assert "ImportError: torch holds one extension device at a time, and it is other already" in result.stderr
+
+
+def test_unsupported_dtypes_of_storages() -> None:
+    code = """
+import torch
+generate = torch.utils.generate_methods_for_privateuse1_backend
+torch.utils.generate_methods_for_privateuse1_backend = lambda **options: generate(**options | {"unsupported_dtype": [torch.quint8]})
+import rustdev, warnings
+warnings.simplefilter("ignore")
+print(torch.ones(2).storage().rustdev().device)
+torch.TypedStorage(2, dtype=torch.quint8).rustdev()
+"""
+    result = run(code)
+    assert result.stdout.strip() == "rustdev:0", result.stderr
+    assert "Cannot create rustdev storage as torch.quint8 dtype is not supported by this backend" in result.stderr
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_of_quantised_dtypes_move() -> None:
+    for dtype in (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2):
+        storage = torch.TypedStorage(4, dtype=dtype)
+        assert storage.rustdev(1).device == torch.device("rustdev:1")
+
+
+def test_pytorch_reaches_the_device_module() -> None:
+    import rustdev
+
+    assert torch.get_device_module() is torch.get_device_module("rustdev:1") is torch.rustdev is rustdev
+    assert sys.modules["torch.rustdev"] is rustdev
+    assert _get_custom_mod_func("device_count") is rustdev.device_count
+    assert _get_custom_mod_func("device_count")() == 2
+    with pytest.raises(RuntimeError, match=r"torch.rustdev.no_such_thing.*_register_device_module"):
+        _get_custom_mod_func("no_such_thing")
+    missing = [name for name in PROTOCOL if not hasattr(rustdev, name)]
+    assert missing == []
+
+
+def test_torch_names_the_device_everywhere() -> None:
+    tensor = torch.ones(1, device="rustdev:1")
+    assert str(tensor.device) == "rustdev:1"
+    assert torch.device(type="rustdev", index=1) == torch.device(1)
+    assert tensor.type() == "torch.rustdev.FloatTensor"
+    assert str(torch._C._autograd.DeviceType.PrivateUse1).upper().endswith("RUSTDEV")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.accelerator.current_accelerator() == torch.device("rustdev")
