@@ -226,7 +226,8 @@ def default_stream(device: DeviceLike = None) -> Stream:
     Args:
         device: Default: the current one.
     """
-    return _wrap(0, _checked_device_index(device))
+    index = _checked_device_index(device)
+    return _wrap(torch.ops.rustdev.default_stream(index).stream_id, index)
 
 
 def get_stream_from_external(data_ptr: int, device: DeviceLike = None) -> ExternalStream:

@@ -7,6 +7,8 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/library.h>
 
 #include "check.h"
 
@@ -174,8 +176,16 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 
+c10::Stream python_default_stream(int64_t device) {
+  const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
+  return guard.getDefaultStream(c10::Device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(device)));
+}
+
 }  // namespace
 
 c10::Stream current_stream(c10::DeviceIndex device) { return make_stream(device, rd_stream_current(device)); }
+
+// torch.accelerator has no way to ask for it.
+TORCH_LIBRARY_FRAGMENT(rustdev, m) { m.def("default_stream(int device) -> Stream", &python_default_stream); }
 
 }  // namespace rustdev
