@@ -247,6 +247,12 @@ rd_status rd_memory_reset_accumulated(int32_t device);
 // Sets the function that is told about each allocation and free; null for none.
 void rd_memory_set_observer(rd_memory_observer observer);
 
+// Names the live block that starts at `pointer`; null takes its name away. Returns whether there is one.
+bool rd_memory_set_label(const void *pointer, const char *label);
+
+// The name of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.
+char *rd_memory_label(const void *pointer);
+
 // The index of the device whose address range holds `pointer`, else -1.
 int32_t rd_pointer_device(const void *pointer);
 

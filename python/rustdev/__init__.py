@@ -26,7 +26,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import amp
+from . import amp, label
 from ._rustdev import __version__
 from .amp import (
     get_amp_supported_dtype,
@@ -72,6 +72,7 @@ from .device import (
     set_num_threads,
     synchronize,
 )
+from .label import get_label, label_module, set_label
 from .memory import (
     _allocation_traceback,
     _dump_snapshot,
@@ -133,6 +134,8 @@ from .stream import (
     stream,
 )
 
+label._install()
+
 __all__ = [
     "AcceleratorError",
     "DeviceProperties",
@@ -166,6 +169,7 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_label",
     "get_num_threads",
     "get_per_process_memory_fraction",
     "get_rng_state",
@@ -181,6 +185,7 @@ __all__ = [
     "is_available",
     "is_bf16_supported",
     "is_initialized",
+    "label_module",
     "launch_host_func",
     "manual_seed",
     "manual_seed_all",
@@ -207,6 +212,7 @@ __all__ = [
     "set_fallback_allowlist",
     "set_fallback_blocklist",
     "set_fallback_mode",
+    "set_label",
     "set_num_threads",
     "set_per_process_memory_fraction",
     "set_rng_state",

@@ -3,7 +3,7 @@
 //! Blocks are aligned to 512 bytes. Reuse follows the streams: memory that is freed is used again by later tasks of the stream that it was
 //! allocated for, without waiting.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, CString, c_char, c_void};
 
 use super::device::device_index;
 use super::stream::{find, give};
@@ -194,6 +194,28 @@ fn notify(usage: &Usage) {
     if let Some(observer) = observer {
         observer(usage.address as *mut c_void, usage.bytes, usage.allocated, usage.reserved, usage.device as i32);
     }
+}
+
+/// Names the live block that starts at `pointer`; null takes its name away. Returns whether there is one.
+///
+/// # Safety
+/// `label` is null or a string that ends with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_memory_set_label(pointer: *const c_void, label: *const c_char) -> bool {
+    shield(false, || {
+        // SAFETY: the caller's promise, and it is not null.
+        let text = (!label.is_null()).then(|| unsafe { CStr::from_ptr(label) });
+        memory::set_label(pointer.cast(), text.map(|text| text.to_string_lossy().into()))
+    })
+}
+
+/// The name of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_label(pointer: *const c_void) -> *mut c_char {
+    shield(std::ptr::null_mut(), || {
+        let label = memory::label(pointer.cast()).and_then(|label| CString::new(&*label).ok());
+        label.map_or(std::ptr::null_mut(), CString::into_raw)
+    })
 }
 
 /// The index of the device whose address range holds `pointer`, else -1.

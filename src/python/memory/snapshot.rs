@@ -89,6 +89,9 @@ fn block<'py>(py: Python<'py>, block: &BlockSnapshot, frames: &mut Frames<'py>) 
     dict.set_item("requested_size", block.requested)?;
     dict.set_item("state", state)?;
     dict.set_item("frames", frames.of(block.context.as_ref())?)?;
+    if let Some(label) = &block.label {
+        dict.set_item("label", &**label)?;
+    }
     Ok(dict)
 }
 

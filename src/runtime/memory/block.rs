@@ -66,6 +66,8 @@ pub struct Block {
     pub shared: bool,
     /// A context was captured when it was allocated.
     pub traced: bool,
+    /// It has a label.
+    pub labelled: bool,
 }
 
 impl Block {
@@ -87,6 +89,7 @@ impl Block {
             state: State::Free,
             shared: false,
             traced: false,
+            labelled: false,
         }
     }
 

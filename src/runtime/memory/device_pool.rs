@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::history::{Action, Context, Detail, Recording, capture};
+use super::label::Label;
 use super::observe::{self, Shortage, Usage};
 use super::pool::{Pool, Refusal, Request, Settings};
 use super::snapshot::Snapshot;
@@ -120,12 +121,12 @@ impl DevicePool {
         let (free, total) = info(&pool);
         let allocated = pool.stats.allocated_bytes.current() as usize;
         let reserved = pool.stats.reserved_bytes.current() as usize;
-        let settings = pool.settings;
+        let (settings, largest) = (pool.settings, pool.largest_labels(text::LABELS));
         pool.history.record(Action::OutOfMemory, free, request.bytes, request.stream.id(), request.context.as_ref());
         drop(pool);
         let shortage = Shortage { device: self.device, asked: request.bytes, total, free, allocated, reserved };
         observe::out_of_memory(&shortage);
-        Err(Error::OutOfMemory(text::out_of_memory(&shortage, &settings, refusal)))
+        Err(Error::OutOfMemory(text::out_of_memory(&shortage, &settings, refusal, &largest)))
     }
 
     /// Takes a block back; `false` if no live block starts at the address.
@@ -160,6 +161,16 @@ impl DevicePool {
             "record_stream: no live block of device rustdev:{} starts at {address:#x}",
             self.device
         )))
+    }
+
+    /// Names the live block that starts at an address, or takes its name away; `false` if there is none.
+    pub fn set_label(&self, address: usize, label: Option<Label>) -> bool {
+        self.lock().set_label(address, label)
+    }
+
+    /// The name of the live block that starts at an address.
+    pub fn label(&self, address: usize) -> Option<Label> {
+        self.lock().label(address)
     }
 
     /// Gives every cached segment back, after waiting for the device.

@@ -14,6 +14,7 @@ pub mod device_pool;
 pub mod free_list;
 pub mod history;
 pub mod host;
+pub mod label;
 pub mod observe;
 pub mod pool;
 #[cfg(not(loom))]

@@ -20,6 +20,7 @@ use super::arena::Arena;
 use super::block::{Block, BlockId, Blocks, Kind, NONE, State};
 use super::free_list::{FreeList, UNIT};
 use super::history::{Action, Context, History};
+use super::label::Label;
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
 use super::waiting::{Waiting, same};
@@ -111,6 +112,7 @@ pub struct Pool {
     uses: HashMap<BlockId, Vec<&'static dyn Timeline>>,
     waiting: Waiting<BlockId>,
     pub(super) contexts: HashMap<BlockId, Context>,
+    pub(super) labels: HashMap<BlockId, Label>,
     pub(super) stats: Stats,
     pub(super) history: History,
 }
@@ -154,6 +156,7 @@ impl Pool {
             uses: HashMap::new(),
             waiting: Waiting::default(),
             contexts: HashMap::new(),
+            labels: HashMap::new(),
             stats: Stats::default(),
             history: History::default(),
         })
@@ -352,7 +355,7 @@ impl Pool {
         let id = self.live(address)?;
         let block = &self.blocks[id];
         let (size, index, owner) = (block.size, block.kind as usize, block.owner);
-        let (shared, traced) = (block.shared, block.traced);
+        let (shared, traced, labelled) = (block.shared, block.traced, block.labelled);
         self.stats.allocation.decrease(index, 1);
         self.stats.allocated_bytes.decrease(index, size);
         if size >= self.settings.max_split_size {
@@ -362,6 +365,9 @@ impl Pool {
         if traced {
             self.contexts.remove(&id);
             self.blocks[id].traced = false;
+        }
+        if labelled {
+            self.forget_label(id);
         }
         if !(shared && self.suspend(id)) {
             self.retire(id, context);

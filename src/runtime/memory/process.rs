@@ -7,6 +7,7 @@
 use super::Timeline;
 use super::device_pool::DevicePool;
 use super::host::HostPool;
+use super::label::Label;
 use super::pool::Settings;
 use crate::runtime::config::{self, Config};
 use crate::runtime::stream::Stream;
@@ -136,8 +137,7 @@ pub fn free_checked(pointer: *mut u8) -> Result<(), Error> {
 
 #[inline]
 fn release(pointer: *mut u8) -> bool {
-    let pool = all().iter().find(|pool| pool.contains(pointer as usize));
-    pool.is_some_and(|pool| pool.free(pointer as usize))
+    pool_of(pointer).is_some_and(|pool| pool.free(pointer as usize))
 }
 
 /// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.
@@ -153,6 +153,20 @@ pub fn record_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Er
         Some(device) => pool(device)?.record_stream(pointer as usize, stream),
         None => Err(Error::InvalidArgument(format!("record_stream: {pointer:p} is not device memory"))),
     }
+}
+
+/// Names the live block that starts at `pointer`, or takes its name away; `false` if there is none.
+pub fn set_label(pointer: *const u8, label: Option<Label>) -> bool {
+    pool_of(pointer).is_some_and(|pool| pool.set_label(pointer as usize, label))
+}
+
+/// The name of the live block that starts at `pointer`.
+pub fn label(pointer: *const u8) -> Option<Label> {
+    pool_of(pointer)?.label(pointer as usize)
+}
+
+fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
+    all().iter().find(|pool| pool.contains(pointer as usize))
 }
 
 /// The device whose address range holds the pointer.

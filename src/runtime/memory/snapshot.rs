@@ -4,6 +4,7 @@
 
 use super::block::{Block, Kind, NONE, State};
 use super::history::{Context, Entry, Recording};
+use super::label::Label;
 use super::pool::Pool;
 
 /// What a block of a snapshot is doing.
@@ -24,6 +25,8 @@ pub struct BlockSnapshot {
     pub requested: usize,
     pub state: BlockState,
     pub context: Option<Context>,
+    /// The name that the user gave.
+    pub label: Option<Label>,
 }
 
 /// One segment of a snapshot.
@@ -71,6 +74,7 @@ impl Pool {
                 requested: if block.state == State::Free { 0 } else { block.requested },
                 state: state_of(block),
                 context: self.contexts.get(&next).cloned(),
+                label: self.labels.get(&next).cloned(),
             });
             next = block.after;
         }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::label::Label;
 use super::observe::Shortage;
 use super::pool::{Refusal, Settings};
 
@@ -16,8 +17,11 @@ pub fn size(bytes: usize) -> String {
     }
 }
 
-/// The text of an out-of-memory error.
-pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal) -> String {
+/// How many labelled blocks an out-of-memory error names.
+pub const LABELS: usize = 3;
+
+/// The text of an out-of-memory error; `largest`: the largest blocks that users named.
+pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal, largest: &[(Label, usize)]) -> String {
     let Shortage { device, asked, total, free, allocated, reserved } = *shortage;
     let cached = reserved.saturating_sub(allocated);
     let mut text = format!(
@@ -38,6 +42,10 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal)
     } else if cached > allocated / 4 && cached >= asked {
         text += " The free memory is fragmented: max_split_size_mb in RUSTDEV_ALLOC_CONF may help.";
     }
+    if !largest.is_empty() {
+        let names: Vec<_> = largest.iter().map(|(label, bytes)| format!("{label:?} ({})", size(*bytes))).collect();
+        text += &format!(" The largest labelled blocks: {}.", names.join(", "));
+    }
     text
 }
 
@@ -57,13 +65,14 @@ mod tests {
     fn the_error_names_what_was_asked_used_cached_and_free() {
         let shortage = Shortage { device: 1, asked: 5 << 30, total: 8 << 30, free: 3 << 29, allocated: 4 << 30, reserved: 7 << 30 };
         let settings = Settings { budget: 8 << 30, fraction: 0.5, max_split_size: usize::MAX, garbage_collection_threshold: 0.0 };
-        let text = out_of_memory(&shortage, &settings, Refusal::Machine);
+        let text = out_of_memory(&shortage, &settings, Refusal::Machine, &[("fc.weight".into(), 3 << 30)]);
         for part in [
             "allocate 5.00 GiB",
             "Device 1",
             "8.00 GiB, of which 1.50 GiB is free",
             "4.00 GiB is allocated",
             "3.00 GiB is reserved",
+            "labelled blocks: \"fc.weight\" (3.00 GiB).",
         ] {
             assert!(text.contains(part), "{text}");
         }

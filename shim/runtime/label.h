@@ -1,0 +1,23 @@
+// Labels: names that users give to tensors, which errors, memory snapshots and saved files keep.
+//
+// A label is the tensor's c10::BackendMeta, so that PyTorch's shallow copies (`.data`, set_data) share it. Where the tensor covers
+// its storage, the block of memory is named, too: views, which are new tensors without a BackendMeta, show that name.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+namespace rustdev {
+
+// The tensor's own label, else that of the memory it lies in; none for tensors of other devices.
+std::optional<std::string> label_of(const at::Tensor& tensor);
+
+// Replaces the label of a tensor of the device; none takes it away.
+void set_label(const at::Tensor& tensor, const std::optional<std::string>& label);
+
+// Gives a copy the source's own label, if it has one.
+void carry_label(const at::Tensor& source, const at::Tensor& copy);
+
+}  // namespace rustdev
