@@ -26,7 +26,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import amp, label
+from . import amp, dlpack, label
 from ._rustdev import __version__
 from .amp import (
     get_amp_supported_dtype,
@@ -135,6 +135,7 @@ from .stream import (
 )
 
 label._install()
+dlpack._install()
 
 __all__ = [
     "AcceleratorError",
