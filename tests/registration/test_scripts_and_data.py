@@ -1,0 +1,256 @@
+"""Programs and data on the device: TorchScript, torch.export, torch.fx, the benchmark timer, data loaders, and transfers."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.benchmark import Timer
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MILLISECOND = 1_000_000
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning"),
+]
+
+
+class Branching(nn.Module):
+    """A model whose way depends on its data, which a script keeps and a trace does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("shift", torch.tensor([0.5, -0.5]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.layer(x)) + self.shift
+        if bool(x.sum() > 0):
+            y = y * 2
+        return y
+
+
+class Straight(nn.Module):
+    """A model with a convolution, a normalisation and a tensor that it makes itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 2, 3)
+        self.norm = nn.BatchNorm2d(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.norm(self.convolution(x))
+        return y.flatten(1) + torch.ones(1, device=x.device)
+
+
+def saved_and_loaded(save: Callable[..., object], load: Callable[..., Any], program: object, **options: object) -> Any:
+    """Send a program through a file in memory."""
+    file = io.BytesIO()
+    save(program, file)
+    file.seek(0)
+    return load(file, **options)
+
+
+def example(device: str) -> torch.Tensor:
+    return torch.linspace(-1, 2, 72).reshape(2, 1, 6, 6).to(device)
+
+
+def check_alike(ours: torch.Tensor, theirs: torch.Tensor, device: str) -> None:
+    """Compare a result on the device with that of the CPU."""
+    assert ours.device == torch.device(device)
+    torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_scripts_run_both_branches(sign: float) -> None:
+    model = Branching()
+    x = torch.full((4, 3), sign)
+    expected = model(x)
+    script = torch.jit.script(model.rustdev(1))
+    check_alike(script(x.rustdev(1)), expected, "rustdev:1")
+
+
+@pytest.mark.parametrize("location", [None, "cpu", "rustdev:0"])
+def test_scripts_are_saved_and_loaded(location: str | None) -> None:
+    model = Branching()
+    expected = model(torch.ones(4, 3))
+    torch.rustdev.set_label(model.rustdev(1).layer.weight, "layer")
+    loaded = saved_and_loaded(torch.jit.save, torch.jit.load, torch.jit.script(model), map_location=location)
+    device = location or "rustdev:1"
+    assert {tensor.device for tensor in loaded.state_dict().values()} == {torch.device(device)}
+    assert torch.rustdev.get_label(loaded.layer.weight) == (None if device == "cpu" else "layer")
+    check_alike(loaded(torch.ones(4, 3, device=device)), expected, device)
+
+
+def test_scripts_train() -> None:
+    x = torch.linspace(-2, 3, 12).reshape(4, 3)
+    model = Branching()
+    model(x).square().sum().backward()
+    expected = model.layer.weight.grad
+    assert expected.any()
+    model.zero_grad()
+    script = torch.jit.script(model.rustdev())
+    script(x.rustdev()).square().sum().backward()
+    check_alike(script.layer.weight.grad, expected, "rustdev:0")
+
+
+def test_scripts_name_the_device() -> None:
+    @torch.jit.script
+    def make(n: int) -> torch.Tensor:
+        return torch.ones(n, device="rustdev:1") * 3
+
+    assert make(4).device == torch.device("rustdev:1")
+    assert make(4).tolist() == [3.0] * 4
+
+
+def test_traces_run_and_are_saved() -> None:
+    model = Straight().eval()
+    expected = model(example("cpu"))
+    trace = torch.jit.trace(model.rustdev(), example("rustdev"))
+    check_alike(trace(example("rustdev")), expected, "rustdev:0")
+    check_alike(saved_and_loaded(torch.jit.save, torch.jit.load, trace)(example("rustdev")), expected, "rustdev:0")
+    frozen = torch.jit.freeze(trace)
+    check_alike(frozen(example("rustdev")), expected, "rustdev:0")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_exported_programs_round_trip(dynamic: bool) -> None:
+    model = Straight().eval()
+    expected = model(torch.cat([example("cpu")] * 2))
+    shapes = ({0: torch.export.Dim("batch", min=2, max=64)},) if dynamic else None
+    arguments = example("rustdev") if dynamic else torch.cat([example("rustdev")] * 2)
+    program = torch.export.export(model.rustdev(), (arguments,), dynamic_shapes=shapes)
+    assert {str(node.kwargs["device"]) for node in program.graph.nodes if "device" in node.kwargs} <= {"rustdev:0"}
+    loaded = saved_and_loaded(torch.export.save, torch.export.load, program)
+    assert loaded.state_dict["convolution.weight"].device == torch.device("rustdev:0")
+    check_alike(loaded.module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
+    check_alike(loaded.run_decompositions().module()(torch.cat([example("rustdev")] * 2)), expected, "rustdev:0")
+
+
+def test_exported_programs_move_between_devices() -> None:
+    from torch.export.passes import move_to_device_pass
+
+    model = Straight().eval()
+    expected = model(example("cpu"))
+    program = move_to_device_pass(torch.export.export(model, (example("cpu"),)), "rustdev:1")
+    check_alike(program.module()(example("rustdev:1")), expected, "rustdev:1")
+
+
+def test_fx_graphs_run_and_are_rewritten() -> None:
+    model = Straight().eval()
+    expected = model(example("cpu"))
+    graph = torch.fx.symbolic_trace(model.rustdev(1))
+    check_alike(graph(example("rustdev:1")), expected, "rustdev:1")
+    for node in graph.graph.nodes:
+        if node.op == "call_module" and node.target == "norm":
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
+    graph.recompile()
+    check_alike(graph(example("rustdev:1")), model.cpu().convolution(example("cpu")).flatten(1) + 1, "rustdev:1")
+
+
+def test_fx_tracing_of_operators_names_the_device() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(lambda x: (x + torch.ones(3, device="rustdev")).sum())(torch.ones(3, device="rustdev"))
+    (factory,) = [node for node in graph.graph.nodes if node.target is torch.ops.aten.ones.default]
+    assert factory.kwargs["device"] == torch.device("rustdev")
+    assert graph(torch.full((3,), 2.0, device="rustdev")).item() == 9.0
+
+
+def test_the_benchmark_timer_waits_for_the_device() -> None:
+    timer = Timer("torch.rustdev._sleep(30_000_000)", globals={"torch": torch})
+    measured = timer.timeit(2)
+    assert measured.mean >= 0.029
+    assert torch.rustdev.current_stream().query()
+
+
+class Squares(Dataset[tuple[torch.Tensor, int]]):
+    """Item n is a row of n squared."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((8,), float(index * index)), index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_data_loaders_pin_memory(workers: int) -> None:
+    # The device is in use before the workers start: a forked worker must not need it.
+    total = torch.zeros(8, device="rustdev")
+    for rows, indices in DataLoader(Squares(), batch_size=5, num_workers=workers, pin_memory=True):
+        assert rows.is_pinned()
+        assert indices.is_pinned()
+        total += rows.to("rustdev", non_blocking=True).sum(0)
+    assert total.tolist() == [float(sum(index * index for index in range(24)))] * 8
+
+
+def test_data_loaders_pin_nothing_unless_asked() -> None:
+    rows, _ = next(iter(DataLoader(Squares(), batch_size=5)))
+    assert not rows.is_pinned()
+
+
+def test_transfers_of_a_data_loader_overlap_compute() -> None:
+    loader = DataLoader(TensorDataset(torch.arange(40.0).reshape(10, 4)), batch_size=2, pin_memory=True)
+    compute, transfers = torch.rustdev.current_stream(), torch.rustdev.Stream()
+    copied, computed, results = [], [], []
+    for (batch,) in loader:
+        with transfers:
+            moved = batch.to("rustdev", non_blocking=True)
+            copied.append(transfers.record_event(torch.rustdev.Event(enable_timing=True)))
+        compute.wait_event(copied[-1])
+        moved.record_stream(compute)
+        torch.rustdev._sleep(20 * MILLISECOND)
+        results.append(moved.sum())
+        computed.append(compute.record_event(torch.rustdev.Event(enable_timing=True)))
+    assert not computed[-1].query(), "nothing may wait for the host while it feeds the device"
+    compute.synchronize()
+    for index in range(1, len(copied)):
+        assert copied[index].elapsed_time(computed[index - 1]) > 0, "a batch arrives while the batch before is computed with"
+    assert sum(result.item() for result in results) == sum(range(40))
+
+
+def test_non_blocking_copies_return_at_once_both_ways() -> None:
+    source, target = torch.arange(1024.0).pin_memory(), torch.zeros(1024).pin_memory()
+    start = time.perf_counter()
+    torch.rustdev._sleep(300 * MILLISECOND)
+    moved = source.to("rustdev", non_blocking=True)
+    target.copy_(moved.mul(2), non_blocking=True)
+    event = torch.rustdev.current_stream().record_event()
+    assert time.perf_counter() - start < 0.25
+    assert not event.query()
+    assert target.sum().item() == 0
+    event.synchronize()
+    assert torch.equal(target, source * 2)
+
+
+def test_non_blocking_copies_to_a_new_host_tensor_are_pinned_or_wait() -> None:
+    device = torch.arange(64.0, device="rustdev")
+    torch.rustdev._sleep(50 * MILLISECOND)
+    host = device.add(1).to("cpu", non_blocking=True)
+    if not host.is_pinned():
+        assert torch.rustdev.current_stream().query(), "a copy into pageable memory has to be over when the call returns"
+    torch.rustdev.synchronize()
+    assert torch.equal(host, torch.arange(64.0) + 1)
+
+
+def test_data_loaders_shuffle_and_collate_tensors_of_the_device() -> None:
+    data = TensorDataset(torch.arange(12.0, device="rustdev:1"))
+    order = [
+        batch.tolist() for (batch,) in DataLoader(data, batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(3))
+    ]
+    again = [
+        batch.tolist() for (batch,) in DataLoader(data, batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(3))
+    ]
+    assert order == again
+    assert sorted(number for batch in order for number in batch) == list(range(12))
+    assert next(iter(DataLoader(data, batch_size=4)))[0].device == torch.device("rustdev:1")
