@@ -180,7 +180,7 @@ def test_accelerator_sets_the_thread_s_device() -> None:
 def test_operators_run_on_their_tensors_device_and_stream(start: State) -> None:
     tensor = torch.zeros(4, device="rustdev:1")
     with torch.rustdev.stream(Stream(1)):
-        torch.rustdev._sleep(50 * MILLISECOND)
+        torch.rustdev._sleep(200 * MILLISECOND)
         busy = torch.rustdev.current_stream()
         with torch.rustdev.device(0):
             result = tensor.add(1)
@@ -225,7 +225,7 @@ def test_futures_order_streams_and_keep_memory(start: State) -> None:
     chained = future.then(later)
     producer = Stream(0)
     with torch.rustdev.stream(producer):
-        torch.rustdev._sleep(50 * MILLISECOND)
+        torch.rustdev._sleep(200 * MILLISECOND)
         tensor = torch.full((1024,), 3.0, device="rustdev")
         future.set_result(tensor)
     address = tensor.data_ptr()
@@ -246,7 +246,7 @@ def test_events_order_work_across_devices() -> None:
     torch.rustdev.synchronize(1)
     event, first, second = torch.Event("rustdev:0"), Stream(0), Stream(1)
     with first:
-        torch.rustdev._sleep(30 * MILLISECOND)
+        torch.rustdev._sleep(200 * MILLISECOND)
         source.add_(7)
         event.record()
     with second:
@@ -276,7 +276,7 @@ def test_generic_streams_answer() -> None:
     assert same.priority == -1
     assert stream.device == torch.device("rustdev:1")
     with stream:
-        torch.rustdev._sleep(20 * MILLISECOND)
+        torch.rustdev._sleep(200 * MILLISECOND)
     assert not stream.query()
     waiting = torch.Stream("rustdev:0")
     waiting.wait_stream(stream)

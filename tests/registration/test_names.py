@@ -50,7 +50,7 @@ def test_tensors_move_to_the_current_device() -> None:
 
 def test_tensors_move_without_waiting() -> None:
     source = torch.full((512,), 4.0).pin_memory()
-    torch.rustdev._sleep(50_000_000)
+    torch.rustdev._sleep(200_000_000)
     moved = source.rustdev(non_blocking=True)
     assert not torch.rustdev.current_stream().query()
     assert moved.sum().item() == 2048.0

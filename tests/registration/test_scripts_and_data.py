@@ -209,7 +209,7 @@ def test_transfers_of_a_data_loader_overlap_compute() -> None:
             copied.append(transfers.record_event(torch.rustdev.Event(enable_timing=True)))
         compute.wait_event(copied[-1])
         moved.record_stream(compute)
-        torch.rustdev._sleep(20 * MILLISECOND)
+        torch.rustdev._sleep(100 * MILLISECOND)
         results.append(moved.sum())
         computed.append(compute.record_event(torch.rustdev.Event(enable_timing=True)))
     assert not computed[-1].query(), "nothing may wait for the host while it feeds the device"
@@ -222,11 +222,11 @@ def test_transfers_of_a_data_loader_overlap_compute() -> None:
 def test_non_blocking_copies_return_at_once_both_ways() -> None:
     source, target = torch.arange(1024.0).pin_memory(), torch.zeros(1024).pin_memory()
     start = time.perf_counter()
-    torch.rustdev._sleep(300 * MILLISECOND)
+    torch.rustdev._sleep(1000 * MILLISECOND)
     moved = source.to("rustdev", non_blocking=True)
     target.copy_(moved.mul(2), non_blocking=True)
     event = torch.rustdev.current_stream().record_event()
-    assert time.perf_counter() - start < 0.25
+    assert time.perf_counter() - start < 0.9
     assert not event.query()
     assert target.sum().item() == 0
     event.synchronize()
@@ -235,7 +235,7 @@ def test_non_blocking_copies_return_at_once_both_ways() -> None:
 
 def test_non_blocking_copies_to_a_new_host_tensor_are_pinned_or_wait() -> None:
     device = torch.arange(64.0, device="rustdev")
-    torch.rustdev._sleep(50 * MILLISECOND)
+    torch.rustdev._sleep(100 * MILLISECOND)
     host = device.add(1).to("cpu", non_blocking=True)
     if not host.is_pinned():
         assert torch.rustdev.current_stream().query(), "a copy into pageable memory has to be over when the call returns"
