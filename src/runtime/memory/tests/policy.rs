@@ -42,6 +42,23 @@ fn a_freed_block_serves_the_same_stream_at_once_and_no_other() {
 }
 
 #[test]
+fn labels_belong_to_live_blocks_and_go_with_them() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    let [four, six, five] = [4, 6, 5].map(|size| pool.allocate(&request(stream, size * MIB)).unwrap().0);
+    for (address, name) in [(four, "four"), (six, "six"), (five, "five")] {
+        assert!(pool.set_label(address, Some(name.into())));
+    }
+    assert!(!pool.set_label(four + 512, Some("inside".into())));
+    assert_eq!(pool.largest_labels(2), [("six".into(), 6 * MIB), ("five".into(), 5 * MIB)]);
+    assert!(pool.set_label(six, None));
+    pool.free(five, None);
+    assert_eq!(pool.allocate(&request(stream, 5 * MIB)).unwrap().0, five);
+    assert_eq!((pool.label(four).as_deref(), pool.label(six), pool.label(five)), (Some("four"), None, None));
+    assert_eq!(pool.largest_labels(3), [("four".into(), 4 * MIB)]);
+}
+
+#[test]
 fn a_block_of_the_same_size_is_reused_however_odd_the_size() {
     let mut pool = Pool::new(budget(1 << 40)).unwrap();
     let stream = Counter::leak(0);
