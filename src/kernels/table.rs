@@ -1,14 +1,15 @@
 //! The operator table: one line per operator.
 //!
-//! A line names the operator as ATen does, without namespace, and gives its kernel, the dtypes that it computes in, how its operands
-//! relate and what an element costs (nanoseconds of one thread), from which the runtime decides where and how parallel it runs.
+//! A line names the operator without its namespace, which is ATen's but for the last group, and gives its kernel, the dtypes that it
+//! computes in, how its operands relate and what an element costs (nanoseconds of one thread), from which the runtime decides where and
+//! how parallel it runs.
 
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, gradient, rounding, special, ternary};
+use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
 use super::{copy, matmul, reduce};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout};
@@ -164,6 +165,11 @@ table![
     product(c"bmm", matmul::bmm),
     product(c"baddbmm", matmul::baddbmm),
     product(c"addmv", matmul::addmv),
+    // the namespace rustdev
+    op(c"residual_add", fused::residual_add, FLOATING, 0.2),
+    op(c"rotary", fused::rotary, FLOATING, 0.25),
+    op(c"swiglu", fused::swiglu, FLOATING, 0.5),
+    op(c"swiglu_backward", fused::swiglu_backward, FLOATING, 0.6),
 ];
 
 impl Op {

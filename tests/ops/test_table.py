@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 aten = torch.ops.aten
+rustdev = torch.ops.rustdev
 pytestmark = pytest.mark.usefixtures("strict")
 
 
@@ -67,6 +68,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "softshrink_backward": lambda: aten.softshrink_backward(tensor(2), tensor(2), 0.5),
     "tanh_backward": lambda: aten.tanh_backward(tensor(2), tensor(2)),
     "threshold": lambda: functional.threshold(tensor(2), 0.5, 0.0),
+    "residual_add": lambda: rustdev.residual_add(tensor(2), tensor(2), tensor(2)),
+    "rotary": lambda: rustdev.rotary(tensor(2), tensor(1), tensor(1)),
+    "swiglu": lambda: rustdev.swiglu(tensor(2), tensor(2)),
+    "swiglu_backward": lambda: rustdev.swiglu_backward(tensor(2), tensor(2), tensor(2)),
     "threshold_backward": lambda: aten.threshold_backward(tensor(2), tensor(2), 0),
 }
 BINARY = {"add", "sub", "mul", "div", "fmod", "remainder", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}

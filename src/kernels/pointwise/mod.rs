@@ -7,6 +7,7 @@ pub mod arithmetic;
 pub mod bitwise;
 pub mod clamp;
 pub mod compare;
+pub mod fused;
 pub mod gradient;
 pub mod rounding;
 pub mod special;

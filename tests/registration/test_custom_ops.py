@@ -1,0 +1,207 @@
+"""Operators of the namespace ``rustdev`` and operators of a user: values, Meta, autocast, functionalization, opcheck."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+ops = torch.ops.rustdev
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+# opcheck looks at the gradients of its own copies, which are no leaves.
+quiet_opcheck = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
+
+
+def tensor(*shape: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
+    """Return random numbers on the device."""
+    return torch.randn(*shape).to(dtype).to("rustdev").requires_grad_(grad)
+
+
+def angles(length: int, half: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the cosines and sines of a rotary embedding."""
+    angle = torch.outer(torch.arange(length, dtype=torch.float64), 10.0 ** -torch.linspace(0, 4, half, dtype=torch.float64))
+    return angle.cos().to(dtype).to("rustdev"), angle.sin().to(dtype).to("rustdev")
+
+
+def host_rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Return the embedding as the models write it, on the CPU in float64."""
+    low, high = x.cpu().double().chunk(2, -1)
+    cos, sin = cos.cpu().double(), sin.cpu().double()
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), -1).to(x.dtype)
+
+
+def close(found: torch.Tensor, expected: torch.Tensor) -> None:
+    """Compare a device tensor with a CPU tensor, dtype included."""
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5}.get(found.dtype, 1e-2)
+    assert found.device.type == "rustdev"
+    torch.testing.assert_close(found.detach().cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_swiglu_values(dtype: torch.dtype) -> None:
+    gate, up = tensor(5, 33, dtype=dtype), tensor(33, 5, dtype=dtype).t()
+    before = torch.rustdev.op_calls()["swiglu"]
+    found = ops.swiglu(gate, up)
+    assert torch.rustdev.op_calls()["swiglu"] == before + 1
+    close(found, (functional.silu(gate.cpu().double()) * up.cpu().double()).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rotary_values(dtype: torch.dtype) -> None:
+    x = tensor(2, 7, 3, 8, dtype=dtype).transpose(1, 2)
+    cos, sin = angles(7, 4, dtype)
+    close(ops.rotary(x, cos, sin), host_rotary(x, cos, sin))
+    close(ops.rotary_backward(ops.rotary(x, cos, sin), cos, sin), x.cpu())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_residual_add_values(dtype: torch.dtype) -> None:
+    residual, x, bias = tensor(4, 6, dtype=dtype), tensor(4, 6, dtype=dtype), tensor(6, dtype=dtype)
+    expected = (residual.cpu().double() + x.cpu().double() + bias.cpu().double()).to(dtype)
+    close(ops.residual_add(residual, x, bias), expected)
+    pointer, version = residual.data_ptr(), residual._version
+    assert ops.residual_add_(residual, x, bias) is residual
+    assert (residual.data_ptr(), residual._version) == (pointer, version + 1)
+    close(residual, expected)
+
+
+def test_empty_tensors() -> None:
+    assert ops.swiglu(tensor(0, 3), tensor(0, 3)).shape == (0, 3)
+    cos, sin = angles(0, 2)
+    assert ops.rotary(tensor(0, 4), cos, sin).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: ops.swiglu(tensor(3), tensor(4)), "different sizes"),
+        (lambda: ops.swiglu(tensor(3), tensor(3).double()), "one dtype"),
+        (lambda: ops.swiglu(tensor(3).int(), tensor(3).int()), "floating-point"),
+        (lambda: ops.swiglu(tensor(3), tensor(3).to("rustdev:1")), "same device"),
+        (lambda: ops.swiglu(tensor(3), torch.ones(3)), "same device"),
+        (lambda: ops.rotary(tensor(2, 6), *angles(2, 4)), "angles of sizes"),
+        (lambda: ops.residual_add(tensor(3), tensor(4), tensor(3)), "expanded size"),
+        (lambda: ops.residual_add_(tensor(1).expand(3), tensor(3), tensor(3)), "single memory location"),
+    ],
+)
+def test_wrong_arguments_are_refused(call: Callable[[], object], error: str) -> None:
+    with pytest.raises(RuntimeError, match=error):
+        call()
+
+
+def samples() -> dict[str, tuple[Any, ...]]:
+    """Return one call of each operator, inputs of autograd where it has one."""
+    cos, sin = angles(5, 4)
+    return {
+        "swiglu": (tensor(3, 4, grad=True), tensor(3, 4, grad=True)),
+        "swiglu_backward": (tensor(3, 4), tensor(3, 4), tensor(3, 4)),
+        "rotary": (tensor(2, 5, 8, grad=True), cos, sin),
+        "rotary_backward": (tensor(2, 5, 8, grad=True), cos, sin),
+        "residual_add": (tensor(3, 4), tensor(3, 4), tensor(4)),
+        "residual_add_": (tensor(3, 4), tensor(3, 4), tensor(4)),
+    }
+
+
+@quiet_opcheck
+@pytest.mark.parametrize("name", samples())
+def test_opcheck(name: str) -> None:
+    operator = getattr(ops, name).default
+    assert torch.library.opcheck(operator, samples()[name], test_utils=CHECKS) == dict.fromkeys(CHECKS, "SUCCESS")
+    # opcheck's look at autograd knows CPU, CUDA and XPU alone: what it asks there.
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "AutogradPrivateUse1")
+
+
+@pytest.mark.parametrize("name", samples())
+def test_meta_tells_sizes_and_strides(name: str) -> None:
+    arguments = samples()[name]
+    moved = [argument.detach().to("meta") for argument in arguments]
+    found, expected = getattr(ops, name)(*moved), getattr(ops, name)(*(argument.detach() for argument in arguments))
+    for one, other in zip(*(value if isinstance(value, tuple) else (value,) for value in (found, expected)), strict=True):
+        assert one.is_meta
+        assert (one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype)
+
+
+def test_autocast_takes_the_widest_or_keeps_the_vectors() -> None:
+    low, full = tensor(3, 4, dtype=torch.bfloat16), tensor(3, 4)
+    cos, sin = angles(3, 2)
+    with pytest.raises(RuntimeError, match="one dtype"):
+        ops.swiglu(low, full)
+    with torch.autocast("rustdev", dtype=torch.bfloat16):
+        assert ops.swiglu(low, low).dtype is torch.bfloat16
+        close(ops.swiglu(low, full), functional.silu(low.cpu().float()) * full.cpu())
+        close(ops.residual_add(full, low, low), full.cpu() + low.cpu().float() * 2)
+        close(ops.rotary(low, cos, sin), host_rotary(low, cos, sin))
+        close(ops.residual_add_(low.clone(), full, full), (low.cpu().float() + 2 * full.cpu()).bfloat16())
+
+
+def test_functionalization_takes_the_update_out() -> None:
+    def update(residual: torch.Tensor, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        row = residual[0]
+        ops.residual_add_(row, x, bias)
+        return residual * 2
+
+    arguments = tensor(2, 4), tensor(4), tensor(4)
+    expected = arguments[0].cpu().clone()
+    expected[0] += (arguments[1] + arguments[2]).cpu()
+    graph = torch.fx.experimental.proxy_tensor.make_fx(torch.func.functionalize(update))(*arguments)
+    called = [node.target for node in graph.graph.nodes if node.op == "call_function"]
+    assert ops.residual_add.default in called
+    assert ops.residual_add_.default not in called
+    close(arguments[0], expected)
+    close(torch.func.functionalize(update)(tensor(2, 4).copy_(arguments[0]), *arguments[1:])[1], expected[1] * 2)
+
+
+def test_compiled_ahead_of_time() -> None:
+    def model(gate: torch.Tensor, up: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        y = ops.swiglu(gate, up)
+        ops.residual_add_(x, y.detach(), y.detach())
+        return (y * x).sum()
+
+    def run(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        gate, up, x = (torch.linspace(-1, 1, 12).reshape(3, 4).to("rustdev") * scale for scale in (1, 2, 3))
+        gate.requires_grad_()
+        up.requires_grad_()
+        loss = function(gate, up, x)
+        return [loss.detach().cpu(), x.cpu(), *(grad.cpu() for grad in torch.autograd.grad(loss, (gate, up)))]
+
+    torch._dynamo.reset()
+    torch.testing.assert_close(run(torch.compile(model, backend="aot_eager", fullgraph=True)), run(model))
+
+
+@quiet_opcheck
+def test_operator_from_python() -> None:
+    @torch.library.custom_op("rustdev_tests::scaled_sin", mutates_args=())
+    def scaled_sin(x: torch.Tensor, scale: float) -> torch.Tensor:
+        return x.sin() * scale
+
+    @scaled_sin.register_fake
+    def _(x: torch.Tensor, scale: float) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.scale = inputs[1]
+
+    scaled_sin.register_autograd(lambda ctx, grad: (grad * ctx.saved_tensors[0].cos() * ctx.scale, None), setup_context=setup)
+    scaled_sin.register_autocast("rustdev", torch.bfloat16)
+    scaled_sin.register_vmap(lambda info, dims, x, scale: (scaled_sin(x, scale), dims[0]))
+
+    x = tensor(3, 4, grad=True)
+    close(scaled_sin(x, 2.0), x.detach().cpu().sin() * 2)
+    assert torch.autograd.gradcheck(lambda x: scaled_sin(x, 2.0), x.detach().double().requires_grad_())
+    assert torch.library.opcheck(scaled_sin, (x, 2.0), test_utils=CHECKS) == dict.fromkeys(CHECKS, "SUCCESS")
+    with torch.autocast("rustdev", dtype=torch.bfloat16):
+        assert scaled_sin(x, 2.0).dtype is torch.bfloat16
+    close(torch.vmap(lambda row: scaled_sin(row, 3.0))(x), x.detach().cpu().sin() * 3)
+
+
+def test_operator_from_python_with_a_kernel_for_the_device_alone() -> None:
+    with torch.library._scoped_library("rustdev_tests", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x + x, "PrivateUse1")
+        x = tensor(3)
+        close(torch.ops.rustdev_tests.twice(x), x.cpu() * 2)
+        with pytest.raises(NotImplementedError, match="rustdev_tests::twice"):
+            torch.ops.rustdev_tests.twice(x.cpu())
