@@ -45,6 +45,20 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   return filled(new_empty_strided(size, stride, c10::dtype_or_default(dtype), on(device)));
 }
 
+// Zeros without memory, which forward-mode autograd takes for tangents that are zero: PyTorch's ZeroTensor key materialises them
+// for every operator that does not know them.
+at::Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                           std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  at::Device place = on(device);
+  if (!place.has_index()) {
+    place.set_index(static_cast<c10::DeviceIndex>(rd_device_current()));
+  }
+  at::native::ZeroTensorAllocator no_memory(place);
+  return at::detail::empty_generic(size, &no_memory, device_keys.add(c10::DispatchKey::ZeroTensor), c10::dtype_or_default(dtype),
+                                   std::nullopt);
+}
+
 }  // namespace
 
 at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device, std::optional<at::MemoryFormat> memory_format) {
@@ -60,6 +74,7 @@ at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::S
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
 }
 
 }  // namespace rustdev

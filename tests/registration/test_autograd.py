@@ -1,0 +1,346 @@
+"""Autograd: our operators' gradients of both orders, the stream of a backward, devices, threads, hooks, modes and torch.func."""
+
+import copy
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+ops = torch.ops.rustdev
+
+
+def tensor(*shape: int, device: str = "rustdev", grad: bool = True) -> torch.Tensor:
+    """Return random doubles of the device, a leaf of autograd."""
+    return torch.randn(*shape, dtype=torch.float64).to(device).requires_grad_(grad)
+
+
+def angles(length: int, half: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return cosines and sines."""
+    angle = torch.linspace(0, 3, length * half, dtype=torch.float64).reshape(length, half)
+    return angle.cos().to("rustdev"), angle.sin().to("rustdev")
+
+
+def host(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """Return leaves with the same values on the CPU."""
+    return [one.detach().cpu().requires_grad_(one.requires_grad) for one in tensors]
+
+
+# ---- the three ways ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_swiglu_gradients(check: Callable[..., bool]) -> None:
+    assert check(ops.swiglu, (tensor(3, 4), tensor(4, 3).t()))
+    assert check(lambda gate: ops.swiglu(gate, gate), (tensor(3),))
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+@pytest.mark.parametrize("operator", [ops.rotary, ops.rotary_backward])
+def test_rotary_gradients(check: Callable[..., bool], operator: Any) -> None:
+    assert check(lambda x: operator(x, *angles(3, 2)), (tensor(2, 3, 4),))
+
+
+def test_swiglu_against_autograds_own() -> None:
+    gate, up = tensor(3, 4), tensor(3, 4)
+    host_gate, host_up = host(gate, up)
+    ops.swiglu(gate, up).square().sum().backward()
+    (functional.silu(host_gate) * host_up).square().sum().backward()
+    torch.testing.assert_close(gate.grad.cpu(), host_gate.grad)
+    torch.testing.assert_close(up.grad.cpu(), host_up.grad)
+
+
+def saved(function: Callable[[], torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors that a forward saves."""
+    kept: list[torch.Tensor] = []
+
+    def pack(one: torch.Tensor) -> torch.Tensor:
+        kept.append(one)
+        return one
+
+    with saved_tensors_hooks(pack, lambda one: one):
+        function()
+    return kept
+
+
+def test_swiglu_saves_fewer_tensors() -> None:
+    gate, up = tensor(3, 4), tensor(3, 4)
+    assert len(saved(lambda: ops.swiglu(gate, up))) == 2
+    assert len(saved(lambda: functional.silu(gate) * up)) == 3
+
+
+def test_rotary_saves_angles_alone() -> None:
+    x, (cos, sin) = tensor(100, 3, 4), angles(3, 2)
+    assert sum(one.numel() for one in saved(lambda: ops.rotary(x, cos, sin))) == cos.numel() + sin.numel()
+
+
+def test_first_and_second_order_launch_different_kernels() -> None:
+    gate, up = tensor(3), tensor(3)
+    before = torch.rustdev.op_calls()["swiglu_backward"]
+    torch.autograd.grad(ops.swiglu(gate, up).sum(), (gate, up))
+    assert torch.rustdev.op_calls()["swiglu_backward"] == before + 1
+    torch.autograd.grad(ops.swiglu(gate, up).sum(), (gate, up), create_graph=True)
+    assert torch.rustdev.op_calls()["swiglu_backward"] == before + 1
+
+
+def test_the_forward_alone_refuses_to_differentiate() -> None:
+    residual, x, bias = tensor(2, 3), tensor(2, 3), tensor(3)
+    result = ops.residual_add(residual, x, bias)
+    torch.testing.assert_close(result.detach().cpu(), (residual + x + bias).detach().cpu())
+    assert result.requires_grad
+    for check in (gradcheck, gradgradcheck):
+        with pytest.raises(RuntimeError, match=r"derivative for rustdev::residual_add is not implemented"):
+            check(ops.residual_add, (residual, x, bias))
+    with torch.no_grad():
+        assert not ops.residual_add(residual, x, bias).requires_grad
+
+
+def test_the_forward_alone_in_place() -> None:
+    residual, x, bias = tensor(2, 3, grad=False), tensor(2, 3), tensor(3)
+    square = residual.clone().requires_grad_().square()
+    saved_by_square = square * square
+    with torch.no_grad():
+        ops.residual_add_(square, x, bias)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved_by_square.sum().backward()
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        ops.residual_add_(bias, x[0], bias)
+    with pytest.raises(RuntimeError, match=r"derivative for rustdev::residual_add_ is not implemented"):
+        ops.residual_add_(residual, x, bias).sum().backward()
+
+
+def test_pytorchs_fallback_warns() -> None:
+    with torch.library._scoped_library("rustdev_tests", "FRAGMENT") as library:
+        library.define("plus_one(Tensor x) -> Tensor")
+        library.impl("plus_one", lambda x: x + 1, "PrivateUse1")
+        x = tensor(3)
+        result = torch.ops.rustdev_tests.plus_one(x)
+        torch.testing.assert_close(result.detach().cpu(), x.detach().cpu() + 1)
+        with pytest.warns(UserWarning, match="an autograd kernel was not registered"):
+            (result.sum() + x.sum()).backward()
+
+
+def test_angles_have_no_gradient() -> None:
+    x, (cos, sin) = tensor(3, 4), angles(3, 2)
+    with pytest.raises(NotImplementedError, match="no gradient for its angles"):
+        ops.rotary(x, cos.requires_grad_(), sin)
+    with torch.no_grad():
+        ops.rotary(x, cos, sin)
+
+
+# ---- streams, devices, threads -------------------------------------------------------------------------------------------------
+
+
+class NoteStream(torch.autograd.Function):
+    """The identity; notes the current device and stream of its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, notes: list[tuple[int, int]]) -> torch.Tensor:
+        ctx.notes = notes
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        stream = torch.rustdev.current_stream(grad.device)
+        ctx.notes.append((grad.device.index, stream.stream_id))
+        return grad, None
+
+
+def test_backward_runs_on_the_stream_of_its_forward() -> None:
+    x = tensor(3)
+    side = torch.rustdev.Stream()
+    notes: list[tuple[int, int]] = []
+    side.wait_stream(torch.rustdev.current_stream())
+    with torch.rustdev.stream(side):
+        y = NoteStream.apply(ops.swiglu(x, x), notes)
+        # The backward of `y` has to wait for this one's gradient, and the default stream for the backward.
+        torch.rustdev._sleep(50_000_000)
+    torch.rustdev.current_stream().wait_stream(side)
+    y.sum().backward()
+    assert notes == [(0, side.stream_id)]
+    (reference,) = host(x)
+    (functional.silu(reference) * reference).sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), reference.grad)
+
+
+def test_a_graph_over_two_devices() -> None:
+    notes: list[tuple[int, int]] = []
+    gate, up = tensor(4), tensor(4, device="rustdev:1")
+    first = NoteStream.apply(ops.swiglu(gate, up.to("rustdev:0")), notes)
+    second = NoteStream.apply(ops.swiglu(first.to("rustdev:1"), up), notes)
+    second.sum().backward()
+    assert sorted(notes) == [(0, 0), (1, 0)]
+    host_gate, host_up = host(gate, up)
+    (functional.silu(functional.silu(host_gate) * host_up) * host_up).sum().backward()
+    assert (gate.grad.device.index, up.grad.device.index) == (0, 1)
+    torch.testing.assert_close([gate.grad.cpu(), up.grad.cpu()], [host_gate.grad, host_up.grad])
+    assert torch.rustdev.current_device() == 0
+
+
+def test_threads_share_a_leaf() -> None:
+    weight, inputs = tensor(8), [tensor(8, grad=False) for _ in range(4)]
+    repeats = 20
+    failures: list[BaseException] = []
+
+    def work(x: torch.Tensor, device: int) -> None:
+        try:
+            torch.rustdev.set_device(device)
+            for _ in range(repeats):
+                ops.swiglu(weight, x).sum().backward()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(x, index % 2)) for index, x in enumerate(inputs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    (reference,) = host(weight)
+    (functional.silu(reference) * sum(x.cpu() for x in inputs)).sum().backward()
+    torch.testing.assert_close(weight.grad.cpu(), reference.grad * repeats)
+
+
+# ---- hooks and modes -----------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_see_and_change_gradients() -> None:
+    x = tensor(3)
+    y = ops.swiglu(x, x)
+    order: list[str] = []
+    y.register_hook(lambda grad: (order.append("tensor"), grad * 2)[1])
+    y.grad_fn.register_prehook(lambda grads: (order.append("pre"), None)[1])
+    y.grad_fn.register_hook(lambda inputs, outputs: (order.append("node"), None)[1])
+    x.register_post_accumulate_grad_hook(lambda leaf: order.append("accumulated"))
+    y.sum().backward()
+    assert order == ["tensor", "pre", "node", "accumulated"] or order == ["pre", "tensor", "node", "accumulated"]
+    (reference,) = host(x)
+    (functional.silu(reference) * reference * 2).sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), reference.grad)
+
+
+def test_saved_tensors_can_go_to_the_host() -> None:
+    gate, up = tensor(3), tensor(3)
+    with torch.autograd.graph.save_on_cpu():
+        y = ops.swiglu(gate, up)
+    y.sum().backward()
+    host_gate, host_up = host(gate, up)
+    (functional.silu(host_gate) * host_up).sum().backward()
+    torch.testing.assert_close([gate.grad.cpu(), up.grad.cpu()], [host_gate.grad, host_up.grad])
+
+
+def test_saved_tensors_are_freed_and_checked() -> None:
+    gate, up = tensor(3), tensor(3)
+    y = ops.swiglu(gate, up)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.sum().backward()
+    z = ops.swiglu(gate, up)
+    with torch.no_grad():
+        up.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def test_anomaly_mode_names_the_forward() -> None:
+    x = tensor(3)
+    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"):
+        anomaly = torch.autograd.detect_anomaly(check_nan=True)
+    nan = torch.tensor(float("nan"), dtype=torch.float64, device="rustdev")
+    with anomaly:
+        loss = (x * nan).sum()
+        with pytest.warns(UserWarning, match="Error detected in MulBackward0"), pytest.raises(RuntimeError, match="nan values"):
+            loss.backward()
+
+
+class Block(nn.Module):
+    """A feed-forward block with rotary embedding and dropout."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.gate, self.up, self.down = (nn.Linear(width, width, dtype=torch.float64) for _ in range(3))
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Run the block with the fused operators."""
+        cos, sin = angles(x.shape[-2], x.shape[-1] // 2)
+        return x + self.dropout(self.down(ops.swiglu(self.gate(ops.rotary(x, cos, sin)), self.up(x))))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_activation_checkpoint(reentrant: bool) -> None:
+    block = Block().to("rustdev")
+    other = copy.deepcopy(block)
+    x = tensor(2, 3, 8)
+    torch.manual_seed(1)
+    expected = block(x).sum()
+    expected.backward()
+    wanted, x.grad = x.grad, None
+    torch.manual_seed(1)
+    found = checkpoint(other, x, use_reentrant=reentrant).sum()
+    found.backward()
+    assert torch.equal(found, expected)
+    assert torch.equal(x.grad, wanted)
+    for one, two in zip(block.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one.grad, two.grad)
+
+
+# ---- torch.func ----------------------------------------------------------------------------------------------------------------
+
+
+class Model(nn.Module):
+    """A small network of ordinary operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6), nn.SiLU(), nn.Linear(6, 3)).double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the logits."""
+        return self.layers(x)
+
+
+def func_results(device: str) -> dict[str, Any]:
+    """Return what the transforms of torch.func give for the model on a device."""
+    torch.manual_seed(3)
+    model = Model()
+    x = torch.randn(5, 4, dtype=torch.float64)
+    target = torch.tensor([0, 1, 2, 0, 1])
+    model, x, target = model.to(device), x.to(device), target.to(device)
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(parameters: dict[str, torch.Tensor], x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        logits = torch.func.functional_call(model, parameters, (x.unsqueeze(0),))
+        return functional.cross_entropy(logits, target.unsqueeze(0))
+
+    def logits(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(model, parameters, (x,))
+
+    return {
+        "per-sample gradients": torch.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(parameters, x, target),
+        "vmap": torch.vmap(logits)(x),
+        "jvp": torch.func.jvp(logits, (x,), (torch.ones_like(x),)),
+        "vjp": torch.func.vjp(logits, x)[1](torch.ones(5, 3, dtype=torch.float64, device=device)),
+        "jacobian": (torch.func.jacrev(logits)(x[0]), torch.func.jacfwd(logits)(x[0])),
+        "hessian": torch.func.hessian(lambda x: logits(x).square().sum())(x[0]),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch.func compiles its decompositions with it
+def test_func_transforms_of_a_model() -> None:
+    ours, theirs = func_results("rustdev"), func_results("cpu")
+    moved = torch.utils._pytree.tree_map(lambda one: one.cpu(), ours)
+    torch.testing.assert_close(moved, theirs)
+    assert all(one.device.type == "rustdev" for one in torch.utils._pytree.tree_leaves(ours))
+
+
+def test_func_refuses_a_cpp_function() -> None:
+    x = tensor(3, grad=False)
+    with pytest.raises(RuntimeError, match=r"cannot use C\+\+ torch::autograd::Function with functorch"):
+        torch.func.grad(lambda x: ops.swiglu(x, x).sum())(x)
