@@ -39,6 +39,8 @@ from .amp import (
 from .coverage import (
     FallbackStat,
     coverage,
+    fallback_allowlist,
+    fallback_blocklist,
     fallback_mode,
     fallback_stats,
     op_calls,
@@ -162,6 +164,8 @@ __all__ = [
     "device_of",
     "empty_cache",
     "empty_host_cache",
+    "fallback_allowlist",
+    "fallback_blocklist",
     "fallback_mode",
     "fallback_stats",
     "get_allocator_backend",

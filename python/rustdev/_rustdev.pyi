@@ -152,6 +152,9 @@ def fallback_mode() -> int:
 def set_fallback_mode(mode: int) -> None:
     """Choose what happens when an operator would fall back."""
 
+def fallback_list(allow: bool) -> list[str]:
+    """Return the operators that may always fall back (``allow``), or those that never do, in no order."""
+
 def set_fallback_list(allow: bool, names: list[str]) -> None:
     """Replace the list of operators that may always fall back, or of those that never do."""
 

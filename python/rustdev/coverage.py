@@ -102,6 +102,16 @@ def set_fallback_allowlist(operators: Iterable[str]) -> None:
     _rustdev.set_fallback_list(True, _full_names(operators))
 
 
+def fallback_blocklist() -> list[str]:
+    """Return the operators that never fall back, with their namespace, in alphabetical order."""
+    return sorted(_rustdev.fallback_list(False))
+
+
+def fallback_allowlist() -> list[str]:
+    """Return the operators that may fall back whatever the mode is, with their namespace, in alphabetical order."""
+    return sorted(_rustdev.fallback_list(True))
+
+
 def _full_names(operators: Iterable[str]) -> list[str]:
     if isinstance(operators, str):
         operators = [operators]

@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "rustdev.h"
 
@@ -19,6 +20,7 @@ enum Mode : int32_t { allow = 0, warn = 1, error = 2 };
 struct Policy {
   std::shared_mutex mutex;
   std::unordered_map<const void*, std::unique_ptr<FallbackOperator>> operators;
+  std::vector<std::unique_ptr<FallbackOperator>> retired;  // of operators that were deregistered; a call may still hold one
   std::unordered_set<std::string> blocked, allowed;
   std::atomic<int32_t> mode{rd_fallback_mode()};
   std::atomic<bool> lists{false};  // whether a list has entries
@@ -51,7 +53,8 @@ void refuse(const FallbackOperator& op, const char* reason) {
 }  // namespace
 
 FallbackOperator::FallbackOperator(const c10::OperatorHandle& op)
-    : name(c10::toString(op.operator_name())),
+    : operator_name(op.operator_name()),
+      name(c10::toString(op.operator_name())),
       seeded(op.hasTag(at::Tag::nondeterministic_seeded)),
       generator_argument(find_generator(op.schema())),
       own_device_lists(op.operator_name().name.find("_foreach_") != std::string::npos) {}
@@ -62,12 +65,16 @@ FallbackOperator& fallback_operator(const c10::OperatorHandle& op) {
   {
     std::shared_lock lock(state.mutex);
     const auto found = state.operators.find(key);
-    if (found != state.operators.end()) {
+    if (found != state.operators.end() && found->second->operator_name == op.operator_name()) {
       return *found->second;
     }
   }
   std::unique_lock lock(state.mutex);
   auto& entry = state.operators[key];
+  // Operators outside aten come and go, and a new one may lie where an old one did.
+  if (entry && !(entry->operator_name == op.operator_name())) {
+    state.retired.push_back(std::move(entry));
+  }
   if (!entry) {
     entry = std::make_unique<FallbackOperator>(op);
   }
@@ -102,6 +109,7 @@ void check_policy(const FallbackOperator& op) {
 
 extern "C" {
 
+typedef void (*rd_shim_visit_name)(void* context, const char* name);
 typedef void (*rd_shim_visit_stat)(void* context, const char* name, uint64_t calls, uint64_t nanoseconds);
 
 int32_t rd_shim_fallback_mode() { return rustdev::policy().mode.load(std::memory_order_relaxed); }
@@ -114,6 +122,15 @@ void rd_shim_fallback_set_list(bool allow, const char* const* names, size_t coun
   std::unique_lock lock(state.mutex);
   (allow ? state.allowed : state.blocked) = std::unordered_set<std::string>(names, names + count);
   state.lists.store(!state.allowed.empty() || !state.blocked.empty(), std::memory_order_relaxed);
+}
+
+// Visits the entries of the block list (allow = false) or of the allow list.
+void rd_shim_fallback_visit_list(bool allow, rd_shim_visit_name visit, void* context) {
+  auto& state = rustdev::policy();
+  std::shared_lock lock(state.mutex);
+  for (const std::string& name : allow ? state.allowed : state.blocked) {
+    visit(context, name.c_str());
+  }
 }
 
 void rd_shim_fallback_visit_stats(rd_shim_visit_stat visit, void* context) {

@@ -13,6 +13,7 @@ namespace rustdev {
 struct FallbackOperator {
   explicit FallbackOperator(const c10::OperatorHandle& op);
 
+  c10::OperatorName operator_name;
   std::string name;        // aten::sort.stable
   bool seeded;             // draws random numbers
   int generator_argument;  // index of its Generator argument, or -1

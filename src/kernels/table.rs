@@ -118,6 +118,7 @@ table![
     op(c"expm1", special::expm1, FLOATING, 0.35),
     op(c"log", special::log, FIELD, 0.35),
     op(c"log1p", special::log1p, FLOATING, 0.5),
+    op(c"logit", special::logit, FLOATING, 0.5),
     op(c"pow", special::pow, FLOATING, 1.5),
     op(c"pow_scalar", special::pow_scalar, FLOATING, 1.0),
     op(c"reciprocal", special::reciprocal, FIELD, 0.2),

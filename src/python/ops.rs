@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use crate::kernels::table::TABLE;
 
+type VisitName = unsafe extern "C" fn(context: *mut c_void, name: *const c_char);
 type VisitTier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
 type VisitStat = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, calls: u64, nanoseconds: u64);
 
@@ -18,6 +19,7 @@ unsafe extern "C" {
     safe fn rd_shim_fallback_reset_stats();
 
     fn rd_shim_fallback_set_list(allow: bool, names: *const *const c_char, count: usize);
+    fn rd_shim_fallback_visit_list(allow: bool, visit: VisitName, context: *mut c_void);
     fn rd_shim_fallback_visit_stats(visit: VisitStat, context: *mut c_void);
     fn rd_shim_tiers_visit(visit: VisitTier, context: *mut c_void);
 }
@@ -31,6 +33,13 @@ type Tiers = Vec<(String, String)>;
 unsafe fn owned(text: *const c_char) -> String {
     // SAFETY: the caller promises a NUL-terminated string.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+unsafe extern "C" fn push_name(context: *mut c_void, name: *const c_char) {
+    // SAFETY: the shim hands back the context of `fallback_list`, which is such a list and outlives the visit.
+    let list = unsafe { &mut *context.cast::<Vec<String>>() };
+    // SAFETY: the shim passes `std::string::c_str()`.
+    list.push(unsafe { owned(name) });
 }
 
 unsafe extern "C" fn push_stat(context: *mut c_void, name: *const c_char, calls: u64, nanoseconds: u64) {
@@ -96,6 +105,15 @@ fn set_fallback_list(allow: bool, names: Vec<String>) -> PyResult<()> {
     Ok(())
 }
 
+/// The operators that may always fall back (`allow`), or those that never do, in no order.
+#[pyfunction]
+fn fallback_list(allow: bool) -> Vec<String> {
+    let mut list = Vec::new();
+    // SAFETY: `push_name` is only called during the call, with this list.
+    unsafe { rd_shim_fallback_visit_list(allow, push_name, (&raw mut list).cast()) };
+    list
+}
+
 /// The rows of the operator table, in order, with the number of launches so far.
 #[pyfunction]
 fn op_calls() -> Vec<(&'static str, u64)> {
@@ -111,6 +129,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fallback_mode, module)?)?;
     module.add_function(wrap_pyfunction!(set_fallback_mode, module)?)?;
     module.add_function(wrap_pyfunction!(set_fallback_list, module)?)?;
+    module.add_function(wrap_pyfunction!(fallback_list, module)?)?;
     module.add_function(wrap_pyfunction!(op_calls, module)?)?;
     Ok(())
 }

@@ -33,6 +33,11 @@ functions! {
     sigmoid, Sigmoid, FIELD, Field, [], |[x]| x.sigmoid();
     /// `aten::erf`: the error function.
     erf, Erf, FLOATING, Real, [], |[x]| x.erf();
+    /// `aten::logit`: ln(x / (1 - x)), with x between eps and 1 - eps where eps is not below 0. Scalars [eps].
+    logit, Logit, FLOATING, Real, [eps], |[x]| {
+        let x = if eps < T::ZERO { x } else if x < eps { eps } else if x > T::ONE.sub(eps) { T::ONE.sub(eps) } else { x };
+        x.div(T::ONE.sub(x)).log()
+    };
     /// `aten::pow` of tensors: base^exponent. Operands [out, base, exponent].
     pow, Pow, FLOATING, Real, [], |[base, exponent]| base.pow(exponent);
 }

@@ -1,0 +1,159 @@
+"""Stub and fallbacks: a dispatch stub, per-operator fallback, the global one, and the lists, all changed and seen from Python."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _usual_rules() -> Iterator[None]:
+    """Leave each test the usual rules and empty statistics."""
+    torch.rustdev.reset_fallback_stats()
+    yield
+    torch.rustdev.set_fallback_mode("allow")
+    torch.rustdev.set_fallback_blocklist([])
+    torch.rustdev.set_fallback_allowlist([])
+
+
+def fell_back(name: str) -> int:
+    """Return how often an operator fell back since the test began."""
+    stats = torch.rustdev.fallback_stats()
+    return stats[name].calls if name in stats else 0
+
+
+# ---- the stub ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("eps", [None, 0.1])
+def test_operator_of_a_dispatch_stub(dtype: torch.dtype, eps: float | None) -> None:
+    host = torch.tensor([0, 1, 0, 1]) if dtype is torch.int64 else torch.linspace(0, 1, 21).to(dtype)
+    torch.rustdev.set_fallback_mode("error")
+    calls = torch.rustdev.op_calls()["logit"]
+    found = torch.logit(host.to("rustdev"), eps)
+    assert torch.rustdev.op_calls()["logit"] == calls + 1
+    tolerance = 2e-2 if dtype is torch.bfloat16 else 1e-5
+    torch.testing.assert_close(found.cpu(), torch.logit(host, eps), rtol=tolerance, atol=tolerance)
+    assert torch.rustdev.coverage()["aten::logit"] == "rust"
+
+
+def test_variants_of_a_dispatch_stub() -> None:
+    host = torch.linspace(0.1, 0.9, 12, dtype=torch.float64).reshape(3, 4)
+    torch.rustdev.set_fallback_mode("error")
+    out = torch.empty(0, dtype=torch.float64, device="rustdev")
+    assert torch.logit(host.to("rustdev").t(), out=out) is out
+    torch.testing.assert_close(out.cpu(), host.t().logit())
+    strided = host.to("rustdev")[:, ::2]
+    assert strided.logit_(eps=0.2) is strided
+    torch.testing.assert_close(strided.cpu(), host[:, ::2].logit(eps=0.2))
+    torch.rustdev.set_fallback_mode("allow")
+    assert torch.autograd.gradcheck(torch.logit, host.to("rustdev").requires_grad_())
+
+
+def test_a_stub_has_the_errors_of_the_cpu() -> None:
+    for device in ("cpu", "rustdev"):
+        with pytest.raises(NotImplementedError, match=r'"logit\w*" not implemented for'):
+            torch.logit(torch.ones(2, dtype=torch.complex64, device=device))
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            torch.ones(2, dtype=torch.int64, device=device).logit_()
+
+
+# ---- the fallbacks -------------------------------------------------------------------------------------------------------------
+
+
+def test_per_operator_fallback() -> None:
+    """An operator of aten is registered by name, since a composite kernel comes before a backend's own fallback."""
+    assert torch._C._dispatch_has_kernel_for_dispatch_key("aten::sort.stable", "PrivateUse1")
+    assert torch.rustdev.coverage()["aten::sort.stable"] == "fallback"
+    host = torch.tensor([3.0, 1.0, 2.0])
+    assert host.to("rustdev").sort()[0].tolist() == [1, 2, 3]
+    assert fell_back("aten::sort.stable") == 1
+
+
+def test_global_fallback() -> None:
+    """An operator that nobody registered for the device reaches the fallback of the key."""
+    with torch.library._scoped_library("rustdev_tests", "FRAGMENT") as library:
+        library.define("halves(Tensor x) -> Tensor")
+        library.impl("halves", lambda x: x / 2, "CPU")
+        assert not torch._C._dispatch_has_kernel_for_dispatch_key("rustdev_tests::halves", "PrivateUse1")
+        assert torch.ops.rustdev_tests.halves(torch.ones(2, device="rustdev")).tolist() == [0.5, 0.5]
+        assert fell_back("rustdev_tests::halves") == 1
+        torch.rustdev.set_fallback_blocklist(["rustdev_tests::halves"])
+        with pytest.raises(NotImplementedError, match=r"Could not run 'rustdev_tests::halves'.*'rustdev' backend"):
+            torch.ops.rustdev_tests.halves(torch.ones(2, device="rustdev"))
+
+
+def test_nothing_to_fall_back_to() -> None:
+    with torch.library._scoped_library("rustdev_tests", "FRAGMENT") as library:
+        library.define("nowhere(Tensor x) -> Tensor")
+        with pytest.raises(NotImplementedError, match=r"'rustdev_tests::nowhere'.*neither the device nor the CPU"):
+            torch.ops.rustdev_tests.nowhere(torch.ones(2, device="rustdev"))
+    with pytest.raises(NotImplementedError, match="_cudnn_init_dropout_state"):
+        torch._cudnn_init_dropout_state(0.5, True, 1, dtype=torch.uint8, device="rustdev")
+
+
+def test_operators_that_come_and_go_keep_their_names() -> None:
+    for name in ("first", "second", "third"):
+        with torch.library._scoped_library("rustdev_tests", "FRAGMENT") as library:
+            library.define(f"{name}(Tensor x) -> Tensor")
+            library.impl(name, lambda x: x + 1, "CPU")
+            getattr(torch.ops.rustdev_tests, name)(torch.ones(2, device="rustdev"))
+            assert fell_back(f"rustdev_tests::{name}") == 1
+
+
+def test_a_kernel_from_python_comes_before_the_fallback() -> None:
+    host = torch.tensor([1, 2, 2])
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        library.impl("bincount", lambda x, weights=None, minlength=0: x * 0 - 1, "PrivateUse1")
+        assert host.to("rustdev").bincount().tolist() == [-1, -1, -1]
+        assert fell_back("aten::bincount") == 0
+    assert host.to("rustdev").bincount().tolist() == [0, 1, 2]
+    assert fell_back("aten::bincount") == 1
+
+
+# ---- the rules -----------------------------------------------------------------------------------------------------------------
+
+
+def test_lists_are_seen_from_python() -> None:
+    assert (torch.rustdev.fallback_blocklist(), torch.rustdev.fallback_allowlist()) == ([], [])
+    torch.rustdev.set_fallback_blocklist(["sort.stable", "aten::cumsum"])
+    torch.rustdev.set_fallback_allowlist(["sort"])
+    assert torch.rustdev.fallback_blocklist() == ["aten::cumsum", "aten::sort.stable"]
+    assert torch.rustdev.fallback_allowlist() == ["aten::sort"]
+
+
+def test_the_block_list_refuses_and_names_the_operator() -> None:
+    device = torch.ones(3, device="rustdev")
+    torch.rustdev.set_fallback_blocklist(["histc"])
+    with pytest.raises(NotImplementedError, match=r"Could not run 'aten::histc' with arguments from the 'rustdev' backend"):
+        device.histc(3)
+    assert device.logcumsumexp(0).shape == (3,)
+    torch.rustdev.set_fallback_blocklist([])
+    assert device.histc(3, 0, 3).tolist() == [0, 3, 0]
+
+
+def test_blocked_operators_with_a_kernel_run_where_the_kernel_does() -> None:
+    torch.rustdev.set_fallback_blocklist(["add"])
+    device = torch.ones(3, device="rustdev")
+    assert (device + device).tolist() == [2, 2, 2]
+
+
+def test_autograd_and_compile_meet_the_block_list() -> None:
+    x = torch.ones(3, device="rustdev", requires_grad=True)
+    y = x.erfinv()
+    torch.rustdev.set_fallback_blocklist(["erfinv"])
+    with pytest.raises(NotImplementedError, match=r"'aten::erfinv'"):
+        x.erfinv()
+    assert y.requires_grad
+
+
+def test_the_environment_sets_the_mode() -> None:
+    script = "import torch; print(torch.rustdev.fallback_mode()); torch.ones(3, device='rustdev').sort()"
+    environment = {**os.environ, "RUSTDEV_FALLBACK": "error"}
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "error"
+    assert "NotImplementedError: Could not run 'aten::sort.stable'" in run.stderr
