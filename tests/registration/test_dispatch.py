@@ -1,0 +1,414 @@
+"""Dispatch: no operator of PyTorch's list is left without a kernel, a fallback or a reason; values of what the CPU lacks."""
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+aten = torch.ops.aten
+KEYS = ("PrivateUse1", "SparsePrivateUse1", "SparseCsrPrivateUse1", "QuantizedPrivateUse1", "NestedTensorPrivateUse1")
+
+# Parts of names: whose library the operator calls.
+VENDORS = {
+    "cudnn": "NVIDIA's cuDNN",
+    "miopen": "AMD's MIOpen",
+    "mkldnn": "opaque tensors of oneDNN, which exist on the CPU alone",
+    "mps": "Apple's Metal",
+    "cslt": "NVIDIA's cuSPARSELt",
+    "triton": "Triton's kernels",
+    "semi_structured": "the sparse matrix units of NVIDIA's GPUs",
+}
+PACKED = "weights in the packed layout of CUDA's kernels; the CPU's, _weight_int4pack_mm_for_cpu, falls back"
+ATTENTION = "CUDA's kernel; scaled_dot_product_attention chooses one that the device has"
+JAGGED = "defined by torch.nested's Python class of jagged tensors, for every device"
+REASONS = {
+    "_convert_weight_to_int4pack": PACKED,
+    "_efficient_attention_backward": ATTENTION,
+    "_efficient_attention_forward": ATTENTION,
+    "_fill_mem_eff_dropout_mask_": ATTENTION,
+    "_flash_attention_backward": ATTENTION,
+    "_flash_attention_forward": ATTENTION,
+    "_flash_attention_forward.quantized": ATTENTION,
+    "_flash_attention_forward_no_dropout_inplace": ATTENTION,
+    "_mixed_dtypes_linear": "NVIDIA's CUTLASS",
+    "_nested_from_padded_tensor": JAGGED,
+    "_nested_get_jagged_dummy": JAGGED,
+    "_nested_get_lengths": JAGGED,
+    "_nested_get_max_seqlen": JAGGED,
+    "_nested_get_min_seqlen": JAGGED,
+    "_nested_get_offsets": JAGGED,
+    "_nested_get_ragged_idx": JAGGED,
+    "_nested_get_values": JAGGED,
+    "_nested_view_from_jagged": JAGGED,
+    "_scaled_addmm.out": "float8 products of CUDA; _scaled_mm falls back",
+    "_scaled_dot_product_efficient_attention": ATTENTION,
+    "_scaled_dot_product_efficient_attention_backward": ATTENTION,
+    "_scaled_dot_product_flash_attention": ATTENTION,
+    "_scaled_dot_product_flash_attention.quantized": ATTENTION,
+    "_scaled_dot_product_flash_attention_backward": ATTENTION,
+    "_scaled_grouped_mm": "float8 products of CUDA; _scaled_mm falls back",
+    "_scaled_grouped_mm_v2.out": "float8 products of CUDA; _scaled_mm falls back",
+    "_spsolve": "NVIDIA's cuDSS",
+    "_weight_int4pack_mm": PACKED,
+    "_weight_int4pack_mm_with_scales_and_zeros": PACKED,
+    "max_pool2d_backward": "Apple's Metal: the gradient elsewhere is max_pool2d_with_indices_backward",
+}
+
+
+def declared() -> Iterator[str]:
+    """Yield the operators that PyTorch's own list marks as needing a backend's kernel, without namespace."""
+    path = Path(torch.__file__).parent / "include/ATen/RegistrationDeclarations.h"
+    for line in path.read_text().splitlines():
+        _, mark, entry = line.partition("// {")
+        if mark:
+            facts = json.loads("{" + entry)
+            if facts["dispatch"] == "True" and facts["default"] == "False":
+                yield facts["schema"].partition("(")[0].removeprefix("aten::")
+
+
+DECLARED = sorted(declared())
+
+
+def served(name: str) -> bool:
+    """Return whether the operator has a kernel or a fallback on one of the device's keys."""
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key) for key in KEYS)
+
+
+def reason(name: str) -> str | None:
+    """Return why the device does not serve an operator."""
+    return REASONS.get(name) or next((why for part, why in VENDORS.items() if part in name), None)
+
+
+def test_the_list_is_read() -> None:
+    assert len(DECLARED) > 800
+    assert {"add.out", "mm.dtype", "_thnn_fused_lstm_cell", "batch_norm_stats", "_cudnn_rnn"} <= set(DECLARED)
+
+
+def test_no_operator_is_left_out() -> None:
+    left = [name for name in DECLARED if not served(name) and not reason(name)]
+    assert not left, f"neither kernel nor fallback nor reason: {', '.join(left)}"
+
+
+def test_reasons_are_needed() -> None:
+    assert not [name for name in REASONS if served(name) or name not in DECLARED]
+
+
+def test_what_the_list_names_without_a_cpu_kernel_has_a_tier() -> None:
+    coverage = torch.rustdev.coverage()
+    for name in ("mm.dtype", "batch_norm_stats", "_thnn_fused_gru_cell", "_fused_rms_norm_backward", "linear_backward"):
+        assert coverage[f"aten::{name}"] == "composite"
+    assert coverage["aten::_scaled_mm"] == "fallback"
+    assert coverage["aten::record_stream"] == "rust"
+
+
+# ---- values: compositions on the CPU ------------------------------------------------------------------------------------------
+
+
+def move(value: Any, device: str = "rustdev") -> Any:
+    """Move every tensor."""
+    return torch.utils._pytree.tree_map(lambda one: one.to(device) if isinstance(one, torch.Tensor) else one, value)
+
+
+def check(found: Any, expected: Any, **tolerance: float) -> None:
+    """Compare device tensors with CPU tensors, dtypes included."""
+    assert all(one.device.type == "rustdev" for one in torch.utils._pytree.tree_leaves(found) if one is not None)
+    torch.testing.assert_close(move(found, "cpu"), expected, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_products_with_out_dtype(dtype: torch.dtype) -> None:
+    a, b = torch.randn(3, 40).to(dtype), torch.randn(40, 5).to(dtype)
+    addend = torch.randn(3, 5).to(dtype)
+    wide = (a.float() @ b.float()).contiguous()
+    da, db, daddend = move((a, b, addend))
+    full = torch.float32
+    check(torch.mm(da, db, out_dtype=full), wide)
+    check(torch.bmm(da[None], db[None], out_dtype=full), wide[None])
+    check(torch.addmm(daddend, da, db, beta=0.5, alpha=2, out_dtype=full), addend.float() * 0.5 + wide * 2)
+    check(torch.baddbmm(daddend[None], da[None], db[None], out_dtype=full), (addend.float() + wide)[None])
+    check(torch.mm(da, db, out_dtype=dtype), a @ b, rtol=2e-2, atol=2e-2)
+    out = torch.empty(3, 5, device="rustdev")
+    assert torch.mm(da, db, out_dtype=full, out=out) is out
+    check(out, wide)
+    for call in (
+        lambda out: aten.bmm.dtype_out(da[None], db[None], full, out=out),
+        lambda out: aten.addmm.dtype_out(daddend, da, db, full, out=out),
+        lambda out: aten.baddbmm.dtype_out(daddend[None], da[None], db[None], full, out=out),
+    ):
+        result = torch.empty(0, device="rustdev")
+        assert call(result) is result
+        check(result.reshape(3, 5), wide if call.__code__.co_names[1] == "bmm" else wide + addend.float())
+
+
+def test_products_refuse_other_out_dtypes() -> None:
+    a = torch.ones(2, 2, device="rustdev")
+    with pytest.raises(RuntimeError, match="out_dtype"):
+        torch.mm(a, a, out_dtype=torch.float16)
+    with pytest.raises(RuntimeError, match="one dtype"):
+        torch.mm(a.half(), a.bfloat16(), out_dtype=torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(6, 3), (6, 3, 4), (6, 3, 4, 5)])
+def test_batch_norm_in_parts(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """Two groups of 2 and 4 samples, put together again, equal the whole."""
+    x = (torch.randn(shape) * 2 + 1).to(dtype).requires_grad_()
+    grad = torch.randn(shape).to(dtype)
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    weight, bias = torch.randn(3, dtype=wide).requires_grad_(), torch.randn(3, dtype=wide).requires_grad_()
+    running = torch.zeros(3, dtype=wide), torch.ones(3, dtype=wide)
+    expected = functional.batch_norm(x.to(wide), *(one.clone() for one in running), weight, bias, True, 0.1, 1e-5)
+    expected.backward(grad.to(wide))
+    loose = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
+
+    parts = [one.contiguous() for one in move(x.detach()).split([2, 4])]
+    grads = move(grad).split([2, 4])
+    dweight, dbias, dmean, dvar = move((weight.detach(), bias.detach(), *running))
+    stats = [torch.batch_norm_stats(part, 1e-5) for part in parts]
+    assert stats[0][0].dtype is wide
+    counts = torch.tensor([part.numel() / 3 for part in parts], dtype=wide, device="rustdev")
+    mean, invstd = torch.batch_norm_gather_stats_with_counts(
+        parts[0],
+        torch.stack([one[0] for one in stats]),
+        torch.stack([one[1] for one in stats]),
+        dmean,
+        dvar,
+        0.1,
+        1e-5,
+        counts,
+    )
+    functional.batch_norm(x.detach().to(wide), *running, training=True)
+    check((dmean, dvar), running, **loose)
+    outputs = [torch.batch_norm_elemt(part, dweight, dbias, mean, invstd, 1e-5) for part in parts]
+    check(torch.cat(outputs), expected.detach().to(dtype), **loose)
+    out = torch.empty_like(parts[0])
+    torch.batch_norm_elemt(parts[0], dweight, dbias, mean, invstd, 1e-5, out=out)
+    assert torch.equal(out, outputs[0])
+
+    reduced = [
+        torch.batch_norm_backward_reduce(one, part, mean, invstd, dweight, True, True, True)
+        for one, part in zip(grads, parts, strict=True)
+    ]
+    sum_dy, sum_dy_xmu, grad_weight, grad_bias = (sum(values) for values in zip(*reduced, strict=True))
+    check((grad_weight, grad_bias), (weight.grad, bias.grad), **loose)
+    elements = [
+        torch.batch_norm_backward_elemt(one, part, mean, invstd, dweight, sum_dy, sum_dy_xmu, counts.int())
+        for one, part in zip(grads, parts, strict=True)
+    ]
+    check(torch.cat(elements), x.grad, **loose)
+
+
+def test_batch_norm_statistics_of_equal_groups_and_updates() -> None:
+    x = torch.randn(4, 3, 5)
+    parts = move(x).chunk(2)
+    mean, invstd = (torch.stack(values) for values in zip(*(torch.batch_norm_stats(part, 1e-3) for part in parts), strict=True))
+    found = torch.batch_norm_gather_stats(parts[0], mean, invstd, None, None, 0.1, 1e-3, 10)
+    variance = x.var((0, 2), unbiased=False)
+    check(found, (x.mean((0, 2)), (variance + 1e-3).rsqrt()), rtol=1e-4, atol=1e-5)
+    found = torch.batch_norm_update_stats(move(x), None, None, 0.1)
+    check(found, torch.batch_norm_update_stats(x, None, None, 0.1))
+    reduced = torch.batch_norm_backward_reduce(move(x), move(x), found[0], found[1], None, False, True, False)
+    assert [one is not None for one in reduced] == [False, False, True, False]
+
+
+def cell_sizes(gates: int) -> tuple[torch.Tensor, ...]:
+    """Return the leaves of a recurrent cell: input, hidden, the weights and biases of both."""
+    return (
+        torch.randn(4, 5),
+        torch.randn(4, 6),
+        torch.randn(gates * 6, 5),
+        torch.randn(gates * 6, 6),
+        torch.randn(gates * 6),
+        torch.randn(gates * 6),
+    )
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_recurrent_cells(kind: str, bias: bool) -> None:
+    sizes = cell_sizes(4 if kind == "lstm" else 3)
+    state, weights = torch.randn(4, 6), torch.randn(4, 6)
+
+    def run(device: str) -> list[torch.Tensor]:
+        x, h, w_in, w_hidden, b_in, b_hidden = (one.to(device).requires_grad_() for one in sizes)
+        c = state.to(device).requires_grad_()
+        biases = (b_in, b_hidden) if bias else (None, None)
+        leaves = [x, h, w_in, w_hidden, *(biases if bias else ())]
+        if kind == "lstm":
+            hy, cy = torch.lstm_cell(x, (h, c), w_in, w_hidden, *biases)
+            results, leaves = [hy, cy], [*leaves, c]
+        else:
+            results = [torch.gru_cell(x, h, w_in, w_hidden, *biases)]
+        total = sum((one * weights.to(device)).sum() * (index + 1) for index, one in enumerate(results))
+        return [*(one.detach() for one in results), *torch.autograd.grad(total, leaves)]
+
+    check(run("rustdev"), run("cpu"), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6,), (2, 3, 6)])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_rms_norm_and_its_gradient(shape: tuple[int, ...], weighted: bool) -> None:
+    x, weight, grad = torch.randn(shape).requires_grad_(), torch.randn(6).requires_grad_(), torch.randn(shape)
+    used = weight if weighted else None
+    expected = functional.rms_norm(x, (6,), used, 1e-5)
+    expected.backward(grad)
+    dx, dweight, dgrad = move((x.detach(), weight.detach(), grad))
+    out, rstd = torch.ops.aten._fused_rms_norm(dx, [6], dweight if weighted else None, 1e-5)
+    check(out, expected.detach(), rtol=1e-5, atol=1e-5)
+    found = aten._fused_rms_norm_backward(dgrad, dx, [6], rstd, dweight if weighted else None, [True, weighted])
+    check(found[0], x.grad, rtol=1e-4, atol=1e-5)
+    if weighted:
+        check(found[1], weight.grad, rtol=1e-4, atol=1e-5)
+    else:
+        assert found[1] is None
+    leaf = move(x.detach()).requires_grad_()
+    functional.rms_norm(leaf, (6,), dweight if weighted else None, 1e-5).backward(dgrad)
+    check(leaf.grad, x.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
+def test_linear_backward(shape: tuple[int, ...]) -> None:
+    x, weight, bias = torch.randn(shape).requires_grad_(), torch.randn(4, 5).requires_grad_(), torch.randn(4).requires_grad_()
+    output = functional.linear(x, weight, bias)
+    grad = torch.randn_like(output)
+    output.backward(grad)
+    arguments = move((x.detach(), grad, weight.detach()))
+    check(aten.linear_backward(*arguments, [True, True, True]), (x.grad, weight.grad, bias.grad), rtol=1e-4, atol=1e-5)
+    assert [one is None for one in aten.linear_backward(*arguments, [False, True, False])] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3,), (3,)),
+        ((3,), (3, 4)),
+        ((2, 3), (3,)),
+        ((2, 3), (3, 4)),
+        ((5, 2, 3), (3, 4)),
+        ((3,), (5, 3, 4)),
+        ((5, 1, 2, 3), (6, 3, 4)),
+    ],
+)
+def test_matmul_backward(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = torch.randn(left).requires_grad_(), torch.randn(right).requires_grad_()
+    output = a @ b
+    grad = torch.randn_like(output)
+    output.backward(grad)
+    arguments = move((grad, a.detach(), b.detach()))
+    check(aten.matmul_backward(*arguments, [True, True]), (a.grad, b.grad), rtol=1e-4, atol=1e-5)
+    assert aten.matmul_backward(*arguments, [True, False])[1] is None
+
+
+def test_depthwise_convolutions() -> None:
+    x, weight, bias = torch.randn(2, 3, 6, 6), torch.randn(6, 1, 3, 3), torch.randn(6)
+    expected = functional.conv2d(x, weight, bias, (2, 1), (1, 0), (1, 2), 3)
+    dx, dweight, dbias = move((x, weight, bias))
+    check(aten._conv_depthwise2d(dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2]), expected, rtol=1e-4, atol=1e-4)
+    out = torch.empty(0, device="rustdev")
+    aten._conv_depthwise2d.out(dx, dweight, [3, 3], dbias, [2, 1], [1, 0], [1, 2], out=out)
+    check(out, expected, rtol=1e-4, atol=1e-4)
+    x, weight = torch.randn(1, 2, 4, 4, 4), torch.randn(2, 1, 2, 2, 2)
+    expected = functional.conv3d(x, weight, None, 1, 1, 1, 2)
+    check(
+        aten.conv_depthwise3d(*move((x, weight)), [2, 2, 2], None, [1, 1, 1], [1, 1, 1], [1, 1, 1]), expected, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_fused_dropout_scales_what_it_keeps() -> None:
+    x = torch.ones(10_000, device="rustdev")
+    result, mask = torch._fused_dropout(x, 0.75)
+    assert mask.dtype is torch.uint8
+    assert torch.equal(result.cpu(), mask.cpu() * (1 / 0.75))
+    assert 0.7 < mask.cpu().float().mean() < 0.8
+    check(torch._masked_scale(x * 3, mask, 2.0), mask.cpu() * 6.0)
+
+
+def test_resize_output() -> None:
+    out = torch.empty(0, device="rustdev")
+    assert aten._resize_output_(out, [2, 3], "rustdev:0").shape == (2, 3)
+    with pytest.raises(RuntimeError, match="correct device"):
+        aten._resize_output_(out, [2], "rustdev:1")
+
+
+def test_scaled_product_of_float8() -> None:
+    a, b = torch.randn(16, 32).to(torch.float8_e4m3fn), torch.randn(16, 32).to(torch.float8_e4m3fn).t()
+    scales = torch.tensor(0.5), torch.tensor(2.0)
+    expected = torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16)
+    torch.testing.assert_close(expected.float(), a.float() @ b.float(), rtol=2e-2, atol=2e-2)
+    da, db = a.view(torch.uint8).to("rustdev").view(a.dtype), b.t().view(torch.uint8).to("rustdev").view(a.dtype).t()
+    check(torch._scaled_mm(da, db, *move(scales), out_dtype=torch.bfloat16), expected)
+
+
+def test_record_stream_keeps_memory_from_reuse() -> None:
+    side = torch.rustdev.Stream()
+    x = torch.ones(1 << 16, device="rustdev")
+    pointer = x.data_ptr()
+    with torch.rustdev.stream(side):
+        torch.rustdev._sleep(200_000_000)
+    x.record_stream(side)
+    del x
+    assert torch.empty(1 << 16, device="rustdev").data_ptr() != pointer
+    side.synchronize()
+
+
+def test_attention_has_a_way() -> None:
+    query = torch.randn(2, 3, 5, 8)
+    expected = functional.scaled_dot_product_attention(query, query, query)
+    check(functional.scaled_dot_product_attention(*move((query, query, query))), expected, rtol=1e-4, atol=1e-5)
+
+
+# ---- operators outside aten ----------------------------------------------------------------------------------------------------
+
+SUPPRESSION = Path(__file__).with_name("nms.cpp")
+BOXES = torch.tensor([[0.0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30], [0, 0, 9, 9], [50, 50, 51, 52]])
+SCORES = torch.tensor([0.5, 0.9, 0.3, 0.8, 0.1])
+
+
+@pytest.fixture(scope="module")
+def suppression() -> Callable[..., torch.Tensor]:
+    """Compile an operator that has a CPU kernel and no other; the library is kept for the next run."""
+    key = hashlib.sha256(SUPPRESSION.read_bytes() + torch.__version__.encode()).hexdigest()[:16]
+    library = Path(__file__).parents[2] / "target/tests" / f"nms-{key}.so"
+    if not library.exists():
+        root = Path(torch.__file__).parent
+        library.parent.mkdir(parents=True, exist_ok=True)
+        compiler = os.environ.get("CXX", "c++").split()
+        options = ["-std=c++20", "-shared", "-fPIC", "-w", f"-I{root / 'include'}", f"-L{root / 'lib'}"]
+        subprocess.run([*compiler, *options, str(SUPPRESSION), "-o", str(library), "-ltorch_cpu", "-lc10"], check=True)
+    torch.ops.load_library(str(library))
+    return torch.ops.rustdev_tests_cpp.nms
+
+
+def test_cpp_operator_with_a_cpu_kernel_alone(suppression: Callable[..., torch.Tensor]) -> None:
+    expected = suppression(BOXES, SCORES, 0.5)
+    assert expected.tolist() == [1, 2, 4]
+    torch.rustdev.reset_fallback_stats()
+    found = suppression(*move((BOXES, SCORES)), 0.5)
+    check(found, expected)
+    assert torch.rustdev.fallback_stats()["rustdev_tests_cpp::nms"].calls == 1
+    with pytest.raises(RuntimeError, match="same device"):
+        suppression(move(BOXES), SCORES, 0.5)
+
+
+def test_torchvision() -> None:
+    vision = pytest.importorskip("torchvision", reason="runs where torchvision is installed")
+    assert vision.ops.nms(*move((BOXES, SCORES)), 0.5).tolist() == [1, 2, 4]
+    x, rois = torch.randn(1, 2, 16, 16), torch.tensor([[0.0, 1, 1, 9, 9]])
+    check(vision.ops.roi_align(*move((x, rois)), (3, 3)), vision.ops.roi_align(x, rois, (3, 3)))
+
+
+def test_python_operator_with_a_cpu_kernel_alone() -> None:
+    @torch.library.custom_op("rustdev_tests::flip_rows", mutates_args=(), device_types="cpu")
+    def flip_rows(x: torch.Tensor) -> torch.Tensor:
+        assert x.device.type == "cpu"
+        return torch.from_numpy(x.numpy()[::-1].copy())
+
+    x = torch.randn(3, 2)
+    check(flip_rows(x.to("rustdev")), x.flip(0))
