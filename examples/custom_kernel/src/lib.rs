@@ -1,0 +1,86 @@
+//! A kernel of one's own for rustdev: `softcap(x) = cap * tanh(x / cap)`, which some language models put on their logits.
+//!
+//! The crate knows nothing of PyTorch and does not depend on rustdev: it is handed the C functions of the module that Python has
+//! loaded ([`runtime`]), so that its work goes on the streams that everything else is on. A second copy of the runtime, linked into
+//! this library, would have streams and threads of its own.
+
+mod runtime;
+
+use std::ffi::{c_char, c_void};
+
+use runtime::{Access, OK, Runtime};
+
+/// Elements that one thread takes at a time.
+const CHUNK: usize = 16 * 1024;
+/// Nanoseconds of one thread per element: the runtime decides from it how many threads are worth it.
+const COST: f64 = 4.0;
+
+/// One call: what the task needs when its turn on the stream comes.
+struct Softcap {
+    runtime: Runtime,
+    output: *mut f32,
+    input: *const f32,
+    count: usize,
+    cap: f32,
+}
+
+impl Softcap {
+    fn cost(&self) -> u64 {
+        (self.count as f64 * COST) as u64
+    }
+
+    fn chunk(&self, index: usize) {
+        let begin = index * CHUNK;
+        for place in begin..self.count.min(begin + CHUNK) {
+            // SAFETY: `softcap`'s caller promises `count` elements, readable in the order of the stream.
+            let x = unsafe { self.input.add(place).read() };
+            // SAFETY: as above, for writing; chunks are disjoint.
+            unsafe { self.output.add(place).write(self.cap * (x / self.cap).tanh()) };
+        }
+    }
+}
+
+/// Takes the functions of the loaded runtime; to be called once, before any operator.
+///
+/// # Safety
+/// `functions` points at the functions that [`Runtime`] lists, in its order, of a module that stays loaded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(functions: *const Runtime) {
+    // SAFETY: the caller's promise.
+    runtime::set(unsafe { functions.read() });
+}
+
+/// Enqueues `output[i] = cap * tanh(input[i] / cap)` on this thread's current stream of the device, and returns a status of rustdev:
+/// 0, or a number whose text `rd_last_error` of the module has.
+///
+/// # Safety
+/// [`connect`] was called; both pointers have `count` elements of the device's memory, which stay valid in the order of the stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn softcap(device: i32, output: *mut f32, input: *const f32, count: usize, cap: f32) -> i32 {
+    let Some(runtime) = runtime::get() else {
+        return runtime::NOT_CONNECTED;
+    };
+    let work = Box::new(Softcap { runtime, output, input, count, cap });
+    let accesses = [Access::write(output, count), Access::read(input, count)];
+    let cost = work.cost();
+    // SAFETY: `run` and `destroy` take the context that is given here, a `Softcap` in a box.
+    unsafe { runtime.submit(device, c"custom_kernel::softcap", &accesses, cost, run, Box::into_raw(work).cast(), destroy) }
+}
+
+/// The task: runs on one of the device's threads when everything before it on the stream is done.
+unsafe extern "C" fn run(context: *mut c_void, _message: *mut c_char, _capacity: usize) -> bool {
+    // SAFETY: the runtime hands back the context of `softcap`, which lives until `destroy`.
+    let work = unsafe { &*context.cast::<Softcap>() };
+    // SAFETY: `run_chunk` takes the context that is given here, which outlives the call.
+    unsafe { work.runtime.parallel(work.count.div_ceil(CHUNK), work.cost(), run_chunk, context) == OK }
+}
+
+unsafe extern "C" fn run_chunk(context: *mut c_void, chunk: usize) {
+    // SAFETY: as in `run`.
+    unsafe { &*context.cast::<Softcap>() }.chunk(chunk);
+}
+
+unsafe extern "C" fn destroy(context: *mut c_void) {
+    // SAFETY: the runtime calls it once, with the box that `softcap` gave away.
+    drop(unsafe { Box::from_raw(context.cast::<Softcap>()) });
+}
