@@ -1,4 +1,4 @@
-// An operator outside aten with a CPU kernel and no other, for test_dispatch.py: non-maximum suppression.
+// An operator outside aten with a CPU kernel and no other, for test_outside_aten.py: non-maximum suppression.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
