@@ -68,11 +68,17 @@ pub unsafe extern "C" fn softcap(device: i32, output: *mut f32, input: *const f3
 }
 
 /// The task: runs on one of the device's threads when everything before it on the stream is done.
-unsafe extern "C" fn run(context: *mut c_void, _message: *mut c_char, _capacity: usize) -> bool {
+unsafe extern "C" fn run(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool {
     // SAFETY: the runtime hands back the context of `softcap`, which lives until `destroy`.
     let work = unsafe { &*context.cast::<Softcap>() };
     // SAFETY: `run_chunk` takes the context that is given here, which outlives the call.
-    unsafe { work.runtime.parallel(work.count.div_ceil(CHUNK), work.cost(), run_chunk, context) == OK }
+    let status = unsafe { work.runtime.parallel(work.count.div_ceil(CHUNK), work.cost(), run_chunk, context) };
+    if status != OK {
+        let text = c"no threads to run on".to_bytes_with_nul();
+        // SAFETY: the runtime gives room for `capacity` bytes; the text ends with a NUL.
+        unsafe { message.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len().min(capacity)) };
+    }
+    status == OK
 }
 
 unsafe extern "C" fn run_chunk(context: *mut c_void, chunk: usize) {
