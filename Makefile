@@ -4,6 +4,7 @@
 #   TORCH=2.13.0         another torch, in an environment of its own: .venv-2.13.0
 #   TORCH_INDEX=URL      where torch is taken from, for example https://download.pytorch.org/whl/cpu
 #   PYTEST="-k stream"   more arguments for pytest
+#   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
 
@@ -15,6 +16,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 TORCH_INDEX ?=
 PYTEST ?=
+SHARDS ?= 4
+JOBS ?= 1
 DEFAULT_TORCH := 2.15.0
 
 # ---- the environment -----------------------------------------------------------------------------------------------------------
@@ -38,7 +41,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python loom asan tsan lint lint-rust lint-python lint-cpp bench header wheel clean
+.PHONY: help all dev demo test test-rust test-python upstream loom asan tsan lint lint-rust lint-python lint-cpp bench header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -75,6 +78,10 @@ test-rust:
 
 test-python: dev
 	$(PY) -m pytest $(PYTEST)
+
+upstream: dev ## PyTorch's own device-generic tests: DIR=<checkout of PyTorch>
+	@[ -n '$(DIR)' ] || { echo 'make: upstream takes DIR=<checkout of PyTorch>'; exit 2; }
+	PYTHONPATH=tools $(PY) -m upstream '$(DIR)' $(FILES) --shards $(SHARDS) --jobs $(JOBS)
 
 # ---- concurrency and memory checkers; each keeps its own target directory -------------------------------------------------------
 loom: ## the models of queue, event and free lists, over all interleavings

@@ -1,0 +1,135 @@
+"""The runner of PyTorch's device-generic tests, on files of our own that are written in the same way."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OWN = Path(__file__).with_name("device_generic")
+
+OUTCOMES = """
+import os
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import TestCase
+
+class TestOutcomes(TestCase):
+    def test_a_passes(self, device):
+        self.assertEqual(device, "rustdev:0")
+
+    def test_b_fails(self, device):
+        self.assertEqual(1, 2)
+
+    def test_c_kills_its_process(self, device):
+        os.abort()
+
+    def test_d_runs_behind_it(self, device):
+        pass
+
+    def test_e_is_excluded(self, device):
+        os.abort()
+
+instantiate_device_type_tests(TestOutcomes, globals())
+"""
+BROKEN = "from no_such_module import instantiate_device_type_tests\ninstantiate_device_type_tests()\n"
+EXCLUSIONS = """
+["test_outcomes.py"]
+"TestOutcomesRUSTDEV::test_e_*" = "would kill the process"
+"TestOutcomesRUSTDEV::test_gone" = "was excluded once"
+"""
+
+
+def upstream(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    command = [sys.executable, "-m", "upstream", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+
+
+def outcomes(directory: Path) -> dict[str, str]:
+    """Return the outcome of each test, by its name without file and class."""
+    results = json.loads((directory / "results.json").read_text())
+    return {test.rpartition("::")[2]: line["outcome"] for test, line in results.items()}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+    """Run one of our own files in two shards."""
+    output = tmp_path_factory.mktemp("own")
+    run = upstream(OWN, "test_generic_ops.py", "--shards", 2, "--jobs", 2, "--output", output)
+    return run, outcomes(output)
+
+
+def test_a_file_of_our_own_passes_in_shards(own: tuple[subprocess.CompletedProcess[str], dict[str, str]]) -> None:
+    run, found = own
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert set(found.values()) == {"passed", "skipped"}
+    assert "| file | passed | failed | crashed | skipped | xfailed | excluded |" in run.stdout
+    assert f"| test_generic_ops.py | {len(found) - 3} | 0 | 0 | 3 | 0 | 0 |" in run.stdout
+    assert "test_generic_autograd.py" not in run.stdout
+    assert {name for name, outcome in found.items() if outcome == "skipped"} == {
+        "test_of_cuda_rustdev",
+        "test_of_the_cpu_rustdev",
+        "test_skipped_rustdev",
+    }
+
+
+def test_the_framework_knows_the_device(own: tuple[subprocess.CompletedProcess[str], dict[str, str]]) -> None:
+    _, found = own
+    assert {
+        "test_add_scalar_rustdev_bfloat16",
+        "test_dtypes_of_this_device_rustdev_float32",
+        "test_arange_size_7_rustdev",
+        "test_samples_mm_rustdev_float32",
+        "test_two_devices_rustdev",
+        "test_is_native_rustdev",
+    } <= {name for name, outcome in found.items() if outcome == "passed"}
+    assert all("_rustdev" in name for name in found)
+
+
+def test_every_outcome_is_told(tmp_path: Path) -> None:
+    tests = tmp_path / "checkout" / "test"
+    tests.mkdir(parents=True)
+    (tests / "test_outcomes.py").write_text(OUTCOMES)
+    (tests / "test_broken.py").write_text(BROKEN)
+    (tests / "autograd").mkdir()
+    shutil.copy(OWN / "test_generic_autograd.py", tests / "autograd")
+    (tests / "test_other.py").write_text("raise SystemExit('not generic, not run')\n")
+    exclusions = tmp_path / "exclusions.toml"
+    exclusions.write_text(EXCLUSIONS)
+    output = tmp_path / "output"
+    run = upstream(tests.parent, "--jobs", 2, "--exclusions", exclusions, "--output", output)
+    assert run.returncode == 1
+    assert outcomes(output) == {
+        "test_device_of_a_gradient_rustdev": "passed",
+        "test_gradcheck_rustdev_float64": "passed",
+        "test_linear_layer_rustdev_bfloat16": "passed",
+        "test_linear_layer_rustdev_float32": "passed",
+        "test_a_passes_rustdev": "passed",
+        "test_b_fails_rustdev": "failed",
+        "test_c_kills_its_process_rustdev": "crashed",
+        "test_d_runs_behind_it_rustdev": "passed",
+        "test_e_is_excluded_rustdev": "excluded",
+        "test_broken.py": "crashed",
+    }
+    assert "| autograd/test_generic_autograd.py | 4 | 0 | 0 | 0 | 0 | 0 |" in run.stdout
+    assert "| test_outcomes.py | 2 | 1 | 1 | 0 | 0 | 1 |" in run.stdout
+    assert "| **all** | 6 | 1 | 2 | 0 | 0 | 1 |" in run.stdout
+    assert "test_b_fails_rustdev` failed: AssertionError: Scalars are not equal!" in run.stdout
+    assert "test_c_kills_its_process_rustdev` crashed: signal 6" in run.stdout
+    assert "the exclusion `test_outcomes.py::TestOutcomesRUSTDEV::test_gone` names no test" in run.stdout
+    assert (output / "summary.md").read_text() == run.stdout
+
+
+def test_wrong_uses(tmp_path: Path) -> None:
+    assert "no device-generic test files" in upstream(tmp_path).stderr
+    exclusions = tmp_path / "exclusions.toml"
+    exclusions.write_text('["test_torch.py"]\n"TestX::test_y" = " "\n')
+    run = upstream(OWN, "--exclusions", exclusions)
+    assert run.returncode != 0
+    assert "exclusions without a reason: test_torch.py::TestX::test_y" in run.stderr

@@ -1,0 +1,76 @@
+"""The pytest plugin of a run: takes one shard's tests, leaves out the excluded ones, and writes down what happens as it happens.
+
+A line is written before each test and one after it. So, when the process dies, the last line names the test that it died of, and
+the next process goes on behind it.
+"""
+
+import json
+import os
+import resource
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .exclusions import Exclusions
+
+#: Environment variables: where to write, which shard ("0/4"), the file of exclusions.
+RESULTS, SHARD, EXCLUSIONS = "UPSTREAM_RESULTS", "UPSTREAM_SHARD", "UPSTREAM_EXCLUSIONS"
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the last line of each test."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line["test"]: line for line in map(json.loads, lines)}
+
+
+def write(path: Path, test: str, outcome: str, **more: Any) -> None:
+    """Append one line, for good before the test goes on."""
+    with path.open("a") as file:
+        file.write(json.dumps({"test": test, "outcome": outcome, **more}) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin, where the runner asks for it."""
+    if RESULTS in os.environ:
+        # A run survives crashes by the hundred; their core files, of reserved address ranges too, it might not.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        config.pluginmanager.register(_Recorder(), "upstream-recorder")
+
+
+class _Recorder:
+    def __init__(self) -> None:
+        self.path = Path(os.environ[RESULTS])
+        self.exclusions = Exclusions(Path(os.environ[EXCLUSIONS]))
+        self.shard, self.shards = map(int, os.environ[SHARD].split("/"))
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        done = read(self.path)
+        mine = [item for item in items if zlib.crc32(item.nodeid.encode()) % self.shards == self.shard and item.nodeid not in done]
+        items[:] = [item for item in mine if not self._excluded(item)]
+
+    def _excluded(self, item: pytest.Item) -> bool:
+        found = self.exclusions.find(item.nodeid)
+        if found:
+            write(self.path, item.nodeid, "excluded", entry=found[0], text=found[1])
+        return found is not None
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        write(self.path, nodeid, "started")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            write(self.path, report.nodeid, self._outcome(report), seconds=report.duration, text=_text(report))
+
+    @staticmethod
+    def _outcome(report: pytest.TestReport) -> str:
+        return "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
+
+
+def _text(report: pytest.TestReport) -> str:
+    """Return the last line of what went wrong, or the reason of a skip."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2])
+    lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+    return lines[0].removeprefix("E").strip() if lines else ""
