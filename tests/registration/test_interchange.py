@@ -1,0 +1,345 @@
+"""The device and others: DLPack, NumPy, and the tensors that are not dense: nested, sparse, quantised.
+
+The CPU is the measure: what it does with such tensors, the device does, by the fallback at least.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils import dlpack
+from torch.utils.dlpack import DLDeviceType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MILLISECOND = 1_000_000
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta state"),
+    pytest.mark.filterwarnings("ignore:.*PyTorch API of nested tensors is in prototype"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled"),
+    pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor"),
+    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword"),
+]
+
+# ---- DLPack ---------------------------------------------------------------------------------------------------------------------
+
+DTYPES = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64)
+
+
+def test_dlpack_names_the_device() -> None:
+    assert torch.ones(2, device="rustdev:1").__dlpack_device__() == (DLDeviceType.kDLExtDev, 1)
+    assert torch.ones(2).__dlpack_device__() == (DLDeviceType.kDLCPU, 0)
+    assert torch.ones(2, device="rustdev").as_subclass(type("Sub", (torch.Tensor,), {})).__dlpack_device__()[1] == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dlpack_shares_memory_within_the_device(dtype: torch.dtype) -> None:
+    source = torch.arange(12, device="rustdev:1").to(dtype).reshape(3, 4).t()[1:]
+    again = torch.from_dlpack(source)
+    assert (again.device, again.dtype, again.stride(), again.data_ptr()) == (
+        source.device, source.dtype, source.stride(), source.data_ptr(),
+    )  # fmt: skip
+    again.zero_()
+    assert not source.cpu().any()
+
+
+def test_dlpack_capsules_keep_the_memory_and_give_it_back() -> None:
+    gc.collect()
+    before = torch.rustdev.memory_allocated()
+    capsule = dlpack.to_dlpack(torch.full((1000,), 2.0, device="rustdev"))
+    assert torch.rustdev.memory_allocated() > before
+    tensor = dlpack.from_dlpack(capsule)
+    assert tensor.sum().item() == 2000.0
+    del tensor, capsule
+    gc.collect()
+    assert torch.rustdev.memory_allocated() == before
+    unused = torch.ones(1000, device="rustdev").__dlpack__(max_version=(1, 0))
+    del unused
+    gc.collect()
+    assert torch.rustdev.memory_allocated() == before
+
+
+@pytest.mark.parametrize(("source", "target"), [("cpu", "rustdev:1"), ("rustdev:1", "cpu"), ("rustdev:0", "rustdev:1")])
+def test_dlpack_copies_between_devices(source: str, target: str) -> None:
+    tensor = torch.arange(6.0, device=source)
+    moved = torch.from_dlpack(tensor, device=target)
+    assert moved.device == torch.device(target)
+    assert moved.tolist() == tensor.tolist()
+    moved.zero_()
+    assert tensor.sum().item() == 15.0
+    with pytest.raises(ValueError, match="cannot move DLPack tensor"):
+        torch.from_dlpack(tensor, device=target, copy=False)
+
+
+def test_dlpack_copies_where_it_is_asked_to() -> None:
+    tensor = torch.arange(6.0, device="rustdev")
+    assert torch.from_dlpack(tensor, device="rustdev:0").data_ptr() == tensor.data_ptr()
+    assert torch.from_dlpack(tensor, copy=False).data_ptr() == tensor.data_ptr()
+    copied = torch.from_dlpack(tensor, copy=True)
+    assert copied.data_ptr() != tensor.data_ptr()
+    assert torch.equal(copied, tensor)
+
+
+def test_dlpack_orders_the_stream_of_the_consumer() -> None:
+    tensor, consumer = torch.zeros(256, device="rustdev:1"), torch.rustdev.Stream(1)
+    with torch.rustdev.device(1):
+        torch.rustdev._sleep(200 * MILLISECOND)
+    tensor.add_(4)
+    capsule = tensor.__dlpack__(stream=consumer.rustdev_stream, max_version=(1, 0))
+    with consumer:
+        copied = torch.from_dlpack(capsule).clone()
+    assert not consumer.query()
+    consumer.synchronize()
+    assert copied.tolist() == [4.0] * 256
+    with torch.rustdev.stream(consumer):
+        torch.rustdev._sleep(200 * MILLISECOND)
+        tensor.add_(1)
+        tensor.__dlpack__(stream=-1)
+        assert torch.rustdev.default_stream(1).query(), "-1 orders nothing"
+        tensor.__dlpack__(stream=None)
+        assert not torch.rustdev.default_stream(1).query(), "None stands for the default stream"
+    torch.rustdev.synchronize(1)
+    with pytest.raises(TypeError, match="stream must be"):
+        tensor.__dlpack__(stream="1")
+    with pytest.raises(RuntimeError, match="stream"):
+        tensor.__dlpack__(stream=12345)
+
+
+def test_dlpack_refuses_what_it_cannot_express() -> None:
+    with pytest.raises(BufferError, match="require gradient"):
+        torch.ones(2, device="rustdev", requires_grad=True).__dlpack__()
+    with pytest.raises(BufferError, match="conjugate bit"):
+        torch.ones(2, dtype=torch.complex64, device="rustdev").conj().__dlpack__()
+    with pytest.raises(BufferError, match="layout other than"):
+        torch.eye(2, device="rustdev").to_sparse().__dlpack__()
+
+
+def test_numpy_takes_tensors_through_dlpack_by_a_copy_to_the_cpu() -> None:
+    tensor = torch.arange(6.0, device="rustdev:1").reshape(2, 3)
+    array = np.from_dlpack(tensor, device="cpu")
+    assert array.tolist() == tensor.tolist()
+    with pytest.raises((RuntimeError, BufferError), match=r"[Uu]nsupported device"):
+        np.from_dlpack(tensor)
+    assert torch.from_dlpack(array, device="rustdev:1").tolist() == tensor.tolist()
+    assert torch.from_dlpack(np.arange(3)).device.type == "cpu"
+
+
+@pytest.mark.skipif(not hasattr(dlpack, "ReadOnlyTensorWrapper"), reason="ReadOnlyTensorWrapper came with torch 2.15")
+@pytest.mark.parametrize("device", ["cpu", "rustdev:1"])
+def test_read_only_wrappers_export(device: str) -> None:
+    wrapper = dlpack.ReadOnlyTensorWrapper(torch.arange(3.0, device=device))
+    assert wrapper.__dlpack_device__() == torch.ones(1, device=device).__dlpack_device__()
+    assert "dltensor" in repr(wrapper.__dlpack__(max_version=(1, 0)))
+
+
+# ---- NumPy ----------------------------------------------------------------------------------------------------------------------
+
+CONVERSIONS: dict[str, Callable[[torch.Tensor], object]] = {
+    "numpy": torch.Tensor.numpy,
+    "asarray": np.asarray,
+    "array": np.array,
+    "__array__": lambda tensor: tensor.__array__(),
+    "__array__ with a dtype": lambda tensor: np.asarray(tensor, dtype=np.float64),
+    "ufunc": np.add.reduce,
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_numpy_is_refused_as_on_gpus(name: str) -> None:
+    text = "can't convert rustdev:1 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+    with pytest.raises(TypeError, match=re.escape(text)):
+        CONVERSIONS[name](torch.ones(3, device="rustdev:1"))
+
+
+def test_numpy_by_force_and_back() -> None:
+    tensor = torch.arange(3.0, device="rustdev", requires_grad=True)
+    assert tensor.numpy(force=True).tolist() == [0.0, 1.0, 2.0]
+    array = np.arange(4, dtype=np.float32)
+    for made in (torch.tensor(array, device="rustdev"), torch.as_tensor(array, device="rustdev")):
+        assert made.device == torch.device("rustdev:0")
+        made.zero_()
+    assert array.tolist() == [0.0, 1.0, 2.0, 3.0], "device memory is never shared with NumPy"
+    torch.asarray(array, device="rustdev:1")
+
+
+# ---- tensors that are not dense -------------------------------------------------------------------------------------------------
+
+
+def same(ours: Any, theirs: Any) -> None:
+    """Compare results, whatever their layout, and see that ours are on the device."""
+    if not isinstance(theirs, torch.Tensor):
+        assert ours == theirs
+        return
+    assert ours.device == torch.device("rustdev:0")
+    assert (ours.layout, ours.dtype, ours.shape) == (theirs.layout, theirs.dtype, theirs.shape)
+    plain = [t.dequantize() if t.is_quantized else t.to_dense() if t.layout != torch.strided else t for t in (ours, theirs)]
+    torch.testing.assert_close(plain[0].cpu(), plain[1])
+
+
+MATRIX = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0], [0.0, 0.0, -4.0]])
+
+SPARSE: dict[str, Callable[[torch.Tensor], Any]] = {
+    "add": lambda s: s + s,
+    "times a number": lambda s: s * 3,
+    "times a matrix": lambda s: s @ torch.ones(3, 2, device=s.device),
+    "times a vector": lambda s: s @ torch.arange(3.0, device=s.device),
+    "times itself": lambda s: s @ s,
+    "addmm": lambda s: torch.addmm(torch.ones(3, 2, device=s.device), s, torch.ones(3, 2, device=s.device), beta=2),
+    "sum": lambda s: s.to_sparse_coo().sum(),
+    "transpose": lambda s: s.t().to_dense(),
+    "values": lambda s: s.values() if s.layout != torch.sparse_coo else s.coalesce().values(),
+    "abs": lambda s: s.abs(),
+    "neg": lambda s: -s,
+    "sin": lambda s: s.sin(),
+    "clone": lambda s: s.clone(),
+    "to float64": lambda s: s.to(torch.float64),
+    "to coo": lambda s: s.to_sparse_coo(),
+    "to csr": lambda s: s.to_sparse_csr(),
+    "to csc": lambda s: s.to_sparse_csc(),
+    "to cpu": lambda s: s.cpu().to(s.device),
+    "nnz": lambda s: s._nnz(),
+    "indices": lambda s: s.to_sparse_coo().coalesce().indices(),
+    "select": lambda s: s.to_sparse_coo()[1],
+    "softmax": lambda s: torch.sparse.softmax(s.to_sparse_coo(), 1),
+    "mask": lambda s: torch.ones(3, 3, device=s.device).sparse_mask(s.to_sparse_coo().coalesce()),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+def test_sparse(name: str, layout: torch.layout) -> None:
+    theirs = SPARSE[name](MATRIX.to_sparse(layout=layout))
+    same(SPARSE[name](MATRIX.to("rustdev").to_sparse(layout=layout)), theirs)
+    same(SPARSE[name](MATRIX.to_sparse(layout=layout).to("rustdev")), theirs)
+
+
+def test_sparse_tensors_are_made_from_parts() -> None:
+    indices, values = torch.tensor([[0, 1, 1], [2, 0, 2]], device="rustdev"), torch.tensor([3.0, 4.0, 5.0], device="rustdev")
+    same(torch.sparse_coo_tensor(indices, values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
+    rows = torch.tensor([0, 1, 3], device="rustdev")
+    same(torch.sparse_csr_tensor(rows, indices[1], values, (2, 3)).to_dense(), torch.tensor([[0.0, 0, 3], [4, 0, 5]]))
+    doubled = torch.sparse_coo_tensor(torch.tensor([[0, 0]], device="rustdev"), torch.ones(2, device="rustdev"), (1,))
+    assert doubled.coalesce().values().tolist() == [2.0]
+
+
+def test_gradients_through_sparse_products_and_embeddings() -> None:
+    gradients = []
+    for device in ("cpu", "rustdev"):
+        dense = torch.ones(3, 2, device=device, requires_grad=True)
+        torch.sparse.mm(MATRIX.to(device).to_sparse(), dense).sum().backward()
+        embedding = torch.nn.Embedding(4, 2, sparse=True, device=device)
+        embedding(torch.tensor([1, 3, 1], device=device)).sum().backward()
+        gradients.append((dense.grad, embedding.weight.grad))
+        torch.optim.SparseAdam(embedding.parameters()).step()
+    same(gradients[1][0], gradients[0][0])
+    same(gradients[1][1], gradients[0][1])
+
+
+def nested(device: str, layout: torch.layout, requires_grad: bool = False) -> torch.Tensor:
+    parts = [torch.arange(6.0).reshape(2, 3), torch.ones(4, 3)]
+    made = torch.nested.nested_tensor([part.to(device) for part in parts], layout=layout, requires_grad=requires_grad)
+    assert made.is_nested
+    return made
+
+
+NESTED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "times a number": lambda n: n * 2,
+    "add": lambda n: n + n,
+    "linear": lambda n: torch.nn.functional.linear(n, torch.ones(2, 3, device=n.device)),
+    "relu": lambda n: (n - 1).relu(),
+    "softmax": lambda n: torch.softmax(n, -1),
+    "layer norm": lambda n: torch.nn.functional.layer_norm(
+        n, (3,), torch.ones(3, device=n.device), torch.zeros(3, device=n.device)
+    ),
+    "detach": lambda n: n.detach(),
+    "clone": lambda n: n.clone(),
+    "to bfloat16": lambda n: n.to(torch.bfloat16),
+    "padded": lambda n: torch.nested.to_padded_tensor(n, -1.0),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested(name: str, layout: torch.layout) -> None:
+    ours, theirs = NESTED[name](nested("rustdev", layout)), NESTED[name](nested("cpu", layout))
+    if not theirs.is_nested:
+        same(ours, theirs)
+        return
+    for part, expected in zip(ours.unbind(), theirs.unbind(), strict=True):
+        same(part, expected)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_gradients_of_nested_tensors(layout: torch.layout) -> None:
+    gradients = []
+    for device in ("cpu", "rustdev"):
+        weight = torch.ones(2, 3, device=device, requires_grad=True)
+        output = torch.nn.functional.linear(nested(device, layout), weight)
+        torch.nested.to_padded_tensor(output, 0.0).square().sum().backward()
+        gradients.append(weight.grad)
+    same(*reversed(gradients))
+
+
+def quantised(device: str, per_channel: bool) -> torch.Tensor:
+    values = torch.linspace(-1, 1, 12).reshape(3, 4).to(device)
+    if per_channel:
+        scales, zeros = torch.tensor([0.1, 0.2, 0.3], device=device), torch.tensor([1, 2, 3], device=device)
+        return torch.quantize_per_channel(values, scales, zeros, 0, torch.qint8)
+    return torch.quantize_per_tensor(values, 0.1, 10, torch.quint8)
+
+
+QUANTISED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "dequantize": lambda q: q.dequantize(),
+    "int_repr": lambda q: q.int_repr(),
+    "qscheme": lambda q: q.qscheme(),
+    "clone": lambda q: q.clone(),
+    "select": lambda q: q[1].dequantize(),
+    "to cpu": lambda q: q.cpu().dequantize().to(q.device),
+    "to cpu and back": lambda q: q.cpu().to(q.device),
+    "into another": lambda q: torch.empty_like(q).copy_(q),
+    "numbers into it": lambda q: q.clone().copy_(torch.full((3, 4), 0.4, device=q.device)),
+    "numbers of the CPU into it": lambda q: q.clone().copy_(torch.full((3, 4), 0.4)),
+    "equal": lambda q: torch.equal(q, q.clone()),
+    "reshape": lambda q: q.reshape(3, 2, 2).dequantize(),
+}
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_quantised(name: str, per_channel: bool) -> None:
+    same(QUANTISED[name](quantised("rustdev", per_channel)), QUANTISED[name](quantised("cpu", per_channel)))
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_quantised_tensors_move_between_devices(per_channel: bool) -> None:
+    source = quantised("cpu", per_channel)
+    moved = source.to("rustdev:1").to("rustdev:0")
+    assert torch.equal(moved.int_repr().cpu(), source.int_repr())
+    same(moved, source)
+    if per_channel:
+        assert moved.q_per_channel_scales().device == torch.device("rustdev:0")
+    assert torch.equal(moved.cpu().dequantize(), source.dequantize())
+
+
+@pytest.mark.parametrize("device", ["cpu", "rustdev"])
+def test_quantised_tensors_take_no_other_shape_and_dtype(device: str) -> None:
+    with pytest.raises(RuntimeError, match="Tensors with the same shape"):
+        quantised(device, False).copy_(torch.ones(4, device=device))
+    with pytest.raises(RuntimeError, match="kFloat as source Tensor"):
+        quantised(device, False).copy_(torch.ones(3, 4, dtype=torch.float64, device=device))
+
+
+def test_fake_quantisation_has_gradients() -> None:
+    results = []
+    for device in ("cpu", "rustdev"):
+        x = torch.linspace(-2, 2, 9).to(device).requires_grad_()
+        torch.fake_quantize_per_tensor_affine(x, 0.25, 0, -4, 4).square().sum().backward()
+        results.append(x.grad)
+    same(*reversed(results))
