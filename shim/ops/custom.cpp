@@ -173,6 +173,7 @@ TORCH_LIBRARY_FRAGMENT(rustdev, m) {
   m.def("swiglu_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)", {at::Tag::pt2_compliant_tag});
   m.def("rotary(Tensor x, Tensor cos, Tensor sin) -> Tensor", {at::Tag::pt2_compliant_tag});
   m.def("rotary_backward(Tensor grad, Tensor cos, Tensor sin) -> Tensor", {at::Tag::pt2_compliant_tag});
+  m.def("geglu(Tensor gate, Tensor up) -> Tensor", {at::Tag::pt2_compliant_tag});
   m.def("residual_add(Tensor residual, Tensor x, Tensor bias) -> Tensor", {at::Tag::pt2_compliant_tag});
   m.def("residual_add_(Tensor(a!) residual, Tensor x, Tensor bias) -> Tensor(a!)", {at::Tag::pt2_compliant_tag});
 }

@@ -1,10 +1,11 @@
-// The three ways to give an operator of one's own a gradient, one for each operator of the namespace `rustdev`:
+// The ways to give an operator of one's own a gradient, one for each operator of the namespace `rustdev`:
 //   swiglu        a torch::autograd::Function, which saves two tensors where silu(gate) * up saves three;
 //   rotary        forward and backward are operators, each the other's derivative: a gradient of any order is a call of one of
 //   them; residual_add  the forward alone: PyTorch's not-implemented kernels refuse to differentiate, and count in-place versions.
 //
 // They are on AutogradPrivateUse1, not in the device's kernels: those run below autograd and see neither graph nor grad mode.
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/gelu.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -65,7 +66,11 @@ at::Tensor rotary_autograd(const at::Tensor& x, const at::Tensor& cos, const at:
   return Rotation<inverse>::apply(x, cos, sin);
 }
 
+at::Tensor geglu(const at::Tensor& gate, const at::Tensor& up) { return at::gelu(gate).mul(up); }
+
 }  // namespace
+
+TORCH_LIBRARY_IMPL(rustdev, CompositeImplicitAutograd, m) { m.impl("geglu", TORCH_FN(geglu)); }
 
 TORCH_LIBRARY_IMPL(rustdev, AutogradPrivateUse1, m) {
   m.impl("swiglu", TORCH_FN(swiglu_autograd));

@@ -47,6 +47,15 @@ def test_rotary_gradients(check: Callable[..., bool], operator: Any) -> None:
     assert check(lambda x: operator(x, *angles(3, 2)), (tensor(2, 3, 4),))
 
 
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_the_forward_alone_of_operators_with_gradients(check: Callable[..., bool]) -> None:
+    gate, up = tensor(3, 4), tensor(3, 4)
+    assert check(ops.geglu, (gate, up))
+    torch.testing.assert_close(ops.geglu(gate, up).cpu(), functional.gelu(gate.cpu()) * up.cpu())
+    slope = torch.func.grad(lambda gate: ops.geglu(gate, up.detach()).sum())(gate.detach())
+    torch.testing.assert_close(slope, torch.autograd.grad(ops.geglu(gate, up).sum(), gate)[0])
+
+
 def test_swiglu_against_autograds_own() -> None:
     gate, up = tensor(3, 4), tensor(3, 4)
     host_gate, host_up = host(gate, up)

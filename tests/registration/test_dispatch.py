@@ -217,6 +217,30 @@ def test_batch_norm_statistics_of_equal_groups_and_updates() -> None:
     assert [one is not None for one in reduced] == [False, False, True, False]
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_sync_batch_norm_of_one_process(monkeypatch: pytest.MonkeyPatch, layout: torch.memory_format) -> None:
+    """PyTorch's own module function, whose collectives have nobody to talk to."""
+
+    class Group:
+        def _get_backend_name(self) -> str:
+            return "gloo"
+
+    monkeypatch.setattr(torch.distributed, "all_gather", lambda parts, one, *_, **__: parts[0].copy_(one))
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda *_, **__: None)
+    x, grad = (torch.randn(4, 3, 2, 5).contiguous(memory_format=layout) for _ in range(2))
+    leaves = [x, torch.rand(3) + 0.5, torch.randn(3)]
+    running = torch.zeros(3), torch.ones(3)
+    ours, theirs = ([one.to(device).requires_grad_() for one in leaves] for device in ("rustdev", "cpu"))
+    device_running = move(running)
+    found = torch.nn.modules._functions.SyncBatchNorm.apply(*ours, *device_running, 1e-5, 0.1, Group(), 1)
+    expected = functional.batch_norm(theirs[0], *running, *theirs[1:], True, 0.1, 1e-5)
+    found.backward(grad.to("rustdev"))
+    expected.backward(grad)
+    assert found.stride() == expected.stride()
+    check((found.detach(), *device_running), (expected.detach(), *running), rtol=1e-4, atol=1e-4)
+    check([one.grad for one in ours], [one.grad for one in theirs], rtol=1e-3, atol=1e-4)
+
+
 def cell_sizes(gates: int) -> tuple[torch.Tensor, ...]:
     """Return the leaves of a recurrent cell: input, hidden, the weights and biases of both."""
     return (
