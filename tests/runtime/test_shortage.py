@@ -30,7 +30,7 @@ def run(code: str) -> list[str]:
         env={**os.environ, "RUSTDEV_MEMORY_LIMIT": "256M"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
