@@ -53,6 +53,14 @@ def test_fp32_with_output_dtype_policy(low: torch.dtype) -> None:
     torch.testing.assert_close(torch.norm(x.float(), 2).cpu(), torch.norm(x.cpu().float(), 2))
 
 
+def test_norms_are_computed_in_float32() -> None:
+    half = torch.ones(4, device="rustdev", dtype=torch.float16)
+    with torch.autocast("rustdev", dtype=torch.float16):
+        norms = [torch.ops.aten.norm(half, 2), torch.ops.aten.norm(half, 2, [0], False)]
+    assert [norm.dtype for norm in norms] == [torch.float32] * 2
+    assert [norm.item() for norm in norms] == [2.0, 2.0]
+
+
 def test_promote_policy() -> None:
     low, full = tensor(4, dtype=torch.bfloat16), tensor(4)
     with torch.autocast(DEVICE, dtype=torch.bfloat16):
