@@ -92,19 +92,21 @@ def test_the_keys_are_those_of_torch_cuda() -> None:
 
 
 def test_allocated_bytes_are_exact() -> None:
-    before = torch.rustdev.memory_allocated()
+    before, cached = torch.rustdev.memory_allocated(), torch.rustdev.memory_reserved()
+    requested = torch.rustdev.memory_stats()["requested_bytes.all.current"]
     small, large = tensor(1000), tensor(3 * MIB)
     assert torch.rustdev.memory_allocated() - before == 1024 + 3 * MIB
     stats = torch.rustdev.memory_stats()
-    assert stats["requested_bytes.all.current"] - before == 1000 + 3 * MIB
+    assert stats["requested_bytes.all.current"] - requested == 1000 + 3 * MIB
     assert (stats["allocation.small_pool.allocated"], stats["allocation.large_pool.allocated"]) == (1, 1)
-    assert torch.rustdev.memory_reserved() == 22 * MIB
+    # A segment of 20 MiB for the large one, and one of 2 MiB for the small one, unless what another test holds has left one open.
+    assert torch.rustdev.memory_reserved() - cached == (20 if cached else 22) * MIB
     del small
     assert torch.rustdev.memory_allocated() - before == 3 * MIB
     assert torch.rustdev.max_memory_allocated() - before == 1024 + 3 * MIB
     del large
     assert torch.rustdev.memory_allocated() == before
-    assert torch.rustdev.memory_reserved() == torch.rustdev.max_memory_reserved() == 22 * MIB
+    assert torch.rustdev.memory_reserved() == torch.rustdev.max_memory_reserved()
 
 
 def test_devices_are_counted_apart() -> None:
@@ -132,6 +134,7 @@ def test_memory_is_aligned() -> None:
 
 
 def test_peaks_and_histories_can_be_reset() -> None:
+    before = torch.rustdev.memory_allocated()
     del (held := [tensor(MIB), tensor(2 * MIB)])[1]
     torch.rustdev.reset_peak_memory_stats()
     assert torch.rustdev.max_memory_allocated() == torch.rustdev.memory_allocated()
@@ -139,7 +142,7 @@ def test_peaks_and_histories_can_be_reset() -> None:
     torch.rustdev.reset_accumulated_memory_stats()
     stats = torch.rustdev.memory_stats()
     assert (stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"], stats["num_device_alloc"]) == (0, 0, 0)
-    assert stats["allocated_bytes.all.current"] == MIB * len(held)
+    assert stats["allocated_bytes.all.current"] - before == MIB * len(held)
 
 
 def test_torch_accelerator_tells_the_same() -> None:
@@ -271,7 +274,7 @@ def test_out_of_memory_tells_the_sizes_and_the_device_works_on() -> None:
     assert "is free" in text
     assert "is allocated" in text
     assert "reserved but unallocated" in text
-    assert "3.00 MiB is allocated" in text
+    assert f"{torch.rustdev.memory_allocated() / MIB:.2f} MiB is allocated" in text
     stats = torch.rustdev.memory_stats()
     assert (stats["num_ooms"], stats["num_alloc_retries"]) == (ooms + 1, 1)
     assert (held.fill_(2) + 1).cpu().eq(3).all()
@@ -367,14 +370,14 @@ def test_history_has_every_event_in_order() -> None:
     memory._record_memory_history()
     address = allocate_here(30 * MIB).data_ptr()
     torch.rustdev.empty_cache()
-    _, total = torch.rustdev.mem_get_info()
+    free, total = torch.rustdev.mem_get_info()
     with pytest.raises(torch.OutOfMemoryError):
         tensor(2 * total)
     trace = memory._snapshot()["device_traces"][0]
     assert actions(trace) == ["segment_alloc", "alloc", "free_requested", "free_completed", "segment_free", "oom", "snapshot"]
     assert {event["addr"] for event in trace[:5]} == {address}
     assert {event["size"] for event in trace[:5]} == {30 * MIB}
-    assert (trace[5]["size"], trace[5]["device_free"]) == (2 * total, total)
+    assert (trace[5]["size"], trace[5]["device_free"]) == (2 * total, free)
     assert [event["frames"][0]["name"] for event in trace[:2]] == ["tensor", "tensor"]
     assert trace[2]["frames"][0]["name"] == "test_history_has_every_event_in_order"
     times = [event["time_us"] for event in trace]

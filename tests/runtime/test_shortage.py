@@ -64,11 +64,12 @@ def test_streams_behind_a_host_function_are_not_waited_for() -> None:
 
 def test_host_functions_do_not_wait_for_each_other() -> None:
     code = """
-        barrier = threading.Barrier(2)
+        barrier, results = threading.Barrier(2), []
         for stream in (host, behind):
-            torch.rustdev.launch_host_func(lambda: (barrier.wait(), print(attempt(300))), stream)
+            torch.rustdev.launch_host_func(lambda: (barrier.wait(), results.append(attempt(300))), stream)
         torch.rustdev.synchronize()
-        print(attempt(200))
+        for result in (*results, attempt(200)):
+            print(result)
     """
     assert run(code) == ["no memory", "no memory", "200"]
 
