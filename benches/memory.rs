@@ -42,7 +42,7 @@ fn mixed() {
 fn through_the_abi() {
     let mut pointer = std::ptr::null_mut();
     // SAFETY: `pointer` is a local variable, valid for the write.
-    let status = unsafe { rd_memory_allocate(0, 0, black_box(4096), &raw mut pointer) };
+    let status = unsafe { rd_memory_allocate(black_box(4096), &raw mut pointer) };
     assert_eq!(status, 0);
     rd_memory_free(black_box(pointer));
 }
