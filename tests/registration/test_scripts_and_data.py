@@ -13,7 +13,7 @@ from torch.utils.benchmark import Timer
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MILLISECOND = 1_000_000
 
@@ -21,6 +21,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _forget_traces() -> Iterator[None]:
+    """Let go of device memory: PyTorch keeps the types of traced modules, and with them their example's constants."""
+    yield
+    torch._C._jit_clear_class_registry()
+    torch.jit._recursive.concrete_type_store = torch.jit._recursive.ConcreteTypeStore()
+    torch.jit._state._clear_class_state()
 
 
 class Branching(nn.Module):
