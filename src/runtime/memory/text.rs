@@ -44,7 +44,7 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal,
     }
     if !largest.is_empty() {
         let names: Vec<_> = largest.iter().map(|(label, bytes)| format!("{label:?} ({})", size(*bytes))).collect();
-        text += &format!(" The largest labelled blocks: {}.", names.join(", "));
+        text.extend([" The largest labelled blocks: ", &names.join(", "), "."]);
     }
     text
 }
