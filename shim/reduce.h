@@ -27,6 +27,14 @@ struct Rules {
 bool launch_reduction(const Binding& binding, const Rules& rules, const at::Tensor& output, const at::Tensor& self,
                       const at::DimVector& dims, bool keepdim);
 
+// The same for several outputs of one shape (which all take the result over no elements), and a scalar of the kernel.
+bool launch_reduction(const Binding& binding, const Rules& rules, std::initializer_list<const at::Tensor*> outputs,
+                      const at::Tensor& self, const at::DimVector& dims, bool keepdim,
+                      const std::optional<at::Scalar>& scalar = std::nullopt);
+
+// The sizes of the result.
+at::DimVector reduced_sizes(const at::Tensor& self, const at::DimVector& dims, bool keepdim);
+
 template <class Meta, class Function>
 class ReductionImpl;
 

@@ -2,12 +2,11 @@
 #include "reduce.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/all_meta.h>
 #include <ATen/ops/amax_meta.h>
 #include <ATen/ops/amin_meta.h>
 #include <ATen/ops/any_meta.h>
-#include <ATen/ops/argmax_meta.h>
-#include <ATen/ops/argmin_meta.h>
 #include <ATen/ops/mean_meta.h>
 #include <ATen/ops/prod_meta.h>
 #include <ATen/ops/sum_meta.h>
@@ -26,8 +25,9 @@ at::DimVector reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims)
     return result;
   }
   for (const int64_t dim : *dims) {
+    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
     if (self.dim() != 0) {
-      result.push_back(at::maybe_wrap_dim(dim, self.dim()));
+      result.push_back(wrapped);
     }
   }
   return result;
@@ -38,21 +38,23 @@ at::DimVector reduced_dims(const at::Tensor& self, int64_t dim) {
   return reduced_dims(self, at::OptionalIntArrayRef(at::IntArrayRef(dims)));
 }
 
-bool launch_reduction(const Binding& binding, const Rules& rules, const at::Tensor& output, const at::Tensor& self,
-                      const at::DimVector& dims, bool keepdim) {
-  const c10::ScalarType dtype = rules.compute_dtype.value_or(output.scalar_type());
-  if (((binding.dtypes >> static_cast<unsigned>(dtype)) & 1) == 0) {
-    return false;
-  }
-  if (output.numel() == 0) {
-    return true;
-  }
-  if (self.numel() == 0) {
-    if (rules.of_nothing) {
-      output.fill_(*rules.of_nothing);
+at::DimVector reduced_sizes(const at::Tensor& self, const at::DimVector& dims, bool keepdim) {
+  at::dim_list_to_bitset(dims, self.dim());  // refuses a dimension that is there twice
+  at::DimVector sizes;
+  for (int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) {
+      sizes.push_back(self.size(dim));
+    } else if (keepdim) {
+      sizes.push_back(1);
     }
-    return rules.of_nothing.has_value();
   }
+  return sizes;
+}
+
+namespace {
+
+// The output's strides over the input's sizes.
+at::DimVector output_strides(const at::Tensor& output, const at::Tensor& self, const at::DimVector& dims, bool keepdim) {
   // Some operators take an empty list of dimensions for none instead of all.
   const bool same_shape = output.sizes() == self.sizes();
   at::DimVector strides(self.dim(), 0);
@@ -64,11 +66,42 @@ bool launch_reduction(const Binding& binding, const Rules& rules, const at::Tens
     }
     next += keepdim || !reduced ? 1 : 0;
   }
+  return strides;
+}
+
+}  // namespace
+
+bool launch_reduction(const Binding& binding, const Rules& rules, std::initializer_list<const at::Tensor*> outputs,
+                      const at::Tensor& self, const at::DimVector& dims, bool keepdim, const std::optional<at::Scalar>& scalar) {
+  const at::Tensor& first = **outputs.begin();
+  const c10::ScalarType dtype = rules.compute_dtype.value_or(first.scalar_type());
+  if (((binding.dtypes >> static_cast<unsigned>(dtype)) & 1) == 0) {
+    return false;
+  }
+  if (first.numel() == 0) {
+    return true;
+  }
+  if (self.numel() == 0) {
+    if (rules.of_nothing) {
+      std::for_each(outputs.begin(), outputs.end(), [&](const at::Tensor* output) { output->fill_(*rules.of_nothing); });
+    }
+    return rules.of_nothing.has_value();
+  }
   Launch launch;
-  launch.restrided(output, self.sizes(), strides);
+  for (const at::Tensor* output : outputs) {
+    launch.restrided(*output, self.sizes(), output_strides(*output, self, dims, keepdim));
+  }
   launch.finish_outputs();
   launch.input(self);
+  if (scalar) {
+    launch.scalar(*scalar);
+  }
   return launch.run(binding.op, static_cast<int32_t>(dtype), self.device().index());
+}
+
+bool launch_reduction(const Binding& binding, const Rules& rules, const at::Tensor& output, const at::Tensor& self,
+                      const at::DimVector& dims, bool keepdim) {
+  return launch_reduction(binding, rules, {&output}, self, dims, keepdim);
 }
 
 namespace {
@@ -108,8 +141,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind_reduction<Reduction<at::meta::structured_any>>(m, {"any", nullptr, "any.all_out", "any"}, any);
   bind_reduction<Reduction<at::meta::structured_any_dim>>(m, {"any.dim", nullptr, "any.out", "any"}, any);
   bind_reduction<Reduction<at::meta::structured_any_dims>>(m, {"any.dims", nullptr, "any.dims_out", "any"}, any);
-  bind_reduction<Reduction<at::meta::structured_argmax>>(m, {"argmax", nullptr, "argmax.out", "argmax"});
-  bind_reduction<Reduction<at::meta::structured_argmin>>(m, {"argmin", nullptr, "argmin.out", "argmin"});
   if (find_kernel(prod_binding(), {"prod", nullptr, "prod.out", "prod"})) {
     m.impl("prod", TORCH_FN(prod));
   }

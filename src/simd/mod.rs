@@ -122,6 +122,11 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }
 
+/// Values at the beginning of a cache line: accumulators that a loop keeps in memory must not cross lines.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Aligned<T>(pub T);
+
 /// Asks the processor to bring the line at `address` near; any address will do.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {

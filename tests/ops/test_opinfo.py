@@ -1,5 +1,7 @@
 """PyTorch's own samples (OpInfo) of the operators that have a Rust kernel, against the CPU, with the fallback forbidden."""
 
+import warnings
+
 import pytest
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -7,7 +9,9 @@ from torch.utils import _pytree as pytree
 
 # The table's rows under the names of OpInfo; "clamp_max_tensor" and the like are overloads of others.
 ROWS = set(torch.rustdev.op_calls())
-NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS}
+# Operators that run rows of another name.
+OTHERS = {"aminmax", "linalg.vector_norm", "max", "min", "std_mean", "var_mean"}
+NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
 # PyTorch rounds the quotient to bfloat16 before it rounds to a whole number; the device rounds once.
 APART = {("div_trunc_rounding", torch.bfloat16), ("div_floor_rounding", torch.bfloat16)}
@@ -45,6 +49,11 @@ OFF_THE_TABLE = {
     "round_decimals_neg_3": {torch.float32, torch.bfloat16},
     "sign": {torch.bool},
     "trunc": {torch.int64},
+    **{
+        name + variant: {torch.complex64}
+        for name in ("std", "std_mean", "var", "var_mean")
+        for variant in ("", "_unbiased")
+    },
 }
 
 
@@ -66,11 +75,15 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
         torch.rustdev.set_fallback_mode("allow")
     tolerance = TOLERANCE.get(dtype, 1e-5)
     relative = RELATIVE.get((op.name, dtype), tolerance)
+    # Variances of too few values warn on both sides.
+    warnings.filterwarnings("ignore", message=".*degrees of freedom")
     for sample in op.sample_inputs("cpu", dtype):
         arguments = (sample.input, sample.args, sample.kwargs)
         first, args, kwargs = arguments
         expected = op(first, *args, **kwargs)
         first, args, kwargs = pytree.tree_map(to_device, arguments)
         actual = op(first, *args, **kwargs)
-        assert actual.device.type == "rustdev"
-        torch.testing.assert_close(actual.cpu(), expected, rtol=relative, atol=tolerance, equal_nan=True)
+        results = pytree.tree_leaves(actual)
+        assert {result.device.type for result in results} == {"rustdev"}
+        results = [result.cpu() for result in results]
+        torch.testing.assert_close(results, pytree.tree_leaves(expected), rtol=relative, atol=tolerance, equal_nan=True)

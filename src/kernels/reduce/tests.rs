@@ -6,6 +6,7 @@ use crate::kernels::check::{self, Strides, Tensor};
 use crate::runtime::threads;
 use crate::simd::for_each_isa;
 use crate::tensor::dtype::{Complex64, DType};
+use crate::tensor::launch::Scalar;
 
 /// Sizes and the dimensions that are reduced.
 const CASES: [(&[usize], &[usize]); 17] = [
@@ -179,6 +180,162 @@ fn threads_and_instruction_sets_do_not_change_the_bits() {
         for (index, exact) in exact.indexed_iter() {
             let found = found[&index];
             assert!((found.re - exact.re).abs() < 1e-3, "{sizes:?} {index:?}: {found} != {exact}");
+        }
+    }
+}
+
+#[test]
+fn nansum_and_counts_leave_out() {
+    for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double] {
+        check("nansum", dtype, dtype, 0.0, |left, right| left + right, |sum, _| sum);
+    }
+    let mut values = check::values(DType::Float, &[3, 500], 2);
+    let expected = values.sum() - values[[1, 77]];
+    values[[1, 77]] = check::real(f64::NAN);
+    let (input, sum, count) = (
+        Tensor::of(DType::Float, &values, Strides::Contiguous),
+        output(DType::Float, &[3, 500], &[0, 1]),
+        output(DType::Long, &[3, 500], &[0, 1]),
+    );
+    check::run("nansum", &[&sum], &[&input], &[], DType::Float).unwrap();
+    assert!(check::close(sum.values()[[0, 0]], expected, 1e-6));
+    check::run("count_nonzero", &[&count], &[&input], &[], DType::Float).unwrap();
+    assert_eq!(count.values()[[0, 0]].re, values.iter().filter(|value| value.re != 0.0).count() as f64);
+}
+
+/// How the work is divided does not depend on the dtype: floats alone see large sizes.
+fn layouts(dtype: DType, sizes: &[usize]) -> Vec<Strides> {
+    match (sizes.iter().product::<usize>() > 4096, dtype) {
+        (false, _) => vec![Strides::Contiguous, Strides::Transposed, Strides::Sliced],
+        (true, DType::Float) => vec![Strides::Contiguous],
+        _ => vec![],
+    }
+}
+
+/// The naive moments along the last of two dimensions.
+fn moments(values: &ArrayD<Complex64>, axis: usize) -> Vec<(f64, f64)> {
+    let lanes = values.lanes(Axis(axis)).into_iter();
+    lanes
+        .map(|lane| {
+            let mean = lane.iter().map(|value| value.re).sum::<f64>() / lane.len() as f64;
+            (mean, lane.iter().map(|value| (value.re - mean).powi(2)).sum::<f64>())
+        })
+        .collect()
+}
+
+#[test]
+fn variances_and_means() {
+    for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double] {
+        for (sizes, axis) in [
+            ([7, 9], 0),
+            ([7, 9], 1),
+            ([3, 5000], 1),
+            ([5000, 3], 0),
+            ([70, 300], 0),
+            ([40, 130], 1),
+            ([1, 300], 1),
+            ([20_000, 2], 0),
+        ] {
+            for strides in layouts(dtype, &sizes) {
+                let input = Tensor::of(dtype, &check::values(dtype, &sizes, 3), strides);
+                let (variance, mean) = (output(dtype, &sizes, &[axis]), output(dtype, &sizes, &[axis]));
+                for_each_isa(|isa| {
+                    check::run("var", &[&variance, &mean], &[&input], &[Scalar::Double(1.0)], dtype).unwrap();
+                    let found: Vec<_> = [&variance, &mean]
+                        .map(|tensor| tensor.values().lanes(Axis(axis)).into_iter().map(|lane| lane[0]).collect::<Vec<_>>())
+                        .into();
+                    for (place, (expected, squares)) in moments(&input.values(), axis).into_iter().enumerate() {
+                        let expected = [squares / (sizes[axis] as f64 - 1.0), expected];
+                        for (found, expected) in found.iter().zip(expected) {
+                            let (found, expected) = (found[place], check::round_trip(dtype, check::real(expected)));
+                            assert!(
+                                check::close(found, expected, check::tolerance(dtype)),
+                                "{dtype:?} {isa:?} {sizes:?} {axis} {strides:?} {place}: {found} != {expected}"
+                            );
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_distant_mean_does_not_spoil_the_variance() {
+    let values = ArrayD::from_shape_fn(IxDyn(&[30_000]), |index| check::real(10_000.0 + f64::from(index[0] as u32 % 4)));
+    for strides in [Strides::Contiguous, Strides::Sliced] {
+        let (input, found) = (Tensor::of(DType::Float, &values, strides), output(DType::Float, &[30_000], &[0]));
+        check::run("std", &[&found], &[&input], &[Scalar::Long(0)], DType::Float).unwrap();
+        assert!((found.values()[[0]].re - 1.25f64.sqrt()).abs() < 1e-5, "{}", found.values());
+    }
+}
+
+#[test]
+fn extremes_have_the_first_place() {
+    for dtype in [DType::Bool, DType::Byte, DType::Long, DType::BFloat16, DType::Float, DType::Double] {
+        for (sizes, axis) in
+            [([5, 17], 0), ([5, 17], 1), ([3, 9000], 1), ([9000, 3], 0), ([90, 300], 0), ([40, 1], 1), ([2, 64], 1)]
+        {
+            for nan in [None, Some([sizes[0] / 2, sizes[1] / 2])] {
+                let mut values = check::values(dtype, &sizes, 4);
+                if let (Some(place), DType::Float | DType::BFloat16) = (nan, dtype) {
+                    values[place] = check::real(f64::NAN);
+                }
+                for strides in layouts(dtype, &sizes) {
+                    for (name, sign) in [("max.dim", 1.0), ("min.dim", -1.0)] {
+                        let input = Tensor::of(dtype, &values, strides);
+                        let (value, place) = (output(dtype, &sizes, &[axis]), output(DType::Long, &sizes, &[axis]));
+                        for_each_isa(|isa| {
+                            check::run(name, &[&value, &place], &[&input], &[], dtype).unwrap();
+                            let (found, places) = (value.values(), place.values());
+                            let lanes = input.values();
+                            for (number, lane) in lanes.lanes(Axis(axis)).into_iter().enumerate() {
+                                let key = |value: &Complex64| if value.re.is_nan() { f64::INFINITY } else { sign * value.re };
+                                let best = (0..lane.len()).rev().max_by(|&a, &b| key(&lane[a]).total_cmp(&key(&lane[b]))).unwrap();
+                                let at = if axis == 0 { [0, number] } else { [number, 0] };
+                                let context = format!("{name} {dtype:?} {isa:?} {sizes:?} {axis} {strides:?} {nan:?} {number}");
+                                assert_eq!(places[at].re, best as f64, "{context}");
+                                assert!(check::close(found[at], lane[best], 0.0), "{context}");
+                            }
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn norms_of_every_order() {
+    for (dtype, real) in [
+        (DType::BFloat16, DType::BFloat16),
+        (DType::Float, DType::Float),
+        (DType::Double, DType::Double),
+        (DType::ComplexFloat, DType::Float),
+    ] {
+        for (sizes, axis) in [([6, 40], 1), ([40, 6], 0), ([3, 1], 1)] {
+            let input = Tensor::of(dtype, &check::values(dtype, &sizes, 5), Strides::Contiguous);
+            let found = output(real, &sizes, &[axis]);
+            for order in [0.0, 1.0, 2.0, 3.0, 0.5, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
+                check::run("linalg_vector_norm", &[&found], &[&input], &[Scalar::Double(order)], dtype).unwrap();
+                for (number, lane) in input.values().lanes(Axis(axis)).into_iter().enumerate() {
+                    let sizes = || lane.iter().map(|value| value.norm());
+                    let expected = match order {
+                        0.0 => sizes().filter(|&size| size != 0.0).count() as f64,
+                        f64::INFINITY => sizes().fold(0.0, f64::max),
+                        f64::NEG_INFINITY => sizes().fold(f64::INFINITY, f64::min),
+                        _ if lane.len() == 1 => lane[0].norm(),
+                        order => sizes().map(|size| size.powf(order)).sum::<f64>().powf(1.0 / order),
+                    };
+                    let at = if axis == 0 { [0, number] } else { [number, 0] };
+                    let expected = check::round_trip(real, check::real(expected));
+                    let found = found.values()[at];
+                    assert!(
+                        check::close(found, expected, 4.0 * check::tolerance(real)),
+                        "{dtype:?} {order} {number}: {found} != {expected}"
+                    );
+                }
+            }
         }
     }
 }

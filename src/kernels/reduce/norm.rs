@@ -1,0 +1,168 @@
+//! Vector norms. Operands: [out, input]; scalars [ord]. The compute dtype is the input's; the output is real.
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::{Complex32, Complex64, DType, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduce::fold::{self, Fold};
+use crate::tensor::number::{Field, Number, Ordered, Real};
+
+/// A number with a size.
+trait Magnitude: Number {
+    type Size: Real;
+    fn magnitude(self) -> Self::Size;
+    /// The square of the magnitude.
+    fn square(self) -> Self::Size;
+}
+
+macro_rules! magnitude {
+    ($($real:ident)*) => {$(
+        impl Magnitude for $real {
+            type Size = $real;
+
+            #[inline(always)]
+            fn magnitude(self) -> $real {
+                self.abs()
+            }
+
+            #[inline(always)]
+            fn square(self) -> $real {
+                self * self
+            }
+        }
+
+        impl Magnitude for num_complex::Complex<$real> {
+            type Size = $real;
+
+            #[inline(always)]
+            fn magnitude(self) -> $real {
+                self.re.hypot(self.im)
+            }
+
+            #[inline(always)]
+            fn square(self) -> $real {
+                self.re * self.re + self.im * self.im
+            }
+        }
+    )*};
+}
+
+magnitude!(f32 f64);
+
+/// The norm of order 0: how many values are not 0.
+#[derive(Clone, Copy)]
+struct Zero;
+
+/// The norm of order 1.
+#[derive(Clone, Copy)]
+struct One;
+
+/// The norm of order 2.
+#[derive(Clone, Copy)]
+struct Two;
+
+/// The norm of any finite order.
+#[derive(Clone, Copy)]
+struct Order(f64);
+
+/// The greatest or least magnitude.
+#[derive(Clone, Copy)]
+struct Infinite<const GREATEST: bool>;
+
+macro_rules! sum_of_powers {
+    ($($name:ident, |$norm:ident, $value:ident| $lift:expr, |$sum:ident| $finish:expr;)*) => {$(
+        impl<V: Magnitude> Fold<V> for $name {
+            type State = V::Size;
+            type Output = V::Size;
+
+            #[inline(always)]
+            fn start(self, _: V) -> V::Size {
+                V::Size::ZERO
+            }
+
+            #[inline(always)]
+            fn lift(self, $value: V) -> V::Size {
+                let $norm = self;
+                let _ = $norm;
+                $lift
+            }
+
+            #[inline(always)]
+            fn merge(self, left: V::Size, right: V::Size) -> V::Size {
+                left.add(right)
+            }
+
+            #[inline(always)]
+            fn finish(self, $sum: V::Size, _: usize) -> V::Size {
+                let $norm = self;
+                let _ = $norm;
+                $finish
+            }
+        }
+    )*};
+}
+
+sum_of_powers! {
+    Zero, |norm, value| if value == V::ZERO { V::Size::ZERO } else { V::Size::ONE }, |sum| sum;
+    One, |norm, value| value.magnitude(), |sum| sum;
+    Two, |norm, value| value.square(), |sum| sum.sqrt();
+    Order, |norm, value| value.magnitude().pow(V::Size::from_f64(norm.0)), |sum| sum.pow(V::Size::from_f64(1.0 / norm.0));
+}
+
+impl<V: Magnitude, const GREATEST: bool> Fold<V> for Infinite<GREATEST> {
+    type State = V::Size;
+    type Output = V::Size;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, first: V) -> V::Size {
+        first.magnitude()
+    }
+
+    #[inline(always)]
+    fn lift(self, value: V) -> V::Size {
+        value.magnitude()
+    }
+
+    #[inline(always)]
+    fn merge(self, left: V::Size, right: V::Size) -> V::Size {
+        if GREATEST { left.maximum(right) } else { left.minimum(right) }
+    }
+
+    #[inline(always)]
+    fn finish(self, magnitude: V::Size, _: usize) -> V::Size {
+        magnitude
+    }
+}
+
+/// `aten::linalg_vector_norm`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), String> {
+    let order: f64 = launch.scalar(0)?.to();
+    let output = launch.view(0);
+    let is_single = output.sizes().iter().zip(output.strides()).all(|(&size, &stride)| size == 1 || stride != 0);
+    if order == 0.0 {
+        run(launch, Zero)
+    } else if order == 1.0 || is_single {
+        // The norm of one value is its magnitude, whatever the order; powers could overflow.
+        run(launch, One)
+    } else if order == 2.0 {
+        run(launch, Two)
+    } else if order == f64::INFINITY {
+        run(launch, Infinite::<true>)
+    } else if order == f64::NEG_INFINITY {
+        run(launch, Infinite::<false>)
+    } else {
+        run(launch, Order(order))
+    }
+}
+
+fn run<F: Fold<f32> + Fold<f64> + Fold<Complex32> + Fold<Complex64>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
+    match launch.compute() {
+        DType::ComplexFloat => fold::run::<Complex32, f32, F>(launch, fold),
+        DType::ComplexDouble => fold::run::<Complex64, f64, F>(launch, fold),
+        dtype => dispatch!(dtype in FLOATING, T => fold::run::<T, T, F>(launch, fold)),
+    }
+}

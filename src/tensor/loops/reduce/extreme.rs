@@ -1,0 +1,202 @@
+//! The greatest or least element of each output and where it is first. NaN is beyond everything, as in PyTorch.
+
+use std::marker::PhantomData;
+
+use super::{Block, Blocks, Targets, drive, load};
+use crate::simd::{Aligned, Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::Launch;
+use crate::tensor::number::{Number, Ordered};
+
+/// Finds the extreme elements of the launch's input, cast to `E`, along the one dimension that is reduced. Outputs: [places], of dtype Long,
+/// or [values, places].
+///
+/// # Errors
+/// The wrong operands.
+pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    let outputs = launch.num_outputs();
+    if launch.view(outputs - 1).dtype() != DType::Long || outputs == 2 && launch.view(0).dtype() != E::DTYPE {
+        return Err("outputs of the wrong dtypes".into());
+    }
+    drive::<Extreme<E::Acc>>(launch, &Extremes::<E, GREATEST> { with_value: outputs == 2, element: PhantomData })
+}
+
+/// An element and its place in the reduced dimension.
+#[derive(Clone, Copy, Default)]
+struct Extreme<V> {
+    value: V,
+    place: i64,
+}
+
+/// Whether a later value takes the place of an earlier one.
+#[inline(always)]
+fn beats<V: Ordered, const GREATEST: bool>(later: V, earlier: V) -> bool {
+    let beyond = if GREATEST { later > earlier } else { later < earlier };
+    (beyond | later.is_nan()) & !earlier.is_nan()
+}
+
+struct Extremes<E, const GREATEST: bool> {
+    with_value: bool,
+    element: PhantomData<fn() -> E>,
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Blocks<Extreme<E::Acc>> for Extremes<E, GREATEST> {
+    fn element(&self) -> DType {
+        E::DTYPE
+    }
+
+    fn is_ordered(&self) -> bool {
+        true
+    }
+
+    fn fold(&self, block: &Block, states: &mut [Extreme<E::Acc>]) {
+        if block.by_runs {
+            vectorize(Runs::<E, GREATEST> { block: *block, states });
+        } else {
+            vectorize(Rows::<E, GREATEST> { block: *block, states });
+        }
+    }
+
+    fn merge(&self, states: &mut [Extreme<E::Acc>], later: &[Extreme<E::Acc>]) {
+        for (state, &later) in states.iter_mut().zip(later) {
+            if beats::<E::Acc, GREATEST>(later.value, state.value) {
+                *state = later;
+            }
+        }
+    }
+
+    fn finish(&self, states: &[Extreme<E::Acc>], _: usize, targets: &Targets) {
+        for (col, state) in states.iter().enumerate() {
+            if self.with_value {
+                targets.write(0, col, E::store(state.value));
+            }
+            targets.write(self.with_value as usize, col, state.place);
+        }
+    }
+}
+
+/// Elements that are compared at a time.
+const LANES: usize = 64;
+
+/// Looks twice at each column: for the value, then for its first place.
+struct Runs<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
+    block: Block,
+    states: &'a mut [Extreme<E::Acc>],
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Runs<'_, E, GREATEST> {
+    #[inline(always)]
+    fn further(left: E::Acc, right: E::Acc) -> E::Acc {
+        let is_left = if GREATEST { left > right } else { left < right };
+        let chosen = if is_left { left } else { right };
+        if left.is_nan() { left } else { chosen }
+    }
+
+    #[inline(always)]
+    fn value(&self, data: *const u8, step: isize) -> E::Acc {
+        let Aligned(lanes) = &mut Aligned([load::<E>(data, 0); LANES]);
+        let (fours, whole) = (self.block.rows / (4 * LANES) * (4 * LANES), self.block.rows / LANES * LANES);
+        // Lanes are loaded and stored, with all the waiting, once for four values.
+        for first in (0..fours).step_by(4 * LANES) {
+            for (lane, found) in lanes.iter_mut().enumerate() {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|next| load::<E>(data, (first + lane + next * LANES) as isize * step));
+                *found = Self::further(*found, Self::further(Self::further(a, b), Self::further(c, d)));
+            }
+        }
+        for first in (fours..whole).step_by(LANES) {
+            for (lane, found) in lanes.iter_mut().enumerate() {
+                *found = Self::further(*found, load::<E>(data, (first + lane) as isize * step));
+            }
+        }
+        for (lane, found) in lanes.iter_mut().enumerate().take(self.block.rows - whole) {
+            *found = Self::further(*found, load::<E>(data, (whole + lane) as isize * step));
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            for lane in 0..half {
+                lanes[lane] = Self::further(lanes[lane], lanes[lane + half]);
+            }
+            half /= 2;
+        }
+        lanes[0]
+    }
+
+    #[inline(always)]
+    fn place(&self, data: *const u8, step: isize, value: E::Acc) -> usize {
+        let is_nan = value.is_nan();
+        let is_it = |place: usize| {
+            let found = load::<E>(data, place as isize * step);
+            (found == value) | (is_nan & found.is_nan())
+        };
+        let rows = self.block.rows;
+        let mut first = 0;
+        while first + LANES <= rows && !(0..LANES).fold(false, |any, lane| any | is_it(first + lane)) {
+            first += LANES;
+        }
+        (first..rows).find(|&place| is_it(place)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn columns(self, step: isize) {
+        for col in 0..self.block.cols {
+            let data = self.block.col(col);
+            let value = self.value(data, step);
+            self.states[col] = Extreme { value, place: (self.block.first + self.place(data, step, value)) as i64 };
+        }
+    }
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for Runs<'_, E, GREATEST> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let step = self.block.row_step;
+        if self.block.is_dense::<E>() { self.columns(size_of::<E>() as isize) } else { self.columns(step) }
+    }
+}
+
+/// Columns that are followed side by side.
+const COLS: usize = 256;
+
+/// Goes through a block row by row.
+struct Rows<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
+    block: Block,
+    states: &'a mut [Extreme<E::Acc>],
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Rows<'_, E, GREATEST> {
+    #[inline(always)]
+    fn rows(self, step: isize) {
+        for begin in (0..self.block.cols).step_by(COLS) {
+            let cols = COLS.min(self.block.cols - begin);
+            let data = self.block.col(begin);
+            let (Aligned(values), Aligned(places)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([0u32; COLS]));
+            for (col, value) in values[..cols].iter_mut().enumerate() {
+                *value = load::<E>(data, col as isize * step);
+            }
+            for row in 1..self.block.rows {
+                let data = data.wrapping_offset(row as isize * self.block.row_step);
+                for (col, (value, place)) in values[..cols].iter_mut().zip(&mut places[..cols]).enumerate() {
+                    let later = load::<E>(data, col as isize * step);
+                    let better = beats::<E::Acc, GREATEST>(later, *value);
+                    *value = if better { later } else { *value };
+                    *place = if better { row as u32 } else { *place };
+                }
+            }
+            for (state, (&value, &place)) in self.states[begin..begin + cols].iter_mut().zip(values.iter().zip(&*places)) {
+                *state = Extreme { value, place: self.block.first as i64 + place as i64 };
+            }
+        }
+    }
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for Rows<'_, E, GREATEST> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let step = self.block.col_step;
+        if self.block.is_dense::<E>() { self.rows(size_of::<E>() as isize) } else { self.rows(step) }
+    }
+}

@@ -1,0 +1,221 @@
+//! Mean and variance. Each block is looked at twice, for its mean and for the squared deviations from it, corrected for the rounding of the
+//! mean; blocks are merged in `f64`. Source: Chan, Golub, LeVeque, "Algorithms for Computing the Sample Variance", The American
+//! Statistician 37 (1983).
+
+use std::marker::PhantomData;
+
+use super::{Block, Blocks, Targets, drive, load};
+use crate::simd::{Aligned, Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::Launch;
+use crate::tensor::number::{Field, Hub, Number, Real};
+
+/// What makes a result of the moments.
+#[derive(Clone, Copy, Debug)]
+pub struct Variance {
+    /// What the number of elements is reduced by before the sum of squares is divided by it.
+    pub correction: f64,
+    /// Whether the result is the standard deviation.
+    pub root: bool,
+}
+
+/// Writes the variances of the launch's input, cast to `E`, and with two outputs the means as well.
+///
+/// # Errors
+/// The wrong operands.
+pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Result<(), String> {
+    let outputs = launch.num_outputs();
+    if (0..outputs).any(|output| launch.view(output).dtype() != E::DTYPE) {
+        return Err("outputs of the wrong dtype".into());
+    }
+    drive::<Moments>(launch, &Variances::<E> { variance, with_mean: outputs == 2, element: PhantomData })
+}
+
+/// The moments of some values.
+#[derive(Clone, Copy, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    /// The sum of squared deviations from the mean.
+    squares: f64,
+}
+
+impl Moments {
+    /// The moments of `count` values, of which the deviations from `near`, a number near their mean, and the squares of these have the given
+    /// sums.
+    #[inline(always)]
+    fn of<V: Number>(count: usize, near: V, deviations: V, squares: V) -> Self {
+        let wide = |value: V| -> f64 { value.hub().to() };
+        let (near, deviations, squares, count) = (wide(near), wide(deviations), wide(squares), count as f64);
+        let mean = if near.is_infinite() { near } else { near + deviations / count };
+        Self { count, mean, squares: squares - deviations * (deviations / count) }
+    }
+
+    #[inline(always)]
+    fn merge(self, other: Self) -> Self {
+        let count = self.count + other.count;
+        let (apart, share) = (other.mean - self.mean, other.count / count);
+        Self { count, mean: self.mean + apart * share, squares: self.squares + other.squares + apart * apart * self.count * share }
+    }
+}
+
+struct Variances<E> {
+    variance: Variance,
+    with_mean: bool,
+    element: PhantomData<fn() -> E>,
+}
+
+impl<E: Element<Acc: Real>> Blocks<Moments> for Variances<E> {
+    fn element(&self) -> DType {
+        E::DTYPE
+    }
+
+    fn fold(&self, block: &Block, states: &mut [Moments]) {
+        if block.by_runs {
+            vectorize(Runs::<E> { block: *block, states, element: PhantomData });
+        } else {
+            vectorize(Rows::<E> { block: *block, states, element: PhantomData });
+        }
+    }
+
+    fn merge(&self, states: &mut [Moments], later: &[Moments]) {
+        for (state, &later) in states.iter_mut().zip(later) {
+            *state = state.merge(later);
+        }
+    }
+
+    fn finish(&self, states: &[Moments], count: usize, targets: &Targets) {
+        let divisor = (count as f64 - self.variance.correction).max(0.0);
+        let store = |value: f64| E::store(E::Acc::from_f64(value));
+        for (col, state) in states.iter().enumerate() {
+            let variance = state.squares.max(0.0) / divisor;
+            // `max` drops NaN.
+            let variance = if state.squares.is_nan() { f64::NAN } else { variance };
+            targets.write(0, col, store(if self.variance.root { variance.sqrt() } else { variance }));
+            if self.with_mean {
+                targets.write(1, col, store(state.mean));
+            }
+        }
+    }
+}
+
+const LANES: usize = 32;
+
+struct Runs<'a, E> {
+    block: Block,
+    states: &'a mut [Moments],
+    element: PhantomData<E>,
+}
+
+/// The sum of all lanes, by halves.
+#[inline(always)]
+fn total<V: Number>(mut lanes: [V; LANES]) -> V {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] = lanes[lane].add(lanes[lane + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+impl<E: Element<Acc: Real>> Runs<'_, E> {
+    #[inline(always)]
+    fn moments(&self, data: *const u8, step: isize) -> Moments {
+        let rows = self.block.rows;
+        let whole = rows / LANES * LANES;
+        let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
+        for first in (0..whole).step_by(LANES) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.add(load::<E>(data, (first + lane) as isize * step));
+            }
+        }
+        for (lane, sum) in sums.iter_mut().enumerate().take(rows - whole) {
+            *sum = sum.add(load::<E>(data, (whole + lane) as isize * step));
+        }
+        let near = total(*sums).div(E::Acc::from_i64(rows as i64));
+        let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; LANES]), &mut Aligned([E::Acc::ZERO; LANES]));
+        let mut look = |place: usize, lane: usize| {
+            let apart = load::<E>(data, place as isize * step).sub(near);
+            deviations[lane] = deviations[lane].add(apart);
+            squares[lane] = squares[lane].add(apart.mul(apart));
+        };
+        for first in (0..whole).step_by(LANES) {
+            for lane in 0..LANES {
+                look(first + lane, lane);
+            }
+        }
+        for lane in 0..rows - whole {
+            look(whole + lane, lane);
+        }
+        Moments::of(rows, near, total(*deviations), total(*squares))
+    }
+}
+
+impl<E: Element<Acc: Real>> Leaf for Runs<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let is_dense = self.block.is_dense::<E>();
+        for col in 0..self.block.cols {
+            let data = self.block.col(col);
+            self.states[col] =
+                if is_dense { self.moments(data, size_of::<E>() as isize) } else { self.moments(data, self.block.row_step) };
+        }
+    }
+}
+
+/// Columns that are followed side by side.
+const COLS: usize = 128;
+
+struct Rows<'a, E> {
+    block: Block,
+    states: &'a mut [Moments],
+    element: PhantomData<E>,
+}
+
+impl<E: Element<Acc: Real>> Rows<'_, E> {
+    #[inline(always)]
+    fn rows(self, step: isize) {
+        let (rows, row_step) = (self.block.rows, self.block.row_step);
+        let scale = E::Acc::from_i64(rows as i64);
+        for begin in (0..self.block.cols).step_by(COLS) {
+            let cols = COLS.min(self.block.cols - begin);
+            let data = self.block.col(begin);
+            let Aligned(near) = &mut Aligned([E::Acc::ZERO; COLS]);
+            for row in 0..rows {
+                let data = data.wrapping_offset(row as isize * row_step);
+                for (col, sum) in near[..cols].iter_mut().enumerate() {
+                    *sum = sum.add(load::<E>(data, col as isize * step));
+                }
+            }
+            for sum in &mut near[..cols] {
+                *sum = sum.div(scale);
+            }
+            let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([E::Acc::ZERO; COLS]));
+            for row in 0..rows {
+                let data = data.wrapping_offset(row as isize * row_step);
+                for col in 0..cols {
+                    let apart = load::<E>(data, col as isize * step).sub(near[col]);
+                    deviations[col] = deviations[col].add(apart);
+                    squares[col] = squares[col].add(apart.mul(apart));
+                }
+            }
+            for (col, state) in self.states[begin..begin + cols].iter_mut().enumerate() {
+                *state = Moments::of(rows, near[col], deviations[col], squares[col]);
+            }
+        }
+    }
+}
+
+impl<E: Element<Acc: Real>> Leaf for Rows<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let step = self.block.col_step;
+        if self.block.is_dense::<E>() { self.rows(size_of::<E>() as isize) } else { self.rows(step) }
+    }
+}
