@@ -17,13 +17,13 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-bool given(const OptionalTensor& tensor) { return tensor.has_value() && tensor->defined(); }
-
 Tensor widened(const Tensor& tensor) { return tensor.to(at::toOpMathType(tensor.scalar_type())); }
 
 // With y = x * rstd: dx = rstd * (g - y * mean(g * y)) where g = dout * weight, and dweight the sum of dout * y over the samples.
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad_out, const Tensor& input, at::IntArrayRef normalized_shape,
-                                             const Tensor& rstd, const OptionalTensor& weight, std::array<bool, 2> output_mask) {
+                                             const Tensor& rstd, const OptionalTensor& given_weight,
+                                             std::array<bool, 2> output_mask) {
+  const Tensor weight = given_weight.value_or(Tensor());
   const int64_t outer = input.dim() - static_cast<int64_t>(normalized_shape.size());
   at::DimVector inner_dims, outer_dims;
   for (int64_t dim = 0; dim < input.dim(); ++dim) {
@@ -34,13 +34,13 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad_out, const Tenso
   const Tensor y = widened(input).mul(scale);
   Tensor grad_input, grad_weight;
   if (output_mask[0]) {
-    const Tensor g = given(weight) ? grad.mul(*weight) : grad;
+    const Tensor g = weight.defined() ? grad.mul(weight) : grad;
     const Tensor along = g.mul(y).mean(inner_dims, /*keepdim=*/true);
     grad_input = g.sub(y.mul(along)).mul_(scale).to(input.scalar_type());
   }
-  if (output_mask[1] && given(weight)) {
+  if (output_mask[1] && weight.defined()) {
     const Tensor product = grad.mul(y);
-    grad_weight = (outer == 0 ? product : product.sum(outer_dims)).to(weight->scalar_type());
+    grad_weight = (outer == 0 ? product : product.sum(outer_dims)).to(weight.scalar_type());
   }
   return {grad_input, grad_weight};
 }
@@ -111,7 +111,7 @@ std::tuple<Tensor, Tensor> fused_dropout(const Tensor& self, double keep, std::o
 const Tensor& resize_output(const Tensor& self, at::IntArrayRef size, at::Device device) {
   TORCH_CHECK(self.device() == device, "out Tensor doesn't have the correct device set");
   at::native::resize_output(self, size);
-  return self;
+  return self;  // NOLINT(bugprone-return-const-ref-from-parameter): what the schema asks for
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-bool given(const OptionalTensor& tensor) { return tensor.has_value() && tensor->defined(); }
+// The tensor, undefined where there is none.
+Tensor tensor_or_none(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
 
 Tensor widened(const Tensor& tensor) { return tensor.to(at::toOpMathType(tensor.scalar_type())); }
 
@@ -46,14 +47,15 @@ std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
   return {mean, variance.add_(eps).rsqrt_()};
 }
 
-Tensor elemt(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
+Tensor elemt(const Tensor& input, const OptionalTensor& given_weight, const OptionalTensor& given_bias, const Tensor& mean,
              const Tensor& invstd, double) {
+  const Tensor weight = tensor_or_none(given_weight), bias = tensor_or_none(given_bias);
   Tensor out = widened(input).sub(channels(mean, input)).mul_(channels(invstd, input));
-  if (given(weight)) {
-    out.mul_(channels(*weight, input));
+  if (weight.defined()) {
+    out.mul_(channels(weight, input));
   }
-  if (given(bias)) {
-    out.add_(channels(*bias, input));
+  if (bias.defined()) {
+    out.add_(channels(bias, input));
   }
   return out.to(input.scalar_type());
 }
@@ -73,11 +75,11 @@ std::tuple<Tensor, Tensor> gather_stats_with_counts(const Tensor&, const Tensor&
   const Tensor all_mean = mean.mul(weights).sum(at::IntArrayRef{0}).div_(total);
   const Tensor variances = invstd.square().reciprocal_().sub_(eps);
   const Tensor squares = mean.sub(all_mean).square_().add_(variances).mul_(weights).sum(at::IntArrayRef{0});
-  if (given(running_mean)) {
-    Tensor(*running_mean).mul_(1 - momentum).add_(all_mean, momentum);
+  if (Tensor running = tensor_or_none(running_mean); running.defined()) {
+    running.mul_(1 - momentum).add_(all_mean, momentum);
   }
-  if (given(running_var)) {
-    Tensor(*running_var).mul_(1 - momentum).add_(squares.div(total.sub(1)), momentum);
+  if (Tensor running = tensor_or_none(running_var); running.defined()) {
+    running.mul_(1 - momentum).add_(squares.div(total.sub(1)), momentum);
   }
   return {all_mean, squares.div(total).add_(eps).rsqrt_()};
 }
@@ -90,25 +92,27 @@ std::tuple<Tensor, Tensor> gather_stats(const Tensor& input, const Tensor& mean,
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad_out, const Tensor& input, const Tensor& mean,
-                                                           const Tensor& invstd, const OptionalTensor& weight, bool input_g,
+                                                           const Tensor& invstd, const OptionalTensor& given_weight, bool input_g,
                                                            bool weight_g, bool bias_g) {
+  const Tensor weight = tensor_or_none(given_weight);
   const auto dims = reduced(input);
   const Tensor grad = widened(grad_out);
   const Tensor sum_dy = grad.sum(dims);
   const Tensor sum_dy_xmu = widened(input).sub(channels(mean, input)).mul_(grad).sum(dims);
-  const auto dtype = given(weight) ? weight->scalar_type() : input.scalar_type();
+  const auto dtype = weight.defined() ? weight.scalar_type() : input.scalar_type();
   return {input_g ? sum_dy : Tensor(), input_g ? sum_dy_xmu : Tensor(), weight_g ? sum_dy_xmu.mul(invstd).to(dtype) : Tensor(),
           bias_g ? sum_dy.to(dtype, /*non_blocking=*/false, /*copy=*/true) : Tensor()};
 }
 
 Tensor backward_elemt(const Tensor& grad_out, const Tensor& input, const Tensor& mean, const Tensor& invstd,
-                      const OptionalTensor& weight, const Tensor& sum_dy, const Tensor& sum_dy_xmu, const Tensor& count) {
+                      const OptionalTensor& given_weight, const Tensor& sum_dy, const Tensor& sum_dy_xmu, const Tensor& count) {
+  const Tensor weight = tensor_or_none(given_weight);
   const Tensor total = count.sum().to(mean.scalar_type());
   const Tensor slope = sum_dy_xmu.div(total).mul_(invstd.square());
   const Tensor centred = widened(input).sub(channels(mean, input)).mul_(channels(slope, input));
   Tensor result = widened(grad_out).sub(channels(sum_dy.div(total), input)).sub_(centred).mul_(channels(invstd, input));
-  if (given(weight)) {
-    result.mul_(channels(*weight, input));
+  if (weight.defined()) {
+    result.mul_(channels(weight, input));
   }
   return result.to(input.scalar_type());
 }

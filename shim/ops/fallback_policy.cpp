@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "rustdev.h"
@@ -73,7 +74,7 @@ FallbackOperator& fallback_operator(const c10::OperatorHandle& op) {
   auto& entry = state.operators[key];
   // Operators outside aten come and go, and a new one may lie where an old one did.
   if (entry && !(entry->operator_name == op.operator_name())) {
-    state.retired.push_back(std::move(entry));
+    state.retired.push_back(std::exchange(entry, nullptr));
   }
   if (!entry) {
     entry = std::make_unique<FallbackOperator>(op);
