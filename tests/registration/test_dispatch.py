@@ -56,6 +56,9 @@ REASONS = {
     "_weight_int4pack_mm_with_scales_and_zeros": PACKED,
     "max_pool2d_backward": "Apple's Metal: the gradient elsewhere is max_pool2d_with_indices_backward",
 }
+KEYED = ("_philox_key_fold_in", "_philox_key_split", "_philox_normal_", "_philox_uniform_")
+if torch.__version__ < "2.15":
+    REASONS |= dict.fromkeys(KEYED, "CUDA's kernel alone before torch 2.15")
 
 
 def declared() -> Iterator[str]:
