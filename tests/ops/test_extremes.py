@@ -87,7 +87,11 @@ def test_out() -> None:
     torch.max(device, 0, out=(values, places))
     expected = host.max(0)
     torch.testing.assert_close((values.cpu(), places.cpu()), tuple(expected))
-    for function in (lambda tensor, **out: torch.var(tensor, 1, **out), torch.max, lambda tensor, **out: torch.nansum(tensor, 0, **out)):
+    for function in (
+        lambda tensor, **out: torch.var(tensor, 1, **out),
+        torch.max,
+        lambda tensor, **out: torch.nansum(tensor, 0, **out),
+    ):
         target = torch.empty(0, device="rustdev")
         assert function(device, out=target) is target
         torch.testing.assert_close(target.cpu(), function(host))

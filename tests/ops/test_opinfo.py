@@ -49,11 +49,7 @@ OFF_THE_TABLE = {
     "round_decimals_neg_3": {torch.float32, torch.bfloat16},
     "sign": {torch.bool},
     "trunc": {torch.int64},
-    **{
-        name + variant: {torch.complex64}
-        for name in ("std", "std_mean", "var", "var_mean")
-        for variant in ("", "_unbiased")
-    },
+    **{name + variant: {torch.complex64} for name in ("std", "std_mean", "var", "var_mean") for variant in ("", "_unbiased")},
 }
 
 
