@@ -63,6 +63,7 @@ def to_device(value: object) -> object:
     return moved.conj() if value.is_conj() else moved
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")  # the CPU's own warning, once in a process
 @pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda value: getattr(value, "formatted_name", str(value)))
 def test_samples(op: object, dtype: torch.dtype) -> None:

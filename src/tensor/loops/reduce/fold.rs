@@ -94,8 +94,8 @@ struct Runs<'a, E: Element, F: Fold<E::Acc>> {
 }
 
 /// Lanes of a long run, and of one that is short or strided.
-const LANES: usize = 64;
-const FEW_LANES: usize = 16;
+const LANES: usize = 32;
+const FEW_LANES: usize = 8;
 
 impl<E: Element, F: Fold<E::Acc>> Runs<'_, E, F> {
     #[inline(always)]
@@ -144,19 +144,16 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Runs<'_, E, F> {
     #[inline(always)]
     fn run(self) {
         let size = size_of::<E>() as isize;
-        let (is_dense, is_long) = (self.block.is_dense::<E>(), self.block.rows >= 2 * LANES);
+        let is_long = self.block.is_dense::<E>() && self.block.rows >= 2 * LANES;
         for col in 0..self.block.cols {
             let data = self.block.col(col);
-            self.states[col] = match (is_dense, is_long) {
-                (true, true) => self.lanes::<LANES>(data, size),
-                (true, false) => self.lanes::<FEW_LANES>(data, size),
-                _ => self.lanes::<FEW_LANES>(data, self.block.row_step),
-            };
+            self.states[col] =
+                if is_long { self.lanes::<LANES>(data, size) } else { self.lanes::<FEW_LANES>(data, self.block.row_step) };
         }
     }
 }
 
-/// Folds a block row by row, four at a time.
+/// Folds a block row by row.
 struct Rows<'a, E: Element, F: Fold<E::Acc>> {
     block: Block,
     states: &'a mut [F::State],
@@ -164,9 +161,10 @@ struct Rows<'a, E: Element, F: Fold<E::Acc>> {
 }
 
 impl<E: Element, F: Fold<E::Acc>> Rows<'_, E, F> {
+    /// Rows whose elements lie side by side, four at a time.
     #[inline(always)]
-    fn rows(self, step: isize) {
-        let (fold, rows) = (self.fold, self.block.rows);
+    fn dense(self) {
+        let (fold, rows, step) = (self.fold, self.block.rows, size_of::<E>() as isize);
         let first = self.block.data;
         for (col, state) in self.states.iter_mut().enumerate() {
             *state = fold.start(load::<E>(first, col as isize * step));
@@ -185,6 +183,18 @@ impl<E: Element, F: Fold<E::Acc>> Rows<'_, E, F> {
             }
         }
     }
+
+    #[inline(always)]
+    fn strided(self) {
+        let (fold, step) = (self.fold, self.block.col_step);
+        for (col, state) in self.states.iter_mut().enumerate() {
+            let value = |row: usize| load::<E>(self.block.row(row), col as isize * step);
+            *state = fold.start(value(0));
+            for row in 0..self.block.rows {
+                *state = fold.merge(*state, fold.lift(value(row)));
+            }
+        }
+    }
 }
 
 impl<E: Element, F: Fold<E::Acc>> Leaf for Rows<'_, E, F> {
@@ -192,7 +202,6 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Rows<'_, E, F> {
 
     #[inline(always)]
     fn run(self) {
-        let step = self.block.col_step;
-        if self.block.is_dense::<E>() { self.rows(size_of::<E>() as isize) } else { self.rows(step) }
+        if self.block.is_dense::<E>() { self.dense() } else { self.strided() }
     }
 }
