@@ -7,6 +7,7 @@ __all__ = [
     "__version__",
     "device_count",
     "event_elapsed",
+    "fallback_list",
     "fallback_mode",
     "fallback_stats",
     "host_memory_reset_accumulated",

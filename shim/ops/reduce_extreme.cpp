@@ -23,7 +23,7 @@ struct ExtremeDim {
       return {op.take(0), op.take(1)};
     }
     return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, int64_t, bool>(*binding.functional, self, dim,
-                                                                                              keepdim);
+                                                                                               keepdim);
   }
 
   static std::tuple<at::Tensor&, at::Tensor&> out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values,
@@ -41,7 +41,8 @@ struct ExtremeDim {
  private:
   template <class Op>
   static bool launch(Op& op, const at::Tensor& self, int64_t dim, bool keepdim) {
-    return launch_reduction(binding, {}, {&op.maybe_get_output(0), &op.maybe_get_output(1)}, self, reduced_dims(self, dim), keepdim);
+    return launch_reduction(binding, {}, {&op.maybe_get_output(0), &op.maybe_get_output(1)}, self, reduced_dims(self, dim),
+                            keepdim);
   }
 };
 
@@ -66,8 +67,8 @@ struct Place {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&>(*binding.out, self, dim, keepdim,
-                                                                                                   result);
+    return call_fallback<at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&>(*binding.out, self, dim,
+                                                                                                    keepdim, result);
   }
 
  private:
@@ -92,8 +93,8 @@ struct Aminmax {
     if (C10_LIKELY(launch(op, self, dim, keepdim))) {
       return {op.take(0), op.take(1)};
     }
-    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, std::optional<int64_t>, bool>(*least.functional, self,
-                                                                                                             dim, keepdim);
+    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, std::optional<int64_t>, bool>(*least.functional,
+                                                                                                              self, dim, keepdim);
   }
 
   static std::tuple<at::Tensor&, at::Tensor&> out(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, at::Tensor& min,

@@ -33,8 +33,8 @@ struct Variance {
       launch(name, {&result}, self, dims, correction, keepdim);
       return result;
     }
-    return call_fallback<at::Tensor, const at::Tensor&, at::OptionalIntArrayRef, OptionalScalar, bool>(*binding.functional, self, dim,
-                                                                                                       correction, keepdim);
+    return call_fallback<at::Tensor, const at::Tensor&, at::OptionalIntArrayRef, OptionalScalar, bool>(*binding.functional, self,
+                                                                                                       dim, correction, keepdim);
   }
 
   static at::Tensor& out(const at::Tensor& self, at::OptionalIntArrayRef dim, OptionalScalar correction, bool keepdim,
@@ -125,7 +125,8 @@ struct VectorNorm {
 struct Nansum {
   static inline Binding binding;
 
-  static at::Tensor functional(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype) {
+  static at::Tensor functional(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                               std::optional<at::ScalarType> dtype) {
     if (c10::isIntegralType(self.scalar_type(), /*includeBool=*/true)) {
       return at::sum(self, dim, keepdim, dtype);
     }
@@ -194,7 +195,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("nansum", TORCH_FN(Nansum::functional));
     m.impl("nansum.out", TORCH_FN(Nansum::out));
   }
-  if (find_kernel(CountNonzero::binding, {"count_nonzero.dim_IntList", nullptr, "count_nonzero.dim_IntList_out", "count_nonzero"})) {
+  if (find_kernel(CountNonzero::binding,
+                  {"count_nonzero.dim_IntList", nullptr, "count_nonzero.dim_IntList_out", "count_nonzero"})) {
     m.impl("count_nonzero.dim_IntList", TORCH_FN(CountNonzero::functional));
   }
 }
