@@ -1,8 +1,8 @@
 //! Parallel loops on the threads of the runtime.
 //!
 //! The caller publishes its loop in a [`Slot`], takes chunks itself, and whoever is awake joins: searching drainers, threads that wait
-//! in a synchronise. Sleepers are woken only for work much longer than the waking. So a loop is never slower than a serial one by more
-//! than the publishing, some 50 ns.
+//! in a synchronise. Sleepers are woken only for work much longer than the waking; where nobody is awake and none is woken, the loop
+//! runs as a serial one.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -27,6 +27,8 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static SLOTS: [Slot; 8] = [const { Slot::new() }; 8];
 /// Loops that are open to helpers.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Threads that wait for others and help with loops meanwhile, searching drainers not counted.
+static ONLOOKERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static IN_LOOP: Cell<bool> = const { Cell::new(false) };
@@ -61,6 +63,11 @@ pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
 }
 
 fn run_parallel(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
+    let alone = ONLOOKERS.load(Ordering::Relaxed) == 0 && !EXECUTOR.is_searching();
+    let wakes = cost >= WAKE || (alone && missed(cost) >= MISSED);
+    if alone && !wakes {
+        return (0..count).for_each(body);
+    }
     let Some(claim) = SLOTS.iter().find_map(Slot::claim) else {
         return (0..count).for_each(body);
     };
@@ -68,7 +75,7 @@ fn run_parallel(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     let _loop = InLoop::enter();
     let _open = Open::new();
     claim.run(count, grain(count, cost), helpers, body, || {
-        if cost >= WAKE || (!EXECUTOR.is_searching() && missed(cost) >= MISSED) {
+        if wakes {
             EXECUTOR.wake(helpers);
         }
     });
@@ -107,6 +114,23 @@ pub fn help() -> bool {
     }
     let _loop = InLoop::enter();
     SLOTS.iter().filter(|slot| slot.help()).count() > 0
+}
+
+/// Counts this thread as one that waits for others and helps with loops meanwhile, until dropped.
+pub struct Onlooker(());
+
+impl Onlooker {
+    /// Begins to look on.
+    pub fn enter() -> Self {
+        ONLOOKERS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Onlooker {
+    fn drop(&mut self) {
+        ONLOOKERS.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Marks this thread as inside a loop until dropped.

@@ -112,12 +112,14 @@ pub fn vectorize<L: Leaf>(leaf: L) -> L::Output {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vl,avx512dq")]
+#[inline]
 fn run_avx512<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline]
 fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
     leaf.run()
 }

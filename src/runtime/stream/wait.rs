@@ -129,6 +129,7 @@ impl Stream {
 
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
     fn look_on(&self, target: u64) -> bool {
+        let _onlooker = threads::Onlooker::enter();
         let start = Instant::now();
         loop {
             for _ in 0..64 {

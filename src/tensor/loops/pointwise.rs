@@ -60,15 +60,18 @@ struct Types {
     inputs: usize,
 }
 
-#[inline(never)]
+#[inline]
 fn apply<E, O, Op, const N: usize>(op: Op, output: *mut u8, inputs: &Inputs, count: usize)
 where
     E: Element,
     O: Element,
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
-    let inputs = std::array::from_fn(|index| inputs[index].cast());
-    vectorize(Apply::<E, O, Op, N> { output: output.cast(), inputs, count, op });
+    let mut typed = [std::ptr::null::<E>(); N];
+    for (typed, input) in typed.iter_mut().zip(inputs) {
+        *typed = input.cast();
+    }
+    vectorize(Apply::<E, O, Op, N> { output: output.cast(), inputs: typed, count, op });
 }
 
 struct Apply<E, O, Op, const N: usize> {
@@ -90,7 +93,7 @@ where
     fn run(self) {
         for index in 0..self.count {
             let mut values = [E::Acc::ZERO; N];
-            for (value, input) in values.iter_mut().zip(self.inputs) {
+            for (value, input) in values.iter_mut().zip(&self.inputs) {
                 // SAFETY: `straight` and `Worker::patch` give inputs of at least `count` elements.
                 *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
             }

@@ -13,6 +13,7 @@ use crate::tensor::number::{Number, Ordered};
 ///
 /// # Errors
 /// The wrong operands.
+#[inline]
 pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), String> {
     let outputs = launch.num_outputs();
     if launch.view(outputs - 1).dtype() != DType::Long || outputs == 2 && launch.view(0).dtype() != E::DTYPE {
@@ -41,14 +42,17 @@ struct Extremes<E, const GREATEST: bool> {
 }
 
 impl<E: Element<Acc: Ordered>, const GREATEST: bool> Blocks<Extreme<E::Acc>> for Extremes<E, GREATEST> {
+    #[inline]
     fn element(&self) -> DType {
         E::DTYPE
     }
 
+    #[inline]
     fn is_ordered(&self) -> bool {
         true
     }
 
+    #[inline]
     fn fold(&self, block: &Block, states: &mut [Extreme<E::Acc>]) {
         if block.by_runs {
             vectorize(Runs::<E, GREATEST> { block: *block, states });
@@ -57,6 +61,7 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Blocks<Extreme<E::Acc>> for
         }
     }
 
+    #[inline]
     fn merge(&self, states: &mut [Extreme<E::Acc>], later: &[Extreme<E::Acc>]) {
         for (state, &later) in states.iter_mut().zip(later) {
             if beats::<E::Acc, GREATEST>(later.value, state.value) {
@@ -65,6 +70,7 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Blocks<Extreme<E::Acc>> for
         }
     }
 
+    #[inline]
     fn finish(&self, states: &[Extreme<E::Acc>], _: usize, targets: &Targets) {
         for (col, state) in states.iter().enumerate() {
             if self.with_value {
@@ -99,8 +105,8 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Runs<'_, E, GREATEST> {
         // Lanes are loaded and stored, with all the waiting, once for four values.
         for first in (0..fours).step_by(4 * LANES) {
             for (lane, found) in lanes.iter_mut().enumerate() {
-                let [a, b, c, d] = [0, 1, 2, 3].map(|next| load::<E>(data, (first + lane + next * LANES) as isize * step));
-                *found = Self::further(*found, Self::further(Self::further(a, b), Self::further(c, d)));
+                let at = |next: usize| load::<E>(data, (first + lane + next * LANES) as isize * step);
+                *found = Self::further(*found, Self::further(Self::further(at(0), at(1)), Self::further(at(2), at(3))));
             }
         }
         for first in (fours..whole).step_by(LANES) {

@@ -31,6 +31,7 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
 ///
 /// # Errors
 /// The wrong operands.
+#[inline]
 pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
     let output = launch.view(0).dtype();
     if output != O::DTYPE && !(O::DTYPE == DType::Bool && output == DType::Byte) {
@@ -45,10 +46,12 @@ struct Folding<E, O, F> {
 }
 
 impl<E: Element, O: Element, F: Fold<E::Acc>> Blocks<F::State> for Folding<E, O, F> {
+    #[inline]
     fn element(&self) -> DType {
         E::DTYPE
     }
 
+    #[inline]
     fn fold(&self, block: &Block, states: &mut [F::State]) {
         if block.by_runs {
             vectorize(Runs::<E, F> { block: *block, states, fold: self.fold });
@@ -57,10 +60,12 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> Blocks<F::State> for Folding<E, O,
         }
     }
 
+    #[inline]
     fn merge(&self, states: &mut [F::State], later: &[F::State]) {
         vectorize(Merge::<E, F> { states, later, fold: self.fold, element: PhantomData });
     }
 
+    #[inline]
     fn finish(&self, states: &[F::State], count: usize, targets: &Targets) {
         for (col, &state) in states.iter().enumerate() {
             targets.write(0, col, O::store(self.fold.finish(state, count).hub().to()));
@@ -170,10 +175,10 @@ impl<E: Element, F: Fold<E::Acc>> Rows<'_, E, F> {
             *state = fold.start(load::<E>(first, col as isize * step));
         }
         for row in (0..rows / 4 * 4).step_by(4) {
-            let data = [0, 1, 2, 3].map(|next| self.block.row(row + next));
+            let data = self.block.row(row);
             for (col, state) in self.states.iter_mut().enumerate() {
-                let [a, b, c, d] = data.map(|data| fold.lift(load::<E>(data, col as isize * step)));
-                *state = fold.merge(*state, fold.merge(fold.merge(a, b), fold.merge(c, d)));
+                let at = |next: isize| fold.lift(load::<E>(data, next * self.block.row_step + col as isize * step));
+                *state = fold.merge(*state, fold.merge(fold.merge(at(0), at(1)), fold.merge(at(2), at(3))));
             }
         }
         for row in rows / 4 * 4..rows {

@@ -23,6 +23,7 @@ pub struct Variance {
 ///
 /// # Errors
 /// The wrong operands.
+#[inline]
 pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Result<(), String> {
     let outputs = launch.num_outputs();
     if (0..outputs).any(|output| launch.view(output).dtype() != E::DTYPE) {
@@ -66,10 +67,12 @@ struct Variances<E> {
 }
 
 impl<E: Element<Acc: Real>> Blocks<Moments> for Variances<E> {
+    #[inline]
     fn element(&self) -> DType {
         E::DTYPE
     }
 
+    #[inline]
     fn fold(&self, block: &Block, states: &mut [Moments]) {
         if block.by_runs {
             vectorize(Runs::<E> { block: *block, states, element: PhantomData });
@@ -78,12 +81,14 @@ impl<E: Element<Acc: Real>> Blocks<Moments> for Variances<E> {
         }
     }
 
+    #[inline]
     fn merge(&self, states: &mut [Moments], later: &[Moments]) {
         for (state, &later) in states.iter_mut().zip(later) {
             *state = state.merge(later);
         }
     }
 
+    #[inline]
     fn finish(&self, states: &[Moments], count: usize, targets: &Targets) {
         let divisor = (count as f64 - self.variance.correction).max(0.0);
         let store = |value: f64| E::store(E::Acc::from_f64(value));

@@ -1,0 +1,106 @@
+//! How many and whether: counts of what is not 0, `any` and `all`. Operands: [out, input].
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::{Bool, Complex32, Complex64, DType, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduce::fold::{self, Fold};
+use crate::tensor::number::Number;
+
+/// Counts what is not 0.
+#[derive(Clone, Copy)]
+struct CountNonzero;
+
+impl<V: Number> Fold<V> for CountNonzero {
+    type State = i64;
+    type Output = i64;
+
+    #[inline(always)]
+    fn start(self, _: V) -> i64 {
+        0
+    }
+
+    #[inline(always)]
+    fn lift(self, value: V) -> i64 {
+        (value != V::ZERO) as i64
+    }
+
+    #[inline(always)]
+    fn merge(self, left: i64, right: i64) -> i64 {
+        left + right
+    }
+
+    #[inline(always)]
+    fn finish(self, count: i64, _: usize) -> i64 {
+        count
+    }
+}
+
+/// Whether any value is not 0 or, with `ALL`, none is.
+#[derive(Clone, Copy)]
+struct Truth<const ALL: bool>;
+
+impl<V: Number, const ALL: bool> Fold<V> for Truth<ALL> {
+    type State = V;
+    type Output = Bool;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, _: V) -> V {
+        if ALL { V::ONE } else { V::ZERO }
+    }
+
+    #[inline(always)]
+    fn lift(self, value: V) -> V {
+        value
+    }
+
+    #[inline(always)]
+    fn merge(self, left: V, right: V) -> V {
+        if ALL == (right != V::ZERO) { left } else { right }
+    }
+
+    #[inline(always)]
+    fn finish(self, state: V, _: usize) -> Bool {
+        Bool::from(state != V::ZERO)
+    }
+}
+
+/// `aten::count_nonzero`. The compute dtype is the input's, the output is Long.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, i64, _>(launch, CountNonzero))
+}
+
+/// `aten::any`: whether any value is not 0, as Bool or as Byte 0 or 1. The input is not cast.
+///
+/// # Errors
+/// An output of another dtype.
+pub fn any(launch: &Launch<'_>) -> Result<(), String> {
+    truth::<false>(launch)
+}
+
+/// `aten::all`: whether no value is 0, as Bool or as Byte 0 or 1. The input is not cast.
+///
+/// # Errors
+/// An output of another dtype.
+pub fn all(launch: &Launch<'_>) -> Result<(), String> {
+    truth::<true>(launch)
+}
+
+fn truth<const ALL: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.view(1).dtype() {
+        DType::Float => fold::run::<f32, Bool, _>(launch, Truth::<ALL>),
+        DType::Double => fold::run::<f64, Bool, _>(launch, Truth::<ALL>),
+        DType::BFloat16 => fold::run::<half::bf16, Bool, _>(launch, Truth::<ALL>),
+        DType::Half => fold::run::<half::f16, Bool, _>(launch, Truth::<ALL>),
+        DType::Int => fold::run::<i32, Bool, _>(launch, Truth::<ALL>),
+        DType::Long => fold::run::<i64, Bool, _>(launch, Truth::<ALL>),
+        DType::ComplexFloat => fold::run::<Complex32, Bool, _>(launch, Truth::<ALL>),
+        DType::ComplexDouble => fold::run::<Complex64, Bool, _>(launch, Truth::<ALL>),
+        _ => fold::run::<Bool, Bool, _>(launch, Truth::<ALL>),
+    }
+}

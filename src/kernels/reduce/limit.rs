@@ -1,0 +1,59 @@
+//! The greatest and the least value. Operands: [out, input].
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduce::fold::{self, Fold};
+use crate::tensor::number::Ordered;
+
+/// The greatest or least value.
+#[derive(Clone, Copy)]
+struct Limit<const GREATEST: bool>;
+
+impl<V: Ordered, const GREATEST: bool> Fold<V> for Limit<GREATEST> {
+    type State = V;
+    type Output = V;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, first: V) -> V {
+        first
+    }
+
+    #[inline(always)]
+    fn lift(self, value: V) -> V {
+        value
+    }
+
+    #[inline(always)]
+    fn merge(self, left: V, right: V) -> V {
+        // The choice by order becomes one instruction, which takes `right` where either is NaN.
+        let is_left = if GREATEST { left > right } else { left < right };
+        let chosen = if is_left { left } else { right };
+        if left.is_nan() { left } else { chosen }
+    }
+
+    #[inline(always)]
+    fn finish(self, extreme: V, _: usize) -> V {
+        extreme
+    }
+}
+
+/// `aten::amax`: the greatest value; NaN if there is one.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn amax(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, Limit::<true>))
+}
+
+/// `aten::amin`: the least value; NaN if there is one.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn amin(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, Limit::<false>))
+}
