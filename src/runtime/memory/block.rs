@@ -29,6 +29,8 @@ pub enum State {
     Free,
     /// Held by the caller.
     Allocated,
+    /// Given back by the caller, and not yet put into a free list: see [`super::resting`].
+    Resting,
     /// Given back by the caller, but tasks of other streams may still use it.
     Pending,
     /// The record itself is unused.

@@ -39,8 +39,11 @@ impl DevicePool {
         Ok(Self { device, pool: Mutex::new(pool), streams, base, length })
     }
 
+    /// The pool, with nothing left to settle.
     fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock()
+        let mut pool = self.pool.lock();
+        pool.settle();
+        pool
     }
 
     /// Lets a test look inside.
@@ -68,7 +71,7 @@ impl DevicePool {
     #[inline]
     pub fn allocate(&self, stream: &'static dyn Timeline, bytes: usize) -> Result<usize, Error> {
         let request = Request { stream, bytes, context: capture(Detail::State), collected: false };
-        let mut pool = self.lock();
+        let mut pool = self.pool.lock();
         match pool.allocate(&request) {
             Ok(block) => Ok(self.granted(pool, block)),
             Err(refusal) => {
@@ -87,7 +90,8 @@ impl DevicePool {
     }
 
     #[cold]
-    fn report(&self, pool: MutexGuard<'_, Pool>, address: usize, bytes: i64) {
+    fn report(&self, mut pool: MutexGuard<'_, Pool>, address: usize, bytes: i64) {
+        pool.settle();
         let (allocated, reserved) = (pool.stats.allocated_bytes.current() as u64, pool.stats.reserved_bytes.current() as u64);
         drop(pool);
         observe::report(&Usage { address, bytes, allocated, reserved, device: self.device });
@@ -133,7 +137,7 @@ impl DevicePool {
     #[inline]
     pub fn free(&self, address: usize) -> bool {
         let context = capture(Detail::All);
-        let mut pool = self.lock();
+        let mut pool = self.pool.lock();
         let freed = pool.free(address, context.as_ref());
         if let Some(size) = freed
             && observe::observed()

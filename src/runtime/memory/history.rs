@@ -120,6 +120,12 @@ impl History {
         }
     }
 
+    /// Whether events are recorded.
+    #[inline]
+    pub fn records_events(&self) -> bool {
+        self.recording.events
+    }
+
     /// Keeps an event, if events are recorded. Its context is kept from the configured detail on.
     #[inline]
     pub fn record(&mut self, action: Action, address: usize, size: usize, stream: i64, context: Option<&Context>) {

@@ -20,6 +20,7 @@ pub mod pool;
 #[cfg(not(loom))]
 mod process;
 pub mod release;
+mod resting;
 pub mod snapshot;
 pub mod stats;
 pub mod system;

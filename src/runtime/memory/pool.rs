@@ -21,6 +21,7 @@ use super::block::{Block, BlockId, Blocks, Kind, NONE, State};
 use super::free_list::{FreeList, UNIT};
 use super::history::{Action, Context, History};
 use super::label::Label;
+use super::resting::Resting;
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
 use super::waiting::{Waiting, same};
@@ -115,6 +116,7 @@ pub struct Pool {
     pub(super) labels: HashMap<BlockId, Label>,
     pub(super) stats: Stats,
     pub(super) history: History,
+    pub(super) resting: Resting,
 }
 
 /// The size of the block for a request, unless it is larger than any address space.
@@ -159,6 +161,7 @@ impl Pool {
             labels: HashMap::new(),
             stats: Stats::default(),
             history: History::default(),
+            resting: Resting::default(),
         })
     }
 
@@ -176,6 +179,9 @@ impl Pool {
     #[inline]
     pub fn allocate(&mut self, request: &Request) -> Result<(usize, usize), Refusal> {
         let size = block_size(request.bytes).ok_or(Refusal::Limit)?;
+        if let Some(block) = self.take_resting(size, request) {
+            return Ok(block);
+        }
         if !self.waiting.is_empty() {
             self.reclaim();
         }
@@ -353,8 +359,17 @@ impl Pool {
     #[inline]
     pub fn free(&mut self, address: usize, context: Option<&Context>) -> Option<usize> {
         let id = self.live(address)?;
+        let size = self.blocks[id].size;
+        if !self.rest(id) {
+            self.release_block(id, context);
+        }
+        Some(size)
+    }
+
+    /// Takes a live block back for good.
+    pub(super) fn release_block(&mut self, id: BlockId, context: Option<&Context>) {
         let block = &self.blocks[id];
-        let (size, index, owner) = (block.size, block.kind as usize, block.owner);
+        let (address, size, index, owner) = (block.address, block.size, block.kind as usize, block.owner);
         let (shared, traced, labelled) = (block.shared, block.traced, block.labelled);
         self.stats.allocation.decrease(index, 1);
         self.stats.allocated_bytes.decrease(index, size);
@@ -372,7 +387,6 @@ impl Pool {
         if !(shared && self.suspend(id)) {
             self.retire(id, context);
         }
-        Some(size)
     }
 
     /// Lets a block wait for the other streams that use it; `false` if they are done with it already.

@@ -90,7 +90,7 @@ impl Pool {
 fn state_of(block: &Block) -> BlockState {
     match block.state {
         State::Allocated => BlockState::Allocated,
-        State::Pending => BlockState::AwaitingFree,
+        State::Pending | State::Resting => BlockState::AwaitingFree,
         State::Free | State::Vacant => BlockState::Inactive,
     }
 }

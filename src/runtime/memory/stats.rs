@@ -47,6 +47,12 @@ impl Stat {
         }
     }
 
+    /// As `amount` taken away and added again.
+    pub fn pass(&mut self, amount: usize) {
+        self.allocated += amount as i64;
+        self.freed += amount as i64;
+    }
+
     /// Lets the peak start again from the value now.
     pub fn reset_peak(&mut self) {
         self.peak = self.current;
@@ -86,6 +92,12 @@ impl PerKind {
     pub fn change(&mut self, kind: usize, amount: i64) {
         self.values[0].change(amount);
         self.values[kind].change(amount);
+    }
+
+    /// As `amount` of the kind `kind` taken away and added again.
+    pub fn pass(&mut self, kind: usize, amount: usize) {
+        self.values[0].pass(amount);
+        self.values[kind].pass(amount);
     }
 
     /// The value now, over both kinds.

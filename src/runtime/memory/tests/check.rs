@@ -47,8 +47,10 @@ pub fn check(pool: &Pool) {
 
 fn count_block(pool: &Pool, id: BlockId, kind: usize, counts: &mut Counts) {
     let block = &pool.blocks[id];
-    if block.state == State::Allocated {
-        assert_eq!(pool.live(block.address), Some(id));
+    if matches!(block.state, State::Allocated | State::Resting) {
+        let is_live = block.state == State::Allocated;
+        assert_eq!(pool.live(block.address), is_live.then_some(id));
+        assert!(is_live || pool.is_resting(id), "one block rests");
         counts.add(|stats| &mut stats.allocation, kind, 1);
         counts.add(|stats| &mut stats.allocated_bytes, kind, block.size);
     }

@@ -162,3 +162,23 @@ fn a_request_beyond_any_address_space_is_refused() {
     }
     assert_eq!(Counter::leak(0).submitted(), 0);
 }
+
+#[test]
+fn the_block_that_rests_is_given_out_again_and_counted() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let (stream, other) = (Counter::leak(0), Counter::leak(1));
+    let first = pool.allocate(&request(stream, 100)).unwrap();
+    assert_eq!(pool.free(first.0, None), Some(512));
+    assert_eq!(pool.free(first.0, None), None, "freed twice");
+    assert_eq!(pool.allocate(&request(stream, 100)), Ok(first));
+    pool.settle();
+    check(&pool);
+    let (allocations, bytes) = (pool.stats.allocation.values[0], pool.stats.requested_bytes.values[1]);
+    assert_eq!((allocations.current, allocations.peak, allocations.allocated, allocations.freed), (1, 1, 2, 1));
+    assert_eq!((bytes.current, bytes.allocated, bytes.freed), (100, 200, 100));
+
+    pool.free(first.0, None);
+    assert_ne!(pool.allocate(&request(other, 100)).unwrap().0, first.0, "another stream's");
+    assert_eq!(pool.allocate(&request(stream, 200)), Ok(first), "from the free list");
+    check(&pool);
+}
