@@ -132,6 +132,9 @@ rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
 // Waits for everything on the stream; raises the failure of a task.
 rd_status rd_stream_synchronize(int32_t device, int64_t stream);
 
+// As `rd_stream_synchronize`, of this thread's stream of the device.
+rd_status rd_stream_synchronize_current(int32_t device);
+
 // Enqueues device work.
 rd_status rd_stream_submit(int32_t device,
                            int64_t stream,
@@ -220,8 +223,11 @@ typedef struct rd_memory_stats {
 // Called after each allocation (`bytes` above 0) and free (below 0).
 typedef void (*rd_memory_observer)(void *pointer, int64_t bytes, uint64_t allocated, uint64_t reserved, int32_t device);
 
-// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes.
-rd_status rd_memory_allocate(size_t bytes, void **pointer);
+// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes. `device` is written
+// whether there is a block or not.
+rd_status rd_memory_allocate(size_t bytes,
+                             void **pointer,
+                             int32_t *device);
 
 // Gives a block back; null is allowed. Never waits, never fails.
 void rd_memory_free(void *pointer);

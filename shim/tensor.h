@@ -41,7 +41,7 @@ class DeviceScope {
   bool switched_;
 };
 
-inline void synchronize_current_stream(int32_t device) { RD_CHECK(rd_stream_synchronize(device, rd_stream_current(device))); }
+inline void synchronize_current_stream(int32_t device) { RD_CHECK(rd_stream_synchronize_current(device)); }
 
 // Uninitialised tensors of the device, without a way through the dispatcher.
 at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device,

@@ -55,12 +55,11 @@ void launch_copy(const at::Tensor& dst, const at::Tensor& src, int32_t device) {
 
 // Waits for the copy, or, where the host side is pinned and nobody wants to wait, keeps its block until the stream has passed.
 void finish_host_copy(const at::Tensor& host, int32_t device, bool non_blocking) {
-  const int64_t stream = rd_stream_current(device);
   void* const block = data_of(host);
   if (non_blocking && rd_host_is_pinned(block)) {
-    RD_CHECK(rd_host_record_stream(block, device, stream));
+    RD_CHECK(rd_host_record_stream(block, device, rd_stream_current(device)));
   } else {
-    RD_CHECK(rd_stream_synchronize(device, stream));
+    synchronize_current_stream(device);
   }
 }
 

@@ -65,13 +65,10 @@ void synchronize_for(const void* pointer) {
 
 struct Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
-    const int32_t device = rd_device_current();
-    if (bytes == 0) {
-      return {nullptr, nullptr, &free_block, device_of_index(device)};
-    }
     observe_for_profiler();
     void* pointer = nullptr;
-    const rd_status status = rd_memory_allocate(bytes, &pointer);
+    int32_t device = -1;
+    const rd_status status = rd_memory_allocate(bytes, &pointer, &device);
     if (C10_UNLIKELY(status != RD_OK)) {
       if (status == RD_OUT_OF_MEMORY) {
         report_shortage_to_profiler(bytes, device);

@@ -7,7 +7,6 @@ use std::ffi::{CStr, c_char, c_void};
 use super::device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
 use crate::kernels::table::{Op, TABLE};
-use crate::runtime::Error;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Work};
 use crate::tensor::dtype::DType;
@@ -142,29 +141,60 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
         // SAFETY: the caller promises arguments that are readable during the call.
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
-        let device = device_index(device)?;
-        // SAFETY: as above, for everything that the arguments point at.
-        let parts = unsafe { Parts::new(op, args) }?;
+        let stream = stream::current(device_index(device)?);
         op.count_call();
-        let stream = stream::current(device);
-        if args.dense_numel > 0 && parts.fits() {
-            let operands = parts.dense()?;
-            let operands = &operands[..parts.operands.len()];
-            let record = Record::dense(args.dense_numel, operands, args.num_outputs, parts.scalars.as_slice(), parts.compute);
-            return Ok(enqueue(stream, op, record)?);
+        if args.dense_numel > 0 && args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS {
+            // SAFETY: as above, for everything that the arguments point at.
+            unsafe { launch_dense(op, stream, args) }
+        } else {
+            // SAFETY: as above.
+            unsafe { launch_any(op, stream, args) }
         }
-        // SAFETY: as above.
-        Ok(enqueue(stream, op, unsafe { parts.record(op, args) }?)?)
     })
 }
 
+const LONG: i32 = DType::Long as i32;
+const DOUBLE: i32 = DType::Double as i32;
+
+/// A dense launch that needs no allocation. Every value is written once, where it stays.
+///
+/// # Safety
+/// The arrays that `args` points at are readable.
 #[inline(always)]
-fn enqueue(stream: &'static Stream, op: &'static Op, record: Record) -> Result<(), Error> {
+unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let parts = unsafe { Parts::new(op, args) }?;
+    let mut work = Run { op, record: Record::dense(args.dense_numel, args.num_outputs, parts.compute) };
+    for number in parts.scalars {
+        match number.dtype {
+            LONG => work.record.push_scalar(Scalar::Long(number.integer)),
+            DOUBLE => work.record.push_scalar(Scalar::Double(number.real)),
+            _ => work.record.push_scalar(scalar(number)?),
+        }
+    }
+    for operand in parts.operands {
+        if operand.data.is_null() {
+            return Err(invalid("an operand has no memory".into()));
+        }
+        work.record.push_dense(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8));
+    }
+    let cost = op.dense_cost(args.dense_numel as usize, &work.record);
+    Ok(stream.launch(op.text(), cost, &mut work)?)
+}
+
+/// Any launch.
+///
+/// # Safety
+/// The arrays that `args` points at are readable, and the operands' sizes and strides.
+unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let record = unsafe { Parts::new(op, args)?.record(op, args) }?;
     let cost = op.cost(&record.launch());
-    stream.launch(op.text(), cost, Run { op, record })
+    Ok(stream.launch(op.text(), cost, &mut Run { op, record })?)
 }
 
 /// A launch as the work of a task.
+#[derive(Clone)]
 struct Run {
     op: &'static Op,
     record: Record,
@@ -188,7 +218,7 @@ fn invalid(message: String) -> Failure {
 /// The arguments of a launch, read and checked as far as they do not depend on its kind.
 struct Parts<'a> {
     operands: &'a [rd_operand],
-    scalars: Small<Scalar, INLINE_SCALARS>,
+    scalars: &'a [rd_scalar],
     compute: DType,
 }
 
@@ -200,7 +230,7 @@ impl<'a> Parts<'a> {
         // SAFETY: the caller promises the arrays; `slice` checks null.
         let operands = unsafe { slice(args.operands, args.num_operands) }?;
         // SAFETY: as above.
-        let numbers = unsafe { slice(args.scalars, args.num_scalars) }?;
+        let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
         if args.num_outputs == 0 || args.num_outputs > operands.len() {
             return Err(invalid(format!("{}: {} outputs of {} operands", op.text(), args.num_outputs, operands.len())));
         }
@@ -208,30 +238,7 @@ impl<'a> Parts<'a> {
         if !op.dtypes().contains(compute) {
             return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
         }
-        let mut scalars = Small::new(Scalar::Bool(false));
-        for number in numbers {
-            scalars.push(scalar(number)?);
-        }
         Ok(Self { operands, scalars, compute })
-    }
-
-    /// Whether the launch needs no allocation.
-    #[inline(always)]
-    fn fits(&self) -> bool {
-        self.operands.len() <= INLINE_OPERANDS && self.scalars.len <= INLINE_SCALARS
-    }
-
-    /// The operands of a dense launch that fits.
-    #[inline(always)]
-    fn dense(&self) -> Result<[(*mut u8, DType, Flags); INLINE_OPERANDS], Failure> {
-        let mut parts = [(std::ptr::null_mut(), self.compute, Flags(0)); INLINE_OPERANDS];
-        for (part, operand) in parts.iter_mut().zip(self.operands) {
-            if operand.data.is_null() {
-                return Err(invalid("an operand has no memory".into()));
-            }
-            *part = (operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8));
-        }
-        Ok(parts)
     }
 
     /// The record of any launch.
@@ -239,6 +246,10 @@ impl<'a> Parts<'a> {
     /// # Safety
     /// The operands' sizes and strides are readable.
     unsafe fn record(&self, op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
+        let mut scalars = Small::<Scalar, INLINE_SCALARS>::new(Scalar::Bool(false));
+        for number in self.scalars {
+            scalars.push(scalar(number)?);
+        }
         let sizes = [args.dense_numel];
         let mut strides = Small::<i64, INLINE_OPERANDS>::new(0);
         for operand in self.operands {
@@ -253,13 +264,22 @@ impl<'a> Parts<'a> {
                 views.push(unsafe { view(operand) }?);
             }
         }
-        Record::new(op.layout(), views.as_slice(), args.num_outputs, self.scalars.as_slice(), Some(self.compute))
+        Record::new(op.layout(), views.as_slice(), args.num_outputs, scalars.as_slice(), Some(self.compute))
             .map_err(|message| invalid(format!("{}: {message}", op.text())))
     }
 }
 
+#[inline(always)]
 fn dtype(number: i32) -> Result<DType, Failure> {
-    DType::from_number(number).ok_or_else(|| invalid(format!("unknown dtype {number}")))
+    match DType::from_number(number) {
+        Some(dtype) => Ok(dtype),
+        None => Err(unknown_dtype(number)),
+    }
+}
+
+#[cold]
+fn unknown_dtype(number: i32) -> Failure {
+    invalid(format!("unknown dtype {number}"))
 }
 
 /// # Safety

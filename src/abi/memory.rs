@@ -12,7 +12,7 @@ use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
 use crate::runtime::memory::stats::{PerKind, Stat, Stats};
 use crate::runtime::sync::{AtomicUsize, Ordering};
-use crate::runtime::{Error, memory};
+use crate::runtime::{Error, device, memory};
 
 /// A counter with its peak and its history.
 #[repr(C)]
@@ -89,14 +89,18 @@ fn pool(device: i32) -> Result<&'static DevicePool, Error> {
     memory::pool(device_index(device)?)
 }
 
-/// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes.
+/// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes. `device` is written
+/// whether there is a block or not.
 ///
 /// # Safety
-/// `pointer` is valid for a write.
+/// `pointer` and `device` are valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_memory_allocate(bytes: usize, pointer: *mut *mut c_void) -> rd_status {
+pub unsafe extern "C" fn rd_memory_allocate(bytes: usize, pointer: *mut *mut c_void, device: *mut i32) -> rd_status {
     guard(|| {
-        let block = memory::allocate_current(bytes)?;
+        let index = device::current();
+        // SAFETY: the caller's promise.
+        unsafe { give(device, index as i32) };
+        let block = memory::allocate_on(index, bytes)?;
         // SAFETY: the caller's promise.
         unsafe { give(pointer, block.cast()) };
         Ok(())

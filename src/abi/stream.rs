@@ -133,6 +133,16 @@ pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
     guard(|| Ok(find(device, stream)?.synchronize()?))
 }
 
+/// As [`rd_stream_synchronize`], of this thread's stream of the device.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_synchronize_current(device: i32) -> rd_status {
+    guard(|| {
+        let index = device_index(device)?;
+        device::get(index)?;
+        Ok(stream::current(index).synchronize()?)
+    })
+}
+
 /// A byte range that a task reads or writes; `end` is exclusive.
 #[allow(non_camel_case_types)]
 #[repr(C)]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
 use super::{copy, matmul, reduce};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
-use crate::tensor::launch::{Launch, Layout};
+use crate::tensor::launch::{Launch, Layout, Record};
 
 /// Byte alone.
 const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
@@ -215,6 +215,15 @@ impl Op {
         match self.cost {
             Cost::Element(cost) => (launch.view(0).numel() as f64 * cost) as u64,
             Cost::Launch(cost) => cost(launch),
+        }
+    }
+
+    /// As [`Op::cost`], of a dense launch.
+    #[inline]
+    pub fn dense_cost(&self, numel: usize, record: &Record) -> u64 {
+        match self.cost {
+            Cost::Element(cost) => (numel as f64 * cost) as u64,
+            Cost::Launch(cost) => cost(&record.launch()),
         }
     }
 

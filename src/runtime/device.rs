@@ -34,6 +34,7 @@ pub fn count() -> usize {
 ///
 /// # Errors
 /// `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a malformed environment.
+#[inline]
 pub fn get(index: usize) -> Result<&'static Device, Error> {
     fork::check()?;
     config::init()?;
@@ -48,6 +49,7 @@ fn out_of_range(index: usize) -> Error {
 }
 
 /// Every device.
+#[inline]
 pub fn all() -> &'static [Device] {
     &DEVICES
 }

@@ -1,7 +1,8 @@
 //! The core of a stream: a first-in first-out queue that one thread at a time drains.
 //!
 //! Anyone may push. Whoever drains holds the [`Owner`], a value that exists at most once per queue and may travel between threads: a
-//! worker hands it to a host thread for a callback, or leaves it with the event that the head of the queue waits for.
+//! worker hands it to a host thread for a callback, or leaves it with the event that the head of the queue waits for. An idle queue may
+//! have a [`Guest`] instead, who runs one item that is never queued.
 //!
 //! | field | who may touch it |
 //! |---|---|
@@ -125,16 +126,15 @@ impl<T> Queue<T> {
         (number, owner)
     }
 
-    /// Owns the queue if nothing is queued or running, counting one item that the caller runs without queueing it and ends with
-    /// [`Owner::finish`].
+    /// Owns the queue if nothing is queued or running, counting one item that the caller runs without queueing it.
     #[inline]
-    pub fn own_idle(&self) -> Option<(u64, Owner<'_, T>)> {
+    pub fn own_idle(&self) -> Option<Guest<'_, T>> {
         let mut inner = self.inner.lock();
         if inner.owned || !inner.is_empty() {
             return None;
         }
-        let number = self.count(&inner);
-        Some((number, inner.own(self)))
+        inner.owned = true;
+        Some(Guest { queue: self, number: self.count(&inner) })
     }
 
     /// Owns the queue if nobody does and something is queued.
@@ -167,6 +167,16 @@ impl<T> Queue<T> {
         let number = self.submitted.load(Ordering::Relaxed) + 1;
         self.submitted.store(number, Ordering::Release);
         number
+    }
+
+    /// Ends an ownership; returns whether the queue has to be handed to the executor.
+    #[inline]
+    fn leave(&self, mut inner: MutexGuard<'_, Inner<T>>) -> bool {
+        inner.owned = false;
+        if self.wake_at.load(Ordering::Relaxed) != NOBODY {
+            self.wake_sleepers(&inner);
+        }
+        !inner.is_empty() && !replace(&mut inner.ready, true)
     }
 
     /// Sleepers look again; they register anew if they go on sleeping.
@@ -216,28 +226,34 @@ impl<'a, T> Owner<'a, T> {
     #[inline]
     #[must_use]
     pub fn release(self) -> bool {
-        let inner = self.queue.inner.lock();
-        self.leave(inner)
+        let mut inner = self.queue.inner.lock();
+        inner.rest = self.items;
+        self.queue.leave(inner)
+    }
+}
+
+/// The ownership of a queue in which nothing is queued, for an item that never is. It ends by [`Guest::finish`].
+#[derive(Debug)]
+#[must_use = "a queue whose owner is dropped stands still"]
+pub struct Guest<'a, T> {
+    queue: &'a Queue<T>,
+    number: u64,
+}
+
+impl<T> Guest<'_, T> {
+    /// The item's number.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
-    /// Counts the item of [`Queue::own_idle`] as done and ends the ownership, as [`Owner::release`]. Under the lock no sleeper can
-    /// miss the count, so that this needs no fence.
+    /// Counts the item as done and ends the ownership, as [`Owner::release`]. Under the lock no sleeper can miss the count, so that this
+    /// needs no fence.
     #[inline]
     #[must_use]
     pub fn finish(self) -> bool {
         let inner = self.queue.inner.lock();
-        let done = self.queue.completed.load(Ordering::Relaxed) + 1;
-        self.queue.completed.store(done, Ordering::Release);
-        self.leave(inner)
-    }
-
-    #[inline]
-    fn leave(self, mut inner: MutexGuard<'_, Inner<T>>) -> bool {
-        inner.rest = self.items;
-        inner.owned = false;
-        if self.queue.wake_at.load(Ordering::Relaxed) != NOBODY {
-            self.queue.wake_sleepers(&inner);
-        }
-        !inner.is_empty() && !replace(&mut inner.ready, true)
+        self.queue.completed.store(self.number, Ordering::Release);
+        self.queue.leave(inner)
     }
 }

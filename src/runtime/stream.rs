@@ -15,7 +15,7 @@ use super::config::{MAX_DEVICES, config};
 use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
-use super::queue::{Owner, Queue};
+use super::queue::{Guest, Owner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::{Error, device, exit, host};
@@ -46,7 +46,11 @@ thread_local! {
 pub fn current(device: usize) -> &'static Stream {
     CURRENT.with(|streams| match streams[device].get() {
         Some(stream) => stream,
-        None => device::all()[device].default_stream(),
+        None => {
+            let stream = device::all()[device].default_stream();
+            streams[device].set(Some(stream));
+            stream
+        }
     })
 }
 
@@ -159,21 +163,21 @@ impl Stream {
         self.enqueue(task, config().launch_blocking).map(|_| ())
     }
 
-    /// As [`Stream::submit`] of a kernel with these parts, which become a task only if it cannot run there and then.
+    /// As [`Stream::submit`] of a kernel with these parts, which are copied into a task only if it cannot run there and then.
     ///
     /// # Errors
     /// As [`Stream::submit`].
     #[inline]
-    pub fn launch(&'static self, name: &'static str, cost: u64, mut work: impl Work + 'static) -> Result<(), Error> {
+    pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
         if config().launch_blocking {
-            return self.enqueue(Task::new(name, cost, work), true).map(|_| ());
+            return self.enqueue(Task::new(name, cost, work.clone()), true).map(|_| ());
         }
         match self.own_idle(cost) {
-            Some((_, lease)) => {
+            Some(guest) => {
                 self.run(name, || work.run());
-                self.finish_inline(lease);
+                self.finish_inline(guest);
             }
-            None => drop(self.push(Task::new(name, cost, work))),
+            None => drop(self.push(Task::new(name, cost, work.clone()))),
         }
         Ok(())
     }
@@ -192,29 +196,29 @@ impl Stream {
     }
 
     fn enqueue_kernel(&'static self, mut task: Task) -> u64 {
-        let Some((number, lease)) = self.own_idle(task.cost()) else {
+        let Some(guest) = self.own_idle(task.cost()) else {
             return self.push(task);
         };
-        let name = task.name();
+        let (name, number) = (task.name(), guest.number());
         if let Payload::Kernel(work) = &mut task.payload {
             self.run(name, || work.run());
         }
         drop(task);
-        self.finish_inline(lease);
+        self.finish_inline(guest);
         number
     }
 
     /// The right to run a kernel of that cost there and then, if that is the better way.
     #[inline]
-    fn own_idle(&'static self, cost: u64) -> Option<(u64, Lease)> {
+    fn own_idle(&'static self, cost: u64) -> Option<Guest<'static, Task>> {
         EXECUTOR.note_submission();
         let inline_below = if EXECUTOR.is_searching() { INLINE_HOT } else { INLINE_COLD };
         if cost < inline_below { self.queue.own_idle() } else { None }
     }
 
     #[inline]
-    fn finish_inline(&'static self, lease: Lease) {
-        if lease.finish() {
+    fn finish_inline(&'static self, guest: Guest<'static, Task>) {
+        if guest.finish() {
             EXECUTOR.make_ready(self);
         }
     }
@@ -239,6 +243,7 @@ impl Stream {
     }
 
     /// The failure that the stream keeps, if any; it works on after that.
+    #[inline]
     pub(super) fn raise(&self) -> Result<(), Error> {
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
@@ -371,9 +376,12 @@ impl Stream {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        let before = RUNNING.replace(Some(self));
-        let outcome = catch_unwind(AssertUnwindSafe(work));
-        RUNNING.set(before);
+        let outcome = RUNNING.with(|running| {
+            let before = running.replace(Some(self));
+            let outcome = catch_unwind(AssertUnwindSafe(work));
+            running.set(before);
+            outcome
+        });
         match outcome {
             Ok(Ok(())) => {}
             Ok(Err(text)) => self.poison(name, &text),

@@ -127,28 +127,45 @@ impl Record {
         Ok(Self { storage, num_outputs: num_outputs as u8, compute })
     }
 
-    /// An elementwise launch of `numel` elements (at least 1) that lie side by side in every operand: (first element, dtype, flags).
-    /// At most [`INLINE_OPERANDS`] operands and [`INLINE_SCALARS`] scalars. Made where it is used: moving a record costs more.
+    /// An elementwise launch of `numel` elements (at least 1) that lie side by side in every operand, without its operands and
+    /// scalars yet: [`Record::push_dense`], [`Record::push_scalar`]. Made where it is used: moving a record costs more.
     #[inline(always)]
-    pub fn dense(numel: i64, operands: &[(*mut u8, DType, Flags)], num_outputs: usize, scalars: &[Scalar], compute: DType) -> Self {
+    pub fn dense(numel: i64, num_outputs: usize, compute: DType) -> Self {
         let mut inline = Inline::EMPTY;
         inline.words[0] = numel;
-        inline.num_operands = operands.len() as u8;
-        inline.num_scalars = scalars.len() as u8;
-        inline.scalars[..scalars.len()].copy_from_slice(scalars);
-        let mut used = 1 + operands.len();
-        for (index, &(data, dtype, flags)) in operands.iter().enumerate() {
-            let mut operand = Operand { address: data as usize, dtype, flags, ndim: 1, sizes: 0, strides: (1 + index) as u16 };
-            if flags.has(Flags::IMMEDIATE) {
-                inline.words[used..used + VALUE_WORDS].copy_from_slice(&immediate(data, dtype));
-                operand.address = used;
-                used += VALUE_WORDS;
-            } else {
-                inline.words[1 + index] = dtype.size() as i64;
-            }
-            inline.operands[index] = operand;
-        }
         Self { storage: Storage::Inline(inline), num_outputs: num_outputs as u8, compute }
+    }
+
+    /// Adds an operand to a dense launch: its first element, dtype and flags. At most [`INLINE_OPERANDS`].
+    ///
+    /// # Panics
+    /// The launch is not dense, or has so many operands.
+    #[inline(always)]
+    pub fn push_dense(&mut self, data: *mut u8, dtype: DType, flags: Flags) {
+        let Storage::Inline(inline) = &mut self.storage else { panic!("a dense launch is kept inline") };
+        let index = inline.num_operands as usize;
+        let stride = 1 + index;
+        let mut operand = Operand { address: data as usize, dtype, flags, ndim: 1, sizes: 0, strides: stride as u16 };
+        if flags.has(Flags::IMMEDIATE) {
+            let place = 1 + INLINE_OPERANDS + index * VALUE_WORDS;
+            inline.words[place..place + VALUE_WORDS].copy_from_slice(&immediate(data, dtype));
+            operand.address = place;
+        } else {
+            inline.words[stride] = dtype.size() as i64;
+        }
+        inline.operands[index] = operand;
+        inline.num_operands += 1;
+    }
+
+    /// Adds a scalar to a dense launch. At most [`INLINE_SCALARS`].
+    ///
+    /// # Panics
+    /// The launch is not dense, or has so many scalars.
+    #[inline(always)]
+    pub fn push_scalar(&mut self, scalar: Scalar) {
+        let Storage::Inline(inline) = &mut self.storage else { panic!("a dense launch is kept inline") };
+        inline.scalars[inline.num_scalars as usize] = scalar;
+        inline.num_scalars += 1;
     }
 
     /// The kernel's view of the record.
@@ -538,9 +555,11 @@ mod tests {
     fn dense_records_are_those_of_one_dimension() {
         let mut number = 2.5f64;
         let data = 4096 as *mut u8;
-        let immediate = ((&raw mut number).cast(), DType::Double, Flags::IMMEDIATE);
-        let operands = [(data, DType::Bool, Flags::default()), (data, DType::Float, Flags::default()), immediate];
-        let record = Record::dense(7, &operands, 1, &[Scalar::Long(3)], DType::Float);
+        let mut record = Record::dense(7, 1, DType::Float);
+        record.push_scalar(Scalar::Long(3));
+        record.push_dense(data, DType::Bool, Flags::default());
+        record.push_dense(data, DType::Float, Flags::default());
+        record.push_dense((&raw mut number).cast(), DType::Double, Flags::IMMEDIATE);
         number = 0.0;
         let launch = record.launch();
         assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (3, 1, DType::Float));

@@ -99,13 +99,12 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
     pool.allocate(stream, bytes).map(|address| address as *mut u8)
 }
 
-/// As [`allocate`], on this thread's device for this thread's stream.
+/// As [`allocate`], for this thread's stream of the device.
 ///
 /// # Errors
 /// As [`allocate`].
 #[inline]
-pub fn allocate_current(bytes: usize) -> Result<*mut u8, Error> {
-    let device = device::current();
+pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
     let pool = pool(device)?;
     if bytes == 0 {
         return Ok(std::ptr::null_mut());

@@ -48,6 +48,7 @@ impl Stream {
     ///
     /// # Errors
     /// The failure of a task, once; `InvalidArgument` from a task of this very stream.
+    #[inline]
     pub fn synchronize(&'static self) -> Result<(), Error> {
         self.finish()?;
         self.raise()
@@ -88,15 +89,18 @@ impl Stream {
     }
 
     /// As [`Stream::synchronize`], without raising the failure of a task.
+    #[inline]
     pub(in crate::runtime) fn finish(&'static self) -> Result<(), Error> {
         self.run_until(self.submitted())
     }
 
     /// Waits until so many tasks are done, running them on this thread as far as possible.
+    #[inline]
     pub(in crate::runtime) fn run_until(&'static self, target: u64) -> Result<(), Error> {
-        if self.completed() >= target {
-            return Ok(());
-        }
+        if self.completed() >= target { Ok(()) } else { self.run_tasks_until(target) }
+    }
+
+    fn run_tasks_until(&'static self, target: u64) -> Result<(), Error> {
         if self.is_running_here() {
             return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
         }
