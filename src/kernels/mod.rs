@@ -6,7 +6,10 @@
 #[cfg(test)]
 mod check;
 pub mod copy;
+pub mod layer_norm;
 pub mod matmul;
 pub mod pointwise;
 pub mod reduce;
+pub mod scan;
+pub mod softmax;
 pub mod table;

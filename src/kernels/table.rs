@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
-use super::{copy, matmul, reduce};
+use super::{copy, layer_norm, matmul, reduce, scan, softmax};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout, Record};
 
@@ -50,6 +50,11 @@ const fn text(name: &'static CStr) -> &'static str {
 /// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
 const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
     Op { name, text: text(name), kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
+}
+
+/// An operator whose operands have different sizes, or keep their dimensions.
+const fn shaped(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
+    Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
 }
 
 /// A matrix product: its operands have different sizes.
@@ -169,6 +174,18 @@ table![
     op(c"std", reduce::moment::std, FLOATING, 0.1),
     op(c"sum", reduce::sum::sum, REAL.and(BOOL).and(FIELD), 0.05),
     op(c"var", reduce::moment::var, FLOATING, 0.1),
+    // along a dimension
+    shaped(c"_cummax_helper", scan::cummax, REAL.and(BOOL), 1.0),
+    shaped(c"_cummin_helper", scan::cummin, REAL.and(BOOL), 1.0),
+    shaped(c"_log_softmax", softmax::log_softmax, FLOATING, 0.6),
+    shaped(c"_log_softmax_backward_data", softmax::log_softmax_backward, FLOATING, 0.5),
+    shaped(c"_logcumsumexp", scan::logcumsumexp, FLOATING, 15.0),
+    shaped(c"_softmax", softmax::softmax, FLOATING, 0.6),
+    shaped(c"_softmax_backward_data", softmax::softmax_backward, FLOATING, 0.3),
+    shaped(c"cumprod", scan::cumprod, INTEGRAL.and(FIELD), 1.5),
+    shaped(c"cumsum", scan::cumsum, INTEGRAL.and(FIELD), 0.6),
+    shaped(c"native_layer_norm", layer_norm::native_layer_norm, FLOATING, 0.3),
+    shaped(c"native_layer_norm_backward", layer_norm::native_layer_norm_backward, FLOATING, 0.6),
     // matrix products
     product(c"mm", matmul::mm),
     product(c"addmm", matmul::addmm),

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 ROWS = set(torch.rustdev.op_calls())
 # Operators that run rows of another name.
 OTHERS = {"aminmax", "linalg.vector_norm", "max", "min", "std_mean", "var_mean"}
+OTHERS |= {"cummax", "cummin", "log_softmax", "logcumsumexp", "native_layer_norm", "nn.functional.layer_norm", "softmax"}
 NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
 # PyTorch rounds the quotient to bfloat16 before it rounds to a whole number; the device rounds once.

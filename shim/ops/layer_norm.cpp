@@ -1,0 +1,119 @@
+// native_layer_norm and its backward: checks and results as PyTorch's CPU has them, over rows and columns of contiguous operands.
+#include "shaped.h"
+
+#include <ATen/native/cpu/mixed_data_type.h>
+#include <ATen/native/layer_norm.h>
+
+#include <array>
+
+namespace rustdev {
+namespace {
+
+using OptionalTensor = const std::optional<at::Tensor>&;
+using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+at::Tensor parameter(OptionalTensor given) { return given && given->defined() ? given->contiguous().view({-1}) : at::Tensor(); }
+
+struct LayerNorm {
+  static inline Binding binding;
+
+  static Triple functional(const at::Tensor& input, at::IntArrayRef normalized_shape, OptionalTensor weight_opt, OptionalTensor bias_opt,
+                           double eps) {
+    const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
+    const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
+    const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
+    if (input.numel() == 0 || !takes_dtype(binding, input.scalar_type())) {
+      return call_fallback<Triple, const at::Tensor&, at::IntArrayRef, OptionalTensor, OptionalTensor, double>(
+          *binding.functional, input, normalized_shape, weight_opt, bias_opt, eps);
+    }
+    const bool mixed = at::native::is_mixed_type(input, weight_given, bias_given);
+    if (mixed) {
+      at::native::check_mixed_data_type(input, weight_given, bias_given);
+    }
+    const at::Tensor source = input.contiguous();
+    const at::Tensor weight = parameter(weight_opt);
+    const at::Tensor bias = parameter(bias_opt);
+    const at::ScalarType dtype = at::native::param_scalar_type(input, mixed);
+    at::Tensor output = new_empty(input.sizes(), input.scalar_type(), input.device());
+    at::DimVector statistics(input.sizes());
+    std::fill(statistics.end() - static_cast<int64_t>(normalized_shape.size()), statistics.end(), 1);
+    at::Tensor mean = new_empty(statistics, dtype, input.device());
+    at::Tensor rstd = new_empty(statistics, dtype, input.device());
+    const at::Tensor output_rows = output.view({rows, cols});
+    const at::Tensor input_rows = source.view({rows, cols});
+    c10::SmallVector<const at::Tensor*, 3> inputs{&input_rows};
+    for (const at::Tensor* given : {&weight, &bias}) {
+      if (given->defined()) {
+        inputs.push_back(given);
+      }
+    }
+    launch_shaped(binding, input.scalar_type(), {&output_rows, &mean, &rstd}, inputs, {eps, weight.defined(), bias.defined()});
+    return {output, mean, rstd};
+  }
+};
+
+struct LayerNormBackward {
+  static inline Binding binding;
+
+  static Triple functional(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef normalized_shape, const at::Tensor& mean,
+                           const at::Tensor& rstd, OptionalTensor weight_opt, OptionalTensor bias_opt, std::array<bool, 3> mask) {
+    const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
+    const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
+    const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
+    if (input.numel() == 0 || !takes_dtype(binding, input.scalar_type())) {
+      return call_fallback<Triple, const at::Tensor&, const at::Tensor&, at::IntArrayRef, const at::Tensor&, const at::Tensor&,
+                           OptionalTensor, OptionalTensor, std::array<bool, 3>>(*binding.functional, grad, input, normalized_shape, mean,
+                                                                                rstd, weight_opt, bias_opt, mask);
+    }
+    const at::Tensor weight = parameter(weight_opt);
+    const auto like = [&](const at::Tensor& given) {
+      const at::ScalarType dtype = given.defined() ? given.scalar_type() : input.scalar_type();
+      return new_empty(normalized_shape, dtype, input.device());
+    };
+    // The kernel always has a gradient of its input: the others come with it.
+    const at::Tensor input_grad = new_empty(input.sizes(), input.scalar_type(), input.device());
+    const at::Tensor weight_grad = mask[1] ? like(weight_given) : at::Tensor();
+    const at::Tensor bias_grad = mask[2] ? like(bias_given.defined() ? bias_given : weight_given) : at::Tensor();
+    launch(rows, cols, {grad, input, mean, rstd, weight}, {input_grad, weight_grad, bias_grad});
+    return {mask[0] ? input_grad : at::Tensor(), weight_grad, bias_grad};
+  }
+
+ private:
+  static void launch(int64_t rows, int64_t cols, const std::array<at::Tensor, 5>& inputs, const std::array<at::Tensor, 3>& grads) {
+    Launch launch;
+    const at::Tensor input_grad = grads[0].view({rows, cols});
+    launch.input(input_grad);
+    for (size_t index : {1, 2}) {
+      if (grads[index].defined()) {
+        launch.input(grads[index]);
+      }
+    }
+    launch.finish_outputs();
+    // What was made contiguous here lives until the kernel has its task: memory is reused in the stream's order.
+    std::array<at::Tensor, 5> dense;
+    for (size_t index = 0; index < inputs.size(); ++index) {
+      if (inputs[index].defined()) {
+        dense[index] = index < 2 ? inputs[index].contiguous().view({rows, cols}) : inputs[index].contiguous();
+        launch.input(dense[index]);
+      }
+    }
+    launch.scalar(grads[1].defined());
+    launch.scalar(grads[2].defined());
+    launch.scalar(inputs[4].defined());
+    launch.run_or_throw(binding.op, static_cast<int32_t>(inputs[1].scalar_type()), inputs[1].device().index());
+  }
+};
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  if (find_kernel(LayerNorm::binding, {"native_layer_norm", nullptr, "native_layer_norm.out", "native_layer_norm"})) {
+    m.impl("native_layer_norm", TORCH_FN(LayerNorm::functional));
+  }
+  if (find_kernel(LayerNormBackward::binding, {"native_layer_norm_backward", nullptr, "native_layer_norm_backward.out",
+                                               "native_layer_norm_backward"})) {
+    m.impl("native_layer_norm_backward", TORCH_FN(LayerNormBackward::functional));
+  }
+}
+
+}  // namespace rustdev

@@ -1,0 +1,91 @@
+// Operators whose operands keep their own sizes, and a template for those that work along one dimension (softmax, scans): PyTorch's
+// meta checks and makes the output, the kernel gets [output, inputs...] and the scalars [dim].
+#pragma once
+
+#include <ATen/WrapDimUtils.h>
+
+#include "structured.h"
+
+namespace rustdev {
+
+// Whether the kernel takes a dtype.
+inline bool takes_dtype(const Binding& binding, c10::ScalarType dtype) { return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1; }
+
+// Launches the kernel. False where it does not take the dtype: nothing was done.
+bool launch_shaped(const Binding& binding, c10::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
+                   at::ArrayRef<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars);
+
+// The tensors and the dimension among a call's arguments.
+class LineArguments {
+ public:
+  template <class... Args>
+  explicit LineArguments(const Args&... args) {
+    (add(args), ...);
+  }
+
+  bool launch(const Binding& binding, const at::Tensor& output) const {
+    if (output.numel() == 0) {
+      return takes_dtype(binding, output.scalar_type());
+    }
+    const at::Scalar dim(at::maybe_wrap_dim(dim_, tensors_[0]->dim()));
+    return launch_shaped(binding, output.scalar_type(), {&output}, tensors_, {dim});
+  }
+
+ private:
+  void add(const at::Tensor& tensor) { tensors_.push_back(&tensor); }
+  void add(int64_t dim) { dim_ = dim; }
+  void add(bool) {}
+  void add(at::ScalarType) {}
+  void add(std::optional<at::ScalarType>) {}
+
+  c10::SmallVector<const at::Tensor*, 2> tensors_;
+  int64_t dim_ = 0;
+};
+
+template <class Meta, class Function>
+class LineImpl;
+
+template <class Meta, class... Args>
+class LineImpl<Meta, void (Meta::*)(Args...)> {
+ public:
+  static inline Binding binding;
+
+  static at::Tensor functional(Args... args) {
+    Functional<Meta> op;
+    op.meta(args...);
+    if (C10_LIKELY(LineArguments(args...).launch(binding, op.maybe_get_output(0)))) {
+      return op.take(0);
+    }
+    return call_fallback<at::Tensor, Args...>(*binding.functional, args...);
+  }
+
+  static at::Tensor& out(Args... args, at::Tensor& result) {
+    Given<Meta, 1, false> op(result);
+    op.meta(args...);
+    if (C10_LIKELY(LineArguments(args...).launch(binding, op.maybe_get_output(0)))) {
+      op.finish();
+      return result;
+    }
+    return call_fallback<at::Tensor&, Args..., at::Tensor&>(*binding.out, args..., result);
+  }
+
+  template <class Self, class... Rest>
+  struct Tail {
+    static at::Tensor& inplace(at::Tensor& self, Rest... rest) {
+      Given<Meta, 1, true> op(self);
+      op.meta(self, rest...);
+      if (C10_LIKELY(LineArguments(self, rest...).launch(binding, op.maybe_get_output(0)))) {
+        op.finish();
+        return self;
+      }
+      return call_fallback<at::Tensor&, at::Tensor&, Rest...>(*binding.inplace, self, rest...);
+    }
+  };
+  using InPlace = Tail<Args...>;
+  static constexpr bool has_inplace = true;
+};
+
+template <class Meta>
+using Line = LineImpl<Meta, decltype(&Meta::meta)>;
+
+}  // namespace rustdev

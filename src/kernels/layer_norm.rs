@@ -1,0 +1,252 @@
+//! Layer normalisation and its gradients, over operands of rows and columns. Rows are computed in `f32`, or `f64` for Double; statistics,
+//! weights and their gradients have dtypes of their own. Gradients of the weights are summed over blocks of rows, and over the blocks in
+//! their order, so that the bits do not depend on the threads.
+
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::simd::{Aligned, Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::lines::{self, Values};
+use crate::tensor::loops::parallel;
+use crate::tensor::number::Real;
+use crate::tensor::view::View;
+
+const LANES: usize = 32;
+/// Rows of a block, at least, and how many blocks there are at most.
+const ROWS: usize = 16;
+const BLOCKS: usize = 64;
+
+/// The sum of all lanes, by halves.
+#[inline(always)]
+fn total<T: Real>(mut lanes: [T; LANES]) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] = lanes[lane].add(lanes[lane + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// Normalises a row; gives its mean and the reciprocal of its standard deviation.
+struct Normalize<'a, T> {
+    input: &'a [T],
+    output: &'a mut [T],
+    weight: &'a [T],
+    bias: &'a [T],
+    eps: T,
+}
+
+impl<T: Real> Leaf for Normalize<'_, T> {
+    type Output = (T, T);
+
+    #[inline(always)]
+    fn run(self) -> (T, T) {
+        let count = T::from_i64(self.input.len() as i64);
+        let (chunks, rest) = self.input.as_chunks::<LANES>();
+        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
+        for chunk in chunks {
+            for (sum, &value) in sums.iter_mut().zip(chunk) {
+                *sum = sum.add(value);
+            }
+        }
+        for (sum, &value) in sums.iter_mut().zip(rest) {
+            *sum = sum.add(value);
+        }
+        let mean = total(*sums).div(count);
+        let Aligned(squares) = &mut Aligned([T::ZERO; LANES]);
+        for chunk in chunks {
+            for (square, &value) in squares.iter_mut().zip(chunk) {
+                let apart = value.sub(mean);
+                *square = square.add(apart.mul(apart));
+            }
+        }
+        for (square, &value) in squares.iter_mut().zip(rest) {
+            let apart = value.sub(mean);
+            *square = square.add(apart.mul(apart));
+        }
+        let scale = T::ONE.div(total(*squares).div(count).add(self.eps).sqrt());
+        let parameters = self.weight.iter().zip(self.bias);
+        for ((output, &value), (&weight, &bias)) in self.output.iter_mut().zip(self.input).zip(parameters) {
+            *output = value.sub(mean).mul(scale).mul(weight).add(bias);
+        }
+        (mean, scale)
+    }
+}
+
+/// The gradients of one row.
+struct Gradient<'a, T> {
+    grad: &'a [T],
+    input: &'a [T],
+    weight: &'a [T],
+    output: &'a mut [T],
+    mean: T,
+    scale: T,
+    /// Sums over the rows so far.
+    weight_grad: &'a mut [T],
+    bias_grad: &'a mut [T],
+}
+
+impl<T: Real> Leaf for Gradient<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (mean, scale, count) = (self.mean, self.scale, self.input.len());
+        let (Aligned(plain), Aligned(weighted)) = (&mut Aligned([T::ZERO; LANES]), &mut Aligned([T::ZERO; LANES]));
+        let mut look = |place: usize, lane: usize| {
+            let normal = self.input[place].sub(mean).mul(scale);
+            let grad = self.grad[place];
+            self.weight_grad[place] = self.weight_grad[place].add(grad.mul(normal));
+            self.bias_grad[place] = self.bias_grad[place].add(grad);
+            let grad = grad.mul(self.weight[place]);
+            plain[lane] = plain[lane].add(grad);
+            weighted[lane] = weighted[lane].add(grad.mul(normal));
+        };
+        let whole = count / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            for lane in 0..LANES {
+                look(first + lane, lane);
+            }
+        }
+        for lane in 0..count - whole {
+            look(whole + lane, lane);
+        }
+        let count = T::from_i64(count as i64);
+        let (plain, weighted) = (total(*plain).div(count), total(*weighted).div(count));
+        for (place, output) in self.output.iter_mut().enumerate() {
+            let normal = self.input[place].sub(mean).mul(scale);
+            *output = self.grad[place].mul(self.weight[place]).sub(plain).sub(normal.mul(weighted)).mul(scale);
+        }
+    }
+}
+
+/// The operand at `place`, if the launch has it, else `count` times `value`.
+fn parameter<T: Element + Real>(launch: &Launch<'_>, place: Option<usize>, count: usize, value: T) -> Result<Vec<T>, String> {
+    place.map_or_else(|| Ok(vec![value; count]), |place| Ok(Values::<T>::new(launch.view(place))?.to_vec()))
+}
+
+/// Gives the places of operands that may be there, from `first` on: scalars that say whether they are.
+struct Places<'a> {
+    launch: &'a Launch<'a>,
+    next: usize,
+}
+
+impl Places<'_> {
+    fn take(&mut self, scalar: usize) -> Option<usize> {
+        let there = self.launch.scalar_or(scalar, Scalar::Bool(false)) == Scalar::Bool(true);
+        self.next += there as usize;
+        there.then(|| self.next - 1)
+    }
+}
+
+/// `aten::native_layer_norm`. Operands [out, mean, rstd, x, weight?, bias?], where mean and rstd have an element for each row and weight and
+/// bias one for each column; scalars [eps, whether there is a weight, whether there is a bias].
+///
+/// # Errors
+/// The wrong operands.
+pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), String> {
+    if launch.compute() == DType::Double { forward::<f64>(launch) } else { forward::<f32>(launch) }
+}
+
+fn forward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
+    let input = launch.view(3);
+    let cols = input.size(1);
+    let mut places = Places { launch, next: 4 };
+    let (weight, bias) = (places.take(1), places.take(2));
+    let (weight, bias) = (parameter(launch, weight, cols, T::ONE)?, parameter(launch, bias, cols, T::ZERO)?);
+    let (means, scales) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?);
+    let eps = launch.scalar(0)?.to();
+    lines::run::<T, 1, 1>([input], [launch.view(0)], 1, launch.cost(), &|row, [input], [output]| {
+        let (mean, scale) = vectorize(Normalize { input, output, weight: &weight, bias: &bias, eps });
+        means.set(row, mean);
+        scales.set(row, scale);
+    })
+}
+
+/// `aten::native_layer_norm_backward`. Operands [grad of x, grad of weight?, grad of bias?, grad, x, mean, rstd, weight?]; scalars [whether
+/// there is a grad of weight, of bias, and a weight].
+///
+/// # Errors
+/// The wrong operands.
+pub fn native_layer_norm_backward(launch: &Launch<'_>) -> Result<(), String> {
+    if launch.compute() == DType::Double { backward::<f64>(launch) } else { backward::<f32>(launch) }
+}
+
+fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
+    let mut places = Places { launch, next: 1 };
+    let grads = [places.take(0), places.take(1)];
+    let first = places.next;
+    places.next += 4;
+    let weight = places.take(2);
+    let (rows, cols) = (launch.view(first).size(0), launch.view(first).size(1));
+    let weight = parameter(launch, weight, cols, T::ONE)?;
+    let (means, scales) = (Values::<T>::new(launch.view(first + 2))?, Values::<T>::new(launch.view(first + 3))?);
+    let (means, scales) = (means.to_vec(), scales.to_vec());
+    let height = ROWS.max(rows.div_ceil(BLOCKS));
+    let sums: Vec<_> = (0..rows.div_ceil(height)).map(|_| Mutex::new([vec![T::ZERO; cols], vec![T::ZERO; cols]])).collect();
+    let failure = Mutex::new(Ok(()));
+    parallel(sums.len(), 1, launch.cost() * (height * cols) as f64, &|begin, end| {
+        for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
+            let before = block * height;
+            let part = |place: usize| rows_of(&launch.view(place), before, height.min(rows - before));
+            let result = part(0).and_then(|output| {
+                // Without a cost the rows come one after the other.
+                lines::run::<T, 2, 1>(
+                    [part(first)?.view()?, part(first + 1)?.view()?],
+                    [output.view()?],
+                    1,
+                    0.0,
+                    &|row, [grad, input], [output]| {
+                        let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+                        let [weight_grad, bias_grad] = &mut *sums;
+                        let (mean, scale) = (means[before + row], scales[before + row]);
+                        vectorize(Gradient { grad, input, weight: &weight, output, mean, scale, weight_grad, bias_grad });
+                    },
+                )
+            });
+            if result.is_err() {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = result;
+            }
+        }
+    });
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+    let sums: Vec<_> = sums.into_iter().map(|sums| sums.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+    for (which, place) in grads.into_iter().enumerate() {
+        if let Some(place) = place {
+            let grad = Values::<T>::new(launch.view(place))?;
+            for col in 0..cols {
+                grad.set(col, sums.iter().fold(T::ZERO, |sum, block| sum.add(block[which][col])));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Some rows of an operand.
+struct Rows<'a> {
+    whole: View<'a>,
+    before: usize,
+    sizes: [i64; 2],
+}
+
+fn rows_of<'a>(view: &View<'a>, before: usize, rows: usize) -> Result<Rows<'a>, String> {
+    if view.ndim() != 2 {
+        return Err(format!("{} dimensions where rows and columns are needed", view.ndim()));
+    }
+    Ok(Rows { whole: *view, before, sizes: [rows as i64, view.sizes()[1]] })
+}
+
+impl Rows<'_> {
+    fn view(&self) -> Result<View<'_>, String> {
+        let data = self.whole.data().wrapping_offset(self.before as isize * self.whole.stride(0));
+        View::new(data, self.whole.dtype(), self.whole.flags(), &self.sizes, self.whole.strides())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Scans along a dimension. Operands: [out, input], of the same sizes; scalars [dim]. The input is cast to the compute dtype, which is out's.
+//!
+//! Sums and products are kept in a wider type than the elements'. A line is scanned in groups: each by itself, then moved by what came
+//! before, so that the additions of a group wait only for the group's before. A long line of a sum is cut into blocks that run in parallel
+//! from the sums of the blocks before them. Groups and blocks depend on the length alone.
+
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::{GRAIN, lines, parallel};
+use crate::tensor::number::{Hub, Number, Ordered};
+
+/// Elements of a line that are scanned by themselves first.
+const GROUP: usize = 4;
+
+/// What a scan accumulates: values of type `W`.
+trait Step<W>: Copy + Sync {
+    const START: W;
+    /// Whether groups and blocks may be accumulated by themselves.
+    const SPLITS: bool;
+    fn step(left: W, right: W) -> W;
+}
+
+#[derive(Clone, Copy)]
+struct Add;
+
+impl<W: Number> Step<W> for Add {
+    const START: W = W::ZERO;
+    const SPLITS: bool = true;
+
+    #[inline(always)]
+    fn step(left: W, right: W) -> W {
+        left.add(right)
+    }
+}
+
+/// Products of later elements alone may overflow where the whole does not.
+#[derive(Clone, Copy)]
+struct Multiply;
+
+impl<W: Number> Step<W> for Multiply {
+    const START: W = W::ONE;
+    const SPLITS: bool = false;
+
+    #[inline(always)]
+    fn step(left: W, right: W) -> W {
+        left.mul(right)
+    }
+}
+
+/// ln(e^left + e^right).
+#[derive(Clone, Copy)]
+struct LogAddExp;
+
+impl Step<f64> for LogAddExp {
+    const START: f64 = f64::NEG_INFINITY;
+    const SPLITS: bool = false;
+
+    #[inline(always)]
+    fn step(left: f64, right: f64) -> f64 {
+        let (low, high) = (left.min(right), left.max(right));
+        if left.is_nan() || right.is_nan() {
+            f64::NAN
+        } else if low == high && low.is_infinite() || low == f64::NEG_INFINITY {
+            high
+        } else {
+            high + (low - high).exp().ln_1p()
+        }
+    }
+}
+
+/// `aten::cumsum`. Integers wrap.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn cumsum(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Add>(launch),
+        DType::Double => run::<f64, f64, Add>(launch),
+        DType::ComplexFloat => run::<Complex32, Complex64, Add>(launch),
+        DType::ComplexDouble => run::<Complex64, Complex64, Add>(launch),
+        dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Add>(launch)),
+    }
+}
+
+/// `aten::cumprod`. Integers wrap.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn cumprod(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Multiply>(launch),
+        DType::Double => run::<f64, f64, Multiply>(launch),
+        DType::ComplexFloat => run::<Complex32, Complex64, Multiply>(launch),
+        DType::ComplexDouble => run::<Complex64, Complex64, Multiply>(launch),
+        dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Multiply>(launch)),
+    }
+}
+
+/// `aten::_logcumsumexp`: the logarithm of the sums of the exponentials.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::Double => run::<f64, f64, LogAddExp>(launch),
+        _ => run::<f32, f64, LogAddExp>(launch),
+    }
+}
+
+/// The dimension of a launch: scalar 0.
+fn dim(launch: &Launch<'_>) -> Result<usize, String> {
+    let dim: i64 = launch.scalar(0)?.to();
+    usize::try_from(dim).map_err(|_| format!("dimension {dim}"))
+}
+
+fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), String> {
+    lines::run::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &|_, [input], [output]| {
+        if S::SPLITS && input.len() >= 4 * GRAIN {
+            scan_blocks::<T, W, S>(input, output, launch.cost());
+        } else {
+            scan::<T, W, S>(input, output, S::START);
+        }
+    })
+}
+
+/// Scans a line, or part of one after elements that come to `before`.
+fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before: W) {
+    let mut total = before;
+    let wide = |value: T| -> W { value.hub().to() };
+    let (groups, rest) = if S::SPLITS { input.as_chunks::<GROUP>() } else { (&[][..], input) };
+    let (whole, tail) = output.split_at_mut(groups.len() * GROUP);
+    for (group, output) in groups.iter().zip(whole.as_chunks_mut::<GROUP>().0) {
+        let mut own = [W::ZERO; GROUP];
+        own[0] = wide(group[0]);
+        for place in 1..GROUP {
+            own[place] = S::step(own[place - 1], wide(group[place]));
+        }
+        for (output, own) in output.iter_mut().zip(own) {
+            *output = S::step(total, own).hub().to();
+        }
+        total = S::step(total, own[GROUP - 1]);
+    }
+    for (&value, output) in rest.iter().zip(tail) {
+        total = S::step(total, wide(value));
+        *output = total.hub().to();
+    }
+}
+
+/// All of a block.
+fn total<T: Number, W: Number, S: Step<W>>(input: &[T]) -> W {
+    let mut lanes = [S::START; 8];
+    let (groups, rest) = input.as_chunks::<8>();
+    for group in groups {
+        for (lane, value) in lanes.iter_mut().zip(group) {
+            *lane = S::step(*lane, value.hub().to());
+        }
+    }
+    let whole = lanes.into_iter().fold(S::START, S::step);
+    rest.iter().fold(whole, |total, value| S::step(total, value.hub().to()))
+}
+
+/// Scans a long line in blocks.
+fn scan_blocks<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], cost: f64) {
+    let inputs: Vec<&[T]> = input.chunks(GRAIN).collect();
+    let totals: Vec<Mutex<W>> = inputs.iter().map(|_| Mutex::new(S::START)).collect();
+    parallel(inputs.len(), 1, cost * GRAIN as f64 / 2.0, &|begin, end| {
+        for number in begin..end {
+            *totals[number].lock().unwrap_or_else(PoisonError::into_inner) = total::<T, W, S>(inputs[number]);
+        }
+    });
+    let mut before = Vec::with_capacity(totals.len());
+    let mut sum = S::START;
+    for total in totals {
+        before.push(sum);
+        sum = S::step(sum, total.into_inner().unwrap_or_else(PoisonError::into_inner));
+    }
+    let outputs: Vec<Mutex<&mut [T]>> = output.chunks_mut(GRAIN).map(Mutex::new).collect();
+    parallel(inputs.len(), 1, cost * GRAIN as f64, &|begin, end| {
+        for number in begin..end {
+            let mut output = outputs[number].lock().unwrap_or_else(PoisonError::into_inner);
+            scan::<T, W, S>(inputs[number], &mut output, before[number]);
+        }
+    });
+}
+
+/// `aten::_cummax_helper`: the greatest values so far, and where the last of them is. Operands [values, places, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn cummax(launch: &Launch<'_>) -> Result<(), String> {
+    extremes::<true>(launch)
+}
+
+/// `aten::_cummin_helper`: the least values so far, and where the last of them is. Operands [values, places, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn cummin(launch: &Launch<'_>) -> Result<(), String> {
+    extremes::<false>(launch)
+}
+
+fn extremes<const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => {
+        type V = <T as Element>::Acc;
+        let (values, places, input) = (launch.view(0), launch.view(1), launch.view(2));
+        lines::run_with_places::<V>(input, values, places, dim(launch)?, launch.cost(), &|input, values, places| {
+            follow::<V, GREATEST>(input, values, places);
+        })
+    })
+}
+
+/// NaN is beyond everything, and takes the place of an earlier NaN as equal values do.
+fn follow<V: Ordered, const GREATEST: bool>(input: &[V], values: &mut [V], places: &mut [i64]) {
+    let (mut best, mut place) = (input[0], 0);
+    for (at, ((&value, out), out_place)) in input.iter().zip(values).zip(places).enumerate() {
+        let beyond = if GREATEST { value >= best } else { value <= best };
+        let better = (beyond & !best.is_nan()) | value.is_nan();
+        best = if better { value } else { best };
+        place = if better { at as i64 } else { place };
+        (*out, *out_place) = (best, place);
+    }
+}
+
+#[cfg(test)]
+mod tests;

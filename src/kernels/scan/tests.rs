@@ -1,0 +1,118 @@
+//! Scans against running folds over `f64` values.
+
+use ndarray::{ArrayD, Axis};
+
+use crate::kernels::check::{self, Strides, Tensor};
+use crate::runtime::threads;
+use crate::tensor::dtype::{Complex64, DType};
+use crate::tensor::launch::Scalar;
+
+const CASES: [(&[usize], usize); 8] =
+    [(&[1], 0), (&[5], 0), (&[1000], 0), (&[3, 70], 1), (&[70, 3], 0), (&[4, 33, 5], 1), (&[2, 3, 129], 2), (&[100, 90], 0)];
+
+fn expected(
+    values: &ArrayD<Complex64>,
+    axis: usize,
+    start: f64,
+    step: impl Fn(Complex64, Complex64) -> Complex64,
+) -> ArrayD<Complex64> {
+    let mut result = values.clone();
+    for mut lane in result.lanes_mut(Axis(axis)) {
+        let mut total = check::real(start);
+        for value in &mut lane {
+            total = step(total, *value);
+            *value = total;
+        }
+    }
+    result
+}
+
+fn check(name: &str, dtype: DType, scale: f64, start: f64, step: impl Fn(Complex64, Complex64) -> Complex64 + Copy) {
+    for (case, (sizes, axis)) in CASES.into_iter().enumerate() {
+        for strides in [Strides::Contiguous, Strides::Transposed, Strides::Sliced, Strides::Broadcast] {
+            let input = Tensor::of(dtype, &check::values(dtype, sizes, case).mapv(|value| value * scale), strides);
+            let expected = expected(&input.values(), axis, start, step);
+            for target in [Strides::Contiguous, Strides::Transposed] {
+                let output = Tensor::new(dtype, sizes, target);
+                check::run(name, &[&output], &[&input], &[Scalar::Long(axis as i64)], dtype).unwrap();
+                for (index, found) in output.values().indexed_iter() {
+                    let expected = check::round_trip(dtype, expected[&index]);
+                    assert!(
+                        check::close(*found, expected, check::tolerance(dtype)),
+                        "{name} {dtype:?} {sizes:?} {axis} {strides:?} {index:?}: {found} != {expected}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_so_far() {
+    for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double, DType::Long, DType::ComplexFloat] {
+        check("cumsum", dtype, if dtype == DType::Half { 0.125 } else { 1.0 }, 0.0, |left, right| left + right);
+    }
+}
+
+#[test]
+fn products_so_far() {
+    for dtype in [DType::Float, DType::Double, DType::ComplexDouble] {
+        check("cumprod", dtype, 0.25, 1.0, |left, right| left * right);
+    }
+}
+
+#[test]
+fn logarithms_of_sums_so_far() {
+    for dtype in [DType::BFloat16, DType::Float, DType::Double] {
+        check("_logcumsumexp", dtype, 1.0, f64::NEG_INFINITY, |left, right| check::real((left.re.exp() + right.re.exp()).ln()));
+    }
+}
+
+#[test]
+fn a_long_line_has_the_same_bits_for_any_thread_count() {
+    let values = ArrayD::from_shape_fn(ndarray::IxDyn(&[200_000]), |index| check::real((index[0] as f64).sin()));
+    let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
+    let expected = expected(&input.values(), 0, 0.0, |left, right| left + right);
+    let mut first = None;
+    let before = threads::num_threads();
+    for count in [1, 2, 3] {
+        threads::set_num_threads(count);
+        let output = Tensor::new(DType::Float, &[200_000], Strides::Contiguous);
+        check::run("cumsum", &[&output], &[&input], &[Scalar::Long(0)], DType::Float).unwrap();
+        assert_eq!(first.get_or_insert_with(|| output.values()), &output.values());
+    }
+    threads::set_num_threads(before);
+    for (found, expected) in first.unwrap().iter().zip(&expected) {
+        assert!((found.re - expected.re).abs() < 1e-5, "{found} != {expected}");
+    }
+}
+
+#[test]
+fn extremes_so_far_have_the_last_place() {
+    for dtype in [DType::Long, DType::BFloat16, DType::Float] {
+        let mut values = check::values(dtype, &[6, 90], 1);
+        if dtype == DType::Float {
+            values[[2, 40]] = check::real(f64::NAN);
+        }
+        for (strides, axis) in [(Strides::Contiguous, 1), (Strides::Contiguous, 0), (Strides::Transposed, 1)] {
+            for (name, sign) in [("_cummax_helper", 1.0), ("_cummin_helper", -1.0)] {
+                let input = Tensor::of(dtype, &values, strides);
+                let (value, place) =
+                    (Tensor::new(dtype, &[6, 90], Strides::Contiguous), Tensor::new(DType::Long, &[6, 90], Strides::Contiguous));
+                check::run(name, &[&value, &place], &[&input], &[Scalar::Long(axis as i64)], dtype).unwrap();
+                let (value, place) = (value.values(), place.values());
+                let key = |value: Complex64| if value.re.is_nan() { f64::INFINITY } else { sign * value.re };
+                for ((lane, found), places) in
+                    values.lanes(Axis(axis)).into_iter().zip(value.lanes(Axis(axis))).zip(place.lanes(Axis(axis)))
+                {
+                    let mut best = 0;
+                    for at in 0..lane.len() {
+                        best = if key(lane[at]) >= key(lane[best]) { at } else { best };
+                        assert_eq!(places[at].re, best as f64, "{name} {dtype:?} {at}");
+                        assert!(check::close(found[at], lane[best], 0.0));
+                    }
+                }
+            }
+        }
+    }
+}
