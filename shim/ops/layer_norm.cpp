@@ -22,7 +22,7 @@ struct LayerNorm {
     const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
     const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
-    if (input.numel() == 0 || !takes_dtype(binding, input.scalar_type())) {
+    if ((cols == 0 && rows > 0) || !takes_dtype(binding, input.scalar_type())) {
       return call_fallback<Triple, const at::Tensor&, at::IntArrayRef, OptionalTensor, OptionalTensor, double>(
           *binding.functional, input, normalized_shape, weight_opt, bias_opt, eps);
     }
@@ -60,7 +60,7 @@ struct LayerNormBackward {
     const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
     const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
-    if (input.numel() == 0 || !takes_dtype(binding, input.scalar_type())) {
+    if ((cols == 0 && rows > 0) || !takes_dtype(binding, input.scalar_type())) {
       return call_fallback<Triple, const at::Tensor&, const at::Tensor&, at::IntArrayRef, const at::Tensor&, const at::Tensor&,
                            OptionalTensor, OptionalTensor, std::array<bool, 3>>(*binding.functional, grad, input, normalized_shape, mean,
                                                                                 rstd, weight_opt, bias_opt, mask);

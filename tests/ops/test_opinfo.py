@@ -40,6 +40,7 @@ OFF_THE_TABLE = {
     "floor": {torch.int64},
     "lerp": {torch.complex64},
     "log1p": {torch.complex64},
+    "logcumsumexp": {torch.complex64},
     "nn_functional_mse_loss": {torch.float32, torch.bfloat16},
     "nn_functional_silu_complex": {torch.complex64},
     "nn_functional_smooth_l1_loss": {torch.float32, torch.bfloat16},
