@@ -24,26 +24,48 @@ fn across<T: Real, const N: usize>(mut lanes: [T; N], merge: impl Fn(T, T) -> T)
     lanes[0]
 }
 
-/// The greatest value; NaN if there is one.
+/// The elements of a line in chunks, the last one filled up with `filler`.
+#[inline(always)]
+fn filled<T: Real>(rest: &[T], filler: T) -> [T; LANES] {
+    let mut chunk = [filler; LANES];
+    chunk[..rest.len()].copy_from_slice(rest);
+    chunk
+}
+
+/// The greatest value. Where some are NaN it may be any, since then every result is NaN.
 #[inline(always)]
 fn greatest<T: Real>(values: &[T]) -> T {
+    let greater = |left: T, right: T| if right > left { right } else { left };
     let Aligned(lanes) = &mut Aligned([values[0]; LANES]);
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
         for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = lane.maximum(value);
+            *lane = greater(*lane, value);
         }
     }
-    for (lane, &value) in lanes.iter_mut().zip(rest) {
-        *lane = lane.maximum(value);
+    for (lane, value) in lanes.iter_mut().zip(filled(rest, values[0])) {
+        *lane = greater(*lane, value);
     }
-    across(*lanes, T::maximum)
+    across(*lanes, greater)
 }
 
 /// Softmax of one line or, with `LOG`, its logarithm.
 struct Forward<'a, T, const LOG: bool> {
     input: &'a [T],
     output: &'a mut [T],
+}
+
+impl<T: Real, const LOG: bool> Forward<'_, T, LOG> {
+    /// The powers of a chunk, or their exponents; adds the powers up.
+    #[inline(always)]
+    fn chunk(input: &[T; LANES], output: &mut [T; LANES], sums: &mut [T; LANES], highest: T) {
+        for lane in 0..LANES {
+            let apart = input[lane].sub(highest);
+            let power = apart.exp();
+            sums[lane] = sums[lane].add(power);
+            output[lane] = if LOG { apart } else { power };
+        }
+    }
 }
 
 impl<T: Real, const LOG: bool> Leaf for Forward<'_, T, LOG> {
@@ -56,18 +78,12 @@ impl<T: Real, const LOG: bool> Leaf for Forward<'_, T, LOG> {
         let (inputs, input_rest) = self.input.as_chunks::<LANES>();
         let (outputs, output_rest) = self.output.as_chunks_mut::<LANES>();
         for (input, output) in inputs.iter().zip(outputs) {
-            for lane in 0..LANES {
-                let apart = input[lane].sub(highest);
-                let power = apart.exp();
-                sums[lane] = sums[lane].add(power);
-                output[lane] = if LOG { apart } else { power };
-            }
+            Self::chunk(input, output, sums, highest);
         }
-        for ((sum, input), output) in sums.iter_mut().zip(input_rest).zip(output_rest) {
-            let apart = input.sub(highest);
-            let power = apart.exp();
-            *sum = sum.add(power);
-            *output = if LOG { apart } else { power };
+        if !input_rest.is_empty() {
+            let Aligned(powers) = &mut Aligned([T::ZERO; LANES]);
+            Self::chunk(&filled(input_rest, T::from_f32(f32::NEG_INFINITY)), powers, sums, highest);
+            output_rest.copy_from_slice(&powers[..output_rest.len()]);
         }
         let sum = across(*sums, T::add);
         let (shift, scale) = (sum.log(), T::ONE.div(sum));
