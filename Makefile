@@ -41,7 +41,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python upstream loom asan tsan lint lint-rust lint-python lint-cpp bench header wheel clean
+.PHONY: help all dev demo test test-rust test-python upstream conformance loom asan tsan lint lint-rust lint-python lint-cpp bench header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -82,6 +82,10 @@ test-python: dev
 upstream: dev ## PyTorch's own device-generic tests: DIR=<checkout of PyTorch>
 	@[ -n '$(DIR)' ] || { echo 'make: upstream takes DIR=<checkout of PyTorch>'; exit 2; }
 	PYTHONPATH=tools $(PY) -m upstream '$(DIR)' $(FILES) --shards $(SHARDS) --jobs $(JOBS)
+
+conformance: dev ## the device against the CPU over all of PyTorch's operator database; goes on where it was interrupted
+	PYTHONPATH=tools $(PY) -m upstream tests/ops --resume --shards 16 --jobs 2 --output target/conformance || true
+	$(PY) tools/conformance.py target/conformance/results.json docs/conformance.md
 
 # ---- concurrency and memory checkers; each keeps its own target directory -------------------------------------------------------
 loom: ## the models of queue, event and free lists, over all interleavings

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+# Run by `make conformance`, and in part by test_conformance.py.
+collect_ignore = ["conformance"]
+
 
 @pytest.fixture
 def strict() -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Operators along a dimension against the CPU: softmax, scans, layer normalisation, their gradients, dtypes, strides, out=, errors."""
+"""Operators along a dimension against the CPU: softmax, scans, layer normalisation; gradients, dtypes, strides, out=, errors."""
 
 from collections.abc import Callable
 

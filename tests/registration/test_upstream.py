@@ -126,6 +126,22 @@ def test_every_outcome_is_told(tmp_path: Path) -> None:
     assert (output / "summary.md").read_text() == run.stdout
 
 
+def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    first = upstream(OWN, "test_generic_ops.py", "-k", "arange", "--output", output)
+    assert first.returncode == 0, first.stdout + first.stderr
+    before = outcomes(output)
+    results = next(output.glob("*.jsonl"))
+    lines = results.read_text().splitlines()
+    last = json.loads(lines[-1])["test"]
+    kept = [line for line in lines if json.loads(line)["test"] != last]
+    results.write_text("\n".join([*kept, json.dumps({"test": last, "outcome": "started"})]) + "\n")
+    again = upstream(OWN, "test_generic_ops.py", "-k", "arange", "--output", output, "--resume")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert outcomes(output) == before
+    assert (output / "test_generic_ops-0.log").read_text().count("1 passed") == 1, "the one test that was not finished"
+
+
 def test_wrong_uses(tmp_path: Path) -> None:
     assert "no device-generic test files" in upstream(tmp_path).stderr
     exclusions = tmp_path / "exclusions.toml"

@@ -28,6 +28,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for a process")
     parser.add_argument("--exclusions", type=Path, default=DEFAULT, help="the tests not to run, with reasons")
     parser.add_argument("--output", type=Path, default=Path("target/upstream"), help="directory for results and logs")
+    parser.add_argument("--resume", action="store_true", help="keep the results of an earlier run, and run what it has not run")
     parser.add_argument("-k", dest="pattern", help="as pytest's -k")
     return parser.parse_args(arguments)
 
@@ -60,7 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     exclusions = Exclusions(options.exclusions)
     more = ["-k", options.pattern] if options.pattern else []
-    plan = Plan(directory, options.output.resolve(), options.exclusions, options.shards, options.jobs, options.timeout, more)
+    plan = Plan(
+        directory, options.output.resolve(), options.exclusions, options.shards, options.jobs, options.timeout, options.resume, more
+    )
     start = time.monotonic()
     results = run(plan, files)
 

@@ -69,7 +69,9 @@ class _Recorder:
 
 
 def _text(report: pytest.TestReport) -> str:
-    """Return the last line of what went wrong, or the reason of a skip."""
+    """Return the last line of what went wrong, or the reason of a skip or of an expected failure."""
+    if getattr(report, "wasxfail", ""):
+        return report.wasxfail.removeprefix("reason: ")
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2])
     lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]

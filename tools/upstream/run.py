@@ -26,6 +26,7 @@ class Plan:
         exclusions: The file of exclusions.
         shards: Into how many parts each file's tests are split.
         jobs: How many processes run at a time.
+        resume: Whether results of an earlier run are kept, and its tests not run again.
         timeout: Seconds after which a process is ended and its test counts as crashed.
         arguments: Further arguments for pytest.
     """
@@ -36,6 +37,7 @@ class Plan:
     shards: int = 1
     jobs: int = 1
     timeout: float = 3600
+    resume: bool = False
     arguments: list[str] = field(default_factory=list)
 
 
@@ -68,7 +70,10 @@ def _run_unit(plan: Plan, file: str, shard: int) -> dict[str, dict[str, Any]]:
     """Run one shard of one file, with a new process behind each test that kills one."""
     stem = plan.output / f"{file.replace('/', '.').removesuffix('.py')}-{shard}"
     results, log = stem.with_name(stem.name + ".jsonl"), stem.with_name(stem.name + ".log")
+    finished = [line for line in plugin.read(results).values() if line["outcome"] != "started"] if plan.resume else []
     results.unlink(missing_ok=True)
+    for line in finished:
+        plugin.write(results, **line)
     environment = _environment(plan, shard, results)
     with log.open("wb") as output:
         while True:

@@ -1,0 +1,165 @@
+"""What the conformance tests share: samples brought to the device, results held against the CPU's, and expected differences.
+
+The tests are run by ``tools/upstream`` (``make conformance``), which puts ``tests/ops`` on the path.
+"""
+
+import contextlib
+import copy
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from expected import EXPECTED, TOLERANCE
+from torch.nn.parameter import UninitializedTensorMixin
+from torch.testing._internal import common_methods_invocations
+from torch.utils import _pytree as pytree
+
+#: Looks at this many samples of each operator and dtype; all where it is not set.
+SAMPLES = int(os.environ.get("CONFORMANCE_SAMPLES", "0")) or None
+#: Results without defined values.
+UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+
+def few(samples: Any) -> Iterator[Any]:
+    """Yield the samples that are looked at."""
+    for number, sample in enumerate(samples):
+        if SAMPLES is not None and number >= SAMPLES:
+            return
+        yield sample
+
+
+def to_device(value: Any, device: str) -> Any:
+    """Move a tensor with its strides and its place in its storage; leave anything else as it is."""
+    if isinstance(value, torch.nn.Module):
+        return copy.deepcopy(value).to(device)
+    if not isinstance(value, torch.Tensor):
+        return torch.device(device) if value == torch.device("cpu") or value == "cpu" else value
+    plain = value.detach()
+    if plain.layout is not torch.strided or plain.is_quantized or isinstance(value, UninitializedTensorMixin):
+        return plain.to(device).requires_grad_(value.requires_grad)
+    raw = plain.resolve_neg().resolve_conj() if plain.is_neg() else plain
+    storage = torch.empty(raw.untyped_storage().nbytes() // raw.element_size(), dtype=raw.dtype)
+    storage.copy_(torch.empty(0, dtype=raw.dtype).set_(raw.untyped_storage()))
+    moved = storage.to(device).as_strided(raw.shape, raw.stride(), raw.storage_offset())
+    moved = moved.conj() if raw.is_conj() else moved
+    return moved.requires_grad_(value.requires_grad)
+
+
+def on_device(tree: Any, device: str) -> Any:
+    """Move every tensor of a tree; the same tensor stays the same."""
+    moved: dict[int, Any] = {}
+
+    def move(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return moved.setdefault(id(value), to_device(value, device))
+        return to_device(value, device)
+
+    return pytree.tree_map(move, tree)
+
+
+def arguments(sample: Any) -> tuple[Any, Any, Any]:
+    """Return a sample as one tree."""
+    return sample.input, sample.args, sample.kwargs
+
+
+def seeded(call: Callable[[], Any], seed: int = 0) -> Any:
+    """Call with all generators at a seed."""
+    torch.manual_seed(seed)
+    return call()
+
+
+def is_random(op: Any, sample: Any) -> bool:
+    """Return whether the values of an operator's results depend on the generator, or on nothing at all."""
+    if op.name in UNDEFINED:
+        return True
+
+    def run(seed: int) -> Any:
+        first, args, kwargs = copy.deepcopy(arguments(sample))
+        return seeded(lambda: op(first, *args, **kwargs), seed)
+
+    # The database's own operators set the seed anew each time.
+    with mock.patch.object(common_methods_invocations, "wrapper_set_seed", lambda call, *args, **kwargs: call(*args, **kwargs)):
+        one, other = run(0), run(1)
+    pairs = zip(pytree.tree_leaves(one), pytree.tree_leaves(other), strict=True)
+    return any(isinstance(a, torch.Tensor) and not _same(a, b) for a, b in pairs)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    if one.layout is not torch.strided or one.is_quantized:
+        return True
+    return (
+        bool(torch.allclose(one.double(), other.double(), rtol=0, atol=0, equal_nan=True))
+        if not one.is_complex()
+        else _same(
+            torch.view_as_real(one.resolve_conj().to(torch.complex128)),
+            torch.view_as_real(other.resolve_conj().to(torch.complex128)),
+        )
+    )
+
+
+class Comparison:
+    """Holds results of the device against those of the CPU, within the tolerances of a test of PyTorch's."""
+
+    def __init__(self, test: Any, device: str, name: str = "") -> None:
+        self.test, self.device, self.name = test, torch.device(device), name
+
+    def results(self, actual: Any, expected: Any, *, values: bool = True, strides: bool = True) -> None:
+        """Compare trees: structure, dtypes, shapes, strides, devices and values."""
+        mine, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
+        self.test.assertEqual(len(mine), len(theirs))
+        for one, other in zip(mine, theirs, strict=True):
+            if not isinstance(other, torch.Tensor):
+                if values:
+                    self.test.assertEqual(one, other)
+                continue
+            self.test.assertIsInstance(one, torch.Tensor)
+            self.tensors(one, other, values=values, strides=strides)
+
+    def tensors(self, one: torch.Tensor, other: torch.Tensor, *, values: bool, strides: bool) -> None:
+        """Compare two tensors."""
+        self.test.assertEqual(one.device.type, self.device.type if other.device.type == "cpu" else other.device.type)
+        self.test.assertEqual((one.dtype, one.layout, one.requires_grad), (other.dtype, other.layout, other.requires_grad))
+        if values:
+            self.test.assertEqual(one.shape, other.shape)
+            tolerance = TOLERANCE.get((self.name, other.dtype))
+            options = {"rtol": tolerance[0], "atol": tolerance[1]} if tolerance else {}
+            self.test.assertEqual(one.detach().cpu(), other.detach(), exact_device=False, **options)
+        if strides and other.layout is torch.strided and other.numel() > 0 and one.shape == other.shape:
+            moving = [dim for dim, size in enumerate(other.shape) if size > 1]
+            self.test.assertEqual([one.stride(dim) for dim in moving], [other.stride(dim) for dim in moving], "strides")
+
+    def aliases(self, actual: Any, given: Any, expected: Any, given_cpu: Any) -> None:
+        """Compare which results are views of which arguments."""
+        self.test.assertEqual(_aliases(actual, given), _aliases(expected, given_cpu), "views of arguments")
+
+
+def _aliases(results: Any, given: Any) -> list[list[bool]]:
+    def storages(tree: Any) -> list[torch.Tensor]:
+        leaves = pytree.tree_leaves(tree)
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided]
+
+    with contextlib.suppress(NotImplementedError, RuntimeError):
+        return [
+            [one.untyped_storage()._cdata == other.untyped_storage()._cdata for other in storages(given)]
+            for one in storages(results)
+        ]
+    return []
+
+
+@contextlib.contextmanager
+def expecting(kind: str, name: str, dtype: torch.dtype | None = None) -> Iterator[None]:
+    """Run what is inside: an expected difference is xfailed with its reason, and fails where it is gone."""
+    reason = EXPECTED.get((kind, name, dtype)) or EXPECTED.get((kind, name, None))
+    if reason is None:
+        yield
+        return
+    try:
+        yield
+    except (Exception, pytest.fail.Exception):
+        pytest.xfail(reason)
+    pytest.fail(f"holds now: take {(kind, name, dtype)} out of expected.py")

@@ -1,0 +1,147 @@
+"""Every operator of PyTorch's database on its own samples, against the CPU."""
+
+import copy
+import warnings
+from typing import Any
+
+import torch
+from against_cpu import Comparison, arguments, expecting, few, is_random, on_device, seeded
+from torch.autograd import forward_ad
+from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_utils import TestCase
+from torch.utils import _pytree as pytree
+
+every_dtype = ops(op_db, dtypes=OpDTypes.supported)
+gradients = ops([op for op in op_db if op.supports_autograd], allowed_dtypes=(torch.float32, torch.complex64))
+
+
+def gradient(op: Any, given: Any) -> list[torch.Tensor]:
+    """Return the gradients of all that takes one."""
+    leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
+    results = [
+        result
+        for result in pytree.tree_leaves(op(given[0], *given[1], **given[2]))
+        if isinstance(result, torch.Tensor) and result.requires_grad
+    ]
+    if not leaves or not results:
+        return []
+    grads = torch.autograd.grad(results, list(leaves.values()), [torch.ones_like(it) for it in results], allow_unused=True)
+    return [grad for grad in grads if grad is not None]
+
+
+def tangents(op: Any, given: Any) -> list[torch.Tensor]:
+    """Return the tangents of the results for tangents of ones."""
+    with forward_ad.dual_level():
+
+        def dual(value: torch.Tensor) -> torch.Tensor:
+            plain = value.detach()
+            return forward_ad.make_dual(plain, torch.ones_like(plain)) if value.requires_grad else value
+
+        first, args, kwargs = pytree.tree_map_only(torch.Tensor, dual, given)
+        results = pytree.tree_leaves(op(first, *args, **kwargs))
+        tangents = [forward_ad.unpack_dual(it).tangent for it in results if isinstance(it, torch.Tensor)]
+        return [tangent for tangent in tangents if tangent is not None]
+
+
+class TestOperators(TestCase):
+    """Names of tests are those of the kinds in expected.py."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        warnings.simplefilter("ignore")
+
+    @every_dtype
+    def test_forward(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        self.check_forward("forward", device, dtype, op, lambda sample: sample)
+
+    @every_dtype
+    def test_noncontiguous(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        self.check_forward("noncontiguous", device, dtype, op, lambda sample: sample.noncontiguous())
+
+    def check_forward(self, kind: str, device: str, dtype: torch.dtype, op: Any, change: Any) -> None:
+        comparison = Comparison(self, device, op.name)
+        with expecting(kind, op.formatted_name, dtype):
+            for sample in map(change, few(op.sample_inputs("cpu", dtype))):
+                values = not is_random(op, sample)
+                given = arguments(sample)
+                mine = on_device(given, device)
+                expected = seeded(lambda given=given: op(given[0], *given[1], **given[2]))
+                actual = seeded(lambda mine=mine: op(mine[0], *mine[1], **mine[2]))
+                comparison.results(actual, expected, values=values)
+                comparison.aliases(actual, mine, expected, given)
+
+    @ops([op for op in op_db if op.supports_out], dtypes=OpDTypes.any_one)
+    def test_out(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison = Comparison(self, device, op.name)
+        with expecting("out", op.formatted_name, dtype):
+            for sample in few(op.sample_inputs("cpu", dtype)):
+                if is_random(op, sample):
+                    continue
+                given = arguments(sample)
+                expected = op(given[0], *given[1], **given[2])
+                mine = on_device(given, device)
+                fits = pytree.tree_map_only(torch.Tensor, lambda value: torch.empty_like(value, device=device), expected)
+                for out in (fits, pytree.tree_map_only(torch.Tensor, lambda value: value.new_empty(0), fits)):
+                    out = tuple(out) if isinstance(out, tuple | list) else out
+                    actual = op(mine[0], *mine[1], **mine[2], out=out)
+                    comparison.results(actual, expected)
+                    comparison.results(out, expected)
+
+    @ops([op for op in op_db if op.get_inplace() is not None], dtypes=OpDTypes.any_common_cpu_cuda_one)
+    def test_inplace(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison, inplace = Comparison(self, device, op.name), op.get_inplace()
+        with expecting("inplace", op.formatted_name, dtype):
+            for sample in few(op.sample_inputs("cpu", dtype)):
+                if sample.broadcasts_input or is_random(op, sample):
+                    continue
+                given = copy.deepcopy(arguments(sample))
+                mine = on_device(given, device)
+                try:
+                    expected = inplace(given[0], *given[1], **given[2])
+                except Exception as error:  # the CPU refuses, and so shall the device
+                    with self.assertRaises(type(error)):
+                        inplace(mine[0], *mine[1], **mine[2])
+                    continue
+                actual = inplace(mine[0], *mine[1], **mine[2])
+                self.assertIs(actual, mine[0])
+                comparison.results(actual, expected)
+
+    @ops([op for op in op_db if op.error_inputs_func is not None], dtypes=OpDTypes.none)
+    def test_errors(self, device: str, op: Any) -> None:
+        with expecting("errors", op.formatted_name):
+            for error in op.error_inputs("cpu"):
+                sample = error.sample_input
+                given = arguments(sample)
+                try:
+                    op(given[0], *given[1], **given[2])
+                except Exception as refusal:
+                    mine = on_device(given, device)
+                    with self.assertRaises(type(refusal)):
+                        op(mine[0], *mine[1], **mine[2])
+                        torch.accelerator.synchronize()
+
+    @gradients
+    def test_backward(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison = Comparison(self, device, op.name)
+        with expecting("backward", op.formatted_name, dtype):
+            for sample in few(op.sample_inputs("cpu", dtype, requires_grad=True)):
+                if is_random(op, sample):
+                    continue
+                given = arguments(sample)
+                mine = on_device(given, device)
+                comparison.results(gradient(op, mine), gradient(op, given), strides=False)
+
+    @ops([op for op in op_db if op.supports_forward_ad], allowed_dtypes=(torch.float32,))
+    def test_forward_ad(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison = Comparison(self, device, op.name)
+        with expecting("forward_ad", op.formatted_name, dtype):
+            for sample in few(op.sample_inputs("cpu", dtype, requires_grad=True)):
+                if is_random(op, sample):
+                    continue
+                given = arguments(sample)
+                mine = on_device(given, device)
+                comparison.results(tangents(op, mine), tangents(op, given), strides=False)
+
+
+instantiate_device_type_tests(TestOperators, globals())

@@ -1,0 +1,93 @@
+"""Every optimizer of PyTorch's database against itself on the CPU, in each of its implementations; and the lists' operators."""
+
+import copy
+import warnings
+from typing import Any
+
+import torch
+from against_cpu import Comparison, expecting, few, on_device
+from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
+from torch.testing._internal.common_methods_invocations import foreach_op_db
+from torch.testing._internal.common_optimizers import optim_db, optims
+from torch.testing._internal.common_utils import TestCase
+
+STEPS = 3
+
+
+def train(optim_info: Any, options: dict[str, Any], device: str, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Return the parameters after some steps."""
+    generator = torch.Generator().manual_seed(1)
+    parameters = [
+        torch.randn(shape, generator=generator, dtype=dtype).to(device).requires_grad_() for shape in ((3, 4), (5,), (10, 10))
+    ]
+    options = copy.deepcopy(options)
+    for key, value in options.items():
+        options[key] = value.to(device) if isinstance(value, torch.Tensor) and value.dim() > 0 else value
+    if optim_info.optim_cls is torch.optim.Muon:
+        parameters = [parameter for parameter in parameters if parameter.dim() == 2]
+    optimizer = optim_info.optim_cls(parameters, **options)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = sum(((parameter - 1) ** 2).sum() for parameter in parameters)
+        loss.backward()
+        if optim_info.only_supports_sparse_grads:
+            for parameter in parameters:
+                parameter.grad = parameter.grad.to_sparse()
+        return loss
+
+    for _ in range(STEPS):
+        closure()
+        optimizer.step(closure) if optim_info.step_requires_closure else optimizer.step()
+    return [parameter.detach() for parameter in parameters]
+
+
+class TestOptimizers(TestCase):
+    """Names of tests are those of the kinds in expected.py."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        warnings.simplefilter("ignore")
+
+    @optims(optim_db, dtypes=[torch.float32])
+    def test_optimizer(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
+        comparison = Comparison(self, device)
+        with expecting("optimizer", optim_info.optim_cls.__name__, dtype):
+            for sample in few(optim_info.optim_inputs_func(device="cpu")):
+                for choice in ({}, *({name: True} for name in optim_info.supported_impls if name != "differentiable")):
+                    options = {**sample.kwargs, **choice}
+                    if options.get("foreach") and (options.get("capturable") or options.get("fused")):
+                        continue
+                    if options.get("fused") and (options.get("differentiable") or "cpu" not in optim_info.supports_fused_on):
+                        continue
+                    if options.get("capturable"):
+                        continue
+                    comparison.results(
+                        train(optim_info, options, device, dtype), train(optim_info, options, "cpu", dtype), strides=False
+                    )
+
+
+class TestLists(TestCase):
+    """The ``_foreach_`` operators."""
+
+    @ops(foreach_op_db, dtypes=OpDTypes.supported, allowed_dtypes=(torch.float32, torch.bfloat16, torch.int64))
+    def test_foreach(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison = Comparison(self, device)
+        with expecting("foreach", op.name, dtype):
+            for sample in few(op.sample_inputs("cpu", dtype)):
+                given = (sample.input, sample.args, {k: v for k, v in sample.kwargs.items() if k != "disable_fastpath"})
+                for variant in filter(None, (op.method_variant, op.inplace_variant)):
+                    mine, theirs = on_device(given, device), copy.deepcopy(given)
+                    try:
+                        expected = variant(theirs[0], *theirs[1], **theirs[2])
+                    except Exception as error:  # the CPU refuses, and so shall the device
+                        with self.assertRaises(type(error)):
+                            variant(mine[0], *mine[1], **mine[2])
+                        continue
+                    actual = variant(mine[0], *mine[1], **mine[2])
+                    comparison.results(actual, expected)
+                    comparison.results(mine[0], theirs[0])
+
+
+instantiate_device_type_tests(TestOptimizers, globals())
+instantiate_device_type_tests(TestLists, globals())

@@ -1,0 +1,48 @@
+"""A part of ``make conformance``: two samples of every operator in float32, their results alone, against the CPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: So many operators of the database have samples in float32.
+OPERATORS = 600
+
+
+def test_every_operator_works_as_on_the_cpu(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "upstream", "tests/ops", "conformance/test_operators.py", "--shards", "2", "--jobs", "2"]
+    more = ["--output", str(tmp_path), "-k", "test_forward and float32 and not test_forward_ad"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "CONFORMANCE_SAMPLES": "2"}
+    run = subprocess.run([*command, *more], capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert sum(line["outcome"] == "passed" for line in results.values()) > OPERATORS
+
+
+def write_page(directory: Path, results: dict[str, dict[str, str]]) -> tuple[int, str]:
+    """Write the page of some results; return the exit status and the page."""
+    source, page = directory / "results.json", directory / "page.md"
+    source.write_text(json.dumps(results))
+    run = subprocess.run([sys.executable, "tools/conformance.py", source, page], cwd=ROOT, capture_output=True, check=False)
+    return run.returncode, page.read_text()
+
+
+def test_the_page_counts_kinds_and_tells_reasons(tmp_path: Path) -> None:
+    file = "conformance/test_operators.py::TestOperatorsRUSTDEV::"
+    results = {
+        file + "test_forward_add_rustdev_float32": {"outcome": "passed"},
+        file + "test_forward_ad_add_rustdev_float32": {"outcome": "passed"},
+        file + "test_forward_tensor_split_rustdev_float32": {"outcome": "xfailed", "text": "reason: on the CPU"},
+    }
+    status, page = write_page(tmp_path, results)
+    assert status == 0
+    assert "what is a view of what | 1 | 0 | 0 | 1 | 0 |" in page
+    assert "| tangents | 1 | 0 | 0 | 0 | 0 |" in page
+    assert "| 1 | on the CPU |" in page
+    results[file + "test_out_add_rustdev_float32"] = {"outcome": "failed", "text": "not | close"}
+    status, page = write_page(tmp_path, results)
+    assert status == 1
+    assert "| 1 | not \\| close |" in page
+    assert write_page(tmp_path, {})[0] == 1

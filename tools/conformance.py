@@ -1,0 +1,96 @@
+"""Writes docs/conformance.md from the results of a conformance run; ends with 1 where a test failed.
+
+    conformance.py RESULTS OUTPUT
+
+RESULTS is the ``results.json`` that ``tools/upstream`` writes for the tests in ``tests/ops/conformance``.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+KINDS = {
+    "forward": "results: values, dtypes, shapes, strides, and what is a view of what",
+    "noncontiguous": "the same for inputs that are not contiguous",
+    "out": "`out=`, of the right size and empty",
+    "inplace": "in-place forms",
+    "errors": "what the CPU refuses is refused with the same exception",
+    "backward": "gradients",
+    "forward_ad": "tangents",
+    "module": "modules: results and gradients, in training and evaluation",
+    "optimizer": "optimizers: parameters after some steps, in each implementation",
+    "foreach": "operators over lists",
+}
+OUTCOMES = ("passed", "failed", "crashed", "xfailed", "skipped")
+BAD = ("failed", "crashed")
+HEAD = """# Conformance
+
+rustdev against PyTorch's CPU device, on the samples of PyTorch's own databases (`op_db`, `module_db`, `optim_db`, `foreach_op_db`),
+for every dtype that the CPU takes, within PyTorch's own tolerances. `make conformance` runs it and writes this page; it takes an
+hour or more, and goes on where it was interrupted. The tests are in `tests/ops/conformance/`; expected differences stand in
+`tests/ops/expected.py`, each with its reason, and one that is gone fails. The fallback is allowed here: every operator must work.
+`tests/ops/test_opinfo.py` runs the operators of the table with the fallback forbidden.
+"""
+
+
+def kind_of(test: str) -> str:
+    """Return the kind of a test: the longest that its name begins with."""
+    name = test.rpartition("::")[2].removeprefix("test_")
+    return max((kind for kind in KINDS if name.startswith(kind + "_")), key=len, default="other")
+
+
+def page(results: dict[str, dict[str, str]]) -> str:
+    """Return the page."""
+    counts: dict[str, Counter[str]] = {}
+    for test, line in results.items():
+        counts.setdefault(kind_of(test), Counter())[line["outcome"]] += 1
+    rows = [(KINDS.get(kind, kind), counts[kind]) for kind in (*KINDS, "other") if kind in counts]
+    rows.append(("**all**", sum(counts.values(), Counter())))
+    lines = [HEAD, f"torch {torch.__version__}, {processor()}.", ""]
+    lines += [f"| what | {' | '.join(OUTCOMES)} |", "|---|" + "---:|" * len(OUTCOMES)]
+    lines += [f"| {what} | {' | '.join(str(count[outcome]) for outcome in OUTCOMES)} |" for what, count in rows]
+    for title, chosen in (
+        ("Expected differences", ("xfailed",)),
+        ("Failures", BAD),
+        ("Skipped by PyTorch's framework", ("skipped",)),
+    ):
+        reasons = Counter(line.get("text", "") for line in results.values() if line["outcome"] in chosen)
+        if reasons:
+            lines += ["", f"## {title}", "", "| tests | reason |", "|---:|---|"]
+            lines += [f"| {count} | {escaped(reason)} |" for reason, count in reasons.most_common()]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return a reason as a cell of a table."""
+    return re.sub(r"^(Skipped|reason): ", "", text).replace("|", "\\|")[:200]
+
+
+def processor() -> str:
+    """Return the processor's name."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page and print its counts."""
+    results = json.loads(Path(arguments[0]).read_text())
+    Path(arguments[1]).write_text(page(results))
+    counts = Counter(line["outcome"] for line in results.values())
+    print(", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES))
+    if not results:
+        print("conformance: nothing was collected", file=sys.stderr)
+    return int(not results or any(counts[outcome] for outcome in BAD))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
