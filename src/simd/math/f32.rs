@@ -12,6 +12,20 @@ const ROUND: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 
+/// The polynomials of [`sin_cos_turns`].
+const SINE: [f32; 5] = narrowed(super::quarter_turn_series(1));
+const COSINE: [f32; 5] = narrowed(super::quarter_turn_series(0));
+
+const fn narrowed<const N: usize>(wide: [f64; N]) -> [f32; N] {
+    let mut narrow = [0.0; N];
+    let mut place = 0;
+    while place < N {
+        narrow[place] = wide[place] as f32;
+        place += 1;
+    }
+    narrow
+}
+
 /// The polynomial with these coefficients, highest first.
 #[inline(always)]
 fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
@@ -73,14 +87,18 @@ pub fn expm1(x: f32) -> f32 {
     if x == 0.0 { x } else { result }
 }
 
-/// ln x; 1 ulp. NaN below 0, -infinity at 0.
+/// ln x for a normal x above 0; 1 ulp.
 #[inline(always)]
-pub fn log(x: f32) -> f32 {
-    let subnormal = x < f32::MIN_POSITIVE;
-    let bits = (if subnormal { x * 8_388_608.0 } else { x }).to_bits() as i32;
+pub fn log_of_normal(x: f32) -> f32 {
+    log_of_bits(x.to_bits(), 0)
+}
+
+/// ln(2^-shift x) for the normal x above 0 that has these bits.
+#[inline(always)]
+fn log_of_bits(bits: u32, shift: i32) -> f32 {
     // x = 2^e m with m from sqrt(1/2) to sqrt(2).
-    let offset = bits.wrapping_sub(0x3f35_04f3);
-    let e = ((offset >> 23) - if subnormal { 23 } else { 0 }) as f32;
+    let offset = (bits as i32).wrapping_sub(0x3f35_04f3);
+    let e = ((offset >> 23) - shift) as f32;
     let f = f32::from_bits(((offset & 0x7f_ffff) + 0x3f35_04f3) as u32) - 1.0;
     let p = polynomial(
         f,
@@ -98,7 +116,15 @@ pub fn log(x: f32) -> f32 {
     );
     let square = f * f;
     let low = e.mul_add(LN_2_LOW, p * square * f);
-    let result = e.mul_add(LN_2_HIGH, f + square.mul_add(-0.5, low));
+    e.mul_add(LN_2_HIGH, f + square.mul_add(-0.5, low))
+}
+
+/// ln x; 1 ulp. NaN below 0, -infinity at 0.
+#[inline(always)]
+pub fn log(x: f32) -> f32 {
+    let subnormal = x < f32::MIN_POSITIVE;
+    let normal = if subnormal { x * 8_388_608.0 } else { x };
+    let result = log_of_bits(normal.to_bits(), if subnormal { 23 } else { 0 });
     let special = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
     let result = if x > 0.0 { result } else { special };
     if x == f32::INFINITY { x } else { result }
@@ -164,6 +190,22 @@ pub fn sin(x: f32) -> f32 {
 #[inline(always)]
 pub fn cos(x: f32) -> f32 {
     x.cos()
+}
+
+/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x is finite and of magnitude below 2^20.
+#[inline(always)]
+pub fn sin_cos_turns(x: f32) -> (f32, f32) {
+    // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
+    let rounded = x.mul_add(4.0, ROUND);
+    let r = x.mul_add(4.0, ROUND - rounded);
+    let square = r * r;
+    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+    let quarter = integer(rounded);
+    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
+    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
+    let sine_sign = ((quarter & 2) as u32) << 30;
+    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u32) << 30;
+    (f32::from_bits(sine.to_bits() ^ sine_sign), f32::from_bits(cosine.to_bits() ^ cosine_sign))
 }
 
 /// base^exponent; 1 ulp. As IEEE 754 has it: 1 for exponent 0 or base 1 whatever the other is, NaN for a negative base with an exponent

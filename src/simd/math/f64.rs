@@ -9,6 +9,10 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
+/// The polynomials of [`sin_cos_turns`].
+const SINE: [f64; 8] = super::quarter_turn_series(1);
+const COSINE: [f64; 9] = super::quarter_turn_series(0);
+
 /// The polynomial with these coefficients, highest first.
 #[inline(always)]
 fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
@@ -207,6 +211,22 @@ pub fn sin(x: f64) -> f64 {
 #[inline(always)]
 pub fn cos(x: f64) -> f64 {
     x.cos()
+}
+
+/// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x is finite and of magnitude below 2^49.
+#[inline(always)]
+pub fn sin_cos_turns(x: f64) -> (f64, f64) {
+    // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
+    let rounded = x.mul_add(4.0, ROUND);
+    let r = x.mul_add(4.0, ROUND - rounded);
+    let square = r * r;
+    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+    let quarter = integer(rounded);
+    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
+    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
+    let sine_sign = ((quarter & 2) as u64) << 62;
+    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u64) << 62;
+    (f64::from_bits(sine.to_bits() ^ sine_sign), f64::from_bits(cosine.to_bits() ^ cosine_sign))
 }
 
 /// base^exponent, as the C library has it.

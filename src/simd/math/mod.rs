@@ -7,6 +7,22 @@ pub mod complex;
 pub mod f32;
 pub mod f64;
 
+/// The Taylor series of the sine (`first` 1) or the cosine (`first` 0) of x quarter turns, as a polynomial of x^2, highest power first; the
+/// sine's is divided by x.
+const fn quarter_turn_series<const N: usize>(first: usize) -> [core::primitive::f64; N] {
+    let mut coefficients = [0.0; N];
+    let (mut term, mut degree) = (1.0, 0);
+    while degree < first + 2 * N {
+        if degree % 2 == first {
+            let power = degree / 2;
+            coefficients[N - 1 - power] = if power % 2 == 0 { term } else { -term };
+        }
+        degree += 1;
+        term *= std::f64::consts::FRAC_PI_2 / degree as core::primitive::f64;
+    }
+    coefficients
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Debug;
@@ -116,6 +132,8 @@ mod tests {
         check_f32("exp", f32::exp, f64::exp, 1.1);
         check_f32("expm1", f32::expm1, f64::exp_m1, 1.5);
         check_f32("log", f32::log, f64::ln, 1.0);
+        let normal = |x: f32| if x.is_normal() && x > 0.0 { f32::log_of_normal(x) } else { f32::log(x) };
+        check_f32("log_of_normal", normal, f64::ln, 1.0);
         check_f32("log1p", f32::log1p, f64::ln_1p, 1.5);
         check_f32("tanh", f32::tanh, f64::tanh, 2.0);
         check_f32("sigmoid", f32::sigmoid, |x| if x < -88.7 { 0.0 } else { sigmoid(x) }, 2.0);
@@ -132,6 +150,28 @@ mod tests {
         check_f64("tanh", tested::tanh, f64::tanh, 2.5);
         check_f64("sigmoid", tested::sigmoid, sigmoid, 2.5);
         check_f64("erf", tested::erf, erf, 8.0);
+    }
+
+    /// Greatest error of the sine and the cosine of whole turns' fractions, absolute.
+    fn turns_error(function: impl Fn(f64) -> (f64, f64)) -> f64 {
+        let error = |step: i32| {
+            let x = f64::from(step) / 4096.0;
+            let (sine, cosine) = function(x);
+            let (expected_sine, expected_cosine) = (x.rem_euclid(1.0) * std::f64::consts::TAU).sin_cos();
+            (sine - expected_sine).abs().max((cosine - expected_cosine).abs())
+        };
+        (-8192..8192).map(error).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn sines_and_cosines_of_turns() {
+        let narrow = |x: f64| {
+            let (sine, cosine) = super::f32::sin_cos_turns(x as f32);
+            (f64::from(sine), f64::from(cosine))
+        };
+        assert!(turns_error(narrow) < 1.2e-7);
+        assert!(turns_error(super::f64::sin_cos_turns) < 1e-15);
+        assert_eq!([0.25, 0.5, 0.75].map(super::f64::sin_cos_turns), [(1.0, 0.0), (0.0, -1.0), (-1.0, 0.0)]);
     }
 
     #[test]
