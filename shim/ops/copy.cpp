@@ -140,6 +140,11 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   }
 }
 
+// What operators of devices check about their values. We wait for the value, as the CPU device does, and raise there and then.
+void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
+
+void assert_async(const at::Tensor& self) { assert_async_msg(self, "_assert_async: the value is zero"); }
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -147,6 +152,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("copy_", TORCH_FN(copy_));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
+  m.impl("_assert_async", TORCH_FN(assert_async));
+  m.impl("_assert_async.msg", TORCH_FN(assert_async_msg));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
 

@@ -220,3 +220,12 @@ def test_copy_from_and_resize() -> None:
 def test_other_kinds_of_devices_are_refused() -> None:
     with pytest.raises(NotImplementedError):
         torch.empty(3, device="rustdev").copy_(torch.empty(3, device="meta"))
+
+
+def test_asynchronous_assertions() -> None:
+    torch._assert_async(torch.ones(1, device="rustdev"))
+    torch._assert_async(torch.tensor(True, device="rustdev"), "not so")
+    with pytest.raises(RuntimeError, match="the value is zero"):
+        torch._assert_async(torch.zeros(1, device="rustdev"))
+    with pytest.raises(RuntimeError, match="not so"):
+        torch._assert_async(torch.tensor(False, device="rustdev"), "not so")
