@@ -9,6 +9,7 @@ pub mod copy;
 pub mod layer_norm;
 pub mod matmul;
 pub mod pointwise;
+pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod softmax;

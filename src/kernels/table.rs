@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
-use super::{copy, layer_norm, matmul, reduce, scan, softmax};
+use super::{copy, layer_norm, matmul, random, reduce, scan, softmax};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout, Record};
 
@@ -186,6 +186,19 @@ table![
     shaped(c"cumsum", scan::cumsum, INTEGRAL.and(FIELD), 0.6),
     shaped(c"native_layer_norm", layer_norm::native_layer_norm, FLOATING, 0.3),
     shaped(c"native_layer_norm_backward", layer_norm::native_layer_norm_backward, FLOATING, 0.6),
+    // random numbers
+    op(c"bernoulli_", random::bernoulli, REAL.and(BOOL), 0.6),
+    op(c"bernoulli_.float", random::bernoulli_scalar, REAL.and(BOOL), 0.5),
+    op(c"cauchy_", random::cauchy, FLOATING, 3.0),
+    op(c"exponential_", random::exponential, FLOATING, 0.8),
+    op(c"geometric_", random::geometric, REAL, 2.0),
+    op(c"log_normal_", random::log_normal, FLOATING, 4.0),
+    op(c"native_dropout", random::native_dropout, FLOATING, 0.6),
+    op(c"native_dropout_backward", random::native_dropout_backward, FLOATING, 0.2),
+    op(c"normal_", random::normal, FLOATING, 1.0),
+    op(c"random_", random::random, REAL.and(BOOL).and(UNSIGNED), 1.0),
+    op(c"randperm", random::randperm, REAL, 10.0),
+    op(c"uniform_", random::uniform, FLOATING, 0.5),
     // matrix products
     product(c"mm", matmul::mm),
     product(c"addmm", matmul::addmm),

@@ -9,6 +9,7 @@
 //! Outputs may be the same memory as inputs, element for element. Nothing here builds references to operands: raw pointers only.
 
 pub mod cast;
+pub mod chunks;
 pub mod lines;
 pub mod movement;
 pub mod pointwise;

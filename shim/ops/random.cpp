@@ -1,0 +1,338 @@
+// Random numbers: PyTorch's own checks (native/DistributionTemplates.h) around our kernels, which draw from the device's generator.
+#include <ATen/Dispatch_v2.h>
+#include <ATen/native/DistributionTemplates.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/multinomial_native.h>
+#include <ATen/ops/ones_like.h>
+
+#include <limits>
+
+#include "ops/tier.h"
+#include "runtime/generator.h"
+#include "structured.h"
+
+namespace rustdev {
+namespace {
+
+namespace templates = at::native::templates;
+using OptionalGenerator = std::optional<at::Generator>;
+
+// What every launch takes from the generator, whatever its size: one Philox block of each subsequence (src/kernels/random.rs).
+// Empty tensors take nothing.
+constexpr uint64_t numbers_per_launch = 4;
+
+// Whether the kernels compute with a dtype as a floating-point one.
+bool is_real(at::ScalarType dtype) { return at::isFloatingType(dtype) && !at::isFloat8Type(dtype); }
+
+const rd_op* kernel(const char* name) {
+  const rd_op* const op = rd_op_find(name);
+  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
+  return op;
+}
+
+void add_state(Launch& launch, const OptionalGenerator& given, at::Device device) {
+  const PhiloxState state = generator(given, device).philox_state(numbers_per_launch);
+  launch.scalar(static_cast<int64_t>(state.seed));
+  launch.scalar(static_cast<int64_t>(state.offset));
+}
+
+// Launches over the operands of an iterator; the scalars follow the generator's state.
+void draw(const rd_op* op, const at::TensorIteratorBase& iter, const OptionalGenerator& given,
+          std::initializer_list<at::Scalar> scalars) {
+  if (iter.numel() == 0) {
+    return;
+  }
+  Launch launch;
+  launch.iterator(iter);
+  const at::Device device = iter.device(0);
+  add_state(launch, given, device);
+  for (const at::Scalar& scalar : scalars) {
+    launch.scalar(scalar);
+  }
+  launch.run_or_throw(op, static_cast<int32_t>(iter.dtype(0)), device.index());
+}
+
+void draw(const rd_op* op, const at::TensorBase& self, const OptionalGenerator& given, std::initializer_list<at::Scalar> scalars) {
+  auto iter = at::TensorIterator::borrowing_nullary_op(self);
+  draw(op, iter, given, scalars);
+}
+
+template <typename>
+struct UniformKernel {
+  void operator()(at::TensorIteratorBase& iter, double from, double to, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("uniform_");
+    draw(op, iter, given, {from, to});
+  }
+};
+
+template <typename>
+struct NormalKernel {
+  void operator()(const at::TensorBase& self, double mean, double std, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("normal_");
+    draw(op, self, given, {mean, std});
+  }
+};
+
+template <typename>
+struct LogNormalKernel {
+  void operator()(at::TensorIteratorBase& iter, double mean, double std, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("log_normal_");
+    draw(op, iter, given, {mean, std});
+  }
+};
+
+template <typename>
+struct ExponentialKernel {
+  void operator()(at::TensorIteratorBase& iter, double lambda, const OptionalGenerator& given) {
+    TORCH_CHECK(at::isFloatingType(iter.dtype()), "exponential_ draws floating-point numbers, but the tensor has dtype ",
+                iter.dtype());
+    static const rd_op* const op = kernel("exponential_");
+    draw(op, iter, given, {lambda});
+  }
+};
+
+template <typename>
+struct GeometricKernel {
+  void operator()(at::TensorIteratorBase& iter, double p, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("geometric_");
+    draw(op, iter, given, {p});
+  }
+};
+
+template <typename>
+struct CauchyKernel {
+  void operator()(at::TensorIteratorBase& iter, double median, double sigma, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("cauchy_");
+    draw(op, iter, given, {median, sigma});
+  }
+};
+
+template <typename>
+struct BernoulliScalarKernel {
+  void operator()(const at::TensorBase& self, double p, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("bernoulli_.float");
+    draw(op, self, given, {p});
+  }
+};
+
+template <typename>
+struct BernoulliTensorKernel {
+  void operator()(const at::Tensor& self, const at::Tensor& p, const OptionalGenerator& given) {
+    TORCH_CHECK_NOT_IMPLEMENTED(is_real(p.scalar_type()), "bernoulli_ expects floating-point probabilities, got ", p.scalar_type());
+    const at::Tensor probability = p.to(self.device());
+    auto config = at::TensorIteratorConfig();
+    config.check_all_same_dtype(false).resize_outputs(false).add_output(self).add_const_input(probability);
+    auto iter = config.build();
+    static const rd_op* const op = kernel("bernoulli_");
+    draw(op, iter, given, {});
+  }
+};
+
+template <typename>
+struct RandomFromToKernel {
+  void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t from, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("random_");
+    draw(op, iter, given, {from, static_cast<int64_t>(range)});
+  }
+  // Everything that 64 bits can be.
+  void operator()(at::TensorIteratorBase& iter, const OptionalGenerator& given) {
+    static const rd_op* const op = kernel("random_");
+    draw(op, iter, given, {std::numeric_limits<int64_t>::min(), int64_t{0}});
+  }
+};
+
+// How many values random_ without limits has: as many as the dtype can hold from 0 on, exactly.
+template <typename scalar_t>
+constexpr uint64_t values_of() {
+  if constexpr (std::is_same_v<scalar_t, bool>) {
+    return 2;
+  } else if constexpr (std::numeric_limits<scalar_t>::is_integer) {
+    return static_cast<uint64_t>(std::numeric_limits<scalar_t>::max()) + 1;
+  } else {
+    return (uint64_t{1} << std::numeric_limits<scalar_t>::digits) + 1;
+  }
+}
+
+template <typename>
+struct RandomKernel {
+  void operator()(at::TensorIteratorBase& iter, const OptionalGenerator& given) {
+    uint64_t range = 0;
+    AT_DISPATCH_V2(iter.dtype(), "random_", AT_WRAP([&] { range = values_of<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES), c10::kBool,
+                   c10::kHalf, c10::kBFloat16);
+    static const rd_op* const op = kernel("random_");
+    draw(op, iter, given, {int64_t{0}, static_cast<int64_t>(range)});
+  }
+};
+
+at::Tensor& uniform_(at::Tensor& self, double from, double to, OptionalGenerator given) {
+  return templates::uniform_impl_<UniformKernel, Generator>(self, from, to, std::move(given));
+}
+
+at::Tensor& normal_(at::Tensor& self, double mean, double std, OptionalGenerator given) {
+  return templates::normal_impl_<NormalKernel, Generator>(self, mean, std, std::move(given));
+}
+
+template <class Mean, class Std>
+at::Tensor normal(Mean mean, Std std, OptionalGenerator given) {
+  return templates::normal_impl<NormalKernel, Generator>(mean, std, std::move(given));
+}
+
+template <class Mean, class Std>
+at::Tensor& normal_out(Mean mean, Std std, OptionalGenerator given, at::Tensor& result) {
+  return templates::normal_out_impl<NormalKernel, Generator>(result, mean, std, std::move(given));
+}
+
+at::Tensor& log_normal_(at::Tensor& self, double mean, double std, OptionalGenerator given) {
+  return templates::log_normal_impl_<LogNormalKernel, Generator>(self, mean, std, std::move(given));
+}
+
+at::Tensor& exponential_(at::Tensor& self, double lambda, OptionalGenerator given) {
+  return templates::exponential_impl_<ExponentialKernel, Generator>(self, lambda, std::move(given));
+}
+
+at::Tensor& geometric_(at::Tensor& self, double p, OptionalGenerator given) {
+  return templates::geometric_impl_<GeometricKernel, Generator>(self, p, std::move(given));
+}
+
+at::Tensor& cauchy_(at::Tensor& self, double median, double sigma, OptionalGenerator given) {
+  return templates::cauchy_impl_<CauchyKernel, Generator>(self, median, sigma, std::move(given));
+}
+
+at::Tensor& bernoulli_scalar_(at::Tensor& self, double p, OptionalGenerator given) {
+  return templates::bernoulli_impl_<BernoulliScalarKernel, Generator>(self, p, std::move(given));
+}
+
+at::Tensor& bernoulli_tensor_(at::Tensor& self, const at::Tensor& p, OptionalGenerator given) {
+  return templates::bernoulli_impl_<BernoulliTensorKernel, Generator>(self, p, std::move(given));
+}
+
+at::Tensor& bernoulli_out(const at::Tensor& self, OptionalGenerator given, at::Tensor& result) {
+  return templates::bernoulli_out_impl<BernoulliTensorKernel, Generator>(result, self, std::move(given));
+}
+
+at::Tensor& random_(at::Tensor& self, OptionalGenerator given) {
+  return templates::random_impl<RandomKernel, Generator>(self, std::move(given));
+}
+
+at::Tensor& random_from_to_(at::Tensor& self, int64_t from, std::optional<int64_t> to, OptionalGenerator given) {
+  return templates::random_from_to_impl<RandomFromToKernel, Generator>(self, from, to, std::move(given));
+}
+
+at::Tensor& random_to_(at::Tensor& self, int64_t to, OptionalGenerator given) {
+  return random_from_to_(self, 0, to, std::move(given));
+}
+
+at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  at::native::check_supported_max_int_with_precision(n, result);
+  result.resize_({n});
+  static const rd_op* const op = kernel("randperm");
+  draw(op, result, given, {});
+  return result;
+}
+
+// Without replacement, and for one sample, PyTorch's own code is made of operators: exponential_, div and argmax or topk.
+bool is_composite(int64_t samples, bool replacement) { return samples == 1 || !replacement; }
+
+at::Tensor multinomial(const at::Tensor& self, int64_t samples, bool replacement, OptionalGenerator given) {
+  if (is_composite(samples, replacement)) {
+    return at::native::multinomial(self, samples, /*replacement=*/false, std::move(given));
+  }
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::multinomial", "");
+  return call_fallback<at::Tensor, const at::Tensor&, int64_t, bool, OptionalGenerator>(op, self, samples, replacement,
+                                                                                        std::move(given));
+}
+
+at::Tensor& multinomial_out(const at::Tensor& self, int64_t samples, bool replacement, OptionalGenerator given,
+                            at::Tensor& result) {
+  if (is_composite(samples, replacement)) {
+    return at::native::multinomial_out(self, samples, /*replacement=*/false, std::move(given), result);
+  }
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::multinomial", "out");
+  return call_fallback<at::Tensor&, const at::Tensor&, int64_t, bool, OptionalGenerator, at::Tensor&>(
+      op, self, samples, replacement, std::move(given), result);
+}
+
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+
+Pair native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  static const rd_op* const op = kernel("native_dropout");
+  if (input.numel() == 0) {
+    return {input, at::empty_like(input)};
+  }
+  const auto mask_options = input.options().dtype(at::kBool);
+  if (train.has_value() && !*train) {
+    return {input.clone(), at::ones_like(input, mask_options)};
+  }
+  const double kept = 1 - p;
+  const double scale = kept == 0 ? 0.0 : 1.0 / kept;
+  at::Tensor mask = at::empty_like(input, mask_options);
+  // Complex numbers, and what these operators refuse.
+  if (!is_real(input.scalar_type())) {
+    return {input.mul(mask.bernoulli_(kept)).mul_(scale), mask};
+  }
+  TORCH_CHECK(kept >= 0 && kept <= 1, "dropout expects a probability in [0, 1], but got p=", p);
+  at::Tensor output = at::empty_like(input);
+  Launch launch;
+  launch.input(output);
+  launch.input(mask);
+  launch.finish_outputs();
+  launch.input(input);
+  add_state(launch, std::nullopt, input.device());
+  launch.scalar(kept);
+  launch.scalar(scale);
+  launch.run_or_throw(op, static_cast<int32_t>(input.scalar_type()), input.device().index());
+  return {output, mask};
+}
+
+at::Tensor native_dropout_backward(const at::Tensor& grad, const at::Tensor& mask, double scale) {
+  static const rd_op* const op = kernel("native_dropout_backward");
+  if (!is_real(grad.scalar_type())) {
+    return grad.mul(mask.type_as(grad).mul(scale));
+  }
+  const at::Tensor undefined;
+  auto config = at::TensorIteratorConfig();
+  config.check_all_same_dtype(false).declare_static_dtype(grad.scalar_type()).add_output(undefined).add_const_input(grad);
+  config.add_const_input(mask);
+  auto iter = config.build();
+  if (iter.numel() != 0) {
+    Launch launch;
+    launch.iterator(iter);
+    launch.scalar(scale);
+    launch.run_or_throw(op, static_cast<int32_t>(grad.scalar_type()), grad.device().index());
+  }
+  return iter.output();
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  using Tensor = const at::Tensor&;
+  m.impl("uniform_", TORCH_FN(uniform_));
+  m.impl("normal_", TORCH_FN(normal_));
+  m.impl("normal.Tensor_float", TORCH_FN((normal<Tensor, double>)));
+  m.impl("normal.float_Tensor", TORCH_FN((normal<double, Tensor>)));
+  m.impl("normal.Tensor_Tensor", TORCH_FN((normal<Tensor, Tensor>)));
+  m.impl("normal.Tensor_float_out", TORCH_FN((normal_out<Tensor, double>)));
+  m.impl("normal.float_Tensor_out", TORCH_FN((normal_out<double, Tensor>)));
+  m.impl("normal.Tensor_Tensor_out", TORCH_FN((normal_out<Tensor, Tensor>)));
+  m.impl("log_normal_", TORCH_FN(log_normal_));
+  m.impl("exponential_", TORCH_FN(exponential_));
+  m.impl("geometric_", TORCH_FN(geometric_));
+  m.impl("cauchy_", TORCH_FN(cauchy_));
+  m.impl("bernoulli_.float", TORCH_FN(bernoulli_scalar_));
+  m.impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor_));
+  m.impl("bernoulli.out", TORCH_FN(bernoulli_out));
+  m.impl("random_", TORCH_FN(random_));
+  m.impl("random_.from", TORCH_FN(random_from_to_));
+  m.impl("random_.to", TORCH_FN(random_to_));
+  m.impl("randperm.generator_out", TORCH_FN(randperm_out));
+  Tier composite(m, "composite");
+  composite.impl("multinomial", TORCH_FN(multinomial));
+  composite.impl("multinomial.out", TORCH_FN(multinomial_out));
+  m.impl("native_dropout", TORCH_FN(native_dropout));
+  m.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
+}
+
+}  // namespace rustdev

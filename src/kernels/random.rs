@@ -1,0 +1,354 @@
+//! Random numbers. Operands: [out]; the scalars begin with [seed, offset], the state of the generator when the operator was called.
+//!
+//! The offset counts 32-bit numbers of every Philox subsequence, of which a launch of any size takes one block: four. A chunk of elements
+//! draws from subsequences of its own, so that the values depend on neither threads nor instruction sets, and a longer tensor begins with
+//! the values of a shorter one.
+
+#![forbid(unsafe_code)]
+
+mod distribution;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use distribution::{Bernoulli, Cauchy, Distribution, Exponential, Geometric, Integers, LogNormal, Normal, Uniform};
+use half::{bf16, f16};
+
+use crate::runtime::rng;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Bool, DType, Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::chunks;
+use crate::tensor::loops::pointwise::{self, Map};
+use crate::tensor::number::{Hub, Number, Real};
+
+/// Numbers of 32 bits that a chunk draws.
+const WORDS: usize = 1024;
+const BLOCKS: usize = WORDS / 4;
+
+/// The state of a generator.
+#[derive(Clone, Copy)]
+struct State {
+    seed: u64,
+    block: u64,
+}
+
+impl State {
+    fn of(launch: &Launch<'_>) -> Result<Self, String> {
+        let number = |index: usize| -> Result<u64, String> { Ok(launch.scalar(index)?.to::<i64>() as u64) };
+        Ok(Self { seed: number(0)?, block: number(1)? / 4 })
+    }
+}
+
+/// The numbers of a chunk: the first of every block, then the second of every block, and so on. Of each of these four sequences only the
+/// first `count` are made: what that many values need, however many numbers each takes.
+#[inline(always)]
+fn words(state: State, chunk: u64, count: usize) -> [u32; WORDS] {
+    let mut words = [0; WORDS];
+    let (first, rest) = words.split_at_mut(BLOCKS);
+    let (second, rest) = rest.split_at_mut(BLOCKS);
+    let (third, fourth) = rest.split_at_mut(BLOCKS);
+    for place in 0..count.min(BLOCKS) {
+        let block = rng::block(state.seed, state.block, chunk * BLOCKS as u64 + place as u64);
+        [first[place], second[place], third[place], fourth[place]] = block;
+    }
+    words
+}
+
+/// Fills a chunk.
+struct Fill<'a, T, D> {
+    state: State,
+    chunk: u64,
+    values: &'a mut [T],
+    distribution: D,
+}
+
+impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.distribution.fill(&words(self.state, self.chunk, self.values.len()), self.values);
+    }
+}
+
+/// Fills the launch's output, whose dtype the values are cast to.
+fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, distribution: D) -> Result<(), String> {
+    let state = State::of(launch)?;
+    chunks::run::<T, Bool, 0, 1, 0>(launch, D::COUNT, &|chunk, [], [values], []| {
+        vectorize(Fill { state, chunk, values, distribution });
+    })
+}
+
+/// Digits of the significand: what a uniform number of the dtype has.
+fn digits(dtype: DType) -> u32 {
+    match dtype {
+        DType::BFloat16 => bf16::MANTISSA_DIGITS,
+        DType::Half => f16::MANTISSA_DIGITS,
+        DType::Float => f32::MANTISSA_DIGITS,
+        _ => f64::MANTISSA_DIGITS,
+    }
+}
+
+/// The greatest value below `end` that the dtype holds.
+fn below(dtype: DType, end: f64) -> f64 {
+    // The neighbour of a float of 16 bits, by its bits: sign and magnitude.
+    let down = |bits: u16| match bits {
+        0 | 0x8000 => 0x8001,
+        1..0x8000 => bits - 1,
+        _ => bits + 1,
+    };
+    let (nearest, next) = match dtype {
+        DType::BFloat16 => (bf16::from_f64(end).to_f64(), bf16::from_bits(down(bf16::from_f64(end).to_bits())).to_f64()),
+        DType::Half => (f16::from_f64(end).to_f64(), f16::from_bits(down(f16::from_f64(end).to_bits())).to_f64()),
+        DType::Float => (f64::from(end as f32), f64::from((end as f32).next_down())),
+        _ => (end, end.next_down()),
+    };
+    if nearest < end { nearest } else { next }
+}
+
+fn parameter<T: Number>(launch: &Launch<'_>, index: usize) -> Result<T, String> {
+    Ok(launch.scalar(2 + index)?.to())
+}
+
+/// `aten::uniform_`: from `from` to below `to`, in the output's dtype too. Scalars [seed, offset, from, to].
+///
+/// # Errors
+/// The wrong operands.
+pub fn uniform(launch: &Launch<'_>) -> Result<(), String> {
+    fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String>
+    where
+        Uniform<T>: Distribution<T>,
+    {
+        let (from, to): (T, T) = (parameter(launch, 0)?, parameter(launch, 1)?);
+        let dtype = launch.view(0).dtype();
+        let last = T::from_f64(below(dtype, parameter(launch, 1)?)).maximum(from);
+        fill::<T, _>(launch, Uniform { from, width: to.sub(from), last, digits: digits(dtype) })
+    }
+    if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
+}
+
+/// `aten::normal_`. Scalars [seed, offset, mean, std].
+///
+/// # Errors
+/// The wrong operands.
+pub fn normal(launch: &Launch<'_>) -> Result<(), String> {
+    if launch.compute() == DType::Double {
+        fill::<f64, _>(launch, Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? })
+    } else {
+        fill::<f32, _>(launch, Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? })
+    }
+}
+
+/// `aten::log_normal_`. Scalars [seed, offset, mean, std].
+///
+/// # Errors
+/// The wrong operands.
+pub fn log_normal(launch: &Launch<'_>) -> Result<(), String> {
+    fill::<f64, _>(launch, LogNormal(Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? }))
+}
+
+/// `aten::exponential_`. Scalars [seed, offset, lambda].
+///
+/// # Errors
+/// The wrong operands.
+pub fn exponential(launch: &Launch<'_>) -> Result<(), String> {
+    let scale = 1.0 / parameter::<f64>(launch, 0)?;
+    let is_half = launch.view(0).dtype() == DType::Half;
+    let least = if is_half && scale > 0.0 { f16::MIN_POSITIVE_SUBNORMAL.to_f64() } else { 0.0 };
+    fill::<f64, _>(launch, Exponential { scale, least })
+}
+
+/// `aten::cauchy_`. Scalars [seed, offset, median, sigma].
+///
+/// # Errors
+/// The wrong operands.
+pub fn cauchy(launch: &Launch<'_>) -> Result<(), String> {
+    fill::<f64, _>(launch, Cauchy { median: parameter(launch, 0)?, sigma: parameter(launch, 1)? })
+}
+
+/// `aten::geometric_`: how often one tries until the first success. Scalars [seed, offset, p].
+///
+/// # Errors
+/// The wrong operands.
+pub fn geometric(launch: &Launch<'_>) -> Result<(), String> {
+    let p: f64 = parameter(launch, 0)?;
+    fill::<f64, _>(launch, Geometric { scale: 1.0 / (-p).ln_1p() })
+}
+
+/// `aten::random_`: `from` and whole numbers above it. Scalars [seed, offset, from, how many; 0 means 2^64].
+///
+/// # Errors
+/// The wrong operands.
+pub fn random(launch: &Launch<'_>) -> Result<(), String> {
+    let (from, count): (i64, i64) = (parameter(launch, 0)?, parameter(launch, 1)?);
+    fill::<i64, _>(launch, Integers { from, count: count as u64 })
+}
+
+/// `aten::bernoulli_.float`: 1 with probability p, else 0. Scalars [seed, offset, p].
+///
+/// # Errors
+/// The wrong operands.
+pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), String> {
+    fill::<Bool, _>(launch, Bernoulli::new(parameter(launch, 0)?))
+}
+
+/// One trial for each probability of a chunk.
+struct Trials<'a> {
+    state: State,
+    chunk: u64,
+    probabilities: &'a [f64],
+    values: &'a mut [Bool],
+}
+
+impl Leaf for Trials<'_> {
+    /// Whether all are probabilities.
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let words = words(self.state, self.chunk, self.values.len());
+        let mut valid = true;
+        for ((value, &p), word) in self.values.iter_mut().zip(self.probabilities).zip(words) {
+            *value = Bernoulli::trial(p, word);
+            valid &= (0.0..=1.0).contains(&p);
+        }
+        valid
+    }
+}
+
+/// `aten::bernoulli_.Tensor`: 1 with probability p, else 0. Operands [out, p].
+///
+/// # Errors
+/// The wrong operands, or a p outside 0 to 1.
+pub fn bernoulli(launch: &Launch<'_>) -> Result<(), String> {
+    let state = State::of(launch)?;
+    let valid = AtomicBool::new(true);
+    chunks::run::<f64, Bool, 1, 0, 1>(launch, WORDS, &|chunk, [probabilities], [], [values]| {
+        if !vectorize(Trials { state, chunk, probabilities, values }) {
+            valid.store(false, Ordering::Relaxed);
+        }
+    })?;
+    if valid.into_inner() { Ok(()) } else { Err("bernoulli_ expects p to be in [0, 1]".to_owned()) }
+}
+
+/// Keeps some of a chunk.
+struct Drop<'a, T> {
+    state: State,
+    chunk: u64,
+    input: &'a [T],
+    output: &'a mut [T],
+    mask: &'a mut [Bool],
+    kept: Bernoulli,
+    scale: T,
+}
+
+impl<T: Real> Leaf for Drop<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let words = words(self.state, self.chunk, self.output.len());
+        for (((output, &input), mask), word) in self.output.iter_mut().zip(self.input).zip(self.mask).zip(words) {
+            let kept = self.kept.value(word);
+            *output = input.mul(if kept.get() { self.scale } else { T::ZERO });
+            *mask = kept;
+        }
+    }
+}
+
+/// `aten::native_dropout`: keeps each value with probability p, scaled. Operands [out, mask, input]; scalars [seed, offset, p, scale].
+///
+/// # Errors
+/// The wrong operands.
+pub fn native_dropout(launch: &Launch<'_>) -> Result<(), String> {
+    fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
+        let (state, kept, scale) = (State::of(launch)?, Bernoulli::new(parameter(launch, 0)?), parameter(launch, 1)?);
+        chunks::run::<T, Bool, 1, 1, 1>(launch, WORDS, &|chunk, [input], [output], [mask]| {
+            vectorize(Drop { state, chunk, input, output, mask, kept, scale });
+        })
+    }
+    if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
+}
+
+/// The gradient of what a dropout kept.
+#[derive(Clone, Copy)]
+struct DropBackward<T> {
+    scale: T,
+}
+
+impl<T: Real> Map<T, 2> for DropBackward<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [grad, mask]: [T; 2]) -> T {
+        grad.mul(mask.mul(self.scale))
+    }
+}
+
+/// `aten::native_dropout_backward`: grad * mask * scale. Operands [out, grad, mask]; scalars [scale].
+///
+/// # Errors
+/// The wrong operands.
+pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    let scale = launch.scalar(0)?;
+    dispatch!(dtype in FLOATING, T => {
+        pointwise::run::<T, T, _, 2>(launch, DropBackward { scale: scale.to::<<T as Element>::Acc>() })
+    })
+}
+
+/// The numbers of a chunk, for loops that cannot be vectorised themselves.
+struct Words {
+    state: State,
+    chunk: u64,
+}
+
+impl Leaf for Words {
+    type Output = [u32; WORDS];
+
+    #[inline(always)]
+    fn run(self) -> [u32; WORDS] {
+        words(self.state, self.chunk, WORDS)
+    }
+}
+
+/// Puts what is given into a random order, by the method of Fisher and Yates: 64 random bits for each place from the last to the second.
+fn shuffle<T>(state: State, order: &mut [T]) {
+    let mut place = order.len();
+    for chunk in 0.. {
+        let words = vectorize(Words { state, chunk });
+        let (high, low) = words.split_at(WORDS / 2);
+        for (&high, &low) in high.iter().zip(low) {
+            if place <= 1 {
+                return;
+            }
+            let word = u64::from(high) << 32 | u64::from(low);
+            let chosen = (u128::from(word) * place as u128) >> 64;
+            place -= 1;
+            order.swap(place, chosen as usize);
+        }
+    }
+}
+
+/// `aten::randperm`: the numbers from 0 in a random order. Operands [out], of one dimension.
+///
+/// # Errors
+/// The wrong operands.
+pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
+    fn run<T: Number>(launch: &Launch<'_>, mut order: Vec<T>) -> Result<(), String> {
+        shuffle(State::of(launch)?, &mut order);
+        chunks::run::<i64, Bool, 0, 1, 0>(launch, WORDS, &|chunk, [], [values], []| {
+            for (value, place) in values.iter_mut().zip(&order[chunk as usize * WORDS..]) {
+                *value = place.hub().to();
+            }
+        })
+    }
+    // Half the memory where that is enough: every swap goes to another cache line.
+    match u32::try_from(launch.view(0).numel()) {
+        Ok(count) => run(launch, (0..count).collect::<Vec<u32>>()),
+        Err(_) => run(launch, (0..launch.view(0).numel() as i64).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
