@@ -8,6 +8,7 @@ mod check;
 pub mod copy;
 pub mod layer_norm;
 pub mod matmul;
+pub mod optimizer;
 pub mod pointwise;
 pub mod random;
 pub mod reduce;

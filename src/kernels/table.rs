@@ -10,9 +10,9 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
-use super::{copy, layer_norm, matmul, random, reduce, scan, softmax};
+use super::{copy, layer_norm, matmul, optimizer, random, reduce, scan, softmax};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
-use crate::tensor::launch::{Launch, Layout, Record};
+use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 
 /// Byte alone.
 const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
@@ -25,6 +25,8 @@ pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
 pub enum Cost {
     /// Nanoseconds per element of the index space.
     Element(f64),
+    /// Nanoseconds per element of a list of tensors; how many there are is the launch's first scalar.
+    List(f64),
     /// Nanoseconds of the launch.
     Launch(fn(&Launch<'_>) -> u64),
 }
@@ -55,6 +57,11 @@ const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) ->
 /// An operator whose operands have different sizes, or keep their dimensions.
 const fn shaped(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
     Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
+}
+
+/// An operator over lists of tensors: its operands are the tensors of one list after the other, its first scalar says how many a list has.
+const fn list(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
+    Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost: Cost::List(cost), calls: AtomicU64::new(0) }
 }
 
 /// A matrix product: its operands have different sizes.
@@ -205,12 +212,23 @@ table![
     product(c"bmm", matmul::bmm),
     product(c"baddbmm", matmul::baddbmm),
     product(c"addmv", matmul::addmv),
+    // optimizers
+    list(c"_fused_adagrad_", optimizer::adagrad::fused_adagrad, FLOATING, 0.6),
+    list(c"_fused_adam_", optimizer::adam::fused_adam, FLOATING, 0.8),
+    list(c"_fused_adamw_", optimizer::adam::fused_adamw, FLOATING, 0.8),
+    list(c"_fused_sgd_", optimizer::sgd::fused_sgd, FLOATING, 0.4),
     // the namespace rustdev
     op(c"residual_add", fused::residual_add, FLOATING, 0.2),
     op(c"rotary", fused::rotary, FLOATING, 0.25),
     op(c"swiglu", fused::swiglu, FLOATING, 0.5),
     op(c"swiglu_backward", fused::swiglu_backward, FLOATING, 0.6),
 ];
+
+/// Elements of the first list of a launch of lists.
+fn list_numel(launch: &Launch<'_>) -> usize {
+    let tensors = launch.scalar_or(0, Scalar::Long(1)).to::<i64>() as usize;
+    (0..tensors.min(launch.num_operands())).map(|index| launch.view(index).numel()).sum()
+}
 
 impl Op {
     /// The operator of that name.
@@ -244,6 +262,7 @@ impl Op {
     pub fn cost(&self, launch: &Launch<'_>) -> u64 {
         match self.cost {
             Cost::Element(cost) => (launch.view(0).numel() as f64 * cost) as u64,
+            Cost::List(cost) => (list_numel(launch) as f64 * cost) as u64,
             Cost::Launch(cost) => cost(launch),
         }
     }
@@ -252,7 +271,7 @@ impl Op {
     #[inline]
     pub fn dense_cost(&self, numel: usize, record: &Record) -> u64 {
         match self.cost {
-            Cost::Element(cost) => (numel as f64 * cost) as u64,
+            Cost::Element(cost) | Cost::List(cost) => (numel as f64 * cost) as u64,
             Cost::Launch(cost) => cost(&record.launch()),
         }
     }
@@ -264,7 +283,7 @@ impl Op {
     #[inline]
     pub fn run(&self, launch: &Launch<'_>) -> Result<(), String> {
         match self.cost {
-            Cost::Element(cost) => (self.kernel)(&launch.with_cost(cost)),
+            Cost::Element(cost) | Cost::List(cost) => (self.kernel)(&launch.with_cost(cost)),
             Cost::Launch(_) => (self.kernel)(launch),
         }
     }

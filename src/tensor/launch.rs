@@ -99,7 +99,7 @@ enum Storage {
 #[derive(Clone, Debug)]
 pub struct Record {
     storage: Storage,
-    num_outputs: u8,
+    num_outputs: u16,
     compute: DType,
 }
 
@@ -116,7 +116,7 @@ impl Record {
         scalars: &[Scalar],
         compute: Option<DType>,
     ) -> Result<Self, String> {
-        if num_outputs == 0 || num_outputs > operands.len() || num_outputs > u8::MAX as usize {
+        if num_outputs == 0 || num_outputs > operands.len() || num_outputs > u16::MAX as usize {
             return Err(format!("{num_outputs} outputs of {} operands", operands.len()));
         }
         let compute = compute.unwrap_or(operands[0].dtype());
@@ -124,7 +124,7 @@ impl Record {
             Layout::Elementwise => elementwise(operands, scalars)?,
             Layout::Shaped => shaped(operands, scalars)?,
         };
-        Ok(Self { storage, num_outputs: num_outputs as u8, compute })
+        Ok(Self { storage, num_outputs: num_outputs as u16, compute })
     }
 
     /// An elementwise launch of `numel` elements (at least 1) that lie side by side in every operand, without its operands and
@@ -133,7 +133,7 @@ impl Record {
     pub fn dense(numel: i64, num_outputs: usize, compute: DType) -> Self {
         let mut inline = Inline::EMPTY;
         inline.words[0] = numel;
-        Self { storage: Storage::Inline(inline), num_outputs: num_outputs as u8, compute }
+        Self { storage: Storage::Inline(inline), num_outputs: num_outputs as u16, compute }
     }
 
     /// Adds an operand to a dense launch: its first element, dtype and flags. At most [`INLINE_OPERANDS`].

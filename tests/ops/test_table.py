@@ -16,6 +16,13 @@ def tensor(*shape: int) -> torch.Tensor:
     return torch.ones(*shape, device="rustdev")
 
 
+def optimize(optimizer: type[torch.optim.Optimizer]) -> None:
+    """Take a step of a fused optimizer."""
+    parameter = tensor(2).requires_grad_()
+    parameter.grad = tensor(2)
+    optimizer([parameter], fused=True).step()
+
+
 # One call per row; the usual call for those not named.
 CALLS: dict[str, Callable[[], object]] = {
     "copy_": lambda: tensor(2).copy_(tensor(2)),
@@ -101,6 +108,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "swiglu": lambda: rustdev.swiglu(tensor(2), tensor(2)),
     "swiglu_backward": lambda: rustdev.swiglu_backward(tensor(2), tensor(2), tensor(2)),
     "threshold_backward": lambda: aten.threshold_backward(tensor(2), tensor(2), 0),
+    "_fused_adagrad_": lambda: optimize(torch.optim.Adagrad),
+    "_fused_adam_": lambda: optimize(torch.optim.Adam),
+    "_fused_adamw_": lambda: optimize(torch.optim.AdamW),
+    "_fused_sgd_": lambda: optimize(torch.optim.SGD),
 }
 BINARY = {"add", "sub", "mul", "div", "fmod", "remainder", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
 

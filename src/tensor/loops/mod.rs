@@ -11,6 +11,7 @@
 pub mod cast;
 pub mod chunks;
 pub mod lines;
+pub mod lists;
 pub mod movement;
 pub mod pointwise;
 pub mod reduce;

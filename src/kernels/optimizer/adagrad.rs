@@ -1,0 +1,51 @@
+//! Adagrad (Duchi, Hazan and Singer 2011).
+
+#![forbid(unsafe_code)]
+
+use super::{Gradient, Shared, setting, switch};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::lists::{self, Step};
+use crate::tensor::number::{Number, Real};
+
+/// `aten::_fused_adagrad_`. Lists [parameters, sums of squared gradients, gradients], step counts; scalars [..., lr, decay of lr,
+/// weight decay, eps, maximize].
+///
+/// # Errors
+/// The wrong operands.
+pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    let shared = Shared::of(launch, 3, true)?;
+    if shared.overflow {
+        return Ok(());
+    }
+    let (rate, slower) = (shared.rate.map_or_else(|| setting(launch, 0), Ok)?, setting(launch, 1)?);
+    let (decay, eps, maximize) = (setting(launch, 2)?, setting(launch, 3)?, switch(launch, 4)?);
+    dispatch!(dtype in FLOATING, E => {
+        type T = <E as Element>::Acc;
+        let step = |count: f64| Adagrad {
+            gradient: Gradient::of(&shared, maximize, decay),
+            rate: T::from_f64(rate / (1.0 + (count - 1.0) * slower)),
+            eps: T::from_f64(eps),
+        };
+        lists::run::<E, _, 3, 3>(launch, shared.lists, &|place| step(shared.steps[place]))?;
+        Ok(())
+    })
+}
+
+/// What is done with an element.
+#[derive(Clone, Copy)]
+struct Adagrad<T> {
+    gradient: Gradient<T>,
+    rate: T,
+    eps: T,
+}
+
+impl<T: Real> Step<T, 3, 3> for Adagrad<T> {
+    #[inline(always)]
+    fn apply(self, [parameter, sum, grad]: [T; 3]) -> [T; 3] {
+        let (unscaled, grad) = self.gradient.apply(parameter, grad);
+        let sum = sum.add(grad.mul(grad));
+        [parameter.sub(self.rate.mul(grad).div(sum.sqrt().add(self.eps))), sum, unscaled]
+    }
+}

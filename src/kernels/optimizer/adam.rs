@@ -1,0 +1,137 @@
+//! Adam and AdamW (Kingma and Ba 2014; Loshchilov and Hutter 2017; AMSGrad: Reddi et al. 2018).
+
+#![forbid(unsafe_code)]
+
+use super::{Gradient, Shared, setting, switch};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::lists::{self, Step};
+use crate::tensor::number::Real;
+
+/// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, greatest second moments with AMSGrad, gradients], step
+/// counts; scalars [..., lr, beta1, beta2, weight decay, eps, AMSGrad, maximize].
+///
+/// # Errors
+/// The wrong operands.
+pub fn fused_adam(launch: &Launch<'_>) -> Result<(), String> {
+    step(launch, false)
+}
+
+/// `aten::_fused_adamw_`, in which weights decay by themselves instead of through the gradient. Operands and scalars as of
+/// [`fused_adam`].
+///
+/// # Errors
+/// The wrong operands.
+pub fn fused_adamw(launch: &Launch<'_>) -> Result<(), String> {
+    step(launch, true)
+}
+
+fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), String> {
+    let (dtype, amsgrad) = (launch.compute(), switch(launch, 5)?);
+    let settings = Settings::of(launch, decoupled)?;
+    let shared = Shared::of(launch, if amsgrad { 5 } else { 4 }, true)?;
+    if shared.overflow {
+        return Ok(());
+    }
+    dispatch!(dtype in FLOATING, E => {
+        let steps: Vec<Adam<<E as Element>::Acc>> = shared.steps.iter().map(|&count| settings.at(&shared, count)).collect();
+        if amsgrad {
+            lists::run::<E, _, 5, 5>(launch, shared.lists, &|place| steps[place])?;
+        } else {
+            lists::run::<E, _, 4, 4>(launch, shared.lists, &|place| steps[place])?;
+        }
+        Ok(())
+    })
+}
+
+/// The settings of a launch.
+struct Settings {
+    rate: f64,
+    beta1: f64,
+    beta2: f64,
+    decay: f64,
+    eps: f64,
+    maximize: bool,
+    decoupled: bool,
+}
+
+impl Settings {
+    fn of(launch: &Launch<'_>, decoupled: bool) -> Result<Self, String> {
+        let [rate, beta1, beta2, decay, eps] = [0, 1, 2, 3, 4].map(|index| setting(launch, index));
+        let maximize = switch(launch, 6)?;
+        Ok(Self { rate: rate?, beta1: beta1?, beta2: beta2?, decay: decay?, eps: eps?, maximize, decoupled })
+    }
+
+    /// The step of that number. Everything that the elements share is computed in double precision.
+    fn at<T: Real>(&self, shared: &Shared, count: f64) -> Adam<T> {
+        let rate = shared.rate.unwrap_or(self.rate);
+        let (weight, near) = (1.0 - self.beta1, 1.0 - self.beta1 < 0.5);
+        Adam {
+            gradient: Gradient::of(shared, self.maximize, if self.decoupled { 0.0 } else { self.decay }),
+            keep: T::from_f64(if self.decoupled { 1.0 - rate * self.decay } else { 1.0 }),
+            near,
+            weight: T::from_f64(if near { weight } else { weight - 1.0 }),
+            beta2: T::from_f64(self.beta2),
+            rest2: T::from_f64(1.0 - self.beta2),
+            eps: T::from_f64(self.eps),
+            step_size: T::from_f64(rate / (1.0 - self.beta1.powf(count))),
+            correction: T::from_f64((1.0 - self.beta2.powf(count)).sqrt().recip()),
+        }
+    }
+}
+
+/// What is done with an element.
+#[derive(Clone, Copy)]
+struct Adam<T> {
+    gradient: Gradient<T>,
+    /// What is left of a weight that decays by itself.
+    keep: T,
+    /// Whether the first moment stays nearer to where it was than to the gradient; then its way to the gradient, else, negative,
+    /// from there.
+    near: bool,
+    weight: T,
+    beta2: T,
+    /// 1 - beta2.
+    rest2: T,
+    eps: T,
+    /// The learning rate over the bias correction of the first moment.
+    step_size: T,
+    /// 1 over the root of the bias correction of the second moment.
+    correction: T,
+}
+
+impl<T: Real> Adam<T> {
+    /// The unscaled gradient, the parameter, the first and the second moment after the step.
+    #[inline(always)]
+    fn moments(self, [parameter, first, second, grad]: [T; 4]) -> [T; 4] {
+        let (unscaled, grad) = self.gradient.apply(parameter, grad);
+        let base = if self.near { first } else { grad };
+        let first = base.add(self.weight.mul(grad.sub(first)));
+        let second = second.mul(self.beta2).add(self.rest2.mul(grad).mul(grad));
+        [parameter.mul(self.keep), first, second, unscaled]
+    }
+
+    /// The parameter after a step whose second moment is `bound`.
+    #[inline(always)]
+    fn advance(self, parameter: T, first: T, bound: T) -> T {
+        let divisor = bound.sqrt().mul(self.correction).add(self.eps);
+        parameter.sub(self.step_size.mul(first).div(divisor))
+    }
+}
+
+impl<T: Real> Step<T, 4, 4> for Adam<T> {
+    #[inline(always)]
+    fn apply(self, values: [T; 4]) -> [T; 4] {
+        let [parameter, first, second, unscaled] = self.moments(values);
+        [self.advance(parameter, first, second), first, second, unscaled]
+    }
+}
+
+impl<T: Real> Step<T, 5, 5> for Adam<T> {
+    #[inline(always)]
+    fn apply(self, [parameter, first, second, greatest, grad]: [T; 5]) -> [T; 5] {
+        let [parameter, first, second, unscaled] = self.moments([parameter, first, second, grad]);
+        let greatest = greatest.maximum(second);
+        [self.advance(parameter, first, greatest), first, second, greatest, unscaled]
+    }
+}

@@ -1,0 +1,77 @@
+//! Stochastic gradient descent, with momentum where there is one.
+
+#![forbid(unsafe_code)]
+
+use super::{Gradient, Shared, setting, switch};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::lists::{self, Step};
+use crate::tensor::number::Real;
+
+/// `aten::_fused_sgd_`. Lists [parameters, momentum buffers where the momentum is not 0, gradients]; scalars [..., weight decay,
+/// momentum, lr, dampening, nesterov, maximize, whether it is the first step].
+///
+/// # Errors
+/// The wrong operands.
+pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    let has_momentum = setting(launch, 1)? != 0.0;
+    let shared = Shared::of(launch, if has_momentum { 3 } else { 2 }, false)?;
+    if shared.overflow {
+        return Ok(());
+    }
+    dispatch!(dtype in FLOATING, E => {
+        let step = Sgd::<<E as Element>::Acc>::of(launch, &shared)?;
+        if has_momentum {
+            lists::run::<E, _, 3, 3>(launch, shared.lists, &|_| step)?;
+        } else {
+            lists::run::<E, _, 2, 2>(launch, shared.lists, &|_| step)?;
+        }
+        Ok(())
+    })
+}
+
+/// What is done with an element.
+#[derive(Clone, Copy)]
+struct Sgd<T> {
+    gradient: Gradient<T>,
+    momentum: T,
+    rate: T,
+    /// 1 - dampening.
+    fresh: T,
+    nesterov: bool,
+    /// Whether momentum buffers have nothing in them yet.
+    is_first: bool,
+}
+
+impl<T: Real> Sgd<T> {
+    fn of(launch: &Launch<'_>, shared: &Shared) -> Result<Self, String> {
+        Ok(Self {
+            gradient: Gradient::of(shared, switch(launch, 5)?, setting(launch, 0)?),
+            momentum: T::from_f64(setting(launch, 1)?),
+            rate: T::from_f64(shared.rate.map_or_else(|| setting(launch, 2), Ok)?),
+            fresh: T::from_f64(1.0 - setting(launch, 3)?),
+            nesterov: switch(launch, 4)?,
+            is_first: switch(launch, 6)?,
+        })
+    }
+}
+
+impl<T: Real> Step<T, 2, 2> for Sgd<T> {
+    #[inline(always)]
+    fn apply(self, [parameter, grad]: [T; 2]) -> [T; 2] {
+        let (unscaled, grad) = self.gradient.apply(parameter, grad);
+        [parameter.sub(grad.mul(self.rate)), unscaled]
+    }
+}
+
+impl<T: Real> Step<T, 3, 3> for Sgd<T> {
+    #[inline(always)]
+    fn apply(self, [parameter, buffer, grad]: [T; 3]) -> [T; 3] {
+        let (unscaled, grad) = self.gradient.apply(parameter, grad);
+        let moved = buffer.mul(self.momentum).add(grad.mul(self.fresh));
+        let buffer = if self.is_first { grad } else { moved };
+        let direction = if self.nesterov { grad.add(buffer.mul(self.momentum)) } else { buffer };
+        [parameter.sub(direction.mul(self.rate)), buffer, unscaled]
+    }
+}
