@@ -213,6 +213,8 @@ table![
     product(c"baddbmm", matmul::baddbmm),
     product(c"addmv", matmul::addmv),
     // optimizers
+    list(c"_amp_foreach_non_finite_check_and_unscale_", optimizer::amp::unscale, FLOATING, 0.15),
+    shaped(c"_amp_update_scale_", optimizer::amp::update_scale, DTypeSet::of(&[DType::Float]), 10.0),
     list(c"_fused_adagrad_", optimizer::adagrad::fused_adagrad, FLOATING, 0.6),
     list(c"_fused_adam_", optimizer::adam::fused_adam, FLOATING, 0.8),
     list(c"_fused_adamw_", optimizer::adam::fused_adamw, FLOATING, 0.8),

@@ -108,6 +108,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "swiglu": lambda: rustdev.swiglu(tensor(2), tensor(2)),
     "swiglu_backward": lambda: rustdev.swiglu_backward(tensor(2), tensor(2), tensor(2)),
     "threshold_backward": lambda: aten.threshold_backward(tensor(2), tensor(2), 0),
+    "_amp_foreach_non_finite_check_and_unscale_": lambda: aten._amp_foreach_non_finite_check_and_unscale_(
+        [tensor(2)], tensor(1), tensor(1)
+    ),
+    "_amp_update_scale_": lambda: aten._amp_update_scale_(tensor(1), tensor(1).int(), tensor(1), 2.0, 0.5, 1),
     "_fused_adagrad_": lambda: optimize(torch.optim.Adagrad),
     "_fused_adam_": lambda: optimize(torch.optim.Adam),
     "_fused_adamw_": lambda: optimize(torch.optim.AdamW),

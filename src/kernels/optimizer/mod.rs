@@ -14,6 +14,7 @@
 
 pub mod adagrad;
 pub mod adam;
+pub mod amp;
 pub mod sgd;
 
 use crate::tensor::launch::{Launch, Scalar};

@@ -1,0 +1,105 @@
+"""torch.amp.GradScaler on the device: its operators against the CPU, and training with scaled gradients and overflows."""
+
+import pytest
+import torch
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def unscale(grads: list[torch.Tensor], found: float, factor: float) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Unscale gradients in place; return them and what was found."""
+    found_inf = torch.tensor(found, device=grads[0].device)
+    torch._amp_foreach_non_finite_check_and_unscale_(grads, found_inf, torch.tensor(factor, device=grads[0].device))
+    return grads, found_inf
+
+
+@pytest.mark.parametrize("bad", [None, torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_unscale(dtype: torch.dtype, bad: float | None) -> None:
+    for shape in ((), (100,), (300, 200)):
+        for factor in (1.0, 0.3):
+            host = [
+                torch.randn(shape).to(dtype),
+                torch.randn(7, 9).to(dtype).t(),
+                torch.randn(12).to(dtype)[::2],
+                torch.ones(0, dtype=dtype),
+            ]
+            if bad is not None:
+                host[0].view(-1)[-1] = bad
+            device = [
+                torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="rustdev").copy_(tensor) for tensor in host
+            ]
+            theirs, their_found = unscale(host, 0.0, factor)
+            mine, my_found = unscale(device, 0.0, factor)
+            for actual, expected in zip(mine, theirs, strict=True):
+                torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
+            assert my_found.item() == their_found.item() == float(bad is not None)
+
+
+def test_what_was_found_before_stays() -> None:
+    assert unscale([torch.ones(3, device="rustdev")], 1.0, 0.5)[1].item() == 1.0
+
+
+@pytest.mark.parametrize("found", [0.0, 1.0])
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("scale", [8.0, 3e38])
+def test_update_scale(scale: float, steps: int, found: float) -> None:
+    results = []
+    for device in ("cpu", "rustdev"):
+        current, tracker = torch.tensor(scale, device=device), torch.tensor(steps, device=device, dtype=torch.int32)
+        torch._amp_update_scale_(current, tracker, torch.tensor(found, device=device), 2.0, 0.5, 3)
+        results.append((current.item(), tracker.item()))
+    assert results[0] == results[1]
+
+
+def test_wrong_numbers_are_refused() -> None:
+    one = torch.ones((), device="rustdev")
+    with pytest.raises(RuntimeError, match="found_inf must be a 1-element tensor"):
+        torch._amp_foreach_non_finite_check_and_unscale_([one], torch.ones(2, device="rustdev"), one)
+    with pytest.raises(RuntimeError, match="inv_scale must be a float tensor"):
+        torch._amp_foreach_non_finite_check_and_unscale_([one], one, one.double())
+    with pytest.raises(RuntimeError, match="found_inf must be a rustdev tensor"):
+        torch._amp_foreach_non_finite_check_and_unscale_([one], torch.ones(()), one)
+    with pytest.raises(RuntimeError, match="growth_tracker must be an int tensor"):
+        torch._amp_update_scale_(one, one, one, 2.0, 0.5, 1)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.SGD])
+def test_scaled_training(optimizer: type[torch.optim.Optimizer], fused: bool) -> None:
+    results = []
+    for device in ("cpu", "rustdev"):
+        weight = torch.linspace(-1, 1, 64).to(device).requires_grad_()
+        instance = optimizer([weight], lr=0.05, fused=fused)
+        scaler = torch.amp.GradScaler(device, init_scale=2.0**10, growth_interval=2)
+        scales = []
+        for step in range(6):
+            instance.zero_grad()
+            factor = torch.inf if step == 3 else 1.0
+            scaler.scale((weight * weight).sum() * factor).backward()
+            scaler.step(instance)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        results.append((weight.detach().cpu(), scales))
+    torch.testing.assert_close(results[1][0], results[0][0])
+    assert results[1][1] == results[0][1] == [1024.0, 2048.0, 2048.0, 1024.0, 1024.0, 2048.0]
+
+
+def test_a_scaled_fused_step_waits_for_nothing() -> None:
+    weight = torch.ones(64, device="rustdev", requires_grad=True)
+    instance = torch.optim.AdamW([weight], fused=True)
+    scaler = torch.amp.GradScaler("rustdev")
+
+    def step() -> None:
+        scaler.scale((weight * weight).sum()).backward()
+        scaler.step(instance)
+        scaler.update()
+
+    step()
+    torch.rustdev.synchronize()
+    torch.rustdev._sleep(500_000_000)
+    step()
+    assert not torch.rustdev.current_stream().query()
+    torch.rustdev.synchronize()
