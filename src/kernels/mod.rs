@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod check;
 pub mod copy;
+pub mod foreach;
 pub mod layer_norm;
 pub mod matmul;
 pub mod optimizer;

@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
-use super::{copy, layer_norm, matmul, optimizer, random, reduce, scan, softmax};
+use super::{copy, foreach, layer_norm, matmul, optimizer, random, reduce, scan, softmax};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 
@@ -212,6 +212,25 @@ table![
     product(c"bmm", matmul::bmm),
     product(c"baddbmm", matmul::baddbmm),
     product(c"addmv", matmul::addmv),
+    // lists of tensors
+    list(c"_foreach_add.List", foreach::add_list, FLOATING, 0.15),
+    list(c"_foreach_add.Scalar", foreach::add_scalar, FLOATING, 0.1),
+    list(c"_foreach_addcdiv.Scalar", foreach::addcdiv, FLOATING, 0.3),
+    list(c"_foreach_addcmul.Scalar", foreach::addcmul, FLOATING, 0.2),
+    list(c"_foreach_div.List", foreach::div_list, FLOATING, 0.2),
+    list(c"_foreach_div.Scalar", foreach::div_scalar, FLOATING, 0.15),
+    list(c"_foreach_lerp.List", foreach::lerp_list, FLOATING, 0.2),
+    list(c"_foreach_lerp.Scalar", foreach::lerp_scalar, FLOATING, 0.2),
+    list(c"_foreach_maximum.List", foreach::maximum_list, FLOATING, 0.15),
+    list(c"_foreach_minimum.List", foreach::minimum_list, FLOATING, 0.15),
+    list(c"_foreach_mul.List", foreach::mul_list, FLOATING, 0.15),
+    list(c"_foreach_mul.Scalar", foreach::mul_scalar, FLOATING, 0.1),
+    list(c"_foreach_neg", foreach::neg, FLOATING, 0.1),
+    list(c"_foreach_reciprocal", foreach::reciprocal, FLOATING, 0.2),
+    list(c"_foreach_sqrt", foreach::sqrt, FLOATING, 0.2),
+    list(c"_foreach_sub.List", foreach::sub_list, FLOATING, 0.15),
+    list(c"_foreach_sub.Scalar", foreach::sub_scalar, FLOATING, 0.1),
+    list(c"_foreach_zero_", foreach::zero, FLOATING, 0.1),
     // optimizers
     list(c"_amp_foreach_non_finite_check_and_unscale_", optimizer::amp::unscale, FLOATING, 0.15),
     shaped(c"_amp_update_scale_", optimizer::amp::update_scale, DTypeSet::of(&[DType::Float]), 10.0),

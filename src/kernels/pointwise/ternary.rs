@@ -7,7 +7,7 @@ use crate::tensor::number::{Field, Number, Real};
 
 /// Between `start` and `end`; exact at both.
 #[inline(always)]
-fn interpolate<T: Real>(start: T, end: T, weight: T) -> T {
+pub fn interpolate<T: Real>(start: T, end: T, weight: T) -> T {
     let span = end.sub(start);
     if weight.abs() < T::from_f64(0.5) { start.add(weight.mul(span)) } else { end.sub(span.mul(T::ONE.sub(weight))) }
 }

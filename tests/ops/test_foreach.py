@@ -1,0 +1,179 @@
+"""Operators over lists of tensors against the CPU: one launch where the tensors fit together, and PyTorch's way for all others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-6, torch.float64: 1e-12}
+SHAPES: list[tuple[int, ...]] = [(), (5,), (0,), (3, 4), (64,), (100, 7), (200, 200)]
+EACH = [0.5, 2.0, -1.0, 0.25, 3.0, 0.75, 1.5]
+Lists = list[list[torch.Tensor]]
+
+# The row that serves the call, how many lists it takes, and the call itself, functional and in place.
+CALLS: list[tuple[str, int, str, Callable[[Lists], tuple[Any, ...]], dict[str, Any]]] = [
+    ("add.List", 2, "add", tuple, {}),
+    ("add.List", 2, "add", tuple, {"alpha": 0.3}),
+    ("add.Scalar", 1, "add", lambda lists: (lists[0], 0.3), {}),
+    ("add.Scalar", 1, "add", lambda lists: (lists[0], 2), {}),
+    ("add.Scalar", 1, "add", lambda lists: (lists[0], EACH), {}),
+    ("add.Scalar", 1, "add", lambda lists: (lists[0], number(lists)), {"alpha": 2}),
+    ("addcdiv.Scalar", 3, "addcdiv", tuple, {"value": 0.3}),
+    ("addcdiv.Scalar", 3, "addcdiv", lambda lists: (*lists, EACH), {}),
+    ("addcmul.Scalar", 3, "addcmul", tuple, {"value": 0.3}),
+    ("addcmul.Scalar", 3, "addcmul", lambda lists: (*lists, EACH), {}),
+    ("div.List", 2, "div", tuple, {}),
+    ("div.Scalar", 1, "div", lambda lists: (lists[0], 0.3), {}),
+    ("div.Scalar", 1, "div", lambda lists: (lists[0], EACH), {}),
+    ("div.Scalar", 1, "div", lambda lists: (lists[0], number(lists)), {}),
+    ("lerp.List", 3, "lerp", tuple, {}),
+    ("lerp.Scalar", 2, "lerp", lambda lists: (*lists, 0.3), {}),
+    ("lerp.Scalar", 2, "lerp", lambda lists: (*lists, EACH), {}),
+    ("maximum.List", 2, "maximum", tuple, {}),
+    ("minimum.List", 2, "minimum", tuple, {}),
+    ("mul.List", 2, "mul", tuple, {}),
+    ("mul.Scalar", 1, "mul", lambda lists: (lists[0], 0.3), {}),
+    ("mul.Scalar", 1, "mul", lambda lists: (lists[0], EACH), {}),
+    ("mul.Scalar", 1, "mul", lambda lists: (lists[0], number(lists)), {}),
+    ("neg", 1, "neg", tuple, {}),
+    ("reciprocal", 1, "reciprocal", tuple, {}),
+    ("sqrt", 1, "sqrt", tuple, {}),
+    ("sub.List", 2, "sub", tuple, {"alpha": 0.3}),
+    ("sub.Scalar", 1, "sub", lambda lists: (lists[0], 0.3), {}),
+    ("sub.Scalar", 1, "sub", lambda lists: (lists[0], EACH), {}),
+    ("zero_", 1, "zero", tuple, {}),
+]
+NAMES = [f"{row}-{index}" for index, (row, *_) in enumerate(CALLS)]
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def number(lists: Lists) -> torch.Tensor:
+    """Return a number of the lists' dtype, on their device."""
+    return torch.tensor(0.75, dtype=lists[0][0].dtype, device=lists[0][0].device)
+
+
+def make(seed: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Return tensors of several shapes, one of them not contiguous, without values near 0."""
+    generator = torch.Generator().manual_seed(seed)
+    values = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in SHAPES[:-1]]
+    values.append(torch.randn(SHAPES[-1], generator=generator, dtype=torch.float64).t())
+    return [(value + 0.5 * value.sign()).to(dtype) for value in values]
+
+
+def calls(row: str) -> int:
+    """Return how often a row was launched."""
+    return int(torch.rustdev.op_calls()[f"_foreach_{row}"])
+
+
+def assert_same(mine: list[torch.Tensor], theirs: list[torch.Tensor], tolerance: float = 0.0) -> None:
+    """Compare lists of device tensors and CPU tensors."""
+    for actual, expected in zip(mine, theirs, strict=True):
+        assert actual.device.type == "rustdev"
+        assert actual.stride() == expected.stride()
+        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize(("row", "count", "name", "arguments", "options"), CALLS, ids=NAMES)
+def test_one_launch(
+    row: str, count: int, name: str, arguments: Callable[[Lists], tuple[Any, ...]], options: dict[str, Any], dtype: torch.dtype
+) -> None:
+    host = [make(seed, dtype) for seed in range(count)]
+    device = [[tensor.to("rustdev") for tensor in values] for values in host]
+    before = calls(row)
+    if name != "zero":
+        function = getattr(torch, f"_foreach_{name}")
+        assert_same(function(*arguments(device), **options), function(*arguments(host), **options), TOLERANCE[dtype])
+        before += 1
+    inplace = getattr(torch, f"_foreach_{name}_")
+    versions = [tensor._version for tensor in device[0]]
+    inplace(*arguments(device), **options)
+    inplace(*arguments(host), **options)
+    assert_same(device[0], host[0], TOLERANCE[dtype])
+    assert [tensor._version for tensor in device[0]] == [version + 1 for version in versions]
+    assert calls(row) == before + 1
+
+
+def test_other_calls_go_tensor_after_tensor() -> None:
+    def run(device: str) -> list[list[torch.Tensor]]:
+        whole = [torch.arange(6).to(device), torch.arange(3).to(device)]
+        narrow = [torch.ones(2, 3, device=device), torch.ones(3, device=device)]
+        wide = [torch.ones(3, 2, device=device, dtype=torch.float64).t(), torch.ones(3, device=device, dtype=torch.float64)]
+        sliced = [torch.arange(8.0).to(device)[::2], torch.ones(3, device=device)]
+        results = [
+            torch._foreach_add(whole, 2),
+            torch._foreach_div(whole, [2, 4]),
+            torch._foreach_add(narrow, wide, alpha=2),
+            torch._foreach_mul(narrow, 2j),
+            torch._foreach_mul(sliced, 2.0),
+            torch._foreach_mul(narrow, [tensor[:1] for tensor in narrow]),
+            torch._foreach_mul(whole, torch.tensor(2.5, device=device)),
+        ]
+        torch._foreach_add_(sliced, 1.0)
+        return [*results, sliced]
+
+    before = torch.rustdev.op_calls()
+    for mine, theirs in zip(run("rustdev"), run("cpu"), strict=True):
+        for actual, expected in zip(mine, theirs, strict=True):
+            assert actual.dtype == expected.dtype
+            torch.testing.assert_close(actual.cpu(), expected)
+    after = torch.rustdev.op_calls()
+    assert not [name for name in after if name.startswith("_foreach_") and after[name] != before[name]]
+
+
+def test_errors_are_those_of_pytorch() -> None:
+    for device in ("cpu", "rustdev"):
+        ones = [torch.ones(2, device=device)]
+        with pytest.raises(RuntimeError, match="at least one tensor"):
+            torch._foreach_add([], 1.0)
+        with pytest.raises(RuntimeError, match="same number of tensors"):
+            torch._foreach_add(ones, [*ones, *ones])
+        with pytest.raises(RuntimeError, match="same number of elements as scalar list"):
+            torch._foreach_add(ones, [1.0, 2.0])
+        with torch.inference_mode():
+            inference = torch.ones(2, device=device)
+        with pytest.raises(RuntimeError, match="inference tensor"):
+            torch._foreach_add_([inference], 1.0)
+        with pytest.raises(RuntimeError, match="Boolean alpha"):
+            torch._foreach_add(ones, ones, alpha=True)
+        with pytest.raises(RuntimeError, match=r"can't be cast|alpha must not be"):
+            torch._foreach_add_(ones, 1j)
+
+
+def test_tensors_that_share_memory_come_one_after_the_other() -> None:
+    def run(device: str) -> list[torch.Tensor]:
+        one, other = torch.ones(50_000, device=device), torch.full((50_000,), 2.0, device=device)
+        torch._foreach_add_([one, one], 1.0)
+        torch._foreach_add_([one, other], [other, one])
+        torch._foreach_mul_([one, other], [one, other])
+        flag = torch.tensor(1.0, device=device)
+        steps = [torch.tensor(float(index), device=device) for index in range(5)]
+        torch._foreach_sub_(steps, [flag] * 5)
+        torch._foreach_mul_(steps, steps[2])
+        return [one, other, *steps]
+
+    assert_same(run("rustdev"), run("cpu"))
+
+
+def test_long_lists_take_several_launches() -> None:
+    tensors = [torch.full((), float(index), device="rustdev") for index in range(5000)]
+    before = calls("add.Scalar")
+    torch._foreach_add_(tensors, [float(index % 3) for index in range(5000)])
+    assert calls("add.Scalar") == before + 2
+    expected = torch.tensor([float(index + index % 3) for index in range(5000)])
+    torch.testing.assert_close(torch.stack([tensor.cpu() for tensor in tensors]), expected)
+
+
+def test_gradients_are_clipped_in_one_launch() -> None:
+    torch.rustdev.set_fallback_mode("allow")
+    parameters = [torch.nn.Parameter(torch.ones(10, device="rustdev")) for _ in range(3)]
+    for parameter in parameters:
+        parameter.grad = torch.full((10,), 2.0, device="rustdev")
+    before = calls("mul.Scalar")
+    norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    assert calls("mul.Scalar") == before + 1
+    torch.testing.assert_close(norm.cpu(), torch.tensor(120.0).sqrt())
+    torch.testing.assert_close(parameters[2].grad.cpu(), torch.full((10,), 2.0) / (torch.tensor(120.0).sqrt() + 1e-6))
