@@ -121,9 +121,10 @@ lint-cpp: $(STAMPS)/lint
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))
 
 # ---- the rest --------------------------------------------------------------------------------------------------------------------
-bench: dev ## the Rust benches, then the device beside PyTorch's CPU device
+bench: dev ## the Rust benches, then the device beside PyTorch's CPU device; writes docs/benchmarks.md
 	cargo bench --locked -q
 	$(PY) benches/runtime/compare.py
+	$(PY) benches/operators/compare.py --output docs/benchmarks.md
 
 header: ## write shim/rustdev.h from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi

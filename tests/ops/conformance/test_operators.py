@@ -16,6 +16,13 @@ every_dtype = ops(op_db, dtypes=OpDTypes.supported)
 gradients = ops([op for op in op_db if op.supports_autograd], allowed_dtypes=(torch.float32, torch.complex64))
 
 
+def targets(result: Any, device: str) -> list[Any]:
+    """Return what a result may be written to: tensors like it, and empty ones."""
+    like = pytree.tree_map_only(torch.Tensor, lambda value: torch.empty_like(value, device=device), result)
+    like = tuple(like) if isinstance(like, tuple | list) else like
+    return [like, pytree.tree_map_only(torch.Tensor, lambda value: value.new_empty(0), like)]
+
+
 def gradient(op: Any, given: Any) -> list[torch.Tensor]:
     """Return the gradients of all that takes one."""
     leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
@@ -79,14 +86,13 @@ class TestOperators(TestCase):
                 if is_random(op, sample):
                     continue
                 given = arguments(sample)
-                expected = op(given[0], *given[1], **given[2])
                 mine = on_device(given, device)
-                fits = pytree.tree_map_only(torch.Tensor, lambda value: torch.empty_like(value, device=device), expected)
-                for out in (fits, pytree.tree_map_only(torch.Tensor, lambda value: value.new_empty(0), fits)):
-                    out = tuple(out) if isinstance(out, tuple | list) else out
-                    actual = op(mine[0], *mine[1], **mine[2], out=out)
+                result = op(given[0], *given[1], **given[2])
+                for host, target in zip(targets(result, "cpu"), targets(result, device), strict=True):
+                    expected = op(given[0], *given[1], **given[2], out=host)
+                    actual = op(mine[0], *mine[1], **mine[2], out=target)
                     comparison.results(actual, expected)
-                    comparison.results(out, expected)
+                    comparison.results(target, host)
 
     @ops([op for op in op_db if op.get_inplace() is not None], dtypes=OpDTypes.any_common_cpu_cuda_one)
     def test_inplace(self, device: str, dtype: torch.dtype, op: Any) -> None:
