@@ -188,7 +188,9 @@ unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launc
 /// The arrays that `args` points at are readable, and the operands' sizes and strides.
 unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
-    let record = unsafe { Parts::new(op, args)?.record(op, args) }?;
+    let parts = unsafe { Parts::new(op, args) }?;
+    // SAFETY: as above.
+    let record = unsafe { parts.record(op, args) }?;
     let cost = op.cost(&record.launch());
     Ok(stream.launch(op.text(), cost, &mut Run { op, record })?)
 }

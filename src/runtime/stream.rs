@@ -44,13 +44,12 @@ thread_local! {
 /// For a device that does not exist.
 #[inline]
 pub fn current(device: usize) -> &'static Stream {
-    CURRENT.with(|streams| match streams[device].get() {
-        Some(stream) => stream,
-        None => {
+    CURRENT.with(|streams| {
+        streams[device].get().unwrap_or_else(|| {
             let stream = device::all()[device].default_stream();
             streams[device].set(Some(stream));
             stream
-        }
+        })
     })
 }
 
