@@ -17,8 +17,8 @@ at::Tensor parameter(OptionalTensor given) { return given && given->defined() ? 
 struct LayerNorm {
   static inline Binding binding;
 
-  static Triple functional(const at::Tensor& input, at::IntArrayRef normalized_shape, OptionalTensor weight_opt, OptionalTensor bias_opt,
-                           double eps) {
+  static Triple functional(const at::Tensor& input, at::IntArrayRef normalized_shape, OptionalTensor weight_opt,
+                           OptionalTensor bias_opt, double eps) {
     const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
     const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
@@ -55,15 +55,16 @@ struct LayerNorm {
 struct LayerNormBackward {
   static inline Binding binding;
 
-  static Triple functional(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef normalized_shape, const at::Tensor& mean,
-                           const at::Tensor& rstd, OptionalTensor weight_opt, OptionalTensor bias_opt, std::array<bool, 3> mask) {
+  static Triple functional(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef normalized_shape,
+                           const at::Tensor& mean, const at::Tensor& rstd, OptionalTensor weight_opt, OptionalTensor bias_opt,
+                           std::array<bool, 3> mask) {
     const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
     const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
     if ((cols == 0 && rows > 0) || !takes_dtype(binding, input.scalar_type())) {
       return call_fallback<Triple, const at::Tensor&, const at::Tensor&, at::IntArrayRef, const at::Tensor&, const at::Tensor&,
-                           OptionalTensor, OptionalTensor, std::array<bool, 3>>(*binding.functional, grad, input, normalized_shape, mean,
-                                                                                rstd, weight_opt, bias_opt, mask);
+                           OptionalTensor, OptionalTensor, std::array<bool, 3>>(*binding.functional, grad, input, normalized_shape,
+                                                                                mean, rstd, weight_opt, bias_opt, mask);
     }
     const at::Tensor weight = parameter(weight_opt);
     const auto like = [&](const at::Tensor& given) {
@@ -110,8 +111,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   if (find_kernel(LayerNorm::binding, {"native_layer_norm", nullptr, "native_layer_norm.out", "native_layer_norm"})) {
     m.impl("native_layer_norm", TORCH_FN(LayerNorm::functional));
   }
-  if (find_kernel(LayerNormBackward::binding, {"native_layer_norm_backward", nullptr, "native_layer_norm_backward.out",
-                                               "native_layer_norm_backward"})) {
+  if (find_kernel(LayerNormBackward::binding,
+                  {"native_layer_norm_backward", nullptr, "native_layer_norm_backward.out", "native_layer_norm_backward"})) {
     m.impl("native_layer_norm_backward", TORCH_FN(LayerNormBackward::functional));
   }
 }
