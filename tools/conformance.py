@@ -8,6 +8,7 @@ RESULTS is the ``results.json`` that ``tools/upstream`` writes for the tests in 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import sys
@@ -53,7 +54,9 @@ def page(results: dict[str, dict[str, str]]) -> str:
         counts.setdefault(kind_of(test), Counter())[line["outcome"]] += 1
     rows = [(KINDS.get(kind, kind), counts[kind]) for kind in (*KINDS, "other") if kind in counts]
     rows.append(("**all**", sum(counts.values(), Counter())))
-    lines = [HEAD, f"torch {torch.__version__}, {processor()}.", ""]
+    samples = os.environ.get("CONFORMANCE_SAMPLES")
+    looked = f" The first {samples} samples of each operator and dtype alone (`CONFORMANCE_SAMPLES`)." if samples else ""
+    lines = [HEAD, f"torch {torch.__version__}, {processor()}.{looked}", ""]
     lines += [f"| what | {' | '.join(OUTCOMES)} |", "|---|" + "---:|" * len(OUTCOMES)]
     lines += [f"| {what} | {' | '.join(str(count[outcome]) for outcome in OUTCOMES)} |" for what, count in rows]
     for title, chosen in (

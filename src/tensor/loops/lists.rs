@@ -17,7 +17,7 @@ use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
 
 /// Elements that are loaded, computed and stored at a time.
-const LANES: usize = 64;
+const LANES: usize = 256;
 
 /// What is done with the values at one index: `I` inputs give `O` results.
 pub trait Step<T: Number, const I: usize, const O: usize>: Copy + Send + Sync {
