@@ -7,12 +7,14 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+# Older versions have no gradient of complex dropout.
+DIFFERENTIABLE = FLOATS if torch.__version__ < "2.15" else [*FLOATS, torch.complex64]
 COUNT = 50_000
 
 pytestmark = pytest.mark.usefixtures("strict")
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, torch.complex64], ids=str)
+@pytest.mark.parametrize("dtype", DIFFERENTIABLE, ids=str)
 @pytest.mark.parametrize("layout", ["dense", "transposed", "sliced", "expanded"])
 def test_dropout_and_its_gradient(layout: str, dtype: torch.dtype) -> None:
     whole = torch.ones(200, 200, dtype=dtype, device="rustdev")
