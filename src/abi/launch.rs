@@ -142,7 +142,6 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         // SAFETY: the caller promises arguments that are readable during the call.
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
         let stream = stream::current(device_index(device)?);
-        op.count_call();
         if args.dense_numel > 0 && args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS {
             // SAFETY: as above, for everything that the arguments point at.
             unsafe { launch_dense(op, stream, args) }
@@ -164,6 +163,7 @@ const DOUBLE: i32 = DType::Double as i32;
 unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
     let parts = unsafe { Parts::new(op, args) }?;
+    op.count_call();
     let mut work = Run { op, record: Record::dense(args.dense_numel, args.num_outputs, parts.compute) };
     for number in parts.scalars {
         match number.dtype {
@@ -189,6 +189,7 @@ unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launc
 unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
     let parts = unsafe { Parts::new(op, args) }?;
+    op.count_call();
     // SAFETY: as above.
     let record = unsafe { parts.record(op, args) }?;
     let cost = op.cost(&record.launch());
