@@ -8,6 +8,7 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/item_native.h>
 #include <torch/library.h>
 
 #include <memory>
@@ -132,6 +133,19 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(self);
 }
 
+// Tensor.item without a second way through the dispatcher. Whoever must see _local_scalar_dense (modes, subclasses, conjugated or
+// negated views, functorch) has a dispatch key beyond those of a plain tensor, and goes PyTorch's way.
+at::Scalar item(const at::Tensor& self) {
+  constexpr c10::DispatchKeySet plain{c10::DispatchKey::PrivateUse1, c10::DispatchKey::BackendSelect,
+                                      c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutogradPrivateUse1,
+                                      c10::DispatchKey::AutocastPrivateUse1};
+  const c10::DispatchKeySet keys = self.key_set() | c10::impl::tls_local_dispatch_key_set().included_;
+  if (C10_UNLIKELY(!plain.isSupersetOf(keys) || self.numel() != 1 || self.requires_grad())) {
+    return at::native::item(self);
+  }
+  return local_scalar_dense(self);
+}
+
 void record_stream(at::Tensor& self, c10::Stream stream) {
   TORCH_CHECK(stream.device_type() == device_type, "record_stream: the stream is of ", stream.device(), ", not rustdev");
   void* const block = self.storage().mutable_data();
@@ -156,6 +170,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_assert_async.msg", TORCH_FN(assert_async_msg));
   m.impl("record_stream", TORCH_FN(record_stream));
 }
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)); }
 
 // The kernel reads and writes conjugated and negated memory itself: materialising here would copy through this very operator.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {

@@ -1,9 +1,12 @@
 """Copies: all dtypes, strides, conj and neg bits, host and device, waiting or not, and numbers read back."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 REAL = [
     torch.bool,
@@ -208,6 +211,22 @@ def test_item(dtype: torch.dtype) -> None:
 
 def test_item_of_a_conjugated_number() -> None:
     assert torch.tensor(1 + 2j).to("rustdev").conj().item() == 1 - 2j
+
+
+def test_item_is_seen_by_modes_and_autograd() -> None:
+    seen: list[Any] = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    tensor = torch.ones(1, device="rustdev")
+    with Mode():
+        assert tensor.item() == 1
+    assert seen == [torch.ops.aten._local_scalar_dense.default]
+    with FakeTensorMode() as fake, pytest.raises(DataDependentOutputException):
+        fake.from_tensor(tensor).item()
 
 
 def test_copy_from_and_resize() -> None:
