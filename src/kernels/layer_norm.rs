@@ -6,15 +6,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::simd::{Aligned, Leaf, vectorize};
+use crate::simd::Aligned;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::lines::{self, Values};
+use crate::tensor::loops::lines::{self, LANES, Lines, Values};
 use crate::tensor::loops::parallel;
 use crate::tensor::number::Real;
 use crate::tensor::view::View;
 
-const LANES: usize = 32;
 /// Rows of a block, at least, and how many blocks there are at most.
 const ROWS: usize = 16;
 const BLOCKS: usize = 64;
@@ -32,22 +31,20 @@ fn total<T: Real>(mut lanes: [T; LANES]) -> T {
     lanes[0]
 }
 
-/// Normalises a row; gives its mean and the reciprocal of its standard deviation.
+/// Normalises rows; gives the mean of each and the reciprocal of its standard deviation.
 struct Normalize<'a, T> {
-    input: &'a [T],
-    output: &'a mut [T],
     weight: &'a [T],
     bias: &'a [T],
     eps: T,
+    means: Values<'a, T>,
+    scales: Values<'a, T>,
 }
 
-impl<T: Real> Leaf for Normalize<'_, T> {
-    type Output = (T, T);
-
+impl<T: Real> Lines<T, 1, 1> for Normalize<'_, T> {
     #[inline(always)]
-    fn run(self) -> (T, T) {
-        let count = T::from_i64(self.input.len() as i64);
-        let (chunks, rest) = self.input.as_chunks::<LANES>();
+    fn line(&self, row: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
+        let count = T::from_i64(input.len() as i64);
+        let (chunks, rest) = input.as_chunks::<LANES>();
         let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
         for chunk in chunks {
             for (sum, &value) in sums.iter_mut().zip(chunk) {
@@ -71,38 +68,35 @@ impl<T: Real> Leaf for Normalize<'_, T> {
         }
         let scale = T::ONE.div(total(*squares).div(count).add(self.eps).sqrt());
         let parameters = self.weight.iter().zip(self.bias);
-        for ((output, &value), (&weight, &bias)) in self.output.iter_mut().zip(self.input).zip(parameters) {
+        for ((output, &value), (&weight, &bias)) in output.iter_mut().zip(input).zip(parameters) {
             *output = value.sub(mean).mul(scale).mul(weight).add(bias);
         }
-        (mean, scale)
+        self.means.set(row, mean);
+        self.scales.set(row, scale);
     }
 }
 
-/// The gradients of one row.
+/// The gradients of a block of rows.
 struct Gradient<'a, T> {
-    grad: &'a [T],
-    input: &'a [T],
     weight: &'a [T],
-    output: &'a mut [T],
-    mean: T,
-    scale: T,
-    /// Sums over the rows so far.
-    weight_grad: &'a mut [T],
-    bias_grad: &'a mut [T],
+    means: &'a [T],
+    scales: &'a [T],
+    /// The gradients of weight and bias, summed over the rows so far.
+    sums: &'a Mutex<[Vec<T>; 2]>,
 }
 
-impl<T: Real> Leaf for Gradient<'_, T> {
-    type Output = ();
-
+impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
     #[inline(always)]
-    fn run(self) {
-        let (mean, scale, count) = (self.mean, self.scale, self.input.len());
+    fn line(&self, row: usize, [grads, input]: [&[T]; 2], [output]: [&mut [T]; 1]) {
+        let (mean, scale, count) = (self.means[row], self.scales[row], input.len());
         let (Aligned(plain), Aligned(weighted)) = (&mut Aligned([T::ZERO; LANES]), &mut Aligned([T::ZERO; LANES]));
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let [weight_grad, bias_grad] = &mut *sums;
         let mut look = |place: usize, lane: usize| {
-            let normal = self.input[place].sub(mean).mul(scale);
-            let grad = self.grad[place];
-            self.weight_grad[place] = self.weight_grad[place].add(grad.mul(normal));
-            self.bias_grad[place] = self.bias_grad[place].add(grad);
+            let normal = input[place].sub(mean).mul(scale);
+            let grad = grads[place];
+            weight_grad[place] = weight_grad[place].add(grad.mul(normal));
+            bias_grad[place] = bias_grad[place].add(grad);
             let grad = grad.mul(self.weight[place]);
             plain[lane] = plain[lane].add(grad);
             weighted[lane] = weighted[lane].add(grad.mul(normal));
@@ -118,9 +112,9 @@ impl<T: Real> Leaf for Gradient<'_, T> {
         }
         let count = T::from_i64(count as i64);
         let (plain, weighted) = (total(*plain).div(count), total(*weighted).div(count));
-        for (place, output) in self.output.iter_mut().enumerate() {
-            let normal = self.input[place].sub(mean).mul(scale);
-            *output = self.grad[place].mul(self.weight[place]).sub(plain).sub(normal.mul(weighted)).mul(scale);
+        for (place, output) in output.iter_mut().enumerate() {
+            let normal = input[place].sub(mean).mul(scale);
+            *output = grads[place].mul(self.weight[place]).sub(plain).sub(normal.mul(weighted)).mul(scale);
         }
     }
 }
@@ -160,12 +154,8 @@ fn forward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String
     let (weight, bias) = (places.take(1), places.take(2));
     let (weight, bias) = (parameter(launch, weight, cols, T::ONE)?, parameter(launch, bias, cols, T::ZERO)?);
     let (means, scales) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?);
-    let eps = launch.scalar(0)?.to();
-    lines::run::<T, 1, 1>([input], [launch.view(0)], 1, launch.cost(), &|row, [input], [output]| {
-        let (mean, scale) = vectorize(Normalize { input, output, weight: &weight, bias: &bias, eps });
-        means.set(row, mean);
-        scales.set(row, scale);
-    })
+    let normalize = Normalize { weight: &weight, bias: &bias, eps: launch.scalar(0)?.to(), means, scales };
+    lines::run::<T, 1, 1>([input], [launch.view(0)], 1, launch.cost(), &normalize)
 }
 
 /// `aten::native_layer_norm_backward`. Operands [grad of x, grad of weight?, grad of bias?, grad, x, mean, rstd, weight?]; scalars [whether
@@ -195,19 +185,10 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
             let before = block * height;
             let part = |place: usize| rows_of(&launch.view(place), before, height.min(rows - before));
             let result = part(0).and_then(|output| {
+                let rows = before..before + output.sizes[0] as usize;
+                let gradient = Gradient { weight: &weight, means: &means[rows.clone()], scales: &scales[rows], sums };
                 // Without a cost the rows come one after the other.
-                lines::run::<T, 2, 1>(
-                    [part(first)?.view()?, part(first + 1)?.view()?],
-                    [output.view()?],
-                    1,
-                    0.0,
-                    &|row, [grad, input], [output]| {
-                        let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
-                        let [weight_grad, bias_grad] = &mut *sums;
-                        let (mean, scale) = (means[before + row], scales[before + row]);
-                        vectorize(Gradient { grad, input, weight: &weight, output, mean, scale, weight_grad, bias_grad });
-                    },
-                )
+                lines::run::<T, 2, 1>([part(first)?.view()?, part(first + 1)?.view()?], [output.view()?], 1, 0.0, &gradient)
             });
             if result.is_err() {
                 *failure.lock().unwrap_or_else(PoisonError::into_inner) = result;

@@ -6,11 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
+use crate::simd::Aligned;
 use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::{GRAIN, lines, parallel};
+use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
+use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Hub, Number, Ordered};
 
 /// Elements of a line that are scanned by themselves first.
@@ -118,16 +121,43 @@ fn dim(launch: &Launch<'_>) -> Result<usize, String> {
 }
 
 fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), String> {
-    lines::run::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &|_, [input], [output]| {
+    let scan = Scan::<W, S> { cost: launch.cost(), step: PhantomData };
+    lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &scan)
+}
+
+/// A scan whose elements take so many nanoseconds.
+struct Scan<W, S> {
+    cost: f64,
+    step: PhantomData<fn(W) -> S>,
+}
+
+impl<T: Number, W: Number, S: Step<W>> Lines<T, 1, 1> for Scan<W, S> {
+    #[inline(always)]
+    fn line(&self, _: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
         if S::SPLITS && input.len() >= 4 * GRAIN {
-            scan_blocks::<T, W, S>(input, output, launch.cost());
+            scan_blocks::<T, W, S>(input, output, self.cost);
         } else {
             scan::<T, W, S>(input, output, S::START);
         }
-    })
+    }
+}
+
+impl<T: Number, W: Number, S: Step<W>> Columns<T, 1, 1> for Scan<W, S> {
+    #[inline(always)]
+    fn columns(&self, mut strip: Strip<T, 1, 1>) {
+        let Aligned(totals) = &mut Aligned([S::START; LANES]);
+        for row in strip.rows() {
+            let ([input], output) = strip.row(row);
+            for lane in 0..LANES {
+                totals[lane] = S::step(totals[lane], input[lane].hub().to());
+                output[lane] = totals[lane].hub().to();
+            }
+        }
+    }
 }
 
 /// Scans a line, or part of one after elements that come to `before`.
+#[inline(always)]
 fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before: W) {
     let mut total = before;
     let wide = |value: T| -> W { value.hub().to() };

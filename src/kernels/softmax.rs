@@ -3,13 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::simd::{Aligned, Leaf, vectorize};
+use crate::simd::Aligned;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::lines;
+use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
 use crate::tensor::number::Real;
-
-const LANES: usize = 32;
 
 /// The fold of all lanes, by halves.
 #[inline(always)]
@@ -32,10 +30,14 @@ fn filled<T: Real>(rest: &[T], filler: T) -> [T; LANES] {
     chunk
 }
 
+#[inline(always)]
+fn greater<T: Real>(left: T, right: T) -> T {
+    if right > left { right } else { left }
+}
+
 /// The greatest value. Where some are NaN it may be any, since then every result is NaN.
 #[inline(always)]
 fn greatest<T: Real>(values: &[T]) -> T {
-    let greater = |left: T, right: T| if right > left { right } else { left };
     let Aligned(lanes) = &mut Aligned([values[0]; LANES]);
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
@@ -49,18 +51,15 @@ fn greatest<T: Real>(values: &[T]) -> T {
     across(*lanes, greater)
 }
 
-/// Softmax of one line or, with `LOG`, its logarithm.
-struct Forward<'a, T, const LOG: bool> {
-    input: &'a [T],
-    output: &'a mut [T],
-}
+/// Softmax or, with `LOG`, its logarithm.
+struct Forward<const LOG: bool>;
 
-impl<T: Real, const LOG: bool> Forward<'_, T, LOG> {
+impl<const LOG: bool> Forward<LOG> {
     /// The powers of a chunk, or their exponents; adds the powers up.
     #[inline(always)]
-    fn chunk(input: &[T; LANES], output: &mut [T; LANES], sums: &mut [T; LANES], highest: T) {
+    fn chunk<T: Real>(input: &[T; LANES], output: &mut [T; LANES], sums: &mut [T; LANES], highest: &[T; LANES]) {
         for lane in 0..LANES {
-            let apart = input[lane].sub(highest);
+            let apart = input[lane].sub(highest[lane]);
             let power = apart.exp();
             sums[lane] = sums[lane].add(power);
             output[lane] = if LOG { apart } else { power };
@@ -68,57 +67,106 @@ impl<T: Real, const LOG: bool> Forward<'_, T, LOG> {
     }
 }
 
-impl<T: Real, const LOG: bool> Leaf for Forward<'_, T, LOG> {
-    type Output = ();
-
+impl<T: Real, const LOG: bool> Lines<T, 1, 1> for Forward<LOG> {
     #[inline(always)]
-    fn run(self) {
-        let highest = greatest(self.input);
+    fn line(&self, _: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
+        let highest = [greatest(input); LANES];
         let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
-        let (inputs, input_rest) = self.input.as_chunks::<LANES>();
-        let (outputs, output_rest) = self.output.as_chunks_mut::<LANES>();
+        let (inputs, input_rest) = input.as_chunks::<LANES>();
+        let (outputs, output_rest) = output.as_chunks_mut::<LANES>();
         for (input, output) in inputs.iter().zip(outputs) {
-            Self::chunk(input, output, sums, highest);
+            Self::chunk(input, output, sums, &highest);
         }
         if !input_rest.is_empty() {
             let Aligned(powers) = &mut Aligned([T::ZERO; LANES]);
-            Self::chunk(&filled(input_rest, T::from_f32(f32::NEG_INFINITY)), powers, sums, highest);
+            Self::chunk(&filled(input_rest, T::from_f32(f32::NEG_INFINITY)), powers, sums, &highest);
             output_rest.copy_from_slice(&powers[..output_rest.len()]);
         }
         let sum = across(*sums, T::add);
         let (shift, scale) = (sum.log(), T::ONE.div(sum));
-        for value in self.output {
+        for value in output {
             *value = if LOG { value.sub(shift) } else { value.mul(scale) };
         }
     }
 }
 
-/// The gradient for one line: from the gradient and the values of the result.
-struct Backward<'a, T, const LOG: bool> {
-    grad: &'a [T],
-    result: &'a [T],
-    output: &'a mut [T],
+impl<T: Real, const LOG: bool> Columns<T, 1, 1> for Forward<LOG> {
+    #[inline(always)]
+    fn columns(&self, mut strip: Strip<T, 1, 1>) {
+        let Aligned(highest) = &mut Aligned(*strip.input(0, 0));
+        for row in strip.rows() {
+            for (highest, &value) in highest.iter_mut().zip(strip.input(0, row)) {
+                *highest = greater(*highest, value);
+            }
+        }
+        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
+        for row in strip.rows() {
+            let ([input], output) = strip.row(row);
+            Self::chunk(input, output, sums, highest);
+        }
+        for sum in sums.iter_mut() {
+            *sum = if LOG { sum.log() } else { T::ONE.div(*sum) };
+        }
+        for row in strip.rows() {
+            for (value, &sum) in strip.output(0, row).iter_mut().zip(sums.iter()) {
+                *value = if LOG { value.sub(sum) } else { value.mul(sum) };
+            }
+        }
+    }
 }
 
-impl<T: Real, const LOG: bool> Leaf for Backward<'_, T, LOG> {
-    type Output = ();
+/// The gradient, from the gradient and the values of the result.
+struct Backward<const LOG: bool>;
+
+impl<const LOG: bool> Backward<LOG> {
+    /// What is summed up along a line.
+    #[inline(always)]
+    fn part<T: Real>(grad: T, result: T) -> T {
+        if LOG { grad } else { grad.mul(result) }
+    }
 
     #[inline(always)]
-    fn run(self) {
+    fn finish<T: Real>(grad: T, result: T, sum: T) -> T {
+        if LOG { grad.sub(result.exp().mul(sum)) } else { grad.sub(sum).mul(result) }
+    }
+}
+
+impl<T: Real, const LOG: bool> Lines<T, 2, 1> for Backward<LOG> {
+    #[inline(always)]
+    fn line(&self, _: usize, [grad, result]: [&[T]; 2], [output]: [&mut [T]; 1]) {
         let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
-        let (grads, grad_rest) = self.grad.as_chunks::<LANES>();
-        let (results, result_rest) = self.result.as_chunks::<LANES>();
+        let (grads, grad_rest) = grad.as_chunks::<LANES>();
+        let (results, result_rest) = result.as_chunks::<LANES>();
         for (grad, result) in grads.iter().zip(results) {
             for lane in 0..LANES {
-                sums[lane] = sums[lane].add(if LOG { grad[lane] } else { grad[lane].mul(result[lane]) });
+                sums[lane] = sums[lane].add(Self::part(grad[lane], result[lane]));
             }
         }
         for ((sum, &grad), &result) in sums.iter_mut().zip(grad_rest).zip(result_rest) {
-            *sum = sum.add(if LOG { grad } else { grad.mul(result) });
+            *sum = sum.add(Self::part(grad, result));
         }
         let sum = across(*sums, T::add);
-        for ((&grad, &result), output) in self.grad.iter().zip(self.result).zip(self.output) {
-            *output = if LOG { grad.sub(result.exp().mul(sum)) } else { grad.sub(sum).mul(result) };
+        for ((&grad, &result), output) in grad.iter().zip(result).zip(output) {
+            *output = Self::finish(grad, result, sum);
+        }
+    }
+}
+
+impl<T: Real, const LOG: bool> Columns<T, 2, 1> for Backward<LOG> {
+    #[inline(always)]
+    fn columns(&self, mut strip: Strip<T, 2, 1>) {
+        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
+        for row in strip.rows() {
+            let ([grad, result], _) = strip.row(row);
+            for lane in 0..LANES {
+                sums[lane] = sums[lane].add(Self::part(grad[lane], result[lane]));
+            }
+        }
+        for row in strip.rows() {
+            let ([grad, result], output) = strip.row(row);
+            for lane in 0..LANES {
+                output[lane] = Self::finish(grad[lane], result[lane], sums[lane]);
+            }
         }
     }
 }
@@ -130,16 +178,12 @@ fn dim(launch: &Launch<'_>) -> Result<usize, String> {
 }
 
 fn forward<T: Element<Acc = T> + Real, const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
-    lines::run::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &|_, [input], [output]| {
-        vectorize(Forward::<T, LOG> { input, output });
-    })
+    lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &Forward::<LOG>)
 }
 
 fn backward<T: Element<Acc = T> + Real, const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
     let inputs = [launch.view(1), launch.view(2)];
-    lines::run::<T, 2, 1>(inputs, [launch.view(0)], dim(launch)?, launch.cost(), &|_, [grad, result], [output]| {
-        vectorize(Backward::<T, LOG> { grad, result, output });
-    })
+    lines::run_either::<T, 2, 1>(inputs, [launch.view(0)], dim(launch)?, launch.cost(), &Backward::<LOG>)
 }
 
 /// `aten::_softmax`.

@@ -7,8 +7,17 @@ use crate::simd::for_each_isa;
 use crate::tensor::dtype::{Complex64, DType};
 use crate::tensor::launch::Scalar;
 
-const CASES: [(&[usize], usize); 7] =
-    [(&[1], 0), (&[7], 0), (&[3, 100], 1), (&[100, 3], 0), (&[4, 33, 5], 1), (&[2, 40, 64], 1), (&[2, 1000], 1)];
+const CASES: [(&[usize], usize); 9] = [
+    (&[1], 0),
+    (&[7], 0),
+    (&[3, 100], 1),
+    (&[100, 3], 0),
+    (&[4, 33, 5], 1),
+    (&[2, 40, 64], 1),
+    (&[2, 1000], 1),
+    (&[3, 20, 50], 1),
+    (&[90, 300], 0),
+];
 const DTYPES: [DType; 4] = [DType::Half, DType::BFloat16, DType::Float, DType::Double];
 
 /// Applies a function of lines to the inputs.

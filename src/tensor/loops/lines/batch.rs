@@ -1,0 +1,141 @@
+//! Lines that are taken together, in their operands' memory or in a thread's scratch memory.
+
+use super::plan::{Operand, Plan};
+use crate::tensor::loops::strided::Place;
+use crate::tensor::loops::{cast, strided};
+
+/// Lines of every operand.
+pub struct Batch<'a> {
+    /// The number of the first.
+    pub first: usize,
+    pub count: usize,
+    /// Elements of a line.
+    pub len: usize,
+    /// Whether the lines are columns, in whole strips, not one after the other.
+    pub side_by_side: bool,
+    /// Of each operand, in bytes: from one line to the next and from one row of columns to the next.
+    places: &'a [Place],
+}
+
+impl Batch<'_> {
+    /// Where a line of an operand begins.
+    #[inline(always)]
+    pub fn line(&self, operand: usize, line: usize) -> *mut u8 {
+        let place = &self.places[operand];
+        place.data.wrapping_offset(line as isize * place.steps.col)
+    }
+
+    /// Where a column of a batch side by side begins.
+    #[inline(always)]
+    pub fn column<T>(&self, operand: usize, col: usize) -> *mut T {
+        self.places[operand].data.cast::<T>().wrapping_add(col)
+    }
+
+    /// Bytes from one row of columns to the next.
+    #[inline(always)]
+    pub fn step(&self, operand: usize) -> isize {
+        self.places[operand].steps.row
+    }
+}
+
+/// One thread's scratch memory.
+pub struct Worker<'a> {
+    plan: &'a Plan,
+    operands: &'a [Operand<'a>],
+    /// A batch of each operand that is not taken where it is.
+    scratch: Vec<Option<Vec<u128>>>,
+    /// A batch in an operand's own dtype.
+    raw: Vec<u128>,
+    places: Vec<Place>,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(plan: &'a Plan, operands: &'a [Operand<'a>], lanes: Option<usize>) -> Self {
+        let words = |size: usize| (plan.batch * plan.len * size).div_ceil(16);
+        let is_overwritten = |input: &Operand<'_>| {
+            operands.iter().any(|output| output.is_output && !input.is_output && output.view.overlaps(&input.view))
+        };
+        let scratch = |operand: &Operand<'_>| {
+            (!plan.is_direct(operand, lanes) || is_overwritten(operand)).then(|| vec![0; words(operand.dtype.size())])
+        };
+        let cast =
+            operands.iter().filter(|operand| operand.view.dtype() != operand.dtype).map(|operand| operand.view.dtype().size());
+        Self {
+            plan,
+            operands,
+            scratch: operands.iter().map(scratch).collect(),
+            raw: vec![0; words(cast.max().unwrap_or(0))],
+            places: Vec::with_capacity(operands.len()),
+        }
+    }
+
+    pub fn batch(&mut self, number: usize, body: &(dyn Fn(&Batch<'_>) + Sync)) {
+        let plan = self.plan;
+        let (first, count, index) = plan.lines(number);
+        self.places.clear();
+        for (operand, scratch) in self.operands.iter().zip(&mut self.scratch) {
+            let place = plan.place(operand, &index);
+            let Some(scratch) = scratch else {
+                self.places.push(place);
+                continue;
+            };
+            let dense = plan.dense(scratch.as_mut_ptr().cast(), operand.dtype.size());
+            if !operand.is_output {
+                gather(plan, operand, place, count, dense.data, self.raw.as_mut_ptr().cast());
+            }
+            self.places.push(dense);
+        }
+        let Plan { len, side_by_side, .. } = *plan;
+        body(&Batch { first, count, len, side_by_side, places: &self.places });
+        for (operand, scratch) in self.operands.iter().zip(&mut self.scratch).filter(|(operand, _)| operand.is_output) {
+            if let Some(scratch) = scratch {
+                scatter(
+                    plan,
+                    operand,
+                    plan.place(operand, &index),
+                    count,
+                    scratch.as_mut_ptr().cast(),
+                    self.raw.as_mut_ptr().cast(),
+                );
+            }
+        }
+    }
+}
+
+/// Elements of a batch in scratch memory: with columns that are there only to fill strips, all of them.
+fn elements(plan: &Plan, lines: usize) -> usize {
+    plan.len * if plan.side_by_side { plan.batch } else { lines }
+}
+
+/// Brings `lines` lines into scratch memory at `to`; `raw` has room for as many.
+fn gather(plan: &Plan, operand: &Operand<'_>, place: Place, lines: usize, to: *mut u8, raw: *mut u8) {
+    let source = operand.view.dtype();
+    let mut from = place.data;
+    if source == operand.dtype || !plan.is_dense(&place, source.size(), lines) {
+        from = if source == operand.dtype { to } else { raw };
+        // SAFETY: the operand's elements may be read; scratch and raw memory hold a batch.
+        unsafe { strided::copy(place, plan.dense(from, source.size()), source.size(), lines, plan.len) };
+    }
+    if source != operand.dtype {
+        // SAFETY: the elements lie side by side in raw memory or in the operand's; scratch memory holds a batch.
+        let cast = unsafe { cast::cast(from, source, to, operand.dtype, elements(plan, lines)) };
+        debug_assert!(cast.is_ok(), "drive checks that the dtypes are convertible");
+    }
+}
+
+/// Brings `lines` lines from scratch memory at `from` to their places; `raw` has room for as many.
+fn scatter(plan: &Plan, operand: &Operand<'_>, place: Place, lines: usize, from: *mut u8, raw: *mut u8) {
+    let target = operand.view.dtype();
+    let is_dense = plan.is_dense(&place, target.size(), lines);
+    let mut source = from;
+    if target != operand.dtype {
+        source = if is_dense { place.data } else { raw };
+        // SAFETY: scratch and raw memory hold a batch; a dense place is the operand's, to write.
+        let cast = unsafe { cast::cast(from, operand.dtype, source, target, elements(plan, lines)) };
+        debug_assert!(cast.is_ok(), "drive checks that the dtypes are convertible");
+    }
+    if target == operand.dtype || !is_dense {
+        // SAFETY: the output's elements are the launch's to write; the batch lies as in scratch memory at `source`.
+        unsafe { strided::copy(plan.dense(source, target.size()), place, target.size(), lines, plan.len) };
+    }
+}

@@ -1,0 +1,241 @@
+//! Loops over lines: kernels for which all elements along one dimension belong together (softmax, scans, normalisations).
+//!
+//! The operands that a kernel sees as lines have the same sizes. The kernel gets each line as a slice of its computing type: the operand's
+//! own memory where that is possible, else scratch memory, to and from which several neighbouring lines are gathered and cast at once.
+//!
+//! Where neighbouring lines are closer in memory than the elements of one line, turning them costs more than many a kernel. A kernel that
+//! is [`Columns`] too gets such lines side by side, as a [`Strip`] of [`LANES`] columns.
+
+mod batch;
+mod plan;
+mod values;
+
+use std::marker::PhantomData;
+
+use batch::{Batch, Worker};
+use plan::{Operand, Plan};
+
+use super::{GRAIN, parallel};
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::view::View;
+
+pub use values::Values;
+
+/// The columns of a strip.
+pub const LANES: usize = 32;
+
+/// What is done with the lines of `I` inputs and `O` outputs. The method is compiled for each instruction set: it is to be marked
+/// `#[inline(always)]`, as is what it calls.
+pub trait Lines<T, const I: usize, const O: usize>: Sync {
+    /// Computes a line's outputs from its inputs. `number` counts the lines over the other dimensions, the last one fastest, where the first
+    /// input is contiguous.
+    fn line(&self, number: usize, inputs: [&[T]; I], outputs: [&mut [T]; O]);
+}
+
+/// [`Lines`] that can be computed side by side as well.
+pub trait Columns<T, const I: usize, const O: usize>: Lines<T, I, O> {
+    /// As [`Lines::line`], of every column of a strip.
+    fn columns(&self, strip: Strip<T, I, O>);
+}
+
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes. `cost`: nanoseconds of one thread per element.
+///
+/// # Errors
+/// Operands of different sizes, or dtypes without conversions.
+#[inline]
+pub fn run<T, const I: usize, const O: usize>(
+    inputs: [View<'_>; I],
+    outputs: [View<'_>; O],
+    dim: usize,
+    cost: f64,
+    kernel: &impl Lines<T, I, O>,
+) -> Result<(), String>
+where
+    T: Element<Acc = T>,
+{
+    let operands = operands::<T, I, O>(inputs, outputs);
+    drive(&operands, dim, cost, None, &|batch| vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData }))
+}
+
+/// As [`run`], with lines side by side where that is nearer to how they lie.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_either<T, const I: usize, const O: usize>(
+    inputs: [View<'_>; I],
+    outputs: [View<'_>; O],
+    dim: usize,
+    cost: f64,
+    kernel: &impl Columns<T, I, O>,
+) -> Result<(), String>
+where
+    T: Element<Acc = T>,
+{
+    let operands = operands::<T, I, O>(inputs, outputs);
+    drive(&operands, dim, cost, Some(LANES), &|batch| {
+        if batch.side_by_side {
+            vectorize(EachStrip::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+        } else {
+            vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+        }
+    })
+}
+
+/// What is done with a line, its output and places in it.
+pub type BodyWithPlaces<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync);
+
+/// Runs `body` over the lines of an input, an output and places, of dtype Long.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_places<T: Element<Acc = T>>(
+    input: View<'_>,
+    output: View<'_>,
+    places: View<'_>,
+    dim: usize,
+    cost: f64,
+    body: BodyWithPlaces<'_, T>,
+) -> Result<(), String> {
+    let operands =
+        [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(places, DType::Long, true)];
+    drive(&operands, dim, cost, None, &|batch| {
+        for line in 0..batch.count {
+            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            let input = unsafe { std::slice::from_raw_parts(batch.line(0, line).cast::<T>().cast_const(), batch.len) };
+            // SAFETY: as above; the lines of outputs overlap no other line.
+            let output = unsafe { std::slice::from_raw_parts_mut(batch.line(1, line).cast::<T>(), batch.len) };
+            // SAFETY: as above.
+            let places = unsafe { std::slice::from_raw_parts_mut(batch.line(2, line).cast::<i64>(), batch.len) };
+            body(input, output, places);
+        }
+    })
+}
+
+fn operands<'a, T: Element, const I: usize, const O: usize>(inputs: [View<'a>; I], outputs: [View<'a>; O]) -> Vec<Operand<'a>> {
+    let inputs = inputs.into_iter().map(|view| Operand::new(view, T::DTYPE, false));
+    inputs.chain(outputs.into_iter().map(|view| Operand::new(view, T::DTYPE, true))).collect()
+}
+
+/// Gives all batches of lines to `body`; with `lanes`, side by side in strips of so many where that is nearer to how they lie.
+fn drive(
+    operands: &[Operand<'_>],
+    dim: usize,
+    cost: f64,
+    lanes: Option<usize>,
+    body: &(dyn Fn(&Batch<'_>) + Sync),
+) -> Result<(), String> {
+    let sizes = operands[0].view.sizes();
+    for Operand { view, dtype, .. } in operands {
+        if view.sizes() != sizes {
+            return Err(format!("sizes {:?} beside {sizes:?}", view.sizes()));
+        }
+        if view.dtype() != *dtype && !view.dtype().is_convertible() {
+            return Err(format!("{:?} has no conversions", view.dtype()));
+        }
+    }
+    if operands[0].view.numel() == 0 {
+        return Ok(());
+    }
+    let plan = Plan::new(operands, dim, lanes);
+    let batch_len = plan.batch * plan.len;
+    parallel(plan.batches(), GRAIN.div_ceil(batch_len), cost * batch_len as f64, &|begin, end| {
+        let mut worker = Worker::new(&plan, operands, lanes);
+        for number in begin..end {
+            worker.batch(number, body);
+        }
+    });
+    Ok(())
+}
+
+/// The lines of a batch, one after the other.
+struct EachLine<'a, T, K, const I: usize, const O: usize> {
+    batch: &'a Batch<'a>,
+    kernel: &'a K,
+    element: PhantomData<T>,
+}
+
+impl<T, K: Lines<T, I, O>, const I: usize, const O: usize> Leaf for EachLine<'_, T, K, I, O> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let len = self.batch.len;
+        for line in 0..self.batch.count {
+            let place = |operand: usize| self.batch.line(operand, line).cast::<T>();
+            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(place(input).cast_const(), len) });
+            // SAFETY: as above; the lines of outputs overlap no other line.
+            let outputs = std::array::from_fn(|output| unsafe { std::slice::from_raw_parts_mut(place(I + output), len) });
+            self.kernel.line(self.batch.first + line, inputs, outputs);
+        }
+    }
+}
+
+/// The strips of a batch.
+struct EachStrip<'a, T, K, const I: usize, const O: usize> {
+    batch: &'a Batch<'a>,
+    kernel: &'a K,
+    element: PhantomData<T>,
+}
+
+impl<T, K: Columns<T, I, O>, const I: usize, const O: usize> Leaf for EachStrip<'_, T, K, I, O> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for col in (0..self.batch.count).step_by(LANES) {
+            let (place, step) = (|operand: usize| self.batch.column::<T>(operand, col), |operand: usize| self.batch.step(operand));
+            self.kernel.columns(Strip {
+                inputs: std::array::from_fn(|input| (place(input).cast_const(), step(input))),
+                outputs: std::array::from_fn(|output| (place(I + output), step(I + output))),
+                len: self.batch.len,
+            });
+        }
+    }
+}
+
+/// [`LANES`] columns of every operand: rows of so many elements side by side. Columns beyond the operands' may be among them, with values
+/// that do not matter.
+pub struct Strip<T, const I: usize, const O: usize> {
+    inputs: [(*const T, isize); I],
+    outputs: [(*mut T, isize); O],
+    len: usize,
+}
+
+impl<T, const I: usize, const O: usize> Strip<T, I, O> {
+    /// The rows: the elements of a line.
+    #[inline(always)]
+    pub fn rows(&self) -> std::ops::Range<usize> {
+        0..self.len
+    }
+
+    /// A row of an input.
+    #[inline(always)]
+    pub fn input(&self, which: usize, row: usize) -> &[T; LANES] {
+        debug_assert!(row < self.len);
+        let (data, step) = self.inputs[which];
+        // SAFETY: a batch side by side has whole strips of aligned elements, which nobody writes while the strip is there.
+        unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
+    }
+
+    /// A row of an output.
+    #[inline(always)]
+    pub fn output(&mut self, which: usize, row: usize) -> &mut [T; LANES] {
+        debug_assert!(row < self.len);
+        let (data, step) = self.outputs[which];
+        // SAFETY: as above; outputs overlap no input of the batch, and the strip is borrowed for as long as the row.
+        unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
+    }
+
+    /// A row of every input, and one of the first output.
+    #[inline(always)]
+    pub fn row(&mut self, row: usize) -> ([&[T; LANES]; I], &mut [T; LANES]) {
+        debug_assert!(row < self.len);
+        let (data, step) = self.outputs[0];
+        // SAFETY: as in `output`.
+        let output = unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() };
+        (std::array::from_fn(|which| self.input(which, row)), output)
+    }
+}

@@ -1,0 +1,90 @@
+//! Vector operands of loops over lines: statistics, weights, steps.
+
+use std::marker::PhantomData;
+
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::loops::cast;
+use crate::tensor::number::{Hub, Number};
+use crate::tensor::view::View;
+
+/// A vector operand with elements of any dtype, read and written by index from the threads of a loop.
+pub struct Values<'a, T> {
+    view: View<'a>,
+    count: usize,
+    value: PhantomData<fn(T) -> T>,
+}
+
+impl<'a, T: Number> Values<'a, T> {
+    /// The elements of a contiguous operand.
+    ///
+    /// # Errors
+    /// The operand is not contiguous, or of a dtype without conversions.
+    pub fn new(view: View<'a>) -> Result<Self, String> {
+        let mut expected = view.dtype().size() as i64;
+        for (&size, &stride) in view.sizes().iter().zip(view.strides()).rev() {
+            if size != 1 && stride != expected {
+                return Err("an operand is not contiguous".into());
+            }
+            expected *= size;
+        }
+        if !view.dtype().is_convertible() {
+            return Err(format!("{:?} has no conversions", view.dtype()));
+        }
+        Ok(Self { count: view.numel(), view, value: PhantomData })
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn address(&self, index: usize) -> *mut u8 {
+        assert!(index < self.count, "element {index} of {}", self.count);
+        self.view.data().wrapping_add(index * self.view.dtype().size())
+    }
+
+    /// An element.
+    ///
+    /// # Panics
+    /// There are not so many.
+    pub fn get(&self, index: usize) -> T {
+        let (dtype, address) = (self.view.dtype(), self.address(index));
+        let value: Result<T, String> = dispatch!(dtype in EVERY, E => {
+            // SAFETY: `address` checks the index, and the launch promises the operand's memory.
+            let element = unsafe { address.cast::<E>().read_unaligned() };
+            Ok(element.load().hub().to())
+        });
+        value.unwrap_or_default()
+    }
+
+    /// Every element.
+    pub fn to_vec(&self) -> Vec<T>
+    where
+        T: Element,
+    {
+        let mut values = vec![T::default(); self.count];
+        // SAFETY: the operand is contiguous and has as many elements; `values` is new memory.
+        let cast = unsafe { cast::cast(self.view.data(), self.view.dtype(), values.as_mut_ptr().cast(), T::DTYPE, self.count) };
+        debug_assert!(cast.is_ok(), "new checks that the dtype is convertible");
+        values
+    }
+
+    /// Writes an element. Lines write different ones.
+    ///
+    /// # Panics
+    /// There are not so many.
+    pub fn set(&self, index: usize, value: T) {
+        let (dtype, address) = (self.view.dtype(), self.address(index));
+        let stored: Result<(), String> = dispatch!(dtype in EVERY, E => {
+            // SAFETY: as in `get`; an output operand is the launch's to write.
+            unsafe { address.cast::<E>().write_unaligned(E::store(value.hub().to())) };
+            Ok(())
+        });
+        debug_assert!(stored.is_ok(), "new checks that the dtype is convertible");
+    }
+}
