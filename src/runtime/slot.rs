@@ -5,7 +5,9 @@
 //! valid, because the caller closes the slot and waits for `inside == 0` before it returns. A helper that finds another job than the
 //! one it saw does no harm: it reads the job only after it has entered.
 //!
-//! Chunks are taken by adding to a counter, so that the caller takes back whatever nobody else has claimed.
+//! The chunks are divided into *shares*, one for each thread that may take part. A thread takes chunks of its own share first, by adding
+//! to the share's counter, then of the others': the caller takes back whatever nobody else has claimed, and loops that follow each other
+//! over the same memory find most of it in the same core's cache.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -20,23 +22,39 @@ const CLAIMED: u64 = 1 << 33;
 /// Looks at a slot whose last helper is still inside before the waiting thread gives up its time slice.
 const SPINS_BEFORE_YIELD: u32 = if cfg!(loom) { 0 } else { 4096 };
 
+/// The most shares of a loop; further threads begin where others do.
+const SHARES: usize = if cfg!(loom) { 2 } else { 16 };
+
 /// The loop body.
 pub type Body<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// A loop: `body(0..count)`, claimed `grain` at a time.
+/// A loop: `body(0..count)` in so many shares, claimed `grain` at a time.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     count: usize,
+    shares: usize,
     grain: usize,
     body: *const (dyn Fn(usize) + Sync),
 }
+
+impl Job {
+    /// Where a share begins; the next one is its end.
+    fn start(&self, share: usize) -> usize {
+        self.count * share / self.shares
+    }
+}
+
+/// The first chunk of a share that nobody has claimed, in a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Next(AtomicUsize);
 
 /// A place for one parallel loop at a time. Aligned so that neighbours do not share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Slot {
     state: AtomicU64,
-    next: AtomicUsize,
+    next: [Next; SHARES],
     job: UnsafeCell<Option<Job>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -50,13 +68,15 @@ impl Slot {
     #[cfg(not(loom))]
     #[expect(clippy::new_without_default, reason = "statics need a constant")]
     pub const fn new() -> Self {
-        Self { state: AtomicU64::new(0), next: AtomicUsize::new(0), job: UnsafeCell::new(None), panic: Mutex::new(None) }
+        let next = [const { Next(AtomicUsize::new(0)) }; SHARES];
+        Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }
     }
 
     /// A free slot.
     #[cfg(loom)]
     pub fn new() -> Self {
-        Self { state: AtomicU64::new(0), next: AtomicUsize::new(0), job: UnsafeCell::new(None), panic: Mutex::new(None) }
+        let next = std::array::from_fn(|_| Next(AtomicUsize::new(0)));
+        Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }
     }
 
     /// Takes a free slot for a loop of the caller's.
@@ -81,31 +101,35 @@ impl Slot {
                 Err(now) => state = now,
             }
         }
-        let ran = self.run_chunks();
+        // The caller's share is the first one; whoever finds nobody else inside takes the second.
+        let ran = self.run_chunks(1 + (state & INSIDE) as usize);
         // Release: pairs with the load in `Claim::run` that finds nobody inside.
         self.state.fetch_sub(1, Ordering::Release);
         ran
     }
 
-    /// Runs chunks until none is left; called by the claimant and by those inside.
-    fn run_chunks(&self) -> bool {
+    /// Runs chunks until none is left, those of share `own` first; called by the claimant and by those inside.
+    fn run_chunks(&self, own: usize) -> bool {
         // SAFETY: nobody writes `job` while the slot is open or somebody is inside.
         let Some(job) = self.job.with(|job| unsafe { *job }) else { return false };
         // SAFETY: the claimant keeps the body alive until nobody is inside.
         let body = unsafe { &*job.body };
         let mut ran = false;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            loop {
-                let first = self.next.fetch_add(job.grain, Ordering::Relaxed);
-                if first >= job.count {
-                    break;
+            for share in (own..own + job.shares).map(|share| share % job.shares) {
+                let end = job.start(share + 1);
+                loop {
+                    let first = self.next[share].0.fetch_add(job.grain, Ordering::Relaxed);
+                    if first >= end {
+                        break;
+                    }
+                    ran = true;
+                    (first..end.min(first + job.grain)).for_each(body);
                 }
-                ran = true;
-                (first..job.count.min(first + job.grain)).for_each(body);
             }
         }));
         if let Err(panic) = outcome {
-            self.next.store(job.count, Ordering::Relaxed);
+            self.next.iter().for_each(|next| next.0.store(job.count, Ordering::Relaxed));
             self.panic.lock().get_or_insert(panic);
         }
         ran
@@ -128,14 +152,17 @@ impl Claim<'_> {
         let slot = self.slot;
         // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
         let body: Body<'static> = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
+        let job = Job { count, shares: (helpers + 1).clamp(1, SHARES), grain, body };
         // SAFETY: the slot is claimed by us and not open, so that nobody reads `job`.
-        slot.job.with_mut(|job| unsafe { *job = Some(Job { count, grain, body }) });
-        slot.next.store(0, Ordering::Relaxed);
+        slot.job.with_mut(|place| unsafe { *place = Some(job) });
+        for (share, next) in slot.next.iter().enumerate().take(job.shares) {
+            next.0.store(job.start(share), Ordering::Relaxed);
+        }
         let limit = (helpers as u64).min(INSIDE) << LIMIT_SHIFT;
         // Release: pairs with the entering helper's compare-and-swap.
         slot.state.store(CLAIMED | OPEN | limit, Ordering::Release);
         opened();
-        slot.run_chunks();
+        slot.run_chunks(0);
         self.close();
         let panic = slot.panic.lock().take();
         drop(self);

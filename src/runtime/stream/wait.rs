@@ -18,8 +18,9 @@ const PATIENCE_AWAY: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a task that is short of memory looks whether a stream gets on.
 const POLL: Duration = Duration::from_micros(50);
-/// How long a waiting thread looks on before it sleeps.
-const LOOK_ON: Duration = Duration::from_micros(30);
+/// How long a waiting thread looks on, while no task ends and there is no loop to help with, before it sleeps: as long as a task runs
+/// that would not wake a helper itself.
+const LOOK_ON: Duration = Duration::from_micros(100);
 
 impl Stream {
     /// Makes a submitter that has outrun the stream help or wait, as long as the stream gets on.
@@ -134,18 +135,21 @@ impl Stream {
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
     fn look_on(&self, target: u64) -> bool {
         let _onlooker = threads::Onlooker::enter();
-        let start = Instant::now();
+        let (mut seen, mut idle_since) = (self.completed(), Instant::now());
         loop {
+            let mut helped = false;
             for _ in 0..64 {
                 if self.completed() >= target {
                     return true;
                 }
-                if threads::is_open() {
-                    threads::help();
-                }
+                helped |= threads::is_open() && threads::help();
                 spin_loop();
             }
-            if start.elapsed() > LOOK_ON {
+            let done = self.completed();
+            if helped || done != seen {
+                (seen, idle_since) = (done, Instant::now());
+            }
+            if idle_since.elapsed() > LOOK_ON {
                 return false;
             }
         }
