@@ -14,11 +14,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::exit;
 use super::pool::{Pool, on_worker};
 use super::stream::Stream;
 use super::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, spin_loop};
-use super::threads;
+use super::{affinity, exit, threads};
 
 /// How long a drainer searches after its last work.
 const SEARCH: Duration = Duration::from_micros(150);
@@ -156,6 +155,7 @@ impl Executor {
         let pool = state.pool(drainers);
         self.drainers.store(drainers + starting, Ordering::Relaxed);
         drop(state);
+        affinity::keep_off();
         for _ in 0..starting {
             pool.start(|| EXECUTOR.drain());
         }

@@ -8,6 +8,8 @@ pub mod slot;
 pub mod sync;
 
 #[cfg(not(loom))]
+mod affinity;
+#[cfg(not(loom))]
 pub mod config;
 #[cfg(not(loom))]
 pub mod device;

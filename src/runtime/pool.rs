@@ -23,6 +23,7 @@ mod rayon_pool {
     use rayon::{ThreadPool, ThreadPoolBuilder};
 
     use super::IS_WORKER;
+    use crate::runtime::affinity;
     use crate::runtime::sync::Arc;
 
     /// A pool of so many threads; copies name the same one.
@@ -38,7 +39,11 @@ mod rayon_pool {
             let builder = ThreadPoolBuilder::new()
                 .num_threads(threads)
                 .thread_name(|index| format!("rustdev-{index}"))
-                .start_handler(|_| IS_WORKER.set(true));
+                .start_handler(|_| {
+                    IS_WORKER.set(true);
+                    affinity::register();
+                })
+                .exit_handler(|_| affinity::unregister());
             Self(Arc::new(builder.build().expect("the system starts the compute threads")))
         }
 

@@ -18,7 +18,7 @@ const SERIAL: u64 = 2_000;
 /// Work from here on is worth waking sleepers: the caller pays 5 to 13 µs for it, and they come some 40 µs later.
 const WAKE: u64 = 100_000;
 /// Loops without helpers that add up to so much within the window wake sleepers as well: more loops will follow, most likely.
-const MISSED: u64 = 200_000;
+const MISSED: u64 = 100_000;
 const WINDOW: Duration = Duration::from_millis(2);
 /// Nanoseconds of work that are claimed at a time, at least.
 const GRAIN: u64 = 1_000;

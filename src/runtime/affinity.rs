@@ -1,0 +1,131 @@
+//! Keeps compute threads off the core of whoever wakes them.
+//!
+//! Linux puts a woken thread on an idle core if it looks for one. Where the cores were busy a moment ago it does not look (since 5.19 the
+//! scheduler scales its search by their recent load), and the thread then waits for its waker's time slice, for milliseconds, while
+//! another core idles. So before compute threads are woken they are barred from the waker's core, which costs two system calls for each
+//! of them, and nothing as long as the next wakers run on that same core.
+
+use super::sync::Mutex;
+
+static WORKERS: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+
+/// A compute thread.
+#[derive(Debug)]
+struct Worker {
+    thread: i32,
+    /// The core that it is barred from.
+    barred: Option<usize>,
+}
+
+/// Adds this thread to those that are kept off their wakers' cores.
+pub fn register() {
+    WORKERS.lock().push(Worker { thread: system::thread(), barred: None });
+}
+
+/// Takes this thread out again, before it ends.
+pub fn unregister() {
+    let thread = system::thread();
+    WORKERS.lock().retain(|worker| worker.thread != thread);
+}
+
+/// Bars all registered threads but this one from the core that it runs on.
+pub fn keep_off() {
+    let (here, thread) = (system::core(), system::thread());
+    for worker in WORKERS.lock().iter_mut() {
+        let wanted = here.filter(|_| worker.thread != thread);
+        if worker.barred != wanted {
+            system::bar(worker.thread, wanted);
+            worker.barred = wanted;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    const SIZE: usize = size_of::<libc::cpu_set_t>();
+
+    /// This thread.
+    pub fn thread() -> i32 {
+        // SAFETY: the call has no conditions.
+        unsafe { libc::gettid() }
+    }
+
+    /// The core that this thread runs on.
+    pub fn core() -> Option<usize> {
+        // SAFETY: the call has no conditions.
+        usize::try_from(unsafe { libc::sched_getcpu() }).ok().filter(|&core| core < 8 * SIZE)
+    }
+
+    /// The cores that a thread may run on.
+    pub fn allowed(thread: i32) -> Option<libc::cpu_set_t> {
+        // SAFETY: all zeros are an empty set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is writable and as large as said.
+        let result = unsafe { libc::sched_getaffinity(thread, SIZE, &raw mut set) };
+        (result == 0).then_some(set)
+    }
+
+    /// Lets a thread run where the process's first thread may, but for one core. Does nothing where none is left or the system refuses.
+    pub fn bar(thread: i32, core: Option<usize>) {
+        // SAFETY: the call has no conditions.
+        let Some(mut set) = allowed(unsafe { libc::getpid() }) else { return };
+        if let Some(core) = core {
+            // SAFETY: `core` gives places inside the set.
+            unsafe { libc::CPU_CLR(core, &mut set) };
+        }
+        // SAFETY: the set is a value.
+        if unsafe { libc::CPU_COUNT(&set) } > 0 {
+            // SAFETY: the set is readable and as large as said.
+            unsafe { libc::sched_setaffinity(thread, SIZE, &raw const set) };
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub fn thread() -> i32 {
+        0
+    }
+
+    pub fn core() -> Option<usize> {
+        None
+    }
+
+    pub fn bar(_: i32, _: Option<usize>) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_registered_thread_is_barred_from_the_callers_core_until_it_calls_itself() {
+        let cores = |thread| {
+            let set = system::allowed(thread).unwrap();
+            // SAFETY: every place is inside the set.
+            (0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect::<Vec<_>>()
+        };
+        // SAFETY: the call has no conditions.
+        let all = cores(unsafe { libc::getpid() });
+        let (tell, told) = channel();
+        let (proceed, wait) = channel();
+        let worker = std::thread::spawn(move || {
+            register();
+            tell.send(system::thread()).unwrap();
+            wait.recv().unwrap();
+            keep_off();
+            let own = cores(system::thread());
+            unregister();
+            own
+        });
+        let thread = told.recv().unwrap();
+        keep_off();
+        let left = cores(thread);
+        proceed.send(()).unwrap();
+        assert_eq!(worker.join().unwrap(), all);
+        assert_eq!(left.len(), (all.len() - 1).max(1), "of {all:?}");
+        keep_off();
+    }
+}
