@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::parallel;
+use crate::tensor::loops::{indexed, parallel};
 use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
 use crate::tensor::view::View;
 
@@ -151,7 +151,9 @@ impl<'a> Bags<'a> {
         }
         match (usize::try_from(begin), usize::try_from(end)) {
             (Ok(begin), Ok(end)) if begin <= count && end <= count => Ok((begin, end.max(begin))),
-            _ => Err(format!("offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {}", begin.max(end))),
+            _ => {
+                Err(format!("offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {}", begin.max(end)))
+            }
         }
     }
 
@@ -178,6 +180,7 @@ impl<'a> Bags<'a> {
         let mut count = 0i64;
         for at in begin..end {
             let row = self.indices.row(at, self.table.rows)?;
+            self.fetch::<T>(at + indexed::AHEAD);
             write(&self.bags_of, at, bag as i64);
             if row as i64 == self.padding {
                 continue;
@@ -194,6 +197,15 @@ impl<'a> Bags<'a> {
         let divisor = if self.mode == MEAN && count > 0 { T::Acc::from_i64(count) } else { T::Acc::ONE };
         vectorize(Finish { to: self.out.row::<T>(bag), sums: &*sums, divisor });
         Ok(())
+    }
+
+    /// Fetches the row of an index that comes later.
+    fn fetch<T>(&self, at: usize) {
+        if at < self.indices.len()
+            && let Ok(row) = self.indices.row(at, self.table.rows)
+        {
+            indexed::fetch(self.table.row::<u8>(row), self.table.cols * size_of::<T>());
+        }
     }
 
     fn weight<T: Element>(&self, at: usize) -> T::Acc {

@@ -6,19 +6,20 @@
 //! result), selections of rows (it has stride 0 along a row), flat indices (the addressed operand has no strides at all) and several indices
 //! at once. Where the indices do not change along a row, rows are moved as slices.
 //!
-//! Moves ask for the size of an element and not for its dtype. An index that is out of bounds fails the launch; the patch of elements that
-//! it is found in is not touched.
+//! Moves ask for the size of an element and not for its dtype. An index that is out of bounds fails the launch, and leads to
+//! no access; of the other elements some are then moved and some are not.
 
+mod direct;
 mod position;
 mod update;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::BLOCK;
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
-use super::BLOCK;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::{Leaf, prefetch, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Launch;
 use position::{Places, Positions};
@@ -28,6 +29,10 @@ pub use update::{Update, store};
 const FIRST_INDEX: usize = 2;
 /// The most dimensions that are indexed in one launch.
 const MAX_INDICES: usize = MAX_OPERANDS - FIRST_INDEX;
+
+/// Rows to fetch ahead, and how many bytes of each.
+pub const AHEAD: usize = 6;
+const FETCHED: usize = 512;
 
 /// What indices mean.
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +84,7 @@ impl<'a> Indexed<'a> {
             if !matches!(dtype, DType::Int | DType::Long) {
                 return Err(format!("indices of dtype {dtype:?}"));
             }
-            let places =
-                launch.scalar(first_scalar + 2 * number)?.to::<i64>().max(0);
+            let places = launch.scalar(first_scalar + 2 * number)?.to::<i64>().max(0);
             let step = launch.scalar(first_scalar + 2 * number + 1)?.to::<i64>();
             *index = Index { operand, dtype, places: Places { count: places, step, rules } };
         }
@@ -118,12 +122,7 @@ impl<'a> Indexed<'a> {
         }
         let [to, from] = [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
         if by_row {
-            for (row, &position) in positions.iter().enumerate().take(patch.rows) {
-                let to = Place { data: to.data.wrapping_offset(row as isize * to.steps.row), ..to };
-                let from = Place { data: from.data.wrapping_offset(row as isize * from.steps.row + position as isize), ..from };
-                // SAFETY: `locate` found the row inside the source, and the target's elements are the launch's to write.
-                unsafe { strided::copy(from, to, size, patch.cols, 1) };
-            }
+            load_rows(to, from, &positions[..patch.rows], patch.cols, size);
             return;
         }
         let positions = &positions[..];
@@ -160,6 +159,27 @@ impl<'a> Indexed<'a> {
             }
         }
         true
+    }
+}
+
+/// Copies rows of `cols` elements, each from its position.
+fn load_rows(to: Place, from: Place, positions: &[i64], cols: usize, size: usize) {
+    let is_dense = to.is_dense(size, cols, 1) && from.is_dense(size, cols, 1);
+    let source = |row: usize| from.data.wrapping_offset(row as isize * from.steps.row + positions[row] as isize);
+    for row in 0..positions.len() {
+        if is_dense && row + AHEAD < positions.len() {
+            fetch(source(row + AHEAD), cols * size);
+        }
+        let target = to.data.wrapping_offset(row as isize * to.steps.row);
+        // SAFETY: `locate` found the row inside the source, and the target's elements are the launch's to write.
+        unsafe { strided::copy(Place { data: source(row), ..from }, Place { data: target, ..to }, size, cols, 1) };
+    }
+}
+
+/// Fetches the beginning of a row, from where the processor fetches the rest by itself.
+pub fn fetch(row: *const u8, bytes: usize) {
+    for line in (0..bytes.min(FETCHED)).step_by(64) {
+        prefetch(row.wrapping_add(line));
     }
 }
 

@@ -76,12 +76,13 @@ impl Positions<'_> {
 impl Places {
     /// The place that an index names, where it is in bounds.
     #[inline(always)]
-    fn place(&self, index: i64) -> i64 {
+    pub fn place(&self, index: i64) -> i64 {
         if self.rules.wraps && index < 0 { index.wrapping_add(self.count) } else { index }
     }
 
+    /// Whether it is one.
     #[inline(always)]
-    fn holds(&self, place: i64) -> bool {
+    pub fn holds(&self, place: i64) -> bool {
         (place as u64) < self.count as u64
     }
 }

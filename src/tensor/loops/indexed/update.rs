@@ -9,13 +9,18 @@ use std::marker::PhantomData;
 use super::super::BLOCK;
 use super::super::space::{Patch, Space};
 use super::super::strided::Place;
-use super::{Indexed, MAX_OPERANDS};
+use super::direct::Direct;
+use super::position::Places;
+use super::{Index, Indexed, MAX_OPERANDS};
 use crate::runtime::threads;
 use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::DType;
 use crate::tensor::launch::Launch;
 
 /// Nanoseconds of work that are worth looking at all indices on every thread.
 const DIVIDED: f64 = 150_000.0;
+/// Bytes of a target that is beyond the caches, so that threads which look at all indices still gain.
+const FAR: i64 = 16 << 20;
 /// Bytes side by side that a thread should have for itself.
 const LANE: usize = 256;
 
@@ -61,13 +66,19 @@ impl Indexed<'_> {
     /// An index out of bounds, or operands of different dtypes.
     #[inline]
     pub fn update<E: Copy + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), String> {
-        self.drive(value, size_of::<E>(), &|to, from, picked| match picked {
-            Picked::Rows { cols, rows, positions, range } => {
-                vectorize(Rows { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
+        self.drive(value, size_of::<E>(), &|to, from, picked| {
+            match picked {
+                Picked::Rows { cols, rows, positions, range } => {
+                    vectorize(Rows { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
+                }
+                Picked::Elements { places, positions } => {
+                    vectorize(Elements { to, from, places, positions, update, element: PhantomData::<E> });
+                }
+                Picked::All { index, dtype, cols, rows, places } => {
+                    return Direct { addressed: to, other: from, index, cols, rows, places }.update::<E, U>(dtype, update);
+                }
             }
-            Picked::Elements { places, positions } => {
-                vectorize(Elements { to, from, places, positions, update, element: PhantomData::<E> });
-            }
+            Ok(())
         })
     }
 
@@ -89,7 +100,7 @@ impl Indexed<'_> {
                     });
                 }
                 Division::Ranges { pieces } => {
-                    let span = self.indices().iter().map(|index| (index.places.count - 1).max(0) * index.places.step).sum::<i64>() + 1;
+                    let span = self.span();
                     let bound = |piece: usize| (i128::from(span) * piece as i128 / pieces as i128) as i64;
                     self.divide(pieces, &|piece| self.piece(value, None, (bound(piece), bound(piece + 1)), body));
                 }
@@ -107,6 +118,16 @@ impl Indexed<'_> {
         self.launch.view(0).numel() as f64 * self.launch.cost()
     }
 
+    /// Bytes from the first position to behind the last.
+    fn span(&self) -> i64 {
+        self.indices().iter().map(|index| (index.places.count - 1).max(0) * index.places.step).sum::<i64>() + 1
+    }
+
+    /// Whether no index changes along a dimension.
+    fn is_by_row_along(&self, dim: usize) -> bool {
+        self.indices().iter().all(|index| self.launch.view(index.operand).stride(dim) == 0)
+    }
+
     fn division(&self, size: usize) -> Division {
         let target = self.launch.view(0);
         let threads = threads::num_threads();
@@ -121,11 +142,18 @@ impl Indexed<'_> {
         match (0..target.ndim()).max_by_key(|&dim| lanes(dim)) {
             Some(dim) if lanes(dim) >= threads => {
                 // Where the indices are the same all along the dimension, each piece looks at all of them.
-                let repeats = self.indices().iter().all(|index| self.launch.view(index.operand).stride(dim) == 0);
-                Division::Along { dim, pieces: lanes(dim).min(if repeats { threads } else { 4 * threads }) }
+                Division::Along { dim, pieces: lanes(dim).min(if self.is_by_row_along(dim) { threads } else { 4 * threads }) }
             }
-            _ => Division::Ranges { pieces: threads },
+            // Where each element has an index of its own, looking at all of them costs as much as the updates, except those of far memory.
+            _ if self.is_by_row_along(0) || self.span() > FAR => Division::Ranges { pieces: threads },
+            _ => Division::None,
         }
+    }
+
+    /// The only index, where its positions need not be known before the update.
+    fn direct(&self, by_row: bool, range: Range) -> Option<Index> {
+        let [only] = self.indices() else { return None };
+        (!by_row && range == EVERYWHERE && only.places.rules.skipped.is_none()).then_some(*only)
     }
 
     /// Updates a part of a dimension, or all, at the positions of a range.
@@ -134,14 +162,25 @@ impl Indexed<'_> {
         let space = part_space(&self.launch, &sizes, part, value);
         let by_row = self.is_by_row(&space);
         let (mut positions, mut places) = ([0; BLOCK], [0u16; BLOCK]);
+        let direct = self.direct(by_row, range);
         space.walk(0, space.patches(), &mut |patch| {
+            if let Some(only) = direct {
+                let [to, from, index] =
+                    [0, 1, only.operand].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
+                let all = Picked::All { index, dtype: only.dtype, cols: patch.cols, rows: patch.rows, places: only.places };
+                if let Err(found) = body(to, from, all) {
+                    self.fault.set(found, only.places.count);
+                }
+                return;
+            }
             if !self.locate(&space, patch, by_row, &mut positions) {
                 return;
             }
             let [to, from] = [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
             if by_row {
                 let positions = &positions[..patch.rows];
-                body(to, from, Picked::Rows { cols: patch.cols, rows: patch.rows, positions, range });
+                let rows = Picked::Rows { cols: patch.cols, rows: patch.rows, positions, range };
+                let _known = body(to, from, rows);
             } else {
                 each_row(to, from, patch, &mut positions, &mut places, range, body);
             }
@@ -162,7 +201,7 @@ fn each_row(
     for (row, positions) in positions[..patch.len()].chunks_exact_mut(patch.cols).enumerate() {
         let row_of = |place: Place| Place { data: place.data.wrapping_offset(row as isize * place.steps.row), ..place };
         let count = vectorize(InRange { positions, places: &mut places[..patch.cols], range });
-        body(row_of(to), row_of(from), Picked::Elements { places: &places[..count], positions: &positions[..count] });
+        let _known = body(row_of(to), row_of(from), Picked::Elements { places: &places[..count], positions: &positions[..count] });
     }
 }
 
@@ -176,12 +215,7 @@ fn part_sizes(launch: &Launch<'_>, part: Option<(usize, usize, usize)>) -> Vec<i
 }
 
 /// The launch's space, or a part of it, cut into patches in the order of its elements.
-fn part_space<'a>(
-    launch: &Launch<'a>,
-    sizes: &'a [i64],
-    part: Option<(usize, usize, usize)>,
-    value: Option<usize>,
-) -> Space<'a> {
+fn part_space<'a>(launch: &Launch<'a>, sizes: &'a [i64], part: Option<(usize, usize, usize)>, value: Option<usize>) -> Space<'a> {
     let mut space = Space::empty(sizes);
     for number in 0..launch.num_operands().min(MAX_OPERANDS) {
         let view = launch.view(number);
@@ -216,9 +250,12 @@ enum Picked<'a> {
     Rows { cols: usize, rows: usize, positions: &'a [i64], range: Range },
     /// The elements at these places of a row, and their positions.
     Elements { places: &'a [u16], positions: &'a [i64] },
+    /// Every element, each with an index whose position is not yet known.
+    All { index: Place, dtype: DType, cols: usize, rows: usize, places: Places },
 }
 
-type Body<'a> = &'a (dyn Fn(Place, Place, Picked<'_>) + Sync);
+/// Gives an index that is out of bounds, where positions are not yet known.
+type Body<'a> = &'a (dyn Fn(Place, Place, Picked<'_>) -> Result<(), i64> + Sync);
 
 /// Moves the positions in a range to the front and lists the places that they were at; tells how many there are.
 struct InRange<'a> {
@@ -317,7 +354,7 @@ impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
 /// # Safety
 /// The first may be read and written, the second read.
 #[inline(always)]
-unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, update: U) {
+pub(super) unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, update: U) {
     // SAFETY: the caller's promise.
     let new = unsafe { from.read_unaligned() };
     // SAFETY: as above.
