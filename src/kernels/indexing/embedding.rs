@@ -106,7 +106,7 @@ struct Bags<'a> {
     out: Table,
     maxima: Option<Table>,
     table: Table,
-    bags_of: View<'a>,
+    bag_of: View<'a>,
     sizes: View<'a>,
     indices: Numbers<'a>,
     offsets: Numbers<'a>,
@@ -117,12 +117,12 @@ struct Bags<'a> {
 
 impl<'a> Bags<'a> {
     fn new(launch: &Launch<'a>) -> Result<Self, String> {
-        let (bags_of, sizes, places) = (launch.view(1), launch.view(2), launch.view(3));
+        let (bag_of, sizes, places) = (launch.view(1), launch.view(2), launch.view(3));
         let bags = Self {
             out: Table::new(launch.view(0))?,
             maxima: if places.ndim() == 2 { Some(Table::new(places)?) } else { None },
             table: Table::new(launch.view(4))?,
-            bags_of,
+            bag_of,
             sizes,
             indices: Numbers::new(launch.view(5))?,
             offsets: Numbers::new(launch.view(6))?,
@@ -130,8 +130,8 @@ impl<'a> Bags<'a> {
             mode: launch.scalar(0)?.to(),
             padding: launch.scalar(1)?.to(),
         };
-        let dense = [Some(bags_of), Some(sizes), bags.weights].into_iter().flatten().all(|view| view.is_contiguous());
-        let fits = bags.offsets.len() >= bags.out.rows && bags_of.numel() == bags.indices.len() && sizes.numel() >= bags.out.rows;
+        let dense = [Some(bag_of), Some(sizes), bags.weights].into_iter().flatten().all(|view| view.is_contiguous());
+        let fits = bags.offsets.len() >= bags.out.rows && bag_of.numel() == bags.indices.len() && sizes.numel() >= bags.out.rows;
         let weights = bags.weights.is_none_or(|view| view.numel() == bags.indices.len());
         if !dense || !fits || !weights || bags.table.cols != bags.out.cols {
             return Err("the operands of bags do not fit together".into());
@@ -181,7 +181,7 @@ impl<'a> Bags<'a> {
         for at in begin..end {
             let row = self.indices.row(at, self.table.rows)?;
             self.fetch::<T>(at + indexed::AHEAD);
-            write(&self.bags_of, at, bag as i64);
+            write(&self.bag_of, at, bag as i64);
             if row as i64 == self.padding {
                 continue;
             }

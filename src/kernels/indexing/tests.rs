@@ -272,7 +272,7 @@ fn masks_select_in_order() {
             let source = Tensor::of(dtype, &out.values(), Strides::Contiguous);
             check::run("masked_scatter", &[&target], &[&source, &mask], &[], dtype).unwrap();
             for ((found, mask), given) in target.values().iter().zip(mask.values()).zip(&from) {
-                assert_eq!(*found, if mask.re != 0.0 { *given } else { real(1.0) });
+                assert_eq!(*found, if mask.re == 0.0 { real(1.0) } else { *given });
             }
         }
     }

@@ -57,9 +57,9 @@ fn visit_all<T: Element>(data: usize, len: usize, cost: f64, body: Body<'_>) -> 
     let chunk = |number: usize| (number * GRAIN, (number * GRAIN + GRAIN).min(len));
     let ends: Vec<AtomicUsize> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
     parallel(chunks, 1, LOOK / 4.0 * GRAIN as f64, &|first, last| {
-        for number in first..last {
+        for (number, count) in ends.iter().enumerate().take(last).skip(first) {
             let (begin, end) = chunk(number);
-            ends[number].store(count_chunk::<T>(data, begin, end), Ordering::Relaxed);
+            count.store(count_chunk::<T>(data, begin, end), Ordering::Relaxed);
         }
     });
     let mut total = 0;

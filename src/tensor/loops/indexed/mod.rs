@@ -146,13 +146,11 @@ impl<'a> Indexed<'a> {
     fn locate(&self, space: &Space<'_>, patch: &Patch, by_row: bool, positions: &mut [i64; BLOCK]) -> bool {
         for (number, index) in self.indices().iter().enumerate() {
             let steps = space.steps(index.operand);
-            let (steps, cols, rows) = match by_row {
-                true => (Steps { col: steps.row, row: 0 }, patch.rows, 1),
-                false => (steps, patch.cols, patch.rows),
-            };
+            let (steps, cols, rows) =
+                if by_row { (Steps { col: steps.row, row: 0 }, patch.rows, 1) } else { (steps, patch.cols, patch.rows) };
             let place = Place { data: patch.data(index.operand), steps };
             let positions = &mut positions[..cols * rows];
-            let work = Positions { index: place, cols, rows, places: index.places, is_first: number == 0, positions };
+            let work = Positions { index: place, cols, rows, places: index.places, is_first: number == 0, found: positions };
             if let Err(found) = work.fill(index.dtype) {
                 self.fault.set(found, index.places.count);
                 return false;

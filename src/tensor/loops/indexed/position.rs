@@ -25,7 +25,7 @@ pub struct Positions<'a> {
     pub rows: usize,
     pub places: Places,
     pub is_first: bool,
-    pub positions: &'a mut [i64],
+    pub found: &'a mut [i64],
 }
 
 impl Positions<'_> {
@@ -49,7 +49,7 @@ impl Positions<'_> {
         for number in 0..self.cols * self.rows {
             let index = self.index(dtype, number / self.cols, number % self.cols);
             let place = self.places.place(index);
-            let position = &mut self.positions[number];
+            let position = &mut self.found[number];
             if Some(index) == self.places.rules.skipped || (!self.is_first && *position == LEFT_OUT) {
                 *position = LEFT_OUT;
             } else if self.places.holds(place) {
@@ -99,7 +99,7 @@ impl<I: Copy + Into<i64>> Leaf for Fill<'_, '_, I> {
         let mut missing = false;
         for row in 0..rows {
             let line = index.data.wrapping_offset(row as isize * index.steps.row);
-            let positions = &mut self.0.positions[row * cols..][..cols];
+            let positions = &mut self.0.found[row * cols..][..cols];
             missing |= if index.steps.col == size_of::<I>() as isize {
                 fill_line::<I>(line, size_of::<I>() as isize, places, is_first, positions)
             } else {

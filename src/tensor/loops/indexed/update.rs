@@ -69,7 +69,7 @@ impl Indexed<'_> {
         self.drive(value, size_of::<E>(), &|to, from, picked| {
             match picked {
                 Picked::Rows { cols, rows, positions, range } => {
-                    vectorize(Rows { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
+                    vectorize(Slices { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
                 }
                 Picked::Elements { places, positions } => {
                     vectorize(Elements { to, from, places, positions, update, element: PhantomData::<E> });
@@ -282,7 +282,7 @@ impl Leaf for InRange<'_> {
 }
 
 /// Updates rows.
-struct Rows<'a, E, U> {
+struct Slices<'a, E, U> {
     to: Place,
     from: Place,
     cols: usize,
@@ -293,7 +293,7 @@ struct Rows<'a, E, U> {
     element: PhantomData<E>,
 }
 
-impl<E: Copy, U: Update<E>> Leaf for Rows<'_, E, U> {
+impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
     type Output = ();
 
     #[inline(always)]
@@ -315,7 +315,7 @@ impl<E: Copy, U: Update<E>> Leaf for Rows<'_, E, U> {
     }
 }
 
-impl<E: Copy, U: Update<E>> Rows<'_, E, U> {
+impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
     #[inline(always)]
     fn line(&self, to: *mut u8, to_step: isize, from: *const u8, from_step: isize) {
         for col in 0..self.cols as isize {
