@@ -9,13 +9,6 @@
 namespace rustdev {
 namespace {
 
-void warn_about_bytes(const at::Tensor& mask, const char* name) {
-  if (mask.scalar_type() == at::ScalarType::Byte) {
-    TORCH_WARN(name, " received a mask with dtype torch.uint8, this behavior is now deprecated,",
-               "please use a mask with dtype torch.bool instead.");
-  }
-}
-
 // How many elements are not 0.
 int64_t count_of_nonzero(const at::Tensor& dense) {
   static const rd_op* const op = rd_op_find("nonzero_count");
@@ -62,9 +55,8 @@ struct MaskedFill {
 
  private:
   static void check(const at::Tensor& self, const at::Tensor& mask) {
-    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool || mask.scalar_type() == at::ScalarType::Byte,
+    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool,
                 "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.dtype());
-    warn_about_bytes(mask, "masked_fill_");
     if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
       TORCH_WARN("Use of masked_fill_ on expanded tensors is deprecated. ",
                  "Please clone() the tensor before performing this operation. ",
@@ -98,8 +90,7 @@ struct MaskedSelect {
   }
 
   static at::Tensor& out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& result) {
-    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Byte || mask.scalar_type() == at::ScalarType::Bool,
-                "masked_select: expected BoolTensor for mask");
+    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool, "masked_select: expected BoolTensor for mask");
     TORCH_CHECK(self.scalar_type() == result.scalar_type(), "masked_select(): self and result must have the same scalar type");
     TORCH_CHECK(self.device() == mask.device() && self.device() == result.device(),
                 "masked_select: expected self, mask and result on one device, but got ", self.device(), ", ", mask.device(), " and ",
@@ -107,7 +98,6 @@ struct MaskedSelect {
     at::assert_no_internal_overlap(result);
     at::assert_no_overlap(result, self);
     at::assert_no_overlap(result, mask);
-    warn_about_bytes(mask, "masked_select");
     const auto [mask_over, self_over] = at::expand_outplace(mask, self);
     const at::Tensor dense_mask = mask_over->contiguous();
     const int64_t count = count_of_nonzero(dense_mask);
@@ -128,13 +118,12 @@ struct MaskedScatter {
     at::assert_no_internal_overlap(self);
     TORCH_CHECK(self.scalar_type() == source.scalar_type(), "masked_scatter: expected self and source to have same dtypes but got ",
                 self.scalar_type(), " and ", source.scalar_type());
-    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool || mask.scalar_type() == at::ScalarType::Byte,
+    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool,
                 "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
     TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
                 "masked_scatter_: expected self, mask and source on one device, but got ", self.device(), ", ", mask.device(), " and ",
                 source.device());
     const auto mask_over = at::expand_inplace(self, mask, "masked_scatter_");
-    warn_about_bytes(mask, "masked_scatter_");
     if (self.numel() == 0) {
       return self;
     }
