@@ -50,6 +50,9 @@ at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::S
 
 rd_scalar to_scalar(const c10::Scalar& value);
 
+// Refuses a value that the dtype cannot hold, as PyTorch does.
+void check_value(const at::Scalar& value, c10::ScalarType dtype);
+
 // One kernel launch under construction: outputs are added first, then inputs, then scalars.
 class Launch {
  public:

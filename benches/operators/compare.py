@@ -10,6 +10,7 @@ faster. A table is only good for the processor that it names.
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import statistics
 import sys
@@ -27,6 +28,7 @@ from torch.utils import _pytree as pytree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+aten = torch.ops.aten
 ROOT = Path(__file__).parents[2]
 BLOCKS = 7
 #: Seconds of a block, about.
@@ -74,6 +76,22 @@ def of_torch(*names: str) -> dict[str, Callable[..., Any]]:
     return {name: getattr(torch, name) for name in names}
 
 
+@functools.cache
+def places(count: int, high: int, device: torch.device) -> torch.Tensor:
+    """Return random indices below a number, the same on every device."""
+    return torch.randint(high, (count,), generator=torch.Generator().manual_seed(2)).to(device)
+
+
+def through(call: Callable[..., Any]) -> Callable[[torch.Tensor], Any]:
+    """Return a function of a tensor, which it takes flat and with as many indices into it."""
+    return lambda a: call(a.view(-1), places(a.numel(), a.numel(), a.device))
+
+
+def through_rows(call: Callable[..., Any]) -> Callable[[torch.Tensor], Any]:
+    """Return a function of a matrix, which it takes with as many indices as it has rows."""
+    return lambda a: call(a, places(a.shape[0], a.shape[0], a.device))
+
+
 FAMILIES = [
     Family(
         "arithmetic", 2, {**of_torch("add", "sub", "mul", "div", "maximum", "eq", "lt"), "copy_": lambda a, b: a.copy_(b)}, SIZES
@@ -115,6 +133,37 @@ FAMILIES = [
     ),
     Family(
         "movement", 1, {"contiguous of a transposed": lambda a: a.t().contiguous(), "to float64": lambda a: a.double()}, MATRICES
+    ),
+    Family(
+        "through indices",
+        1,
+        {
+            "gather": through(lambda a, i: a.gather(0, i)),
+            "scatter_add": through(lambda a, i: torch.zeros_like(a).scatter_add_(0, i, a)),
+            "index": through(lambda a, i: a[i]),
+            "index_put": through(lambda a, i: torch.zeros_like(a).index_put_((i,), a, accumulate=True)),
+        },
+        SIZES,
+    ),
+    Family(
+        "rows through indices",
+        1,
+        {
+            "index_select": through_rows(lambda a, i: a.index_select(0, i)),
+            "index_add": through_rows(lambda a, i: torch.zeros_like(a).index_add_(0, i, a)),
+            "embedding backward": through_rows(lambda a, i: aten.embedding_dense_backward(a, i, a.shape[0], -1, False)),
+        },
+        MATRICES,
+    ),
+    Family(
+        "selection",
+        1,
+        {
+            "masked_select": lambda a: a.masked_select(a > 0),
+            "nonzero": lambda a: (a > 0).nonzero(),
+            "masked_fill": lambda a: a.masked_fill(a > 0, 1.0),
+        },
+        SIZES,
     ),
     Family(
         "random numbers",

@@ -14,7 +14,8 @@ const rd_op* kernel(const char* name) {
   return op;
 }
 
-// Refuses a value that the dtype cannot hold, as PyTorch does.
+}  // namespace
+
 void check_value(const at::Scalar& value, c10::ScalarType dtype) {
   if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && !value.isComplex()) {
     return;
@@ -23,6 +24,8 @@ void check_value(const at::Scalar& value, c10::ScalarType dtype) {
                  AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), c10::kBool, c10::kHalf, c10::kBFloat16,
                  c10::kComplexHalf);
 }
+
+namespace {
 
 at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
   static const rd_op* const op = kernel("fill_");

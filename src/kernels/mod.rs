@@ -7,6 +7,7 @@
 mod check;
 pub mod copy;
 pub mod foreach;
+pub mod indexing;
 pub mod layer_norm;
 pub mod matmul;
 pub mod optimizer;

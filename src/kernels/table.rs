@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
-use super::{copy, foreach, layer_norm, matmul, optimizer, random, reduce, scan, softmax};
+use super::{copy, foreach, indexing, layer_norm, matmul, optimizer, random, reduce, scan, softmax};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 
@@ -206,6 +206,27 @@ table![
     op(c"random_", random::random, REAL.and(BOOL).and(UNSIGNED), 1.0),
     op(c"randperm", random::randperm, REAL, 10.0),
     op(c"uniform_", random::uniform, FLOATING, 0.5),
+    // through indices
+    op(c"gather", indexing::load, ANY, 1.0),
+    shaped(c"_embedding_bag", indexing::embedding::embedding_bag, FLOATING, 0.3),
+    op(c"embedding_dense_backward", indexing::update, ALL, 0.3),
+    shaped(c"embedding_renorm_", indexing::embedding::embedding_renorm, FLOATING, 1.0),
+    op(c"index", indexing::load_wrapped, ANY, 1.0),
+    op(c"index_add", indexing::update, ALL, 1.0),
+    op(c"index_copy", indexing::update, ANY, 1.0),
+    op(c"index_fill", indexing::update_wrapped, ANY, 1.0),
+    op(c"index_reduce", indexing::update, ORDERED, 1.0),
+    op(c"index_put", indexing::update_wrapped, ANY, 1.5),
+    op(c"index_select", indexing::load, ANY, 0.5),
+    shaped(c"masked_scatter", indexing::compact::masked_scatter, ANY, 1.0),
+    shaped(c"masked_select", indexing::compact::masked_select, ANY, 1.0),
+    shaped(c"nonzero", indexing::compact::nonzero, EVERY, 1.0),
+    shaped(c"nonzero_count", indexing::compact::nonzero_count, EVERY, 0.2),
+    op(c"put", indexing::update_wrapped, ANY, 1.5),
+    op(c"scatter", indexing::update, ANY, 1.5),
+    op(c"scatter_add", indexing::update, ALL, 1.5),
+    op(c"scatter_reduce", indexing::update, ALL, 1.5),
+    op(c"take", indexing::load_wrapped, ANY, 1.0),
     // matrix products
     product(c"mm", matmul::mm),
     product(c"addmm", matmul::addmm),

@@ -145,6 +145,19 @@ impl<'a> View<'a> {
         self.strides.len() == 1 && self.strides[0] == self.dtype.size() as i64
     }
 
+    /// Whether the elements lie side by side, the last dimension's next to each other.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = self.dtype.size() as i64;
+        for (&size, &stride) in self.sizes.iter().zip(self.strides).rev() {
+            if size != 1 && stride != expected {
+                return false;
+            }
+            expected *= size;
+        }
+        true
+    }
+
     /// Whether the operands' memory may have bytes in common.
     #[inline]
     pub fn overlaps(&self, other: &View<'_>) -> bool {

@@ -135,6 +135,27 @@ CALLS: dict[str, Callable[[], object]] = {
     "_fused_adamw_": lambda: optimize(torch.optim.AdamW),
     "_fused_sgd_": lambda: optimize(torch.optim.SGD),
 }
+CALLS |= {
+    "_embedding_bag": lambda: functional.embedding_bag(tensor(2).long() * 0, tensor(2, 2), tensor(1).long() * 0),
+    "embedding_dense_backward": lambda: aten.embedding_dense_backward(tensor(2, 2), tensor(2).long(), 2, -1, False),
+    "embedding_renorm_": lambda: aten.embedding_renorm_(tensor(2, 2), tensor(2).long(), 1.0, 2.0),
+    "gather": lambda: torch.gather(tensor(2), 0, tensor(2).long()),
+    "index": lambda: tensor(2)[tensor(2).long()],
+    "index_add": lambda: tensor(2).index_add(0, tensor(2).long(), tensor(2)),
+    "index_copy": lambda: tensor(2).index_copy(0, tensor(2).long(), tensor(2)),
+    "index_fill": lambda: tensor(2).index_fill(0, tensor(2).long(), 3),
+    "index_put": lambda: tensor(2).index_put((tensor(2).long(),), tensor(2)),
+    "index_reduce": lambda: tensor(2).index_reduce(0, tensor(2).long(), tensor(2), "prod"),
+    "index_select": lambda: tensor(2).index_select(0, tensor(2).long()),
+    "masked_scatter": lambda: tensor(2).masked_scatter(tensor(2) > 0, tensor(2)),
+    "masked_select": lambda: tensor(2).masked_select(tensor(2) > 0),
+    "nonzero_count": lambda: tensor(2).nonzero(),
+    "put": lambda: tensor(2).put_(tensor(2).long(), tensor(2)),
+    "scatter": lambda: tensor(2).scatter(0, tensor(2).long(), 3),
+    "scatter_add": lambda: tensor(2).scatter_add(0, tensor(2).long(), tensor(2)),
+    "scatter_reduce": lambda: tensor(2).scatter_reduce(0, tensor(2).long(), tensor(2), "amax"),
+    "take": lambda: torch.take(tensor(2), tensor(2).long()),
+}
 BINARY = {"add", "sub", "mul", "div", "fmod", "remainder", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
 
 

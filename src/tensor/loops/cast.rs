@@ -9,6 +9,7 @@ use super::Buffer;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::number::{Hub, Number};
+use crate::tensor::view::View;
 
 /// Elements that go through the hub at a time.
 const RUN: usize = 256;
@@ -27,6 +28,28 @@ pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, c
         return Ok(());
     }
     dispatch!(source in EVERY, S => from_source::<S>(from.cast(), to, target, count))
+}
+
+/// The first element of an operand as one of `target`, in the first bytes of a word. The rest of the word is 0.
+///
+/// # Errors
+/// As [`cast`], and an operand without elements.
+pub fn element(view: &View<'_>, target: DType) -> Result<u128, String> {
+    if view.numel() == 0 {
+        return Err("an operand has no elements".into());
+    }
+    let mut word = 0u128;
+    // SAFETY: the operand has an element, which the launch promises to be readable, and no element is larger than a word.
+    unsafe { cast(view.data(), view.dtype(), (&raw mut word).cast(), target, 1) }?;
+    Ok(word)
+}
+
+/// An element in the first bytes of a word. The rest of the word is 0.
+pub fn word<T: Element>(element: T) -> u128 {
+    let mut word = 0u128;
+    // SAFETY: no element is larger than a word.
+    unsafe { (&raw mut word).cast::<T>().write_unaligned(element) };
+    word
 }
 
 type HubOf<S> = <<S as Element>::Acc as Number>::Hub;

@@ -10,6 +10,8 @@
 
 pub mod cast;
 pub mod chunks;
+pub mod compact;
+pub mod indexed;
 pub mod lines;
 pub mod lists;
 pub mod movement;

@@ -33,8 +33,20 @@ def few(samples: Any) -> Iterator[Any]:
         yield sample
 
 
-def to_device(value: Any, device: str) -> Any:
-    """Move a tensor with its strides and its place in its storage; leave anything else as it is."""
+Storages = dict[tuple[int, torch.dtype], tuple[torch.UntypedStorage, torch.Tensor]]
+
+
+def to_device(value: Any, device: str, storages: Storages | None = None) -> Any:
+    """Move a tensor with its strides and its place in its storage; leave anything else as it is.
+
+    Args:
+        value: what to move.
+        device: where to.
+        storages: what was moved before; tensors that share memory go on sharing it.
+
+    Returns:
+        What was moved.
+    """
     if isinstance(value, torch.nn.Module):
         return copy.deepcopy(value).to(device)
     if not isinstance(value, torch.Tensor):
@@ -43,20 +55,24 @@ def to_device(value: Any, device: str) -> Any:
     if plain.layout is not torch.strided or plain.is_quantized or isinstance(value, UninitializedTensorMixin):
         return plain.to(device).requires_grad_(value.requires_grad)
     raw = plain.resolve_neg().resolve_conj() if plain.is_neg() else plain
-    storage = torch.empty(raw.untyped_storage().nbytes() // raw.element_size(), dtype=raw.dtype)
-    storage.copy_(torch.empty(0, dtype=raw.dtype).set_(raw.untyped_storage()))
-    moved = storage.to(device).as_strided(raw.shape, raw.stride(), raw.storage_offset())
+    memory = raw.untyped_storage()
+    storage = torch.empty(memory.nbytes() // raw.element_size(), dtype=raw.dtype)
+    storage.copy_(torch.empty(0, dtype=raw.dtype).set_(memory))
+    key = (memory.data_ptr(), raw.dtype)
+    kept = ({} if storages is None or memory.nbytes() == 0 else storages).setdefault(key, (memory, storage.to(device)))
+    moved = kept[1].as_strided(raw.shape, raw.stride(), raw.storage_offset())
     moved = moved.conj() if raw.is_conj() else moved
     return moved.requires_grad_(value.requires_grad)
 
 
 def on_device(tree: Any, device: str) -> Any:
-    """Move every tensor of a tree; the same tensor stays the same."""
+    """Move every tensor of a tree; the same tensor stays the same, and what shares memory shares it."""
     moved: dict[int, Any] = {}
+    storages: Storages = {}
 
     def move(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return moved.setdefault(id(value), to_device(value, device))
+            return moved.setdefault(id(value), to_device(value, device, storages))
         return to_device(value, device)
 
     return pytree.tree_map(move, tree)

@@ -20,12 +20,8 @@ impl<'a, T: Number> Values<'a, T> {
     /// # Errors
     /// The operand is not contiguous, or of a dtype without conversions.
     pub fn new(view: View<'a>) -> Result<Self, String> {
-        let mut expected = view.dtype().size() as i64;
-        for (&size, &stride) in view.sizes().iter().zip(view.strides()).rev() {
-            if size != 1 && stride != expected {
-                return Err("an operand is not contiguous".into());
-            }
-            expected *= size;
+        if !view.is_contiguous() {
+            return Err("an operand is not contiguous".into());
         }
         if !view.dtype().is_convertible() {
             return Err(format!("{:?} has no conversions", view.dtype()));

@@ -1,0 +1,362 @@
+//! Embedding tables: bags of rows, and rows scaled back to a norm.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::{indexed, parallel};
+use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
+use crate::tensor::view::View;
+
+const SUM: i64 = 0;
+const MEAN: i64 = 1;
+
+/// A contiguous operand of Int or Long, read by index.
+#[derive(Clone, Copy)]
+struct Numbers<'a>(View<'a>);
+
+impl<'a> Numbers<'a> {
+    fn new(view: View<'a>) -> Result<Self, String> {
+        if !view.is_contiguous() || !matches!(view.dtype(), DType::Int | DType::Long) {
+            return Err("indices are contiguous Ints or Longs".into());
+        }
+        Ok(Self(view))
+    }
+
+    fn len(&self) -> usize {
+        self.0.numel()
+    }
+
+    fn get(&self, index: usize) -> i64 {
+        assert!(index < self.len(), "number {index} of {}", self.len());
+        let at = self.0.data().wrapping_add(index * self.0.dtype().size());
+        match self.0.dtype() {
+            // SAFETY: an element of the operand, which the launch promises to be readable.
+            DType::Int => unsafe { at.cast::<i32>().read_unaligned() }.into(),
+            // SAFETY: as above.
+            _ => unsafe { at.cast::<i64>().read_unaligned() },
+        }
+    }
+
+    /// The number as the index of one of `rows` rows.
+    fn row(&self, index: usize, rows: usize) -> Result<usize, String> {
+        let number = self.get(index);
+        let row = usize::try_from(number).ok().filter(|&row| row < rows);
+        row.ok_or_else(|| format!("Index {index} of input takes value {number} which is not in the valid range [0, {rows})"))
+    }
+}
+
+/// A table of contiguous rows.
+#[derive(Clone, Copy)]
+struct Table {
+    data: *mut u8,
+    step: isize,
+    rows: usize,
+    cols: usize,
+}
+
+// SAFETY: a description of a view, which is `Send` and `Sync`.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Table {
+    fn new(view: View<'_>) -> Result<Self, String> {
+        if view.ndim() != 2 || view.size(1) > 1 && view.strides()[1] != view.dtype().size() as i64 {
+            return Err("a table has contiguous rows".into());
+        }
+        Ok(Self { data: view.data(), step: view.stride(0), rows: view.size(0), cols: view.size(1) })
+    }
+
+    fn row<T>(&self, row: usize) -> *mut T {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        self.data.wrapping_offset(row as isize * self.step).cast()
+    }
+}
+
+/// The first failure of the threads of a loop.
+#[derive(Default)]
+struct Failure(std::sync::Mutex<Option<String>>);
+
+impl Failure {
+    fn keep(&self, result: Result<(), String>) {
+        if let Err(text) = result {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(text);
+        }
+    }
+
+    fn result(self) -> Result<(), String> {
+        self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
+
+/// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, places of the
+/// maxima, table, indices, offsets, weights of the indices where there are some]; all but table and weights' dtypes are as PyTorch's,
+/// and Long where they are written. Scalars [mode, padding index or -1].
+///
+/// # Errors
+/// An index or an offset out of bounds, or operands that do not fit together.
+pub fn embedding_bag(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, T => Bags::new(launch)?.run::<T>(launch.cost()))
+}
+
+struct Bags<'a> {
+    out: Table,
+    maxima: Option<Table>,
+    table: Table,
+    bag_of: View<'a>,
+    sizes: View<'a>,
+    indices: Numbers<'a>,
+    offsets: Numbers<'a>,
+    weights: Option<View<'a>>,
+    mode: i64,
+    padding: i64,
+}
+
+impl<'a> Bags<'a> {
+    fn new(launch: &Launch<'a>) -> Result<Self, String> {
+        let (bag_of, sizes, places) = (launch.view(1), launch.view(2), launch.view(3));
+        let bags = Self {
+            out: Table::new(launch.view(0))?,
+            maxima: if places.ndim() == 2 { Some(Table::new(places)?) } else { None },
+            table: Table::new(launch.view(4))?,
+            bag_of,
+            sizes,
+            indices: Numbers::new(launch.view(5))?,
+            offsets: Numbers::new(launch.view(6))?,
+            weights: (launch.num_operands() > 7).then(|| launch.view(7)),
+            mode: launch.scalar(0)?.to(),
+            padding: launch.scalar(1)?.to(),
+        };
+        let dense = [Some(bag_of), Some(sizes), bags.weights].into_iter().flatten().all(|view| view.is_contiguous());
+        let fits = bags.offsets.len() >= bags.out.rows && bag_of.numel() == bags.indices.len() && sizes.numel() >= bags.out.rows;
+        let weights = bags.weights.is_none_or(|view| view.numel() == bags.indices.len());
+        if !dense || !fits || !weights || bags.table.cols != bags.out.cols {
+            return Err("the operands of bags do not fit together".into());
+        }
+        Ok(bags)
+    }
+
+    /// Where the indices of a bag begin and end.
+    fn span(&self, bag: usize) -> Result<(usize, usize), String> {
+        let count = self.indices.len();
+        let begin = self.offsets.get(bag);
+        let end = if bag + 1 < self.offsets.len() { self.offsets.get(bag + 1) } else { count as i64 };
+        if bag == 0 && begin != 0 {
+            return Err(format!(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {begin}"
+            ));
+        }
+        match (usize::try_from(begin), usize::try_from(end)) {
+            (Ok(begin), Ok(end)) if begin <= count && end <= count => Ok((begin, end.max(begin))),
+            _ => {
+                Err(format!("offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {}", begin.max(end)))
+            }
+        }
+    }
+
+    fn run<T: Element<Acc: Real>>(&self, cost: f64) -> Result<(), String> {
+        let failure = Failure::default();
+        let per_bag = self.indices.len() as f64 / self.out.rows.max(1) as f64 * self.table.cols as f64 * cost;
+        parallel(self.out.rows, (4_000.0 / per_bag.max(1.0)) as usize + 1, per_bag, &|begin, end| {
+            let mut sums = vec![T::Acc::ZERO; self.table.cols];
+            for bag in begin..end {
+                failure.keep(self.bag::<T>(bag, &mut sums));
+            }
+        });
+        failure.result()
+    }
+
+    fn bag<T: Element<Acc: Real>>(&self, bag: usize, sums: &mut [T::Acc]) -> Result<(), String> {
+        let (begin, end) = self.span(bag)?;
+        let is_maximum = self.mode != SUM && self.mode != MEAN;
+        sums.fill(T::Acc::ZERO);
+        let maxima = self.maxima.filter(|_| is_maximum).map(|table| table.row::<i64>(bag));
+        if let Some(maxima) = maxima {
+            vectorize(Zero { to: maxima, count: self.table.cols });
+        }
+        let mut count = 0i64;
+        for at in begin..end {
+            let row = self.indices.row(at, self.table.rows)?;
+            self.fetch::<T>(at + indexed::AHEAD);
+            write(&self.bag_of, at, bag as i64);
+            if row as i64 == self.padding {
+                continue;
+            }
+            let from = self.table.row::<T>(row).cast_const();
+            if is_maximum {
+                vectorize(Maximum { from, sums: &mut *sums, maxima, row: row as i64, is_first: count == 0 });
+            } else {
+                vectorize(AddRow { from, sums: &mut *sums, weight: self.weight::<T>(at) });
+            }
+            count += 1;
+        }
+        write(&self.sizes, bag, count);
+        let divisor = if self.mode == MEAN && count > 0 { T::Acc::from_i64(count) } else { T::Acc::ONE };
+        vectorize(Finish { to: self.out.row::<T>(bag), sums: &*sums, divisor });
+        Ok(())
+    }
+
+    /// Fetches the row of an index that comes later.
+    fn fetch<T>(&self, at: usize) {
+        if at < self.indices.len()
+            && let Ok(row) = self.indices.row(at, self.table.rows)
+        {
+            indexed::fetch(self.table.row::<u8>(row), self.table.cols * size_of::<T>());
+        }
+    }
+
+    fn weight<T: Element>(&self, at: usize) -> T::Acc {
+        self.weights.map_or(T::Acc::ONE, |view| {
+            let dtype = view.dtype();
+            let value: Result<T::Acc, String> = dispatch!(dtype in FLOATING, W => {
+                // SAFETY: `new` found as many contiguous weights as indices.
+                Ok(unsafe { view.data().cast::<W>().wrapping_add(at).read_unaligned() }.load().hub().to())
+            });
+            value.unwrap_or_default()
+        })
+    }
+}
+
+/// Writes a Long of a contiguous output.
+fn write(view: &View<'_>, at: usize, value: i64) {
+    assert!(at < view.numel() && view.dtype() == DType::Long, "Long {at} of {}", view.numel());
+    // SAFETY: an element of an output, which is the launch's to write; each is written by the thread of its bag.
+    unsafe { view.data().cast::<i64>().wrapping_add(at).write_unaligned(value) };
+}
+
+struct Zero {
+    to: *mut i64,
+    count: usize,
+}
+
+impl Leaf for Zero {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for col in 0..self.count {
+            // SAFETY: a row of an output, which is the launch's to write.
+            unsafe { self.to.wrapping_add(col).write_unaligned(0) };
+        }
+    }
+}
+
+/// Adds a row, scaled.
+struct AddRow<'a, T: Element> {
+    from: *const T,
+    sums: &'a mut [T::Acc],
+    weight: T::Acc,
+}
+
+impl<T: Element> Leaf for AddRow<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (col, sum) in self.sums.iter_mut().enumerate() {
+            // SAFETY: a row of the table has as many readable elements as there are sums.
+            let value = unsafe { self.from.wrapping_add(col).read_unaligned() };
+            *sum = sum.add(value.load().mul(self.weight));
+        }
+    }
+}
+
+/// Keeps the greatest values and the rows that they are from, the first ones where values are equal.
+struct Maximum<'a, T: Element> {
+    from: *const T,
+    sums: &'a mut [T::Acc],
+    maxima: Option<*mut i64>,
+    row: i64,
+    is_first: bool,
+}
+
+impl<T: Element<Acc: Ordered>> Leaf for Maximum<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (col, best) in self.sums.iter_mut().enumerate() {
+            // SAFETY: as in `AddRow`.
+            let value = unsafe { self.from.wrapping_add(col).read_unaligned() }.load();
+            if self.is_first || value > *best {
+                *best = value;
+                if let Some(maxima) = self.maxima {
+                    // SAFETY: a row of the places has as many elements as the table's, and is the launch's to write.
+                    unsafe { maxima.wrapping_add(col).write_unaligned(self.row) };
+                }
+            }
+        }
+    }
+}
+
+/// Stores a bag's result.
+struct Finish<'a, T: Element> {
+    to: *mut T,
+    sums: &'a [T::Acc],
+    divisor: T::Acc,
+}
+
+impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (col, sum) in self.sums.iter().enumerate() {
+            // SAFETY: a row of the output has as many elements as there are sums, and is the launch's to write.
+            unsafe { self.to.wrapping_add(col).write_unaligned(T::store(sum.div(self.divisor))) };
+        }
+    }
+}
+
+/// `aten::embedding_renorm_`: rows that indices name are scaled down to a norm where theirs is greater. Operands [table, indices]; scalars
+/// [greatest norm, kind of norm].
+///
+/// # Errors
+/// An index out of bounds.
+pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), String> {
+    let (table, indices) = (Table::new(launch.view(0))?, Numbers::new(launch.view(1))?);
+    let (greatest, kind) = (launch.scalar(0)?.to::<f64>(), launch.scalar(1)?.to::<f64>());
+    let named: Vec<AtomicBool> = (0..table.rows).map(|_| AtomicBool::new(false)).collect();
+    for at in 0..indices.len() {
+        let row = indices.row(at, table.rows)?;
+        named[row].store(true, Ordering::Relaxed);
+    }
+    let dtype = launch.view(0).dtype();
+    dispatch!(dtype in FLOATING, T => {
+        let cost = table.cols as f64 * launch.cost();
+        parallel(table.rows, (4_000.0 / cost.max(1.0)) as usize + 1, cost, &|begin, end| {
+            for row in (begin..end).filter(|&row| named[row].load(Ordering::Relaxed)) {
+                renorm_row(table.row::<T>(row), table.cols, greatest, kind);
+            }
+        });
+        Ok(())
+    })
+}
+
+fn renorm_row<T: Element<Acc: Real>>(row: *mut T, cols: usize, greatest: f64, kind: f64) {
+    // SAFETY: a row of the table, which is the launch's to read and write, by this thread alone.
+    let read = |col: usize| unsafe { row.wrapping_add(col).read_unaligned() }.load().hub().to::<f64>().abs();
+    let values = (0..cols).map(read);
+    let norm = if kind == 2.0 {
+        values.map(|value| value * value).sum::<f64>().sqrt()
+    } else if kind.is_infinite() {
+        values.fold(0.0, f64::max)
+    } else if kind == 0.0 {
+        values.filter(|&value| value != 0.0).count() as f64
+    } else {
+        values.map(|value| value.powf(kind)).sum::<f64>().powf(1.0 / kind)
+    };
+    if norm <= greatest || norm.is_nan() {
+        return;
+    }
+    let scale = T::Acc::from_f64(greatest / (norm + 1e-7));
+    for col in 0..cols {
+        // SAFETY: as above.
+        let value = unsafe { row.wrapping_add(col).read_unaligned() };
+        // SAFETY: as above.
+        unsafe { row.wrapping_add(col).write_unaligned(T::store(value.load().mul(scale))) };
+    }
+}

@@ -1,0 +1,125 @@
+//! From indices to positions: checked, wrapped, scaled, and added up over several indices.
+
+use std::marker::PhantomData;
+
+use super::super::strided::Place;
+use super::Rules;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::DType;
+
+/// The position of an element that is left out.
+pub const LEFT_OUT: i64 = i64::MIN;
+
+/// What an index chooses from: how many places, and how many bytes they are apart.
+#[derive(Clone, Copy)]
+pub struct Places {
+    pub count: i64,
+    pub step: i64,
+    pub rules: Rules,
+}
+
+/// A patch of one index operand, whose positions are stored, or added to those of the indices before.
+pub struct Positions<'a> {
+    pub index: Place,
+    pub cols: usize,
+    pub rows: usize,
+    pub places: Places,
+    pub is_first: bool,
+    pub found: &'a mut [i64],
+}
+
+impl Positions<'_> {
+    /// Fills in the positions.
+    ///
+    /// # Errors
+    /// An index that is out of bounds; the positions are worthless then.
+    pub fn fill(mut self, dtype: DType) -> Result<(), i64> {
+        if self.places.rules.skipped.is_some() {
+            return self.fill_slowly(dtype);
+        }
+        let all_found = match dtype {
+            DType::Int => vectorize(Fill::<i32>(&mut self, PhantomData)),
+            _ => vectorize(Fill::<i64>(&mut self, PhantomData)),
+        };
+        // Whatever is wrong is found once more, by name.
+        if all_found { Ok(()) } else { self.fill_slowly(dtype) }
+    }
+
+    fn fill_slowly(self, dtype: DType) -> Result<(), i64> {
+        for number in 0..self.cols * self.rows {
+            let index = self.index(dtype, number / self.cols, number % self.cols);
+            let place = self.places.place(index);
+            let position = &mut self.found[number];
+            if Some(index) == self.places.rules.skipped || (!self.is_first && *position == LEFT_OUT) {
+                *position = LEFT_OUT;
+            } else if self.places.holds(place) {
+                *position = place * self.places.step + if self.is_first { 0 } else { *position };
+            } else {
+                return Err(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&self, dtype: DType, row: usize, col: usize) -> i64 {
+        let steps = self.index.steps;
+        let at = self.index.data.wrapping_offset(row as isize * steps.row + col as isize * steps.col);
+        match dtype {
+            // SAFETY: the launch promises the index operand's elements, and this is one of the patch.
+            DType::Int => unsafe { at.cast::<i32>().read_unaligned() }.into(),
+            // SAFETY: as above.
+            _ => unsafe { at.cast::<i64>().read_unaligned() },
+        }
+    }
+}
+
+impl Places {
+    /// The place that an index names, where it is in bounds.
+    #[inline(always)]
+    pub fn place(&self, index: i64) -> i64 {
+        if self.rules.wraps && index < 0 { index.wrapping_add(self.count) } else { index }
+    }
+
+    /// Whether it is one.
+    #[inline(always)]
+    pub fn holds(&self, place: i64) -> bool {
+        (place as u64) < self.count as u64
+    }
+}
+
+/// The positions of indices of type `I`, none left out; tells whether all are in bounds.
+struct Fill<'a, 'b, I>(&'a mut Positions<'b>, PhantomData<I>);
+
+impl<I: Copy + Into<i64>> Leaf for Fill<'_, '_, I> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Positions { index, cols, rows, places, is_first, .. } = *self.0;
+        let mut missing = false;
+        for row in 0..rows {
+            let line = index.data.wrapping_offset(row as isize * index.steps.row);
+            let positions = &mut self.0.found[row * cols..][..cols];
+            missing |= if index.steps.col == size_of::<I>() as isize {
+                fill_line::<I>(line, size_of::<I>() as isize, places, is_first, positions)
+            } else {
+                fill_line::<I>(line, index.steps.col, places, is_first, positions)
+            };
+        }
+        !missing
+    }
+}
+
+/// Tells whether an index is out of bounds.
+#[inline(always)]
+fn fill_line<I: Copy + Into<i64>>(line: *const u8, step: isize, places: Places, is_first: bool, positions: &mut [i64]) -> bool {
+    let mut missing = false;
+    for (col, position) in positions.iter_mut().enumerate() {
+        // SAFETY: the launch promises the index operand's elements, and a patch is a part of them.
+        let index: i64 = unsafe { line.wrapping_offset(col as isize * step).cast::<I>().read_unaligned() }.into();
+        let place = places.place(index);
+        missing |= !places.holds(place);
+        *position = place.wrapping_mul(places.step).wrapping_add(if is_first { 0 } else { *position });
+    }
+    missing
+}

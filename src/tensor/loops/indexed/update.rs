@@ -1,0 +1,364 @@
+//! Updating elements that indices name: the addressed operand is the target.
+//!
+//! Two elements may have the same place, so the work is divided by places and never by elements: along a dimension in which the target has
+//! steps of its own, or, where there is none that is long enough, into ranges of positions, of which each thread looks for its own among
+//! all indices. Every place sees its elements in the order of the launch, and the bits are the same for any number of threads.
+
+use std::marker::PhantomData;
+
+use super::super::BLOCK;
+use super::super::space::{Patch, Space};
+use super::super::strided::Place;
+use super::direct::Direct;
+use super::position::Places;
+use super::{Index, Indexed, MAX_OPERANDS};
+use crate::runtime::threads;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Launch;
+
+/// Nanoseconds of work that are worth looking at all indices on every thread.
+const DIVIDED: f64 = 150_000.0;
+/// Bytes of a target that is beyond the caches, so that threads which look at all indices still gain.
+const FAR: i64 = 16 << 20;
+/// Bytes side by side that a thread should have for itself.
+const LANE: usize = 256;
+
+/// What becomes of an element of the target. The type of elements may be a dtype's or one of the same size.
+pub trait Update<E>: Copy + Send + Sync {
+    /// The new value; mark it `#[inline(always)]`.
+    fn apply(self, old: E, new: E) -> E;
+}
+
+/// The new value takes the place of the old one.
+#[derive(Clone, Copy)]
+struct Store;
+
+impl<E> Update<E> for Store {
+    #[inline(always)]
+    fn apply(self, _: E, new: E) -> E {
+        new
+    }
+}
+
+/// Stores the source's elements, or `value` (the first bytes of it) for each of them.
+///
+/// # Errors
+/// An index out of bounds, or operands of different dtypes.
+pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), String> {
+    match indexed.launch.view(0).dtype().size() {
+        1 => indexed.update::<u8, _>(value, Store),
+        2 => indexed.update::<u16, _>(value, Store),
+        4 => indexed.update::<u32, _>(value, Store),
+        8 => indexed.update::<u64, _>(value, Store),
+        _ => indexed.update::<u128, _>(value, Store),
+    }
+}
+
+/// The positions that a thread is to see: not below the first and below the second.
+type Range = (i64, i64);
+const EVERYWHERE: Range = (0, i64::MAX);
+
+impl Indexed<'_> {
+    /// Updates the target's elements that the indices name with the source's, or with the element in the first bytes of `value`.
+    ///
+    /// # Errors
+    /// An index out of bounds, or operands of different dtypes.
+    #[inline]
+    pub fn update<E: Copy + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), String> {
+        self.drive(value, size_of::<E>(), &|to, from, picked| {
+            match picked {
+                Picked::Rows { cols, rows, positions, range } => {
+                    vectorize(Slices { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
+                }
+                Picked::Elements { places, positions } => {
+                    vectorize(Elements { to, from, places, positions, update, element: PhantomData::<E> });
+                }
+                Picked::All { index, dtype, cols, rows, places } => {
+                    return Direct { addressed: to, other: from, index, cols, rows, places }.update::<E, U>(dtype, update);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Finds the pieces and their positions; `body` updates them.
+    fn drive(&self, value: Option<u128>, size: usize, body: Body<'_>) -> Result<(), String> {
+        let (target, source) = (self.launch.view(0), self.launch.view(1));
+        if target.dtype().size() != size || (value.is_none() && source.dtype() != target.dtype()) {
+            return Err(format!("{:?} from {:?}", target.dtype(), source.dtype()));
+        }
+        if target.numel() > 0 {
+            let value = value.as_ref().map(|value| std::ptr::from_ref(value) as usize);
+            match self.division(size) {
+                Division::None => self.piece(value, None, EVERYWHERE, body),
+                Division::Along { dim, pieces } => {
+                    let len = target.size(dim);
+                    self.divide(pieces, &|piece| {
+                        let (begin, end) = (len * piece / pieces, len * (piece + 1) / pieces);
+                        self.piece(value, Some((dim, begin, end)), EVERYWHERE, body);
+                    });
+                }
+                Division::Ranges { pieces } => {
+                    let span = self.span();
+                    let bound = |piece: usize| (i128::from(span) * piece as i128 / pieces as i128) as i64;
+                    self.divide(pieces, &|piece| self.piece(value, None, (bound(piece), bound(piece + 1)), body));
+                }
+            }
+        }
+        self.fault.result()
+    }
+
+    fn divide(&self, pieces: usize, piece: &(dyn Fn(usize) + Sync)) {
+        threads::parallel_for(pieces, self.cost() as u64, piece);
+    }
+
+    /// Nanoseconds of one thread.
+    fn cost(&self) -> f64 {
+        self.launch.view(0).numel() as f64 * self.launch.cost()
+    }
+
+    /// Bytes from the first position to behind the last.
+    fn span(&self) -> i64 {
+        self.indices().iter().map(|index| (index.places.count - 1).max(0) * index.places.step).sum::<i64>() + 1
+    }
+
+    /// Whether no index changes along a dimension.
+    fn is_by_row_along(&self, dim: usize) -> bool {
+        self.indices().iter().all(|index| self.launch.view(index.operand).stride(dim) == 0)
+    }
+
+    fn division(&self, size: usize) -> Division {
+        let target = self.launch.view(0);
+        let threads = threads::num_threads();
+        if threads == 1 || self.cost() < DIVIDED {
+            return Division::None;
+        }
+        let lanes = |dim: usize| match target.stride(dim) {
+            0 => 0,
+            step if step.unsigned_abs() <= size => target.size(dim) * size / LANE,
+            _ => target.size(dim),
+        };
+        match (0..target.ndim()).max_by_key(|&dim| lanes(dim)) {
+            Some(dim) if lanes(dim) >= threads => {
+                // Where the indices are the same all along the dimension, each piece looks at all of them.
+                Division::Along { dim, pieces: lanes(dim).min(if self.is_by_row_along(dim) { threads } else { 4 * threads }) }
+            }
+            // Where each element has an index of its own, looking at all of them costs as much as the updates, except those of far memory.
+            _ if self.is_by_row_along(0) || self.span() > FAR => Division::Ranges { pieces: threads },
+            _ => Division::None,
+        }
+    }
+
+    /// The only index, where its positions need not be known before the update.
+    fn direct(&self, by_row: bool, range: Range) -> Option<Index> {
+        let [only] = self.indices() else { return None };
+        (!by_row && range == EVERYWHERE && only.places.rules.skipped.is_none()).then_some(*only)
+    }
+
+    /// Updates a part of a dimension, or all, at the positions of a range.
+    fn piece(&self, value: Option<usize>, part: Option<(usize, usize, usize)>, range: Range, body: Body<'_>) {
+        let sizes = part_sizes(&self.launch, part);
+        let space = part_space(&self.launch, &sizes, part, value);
+        let by_row = self.is_by_row(&space);
+        let (mut positions, mut places) = ([0; BLOCK], [0u16; BLOCK]);
+        let direct = self.direct(by_row, range);
+        space.walk(0, space.patches(), &mut |patch| {
+            if let Some(only) = direct {
+                let [to, from, index] =
+                    [0, 1, only.operand].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
+                let all = Picked::All { index, dtype: only.dtype, cols: patch.cols, rows: patch.rows, places: only.places };
+                if let Err(found) = body(to, from, all) {
+                    self.fault.set(found, only.places.count);
+                }
+                return;
+            }
+            if !self.locate(&space, patch, by_row, &mut positions) {
+                return;
+            }
+            let [to, from] = [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
+            if by_row {
+                let positions = &positions[..patch.rows];
+                let rows = Picked::Rows { cols: patch.cols, rows: patch.rows, positions, range };
+                let _known = body(to, from, rows);
+            } else {
+                each_row(to, from, patch, &mut positions, &mut places, range, body);
+            }
+        });
+    }
+}
+
+/// Updates the picked elements of each row.
+fn each_row(
+    to: Place,
+    from: Place,
+    patch: &Patch,
+    positions: &mut [i64; BLOCK],
+    places: &mut [u16; BLOCK],
+    range: Range,
+    body: Body<'_>,
+) {
+    for (row, positions) in positions[..patch.len()].chunks_exact_mut(patch.cols).enumerate() {
+        let row_of = |place: Place| Place { data: place.data.wrapping_offset(row as isize * place.steps.row), ..place };
+        let count = vectorize(InRange { positions, places: &mut places[..patch.cols], range });
+        let _known = body(row_of(to), row_of(from), Picked::Elements { places: &places[..count], positions: &positions[..count] });
+    }
+}
+
+/// The sizes of the launch's space, or of a part of it.
+fn part_sizes(launch: &Launch<'_>, part: Option<(usize, usize, usize)>) -> Vec<i64> {
+    let mut sizes = launch.view(0).sizes().to_vec();
+    if let Some((dim, begin, end)) = part {
+        sizes[dim] = (end - begin) as i64;
+    }
+    sizes
+}
+
+/// The launch's space, or a part of it, cut into patches in the order of its elements.
+fn part_space<'a>(launch: &Launch<'a>, sizes: &'a [i64], part: Option<(usize, usize, usize)>, value: Option<usize>) -> Space<'a> {
+    let mut space = Space::empty(sizes);
+    for number in 0..launch.num_operands().min(MAX_OPERANDS) {
+        let view = launch.view(number);
+        let begin = part.map_or(0, |(dim, begin, _)| begin as isize * view.stride(dim));
+        space = match value {
+            Some(value) if number == 1 => space.with(value as *mut u8, &NO_STEPS[..sizes.len()]),
+            _ => space.with(view.data().wrapping_offset(begin), view.strides()),
+        };
+    }
+    space.cut_tiles(BLOCK, 1)
+}
+
+static NO_STEPS: [i64; crate::tensor::view::MAX_DIMS] = [0; crate::tensor::view::MAX_DIMS];
+
+/// How the work is divided.
+enum Division {
+    None,
+    /// Along a dimension of the launch.
+    Along {
+        dim: usize,
+        pieces: usize,
+    },
+    /// Into ranges of positions.
+    Ranges {
+        pieces: usize,
+    },
+}
+
+/// What to update from places `to` and `from` on.
+enum Picked<'a> {
+    /// Rows of `cols` elements, each at a position, where that is in the range.
+    Rows { cols: usize, rows: usize, positions: &'a [i64], range: Range },
+    /// The elements at these places of a row, and their positions.
+    Elements { places: &'a [u16], positions: &'a [i64] },
+    /// Every element, each with an index whose position is not yet known.
+    All { index: Place, dtype: DType, cols: usize, rows: usize, places: Places },
+}
+
+/// Gives an index that is out of bounds, where positions are not yet known.
+type Body<'a> = &'a (dyn Fn(Place, Place, Picked<'_>) -> Result<(), i64> + Sync);
+
+/// Moves the positions in a range to the front and lists the places that they were at; tells how many there are.
+struct InRange<'a> {
+    positions: &'a mut [i64],
+    places: &'a mut [u16],
+    range: Range,
+}
+
+impl Leaf for InRange<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let (begin, end) = self.range;
+        let mut count = 0;
+        for place in 0..self.positions.len() {
+            let position = self.positions[place];
+            self.positions[count] = position;
+            self.places[count] = place as u16;
+            count += (position >= begin && position < end) as usize;
+        }
+        count
+    }
+}
+
+/// Updates rows.
+struct Slices<'a, E, U> {
+    to: Place,
+    from: Place,
+    cols: usize,
+    rows: usize,
+    positions: &'a [i64],
+    range: Range,
+    update: U,
+    element: PhantomData<E>,
+}
+
+impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (begin, end) = self.range;
+        let dense = size_of::<E>() as isize;
+        for (row, &position) in self.positions.iter().enumerate().take(self.rows) {
+            if position < begin || position >= end {
+                continue;
+            }
+            let to = self.to.data.wrapping_offset(row as isize * self.to.steps.row + position as isize);
+            let from = self.from.data.wrapping_offset(row as isize * self.from.steps.row);
+            if self.to.steps.col == dense && self.from.steps.col == dense {
+                self.line(to, dense, from, dense);
+            } else {
+                self.line(to, self.to.steps.col, from, self.from.steps.col);
+            }
+        }
+    }
+}
+
+impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
+    #[inline(always)]
+    fn line(&self, to: *mut u8, to_step: isize, from: *const u8, from_step: isize) {
+        for col in 0..self.cols as isize {
+            let to = to.wrapping_offset(col * to_step).cast::<E>();
+            // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
+            unsafe { change(to, from.wrapping_offset(col * from_step).cast(), self.update) };
+        }
+    }
+}
+
+/// Updates elements.
+struct Elements<'a, E, U> {
+    to: Place,
+    from: Place,
+    places: &'a [u16],
+    positions: &'a [i64],
+    update: U,
+    element: PhantomData<E>,
+}
+
+impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (&place, &position) in self.places.iter().zip(self.positions) {
+            let place = place as isize;
+            let to = self.to.data.wrapping_offset(place * self.to.steps.col + position as isize).cast::<E>();
+            let from = self.from.data.wrapping_offset(place * self.from.steps.col).cast::<E>();
+            // SAFETY: `locate` found the position inside the target, which no other thread writes there; the source may be read.
+            unsafe { change(to, from, self.update) };
+        }
+    }
+}
+
+/// # Safety
+/// The first may be read and written, the second read.
+#[inline(always)]
+pub(super) unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, update: U) {
+    // SAFETY: the caller's promise.
+    let new = unsafe { from.read_unaligned() };
+    // SAFETY: as above.
+    let old = unsafe { to.read_unaligned() };
+    // SAFETY: as above.
+    unsafe { to.write_unaligned(update.apply(old, new)) };
+}

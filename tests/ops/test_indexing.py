@@ -1,0 +1,224 @@
+"""Operators that find elements through indices, beside the CPU, with the fallback forbidden."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+from torch.utils import _pytree as pytree
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+Call = Callable[..., Any]
+
+
+def same(call: Call, *args: Any) -> None:
+    """Check that a call gives the same on the device and on the CPU, and leaves its arguments alike."""
+    given = pytree.tree_map_only(torch.Tensor, lambda value: value.detach().to("rustdev"), args)
+    kept = pytree.tree_map_only(torch.Tensor, torch.clone, args)
+    results = [call(*given), given]
+    expected = [call(*kept), kept]
+    for found, wanted in zip(pytree.tree_leaves(results), pytree.tree_leaves(expected), strict=True):
+        if isinstance(wanted, torch.Tensor):
+            assert found.device.type == "rustdev"
+            tolerance = {"rtol": 1e-5, "atol": 1e-5} if wanted.dtype == torch.float32 else {}
+            torch.testing.assert_close(found.cpu(), wanted, **tolerance)
+
+
+def integers(high: int, *shape: int, low: int = 0) -> torch.Tensor:
+    """Return random integers on the CPU."""
+    return torch.randint(low, high, shape)
+
+
+ALONG = [((7,), (20,), 0), ((30, 40), (50, 40), 0), ((30, 40), (30, 3), 1), ((3, 50, 20), (3, 90, 20), 1), ((300, 400), (300, 700), 1)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.complex128, torch.uint8])
+@pytest.mark.parametrize(("shape", "index_shape", "dim"), ALONG)
+def test_gather_and_scatter(shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> None:
+    tensor, source = (torch.testing.make_tensor(size, dtype=dtype, device="cpu") for size in (shape, index_shape))
+    index = integers(shape[dim], *index_shape)
+    same(lambda x, i: x.gather(dim, i), tensor, index)
+    same(lambda x, i: x.gather(dim, i), tensor.transpose(0, -1).contiguous().transpose(0, -1), index)
+    same(lambda x, i, y: x.scatter(dim, i, y), tensor, index, source)
+    same(lambda x, i: x.scatter_(dim, i, 1), tensor, index)
+    if dtype != torch.float16:
+        same(lambda x, i, y: x.scatter_add_(dim, i, y), tensor, index, source)
+
+
+@pytest.mark.filterwarnings("ignore:.*is in beta")  # the CPU's own, once in a process
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce(reduce: str, include_self: bool) -> None:
+    for dtype in (torch.float32, torch.int32):
+        tensor, source = (torch.testing.make_tensor(size, dtype=dtype, device="cpu", low=-3, high=4) for size in ((9, 5), (30, 5)))
+        index = integers(9, 30, 5)
+        same(lambda x, i, y: x.scatter_reduce(0, i, y, reduce, include_self=include_self), tensor, index, source)
+        if reduce != "sum":
+            same(lambda x, i, y: x.index_reduce_(0, i, y, reduce, include_self=include_self), tensor, index[:, 0].clone(), source)
+
+
+def test_rows() -> None:
+    tensor, source, index = torch.randn(70, 33), torch.randn(70, 200), integers(33, 200)
+    for x, y in ((tensor, source), (tensor.t().contiguous().t(), source)):
+        same(lambda x, i: x.index_select(1, i), x, index)
+        same(lambda x, i, y: x.index_add_(1, i, y, alpha=-2), x, index, y)
+        same(lambda x, i, y: x.index_copy_(1, i, y), x, torch.randperm(33)[:20], y[:, :20])
+        same(lambda x, i: x.index_fill_(1, i, 3.5), x, index - 33)
+    same(lambda x, i: x.index_select(0, i), torch.tensor(3.0), torch.tensor([0]))
+
+
+def test_places() -> None:
+    tensor, index = torch.randn(30, 40), integers(1200, 50, low=-1200)
+    same(torch.take, tensor, index)
+    same(torch.take, tensor.t(), index)
+    same(lambda x, i, y: x.put_(i, y, accumulate=True), tensor, index, torch.randn(50))
+    same(lambda x, i, y: x.put_(i, y), tensor.t(), torch.randperm(1200)[:50], torch.randn(50))
+
+
+INDICES: list[Call] = [
+    lambda: (integers(9, 40, low=-9),),
+    lambda: (slice(None), integers(8, 6, 1), integers(7, 5)),
+    lambda: (integers(9, 4), slice(None), integers(7, 4)),
+    lambda: (Ellipsis, integers(7, 3, low=-7)),
+    lambda: (torch.rand(9) < 0.5,),
+    lambda: (torch.rand(9, 8) < 0.5, integers(7, 1)),
+    lambda: (torch.rand(9, 8, 7) < 0.5,),
+    lambda: (slice(None), torch.rand(8, 7) < 0.3),
+    lambda: (torch.zeros(0, dtype=torch.long),),
+    lambda: (None, integers(9, 2, 2).int(), slice(2, 5)),
+]
+
+
+@pytest.mark.parametrize("make", INDICES)
+def test_advanced_indexing(make: Call) -> None:
+    tensor, indices = torch.randn(9, 8, 7), make()
+    same(lambda x, i: x[i], tensor, indices)
+    same(lambda x, i: x[i], tensor.permute(2, 1, 0).contiguous().permute(2, 1, 0), indices)
+
+    def put(x: torch.Tensor, i: Any, value: Any) -> torch.Tensor:
+        x[i] = value
+        return x
+
+    same(put, tensor, indices, 2.5)
+    same(put, tensor, indices, torch.tensor(7.0))
+    if None not in indices:
+        source = torch.randn_like(tensor[indices])
+        usual = tuple(index for index in indices if isinstance(index, torch.Tensor))
+        if len(usual) == len(indices):
+            same(lambda x, i, y: x.index_put_(i, y, accumulate=True), tensor, usual, source)
+
+
+def test_sums_have_the_same_bits_for_any_number_of_threads() -> None:
+    index, source = integers(500, 300_000).to("rustdev"), torch.randn(300_000).to("rustdev")
+    before = torch.rustdev.get_num_threads()
+    try:
+        results = []
+        for count in (1, 2, 4):
+            torch.rustdev.set_num_threads(count)
+            results.append(torch.zeros(500, device="rustdev").index_put_((index,), source, accumulate=True).cpu())
+    finally:
+        torch.rustdev.set_num_threads(before)
+    assert results[0].abs().sum() > 0
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3000,), (30, 50), (40, 30, 20), (0, 3)])
+def test_what_masks_select(shape: tuple[int, ...]) -> None:
+    tensor, mask = torch.randn(shape), torch.rand(shape) < 0.3
+    same(lambda x, m: x.masked_select(m), tensor, mask)
+    same(lambda x, m: x.masked_fill_(m, -1), tensor, mask)
+    same(lambda x, m, v: x.masked_fill(m, v), tensor, mask, torch.tensor(4.0))
+    same(lambda x, m, y: x.masked_scatter_(m, y), tensor, mask, torch.randn(tensor.numel()))
+    same(torch.nonzero, tensor.relu())
+    same(lambda x: torch.nonzero_static(x, size=20, fill_value=-3), mask)
+    assert torch.nonzero(mask.to("rustdev")).stride() == torch.nonzero(mask).stride()
+
+
+def test_masks_are_broadcast() -> None:
+    tensor, mask = torch.randn(30, 20), torch.rand(20) < 0.5
+    same(lambda x, m: x.masked_select(m), tensor, mask)
+    same(lambda x, m: x.masked_fill(m, 3), tensor.t(), mask.unsqueeze(1))
+    same(lambda x, m, y: x.masked_scatter_(m, y), tensor, mask, torch.randn(600))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 2])
+def test_embedding_bags(mode: str, padding: int | None) -> None:
+    def run(
+        weight: torch.Tensor, index: torch.Tensor, offsets: torch.Tensor, grad: torch.Tensor, scale: torch.Tensor | None
+    ) -> tuple[Any, ...]:
+        leaves = [value.detach().requires_grad_() for value in (weight, scale) if value is not None]
+        scales = leaves[1] if scale is not None else None
+        result = functional.embedding_bag(index, leaves[0], offsets, mode=mode, per_sample_weights=scales, padding_idx=padding)
+        return result, torch.autograd.grad(result, leaves, grad)
+
+    weight, index, offsets, grad = torch.randn(9, 70), integers(9, 50), torch.tensor([0, 3, 3, 40]), torch.randn(4, 70)
+    same(run, weight, index, offsets, grad, None)
+    if mode == "sum":
+        same(run, weight, index, offsets, grad, torch.randn(50))
+
+
+@pytest.mark.parametrize("by_frequency", [False, True])
+@pytest.mark.parametrize("padding", [-1, 3])
+def test_gradients_of_embeddings(padding: int, by_frequency: bool) -> None:
+    def backward(grad: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.embedding_dense_backward(grad, index, 9, padding, by_frequency)
+
+    for cols in (1, 5, 64):
+        same(backward, torch.randn(4, 50, cols), integers(9, 4, 50))
+    same(backward, torch.randn(20_000, 64), integers(9, 20_000))
+
+
+def test_renorm_and_bincount() -> None:
+    same(lambda x, i: torch.embedding_renorm_(x, i, 1.0, 2.0), torch.randn(9, 20), integers(9, 4))
+    index = integers(100, 5000)
+    same(torch.bincount, index)
+    same(lambda i, w: torch.bincount(i, w, minlength=120), index.to(torch.uint8), torch.rand(5000))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, i: x.gather(0, i),
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: x.take(i),
+        lambda x, i: x[i],
+        lambda x, i: x.scatter_(0, i, 1.0),
+        lambda x, i: x.index_add_(0, i, x[:3].clone()),
+        lambda x, i: x.index_put_((i,), x[0].clone(), accumulate=True),
+        lambda x, i: x.index_fill_(0, i, 1.0),
+        lambda x, i: functional.embedding(i, x.view(-1, 1)),
+    ],
+)
+def test_an_index_out_of_bounds_is_an_error_and_the_device_goes_on(call: Call) -> None:
+    guard = torch.arange(12.0).to("rustdev")
+    tensor = guard[4:8]
+    with pytest.raises((torch.AcceleratorError, IndexError), match="out of bounds"):
+        call(tensor, torch.tensor([0, 70_000, 1], device="rustdev"))
+        torch.rustdev.synchronize()
+    torch.rustdev.synchronize()
+    assert guard[:4].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert guard[8:].tolist() == [8.0, 9.0, 10.0, 11.0]
+    assert torch.gather(guard, 0, torch.tensor([5], device="rustdev")).shape == (1,)
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    x, index = torch.zeros(3, 4, device="rustdev"), torch.tensor([0, 1], device="rustdev")
+    with pytest.raises(RuntimeError, match="source tensor shape must match"):
+        x.index_add_(0, index, torch.ones(2, 1, device="rustdev"))
+    with pytest.raises(IndexError, match="too many indices"):
+        x[index, index, index]
+    with pytest.raises(IndexError, match="shape mismatch"):
+        x[index, torch.zeros(3, dtype=torch.long, device="rustdev")]
+    with pytest.raises(IndexError, match="mask"):
+        x[torch.ones(2, dtype=torch.bool, device="rustdev")]
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x[index] = torch.ones(3, 4, device="rustdev")
+    with pytest.raises(RuntimeError, match="boolean masks"):
+        x.masked_fill_(x, 1)
+    with pytest.raises(torch.AcceleratorError, match="elements of source"):
+        x.masked_scatter_(x == 0, torch.ones(5, device="rustdev"))
+        torch.rustdev.synchronize()
