@@ -9,6 +9,7 @@ pub mod copy;
 pub mod foreach;
 pub mod layer_norm;
 pub mod matmul;
+pub mod movement;
 pub mod optimizer;
 pub mod pointwise;
 pub mod random;

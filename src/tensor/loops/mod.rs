@@ -15,6 +15,7 @@ pub mod lists;
 pub mod movement;
 pub mod pointwise;
 pub mod reduce;
+pub mod rows;
 pub mod space;
 pub mod strided;
 mod transpose;
