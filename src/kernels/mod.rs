@@ -16,4 +16,5 @@ pub mod random;
 pub mod reduce;
 pub mod scan;
 pub mod softmax;
+pub mod sorting;
 pub mod table;

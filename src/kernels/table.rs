@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
-use super::{copy, foreach, layer_norm, matmul, movement, optimizer, random, reduce, scan, softmax};
+use super::{copy, foreach, layer_norm, matmul, movement, optimizer, random, reduce, scan, softmax, sorting};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 
@@ -212,6 +212,19 @@ table![
     shaped(c"triu", movement::triangle::triu, ANY, 0.15),
     shaped(c"triu_indices", movement::triangle::triu_indices, REAL, 1.0),
     shaped(c"unfold_backward", movement::window::unfold_backward, FIELD, 4.0),
+    // order
+    shaped(c"isin", sorting::search::isin, ORDERED, 10.0),
+    shaped(c"kthvalue", sorting::select::kthvalue, ORDERED, 2.0),
+    shaped(c"median", sorting::select::median, ORDERED, 2.0),
+    shaped(c"mode", sorting::search::mode, ORDERED, 2.0),
+    shaped(c"nanmedian", sorting::select::nanmedian, ORDERED, 2.0),
+    shaped(c"searchsorted", sorting::search::searchsorted, ORDERED, 15.0),
+    shaped(c"sort.stable", sorting::sort::sort, ORDERED, 10.0),
+    shaped(c"topk", sorting::select::topk, ORDERED, 2.0),
+    shaped(c"unique_collect", sorting::unique::collect, DTypeSet::of(&[DType::Long]), 3.0),
+    shaped(c"unique_groups", sorting::unique::groups, ORDERED, 1.0),
+    shaped(c"unique_order", sorting::unique::order_rows, ORDERED, 100.0),
+    shaped(c"unique_rows", sorting::unique::take_rows, ANY, 1.0),
     // random numbers
     op(c"bernoulli_", random::bernoulli, REAL.and(BOOL), 0.6),
     op(c"bernoulli_.float", random::bernoulli_scalar, REAL.and(BOOL), 0.5),

@@ -57,7 +57,7 @@ where
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with_places<T: Element<Acc = T>>(
+pub fn run_with_places<T: Element>(
     input: View<'_>,
     output: View<'_>,
     places: View<'_>,

@@ -87,6 +87,26 @@ impl Row {
         unsafe { strided::copy(from, self.place(begin, 1), self.size, end - begin, 1) };
     }
 
+    fn is_dense<T: Element>(&self) -> bool {
+        let aligned = (self.data as usize).is_multiple_of(align_of::<T>());
+        self.size == size_of::<T>() && aligned && (self.len <= 1 || self.step == self.size as isize)
+    }
+
+    /// The elements of dtype `T`, if they lie side by side. Nobody may write them while the slice is in use.
+    #[inline]
+    pub fn as_slice<'a, T: Element>(&self) -> Option<&'a [T]> {
+        // SAFETY: the row's elements are readable while the launch runs, aligned and side by side; any bits are an element.
+        self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
+    }
+
+    /// As [`Row::as_slice`], to write them. Nobody else may access them while the slice is in use.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "a row is a place in memory that the launch owns, not a borrow")]
+    pub fn as_slice_mut<'a, T: Element>(&self) -> Option<&'a mut [T]> {
+        // SAFETY: as in `as_slice`, for writing.
+        self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts_mut(self.data.cast::<T>(), self.len) })
+    }
+
     /// The value of an element of dtype `T`.
     ///
     /// # Panics
