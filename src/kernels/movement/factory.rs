@@ -11,11 +11,12 @@ use crate::tensor::view::View;
 /// Elements that one thread makes at a time.
 const PIECE: usize = 16 * 1024;
 
-/// Calls `value` for every place of a line, in parallel.
-fn fill<T: Element>(output: View<'_>, cost: f64, value: &(dyn Fn(usize, usize, &mut dyn FnMut(usize, T)) + Sync)) {
+/// Sets every place of a line to its value, in parallel.
+fn fill<T: Element>(output: View<'_>, cost: f64, value: impl Fn(usize) -> T + Sync) {
     let row = Row::of(&output, &[]);
-    parallel(output.numel(), PIECE, cost, &|begin, end| {
-        value(begin, end, &mut |place, value| row.store(place, value));
+    parallel(output.numel(), PIECE, cost, &|begin, end| match row.part(begin, end).as_slice_mut::<T>() {
+        Some(line) => line.iter_mut().zip(begin..).for_each(|(element, place)| *element = value(place)),
+        None => (begin..end).for_each(|place| row.store(place, value(place))),
     });
 }
 
@@ -30,17 +31,13 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), String> {
     if INTEGRAL.contains(dtype) {
         let (start, step): (i64, i64) = (start.to(), step.to());
         return dispatch!(dtype in INTEGRAL, T => {
-            fill::<T>(output, launch.cost(), &|begin, end, set| {
-                (begin..end).for_each(|at| set(at, T::from_i64(start.wrapping_add(step.wrapping_mul(at as i64)))));
-            });
+            fill(output, launch.cost(), |at| T::from_i64(start.wrapping_add(step.wrapping_mul(at as i64))));
             Ok(())
         });
     }
     let (start, step): (f64, f64) = (start.to(), step.to());
     dispatch!(dtype in FLOATING, T => {
-        fill::<T>(output, launch.cost(), &|begin, end, set| {
-            (begin..end).for_each(|at| set(at, T::store((start + step * at as f64).to())));
-        });
+        fill(output, launch.cost(), |at| T::store((start + step * at as f64).to()));
         Ok(())
     })
 }
@@ -99,9 +96,7 @@ fn spaced(
     if dtype.is_complex() || matches!(start, Scalar::Complex(..)) || matches!(end, Scalar::Complex(..)) {
         let line = complex(launch, start.to(), end.to());
         return dispatch!(dtype in FIELD, T => {
-            fill::<T>(output, launch.cost(), &|begin, end, set| {
-                (begin..end).for_each(|at| set(at, T::store(of_complex(line.at(at)).to())));
-            });
+            fill(output, launch.cost(), |at| T::store(of_complex(line.at(at)).to()));
             Ok(())
         });
     }
@@ -111,9 +106,7 @@ fn spaced(
         real(launch, start.to(), end.to())
     };
     dispatch!(dtype in REAL, T => {
-        fill::<T>(output, launch.cost(), &|begin, end, set| {
-            (begin..end).for_each(|at| set(at, T::store(of_real(line.at(at)).to())));
-        });
+        fill(output, launch.cost(), |at| T::store(of_real(line.at(at)).to()));
         Ok(())
     })
 }

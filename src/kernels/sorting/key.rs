@@ -25,6 +25,12 @@ pub trait Key: Element {
         false
     }
 
+    /// Whether the element is not less than another one (`STRICT`: greater). NaN is neither.
+    #[inline(always)]
+    fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
+        if STRICT { self.key() > other.key() } else { self.key() >= other.key() }
+    }
+
     /// Whether [`Key::of_key`] would give another element for this one's number.
     #[inline(always)]
     fn is_ambiguous(self) -> bool {
@@ -97,6 +103,11 @@ macro_rules! float_keys {
             }
 
             #[inline(always)]
+            fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
+                if STRICT { self > other } else { self >= other }
+            }
+
+            #[inline(always)]
             fn is_nan(self) -> bool {
                 self.to_bits() & (<$unsigned>::MAX >> 1) > $infinity
             }
@@ -126,6 +137,8 @@ impl Key for Bool {
 pub trait Pair: Copy + Ord + Default + Send + Sync {
     /// Bits of a key.
     const KEY_BITS: u32;
+    /// Whether places up to this number fit.
+    fn holds(places: usize) -> bool;
     /// The pair. The key has at most [`Pair::KEY_BITS`] bits, and the place as many as are left.
     fn new(key: u64, place: usize) -> Self;
     fn key(self) -> u64;
@@ -139,6 +152,11 @@ pub trait Pair: Copy + Ord + Default + Send + Sync {
 /// Keys and places of 32 bits.
 impl Pair for u64 {
     const KEY_BITS: u32 = 32;
+
+    #[inline(always)]
+    fn holds(places: usize) -> bool {
+        u32::try_from(places).is_ok()
+    }
 
     #[inline(always)]
     fn new(key: u64, place: usize) -> Self {
@@ -169,6 +187,11 @@ impl Pair for u64 {
 /// Keys and places of 64 bits.
 impl Pair for u128 {
     const KEY_BITS: u32 = 64;
+
+    #[inline(always)]
+    fn holds(_: usize) -> bool {
+        true
+    }
 
     #[inline(always)]
     fn new(key: u64, place: usize) -> Self {

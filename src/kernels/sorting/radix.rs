@@ -5,16 +5,17 @@
 //! line itself, the last one writes the results.
 
 use super::key::{Key, Order, Pair};
+use crate::simd::{Leaf, vectorize};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::shared::Shared;
 
-/// Bits of a digit where the line stays in the cache, and where every bucket needs a line of the cache of its own.
+/// Bits of a digit where the line stays in the cache and is longer than the buckets are many, and of all others.
 const WIDE: u32 = 11;
 const NARROW: u32 = 8;
-const CACHED: usize = 256 * 1024;
+const WIDE_LINES: std::ops::Range<usize> = 8 * 1024..256 * 1024;
 
 /// Elements of a block at least, and the most blocks.
-const BLOCK: usize = 64 * 1024;
+const BLOCK: usize = 32 * 1024;
 const BLOCKS: usize = 64;
 
 /// Nanoseconds of one thread per element: of looking at keys, of a pass.
@@ -22,11 +23,11 @@ const LOOK_COST: f64 = 0.4;
 const PASS_COST: f64 = 1.2;
 
 /// Elements below which comparisons are faster.
-pub const SHORT: usize = 1024;
+pub const SHORT: usize = 512;
 
 /// 16-byte words of memory that [`sort`] needs for a line of `len` elements of `T`.
 pub const fn memory<T: Key>(len: usize) -> usize {
-    if T::WIDTH <= <u64 as Pair>::KEY_BITS && len <= u32::MAX as usize { len.div_ceil(2) } else { 2 * len }
+    if T::WIDTH <= <u64 as Pair>::KEY_BITS && len >> 32 == 0 { len.div_ceil(2) } else { 2 * len }
 }
 
 /// How a line is cut.
@@ -62,17 +63,6 @@ struct Extent {
 }
 
 impl Extent {
-    fn of<T: Key>(line: &[T], order: Order) -> Self {
-        let mut extent = Self { least: u64::MAX, greatest: 0, ambiguous: false };
-        for &value in line {
-            let key = order.key(value);
-            extent.least = extent.least.min(key);
-            extent.greatest = extent.greatest.max(key);
-            extent.ambiguous |= value.is_ambiguous();
-        }
-        extent
-    }
-
     fn merged(self, other: Self) -> Self {
         Self {
             least: self.least.min(other.least),
@@ -88,9 +78,31 @@ impl Extent {
         let shared = Shared::new(&mut found);
         blocks.for_each(LOOK_COST, &|block| {
             // SAFETY: each block has a place of its own.
-            unsafe { shared.set(block, Self::of(&line[blocks.range(block)], order)) };
+            unsafe { shared.set(block, vectorize(Look { line: &line[blocks.range(block)], order })) };
         });
         found.into_iter().reduce(Self::merged).unwrap_or(Self { least: 0, greatest: 0, ambiguous: false })
+    }
+}
+
+/// Looks at the keys of a part of a line.
+struct Look<'a, T> {
+    line: &'a [T],
+    order: Order,
+}
+
+impl<T: Key> Leaf for Look<'_, T> {
+    type Output = Extent;
+
+    #[inline(always)]
+    fn run(self) -> Extent {
+        let mut extent = Extent { least: u64::MAX, greatest: 0, ambiguous: false };
+        for &value in self.line {
+            let key = self.order.key(value);
+            extent.least = extent.least.min(key);
+            extent.greatest = extent.greatest.max(key);
+            extent.ambiguous |= value.is_ambiguous();
+        }
+        extent
     }
 }
 
@@ -104,7 +116,7 @@ pub fn sort<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], memory: &m
     let order = Order::of::<T>(descending).from(extent.least);
     let bits = (64 - (extent.greatest - extent.least).leading_zeros()).max(1);
     let job = Job { line, order, bits, ambiguous: extent.ambiguous };
-    if bits <= <u64 as Pair>::KEY_BITS && line.len() <= u32::MAX as usize {
+    if bits <= <u64 as Pair>::KEY_BITS && <u64 as Pair>::holds(line.len()) {
         // SAFETY: any bits are a `u64`, and it needs no more alignment than what it is made of.
         let (_, first, _) = unsafe { memory.align_to_mut::<u64>() };
         job.run::<u64>(&Shared::new(&mut first[..line.len()]), None, &Shared::new(values), &Shared::new(places));
@@ -137,50 +149,72 @@ impl<T: Key> Job<'_, T> {
         values: &Shared<'_, T>,
         places: &Shared<'_, i64>,
     ) {
-        let width = if self.line.len() <= CACHED { WIDE } else { NARROW };
+        let width = if WIDE_LINES.contains(&self.line.len()) { WIDE } else { NARROW };
         let passes = self.bits.div_ceil(width);
         let width = self.bits.div_ceil(passes);
-        // SAFETY: each place is read and written by the thread that has it; a pair of 64 bits is what a place is.
+        // A pair of 64 bits is what a place is.
         let other_get = |place: usize| match second {
+            // SAFETY: what a pass reads, an earlier one has written, and no thread writes it now.
             Some(second) => unsafe { second.get(place) },
+            // SAFETY: as above.
             None => P::from_place(unsafe { places.get(place) }),
         };
-        // SAFETY: as above.
         let other_set = |place: usize, pair: P| match second {
+            // SAFETY: a pass writes each place once, and reads from other memory.
             Some(second) => unsafe { second.set(place, pair) },
+            // SAFETY: as above.
             None => unsafe { places.set(place, pair.as_place()) },
         };
-        // SAFETY: as above.
-        let (first_get, first_set) =
-            (|place: usize| unsafe { first.get(place) }, |place: usize, pair: P| unsafe { first.set(place, pair) });
+        // SAFETY: as for `other_get`.
+        let first_get = |place: usize| unsafe { first.get(place) };
+        // SAFETY: as for `other_set`.
+        let first_set = |place: usize, pair: P| unsafe { first.set(place, pair) };
         let of_line = |place: usize| P::new(self.order.key(self.line[place]), place);
         let result = |place: usize, pair: P| {
             let value = if self.ambiguous { self.line[pair.place()] } else { self.order.value(pair.key()) };
-            // SAFETY: as above.
+            // SAFETY: as for `other_set`.
             unsafe { values.set(place, value) };
             // SAFETY: as above.
             unsafe { places.set(place, pair.place() as i64) };
         };
+        let blocks = Blocks::of(self.line.len());
+        let mut counts = if blocks.count == 1 { self.count_all(passes, width) } else { Vec::new() };
         for pass in 0..passes {
-            let step = Step { len: self.line.len(), shift: pass * width, width };
+            let known = counts.get_mut((pass as usize) << width..(pass as usize + 1) << width);
+            let step = Step { blocks, shift: pass * width, width };
             // The last pass but one leaves its pairs in `first`, since the last one writes the places.
             let to_first = (passes - pass).is_multiple_of(2);
             match (pass == 0, pass + 1 == passes, to_first) {
-                (true, true, _) => step.run(of_line, result),
-                (true, false, true) => step.run(of_line, first_set),
-                (true, false, false) => step.run(of_line, other_set),
-                (false, true, _) => step.run(first_get, result),
-                (false, false, true) => step.run(other_get, first_set),
-                (false, false, false) => step.run(first_get, other_set),
+                (true, true, _) => step.run(known, of_line, result),
+                (true, false, true) => step.run(known, of_line, first_set),
+                (true, false, false) => step.run(known, of_line, other_set),
+                (false, true, _) => step.run(known, first_get, result),
+                (false, false, true) => step.run(known, other_get, first_set),
+                (false, false, false) => step.run(known, first_get, other_set),
             }
         }
+    }
+}
+
+impl<T: Key> Job<'_, T> {
+    /// How many keys there are of each digit, for all passes.
+    fn count_all(&self, passes: u32, width: u32) -> Vec<u32> {
+        let mut counts = vec![0u32; (passes as usize) << width];
+        for &value in self.line {
+            let mut key = self.order.key(value);
+            for counts in counts.chunks_exact_mut(1 << width) {
+                counts[key as usize & ((1 << width) - 1)] += 1;
+                key >>= width;
+            }
+        }
+        counts
     }
 }
 
 /// One pass.
 #[derive(Clone, Copy)]
 struct Step {
-    len: usize,
+    blocks: Blocks,
     shift: u32,
     width: u32,
 }
@@ -191,34 +225,48 @@ impl Step {
         (pair.key() >> self.shift) as usize & ((1 << self.width) - 1)
     }
 
-    /// Brings the pairs that `get` gives for all places to those that `set` takes.
+    /// Brings the pairs that `get` gives for all places to those that `set` takes. `known`: how many there are of each digit, where there is
+    /// one block and they have been counted.
     #[inline(always)]
-    fn run<P: Pair>(self, get: impl Fn(usize) -> P + Sync, set: impl Fn(usize, P) + Sync) {
-        let (blocks, buckets) = (Blocks::of(self.len), 1usize << self.width);
-        let mut counts = vec![0usize; blocks.count * buckets];
-        let shared = Shared::new(&mut counts);
-        blocks.for_each(LOOK_COST, &|block| {
-            let mut own = [0usize; 1 << WIDE];
-            blocks.range(block).for_each(|place| own[self.digit(get(place))] += 1);
-            // SAFETY: each block has a row of its own.
-            (0..buckets).for_each(|bucket| unsafe { shared.set(block * buckets + bucket, own[bucket]) });
-        });
-        let mut before = 0;
+    fn run<P: Pair>(self, known: Option<&mut [u32]>, get: impl Fn(usize) -> P + Sync, set: impl Fn(usize, P) + Sync) {
+        let mut counted = Vec::new();
+        let counts = if let Some(known) = known {
+            known
+        } else {
+            counted.resize(self.blocks.count << self.width, 0);
+            self.count(&mut counted, &get);
+            &mut counted[..]
+        };
+        let (buckets, mut before) = (1usize << self.width, 0usize);
+        let mut starts = vec![0usize; counts.len()];
         for bucket in 0..buckets {
-            for block in 0..blocks.count {
-                before += std::mem::replace(&mut counts[block * buckets + bucket], before);
+            for at in (bucket..counts.len()).step_by(buckets) {
+                starts[at] = before;
+                before += counts[at] as usize;
             }
         }
-        let counts = &counts;
-        blocks.for_each(PASS_COST, &|block| {
+        self.blocks.for_each(PASS_COST, &|block| {
             let mut next = [0usize; 1 << WIDE];
-            next[..buckets].copy_from_slice(&counts[block * buckets..][..buckets]);
-            for place in blocks.range(block) {
+            next[..buckets].copy_from_slice(&starts[block * buckets..][..buckets]);
+            for place in self.blocks.range(block) {
                 let pair = get(place);
                 let digit = self.digit(pair);
                 set(next[digit], pair);
                 next[digit] += 1;
             }
+        });
+    }
+
+    /// How many pairs of each digit each block has, block by block.
+    #[inline(always)]
+    fn count<P: Pair>(self, counts: &mut [u32], get: &(impl Fn(usize) -> P + Sync)) {
+        let buckets = 1usize << self.width;
+        let shared = Shared::new(counts);
+        self.blocks.for_each(LOOK_COST, &|block| {
+            let mut own = [0u32; 1 << WIDE];
+            self.blocks.range(block).for_each(|place| own[self.digit(get(place))] += 1);
+            // SAFETY: each block has a row of its own.
+            (0..buckets).for_each(|bucket| unsafe { shared.set(block * buckets + bucket, own[bucket]) });
         });
     }
 }

@@ -29,29 +29,33 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), String> {
             let (Some(values), Some(keys)) = (row.as_slice::<T>(), line(&sorted, index).as_slice::<T>()) else { return };
             let order = sorter.and_then(|sorter| line(&sorter, index).as_slice::<i64>());
             let target = Row::of(&output, index);
-            parallel(values.len(), 1024, launch.cost(), &|begin, end| {
-                for at in begin..end {
-                    let place = position(keys, order, values[at], right);
-                    if wide { target.store(at, place as i64) } else { target.store(at, place as i32) }
-                }
-            });
+            let search = if right { search::<T, true> } else { search::<T, false> };
+            parallel(values.len(), 1024, launch.cost(), &|begin, end| search(keys, order, &values[begin..end], begin, target, wide));
         });
         Ok(())
     })
 }
 
-/// The first place whose element is not less than `value`, or, `right`, greater. NaN is neither, as on the CPU.
+/// Writes the place of every value to `target`. `RIGHT`: behind equal elements.
+fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: &[T], begin: usize, target: Row, wide: bool) {
+    for (at, &value) in values.iter().enumerate() {
+        let place = match order {
+            Some(order) => position::<T, RIGHT>(keys.len(), value, |at| keys[order[at] as usize]),
+            None => position::<T, RIGHT>(keys.len(), value, |at| keys[at]),
+        };
+        if wide { target.store(begin + at, place as i64) } else { target.store(begin + at, place as i32) }
+    }
+}
+
+/// The first place whose element is not less than `value`, or, `RIGHT`, greater. NaN is neither, as on the CPU.
 #[inline(always)]
-fn position<T: Key>(keys: &[T], order: Option<&[i64]>, value: T, right: bool) -> usize {
-    let (mut begin, mut len) = (0, keys.len());
-    while len > 0 {
-        let half = len / 2;
-        let at = begin + half;
-        let key = order.map_or(keys[at], |order| keys[order[at] as usize]);
-        let behind = if right { key.key() > value.key() } else { key.key() >= value.key() };
-        let before = !behind | key.is_nan() | value.is_nan();
-        begin = if before { at + 1 } else { begin };
-        len = if before { len - half - 1 } else { half };
+fn position<T: Key, const RIGHT: bool>(len: usize, value: T, key: impl Fn(usize) -> T) -> usize {
+    let (mut begin, mut end) = (0, len);
+    while begin < end {
+        let middle = usize::midpoint(begin, end);
+        let behind = key(middle).is_behind::<RIGHT>(value);
+        end = if behind { middle } else { end };
+        begin = if behind { begin } else { middle + 1 };
     }
     begin
 }
@@ -73,8 +77,8 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), String> {
         let (elements, others) = (elements.ok_or("elements with gaps")?, others.ok_or("others with gaps")?);
         let target = Row::of(&output, &[]);
         parallel(elements.len(), 1024, launch.cost(), &|begin, end| {
-            for at in begin..end {
-                let key = elements[at].key();
+            for (at, element) in (begin..end).zip(&elements[begin..end]) {
+                let key = element.key();
                 let place = others.partition_point(|other| other.key() < key);
                 let found = others.get(place).is_some_and(|other| !other.is_nan() && other.key() == key);
                 target.store(at, Bool::from(found != inverted));

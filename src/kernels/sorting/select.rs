@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::key::{Key, Order, Pair};
@@ -19,11 +20,12 @@ const SHORT: usize = 4096;
 /// Bits of a digit.
 const DIGIT: u32 = 11;
 /// Elements that one thread looks through at a time.
-const PIECE: usize = 128 * 1024;
+const PIECE: usize = 32 * 1024;
 /// Elements that are compared together.
 const GROUP: usize = 32;
 /// Nanoseconds of one thread per element.
 const COST: f64 = 0.7;
+const NAN_COST: f64 = 0.2;
 
 /// `aten::topk`: the first `k` of each line along the last dimension in order, and where they were. Operands [values, places, input], whose
 /// lines have no gaps; k is the outputs' last size. Scalars [largest, sorted].
@@ -42,7 +44,7 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), String> {
                     places.store(at, place as i64);
                 }
             };
-            if T::WIDTH <= <u64 as Pair>::KEY_BITS && line.len() <= u32::MAX as usize {
+            if T::WIDTH <= <u64 as Pair>::KEY_BITS && <u64 as Pair>::holds(line.len()) {
                 put(&mut first::<T, u64>(line, order, count).into_iter().map(Pair::place));
             } else {
                 put(&mut first::<T, u128>(line, order, count).into_iter().map(Pair::place));
@@ -58,7 +60,7 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), String> {
 /// As [`topk`].
 pub fn kthvalue(launch: &Launch<'_>) -> Result<(), String> {
     let rank = launch.scalar(0)?.to::<i64>() as usize;
-    one_of_each(launch, &|len, _| rank.clamp(1, len) - 1)
+    one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
 }
 
 /// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and where it was; NaN, and where the first is,
@@ -67,7 +69,7 @@ pub fn kthvalue(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// As [`topk`].
 pub fn median(launch: &Launch<'_>) -> Result<(), String> {
-    one_of_each(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
+    one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
 }
 
 /// `aten::nanmedian.dim`: the same of what is not NaN, if there is anything. Operands as for [`kthvalue`]. Scalars: none.
@@ -75,19 +77,29 @@ pub fn median(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// As [`topk`].
 pub fn nanmedian(launch: &Launch<'_>) -> Result<(), String> {
-    one_of_each(launch, &|len, nans| (len - nans).saturating_sub(1) / 2)
+    one_of_each::<true>(launch, &|len, nans| (len - nans).saturating_sub(1) / 2)
 }
 
-/// The element of each line at the place in order that `rank` gives for the line's length and number of NaNs.
-fn one_of_each(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), String> {
+/// The element of each line at the place in order that `rank` gives for the line's length and its number of NaNs (0 if not `WITH_NANS`).
+fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), String> {
     let dtype = launch.view(2).dtype();
     dispatch!(dtype in ORDERED, T => each_line::<T>(launch, &|line, values, places, _| {
         let order = Order::of::<T>(false);
-        let nans = line.iter().filter(|value| value.is_nan()).count();
+        let nans = if WITH_NANS { nans(line) } else { 0 };
         let place = at_rank(line, order, rank(line.len(), nans));
         values.store(0, line[place]);
         places.store(0, place as i64);
     }))
+}
+
+/// How many elements of a line are NaN.
+fn nans<T: Key>(line: &[T]) -> usize {
+    let total = AtomicUsize::new(0);
+    parallel(line.len(), PIECE, NAN_COST, &|begin, end| {
+        let own = line[begin..end].iter().filter(|value| value.is_nan()).count();
+        total.fetch_add(own, Ordering::Relaxed);
+    });
+    total.into_inner()
 }
 
 /// What is done with a line, its values, its places, and how many of these there are.

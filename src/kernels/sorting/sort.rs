@@ -64,7 +64,9 @@ fn sort_line<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], descendin
             *pair = <u64 as Pair>::new(order.key(value), place).as_place() ^ i64::MIN;
         }
         places.sort_unstable();
-        places.iter_mut().for_each(|pair| *pair = (*pair & 0xffff_ffff) as i64);
+        for pair in places.iter_mut() {
+            *pair &= 0xffff_ffff;
+        }
     } else {
         with_memory(line.len(), |pairs| {
             for (place, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {

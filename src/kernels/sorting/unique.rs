@@ -121,8 +121,8 @@ pub fn take_rows(launch: &Launch<'_>) -> Result<(), String> {
         return Err(format!("{:?} of {:?}", output.sizes(), rows.sizes()));
     }
     parallel(numbers.len(), PIECE, launch.cost() * rows.size(1) as f64, &|begin, end| {
-        for at in begin..end {
-            let (to, from) = (Row::of(&output, &[at]), Row::of(&rows, &[numbers[at] as usize]));
+        for (at, &number) in (begin..end).zip(&numbers[begin..end]) {
+            let (to, from) = (Row::of(&output, &[at]), Row::of(&rows, &[number as usize]));
             to.copy(0, &from, 0, 1, rows.size(1));
         }
     });

@@ -51,6 +51,16 @@ impl Row {
         self.data == other.data && (self.step == other.step || self.len <= 1)
     }
 
+    /// The elements `begin..end`.
+    ///
+    /// # Panics
+    /// Elements outside the row.
+    #[inline]
+    pub fn part(&self, begin: usize, end: usize) -> Self {
+        assert!(begin <= end && end <= self.len);
+        Self { data: self.data.wrapping_offset(begin as isize * self.step), len: end - begin, ..*self }
+    }
+
     #[inline(always)]
     fn place(&self, at: usize, every: usize) -> Place {
         let step = self.step * every as isize;
@@ -101,7 +111,6 @@ impl Row {
 
     /// As [`Row::as_slice`], to write them. Nobody else may access them while the slice is in use.
     #[inline]
-    #[expect(clippy::mut_from_ref, reason = "a row is a place in memory that the launch owns, not a borrow")]
     pub fn as_slice_mut<'a, T: Element>(&self) -> Option<&'a mut [T]> {
         // SAFETY: as in `as_slice`, for writing.
         self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts_mut(self.data.cast::<T>(), self.len) })

@@ -28,7 +28,7 @@ impl<'a, T: Copy> Shared<'a, T> {
     pub unsafe fn get(&self, place: usize) -> T {
         debug_assert!(place < self.len);
         // SAFETY: the caller's promise.
-        unsafe { self.data.add(place).read() }
+        unsafe { self.data.wrapping_add(place).read() }
     }
 
     /// Sets the element at a place.
@@ -39,6 +39,6 @@ impl<'a, T: Copy> Shared<'a, T> {
     pub unsafe fn set(&self, place: usize, value: T) {
         debug_assert!(place < self.len);
         // SAFETY: the caller's promise.
-        unsafe { self.data.add(place).write(value) };
+        unsafe { self.data.wrapping_add(place).write(value) };
     }
 }
