@@ -3,6 +3,7 @@
 use super::{check, copy, count};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::parallel;
+use crate::tensor::loops::rows::Row;
 use crate::tensor::view::{MAX_DIMS, View};
 
 /// Inputs of fewer bytes are copied side by side, each by one thread; larger ones one after the other, by all threads.
@@ -43,6 +44,10 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), String> {
     }
     let copy_input = |number: usize| -> Result<(), String> {
         let input = launch.view(1 + number);
+        if let Some((to, from)) = runs(&output, &input, dim, begins[number]) {
+            to.copy(0, &from, 0, 1, input.numel());
+            return Ok(());
+        }
         let mut sizes = Sizes::of(&output);
         sizes.0[dim] = input.sizes()[dim];
         copy(sizes.part(&output, begins[number] as isize * output.stride(dim))?, input)
@@ -59,6 +64,30 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), String> {
         }
     });
     failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A small input and its part of the output as rows, where both are one run of elements of one dtype.
+fn runs(output: &View<'_>, input: &View<'_>, dim: usize, begin: i64) -> Option<(Row, Row)> {
+    let size = input.dtype().size() as i64;
+    let mut step = size;
+    let is_dense = input.dtype() == output.dtype()
+        && input.flags() == output.flags()
+        && input.ndim() == output.ndim()
+        && (0..input.ndim()).rev().all(|at| {
+            let dense = |view: &View<'_>| view.sizes()[at] == 1 || view.strides()[at] == step;
+            let fits = dense(input) && (dense(output) || at < dim) && (at >= dim || input.sizes()[at] == 1);
+            step *= input.sizes()[at];
+            fits
+        });
+    let bytes = input.numel() * size as usize;
+    if !is_dense || bytes >= LARGE {
+        return None;
+    }
+    let (sizes, strides) = ([input.numel() as i64], [size]);
+    let data = output.data().wrapping_offset(begin as isize * output.stride(dim));
+    let run =
+        |data, view: &View<'_>| View::new(data, view.dtype(), view.flags(), &sizes, &strides).ok().map(|view| Row::of(&view, &[]));
+    run(data, output).zip(run(input.data(), input))
 }
 
 /// `aten::flip`: the order turned round in some dimensions. Operands [out, input] of one dtype and the same sizes; scalars [dimensions, bit

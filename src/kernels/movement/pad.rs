@@ -105,7 +105,7 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
             row.copy(middle.0, &from, last[middle.0], 1, middle.1 - middle.0);
         }
         for at in (0..middle.0).chain(middle.1.max(middle.0)..last.len()) {
-            row.copy(at, &from, last[at], 1, 1);
+            row.copy_one(at, &from, last[at]);
         }
     });
     Ok(())

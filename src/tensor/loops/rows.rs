@@ -81,6 +81,21 @@ impl Row {
         unsafe { strided::copy(from.place(start, every), self.place(at, 1), self.size, count, 1) };
     }
 
+    /// Copies one element of `from`: [`Row::copy`] without its way in.
+    ///
+    /// # Panics
+    /// As [`Row::copy`].
+    #[inline]
+    pub fn copy_one(&self, at: usize, from: &Self, start: usize) {
+        match self.size {
+            1 => self.store(at, from.load::<u8>(start)),
+            2 => self.store(at, from.load::<u16>(start)),
+            4 => self.store(at, from.load::<u32>(start)),
+            8 => self.store(at, from.load::<u64>(start)),
+            _ => self.copy(at, from, start, 1, 1),
+        }
+    }
+
     /// Sets the elements `begin..end` to zero bytes.
     ///
     /// # Panics

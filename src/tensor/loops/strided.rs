@@ -128,6 +128,10 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
                     (line.from_step, line.to_step) = (size, size);
                     line.copy::<T>(inner);
                 }
+                (true, step) if step == -size => {
+                    (line.from_step, line.to_step) = (-size, size);
+                    line.copy::<T>(inner);
+                }
                 (true, _) => {
                     line.to_step = size;
                     line.copy::<T>(inner);
