@@ -253,6 +253,15 @@ struct Mode {
     }
     return {values, places};
   }
+
+  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
+    const auto [found, origins] = functional(self, dim, keepdim);
+    resize_out(values, found.sizes(), {}, found.options());
+    resize_out(places, origins.sizes(), {}, origins.options());
+    values.copy_(found);
+    places.copy_(origins);
+    return {values, places};
+  }
 };
 
 }  // namespace
@@ -281,6 +290,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   }
   if (find_kernel(Mode::binding, {"mode", nullptr, "mode.values", "mode"})) {
     m.impl("mode", TORCH_FN(Mode::functional));
+    m.impl("mode.values", TORCH_FN(Mode::out));
   }
 }
 
