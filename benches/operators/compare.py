@@ -135,6 +135,28 @@ FAMILIES = [
         "movement", 1, {"contiguous of a transposed": lambda a: a.t().contiguous(), "to float64": lambda a: a.double()}, MATRICES
     ),
     Family(
+        "rearrangement",
+        1,
+        {
+            "cat": lambda a: torch.cat([a, a], -1),
+            "flip": lambda a: a.flip(-1),
+            "roll": lambda a: a.roll((3, 5), (0, 1)),
+            **of_torch("tril", "triu"),
+        },
+        MATRICES,
+    ),
+    Family(
+        "order",
+        1,
+        {
+            "sort": lambda a: a.flatten().sort(stable=True),
+            "topk": lambda a: a.flatten().topk(1 + a.numel() // 65536).values,
+            "kthvalue": lambda a: a.flatten().kthvalue(1 + a.numel() // 2).values,
+            **of_torch("median", "unique"),
+        },
+        SIZES,
+    ),
+    Family(
         "through indices",
         1,
         {

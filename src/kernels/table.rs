@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::pointwise::{activation, arithmetic, bitwise, clamp, compare, fused, gradient, rounding, special, ternary};
-use super::{copy, foreach, indexing, layer_norm, matmul, optimizer, random, reduce, scan, softmax};
+use super::{copy, foreach, indexing, layer_norm, matmul, movement, optimizer, random, reduce, scan, softmax, sorting};
 use crate::tensor::dtype::{ALL, ANY, BOOL, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED};
 use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 
@@ -193,6 +193,38 @@ table![
     shaped(c"cumsum", scan::cumsum, INTEGRAL.and(FIELD), 0.6),
     shaped(c"native_layer_norm", layer_norm::native_layer_norm, FLOATING, 0.3),
     shaped(c"native_layer_norm_backward", layer_norm::native_layer_norm_backward, FLOATING, 0.6),
+    // movement
+    shaped(c"arange", movement::factory::arange, REAL, 0.5),
+    shaped(c"cat", movement::arrange::cat, ANY, 0.15),
+    shaped(c"col2im", movement::window::col2im, FIELD, 2.0),
+    shaped(c"flip", movement::arrange::flip, ANY, 0.2),
+    shaped(c"im2col", movement::window::im2col, ANY, 0.3),
+    shaped(c"linspace", movement::factory::linspace, INTEGRAL.and(FIELD), 0.5),
+    shaped(c"logspace", movement::factory::logspace, INTEGRAL.and(FIELD), 20.0),
+    shaped(c"reflection_pad", movement::pad::reflection_pad, ANY, 0.2),
+    shaped(c"reflection_pad_backward", movement::pad::reflection_pad_backward, FIELD, 1.5),
+    shaped(c"repeat_interleave", movement::factory::repeat_interleave, INTEGRAL, 1.0),
+    shaped(c"replication_pad", movement::pad::replication_pad, ANY, 0.2),
+    shaped(c"replication_pad_backward", movement::pad::replication_pad_backward, FIELD, 1.5),
+    shaped(c"roll", movement::arrange::roll, ANY, 0.15),
+    shaped(c"tril", movement::triangle::tril, ANY, 0.15),
+    shaped(c"tril_indices", movement::triangle::tril_indices, REAL, 1.0),
+    shaped(c"triu", movement::triangle::triu, ANY, 0.15),
+    shaped(c"triu_indices", movement::triangle::triu_indices, REAL, 1.0),
+    shaped(c"unfold_backward", movement::window::unfold_backward, FIELD, 4.0),
+    // order
+    shaped(c"isin", sorting::search::isin, ORDERED, 10.0),
+    shaped(c"kthvalue", sorting::select::kthvalue, ORDERED, 2.0),
+    shaped(c"median", sorting::select::median, ORDERED, 2.0),
+    shaped(c"mode", sorting::search::mode, ORDERED, 2.0),
+    shaped(c"nanmedian", sorting::select::nanmedian, ORDERED, 2.0),
+    shaped(c"searchsorted", sorting::search::searchsorted, ORDERED, 15.0),
+    shaped(c"sort.stable", sorting::sort::sort, ORDERED, 10.0),
+    shaped(c"topk", sorting::select::topk, ORDERED, 2.0),
+    shaped(c"unique_collect", sorting::unique::collect, DTypeSet::of(&[DType::Long]), 3.0),
+    shaped(c"unique_groups", sorting::unique::groups, ORDERED, 1.0),
+    shaped(c"unique_order", sorting::unique::order_rows, ORDERED, 100.0),
+    shaped(c"unique_rows", sorting::unique::take_rows, ANY, 1.0),
     // random numbers
     op(c"bernoulli_", random::bernoulli, REAL.and(BOOL), 0.6),
     op(c"bernoulli_.float", random::bernoulli_scalar, REAL.and(BOOL), 0.5),

@@ -19,3 +19,7 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
     # The CPU rounds in between, and is further from the exact values than the device.
     ("masked.log_softmax", torch.float16): (1e-3, 2e-4),
 }
+
+#: Operators whose last result says where elements were: the device names the place that a stable sort has, and the CPU, where elements
+#: are equal, any of them.
+PLACES = {"argsort", "kthvalue", "mode", "sort", "topk"}

@@ -29,7 +29,7 @@ TOLERANCE = {torch.bfloat16: 2e-2}
 RELATIVE = {("baddbmm", torch.complex64): 1.2e-3}
 
 # What decomposes into operators that have no kernel of ours.
-MAY_FALL_BACK = ["arange.start_out", "cat", "conj_physical"]
+MAY_FALL_BACK = ["conj_physical"]
 # Dtypes and overloads that the table's row leaves to the fallback: integers that rounding does not change, complex numbers of real
 # functions, limits given as tensors, rounding to decimals, and losses with a reduction.
 OFF_THE_TABLE = {

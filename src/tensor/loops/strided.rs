@@ -4,6 +4,9 @@ use super::space::Steps;
 use super::transpose::{Squares, Turn};
 use crate::simd::{Leaf, vectorize};
 
+/// Bytes side by side from which on a call that copies them is worth it.
+const RUN: usize = 128;
+
 /// Where the elements of a patch are.
 #[derive(Clone, Copy)]
 pub struct Place {
@@ -124,8 +127,16 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
                     (line.from_step, line.to_step) = (0, size);
                     line.copy::<T>(inner);
                 }
+                (true, step) if step == size && inner * size_of::<T>() >= RUN => {
+                    // SAFETY: every element of the line may be accessed; `copy` allows that both are the same.
+                    unsafe { std::ptr::copy(line.from, line.to, inner * size_of::<T>()) };
+                }
                 (true, step) if step == size => {
                     (line.from_step, line.to_step) = (size, size);
+                    line.copy::<T>(inner);
+                }
+                (true, step) if step == -size => {
+                    (line.from_step, line.to_step) = (-size, size);
                     line.copy::<T>(inner);
                 }
                 (true, _) => {

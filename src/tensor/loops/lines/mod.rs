@@ -90,7 +90,7 @@ pub type BodyWithPlaces<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync)
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with_places<T: Element<Acc = T>>(
+pub fn run_with_places<T: Element>(
     input: View<'_>,
     output: View<'_>,
     places: View<'_>,

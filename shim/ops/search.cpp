@@ -1,0 +1,288 @@
+// Search in sorted elements (searchsorted, bucketize, isin), and the elements that differ (unique in its forms).
+#include <ATen/native/BucketizationUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/isin_meta.h>
+#include <ATen/ops/result_type.h>
+
+#include "shaped.h"
+#include "sorting.h"
+
+namespace rustdev {
+namespace {
+
+using Side = std::optional<std::string_view>;
+using OptionalTensor = const std::optional<at::Tensor>&;
+using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+struct Searchsorted {
+  static inline Binding binding;
+
+  static at::Tensor& out(const at::Tensor& sorted, const at::Tensor& self, bool out_int32, bool right, Side side,
+                         OptionalTensor given_sorter, at::Tensor& result) {
+    const at::Tensor sorter = given_sorter.value_or(at::Tensor());
+    at::native::searchsorted_pre_check(sorted, self, result, out_int32, right, side, sorter);
+    at::native::resize_output(result, self.sizes());
+    if (self.numel() == 0) {
+      return result;
+    }
+    if (sorted.numel() == 0) {
+      return result.zero_();
+    }
+    at::Tensor values, boundaries, order;
+    at::native::searchsorted_maybe_trim_input_tensors(values, boundaries, order, self, sorted, sorter);
+    const auto chosen = [](const at::Tensor& trimmed, const at::Tensor& raw) { return trimmed.defined() ? trimmed : raw; };
+    values = chosen(values, self);
+    boundaries = chosen(boundaries, sorted);
+    order = chosen(order, sorter);
+    const at::Tensor target = result.contiguous();
+    c10::SmallVector<const at::Tensor*, 3> inputs{&boundaries, &values};
+    if (order.defined()) {
+      inputs.push_back(&order);
+    }
+    if (!launch_shaped(binding, boundaries.scalar_type(), {&target}, inputs, {side ? *side == "right" : right})) {
+      return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, Side, OptionalTensor, at::Tensor&>(
+          *binding.out, sorted, self, out_int32, right, side, given_sorter, result);
+    }
+    if (!target.is_same(result)) {
+      result.copy_(target);
+    }
+    return result;
+  }
+
+  static at::Tensor functional(const at::Tensor& sorted, const at::Tensor& self, bool out_int32, bool right, Side side,
+                               OptionalTensor sorter) {
+    at::Tensor result = new_empty({0}, out_int32 ? at::kInt : at::kLong, self.device());
+    return out(sorted, self, out_int32, right, side, sorter, result);
+  }
+
+  static at::Tensor& scalar_out(const at::Tensor& sorted, const at::Scalar& self, bool out_int32, bool right, Side side,
+                                OptionalTensor sorter, at::Tensor& result) {
+    return out(sorted, at::native::searchsorted_scalar_tensor(self, sorted.device()), out_int32, right, side, sorter, result);
+  }
+
+  static at::Tensor scalar(const at::Tensor& sorted, const at::Scalar& self, bool out_int32, bool right, Side side,
+                           OptionalTensor sorter) {
+    return functional(sorted, at::native::searchsorted_scalar_tensor(self, sorted.device()), out_int32, right, side, sorter);
+  }
+};
+
+at::Tensor& bucketize_out(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32, bool right, at::Tensor& result) {
+  TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
+  return Searchsorted::out(boundaries, self, out_int32, right, std::nullopt, std::nullopt, result);
+}
+
+at::Tensor bucketize_tensor(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32, bool right) {
+  at::Tensor result = new_empty({0}, out_int32 ? at::kInt : at::kLong, boundaries.device());
+  return bucketize_out(self, boundaries, out_int32, right, result);
+}
+
+at::Tensor bucketize_scalar(const at::Scalar& self, const at::Tensor& boundaries, bool out_int32, bool right) {
+  return bucketize_tensor(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32, right);
+}
+
+struct Isin {
+  static inline Binding binding;
+  using Meta = at::meta::structured_isin_Tensor_Tensor;
+
+  static at::Tensor functional(const at::Tensor& elements, const at::Tensor& others, bool assume_unique, bool invert) {
+    Functional<Meta> op;
+    op.meta(elements, others, assume_unique, invert);
+    if (launch(op.maybe_get_output(0), elements, others, invert)) {
+      return op.take(0);
+    }
+    return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, bool, bool>(*binding.functional, elements, others,
+                                                                                       assume_unique, invert);
+  }
+
+  static at::Tensor& out(const at::Tensor& elements, const at::Tensor& others, bool assume_unique, bool invert,
+                         at::Tensor& result) {
+    Given<Meta, 1, false> op(result);
+    op.meta(elements, others, assume_unique, invert);
+    if (launch(op.maybe_get_output(0), elements, others, invert)) {
+      op.finish();
+      return result;
+    }
+    return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, at::Tensor&>(*binding.out, elements, others,
+                                                                                                    assume_unique, invert, result);
+  }
+
+  static at::Tensor in_scalar(const at::Tensor& elements, const at::Scalar& other, bool, bool invert) {
+    return invert ? elements.ne(other) : elements.eq(other);
+  }
+
+  static at::Tensor scalar_in(const at::Scalar& element, const at::Tensor& others, bool assume_unique, bool invert) {
+    return functional(at::native::searchsorted_scalar_tensor(element, others.device()), others, assume_unique, invert);
+  }
+
+ private:
+  static bool launch(const at::Tensor& out, const at::Tensor& elements, const at::Tensor& others, bool invert) {
+    if (out.numel() == 0) {
+      return true;
+    }
+    if (others.numel() == 0) {
+      out.fill_(invert);
+      return true;
+    }
+    const at::ScalarType dtype = at::result_type(elements, others);
+    if (!takes_dtype(binding, dtype)) {
+      return false;
+    }
+    const at::Tensor line = elements.to(dtype).reshape({-1}).contiguous();
+    const at::Tensor sorted = std::get<0>(sorted_with_places(others.to(dtype).reshape({-1})));
+    const at::Tensor target = new_empty(line.sizes(), at::kBool, out.device());
+    const at::Tensor* const inputs[] = {&line, &sorted};
+    launch_shaped(binding, dtype, {&target}, inputs, {invert});
+    out.copy_(target.view(out.sizes()));
+    return true;
+  }
+};
+
+// The kernels that unique is made of.
+struct Unique {
+  static inline Binding groups, collect, order, rows;
+
+  static bool takes(const at::Tensor& self) { return takes_dtype(groups, self.scalar_type()); }
+
+  // The rows that differ from those before them in an order, their counts, and the group of every row. `keys` are the rows to
+  // compare, in order already where they are not those to take. Waits for the number of groups.
+  static Triple of(const at::Tensor& taken, const at::Tensor& keys, const at::Tensor& places, bool keys_in_order) {
+    const int64_t count = taken.size(0);
+    const auto longs = [&](int64_t size) { return new_empty({size}, at::kLong, taken.device()); };
+    const at::Tensor numbers = longs(count);
+    c10::SmallVector<const at::Tensor*, 2> compared{&keys};
+    if (places.defined() && !keys_in_order) {
+      compared.push_back(&places);
+    }
+    launch_shaped(groups, keys.scalar_type(), {&numbers}, compared, {});
+    const int64_t different = numbers[count - 1].item<int64_t>() + 1;
+    const at::Tensor starts = longs(different);
+    const at::Tensor counts = longs(different);
+    const at::Tensor inverse = longs(count);
+    c10::SmallVector<const at::Tensor*, 2> grouped{&numbers};
+    if (places.defined()) {
+      grouped.push_back(&places);
+    }
+    launch_shaped(collect, at::kLong, {&starts, &counts, &inverse}, grouped, {});
+    at::Tensor result = new_empty({different, taken.size(1)}, taken.scalar_type(), taken.device());
+    const at::Tensor* const from[] = {&taken, &starts};
+    launch_shaped(rows, taken.scalar_type(), {&result}, from, {});
+    return {result, inverse, counts};
+  }
+};
+
+at::Tensor no_longs(const at::Tensor& self) { return new_empty({0}, at::kLong, self.device()); }
+
+// The elements of any tensor as rows.
+Triple unique_flat(const at::Tensor& self, bool consecutive, bool return_inverse, bool return_counts) {
+  if (self.numel() == 0) {
+    at::Tensor inverse = return_inverse ? new_empty(self.sizes(), at::kLong, self.device()) : no_longs(self);
+    return {new_empty({0}, self.scalar_type(), self.device()), inverse, no_longs(self)};
+  }
+  const at::Tensor line = self.contiguous().view({-1, 1});
+  Triple found;
+  if (consecutive) {
+    found = Unique::of(line, line, at::Tensor(), false);
+  } else {
+    const auto [sorted, places] = sorted_with_places(line.view({-1}));
+    found = Unique::of(line, sorted.view({-1, 1}), places, true);
+  }
+  const auto& [rows, inverse, counts] = found;
+  return {rows.view({-1}), return_inverse ? inverse.view(self.sizes()) : no_longs(self), return_counts ? counts : no_longs(self)};
+}
+
+Triple unique2(const at::Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_unique2", "");
+  if (!Unique::takes(self)) {
+    return call_fallback<Triple, const at::Tensor&, bool, bool, bool>(op, self, sorted, return_inverse, return_counts);
+  }
+  return unique_flat(self, /*consecutive=*/false, return_inverse, return_counts);
+}
+
+std::tuple<at::Tensor, at::Tensor> unique1(const at::Tensor& self, bool sorted, bool return_inverse) {
+  auto [values, inverse, counts] = unique2(self, sorted, return_inverse, false);
+  return {values, inverse};
+}
+
+// Rows along a dimension.
+Triple unique_rows(const at::Tensor& self, int64_t dim, bool consecutive) {
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  const auto zeros = std::count(self.sizes().begin(), self.sizes().end(), 0);
+  if (self.dim() > 0 && self.size(wrapped) == 0) {
+    TORCH_CHECK(zeros == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+    return {new_empty(self.sizes(), self.scalar_type(), self.device()), no_longs(self), no_longs(self)};
+  }
+  TORCH_CHECK(zeros == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+  const at::Tensor moved = self.dim() == 0 ? self.view({1}) : self.movedim(wrapped, 0);
+  const at::Tensor table = moved.contiguous().view({moved.size(0), -1});
+  at::Tensor places;
+  if (!consecutive) {
+    places = new_empty({table.size(0)}, at::kLong, self.device());
+    const at::Tensor* const inputs[] = {&table};
+    launch_shaped(Unique::order, self.scalar_type(), {&places}, inputs, {});
+  }
+  auto [rows, inverse, counts] = Unique::of(table, table, places, false);
+  at::DimVector sizes(moved.sizes());
+  sizes[0] = rows.size(0);
+  return {self.dim() == 0 ? rows.view({-1}) : rows.view(sizes).movedim(0, wrapped), inverse, counts};
+}
+
+Triple unique_dim(const at::Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::unique_dim", "");
+  if (!Unique::takes(self)) {
+    return call_fallback<Triple, const at::Tensor&, int64_t, bool, bool, bool>(op, self, dim, sorted, return_inverse, return_counts);
+  }
+  return unique_rows(self, dim, /*consecutive=*/false);
+}
+
+Triple unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::unique_dim_consecutive", "");
+  if (!Unique::takes(self)) {
+    return call_fallback<Triple, const at::Tensor&, int64_t, bool, bool>(op, self, dim, return_inverse, return_counts);
+  }
+  return unique_rows(self, dim, /*consecutive=*/true);
+}
+
+Triple unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::unique_consecutive", "");
+  if (!Unique::takes(self)) {
+    return call_fallback<Triple, const at::Tensor&, bool, bool, std::optional<int64_t>>(op, self, return_inverse, return_counts, dim);
+  }
+  if (dim && !(*dim == 0 && self.dim() == 1)) {
+    return unique_rows(self, *dim, /*consecutive=*/true);
+  }
+  return unique_flat(self, /*consecutive=*/true, return_inverse, return_counts);
+}
+
+bool find_kernel_of_unique(Binding& binding, const char* kernel) {
+  return find_kernel(binding, {"_unique2", nullptr, "_unique2.out", kernel});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  if (find_kernel(Searchsorted::binding, {"searchsorted.Tensor", nullptr, "searchsorted.Tensor_out", "searchsorted"})) {
+    m.impl("searchsorted.Tensor", TORCH_FN(Searchsorted::functional));
+    m.impl("searchsorted.Tensor_out", TORCH_FN(Searchsorted::out));
+    m.impl("searchsorted.Scalar", TORCH_FN(Searchsorted::scalar));
+    m.impl("searchsorted.Scalar_out", TORCH_FN(Searchsorted::scalar_out));
+    m.impl("bucketize.Tensor", TORCH_FN(bucketize_tensor));
+    m.impl("bucketize.Tensor_out", TORCH_FN(bucketize_out));
+    m.impl("bucketize.Scalar", TORCH_FN(bucketize_scalar));
+  }
+  if (find_kernel(Isin::binding, {"isin.Tensor_Tensor", nullptr, "isin.Tensor_Tensor_out", "isin"})) {
+    m.impl("isin.Tensor_Tensor", TORCH_FN(Isin::functional));
+    m.impl("isin.Tensor_Tensor_out", TORCH_FN(Isin::out));
+    m.impl("isin.Tensor_Scalar", TORCH_FN(Isin::in_scalar));
+    m.impl("isin.Scalar_Tensor", TORCH_FN(Isin::scalar_in));
+  }
+  if (find_kernel_of_unique(Unique::groups, "unique_groups") && find_kernel_of_unique(Unique::collect, "unique_collect") &&
+      find_kernel_of_unique(Unique::order, "unique_order") && find_kernel_of_unique(Unique::rows, "unique_rows")) {
+    m.impl("_unique", TORCH_FN(unique1));
+    m.impl("_unique2", TORCH_FN(unique2));
+    m.impl("unique_dim", TORCH_FN(unique_dim));
+    m.impl("unique_dim_consecutive", TORCH_FN(unique_dim_consecutive));
+    m.impl("unique_consecutive", TORCH_FN(unique_consecutive));
+  }
+}
+
+}  // namespace rustdev

@@ -1,0 +1,297 @@
+// Sorting and selection along a dimension: sort, topk, kthvalue, median, nanmedian, mode.
+//
+// The kernels of selection see the dimension as the last one, without gaps; so does that of sorting for long lines, which all threads
+// sort together and which need memory to work in.
+#include "sorting.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/sort_meta.h>
+#include <ATen/ops/topk_meta.h>
+
+#include "shaped.h"
+
+namespace rustdev {
+namespace {
+
+// Lines above this length are sorted by all threads.
+constexpr int64_t long_line = 16 * 1024;
+// More than so many elements of a long line are not selected, but sorted.
+constexpr int64_t most_selected = 2048;
+
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+using PairOut = std::tuple<at::Tensor&, at::Tensor&>;
+
+struct Sort {
+  static inline Binding binding;
+};
+
+// The tensor with `dim` last; one without dimensions has one.
+at::Tensor with_last(const at::Tensor& tensor, int64_t dim) {
+  return tensor.dim() == 0 ? tensor.view({1}) : tensor.movedim(dim, -1);
+}
+
+bool has_gaps(const at::Tensor& tensor) { return tensor.size(-1) > 1 && tensor.stride(-1) != 1; }
+
+// The lines along `dim`, each without gaps.
+at::Tensor lines_of(const at::Tensor& tensor, int64_t dim) {
+  const at::Tensor moved = with_last(tensor, dim);
+  return has_gaps(moved) ? moved.contiguous() : moved;
+}
+
+// Memory for the lines of an output: its own where it has no gaps.
+at::Tensor target_for(const at::Tensor& moved) {
+  return has_gaps(moved) ? new_empty(moved.sizes(), moved.scalar_type(), moved.device()) : moved;
+}
+
+void launch_long_sort(const at::Tensor& values, const at::Tensor& places, const at::Tensor& self, int64_t dim, bool descending) {
+  at::Tensor source = lines_of(self, dim);
+  if (source.is_alias_of(values)) {
+    source = source.clone(at::MemoryFormat::Contiguous);
+  }
+  const at::Tensor moved[] = {with_last(values, dim), with_last(places, dim)};
+  const at::Tensor targets[] = {target_for(moved[0]), target_for(moved[1])};
+  const int64_t bytes = source.size(-1) * (source.element_size() == 8 ? 32 : 8) + 16;
+  const at::Tensor workspace = new_empty({bytes}, at::kByte, self.device());
+  const at::Tensor* const inputs[] = {&source};
+  launch_shaped(Sort::binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs, {source.dim() - 1, descending});
+  for (const size_t index : {0, 1}) {
+    if (!targets[index].is_same(moved[index])) {
+      moved[index].copy_(targets[index]);
+    }
+  }
+}
+
+bool launch_sort(const at::Tensor& values, const at::Tensor& places, const at::Tensor& self, int64_t dim, bool descending) {
+  if (!takes_dtype(Sort::binding, self.scalar_type())) {
+    return false;
+  }
+  if (self.numel() == 0) {
+    return true;
+  }
+  const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+  if (self.dim() > 0 && self.size(wrapped) > long_line) {
+    launch_long_sort(values, places, self, wrapped, descending);
+    return true;
+  }
+  const at::Tensor* const inputs[] = {&self};
+  return launch_shaped(Sort::binding, self.scalar_type(), {&values, &places}, inputs, {wrapped, descending});
+}
+
+Pair stable_sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
+  Functional<at::meta::structured_sort_stable, 2> op;
+  op.meta(self, stable, dim, descending);
+  if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
+    return {op.take(0), op.take(1)};
+  }
+  return call_fallback<Pair, const at::Tensor&, std::optional<bool>, int64_t, bool>(*Sort::binding.functional, self, stable, dim,
+                                                                                    descending);
+}
+
+PairOut stable_sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, at::Tensor& values,
+                 at::Tensor& places) {
+  Given<at::meta::structured_sort_stable, 2, false> op(values, places);
+  op.meta(self, stable, dim, descending);
+  if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
+    op.finish();
+    return {values, places};
+  }
+  return call_fallback<PairOut, const at::Tensor&, std::optional<bool>, int64_t, bool, at::Tensor&, at::Tensor&>(
+      *Sort::binding.out, self, stable, dim, descending, values, places);
+}
+
+// Launches a kernel of selection; `values` and `places` keep the dimension.
+bool launch_selection(const Binding& binding, const at::Tensor& values, const at::Tensor& places, const at::Tensor& self,
+                      int64_t dim, std::initializer_list<at::Scalar> scalars) {
+  if (!takes_dtype(binding, self.scalar_type())) {
+    return false;
+  }
+  if (values.numel() == 0) {
+    return true;
+  }
+  at::Tensor source = lines_of(self, dim);
+  if (source.is_alias_of(values)) {
+    source = source.clone(at::MemoryFormat::Contiguous);
+  }
+  const at::Tensor moved[] = {with_last(values, dim), with_last(places, dim)};
+  const at::Tensor* const inputs[] = {&source};
+  return launch_shaped(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, scalars);
+}
+
+struct Topk {
+  static inline Binding binding;
+
+  static Pair functional(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
+    Functional<at::meta::structured_topk, 2> op;
+    op.meta(self, k, dim, largest, sorted);
+    if (C10_LIKELY(launch(op.maybe_get_output(0), op.maybe_get_output(1), self, k, dim, largest))) {
+      return {op.take(0), op.take(1)};
+    }
+    return call_fallback<Pair, const at::Tensor&, int64_t, int64_t, bool, bool>(*binding.functional, self, k, dim, largest, sorted);
+  }
+
+  static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, at::Tensor& values,
+                     at::Tensor& places) {
+    Given<at::meta::structured_topk, 2, false> op(values, places);
+    op.meta(self, k, dim, largest, sorted);
+    if (C10_LIKELY(launch(op.maybe_get_output(0), op.maybe_get_output(1), self, k, dim, largest))) {
+      op.finish();
+      return {values, places};
+    }
+    return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, bool, at::Tensor&, at::Tensor&>(
+        *binding.out, self, k, dim, largest, sorted, values, places);
+  }
+
+ private:
+  static bool launch(const at::Tensor& values, const at::Tensor& places, const at::Tensor& self, int64_t k, int64_t dim,
+                     bool largest) {
+    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+    if (k > most_selected && self.size(wrapped) > long_line && takes_dtype(Sort::binding, self.scalar_type())) {
+      const auto [all_values, all_places] = stable_sort(self, /*stable=*/true, wrapped, largest);
+      values.copy_(all_values.narrow(wrapped, 0, k));
+      places.copy_(all_places.narrow(wrapped, 0, k));
+      return true;
+    }
+    return launch_selection(binding, values, places, self, wrapped, {largest});
+  }
+};
+
+// The sizes of a tensor with one element along `dim`.
+at::DimVector kept_sizes(const at::Tensor& self, int64_t dim) {
+  at::DimVector sizes(self.sizes());
+  if (!sizes.empty()) {
+    sizes[dim] = 1;
+  }
+  return sizes;
+}
+
+// Resizes the outputs of a reduction to one element of each line, and gives them with the dimension kept.
+std::array<at::Tensor, 2> prepare(at::Tensor& values, at::Tensor& places, const at::Tensor& self, int64_t dim, bool keepdim) {
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(), ", but got ",
+              values.scalar_type(), " instead");
+  TORCH_CHECK(places.scalar_type() == at::kLong, "Expected out tensor to have dtype long int, but got ", places.scalar_type(),
+              " instead");
+  TORCH_CHECK(values.device() == self.device() && places.device() == self.device(), "Expected out tensors on device ",
+              self.device());
+  const at::DimVector kept = kept_sizes(self, dim);
+  at::DimVector sizes = kept;
+  if (!keepdim && !sizes.empty()) {
+    sizes.erase(sizes.begin() + dim);
+  }
+  const auto with_dim = [&](at::Tensor& tensor) {
+    at::native::resize_output(tensor, sizes);
+    return keepdim || kept.empty() ? tensor : tensor.unsqueeze(dim);
+  };
+  return {with_dim(values), with_dim(places)};
+}
+
+struct Kthvalue {
+  static inline Binding binding;
+
+  static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
+    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+    at::native::zero_numel_check_dims(self, wrapped, "kthvalue()");
+    TORCH_CHECK(k >= 1 && k <= (self.dim() == 0 ? 1 : self.size(wrapped)),
+                "kthvalue(): selected number k out of range for dimension ", wrapped);
+    at::assert_no_overlap(self, values);
+    const auto kept = prepare(values, places, self, wrapped, keepdim);
+    if (launch_selection(binding, kept[0], kept[1], self, wrapped, {k})) {
+      return {values, places};
+    }
+    return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, at::Tensor&, at::Tensor&>(*binding.out, self, k, dim,
+                                                                                                      keepdim, values, places);
+  }
+};
+
+template <bool ignores_nan>
+struct Median {
+  static inline Binding binding;
+
+  static at::Tensor functional(const at::Tensor& self) {
+    if (self.numel() > 0) {
+      const at::Tensor line = self.reshape({-1});
+      at::Tensor value = new_empty({1}, self.scalar_type(), self.device());
+      const at::Tensor place = new_empty({1}, at::kLong, self.device());
+      if (launch_selection(binding, value, place, line, 0, {})) {
+        return value.view(at::IntArrayRef());
+      }
+    }
+    return call_fallback<at::Tensor, const at::Tensor&>(*binding.functional, self);
+  }
+
+  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
+    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+    at::native::zero_numel_check_dims(self, wrapped, "median()");
+    const auto kept = prepare(values, places, self, wrapped, keepdim);
+    if (launch_selection(binding, kept[0], kept[1], self, wrapped, {})) {
+      return {values, places};
+    }
+    return call_fallback<PairOut, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(*binding.out, self, dim, keepdim,
+                                                                                             values, places);
+  }
+};
+
+struct Mode {
+  static inline Binding binding;
+
+  static Pair functional(const at::Tensor& self, int64_t dim, bool keepdim) {
+    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
+    at::native::zero_numel_check_dims(self, wrapped, "mode()");
+    at::Tensor values = new_empty({0}, self.scalar_type(), self.device());
+    at::Tensor places = new_empty({0}, at::kLong, self.device());
+    if (!takes_dtype(binding, self.scalar_type())) {
+      return call_fallback<Pair, const at::Tensor&, int64_t, bool>(*binding.functional, self, dim, keepdim);
+    }
+    const auto kept = prepare(values, places, self, wrapped, keepdim);
+    if (values.numel() > 0) {
+      const at::Tensor moved[] = {with_last(kept[0], wrapped), with_last(kept[1], wrapped)};
+      const auto [sorted, origins] = stable_sort(lines_of(self, wrapped), /*stable=*/true, -1, /*descending=*/false);
+      const at::Tensor lines = lines_of(sorted, sorted.dim() - 1);
+      const at::Tensor* const inputs[] = {&lines, &origins};
+      launch_shaped(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, {});
+    }
+    return {values, places};
+  }
+
+  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
+    const auto [found, origins] = functional(self, dim, keepdim);
+    resize_out(values, found.sizes(), {}, found.options());
+    resize_out(places, origins.sizes(), {}, origins.options());
+    values.copy_(found);
+    places.copy_(origins);
+    return {values, places};
+  }
+};
+
+}  // namespace
+
+Pair sorted_with_places(const at::Tensor& line) { return stable_sort(line, /*stable=*/true, 0, /*descending=*/false); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  if (find_kernel(Sort::binding, {"sort.stable", nullptr, "sort.values_stable", "sort.stable"})) {
+    m.impl("sort.stable", TORCH_FN(stable_sort));
+    m.impl("sort.values_stable", TORCH_FN(stable_sort_out));
+  }
+  if (find_kernel(Topk::binding, {"topk", nullptr, "topk.values", "topk"})) {
+    m.impl("topk", TORCH_FN(Topk::functional));
+    m.impl("topk.values", TORCH_FN(Topk::out));
+  }
+  if (find_kernel(Kthvalue::binding, {"kthvalue", nullptr, "kthvalue.values", "kthvalue"})) {
+    m.impl("kthvalue.values", TORCH_FN(Kthvalue::out));
+  }
+  if (find_kernel(Median<false>::binding, {"median", nullptr, "median.dim_values", "median"})) {
+    m.impl("median", TORCH_FN(Median<false>::functional));
+    m.impl("median.dim_values", TORCH_FN(Median<false>::out));
+  }
+  if (find_kernel(Median<true>::binding, {"nanmedian", nullptr, "nanmedian.dim_values", "nanmedian"})) {
+    m.impl("nanmedian", TORCH_FN(Median<true>::functional));
+    m.impl("nanmedian.dim_values", TORCH_FN(Median<true>::out));
+  }
+  if (find_kernel(Mode::binding, {"mode", nullptr, "mode.values", "mode"})) {
+    m.impl("mode", TORCH_FN(Mode::functional));
+    m.impl("mode.values", TORCH_FN(Mode::out));
+  }
+}
+
+}  // namespace rustdev

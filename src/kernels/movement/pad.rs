@@ -1,0 +1,165 @@
+//! Padding that repeats the input's own elements, and its gradients.
+//!
+//! A padded dimension is a map from output places to input places. Gradients are gathered: an input element adds up the output elements that
+//! show it, in their order, so that the sum is the same for any number of threads.
+
+use super::{check, whole};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::number::Number;
+use crate::tensor::view::{MAX_DIMS, View};
+
+/// Nanoseconds of one thread per element of a gradient.
+const GRADIENT_COST: f64 = 1.5;
+
+/// `aten::reflection_padNd`: the input beyond its edges as in a mirror. Operands [out, input] of one dtype; scalars [padding before the
+/// last dimension, before the last but one, ...].
+///
+/// # Errors
+/// Sizes that do not fit.
+pub fn reflection_pad(launch: &Launch<'_>) -> Result<(), String> {
+    pad(launch, reflect)
+}
+
+/// `aten::replication_padNd`: the input's edges repeated. Operands and scalars as for [`reflection_pad`].
+///
+/// # Errors
+/// As [`reflection_pad`].
+pub fn replication_pad(launch: &Launch<'_>) -> Result<(), String> {
+    pad(launch, replicate)
+}
+
+/// `aten::reflection_padNd_backward`. Operands [input's gradient, output's gradient]; scalars as for [`reflection_pad`].
+///
+/// # Errors
+/// Sizes that do not fit, or a dtype outside the table's.
+pub fn reflection_pad_backward(launch: &Launch<'_>) -> Result<(), String> {
+    pad_backward(launch, reflect)
+}
+
+/// `aten::replication_padNd_backward`. Operands and scalars as for [`reflection_pad_backward`].
+///
+/// # Errors
+/// As [`reflection_pad_backward`].
+pub fn replication_pad_backward(launch: &Launch<'_>) -> Result<(), String> {
+    pad_backward(launch, replicate)
+}
+
+/// From a place that may lie outside of `size` elements to one inside.
+type Rule = fn(i64, i64) -> i64;
+
+fn reflect(place: i64, size: i64) -> i64 {
+    let place = place.abs();
+    if place < size { place } else { 2 * (size - 1) - place }
+}
+
+fn replicate(place: i64, size: i64) -> i64 {
+    place.clamp(0, size - 1)
+}
+
+/// For each dimension, the input's place of every output place.
+struct Maps {
+    maps: Vec<Vec<usize>>,
+    /// The places of the output's last dimension that are the input's in the same order: begin and end.
+    middle: (usize, usize),
+}
+
+impl Maps {
+    fn new(launch: &Launch<'_>, padded: View<'_>, inner: View<'_>, rule: Rule) -> Result<Self, String> {
+        let ndim = inner.ndim();
+        if padded.ndim() != ndim || ndim == 0 || padded.dtype() != inner.dtype() {
+            return Err(format!("{:?} from {:?}", padded.sizes(), inner.sizes()));
+        }
+        let mut maps = Vec::with_capacity(ndim);
+        for dim in 0..ndim {
+            let before = whole(launch, ndim - 1 - dim).unwrap_or(0);
+            let size = inner.sizes()[dim];
+            let places = (0..padded.sizes()[dim]).map(|place| rule(place - before, size));
+            let map: Option<Vec<usize>> =
+                places.map(|place| usize::try_from(place).ok().filter(|&place| place < size as usize)).collect();
+            maps.push(map.ok_or_else(|| format!("padding of {before} before {size} elements"))?);
+        }
+        let (before, size) = (whole(launch, 0)?, inner.sizes()[ndim - 1]);
+        let end = padded.sizes()[ndim - 1];
+        let middle = (before.clamp(0, end) as usize, (before + size).clamp(0, end) as usize);
+        Ok(Self { maps, middle })
+    }
+}
+
+fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
+    check(launch, 2)?;
+    let (output, input) = (launch.view(0), launch.view(1));
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    let Maps { maps, middle } = Maps::new(launch, output, input, rule)?;
+    let (last, outer) = maps.split_last().ok_or("no dimensions")?;
+    rows::for_each(output, 0.05 * output.dtype().size() as f64, &|index, row| {
+        let mut source = [0; MAX_DIMS];
+        for ((source, map), &at) in source.iter_mut().zip(outer).zip(index) {
+            *source = map[at];
+        }
+        let from = Row::of(&input, &source[..index.len()]);
+        if middle.0 < middle.1 {
+            row.copy(middle.0, &from, last[middle.0], 1, middle.1 - middle.0);
+        }
+        for at in (0..middle.0).chain(middle.1.max(middle.0)..last.len()) {
+            row.copy_one(at, &from, last[at]);
+        }
+    });
+    Ok(())
+}
+
+/// For each input place of a dimension, the output places that show it, in order.
+fn shown(map: &[usize], size: usize) -> Vec<Vec<usize>> {
+    let mut places = vec![Vec::new(); size];
+    for (place, &at) in map.iter().enumerate() {
+        places[at].push(place);
+    }
+    places
+}
+
+fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
+    check(launch, 2)?;
+    let (output, grad) = (launch.view(0), launch.view(1));
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    let Maps { maps, .. } = Maps::new(launch, grad, output, rule)?;
+    let (last, outer) = maps.split_last().ok_or("no dimensions")?;
+    let shown: Vec<Vec<Vec<usize>>> = outer.iter().enumerate().map(|(dim, map)| shown(map, output.size(dim))).collect();
+    let dtype = output.dtype();
+    dispatch!(dtype in FIELD, T => {
+        rows::for_each(output, GRADIENT_COST, &|index, row| {
+            let mut sums = vec![<T as Element>::Acc::ZERO; output.size(index.len())];
+            for_each_source(&shown, index, &mut |source| {
+                let from = Row::of(&grad, source);
+                for (at, &place) in last.iter().enumerate() {
+                    sums[place] = sums[place].add(from.load::<T>(at).load());
+                }
+            });
+            sums.into_iter().enumerate().for_each(|(at, sum)| row.store(at, T::store(sum)));
+        });
+        Ok(())
+    })
+}
+
+/// Calls `visit` with every combination of the places that the dimensions list for `index`, the last dimension fastest.
+fn for_each_source(shown: &[Vec<Vec<usize>>], index: &[usize], visit: &mut dyn FnMut(&[usize])) {
+    let ndim = index.len();
+    let lists = |dim: usize| &shown[dim][index[dim]];
+    if (0..ndim).any(|dim| lists(dim).is_empty()) {
+        return;
+    }
+    let (mut turns, mut source) = ([0; MAX_DIMS], [0; MAX_DIMS]);
+    loop {
+        (0..ndim).for_each(|dim| source[dim] = lists(dim)[turns[dim]]);
+        visit(&source[..ndim]);
+        let Some(dim) = (0..ndim).rev().find(|&dim| turns[dim] + 1 < lists(dim).len()) else {
+            return;
+        };
+        turns[dim] += 1;
+        turns[dim + 1..ndim].fill(0);
+    }
+}

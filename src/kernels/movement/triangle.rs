@@ -1,0 +1,84 @@
+//! Triangles of matrices, and the indices of their elements.
+
+use super::{check, count, whole};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::number::Number;
+
+/// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars [diagonal].
+///
+/// # Errors
+/// Fewer than two dimensions, or different sizes.
+pub fn tril(launch: &Launch<'_>) -> Result<(), String> {
+    triangle::<false>(launch)
+}
+
+/// `aten::triu`: the elements on and above a diagonal, zeros below. Operands and scalars as for [`tril`].
+///
+/// # Errors
+/// As [`tril`].
+pub fn triu(launch: &Launch<'_>) -> Result<(), String> {
+    triangle::<true>(launch)
+}
+
+/// How many columns of a row lie before the diagonal (`UPPER`), or up to it.
+fn border<const UPPER: bool>(row: usize, diagonal: i64, cols: usize) -> usize {
+    let column = (row as i64).saturating_add(diagonal).saturating_add(i64::from(!UPPER));
+    column.clamp(0, cols as i64) as usize
+}
+
+fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    check(launch, 2)?;
+    let (output, input, diagonal) = (launch.view(0), launch.view(1), whole(launch, 0)?);
+    if output.sizes() != input.sizes() || output.ndim() < 2 || output.dtype() != input.dtype() {
+        return Err(format!("{:?} of {:?}", output.sizes(), input.sizes()));
+    }
+    let cols = output.size(output.ndim() - 1);
+    rows::for_each(output, 0.05 * output.dtype().size() as f64, &|index, row| {
+        let border = border::<UPPER>(index[index.len() - 1], diagonal, cols);
+        let from = Row::of(&input, index);
+        let (kept, cleared) = if UPPER { (border..cols, 0..border) } else { (0..border, border..cols) };
+        if !row.is_same(&from) {
+            row.copy(kept.start, &from, kept.start, 1, kept.len());
+        }
+        row.zero(cleared.start, cleared.end);
+    });
+    Ok(())
+}
+
+/// `aten::tril_indices`: rows and columns of the elements on and below a diagonal, row by row. Operands [out (2, elements)]; scalars [rows,
+/// cols, diagonal].
+///
+/// # Errors
+/// A dtype outside the table's, or an output of another size.
+pub fn tril_indices(launch: &Launch<'_>) -> Result<(), String> {
+    indices::<false>(launch)
+}
+
+/// `aten::triu_indices`: the same on and above a diagonal. Operands and scalars as for [`tril_indices`].
+///
+/// # Errors
+/// As [`tril_indices`].
+pub fn triu_indices(launch: &Launch<'_>) -> Result<(), String> {
+    indices::<true>(launch)
+}
+
+fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, rows, cols, diagonal) = (launch.view(0), count(launch, 0)?, count(launch, 1)?, whole(launch, 2)?);
+    let [of_rows, of_cols] = [0, 1].map(|row| Row::of(&output, &[row]));
+    let dtype = output.dtype();
+    dispatch!(dtype in REAL, T => {
+        let as_element = |value: usize| T::store(<T as Element>::Acc::from_i64(value as i64));
+        let mut place = 0;
+        for row in 0..rows {
+            let border = border::<UPPER>(row, diagonal, cols);
+            for col in if UPPER { border..cols } else { 0..border } {
+                of_rows.store::<T>(place, as_element(row));
+                of_cols.store::<T>(place, as_element(col));
+                place += 1;
+            }
+        }
+        if place == output.size(1) { Ok(()) } else { Err(format!("{place} indices for {:?}", output.sizes())) }
+    })
+}

@@ -1,0 +1,311 @@
+//! Elements as unsigned numbers in the order of sorting, and pairs of such a number and a place.
+//!
+//! NaN is the greatest, all NaNs are equal, and so are the two zeros: equal elements keep the order of their places.
+
+#![forbid(unsafe_code)]
+
+use half::{bf16, f16};
+
+use crate::tensor::dtype::{Bool, Element};
+
+/// An element that can be sorted.
+pub trait Key: Element {
+    /// Bits of the number.
+    const WIDTH: u32;
+
+    /// The number: less where the element comes first.
+    fn key(self) -> u64;
+
+    /// The element of a number, where only one has it: of the zeros the positive one, of the NaNs any.
+    fn of_key(key: u64) -> Self;
+
+    /// Whether the element is not a number.
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+
+    /// Whether the element is not less than another one (`STRICT`: greater). NaN is neither.
+    #[inline(always)]
+    fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
+        if STRICT { self.key() > other.key() } else { self.key() >= other.key() }
+    }
+
+    /// Whether [`Key::of_key`] would give another element for this one's number.
+    #[inline(always)]
+    fn is_ambiguous(self) -> bool {
+        false
+    }
+}
+
+macro_rules! unsigned_keys {
+    ($($type:ty),*) => {$(
+        impl Key for $type {
+            const WIDTH: u32 = <$type>::BITS;
+
+            #[inline(always)]
+            fn key(self) -> u64 {
+                u64::from(self)
+            }
+
+            #[inline(always)]
+            fn of_key(key: u64) -> Self {
+                key as $type
+            }
+        }
+    )*};
+}
+
+macro_rules! signed_keys {
+    ($($type:ty: $unsigned:ty),*) => {$(
+        impl Key for $type {
+            const WIDTH: u32 = <$type>::BITS;
+
+            #[inline(always)]
+            fn key(self) -> u64 {
+                u64::from(self as $unsigned ^ (1 << (<$type>::BITS - 1)))
+            }
+
+            #[inline(always)]
+            fn of_key(key: u64) -> Self {
+                (key as $unsigned ^ (1 << (<$type>::BITS - 1))) as $type
+            }
+        }
+    )*};
+}
+
+macro_rules! float_keys {
+    ($($type:ty: $unsigned:ty, $infinity:expr),*) => {$(
+        impl Key for $type {
+            const WIDTH: u32 = <$unsigned>::BITS;
+
+            #[inline(always)]
+            fn key(self) -> u64 {
+                const SIGN: $unsigned = 1 << (<$unsigned>::BITS - 1);
+                let bits = self.to_bits();
+                let magnitude = bits & !SIGN;
+                let ordered = if bits & SIGN == 0 { magnitude + SIGN } else { SIGN - magnitude };
+                u64::from(if magnitude > $infinity { <$unsigned>::MAX } else { ordered })
+            }
+
+            #[inline(always)]
+            fn of_key(key: u64) -> Self {
+                const SIGN: $unsigned = 1 << (<$unsigned>::BITS - 1);
+                let ordered = key as $unsigned;
+                Self::from_bits(if ordered >= SIGN { ordered - SIGN } else { (SIGN - ordered) | SIGN })
+            }
+
+            #[inline(always)]
+            fn is_ambiguous(self) -> bool {
+                const SIGN: $unsigned = 1 << (<$unsigned>::BITS - 1);
+                let bits = self.to_bits();
+                bits == SIGN || bits & !SIGN > $infinity
+            }
+
+            #[inline(always)]
+            fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
+                if STRICT { self > other } else { self >= other }
+            }
+
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.to_bits() & (<$unsigned>::MAX >> 1) > $infinity
+            }
+        }
+    )*};
+}
+
+unsigned_keys! { u8, u16, u32, u64 }
+signed_keys! { i8: u8, i16: u16, i32: u32, i64: u64 }
+float_keys! { f16: u16, 0x7c00, bf16: u16, 0x7f80, f32: u32, 0x7f80_0000, f64: u64, 0x7ff0_0000_0000_0000 }
+
+impl Key for Bool {
+    const WIDTH: u32 = 8;
+
+    #[inline(always)]
+    fn key(self) -> u64 {
+        u64::from(self.get())
+    }
+
+    #[inline(always)]
+    fn of_key(key: u64) -> Self {
+        Self(key as u8)
+    }
+}
+
+/// A key and a place as one number, in the order of both.
+pub trait Pair: Copy + Ord + Default + Send + Sync {
+    /// Bits of a key.
+    const KEY_BITS: u32;
+    /// Whether places up to this number fit.
+    fn holds(places: usize) -> bool;
+    /// The pair. The key has at most [`Pair::KEY_BITS`] bits, and the place as many as are left.
+    fn new(key: u64, place: usize) -> Self;
+    fn key(self) -> u64;
+    fn place(self) -> usize;
+    /// The pair in the memory of a place, where it fits: the low bits.
+    fn as_place(self) -> i64;
+    /// The pair that [`Pair::as_place`] put there.
+    fn from_place(place: i64) -> Self;
+}
+
+/// Keys and places of 32 bits.
+impl Pair for u64 {
+    const KEY_BITS: u32 = 32;
+
+    #[inline(always)]
+    fn holds(places: usize) -> bool {
+        u32::try_from(places).is_ok()
+    }
+
+    #[inline(always)]
+    fn new(key: u64, place: usize) -> Self {
+        key << 32 | place as Self
+    }
+
+    #[inline(always)]
+    fn key(self) -> u64 {
+        self >> 32
+    }
+
+    #[inline(always)]
+    fn place(self) -> usize {
+        (self & 0xffff_ffff) as usize
+    }
+
+    #[inline(always)]
+    fn as_place(self) -> i64 {
+        self as i64
+    }
+
+    #[inline(always)]
+    fn from_place(place: i64) -> Self {
+        place as Self
+    }
+}
+
+/// Keys and places of 64 bits.
+impl Pair for u128 {
+    const KEY_BITS: u32 = 64;
+
+    #[inline(always)]
+    fn holds(_: usize) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn new(key: u64, place: usize) -> Self {
+        Self::from(key) << 64 | place as Self
+    }
+
+    #[inline(always)]
+    fn key(self) -> u64 {
+        (self >> 64) as u64
+    }
+
+    #[inline(always)]
+    fn place(self) -> usize {
+        self as usize
+    }
+
+    #[inline(always)]
+    fn as_place(self) -> i64 {
+        self as i64
+    }
+
+    #[inline(always)]
+    fn from_place(place: i64) -> Self {
+        place as Self
+    }
+}
+
+/// How elements become keys of pairs: in which direction, and without what all have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The complement of all bits where the greatest comes first.
+    flip: u64,
+    /// The least key.
+    base: u64,
+}
+
+impl Order {
+    /// The order of all elements of `T`.
+    pub fn of<T: Key>(descending: bool) -> Self {
+        Self { flip: if descending { u64::MAX >> (64 - T::WIDTH) } else { 0 }, base: 0 }
+    }
+
+    /// The same order for keys from `base` on.
+    pub fn from(self, base: u64) -> Self {
+        Self { base, ..self }
+    }
+
+    /// The key in this order.
+    #[inline(always)]
+    pub fn key<T: Key>(self, value: T) -> u64 {
+        (value.key() ^ self.flip).wrapping_sub(self.base)
+    }
+
+    /// The element of a key.
+    #[inline(always)]
+    pub fn value<T: Key>(self, key: u64) -> T {
+        T::of_key(key.wrapping_add(self.base) ^ self.flip)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<T: Key + PartialOrd + std::fmt::Debug>(sorted: &[T]) {
+        for descending in [false, true] {
+            let order = Order::of::<T>(descending);
+            for pair in sorted.windows(2) {
+                let [first, second] = [pair[0], pair[1]].map(|value| order.key(value));
+                assert!(if descending { first > second } else { first < second }, "{pair:?}");
+                assert!(pair[0].is_ambiguous() || order.value::<T>(first) == pair[0], "{pair:?}");
+                assert_eq!(order.from(5).value::<T>(order.from(5).key(pair[0])).key(), pair[0].key());
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_the_elements() {
+        check(&[i8::MIN, -1, 0, 1, i8::MAX]);
+        check(&[i64::MIN, -1, 0, 1, i64::MAX]);
+        check(&[0u64, 1, u64::MAX]);
+        check(&[
+            f32::NEG_INFINITY,
+            f32::MIN,
+            -1.0,
+            -f32::from_bits(1),
+            0.0,
+            f32::from_bits(1),
+            2.5,
+            f32::MAX,
+            f32::INFINITY,
+            f32::NAN,
+        ]);
+        check(&[f64::NEG_INFINITY, -1.0, 0.0, 1e-300, f64::INFINITY, f64::NAN]);
+        check(&[f16::NEG_INFINITY, f16::NEG_ONE, f16::ZERO, f16::MAX, f16::INFINITY, f16::NAN]);
+        check(&[bf16::NEG_INFINITY, bf16::NEG_ONE, bf16::ZERO, bf16::MAX, bf16::INFINITY, bf16::NAN]);
+    }
+
+    #[test]
+    fn zeros_are_equal_and_nans_are_equal() {
+        assert_eq!((-0.0f32).key(), 0.0f32.key());
+        assert_eq!((-f64::NAN).key(), f64::NAN.key());
+        assert!((-0.0f32).is_ambiguous() && f16::NAN.is_ambiguous() && !0.0f64.is_ambiguous() && !f32::INFINITY.is_ambiguous());
+        assert_eq!(Bool(7).key(), Bool(1).key());
+    }
+
+    #[test]
+    fn pairs_are_ordered_by_key_and_place() {
+        fn check<P: Pair>() {
+            assert!(P::new(1, 9) < P::new(2, 0) && P::new(2, 0) < P::new(2, 1));
+            assert_eq!((P::key(P::new(7, 3)), P::new(7, 3).place()), (7, 3));
+        }
+        check::<u64>();
+        check::<u128>();
+        assert_eq!(<u64 as Pair>::from_place(<u64 as Pair>::new(u64::MAX >> 32, 3).as_place()).place(), 3);
+    }
+}

@@ -1,0 +1,80 @@
+//! `sort`, stable in both directions.
+
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+
+use super::key::{Key, Order, Pair};
+use super::radix::{self, SHORT};
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::{lines, long_lines};
+
+thread_local! {
+    /// Memory for the lines that one thread sorts alone.
+    static MEMORY: RefCell<Vec<u128>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `body` with at least `words` words of this thread's memory.
+pub(super) fn with_memory<R>(words: usize, body: impl FnOnce(&mut [u128]) -> R) -> R {
+    MEMORY.with_borrow_mut(|memory| {
+        if memory.len() < words {
+            memory.resize(words, 0);
+        }
+        body(&mut memory[..words])
+    })
+}
+
+/// `aten::sort.stable`: each line in order, and where its elements were; NaN is the greatest. Operands [values, places, input], or [values,
+/// places, workspace, input], where `places` is Long. With a workspace the lines go along the last dimension, have no gaps, and each is sorted
+/// by all threads; it has 8 bytes for every element of a line, or 32 for elements of 8 bytes. Scalars [dim, descending].
+///
+/// # Errors
+/// A dtype outside the table's, or a workspace that is too small.
+pub fn sort(launch: &Launch<'_>) -> Result<(), String> {
+    let (values, places, input) = (launch.view(0), launch.view(1), launch.view(launch.num_operands() - 1));
+    let (dim, descending) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() != 0);
+    let dtype = input.dtype();
+    dispatch!(dtype in ORDERED, T => {
+        if launch.num_operands() == 3 {
+            return lines::run_with_places::<T>(input, values, places, dim, launch.cost(), &|line, values, places| {
+                sort_line(line, values, places, descending);
+            });
+        }
+        let needed = 16 * radix::memory::<T>(input.sizes().last().map_or(1, |&len| len as usize));
+        match launch.view(2).numel() {
+            found if found < needed => Err(format!("a workspace of {found} bytes where {needed} are needed")),
+            _ => long_lines::run::<T>(input, values, places, launch.view(2), &mut |line, values, places, memory| {
+                radix::sort(line, values, places, memory, descending);
+            }),
+        }
+    })
+}
+
+/// Sorts a line that is short, or that one thread sorts alone.
+fn sort_line<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], descending: bool) {
+    if line.len() >= SHORT {
+        with_memory(radix::memory::<T>(line.len()), |memory| radix::sort(line, values, places, memory, descending));
+        return;
+    }
+    let order = Order::of::<T>(descending);
+    if T::WIDTH <= <u64 as Pair>::KEY_BITS {
+        // Signed numbers in the places' own memory are in the order of unsigned ones with their first bit turned.
+        for (place, (pair, &value)) in places.iter_mut().zip(line).enumerate() {
+            *pair = <u64 as Pair>::new(order.key(value), place).as_place() ^ i64::MIN;
+        }
+        places.sort_unstable();
+        for pair in places.iter_mut() {
+            *pair &= 0xffff_ffff;
+        }
+    } else {
+        with_memory(line.len(), |pairs| {
+            for (place, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {
+                *pair = <u128 as Pair>::new(order.key(value), place);
+            }
+            pairs.sort_unstable();
+            places.iter_mut().zip(pairs).for_each(|(place, pair)| *place = pair.place() as i64);
+        });
+    }
+    values.iter_mut().zip(places).for_each(|(value, place)| *value = line[*place as usize]);
+}

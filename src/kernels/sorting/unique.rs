@@ -1,0 +1,130 @@
+//! What is made of neighbours that are equal: groups, one row for each, how long each is, and in which one every row is.
+
+use super::key::Key;
+use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::parallel;
+use crate::tensor::loops::rows::Row;
+use crate::tensor::view::View;
+
+/// Rows that one thread takes at a time.
+const PIECE: usize = 32 * 1024;
+
+/// The rows of a contiguous operand of two dimensions.
+struct Table<'a, T> {
+    elements: &'a [T],
+    cols: usize,
+}
+
+impl<'a, T: Key> Table<'a, T> {
+    fn of(view: &View<'a>) -> Result<Self, String> {
+        let sizes = [view.numel() as i64];
+        let strides = [size_of::<T>() as i64];
+        let flat = View::new(view.data(), view.dtype(), view.flags(), &sizes, &strides)?;
+        let elements = Row::of(&flat, &[]).as_slice::<T>().ok_or("rows that are not aligned")?;
+        Ok(Self { elements, cols: view.size(1) })
+    }
+
+    fn row(&self, number: usize) -> &'a [T] {
+        &self.elements[number * self.cols..][..self.cols]
+    }
+
+    fn is_equal(&self, one: usize, other: usize) -> bool {
+        self.row(one).iter().zip(self.row(other)).all(|(one, other)| one.key() == other.key() && !one.is_nan())
+    }
+}
+
+fn longs<'a>(view: &View<'_>) -> Result<&'a mut [i64], String> {
+    Row::of(view, &[]).as_slice_mut::<i64>().ok_or_else(|| "a line with gaps".to_owned())
+}
+
+/// `unique_dim`: the order of rows, by their first element that differs; equal rows keep their order. Operands [order (Long), rows], the rows
+/// contiguous. Scalars: none.
+///
+/// # Errors
+/// A dtype outside the table's, or operands with gaps.
+pub fn order_rows(launch: &Launch<'_>) -> Result<(), String> {
+    let (order, rows) = (longs(&launch.view(0))?, launch.view(1));
+    let dtype = rows.dtype();
+    dispatch!(dtype in ORDERED, T => {
+        let table = Table::<T>::of(&rows)?;
+        order.iter_mut().enumerate().for_each(|(at, place)| *place = at as i64);
+        order.sort_unstable_by(|&one, &other| {
+            let keys = |row: i64| table.row(row as usize).iter().map(|value| value.key());
+            keys(one).cmp(keys(other)).then(one.cmp(&other))
+        });
+        Ok(())
+    })
+}
+
+/// `unique`: for each row the number of its group, counted from 0: rows that follow each other and are equal are one. Operands [groups (Long),
+/// rows] or [groups, rows, order (Long)], the rows contiguous. Scalars: none. NaN is equal to nothing.
+///
+/// # Errors
+/// A dtype outside the table's, or operands with gaps.
+pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, rows) = (launch.view(0), launch.view(1));
+    let order = if launch.num_operands() == 3 { Some(&*longs(&launch.view(2))?) } else { None };
+    let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
+    let dtype = rows.dtype();
+    dispatch!(dtype in ORDERED, T => {
+        let table = Table::<T>::of(&rows)?;
+        let target = Row::of(&output, &[]);
+        parallel(output.numel(), PIECE, launch.cost() * table.cols as f64, &|begin, end| {
+            for at in begin..end {
+                let starts = at > 0 && !table.is_equal(row_of(at - 1), row_of(at));
+                target.store(at, i64::from(starts));
+            }
+        });
+        let mut sum = 0;
+        for group in longs(&output)? {
+            sum += *group;
+            *group = sum;
+        }
+        Ok(())
+    })
+}
+
+/// `unique`: where each group starts, how many rows it has, and the group of every row in the order before sorting. Operands [starts, counts,
+/// inverse, groups] or [starts, counts, inverse, groups, order], all Long and without gaps; the first two are as long as there are groups, the
+/// others as there are rows. Scalars: none. With an order, `starts` are the rows' own numbers.
+///
+/// # Errors
+/// Operands of other dtypes, or sizes that do not fit.
+pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
+    let [starts, counts, inverse] = [longs(&launch.view(0))?, longs(&launch.view(1))?, longs(&launch.view(2))?];
+    let groups = &*longs(&launch.view(3))?;
+    let order = if launch.num_operands() == 5 { Some(&*longs(&launch.view(4))?) } else { None };
+    let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
+    let number = groups.last().map_or(0, |&last| last as usize + 1);
+    if launch.view(0).dtype() != DType::Long || starts.len() != number || counts.len() != number || inverse.len() != groups.len() {
+        return Err(format!("{number} groups for {} starts", starts.len()));
+    }
+    counts.fill(0);
+    for (at, &group) in groups.iter().enumerate() {
+        if counts[group as usize] == 0 {
+            starts[group as usize] = row_of(at) as i64;
+        }
+        counts[group as usize] += 1;
+        inverse[row_of(at)] = group;
+    }
+    Ok(())
+}
+
+/// Rows taken by number. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype. Scalars: none.
+///
+/// # Errors
+/// Operands with gaps, or a number outside.
+pub fn take_rows(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, rows, numbers) = (launch.view(0), launch.view(1), &*longs(&launch.view(2))?);
+    if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {
+        return Err(format!("{:?} of {:?}", output.sizes(), rows.sizes()));
+    }
+    parallel(numbers.len(), PIECE, launch.cost() * rows.size(1) as f64, &|begin, end| {
+        for (at, &number) in (begin..end).zip(&numbers[begin..end]) {
+            let (to, from) = (Row::of(&output, &[at]), Row::of(&rows, &[number as usize]));
+            to.copy(0, &from, 0, 1, rows.size(1));
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! Loops over rows: kernels that move or add up elements by their place (triangles, padding, windows).
+//!
+//! A row is everything along the last dimension of an operand. The loop visits the rows of an output; a kernel takes the rows of other
+//! operands by their index. What it does with a row is checked against the row's length.
+
+use super::space::Steps;
+use super::strided::{self, Place};
+use super::{GRAIN, parallel};
+use crate::tensor::dtype::Element;
+use crate::tensor::view::{MAX_DIMS, View};
+
+/// A row of an operand.
+#[derive(Clone, Copy)]
+pub struct Row {
+    data: *mut u8,
+    /// Bytes from one element to the next.
+    step: isize,
+    len: usize,
+    /// Bytes of an element.
+    size: usize,
+}
+
+// SAFETY: a row by itself accesses nothing; who launches promises that the memory may be used from the threads that run the kernel.
+unsafe impl Send for Row {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Row {}
+
+impl Row {
+    /// The row of a view with that index in all dimensions but the last. An operand without dimensions is a row of one element.
+    ///
+    /// # Panics
+    /// An index outside the view.
+    #[inline]
+    pub fn of(view: &View<'_>, index: &[usize]) -> Self {
+        let size = view.dtype().size();
+        let Some(last) = view.ndim().checked_sub(1) else {
+            return Self { data: view.data(), step: 0, len: 1, size };
+        };
+        assert!(index.len() == last, "the index of a row has {} places of {last}", index.len());
+        let mut offset = 0;
+        for (dim, &at) in index.iter().enumerate() {
+            assert!(at < view.size(dim), "row {at} of {}", view.size(dim));
+            offset += at as isize * view.stride(dim);
+        }
+        Self { data: view.data().wrapping_offset(offset), step: view.stride(last), len: view.size(last), size }
+    }
+
+    /// Whether both are the same elements.
+    #[inline]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.data == other.data && (self.step == other.step || self.len <= 1)
+    }
+
+    /// The elements `begin..end`.
+    ///
+    /// # Panics
+    /// Elements outside the row.
+    #[inline]
+    pub fn part(&self, begin: usize, end: usize) -> Self {
+        assert!(begin <= end && end <= self.len);
+        Self { data: self.data.wrapping_offset(begin as isize * self.step), len: end - begin, ..*self }
+    }
+
+    #[inline(always)]
+    fn place(&self, at: usize, every: usize) -> Place {
+        let step = self.step * every as isize;
+        Place { data: self.data.wrapping_offset(at as isize * self.step), steps: Steps { col: step, row: 0 } }
+    }
+
+    /// Copies `count` elements, one in `every` of `from` from its element `start` on, to the elements from `at` on.
+    ///
+    /// # Panics
+    /// Elements outside the rows, or rows of elements of different sizes.
+    #[inline]
+    pub fn copy(&self, at: usize, from: &Self, start: usize, every: usize, count: usize) {
+        if count == 0 {
+            return;
+        }
+        assert!(self.size == from.size && at + count <= self.len && start + (count - 1) * every < from.len);
+        // SAFETY: the elements are inside the rows; a launch's outputs overlap its inputs at most element for element.
+        unsafe { strided::copy(from.place(start, every), self.place(at, 1), self.size, count, 1) };
+    }
+
+    /// Copies one element of `from`: [`Row::copy`] without its way in.
+    ///
+    /// # Panics
+    /// As [`Row::copy`].
+    #[inline]
+    pub fn copy_one(&self, at: usize, from: &Self, start: usize) {
+        match self.size {
+            1 => self.store(at, from.load::<u8>(start)),
+            2 => self.store(at, from.load::<u16>(start)),
+            4 => self.store(at, from.load::<u32>(start)),
+            8 => self.store(at, from.load::<u64>(start)),
+            _ => self.copy(at, from, start, 1, 1),
+        }
+    }
+
+    /// Sets the elements `begin..end` to zero bytes.
+    ///
+    /// # Panics
+    /// Elements outside the row.
+    #[inline]
+    pub fn zero(&self, begin: usize, end: usize) {
+        if begin >= end {
+            return;
+        }
+        assert!(end <= self.len);
+        let mut zero = 0u128;
+        let from = Place { data: (&raw mut zero).cast(), steps: Steps::default() };
+        // SAFETY: the elements are inside the row, which the launch writes; `zero` is as large as any element.
+        unsafe { strided::copy(from, self.place(begin, 1), self.size, end - begin, 1) };
+    }
+
+    fn is_dense<T: Element>(&self) -> bool {
+        let aligned = (self.data as usize).is_multiple_of(align_of::<T>());
+        self.size == size_of::<T>() && aligned && (self.len <= 1 || self.step == self.size as isize)
+    }
+
+    /// The elements of dtype `T`, if they lie side by side. Nobody may write them while the slice is in use.
+    #[inline]
+    pub fn as_slice<'a, T: Element>(&self) -> Option<&'a [T]> {
+        // SAFETY: the row's elements are readable while the launch runs, aligned and side by side; any bits are an element.
+        self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
+    }
+
+    /// As [`Row::as_slice`], to write them. Nobody else may access them while the slice is in use.
+    #[inline]
+    pub fn as_slice_mut<'a, T: Element>(&self) -> Option<&'a mut [T]> {
+        // SAFETY: as in `as_slice`, for writing.
+        self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts_mut(self.data.cast::<T>(), self.len) })
+    }
+
+    /// The value of an element of dtype `T`.
+    ///
+    /// # Panics
+    /// An element outside the row, or of another size.
+    #[inline(always)]
+    pub fn load<T: Element>(&self, at: usize) -> T {
+        assert!(at < self.len && self.size == size_of::<T>());
+        // SAFETY: the element is inside the row, whose memory the launch promises.
+        unsafe { self.data.wrapping_offset(at as isize * self.step).cast::<T>().read_unaligned() }
+    }
+
+    /// Sets an element of dtype `T`.
+    ///
+    /// # Panics
+    /// An element outside the row, or of another size.
+    #[inline(always)]
+    pub fn store<T: Element>(&self, at: usize, value: T) {
+        assert!(at < self.len && self.size == size_of::<T>());
+        // SAFETY: as in `load`, for writing.
+        unsafe { self.data.wrapping_offset(at as isize * self.step).cast::<T>().write_unaligned(value) };
+    }
+}
+
+/// Calls `body` with the index and the row of every row of `output`, in parallel where it is worth it. `cost`: nanoseconds of one thread
+/// per element.
+pub fn for_each(output: View<'_>, cost: f64, body: &(dyn Fn(&[usize], Row) + Sync)) {
+    if output.numel() == 0 {
+        return;
+    }
+    let outer = output.ndim().saturating_sub(1);
+    let len = if output.ndim() == 0 { 1 } else { output.size(outer) };
+    let rows = output.numel() / len;
+    parallel(rows, GRAIN.div_ceil(len), cost * len as f64 + 2.0, &|begin, end| {
+        let mut index = [0usize; MAX_DIMS];
+        let mut rest = begin;
+        for dim in (0..outer).rev() {
+            index[dim] = rest % output.size(dim);
+            rest /= output.size(dim);
+        }
+        for _ in begin..end {
+            body(&index[..outer], Row::of(&output, &index[..outer]));
+            for dim in (0..outer).rev() {
+                index[dim] += 1;
+                if index[dim] < output.size(dim) {
+                    break;
+                }
+                index[dim] = 0;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::tensor::dtype::DType;
+    use crate::tensor::view::Flags;
+
+    #[test]
+    fn every_row_is_visited_once() {
+        let mut values = vec![0i32; 70_000];
+        let view = View::new(values.as_mut_ptr().cast(), DType::Int, Flags(0), &[7, 100, 100], &[40_000, 4, 400]).unwrap();
+        let rows = AtomicUsize::new(0);
+        for_each(view, 1.0, &|index, row| {
+            rows.fetch_add(1, Ordering::Relaxed);
+            (0..100).for_each(|at| row.store(at, row.load::<i32>(at) + (index[0] * 10_000 + at * 100 + index[1]) as i32 + 1));
+        });
+        assert_eq!(rows.into_inner(), 700);
+        assert!(values.iter().enumerate().all(|(at, &value)| value == at as i32 + 1));
+    }
+
+    #[test]
+    fn what_lies_outside_a_row_is_refused() {
+        let mut values = [1i16, 2, 3, 4];
+        let view = View::new(values.as_mut_ptr().cast(), DType::Short, Flags(0), &[2], &[4]).unwrap();
+        let row = Row::of(&view, &[]);
+        assert!(std::panic::catch_unwind(|| row.zero(0, 3)).is_err());
+        assert!(std::panic::catch_unwind(|| row.copy(1, &row, 0, 1, 2)).is_err());
+        assert!(std::panic::catch_unwind(|| row.load::<i32>(0)).is_err());
+        row.zero(1, 2);
+        assert_eq!(values, [1, 2, 0, 4]);
+    }
+}

@@ -1,0 +1,173 @@
+"""Operators that put elements elsewhere, against the CPU: joins, turns, triangles, padding, windows, ranges."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+aten = torch.ops.aten
+DTYPES = [torch.bool, torch.int16, torch.bfloat16, torch.float32, torch.int64, torch.complex128]
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def make(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return small whole numbers, the same for the same shape."""
+    return torch.randint(-9, 9, shape, generator=torch.Generator().manual_seed(len(shape))).to(dtype)
+
+
+def compare(function: Callable[..., torch.Tensor], *host: torch.Tensor) -> None:
+    """Run the function on the device and on the CPU, and compare values, dtypes, shapes and strides."""
+    expected, actual = function(*host), function(*[tensor.to("rustdev") for tensor in host])
+    assert actual.device.type == "rustdev"
+    assert actual.stride() == expected.stride()
+    torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0)
+
+
+def compare_gradient(function: Callable[[torch.Tensor], torch.Tensor], host: torch.Tensor) -> None:
+    """Compare the gradients for whole numbers, whose sums are exact."""
+    mine, theirs = (tensor.detach().clone().requires_grad_() for tensor in (host.to("rustdev"), host))
+    results = function(mine), function(theirs)
+    weights = make(*results[1].shape)
+    results[0].backward(weights.to("rustdev"))
+    results[1].backward(weights)
+    assert mine.grad is not None
+    assert theirs.grad is not None
+    assert mine.grad.stride() == theirs.grad.stride()
+    torch.testing.assert_close(mine.grad.cpu(), theirs.grad, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cat_and_stack(dtype: torch.dtype) -> None:
+    one, other = make(3, 4, 5, dtype=dtype), make(3, 2, 5, dtype=dtype)
+    compare(lambda a, b: torch.cat([a, b, a], 1), one, other)
+    compare(lambda a, b: torch.cat([a.transpose(0, 2), b.transpose(0, 2)], -2), one, other)
+    compare(lambda a: torch.stack([a, a, a], 2), one)
+    compare(lambda a: torch.cat([torch.empty(0, dtype=a.dtype, device=a.device), a]), one)
+
+
+def test_cat_promotes_follows_the_format_and_writes_to_out() -> None:
+    compare(lambda a, b: torch.cat([a, b]), make(3), make(4, dtype=torch.int64))
+    last = make(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    compare(lambda a: torch.cat([a, a], 1), last)
+    target = torch.zeros(6, 2, device="rustdev").t()
+    torch.cat([make(2, 2).to("rustdev"), make(2, 4).to("rustdev")], 1, out=target)
+    torch.testing.assert_close(target.cpu(), torch.cat([make(2, 2), make(2, 4)], 1))
+
+
+def test_cat_of_more_tensors_than_one_launch_takes() -> None:
+    parts = [torch.full((1, 2), float(number), device="rustdev") for number in range(16_000)]
+    joined = torch.cat(parts)
+    assert torch.equal(joined.cpu()[:, 1], torch.arange(16_000.0))
+
+
+def test_cat_refuses_what_the_cpu_refuses() -> None:
+    with pytest.raises(RuntimeError, match="Sizes of tensors must match"):
+        torch.cat([make(2, 3).to("rustdev"), make(3, 2).to("rustdev")])
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.cat([make(2).to("rustdev"), make(2)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_flip_and_roll(dtype: torch.dtype) -> None:
+    host = make(3, 40, 5, dtype=dtype)
+    compare(lambda a: a.flip(0, -1), host)
+    compare(lambda a: a.transpose(0, 1).flip(1), host)
+    compare(lambda a: torch.rot90(a, 1, (0, 2)), host)
+    compare(lambda a: a.roll(7), host)
+    compare(lambda a: a.roll((-1, 13, 8), (0, 1, 1)), host)
+    compare(lambda a: a.transpose(0, 2).roll(2, 1), host)
+
+
+def test_roll_along_more_dimensions_than_one_launch_takes() -> None:
+    compare(lambda a: a.roll((1, 1, 1, 1, 1, 1), (0, 1, 2, 3, 4, 5)), make(2, 3, 2, 3, 2, 3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("diagonal", [-2, 0, 3])
+def test_triangles(dtype: torch.dtype, diagonal: int) -> None:
+    host = make(2, 7, 5, dtype=dtype)
+    for name in ("tril", "triu"):
+        compare(lambda a, name=name: getattr(a, name)(diagonal), host)
+        compare(lambda a, name=name: getattr(a.transpose(1, 2), name)(diagonal), host)
+        compare(lambda a, name=name: getattr(a.clone(), name + "_")(diagonal), host)
+        compare(lambda a, name=name: getattr(torch, name + "_indices")(7, 5, diagonal, device=a.device), host)
+
+
+def test_diagonals_and_what_is_made_of_them() -> None:
+    compare(torch.trace, make(5, 7))
+    compare(torch.trace, make(5, 4, dtype=torch.int32))
+    compare(lambda a: torch.diag(a, 1), make(4))
+    compare(lambda a: torch.diag_embed(a, -1), make(2, 3))
+    compare(lambda a: torch.diagonal_scatter(a, a[0, :4]), make(4, 4))
+    compare_gradient(lambda a: a.diagonal(1), make(4, 6))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16])
+def test_ranges(dtype: torch.dtype) -> None:
+    def both(function: Callable[[str], torch.Tensor]) -> None:
+        torch.testing.assert_close(function("rustdev").cpu(), function("cpu"))
+
+    both(lambda device: torch.arange(3, 40, 5, dtype=dtype, device=device))
+    both(lambda device: torch.arange(40, -3, -7, dtype=dtype, device=device))
+    both(lambda device: torch.linspace(-7, 20, 50, dtype=dtype, device=device))
+    both(lambda device: torch.logspace(0, 4, 5, base=2, dtype=dtype, device=device))
+    both(lambda device: torch.eye(3, 5, dtype=dtype, device=device))
+    both(lambda device: torch.full((3, 2), 7, dtype=dtype, device=device))
+
+
+def test_repeats() -> None:
+    compare(lambda a: a.repeat(2, 3), make(2, 3))
+    compare(torch.repeat_interleave, torch.tensor([1, 0, 3], dtype=torch.int32))
+    with pytest.raises(RuntimeError, match="negative"):
+        torch.repeat_interleave(torch.tensor([1, -1], device="rustdev"))
+
+
+def test_copies_of_views() -> None:
+    compare(lambda a: torch.narrow_copy(a, 1, 1, 3), make(2, 5))
+    compare(lambda a: functional.pixel_shuffle(a, 2), make(2, 8, 3, 3))
+    compare(lambda a: functional.pixel_unshuffle(a, 3), make(2, 1, 6, 6))
+    compare(lambda a: functional.channel_shuffle(a, 2), make(2, 8, 3, 3))
+    compare(lambda a: functional.pad(a, (1, -2, 0, 3), value=2.5), make(3, 4, 5))
+
+
+PADS = {3: (2, 1), 4: (2, 1, 0, 3), 5: (1, 2, 3, 1, 0, 2)}
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("ndim", [3, 4, 5])
+def test_padding_and_its_gradient(mode: str, ndim: int) -> None:
+    host = make(*(2, 3, 4, 5, 6)[:ndim])
+    pad = PADS[ndim]
+    compare(lambda a: functional.pad(a, pad, mode=mode), host)
+    compare(lambda a: functional.pad(a[0], pad, mode=mode), host)
+    compare_gradient(lambda a: functional.pad(a, pad, mode=mode), host)
+    if ndim > 3:
+        last = host.to(memory_format=torch.channels_last if ndim == 4 else torch.channels_last_3d)
+        compare(lambda a: functional.pad(a, pad, mode=mode), last)
+        compare_gradient(lambda a: functional.pad(a, pad, mode=mode), last)
+
+
+def test_padding_beyond_the_mirror_is_refused() -> None:
+    for shape, pad in (((2, 3), (3, 0)), ((1, 3, 3), (0, 0, 3, 0))):
+        with pytest.raises(RuntimeError, match="less than the corresponding input dimension"):
+            functional.pad(make(*shape).to("rustdev"), pad, mode="reflect")
+    with pytest.raises(RuntimeError, match="grad_output"):
+        aten.reflection_pad2d_backward(make(1, 3, 3).to("rustdev"), make(1, 3, 3).to("rustdev"), (1, 1, 1, 1))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 7, 8), (3, 7, 8)])
+def test_windows_and_their_gradients(shape: tuple[int, ...]) -> None:
+    host = make(*shape)
+    compare(lambda a: functional.unfold(a, (3, 2), dilation=(1, 2), padding=(1, 0), stride=(2, 1)), host)
+    compare_gradient(lambda a: functional.unfold(a, (3, 2), padding=(1, 0)), host)
+    columns = functional.unfold(host, 3, padding=1, stride=2)
+    compare(lambda a: functional.fold(a, (7, 8), 3, padding=1, stride=2), columns)
+    compare_gradient(lambda a: functional.fold(a, (7, 8), 3, padding=1, stride=2), columns)
+
+
+@pytest.mark.parametrize(("size", "step"), [(3, 1), (2, 3), (1, 1)])
+def test_the_gradient_of_unfold(size: int, step: int) -> None:
+    for dim in range(3):
+        compare_gradient(lambda a, dim=dim: a.unfold(dim, size, step), make(5, 6, 7))

@@ -1,0 +1,159 @@
+"""Sorting, selection, search and unique elements, against the CPU: values, places, ties, NaN, out=, strides, errors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+DTYPES = [torch.bool, torch.uint8, torch.int16, torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.float64]
+# Around one line, lines that one thread sorts, and those that all do.
+SHAPES: list[tuple[int, ...]] = [(), (1,), (5, 0), (100,), (7, 2000), (3, 20_000)]
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def make(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Return values with ties, NaN and both zeros."""
+    values = torch.randint(0 if dtype == torch.uint8 else -50, 50, shape, generator=torch.Generator().manual_seed(7)).to(dtype)
+    if dtype.is_floating_point:
+        values = torch.where(values == 3, torch.nan, values)
+        values = torch.where(values == 4, -0.0, values)
+    return values.to(dtype)
+
+
+def compare(function: Callable[..., Any], *host: torch.Tensor) -> None:
+    """Run the function on the device and on the CPU, and compare all results, their strides and the signs of zeros."""
+    expected, actual = function(*host), function(*[tensor.to("rustdev") for tensor in host])
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    actual = actual if isinstance(actual, tuple) else (actual,)
+    for mine, theirs in zip(actual, expected, strict=True):
+        assert mine.device.type == "rustdev"
+        assert mine.stride() == theirs.stride()
+        torch.testing.assert_close(mine.cpu(), theirs, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(mine.cpu().signbit() & (theirs == 0), theirs.signbit() & (theirs == 0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("descending", [False, True])
+def test_stable_sort(dtype: torch.dtype, shape: tuple[int, ...], *, descending: bool) -> None:
+    compare(lambda a: torch.sort(a, stable=True, dim=-1, descending=descending), make(shape, dtype))
+    if shape:
+        compare(lambda a: torch.sort(a, stable=True, dim=0, descending=descending), make(shape[::-1], dtype))
+
+
+def test_sort_into_out_and_of_strided_lines() -> None:
+    for length in (50, 30_000):
+        host = make((length, 3), torch.float32)
+        compare(lambda a: torch.sort(a.t(), stable=True), host)
+        mine = host.to("rustdev")
+        values, places = torch.empty(6, length, device="rustdev")[::2].t(), torch.empty(0, dtype=torch.int64, device="rustdev")
+        torch.sort(mine, stable=True, dim=0, out=(values, places))
+        torch.testing.assert_close((values.cpu(), places.cpu()), tuple(torch.sort(host, stable=True, dim=0)), equal_nan=True)
+        torch.sort(mine, stable=True, dim=0, out=(mine, places))
+        torch.testing.assert_close(mine.cpu(), host.sort(dim=0).values, equal_nan=True)
+
+
+def test_argsort_and_msort() -> None:
+    compare(lambda a: torch.argsort(a, dim=0, stable=True), make((100, 3), torch.int64))
+    compare(torch.msort, make((100, 3), torch.int64))
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("shape", [(), (1,), (100,), (7, 2000), (2, 40_000)])
+def test_topk(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    host = make(shape, dtype)
+    length = shape[-1] if shape else 1
+    for k in {1, min(5, length), length // 2, length}:
+        for largest in (False, True):
+            mine = host.to("rustdev").topk(k, largest=largest)
+            expected = torch.sort(host, stable=True, descending=largest)
+            torch.testing.assert_close(mine.values.cpu(), expected.values[..., :k] if shape else expected.values, equal_nan=True)
+            assert torch.equal(mine.indices.cpu(), expected.indices[..., :k] if shape else expected.indices)
+    if len(shape) == 2:
+        compare(lambda a: torch.topk(a, 3, dim=0).values, host.t())
+
+
+def test_topk_refuses_what_the_cpu_refuses() -> None:
+    with pytest.raises(RuntimeError, match="k out of range"):
+        torch.topk(make((3,), torch.float32).to("rustdev"), 4)
+    with pytest.raises(RuntimeError, match="k out of range"):
+        torch.kthvalue(make((3,), torch.float32).to("rustdev"), 4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("shape", [(), (1,), (101,), (7, 2000), (2, 40_000)])
+def test_kthvalue_and_medians(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    host = make(shape, dtype)
+    length = shape[-1] if shape else 1
+    order = torch.sort(host, stable=True)
+    for k in {1, (length + 1) // 2, length}:
+        mine = torch.kthvalue(host.to("rustdev"), k, keepdim=True)
+        expected = (order.values[..., k - 1 : k], order.indices[..., k - 1 : k]) if shape else (order.values, order.indices)
+        torch.testing.assert_close((mine.values.cpu(), mine.indices.cpu()), expected, equal_nan=True)
+    for function in (torch.median, torch.nanmedian):
+        compare(function, host)
+        compare(lambda a, function=function: function(a, -1).values, host)
+        if shape:
+            mine = function(host.to("rustdev"), 0, keepdim=True)
+            assert torch.equal(torch.gather(host, 0, mine.indices.cpu()).nan_to_num(9e3), mine.values.cpu().nan_to_num(9e3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (100,), (7, 200), (2, 20_000)])
+def test_mode(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    host = make(shape, dtype).nan_to_num(1)
+    compare(lambda a: torch.mode(a, -1).values, host)
+    mine = torch.mode(host.to("rustdev"), -1, keepdim=True)
+    if shape:
+        assert torch.equal(torch.gather(host, -1, mine.indices.cpu()), mine.values.cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("right", [False, True])
+def test_search(dtype: torch.dtype, *, right: bool) -> None:
+    boundaries = make((50,), dtype).nan_to_num(1).sort().values
+    values = make((3, 400), dtype)
+    compare(lambda a, b: torch.searchsorted(a, b, right=right), boundaries, values)
+    compare(lambda a, b: torch.bucketize(b, a, right=right, out_int32=True), boundaries, values)
+    compare(lambda a: torch.searchsorted(a, 3.5, right=right), boundaries)
+    lines, sorter = make((3, 60), dtype).nan_to_num(1).sort(stable=True)
+    compare(lambda a, b: torch.searchsorted(a, b, side="right" if right else "left"), lines, values)
+    shuffled = make((3, 60), dtype).nan_to_num(1)
+    compare(lambda a, b, c: torch.searchsorted(a, b, sorter=c, right=right), shuffled, values, sorter)
+    with pytest.raises(RuntimeError, match="1 dimension"):
+        torch.bucketize(values.to("rustdev"), lines.to("rustdev"))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_isin(dtype: torch.dtype) -> None:
+    host, others = make((30, 20), dtype), make((9,), dtype)
+    compare(torch.isin, host, others)
+    compare(lambda a, b: torch.isin(a.t(), b, invert=True), host, others)
+    compare(lambda a: torch.isin(a, 3), host)
+    compare(lambda a: torch.isin(3, a), host)
+    compare(lambda a, b: torch.isin(a, b[:0]), host, others)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (30, 20), (40_000,)])
+def test_unique(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    # Which of the two zeros stands for both is nobody's promise.
+    values = make(shape, dtype).nan_to_num(1)
+    host = torch.where(values == 0, torch.zeros_like(values), values)
+    compare(lambda a: torch.unique(a, return_inverse=True, return_counts=True), host)
+    compare(lambda a: torch.unique(a), host)
+    compare(lambda a: torch.unique_consecutive(a, return_inverse=True, return_counts=True), host)
+
+
+def test_unique_rows() -> None:
+    host = make((60, 4), torch.int64) % 2
+    for dim in (0, 1):
+        compare(lambda a, dim=dim: torch.unique(a, dim=dim, return_inverse=True, return_counts=True), host)
+        compare(lambda a, dim=dim: torch.unique_consecutive(a, dim=dim, return_inverse=True, return_counts=True), host)
+    compare(lambda a: torch.unique(a, dim=1), make((3, 5, 2), torch.float32).nan_to_num(1))
+
+
+def test_every_nan_is_unique() -> None:
+    compare(lambda a: torch.unique(a, return_counts=True), torch.tensor([torch.nan, 1.0, torch.nan, 1.0]))
