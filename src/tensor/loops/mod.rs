@@ -13,6 +13,7 @@ pub mod chunks;
 pub mod lines;
 pub mod lists;
 pub mod movement;
+pub mod near;
 pub mod pointwise;
 pub mod reduce;
 pub mod space;
