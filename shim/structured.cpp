@@ -65,6 +65,19 @@ bool find_kernel(Binding& binding, const Names& names) {
   return true;
 }
 
+Binding named_kernel(const char* name) {
+  Binding binding;
+  binding.op = rd_op_find(name);
+  TORCH_INTERNAL_ASSERT(binding.op != nullptr, name);
+  binding.dtypes = rd_op_dtypes(binding.op);
+  return binding;
+}
+
+void run_named(const char* name, const Binding& binding, const at::TensorIteratorBase& iter, Launch& launch) {
+  const c10::ScalarType dtype = iter.maybe_common_dtype().value_or(iter.input_dtype());
+  TORCH_CHECK_NOT_IMPLEMENTED(launch_iterator(iter, binding, dtype, launch), "\"", name, "\" not implemented for '", dtype, "'");
+}
+
 int64_t string_number(std::string_view text) { return text == "trunc" || text == "tanh" ? 1 : text == "floor" ? 2 : 0; }
 
 bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/sum.h>
 #include <torch/library.h>
 
 #include "fallback.h"
@@ -30,7 +32,7 @@ enum class Scalars {
   arguments,  // every argument that is not a tensor
   none,       // no scalars: the meta makes operands of the numbers
   zero,       // the one scalar 0
-  loss,       // as arguments; only without a reduction, which the meta does not describe
+  loss,       // as arguments; a reduction, which the meta does not describe, is an operator of its own
 };
 
 // One operator variant at run time: its kernel, and the way to the fallback.
@@ -49,6 +51,12 @@ struct Names {
 
 // Looks the kernel up and fills the binding; false where there is none.
 bool find_kernel(Binding& binding, const Names& names);
+
+// The kernel of that name, for an operator without variants that go to the fallback.
+Binding named_kernel(const char* name);
+
+// Launches a named kernel over the iterator; an error that names it where it does not take the dtype.
+void run_named(const char* name, const Binding& binding, const at::TensorIteratorBase& iter, Launch& launch);
 
 // The number that stands for a string argument: rounding modes and approximations.
 int64_t string_number(std::string_view text);
@@ -123,6 +131,11 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
   static inline Binding binding;
 
   static at::Tensor functional(schema_type<Args>... args) {
+    if constexpr (scalars == Scalars::loss) {
+      if (reduces(args...)) {
+        return reduced(args...);
+      }
+    }
     if constexpr (fast != Fast::none) {
       at::Tensor result = plain(args...);
       if (C10_LIKELY(result.defined())) {
@@ -138,6 +151,11 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
   }
 
   static at::Tensor& out(schema_type<Args>... args, at::Tensor& result) {
+    if constexpr (scalars == Scalars::loss) {
+      if (reduces(args...)) {
+        return reduced_out(result, args...);
+      }
+    }
     Given<Meta, 1, false> op(result);
     op.meta(meta_argument(args)...);
     if (C10_LIKELY(launch(op, args...))) {
@@ -171,11 +189,6 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
   template <class Op, class... Values>
   static bool launch(const Op& op, const Values&... values) {
     Launch launch;
-    if constexpr (scalars == Scalars::loss) {
-      if (reduces(values...)) {
-        return false;
-      }
-    }
     add_scalars(launch, values...);
     const c10::ScalarType dtype = op.maybe_common_dtype().value_or(op.dtype(op.noutputs()));
     return launch_iterator(op, binding, dtype, launch, first_tensor(values...));
@@ -191,6 +204,20 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
   }
 
   static bool reduces(const at::Tensor&, const at::Tensor&, int64_t reduction, ...) { return reduction != at::Reduction::None; }
+
+  template <class... Rest>
+  static at::Tensor reduced(const at::Tensor& input, const at::Tensor& target, int64_t reduction, const Rest&... rest) {
+    const at::Tensor losses = functional(input, target, at::Reduction::None, rest...);
+    return reduction == at::Reduction::Mean ? at::mean(losses) : at::sum(losses);
+  }
+
+  template <class... Rest>
+  static at::Tensor& reduced_out(at::Tensor& result, const at::Tensor& input, const at::Tensor& target, int64_t reduction,
+                                 const Rest&... rest) {
+    const at::Tensor losses = functional(input, target, at::Reduction::None, rest...);
+    return reduction == at::Reduction::Mean ? at::mean_out(result, losses, at::OptionalIntArrayRef())
+                                            : at::sum_out(result, losses, at::OptionalIntArrayRef());
+  }
 
   template <class... Rest>
   static at::Tensor plain(const at::Tensor& self, const Rest&... rest) {

@@ -15,7 +15,27 @@ Binding& binding() {
   return instance;
 }
 
-enum { relu_op, abs_op, where_op };
+enum { relu_op, abs_op, complex_abs_op, where_op };
+
+// Runs the magnitude of complex numbers into `out`, which is real or undefined (a new tensor). False where it cannot.
+bool run_complex_abs(at::Tensor& out, const at::Tensor& self) {
+  const c10::ScalarType dtype = c10::toRealValueType(self.scalar_type());
+  if (out.defined() && out.scalar_type() != dtype) {
+    return false;
+  }
+  auto config = at::TensorIteratorConfig();
+  config.check_all_same_dtype(false).add_output(out).add_const_input(self);
+  if (!out.defined()) {
+    config.declare_static_dtype(dtype);
+  }
+  auto iter = config.build();
+  Launch launch;
+  if (!launch_iterator(iter, binding<complex_abs_op>(), self.scalar_type(), launch)) {
+    return false;
+  }
+  out = iter.output();
+  return true;
+}
 
 // Runs a unary kernel into `out`, which may be undefined (a new tensor) or self. False where it cannot: complex numbers have
 // results of another dtype, or none.
@@ -38,7 +58,7 @@ struct Unary {
   static at::Tensor functional(const at::Tensor& self) {
     Launch launch;
     at::Tensor out = launch_plain(Fast::floating, binding<op>(), self, nullptr, false, launch);
-    if (out.defined() || run_unary(binding<op>(), out, self)) {
+    if (out.defined() || (op == abs_op && self.is_complex() && run_complex_abs(out, self)) || run_unary(binding<op>(), out, self)) {
       return out;
     }
     return call_fallback<at::Tensor, const at::Tensor&>(*binding<op>().functional, self);
@@ -52,6 +72,9 @@ struct Unary {
   }
 
   static at::Tensor& out(const at::Tensor& self, at::Tensor& result) {
+    if (op == abs_op && self.is_complex() && run_complex_abs(result, self)) {
+      return result;
+    }
     if (result.scalar_type() == self.scalar_type() && run_unary(binding<op>(), result, self)) {
       return result;
     }
@@ -108,6 +131,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("abs", TORCH_FN(Unary<abs_op>::functional));
     m.impl("abs.out", TORCH_FN(Unary<abs_op>::out));
   }
+  find_kernel(binding<complex_abs_op>(), {"abs", "abs_", "abs.out", "complex_abs"});
   if (find_kernel(binding<where_op>(), {"where.self", nullptr, "where.self_out", "where"})) {
     m.impl("where.self", TORCH_FN(where));
     m.impl("where.self_out", TORCH_FN(where_out));

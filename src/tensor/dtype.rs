@@ -238,6 +238,8 @@ impl DTypeSet {
 
 /// Half, BFloat16, Float, Double.
 pub const FLOATING: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
+/// Float, Double.
+pub const WIDE: DTypeSet = DTypeSet::of(&[DType::Float, DType::Double]);
 /// The complex dtypes, ComplexHalf among them.
 pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble]);
 /// Floating point and complex without ComplexHalf: where PyTorch has real and complex math.
@@ -359,6 +361,8 @@ impl Element for ComplexHalf {
 
 /// Runs `$body` with `$T` standing for the [`Element`] type of `$dtype`, if it is in the named set; an error that names it otherwise.
 ///
+/// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, which a loop then casts from: slower, and half the code.
+///
 /// `dispatch!(dtype in FLOATING, T => kernel::<T>(launch))`. `$body` is a `Result<_, String>`.
 macro_rules! dispatch {
     (@arms $dtype:expr, $T:ident, $body:expr, [$($name:ident: $type:ty),* $(,)?]) => {
@@ -373,6 +377,13 @@ macro_rules! dispatch {
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] FLOATING $($rest:ident)*) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
             Half: half::f16, BFloat16: half::bf16, Float: f32, Double: f64,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDE $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)* Float: f32, Double: f64,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDENED $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            Half: f32, BFloat16: f32, Float: f32, Double: f64,] $($rest)*)
     };
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDE_COMPLEX $($rest:ident)*) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*

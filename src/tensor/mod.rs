@@ -1,6 +1,7 @@
 //! Typed, checked views of operands and the loops over them.
 
 pub mod dtype;
+pub mod elementary;
 pub mod float8;
 pub mod launch;
 pub mod loops;

@@ -81,6 +81,14 @@ pub trait Integer: Ordered + Eq {
     fn trunc_div(self, divisor: Self) -> Option<Self>;
     /// Rounded towards minus infinity; `None` for a divisor of 0. `MIN / -1` wraps.
     fn floor_div(self, divisor: Self) -> Option<Self>;
+    /// Moved up by `bits`; 0 where that is negative or no less than the width.
+    fn shift_left(self, bits: Self) -> Self;
+    /// Moved down by `bits`, the sign kept; nothing but the sign is left where `bits` is negative or no less than the width.
+    fn shift_right(self, bits: Self) -> Self;
+    /// The greatest common divisor, not negative but for the least number.
+    fn gcd(self, other: Self) -> Self;
+    /// self^exponent, wrapping. For negative exponents: 1 / self^-exponent rounded towards 0, and 0 for a base of 0.
+    fn power(self, exponent: Self) -> Self;
 }
 
 /// A value made of bits: an integer, or Bool with its one bit.
@@ -293,6 +301,48 @@ macro_rules! integer {
                 let quotient = self.trunc_div(divisor)?;
                 let inexact = quotient.wrapping_mul(divisor) != self;
                 Some(if inexact && (self < 0) != (divisor < 0) { quotient.wrapping_sub(1) } else { quotient })
+            }
+
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "the signs of unsigned types")]
+            fn shift_left(self, bits: Self) -> Self {
+                let outside = bits < 0 || bits as u64 >= Self::BITS as u64;
+                if outside { 0 } else { self.wrapping_shl(bits as u32) }
+            }
+
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "the signs of unsigned types")]
+            fn shift_right(self, bits: Self) -> Self {
+                let outside = bits < 0 || bits as u64 >= Self::BITS as u64;
+                let sign = if self < 0 { (0 as Self).wrapping_sub(1) } else { 0 };
+                if outside { sign } else { self.wrapping_shr(bits as u32) }
+            }
+
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "the signs of unsigned types")]
+            fn gcd(self, other: Self) -> Self {
+                let (mut greater, mut lesser) = (self, other);
+                while lesser != 0 {
+                    (greater, lesser) = (lesser, greater.wrapping_rem(lesser));
+                }
+                if greater < 0 { greater.wrapping_neg() } else { greater }
+            }
+
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "the signs of unsigned types")]
+            fn power(self, exponent: Self) -> Self {
+                let minus_one = (0 as Self).wrapping_sub(1);
+                if exponent < 0 {
+                    let odd = exponent & 1 != 0;
+                    return if self == 1 || self == minus_one && !odd { 1 } else if self == minus_one { minus_one } else { 0 };
+                }
+                let (mut result, mut square, mut left) = (1 as Self, self, exponent);
+                while left != 0 {
+                    result = if left & 1 != 0 { result.wrapping_mul(square) } else { result };
+                    square = square.wrapping_mul(square);
+                    left >>= 1;
+                }
+                result
             }
         }
     )*};
@@ -552,7 +602,7 @@ macro_rules! real {
 
             #[inline(always)]
             fn atan2(self, other: Self) -> Self {
-                self.atan2(other)
+                math::$type::atan2(self, other)
             }
 
             #[inline(always)]

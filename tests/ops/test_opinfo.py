@@ -14,10 +14,13 @@ OTHERS = {"aminmax", "linalg.vector_norm", "max", "min", "std_mean", "var_mean"}
 OTHERS |= {"cummax", "cummin", "log_softmax", "logcumsumexp", "native_layer_norm", "nn.functional.layer_norm", "softmax"}
 OTHERS |= {"__getitem__", "argwhere", "bincount", "masked_fill", "nn.functional.embedding", "nn.functional.embedding_bag"}
 OTHERS |= {"nonzero_static", "take_along_dim"}
+OTHERS |= {"floor_divide", "isfinite", "isinf", "isnan", "nn.functional.hardtanh", "nn.functional.logsigmoid"}
+OTHERS |= {"nn.functional.prelu", "nn.functional.relu6", "rsub"}
+OTHERS |= {f"special.{name}" for name in ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py")}
 NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
-# PyTorch rounds the quotient to bfloat16 before it rounds to a whole number; the device rounds once.
-APART = {("div_trunc_rounding", torch.bfloat16), ("div_floor_rounding", torch.bfloat16)}
+# PyTorch rounds the quotient to bfloat16 before it rounds to a whole number, and the products of addr; the device rounds once.
+APART = {("addr", torch.bfloat16), ("div_trunc_rounding", torch.bfloat16), ("div_floor_rounding", torch.bfloat16)}
 CASES = [
     (op, dtype)
     for op in op_db
@@ -31,11 +34,9 @@ RELATIVE = {("baddbmm", torch.complex64): 1.2e-3}
 # What decomposes into operators that have no kernel of ours.
 MAY_FALL_BACK = ["conj_physical"]
 # Dtypes and overloads that the table's row leaves to the fallback: integers that rounding does not change, complex numbers of real
-# functions, limits given as tensors, rounding to decimals, and losses with a reduction.
+# functions, and 16 bit floats where rounding to them in between matters.
 OFF_THE_TABLE = {
-    "abs": {torch.complex64},
     "ceil": {torch.int64},
-    "clamp": {torch.float32, torch.bfloat16, torch.int64},
     "clamp_max": {torch.bool},
     "clamp_min": {torch.bool},
     "expm1": {torch.complex64},
@@ -43,15 +44,15 @@ OFF_THE_TABLE = {
     "lerp": {torch.complex64},
     "log1p": {torch.complex64},
     "logcumsumexp": {torch.complex64},
-    "nn_functional_mse_loss": {torch.float32, torch.bfloat16},
     "nn_functional_silu_complex": {torch.complex64},
-    "nn_functional_smooth_l1_loss": {torch.float32, torch.bfloat16},
-    "pow": {torch.int64, torch.complex64},
+    "pow": {torch.complex64},
     "round": {torch.int64},
-    "round_decimals_0": {torch.float32, torch.bfloat16},
-    "round_decimals_3": {torch.float32, torch.bfloat16},
-    "round_decimals_neg_3": {torch.float32, torch.bfloat16},
+    "nextafter": {torch.bfloat16},
+    **{f"round_decimals_{number}": {torch.bfloat16} for number in ("0", "3", "neg_3")},
+    "sgn": {torch.bool},
     "sign": {torch.bool},
+    **{name: {torch.complex64} for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan", "sinc")},
+    **{name: {torch.complex64} for name in ("exp2", "log10", "log2", "logaddexp")},
     "trunc": {torch.int64},
     **{name + variant: {torch.complex64} for name in ("std", "std_mean", "var", "var_mean") for variant in ("", "_unbiased")},
 }

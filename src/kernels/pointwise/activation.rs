@@ -1,4 +1,4 @@
-//! Activation functions and losses of one element.
+//! Activation functions.
 
 #![forbid(unsafe_code)]
 
@@ -13,28 +13,28 @@ functions! {
     /// input_scale].
     elu, Elu, FLOATING, Real, [alpha, scale, input_scale],
         |[x]| if x > T::ZERO { x.mul(scale) } else { x.mul(input_scale).expm1().mul(alpha.mul(scale)) };
+    /// `aten::glu` of halves: x / (1 + e^-gate). Operands [out, x, gate].
+    glu, Glu, FLOATING, Real, [], |[x, gate]| x.mul(gate.sigmoid());
     /// `aten::hardshrink`: 0 from -lambd to lambd, else x. Operands [out, x]; scalars [lambd].
     hardshrink, Hardshrink, FLOATING, Real, [lambd], |[x]| if x.abs() <= lambd { T::ZERO } else { x };
     /// `aten::hardsigmoid`: (x + 3) / 6 between 0 and 1. Operands [out, x].
     hardsigmoid, Hardsigmoid, FLOATING, Real, [],
         |[x]| x.add(T::from_f64(3.0)).maximum(T::ZERO).minimum(T::from_f64(6.0)).div(T::from_f64(6.0));
+    /// `aten::hardswish`: x times its hardsigmoid. Operands [out, x].
+    hardswish, Hardswish, FLOATING, Real, [],
+        |[x]| x.mul(x.add(T::from_f64(3.0)).maximum(T::ZERO).minimum(T::from_f64(6.0))).div(T::from_f64(6.0));
     /// `aten::leaky_relu`: x above 0, else slope * x. Operands [out, x]; scalars [slope].
     leaky_relu, LeakyRelu, FLOATING, Real, [slope], |[x]| if x > T::ZERO { x } else { x.mul(slope) };
+    /// `aten::log_sigmoid_forward`: -ln(1 + e^-x). Operands [out, x].
+    log_sigmoid, LogSigmoid, FLOATING, Real, [], |[x]| x.minimum(T::ZERO).sub(x.abs().neg().exp().log1p());
     /// `aten::mish`: x * tanh(ln(1 + e^x)). Operands [out, x].
     mish, Mish, FLOATING, Real, [], |[x]| x.mul(softplus_value(x).tanh());
-    /// `aten::mse_loss` without reduction: (input - target)^2. Operands [out, input, target]; scalars [reduction], not looked at.
-    mse_loss, MseLoss, FLOATING, Real, [], |[input, target]| input.sub(target).mul(input.sub(target));
+    /// `aten::_prelu_kernel`: x above 0, else weight * x. Operands [out, x, weight].
+    prelu, Prelu, FLOATING, Real, [], |[x, weight]| if x > T::ZERO { x } else { x.mul(weight) };
     /// `aten::relu`: max(x, 0); NaN stays. Operands [out, x].
     relu, Relu, REAL | UNSIGNED, Ordered, [], |[x]| if x < T::ZERO { T::ZERO } else { x };
     /// `aten::silu`: x / (1 + e^-x). Operands [out, x].
     silu, Silu, FLOATING, Real, [], |[x]| x.div(T::ONE.add(x.neg().exp()));
-    /// `aten::smooth_l1_loss` without reduction: the square below beta, the distance above. Operands [out, input, target]; scalars
-    /// [reduction, beta], reduction not looked at.
-    smooth_l1_loss, SmoothL1Loss, FLOATING, Real, [_reduction, beta], |[input, target]| {
-        let distance = input.sub(target).abs();
-        let half = T::from_f64(0.5);
-        if distance < beta { half.mul(distance).mul(distance).div(beta) } else { distance.sub(half.mul(beta)) }
-    };
     /// `aten::softplus`: ln(1 + e^(beta x)) / beta; x where beta x is above the threshold. Operands [out, x]; scalars [beta, threshold].
     softplus, Softplus, FLOATING, Real, [beta, threshold], |[x]| {
         let scaled = x.mul(beta);
@@ -112,6 +112,7 @@ mod tests {
         check("relu", &[], |x| x.max(0.0));
         check("leaky_relu", &[0.25], |x| if x > 0.0 { x } else { 0.25 * x });
         check("hardsigmoid", &[], |x| ((x + 3.0) / 6.0).clamp(0.0, 1.0));
+        check("hardswish", &[], |x| x * ((x + 3.0) / 6.0).clamp(0.0, 1.0));
         check("hardshrink", &[1.5], |x| if x.abs() <= 1.5 { 0.0 } else { x });
         check("softshrink", &[1.5], |x| {
             if x > 1.5 {
@@ -134,6 +135,9 @@ mod tests {
     #[test]
     fn smooth_functions() {
         check("silu", &[], |x| x / (1.0 + (-x).exp()));
+        check::pointwise::<2>("_prelu_kernel", &[], |dtype| dtype, |[x, w]| real(if x.re > 0.0 { x.re } else { x.re * w.re }));
+        check("log_sigmoid_forward", &[], |x| -(-x).exp().ln_1p());
+        check::pointwise::<2>("glu", &[], |dtype| dtype, |[x, gate]| real(x.re / (1.0 + (-gate.re).exp())));
         check("elu", &[1.5, 2.0, 0.5], |x| if x > 0.0 { 2.0 * x } else { 3.0 * (0.5 * x).exp_m1() });
         check("softplus", &[2.0, 5.0], |x| if 2.0 * x > 5.0 { x } else { (2.0 * x).exp().ln_1p() / 2.0 });
         check("mish", &[], |x| x * x.exp().ln_1p().tanh());
@@ -148,20 +152,5 @@ mod tests {
         };
         let table: std::collections::HashMap<i64, f64> = (-64..=64).map(|eighths| (eighths, erf(eighths as f64 / 8.0))).collect();
         check("gelu", &[0.0], |x| table[&((x * 8.0) as i64)]);
-    }
-
-    #[test]
-    fn losses_without_reduction() {
-        let reduction = Scalar::Long(0);
-        check::pointwise::<2>("mse_loss", &[reduction], |dtype| dtype, |[input, target]| real((input.re - target.re).powi(2)));
-        check::pointwise::<2>(
-            "smooth_l1_loss",
-            &[reduction, Scalar::Double(2.0)],
-            |dtype| dtype,
-            |[input, target]| {
-                let distance = (input.re - target.re).abs();
-                real(if distance < 2.0 { distance * distance / 4.0 } else { distance - 1.0 })
-            },
-        );
     }
 }

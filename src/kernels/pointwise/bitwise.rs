@@ -3,11 +3,15 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::number::Bits;
+use crate::tensor::number::{Bits, Integer};
 
 functions! {
     /// `aten::bitwise_and`. Operands [out, lhs, rhs].
     bitwise_and, And, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_and(rhs);
+    /// `aten::bitwise_left_shift`: 0 for a shift beyond the width. Operands [out, x, bits].
+    bitwise_left_shift, LeftShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_left(bits);
+    /// `aten::bitwise_right_shift`: the sign alone for a shift beyond the width. Operands [out, x, bits].
+    bitwise_right_shift, RightShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_right(bits);
     /// `aten::bitwise_not`. Operands [out, x].
     bitwise_not, Not, INTEGRAL | BOOL, Bits, [], |[x]| x.bit_not();
     /// `aten::bitwise_or`. Operands [out, lhs, rhs].
@@ -20,6 +24,29 @@ functions! {
 mod tests {
     use crate::kernels::check::{self, real};
     use crate::tensor::dtype::DType;
+
+    #[test]
+    fn bits_are_moved() {
+        let width = |dtype: DType| 8 * dtype.size() as i64;
+        check::pointwise_by_dtype::<2>(
+            "bitwise_left_shift",
+            &[],
+            |dtype| dtype,
+            |dtype, [x, bits]| {
+                let (x, bits) = (x.re as i64, bits.re as i64);
+                real(if (0..width(dtype)).contains(&bits) { x << bits } else { 0 } as f64)
+            },
+        );
+        check::pointwise_by_dtype::<2>(
+            "bitwise_right_shift",
+            &[],
+            |dtype| dtype,
+            |dtype, [x, bits]| {
+                let (x, bits) = (x.re as i64, bits.re as i64);
+                real((x >> if (0..width(dtype)).contains(&bits) { bits } else { 63 }) as f64)
+            },
+        );
+    }
 
     #[test]
     fn bits_are_combined() {

@@ -50,6 +50,32 @@ pub fn clamp(launch: &Launch<'_>) -> Result<(), String> {
     })
 }
 
+#[derive(Clone, Copy)]
+struct ClampTensor;
+
+impl<T: Ordered> Map<T, 3> for ClampTensor {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [x, min, max]: [T; 3]) -> T {
+        x.maximum(min).minimum(max)
+    }
+}
+
+/// `aten::clamp.Tensor`: at least min, then at most max. Operands [out, x, min, max], of which one limit may be missing; scalars [has min,
+/// has max].
+///
+/// # Errors
+/// A dtype outside the table's, or a scalar that is missing.
+pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    match (launch.scalar(0)?.to::<i64>() != 0, launch.scalar(1)?.to::<i64>() != 0) {
+        (true, true) => dispatch!(dtype in REAL, T => run::<T, T, _, 3>(launch, ClampTensor)),
+        (true, false) => clamp_min_tensor(launch),
+        (false, _) => clamp_max_tensor(launch),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::kernels::check::{self, real};
@@ -74,6 +100,10 @@ mod tests {
     #[test]
     fn tensors_limit() {
         check::pointwise::<2>("clamp_min_tensor", &[], same, |[x, min]| real(x.re.max(min.re)));
+        let (yes, no) = (Scalar::Bool(true), Scalar::Bool(false));
+        check::pointwise::<3>("clamp_tensor", &[yes, yes], same, |[x, min, max]| real(x.re.max(min.re).min(max.re)));
+        check::pointwise::<2>("clamp_tensor", &[yes, no], same, |[x, min]| real(x.re.max(min.re)));
+        check::pointwise::<2>("clamp_tensor", &[no, yes], same, |[x, max]| real(x.re.min(max.re)));
         check::pointwise::<2>("clamp_max_tensor", &[], same, |[x, max]| real(x.re.min(max.re)));
     }
 }

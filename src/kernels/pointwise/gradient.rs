@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::activation::{GELU_CUBE, GELU_SCALE};
+use super::activation::{GELU_CUBE, GELU_SCALE, softplus_value};
 use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
@@ -22,6 +22,16 @@ functions! {
         };
         grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
     };
+    /// `aten::glu_backward` of the gate's half. Operands [out, sigmoid of the gate, x, grad].
+    glu_backward, GluBackward, FLOATING, Real, [], |[sigmoid, x, grad]| T::ONE.sub(sigmoid).mul(sigmoid).mul(x).mul(grad);
+    /// `aten::hardswish_backward`. Operands [out, grad, x].
+    hardswish_backward, HardswishBackward, FLOATING, Real, [], |[grad, x]| {
+        let three = T::from_f64(3.0);
+        let slope = x.div(three).add(T::from_f64(0.5));
+        if x < three.neg() { T::ZERO } else if x <= three { grad.mul(slope) } else { grad }
+    };
+    /// `aten::hardtanh_backward`: grad between the limits, else 0. Operands [out, grad, x]; scalars [min, max].
+    hardtanh_backward, HardtanhBackward, FLOATING, Real, [min, max], |[grad, x]| if x <= min || x >= max { T::ZERO } else { grad };
     /// `aten::hardshrink_backward`: grad, 0 where x is NaN or between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
     hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() > lambd { grad } else { T::ZERO };
     /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0. Operands [out, grad, x].
@@ -30,6 +40,23 @@ functions! {
     /// `aten::leaky_relu_backward`: grad above 0, else slope * grad. Operands [out, grad, x or the result]; scalars [slope, whether it is
     /// the result], the second not looked at.
     leaky_relu_backward, LeakyReluBackward, FLOATING, Real, [slope], |[grad, x]| if x > T::ZERO { grad } else { grad.mul(slope) };
+    /// `aten::log_sigmoid_backward`: grad / (1 + e^x). Operands [out, x, grad].
+    log_sigmoid_backward, LogSigmoidBackward, FLOATING, Real, [], |[x, grad]| grad.mul(x.neg().sigmoid());
+    /// `aten::logit_backward`: grad / (x (1 - x)), 0 where `logit` has a limit, NaN outside where there is none. Operands [out, grad, x];
+    /// scalars [has eps, eps].
+    logit_backward, LogitBackward, FLOATING, Real, [has_eps, eps], |[grad, x]| {
+        let limited = has_eps != T::ZERO && eps >= T::ZERO;
+        let eps = if limited { eps } else { T::ZERO };
+        let outside = x < eps || x > T::ONE.sub(eps);
+        let inside = grad.div(x.mul(T::ONE.sub(x)));
+        let beyond = if limited { T::ZERO } else { T::from_f64(f64::NAN) };
+        if outside { beyond } else { inside }
+    };
+    /// `aten::mish_backward`. Operands [out, grad, x].
+    mish_backward, MishBackward, FLOATING, Real, [], |[grad, x]| {
+        let tanh = softplus_value(x).tanh();
+        grad.mul(tanh.add(x.mul(x.sigmoid()).mul(T::ONE.sub(tanh.mul(tanh)))))
+    };
     /// `aten::sigmoid_backward`: grad * conj(y (1 - y)). Operands [out, grad, y], y the result.
     sigmoid_backward, SigmoidBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y).mul(y).conj());
     /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x. Operands [out, grad, x].
@@ -111,6 +138,7 @@ mod tests {
         check("threshold_backward", &[1.0], |grad, x| if x <= 1.0 { 0.0 } else { grad });
         check("leaky_relu_backward", &[0.25, 0.0], |grad, x| if x > 0.0 { grad } else { 0.25 * grad });
         check("hardsigmoid_backward", &[], |grad, x| if x.abs() < 3.0 { grad / 6.0 } else { 0.0 });
+        check("hardtanh_backward", &[-1.0, 2.0], |grad, x| if x <= -1.0 || x >= 2.0 { 0.0 } else { grad });
         check("hardshrink_backward", &[1.5], |grad, x| if x.abs() <= 1.5 { 0.0 } else { grad });
         check("softshrink_backward", &[1.5], |grad, x| if x.abs() <= 1.5 { 0.0 } else { grad });
     }
@@ -148,8 +176,20 @@ mod tests {
     }
 
     #[test]
+    fn slopes_of_logits() {
+        let slope = |grad: f64, x: f64| grad / (x * (1.0 - x));
+        check("logit_backward", &[0.0, 0.0], |grad, x| if (0.0..=1.0).contains(&x) { slope(grad, x) } else { f64::NAN });
+        check("logit_backward", &[1.0, 0.25], |grad, x| if (0.25..=0.75).contains(&x) { slope(grad, x) } else { 0.0 });
+        let same = |dtype| dtype;
+        check::pointwise::<2>("log_sigmoid_backward", &[], same, |[x, grad]| real(grad.re / (1.0 + x.re.exp())));
+        check::pointwise::<3>("glu_backward", &[], same, |[s, x, grad]| real((1.0 - s.re) * s.re * x.re * grad.re));
+    }
+
+    #[test]
     fn slopes_of_smooth_functions() {
         check_slope("silu", "silu_backward", &[], &[]);
+        check_slope("hardswish", "hardswish_backward", &[], &[]);
+        check_slope("mish", "mish_backward", &[], &[]);
         check_slope("elu", "elu_backward", &[1.5, 2.0, 0.5], &[0.0]);
         check_slope("softplus", "softplus_backward", &[2.0, 20.0], &[]);
         check_slope("gelu", "gelu_backward", &[0.0], &[]);

@@ -5,10 +5,16 @@
 pub mod activation;
 pub mod arithmetic;
 pub mod bitwise;
+pub mod circular;
 pub mod clamp;
 pub mod compare;
 pub mod fused;
 pub mod gradient;
+pub mod loss;
+pub mod pairs;
+pub mod parts;
+pub mod predicate;
+pub mod rare;
 pub mod rounding;
 pub mod special;
 pub mod ternary;

@@ -17,6 +17,11 @@ functions! {
     addcdiv, Addcdiv, FIELD, Field, [value], |[x, numerator, denominator]| x.add(value.mul(numerator).div(denominator));
     /// `aten::addcmul`: x + value * lhs * rhs. Operands [out, x, lhs, rhs]; scalars [value].
     addcmul, Addcmul, FIELD | INTEGRAL, Number, [value], |[x, lhs, rhs]| x.add(value.mul(lhs).mul(rhs));
+    /// `aten::addr`: beta x + alpha lhs rhs; x is not looked at for a beta of 0. Operands [out, x, lhs, rhs]; scalars [beta, alpha].
+    addr, Addr, FIELD | INTEGRAL | BOOL, Number, [beta, alpha], |[x, lhs, rhs]| {
+        let product = alpha.mul(lhs).mul(rhs);
+        if beta == T::ZERO { product } else { beta.mul(x).add(product) }
+    };
     /// `aten::lerp.Tensor`: from start to end by weight. Operands [out, start, end, weight].
     lerp, Lerp, FLOATING, Real, [], |[start, end, weight]| interpolate(start, end, weight);
     /// `aten::lerp.Scalar`: from start to end by weight. Operands [out, start, end]; scalars [weight].
@@ -41,6 +46,11 @@ mod tests {
     #[test]
     fn products_and_quotients_are_added() {
         check::pointwise::<3>("addcmul", &[Scalar::Long(2)], same, |[x, lhs, rhs]| x + 2.0 * lhs * rhs);
+        let (two, three) = (Scalar::Long(2), Scalar::Long(3));
+        check::pointwise_by_dtype::<3>("addr", &[two, three], same, |dtype, [x, lhs, rhs]| {
+            if dtype == DType::Bool { (x + lhs * rhs).sqrt() } else { 2.0 * x + 3.0 * lhs * rhs }
+        });
+        check::pointwise::<3>("addr", &[Scalar::Long(0), two], same, |[_, lhs, rhs]| 2.0 * lhs * rhs);
         check::pointwise_by_dtype::<3>("addcdiv", &[Scalar::Double(0.5)], same, |dtype, [x, lhs, rhs]| {
             if dtype.is_complex() && rhs != real(0.0) {
                 x + 0.5 * lhs / rhs

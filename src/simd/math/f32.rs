@@ -7,10 +7,54 @@
 // Constants that are split in two have more digits than the first part holds, and coefficients come close to known constants.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
 
+use std::f32::consts;
+
+/// What [`shared!`](super::shared) is written for.
+type Float = f32;
+
+super::shared::shared!();
+
 /// Adding and subtracting this rounds a value of magnitude below 2^22 to the nearest integer.
 const ROUND: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
+/// From this magnitude on, e^x is 0 or infinite.
+const EXP_LIMIT: f32 = 104.0;
+
+/// What `consts::LOG2_E` lacks.
+const LOG2_E_LOW: f32 = 1.925963e-8;
+/// What `consts::LOG10_E` lacks.
+const LOG10_E_LOW: f32 = -1.010305e-8;
+/// log10(2) in two parts, of which multiples of the first are exact.
+const LOG10_2_HIGH: f32 = 3.010254e-1;
+const LOG10_2_LOW: f32 = 4.605039e-6;
+/// What `consts::FRAC_PI_2` lacks.
+const FRAC_PI_2_LOW: f32 = -4.371139e-8;
+/// The square of numbers up to this one, and of those from its reciprocal on, is in range; beyond, 1 + x^2 is x^2.
+const SQUARABLE: f32 = 9.0e18;
+/// Brings large numbers into that range.
+const HYPOT_SHRINK: f32 = f32::from_bits((127 - 66) << 23);
+
+/// (asin(x) / x - 1) / x^2 by x^2 up to 1/4.
+const ASIN: [f32; 5] = [3.8085025e-2, 2.6554542e-2, 4.500138e-2, 7.498855e-2, 1.6666673e-1];
+/// (atan(x) / x - 1) / x^2 by x^2 up to tan(pi / 8)^2.
+const ATAN: [f32; 5] = [-6.4517185e-2, 1.0743669e-1, -1.426395e-1, 1.999954e-1, -3.333333e-1];
+/// (1 + 2x) e^(x^2) erfc x by (x - c) / (x + c), x not below 0, c the centre.
+const ERFCX: [f32; 12] = [
+    6.807515e-5,
+    1.6084034e-4,
+    -3.709284e-4,
+    -1.395805e-3,
+    1.2305032e-3,
+    8.689253e-3,
+    -8.024739e-3,
+    -5.4211996e-2,
+    1.640505e-1,
+    -1.6603109e-1,
+    -9.276382e-2,
+    1.2769784,
+];
+const ERFCX_CENTRE: f32 = 2.0;
 
 /// The polynomials of [`sin_cos_turns`].
 const SINE: [f32; 5] = narrowed(super::quarter_turn_series(1));
@@ -55,24 +99,33 @@ fn clamp(x: f32, low: f32, high: f32) -> f32 {
     if x < low { low } else { x }
 }
 
+/// e^r - 1 for |r| <= ln 2 / 2.
+#[inline(always)]
+fn expm1_near_0(r: f32) -> f32 {
+    let p = polynomial(r, [1.989_108e-4, 1.393_373_1e-3, 8.333_310_5e-3, 4.166_646_3e-2, 0.166_666_67, 0.5]);
+    p.mul_add(r * r, r)
+}
+
 /// x = n ln 2 + r with |r| <= ln 2 / 2: gives n + [`ROUND`] and e^r - 1.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, f32) {
     let rounded = x.mul_add(std::f32::consts::LOG2_E, ROUND);
     let n = rounded - ROUND;
-    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
-    let p = polynomial(r, [1.989_108e-4, 1.393_373_1e-3, 8.333_310_5e-3, 4.166_646_3e-2, 0.166_666_67, 0.5]);
-    (rounded, p.mul_add(r * r, r))
+    (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
+}
+
+/// value 2^n, rounded once: in two steps, since 2^n alone may be out of range where the result is not.
+#[inline(always)]
+fn scale(value: f32, n: i32) -> f32 {
+    let half = n >> 1;
+    value * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
 /// e^x; 1.1 ulp.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    let (rounded, p) = exp_parts(clamp(x, -104.0, 104.0));
-    // In two steps: 2^n alone may be out of range where the result is not.
-    let n = integer(rounded);
-    let half = n >> 1;
-    (p + 1.0) * power_of_two(half) * power_of_two(n.wrapping_sub(half))
+    let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
+    scale(p + 1.0, integer(rounded))
 }
 
 /// e^x - 1; 1.5 ulp.
@@ -93,10 +146,10 @@ pub fn log_of_normal(x: f32) -> f32 {
     log_of_bits(x.to_bits(), 0)
 }
 
-/// ln(2^-shift x) for the normal x above 0 that has these bits.
+/// 2^-shift x = 2^e m with m from sqrt(1/2) to sqrt(2), x the normal number above 0 that has these bits: gives e, m - 1 and what that
+/// lacks of ln m beyond the square's part.
 #[inline(always)]
-fn log_of_bits(bits: u32, shift: i32) -> f32 {
-    // x = 2^e m with m from sqrt(1/2) to sqrt(2).
+fn log_parts(bits: u32, shift: i32) -> (f32, f32, f32) {
     let offset = (bits as i32).wrapping_sub(0x3f35_04f3);
     let e = ((offset >> 23) - shift) as f32;
     let f = f32::from_bits(((offset & 0x7f_ffff) + 0x3f35_04f3) as u32) - 1.0;
@@ -114,9 +167,24 @@ fn log_of_bits(bits: u32, shift: i32) -> f32 {
             0.333_333_3,
         ],
     );
-    let square = f * f;
-    let low = e.mul_add(LN_2_LOW, p * square * f);
-    e.mul_add(LN_2_HIGH, f + square.mul_add(-0.5, low))
+    (e, f, p * (f * f) * f)
+}
+
+/// ln(2^-shift x) for the normal x above 0 that has these bits.
+#[inline(always)]
+fn log_of_bits(bits: u32, shift: i32) -> f32 {
+    let (e, f, cube) = log_parts(bits, shift);
+    let low = e.mul_add(LN_2_LOW, cube);
+    e.mul_add(LN_2_HIGH, f + (f * f).mul_add(-0.5, low))
+}
+
+/// A positive number's exponent e, and ln m as a number and a smaller one, where x = 2^e m with m from sqrt(1/2) to sqrt(2).
+#[inline(always)]
+fn split_log(x: f32) -> (f32, f32, f32) {
+    let subnormal = x < f32::MIN_POSITIVE;
+    let normal = if subnormal { x * 8_388_608.0 } else { x };
+    let (e, f, cube) = log_parts(normal.to_bits(), if subnormal { 23 } else { 0 });
+    (e, f, (f * f).mul_add(-0.5, cube))
 }
 
 /// ln x; 1 ulp. NaN below 0, -infinity at 0.
@@ -125,6 +193,12 @@ pub fn log(x: f32) -> f32 {
     let subnormal = x < f32::MIN_POSITIVE;
     let normal = if subnormal { x * 8_388_608.0 } else { x };
     let result = log_of_bits(normal.to_bits(), if subnormal { 23 } else { 0 });
+    log_or_special(x, result)
+}
+
+/// The logarithm of `x` to any base above 1: `result` where x is positive and finite.
+#[inline(always)]
+fn log_or_special(x: f32, result: f32) -> f32 {
     let special = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
     let result = if x > 0.0 { result } else { special };
     if x == f32::INFINITY { x } else { result }
@@ -155,12 +229,16 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
+/// erf(x) / x - 1 for |x| < 0.92.
+#[inline(always)]
+fn erf_near_0(x: f32) -> f32 {
+    polynomial(x * x, [-5.979_258e-4, 4.991_231e-3, -2.676_556e-2, 0.112_817_965, -0.376_124_92, 0.128_379_15])
+}
+
 /// The error function; 1.5 ulp.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     let t = clamp(x.abs(), 0.0, 4.0);
-    let square = x * x;
-    let small = polynomial(square, [-5.979_258e-4, 4.991_231e-3, -2.676_556e-2, 0.112_817_965, -0.376_124_92, 0.128_379_15]);
     let log = polynomial(
         t,
         [
@@ -177,19 +255,82 @@ pub fn erf(x: f32) -> f32 {
     );
     let large = (1.0 - exp(log - t)).copysign(x);
     // NaN takes the first way.
-    if t > 0.92 { large } else { small.mul_add(x.abs(), x.abs()).copysign(x) }
+    if t > 0.92 { large } else { erf_near_0(x).mul_add(x, x) }
 }
 
-/// sin x, correctly rounded up to 1 ulp.
+/// sin x, correctly rounded up to 1 ulp; one at a time.
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
     x.sin()
 }
 
-/// cos x, correctly rounded up to 1 ulp.
+/// cos x, correctly rounded up to 1 ulp; one at a time.
 #[inline(always)]
 pub fn cos(x: f32) -> f32 {
     x.cos()
+}
+
+/// tan x, correctly rounded up to 1 ulp; one at a time.
+#[inline(always)]
+pub fn tan(x: f32) -> f32 {
+    x.tan()
+}
+
+/// Up to this magnitude [`sin_cos_near`] is accurate.
+const NEAR: f32 = 134_217_728.0;
+/// What `f64` leaves of 2 / pi.
+const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
+/// Added to an `f64` below 2^51, it leaves the nearest integer in the low bits.
+const ROUND_WIDE: f64 = 6_755_399_441_055_744.0;
+
+/// Whether [`sin_cos_near`] and [`tan_near`] take `x`.
+#[inline(always)]
+pub fn is_near(x: f32) -> bool {
+    x.abs() <= NEAR
+}
+
+/// x = n + r quarter turns with |r| <= 1/2, x near: the low bits of n, and r.
+///
+/// The fused product is exact until n has gone (Cody and Waite, *Software Manual for the Elementary Functions*, 1980).
+#[inline(always)]
+fn quarter_turns(x: f32) -> (i32, f64) {
+    let wide = x as f64;
+    let rounded = wide.mul_add(std::f64::consts::FRAC_2_PI, ROUND_WIDE);
+    let r = wide.mul_add(std::f64::consts::FRAC_2_PI, ROUND_WIDE - rounded) + wide * FRAC_2_PI_LOW;
+    (rounded.to_bits() as i32, r)
+}
+
+/// sin x and cos x for a near x; 2 ulp.
+#[inline(always)]
+pub fn sin_cos_near(x: f32) -> (f32, f32) {
+    let (quarter, r) = quarter_turns(x);
+    let (sine, cosine) = sin_cos_quarters(quarter, r as f32);
+    // Small angles are their own sine, to the sign of zero.
+    (if x.abs() < 1e-4 { x } else { sine }, cosine)
+}
+
+/// tan x for a near x; 3.5 ulp.
+#[inline(always)]
+pub fn tan_near(x: f32) -> f32 {
+    let (quarter, r) = quarter_turns(x);
+    let r = r as f32;
+    let square = r * r;
+    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+    let odd = quarter & 1 != 0;
+    let quotient = if odd { -cosine } else { sine } / if odd { sine } else { cosine };
+    if x.abs() < 1e-4 { x } else { quotient }
+}
+
+/// Sine and cosine of `quarter` quarter turns and `r` of one, |r| <= 1/2.
+#[inline(always)]
+fn sin_cos_quarters(quarter: i32, r: f32) -> (f32, f32) {
+    let square = r * r;
+    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
+    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
+    let sine_sign = ((quarter & 2) as u32) << 30;
+    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u32) << 30;
+    (f32::from_bits(sine.to_bits() ^ sine_sign), f32::from_bits(cosine.to_bits() ^ cosine_sign))
 }
 
 /// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x is finite and of magnitude below 2^20.
@@ -197,15 +338,7 @@ pub fn cos(x: f32) -> f32 {
 pub fn sin_cos_turns(x: f32) -> (f32, f32) {
     // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
     let rounded = x.mul_add(4.0, ROUND);
-    let r = x.mul_add(4.0, ROUND - rounded);
-    let square = r * r;
-    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
-    let quarter = integer(rounded);
-    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
-    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
-    let sine_sign = ((quarter & 2) as u32) << 30;
-    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u32) << 30;
-    (f32::from_bits(sine.to_bits() ^ sine_sign), f32::from_bits(cosine.to_bits() ^ cosine_sign))
+    sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
 }
 
 /// base^exponent; 1 ulp. As IEEE 754 has it: 1 for exponent 0 or base 1 whatever the other is, NaN for a negative base with an exponent

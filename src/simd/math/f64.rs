@@ -4,10 +4,93 @@
 // Constants that are split in two have more digits than the first part holds, and coefficients come close to known constants.
 #![allow(clippy::excessive_precision, clippy::approx_constant)]
 
+use std::f64::consts;
+
+/// What [`shared!`](super::shared) is written for.
+type Float = f64;
+
+super::shared::shared!();
+
 /// Adding and subtracting this rounds a value of magnitude below 2^51 to the nearest integer.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+/// From this magnitude on, e^x is 0 or infinite.
+const EXP_LIMIT: f64 = 746.0;
+
+/// What `consts::LOG2_E` lacks.
+const LOG2_E_LOW: f64 = 2.0355273740931033e-17;
+/// What `consts::LOG10_E` lacks.
+const LOG10_E_LOW: f64 = 1.098319650216765e-17;
+/// log10(2) in two parts, of which multiples of the first are exact.
+const LOG10_2_HIGH: f64 = 3.0102999566361177e-1;
+const LOG10_2_LOW: f64 = 3.694239077158931e-13;
+/// What `consts::FRAC_PI_2` lacks.
+const FRAC_PI_2_LOW: f64 = 6.123233995736766e-17;
+/// The square of numbers up to this one, and of those from its reciprocal on, is in range; beyond, 1 + x^2 is x^2.
+const SQUARABLE: f64 = 1e150;
+/// Brings large numbers into that range.
+const HYPOT_SHRINK: f64 = f64::from_bits((1023 - 520) << 52);
+
+/// (asin(x) / x - 1) / x^2 by x^2 up to 1/4.
+const ASIN: [f64; 13] = [
+    2.8757851367421566e-2,
+    -1.4851887071247204e-2,
+    1.740087944269402e-2,
+    5.457506718640358e-3,
+    1.032281435018578e-2,
+    1.1479177415184906e-2,
+    1.3971212973552933e-2,
+    1.7352392720869973e-2,
+    2.237217294214989e-2,
+    3.0381944138531247e-2,
+    4.464285714635543e-2,
+    7.499999999998433e-2,
+    1.6666666666666669e-1,
+];
+/// (atan(x) / x - 1) / x^2 by x^2 up to tan(pi / 8)^2.
+const ATAN: [f64; 12] = [
+    1.6284375050043393e-2,
+    -3.456931506332609e-2,
+    4.5515447340221615e-2,
+    -5.230443640686948e-2,
+    5.878927554473807e-2,
+    -6.66642476020052e-2,
+    7.692296368042296e-2,
+    -9.090908753259112e-2,
+    1.1111111105150588e-1,
+    -1.4285714285659779e-1,
+    1.9999999999999804e-1,
+    -3.333333333333333e-1,
+];
+/// (1 + 2x) e^(x^2) erfc x by (x - c) / (x + c), x not below 0, c the centre.
+const ERFCX: [f64; 24] = [
+    9.655408225482863e-10,
+    1.5712153638319064e-9,
+    -1.2544825403855518e-8,
+    -1.6357383982124768e-8,
+    1.0683442926744586e-7,
+    7.111912428010423e-8,
+    -8.218020654813044e-7,
+    2.980596055322769e-7,
+    5.707239573693257e-6,
+    -1.1225140354449658e-5,
+    -2.439811794207995e-5,
+    1.506231178516207e-4,
+    -1.9925700412184815e-4,
+    -7.577737141838885e-4,
+    5.031970032548695e-3,
+    -1.619773397992426e-2,
+    3.71675155318432e-2,
+    -6.633036582050367e-2,
+    9.373283499865172e-2,
+    -1.0103906603585294e-1,
+    6.80970542546862e-2,
+    1.5379652102610162e-2,
+    -1.396211168405625e-1,
+    1.2329951186255526,
+];
+const ERFCX_CENTRE: f64 = 4.0;
 
 /// The polynomials of [`sin_cos_turns`].
 const SINE: [f64; 8] = super::quarter_turn_series(1);
@@ -15,7 +98,7 @@ const COSINE: [f64; 9] = super::quarter_turn_series(0);
 
 /// The polynomial with these coefficients, highest first.
 #[inline(always)]
-fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
+pub(super) fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     let mut sum = coefficients[0];
     for coefficient in &coefficients[1..] {
         sum = sum.mul_add(x, *coefficient);
@@ -42,12 +125,9 @@ fn clamp(x: f64, low: f64, high: f64) -> f64 {
     if x < low { low } else { x }
 }
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2: gives n + [`ROUND`] and e^r - 1.
+/// e^r - 1 for |r| <= ln 2 / 2.
 #[inline(always)]
-fn exp_parts(x: f64) -> (f64, f64) {
-    let rounded = x.mul_add(std::f64::consts::LOG2_E, ROUND);
-    let n = rounded - ROUND;
-    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
+fn expm1_near_0(r: f64) -> f64 {
     let p = polynomial(
         r,
         [
@@ -63,17 +143,29 @@ fn exp_parts(x: f64) -> (f64, f64) {
             0.5,
         ],
     );
-    (rounded, p.mul_add(r * r, r))
+    p.mul_add(r * r, r)
+}
+
+/// x = n ln 2 + r with |r| <= ln 2 / 2: gives n + [`ROUND`] and e^r - 1.
+#[inline(always)]
+fn exp_parts(x: f64) -> (f64, f64) {
+    let rounded = x.mul_add(std::f64::consts::LOG2_E, ROUND);
+    let n = rounded - ROUND;
+    (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
+}
+
+/// value 2^n, rounded once: in two steps, since 2^n alone may be out of range where the result is not.
+#[inline(always)]
+fn scale(value: f64, n: i64) -> f64 {
+    let half = n >> 1;
+    value * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
 /// e^x; 1.6 ulp.
 #[inline(always)]
 pub fn exp(x: f64) -> f64 {
-    let (rounded, p) = exp_parts(clamp(x, -746.0, 710.0));
-    // In two steps: 2^n alone may be out of range where the result is not.
-    let n = integer(rounded);
-    let half = n >> 1;
-    (p + 1.0) * power_of_two(half) * power_of_two(n.wrapping_sub(half))
+    let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
+    scale(p + 1.0, integer(rounded))
 }
 
 /// e^x - 1; 2 ulp.
@@ -88,13 +180,13 @@ pub fn expm1(x: f64) -> f64 {
     if x == 0.0 { x } else { result }
 }
 
-/// ln x; 1.5 ulp. NaN below 0, -infinity at 0.
+/// x = 2^e m with m from sqrt(1/2) to sqrt(2), for x above 0: gives e, f = m - 1, f^2 / 2, and what f - f^2 / 2 lacks of ln m.
 #[inline(always)]
-pub fn log(x: f64) -> f64 {
+fn log_parts(x: f64) -> (f64, f64, f64, f64) {
     const SQRT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
     let subnormal = x < f64::MIN_POSITIVE;
     let bits = (if subnormal { x * 18_014_398_509_481_984.0 } else { x }).to_bits() as i64;
-    // x = 2^e m with m from sqrt(1/2) to sqrt(2); e by way of a float, as conversions of 64 bit integers are slow before AVX-512.
+    // e by way of a float, as conversions of 64 bit integers are slow before AVX-512.
     let offset = bits.wrapping_sub(SQRT_HALF);
     let e = f64::from_bits(((offset >> 52) + ROUND.to_bits() as i64) as u64) - ROUND - if subnormal { 54.0 } else { 0.0 };
     let f = f64::from_bits(((offset & 0xf_ffff_ffff_ffff) + SQRT_HALF) as u64) - 1.0;
@@ -114,8 +206,27 @@ pub fn log(x: f64) -> f64 {
         ],
     );
     let half_square = 0.5 * f * f;
-    let low = s.mul_add(p.mul_add(z, half_square), e * LN_2_LOW);
-    let result = e.mul_add(LN_2_HIGH, f - (half_square - low));
+    (e, f, half_square, s * p.mul_add(z, half_square))
+}
+
+/// A positive number's exponent e, and ln m as a number and a smaller one, where x = 2^e m with m from sqrt(1/2) to sqrt(2).
+#[inline(always)]
+fn split_log(x: f64) -> (f64, f64, f64) {
+    let (e, f, half_square, low) = log_parts(x);
+    (e, f, low - half_square)
+}
+
+/// ln x; 1.5 ulp. NaN below 0, -infinity at 0.
+#[inline(always)]
+pub fn log(x: f64) -> f64 {
+    let (e, f, half_square, low) = log_parts(x);
+    let result = e.mul_add(LN_2_HIGH, f - (half_square - e.mul_add(LN_2_LOW, low)));
+    log_or_special(x, result)
+}
+
+/// The logarithm of `x` to any base above 1: `result` where x is positive and finite.
+#[inline(always)]
+fn log_or_special(x: f64, result: f64) -> f64 {
     let special = if x == 0.0 { f64::NEG_INFINITY } else { f64::NAN };
     let result = if x > 0.0 { result } else { special };
     if x == f64::INFINITY { x } else { result }
@@ -146,11 +257,10 @@ pub fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The error function; 8 ulp.
+/// erf(x) / x - 1 for |x| < 1.
 #[inline(always)]
-pub fn erf(x: f64) -> f64 {
-    let t = clamp(x.abs(), 0.0, 6.0);
-    let small = polynomial(
+fn erf_near_0(x: f64) -> f64 {
+    polynomial(
         x * x,
         [
             -7.795_898_827_002_142e-10,
@@ -166,7 +276,13 @@ pub fn erf(x: f64) -> f64 {
             -0.376_126_389_031_835_43,
             0.128_379_167_095_512_56,
         ],
-    );
+    )
+}
+
+/// The error function; 8 ulp.
+#[inline(always)]
+pub fn erf(x: f64) -> f64 {
+    let t = clamp(x.abs(), 0.0, 6.0);
     let log = polynomial(
         t - 3.5,
         [
@@ -198,19 +314,91 @@ pub fn erf(x: f64) -> f64 {
     );
     let large = (1.0 - exp(log)).copysign(x);
     // NaN takes the first way.
-    if t > 1.0 { large } else { small.mul_add(x.abs(), x.abs()).copysign(x) }
+    if t > 1.0 { large } else { erf_near_0(x).mul_add(x, x) }
 }
 
-/// sin x, correctly rounded up to 1 ulp.
+/// sin x, correctly rounded up to 1 ulp; one at a time.
 #[inline(always)]
 pub fn sin(x: f64) -> f64 {
     x.sin()
 }
 
-/// cos x, correctly rounded up to 1 ulp.
+/// cos x, correctly rounded up to 1 ulp; one at a time.
 #[inline(always)]
 pub fn cos(x: f64) -> f64 {
     x.cos()
+}
+
+/// tan x, correctly rounded up to 1 ulp; one at a time.
+#[inline(always)]
+pub fn tan(x: f64) -> f64 {
+    x.tan()
+}
+
+/// Up to this magnitude [`sin_cos_near`] is accurate.
+const NEAR: f64 = 1_073_741_824.0;
+/// What `f64` leaves of 2 / pi, in two parts.
+const FRAC_2_PI_LOW: f64 = -3.935735335036497e-17;
+const FRAC_2_PI_LOWER: f64 = -2.1442872565786008e-33;
+
+/// Whether [`sin_cos_near`] and [`tan_near`] take `x`.
+#[inline(always)]
+pub fn is_near(x: f64) -> bool {
+    x.abs() <= NEAR
+}
+
+/// The sum of two numbers, and what it lost (D. Knuth's).
+#[inline(always)]
+fn two_sum(x: f64, y: f64) -> (f64, f64) {
+    let sum = x + y;
+    let other = sum - x;
+    (sum, (x - (sum - other)) + (y - other))
+}
+
+/// x = n + r quarter turns with |r| <= 1/2, x near: the low bits of n, and r.
+#[inline(always)]
+fn quarter_turns(x: f64) -> (i64, f64) {
+    let rounded = x.mul_add(consts::FRAC_2_PI, ROUND);
+    let product = x * consts::FRAC_2_PI;
+    let lost = x.mul_add(consts::FRAC_2_PI, -product);
+    let low = x * FRAC_2_PI_LOW;
+    let lower = x.mul_add(FRAC_2_PI_LOW, -low) + x * FRAC_2_PI_LOWER;
+    // The first difference is exact.
+    let (rest, lost_rest) = two_sum(lost, low);
+    let (r, lost_r) = two_sum(product - (rounded - ROUND), rest);
+    (integer(rounded), r + (lost_r + (lost_rest + lower)))
+}
+
+/// sin x and cos x for a near x; 2 ulp.
+#[inline(always)]
+pub fn sin_cos_near(x: f64) -> (f64, f64) {
+    let (quarter, r) = quarter_turns(x);
+    let (sine, cosine) = sin_cos_quarters(quarter, r);
+    // Small angles are their own sine, to the sign of zero.
+    (if x.abs() < 1e-9 { x } else { sine }, cosine)
+}
+
+/// tan x for a near x; 3.5 ulp.
+#[inline(always)]
+pub fn tan_near(x: f64) -> f64 {
+    let (quarter, r) = quarter_turns(x);
+    let square = r * r;
+    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+    let odd = quarter & 1 != 0;
+    let quotient = if odd { -cosine } else { sine } / if odd { sine } else { cosine };
+    if x.abs() < 1e-9 { x } else { quotient }
+}
+
+/// Sine and cosine of `quarter` quarter turns and `r` of one, |r| <= 1/2.
+#[inline(always)]
+fn sin_cos_quarters(quarter: i64, r: f64) -> (f64, f64) {
+    let square = r * r;
+    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
+    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
+    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
+    let sine_sign = ((quarter & 2) as u64) << 62;
+    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u64) << 62;
+    (f64::from_bits(sine.to_bits() ^ sine_sign), f64::from_bits(cosine.to_bits() ^ cosine_sign))
 }
 
 /// sin 2 pi x and cos 2 pi x; absolute error below an ulp of 1. x is finite and of magnitude below 2^49.
@@ -218,15 +406,7 @@ pub fn cos(x: f64) -> f64 {
 pub fn sin_cos_turns(x: f64) -> (f64, f64) {
     // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
     let rounded = x.mul_add(4.0, ROUND);
-    let r = x.mul_add(4.0, ROUND - rounded);
-    let square = r * r;
-    let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));
-    let quarter = integer(rounded);
-    let (sine, cosine) = if quarter & 1 == 0 { (sine, cosine) } else { (cosine, sine) };
-    // The sine is negative in the second half of the turn, the cosine in the second and the third quarter.
-    let sine_sign = ((quarter & 2) as u64) << 62;
-    let cosine_sign = ((quarter.wrapping_add(1) & 2) as u64) << 62;
-    (f64::from_bits(sine.to_bits() ^ sine_sign), f64::from_bits(cosine.to_bits() ^ cosine_sign))
+    sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
 }
 
 /// base^exponent, as the C library has it.

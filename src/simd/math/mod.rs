@@ -3,9 +3,13 @@
 //! One module per type, with the same names. Accuracy is stated with each function, as the greatest error found against a wider
 //! computation, in units in the last place (ulp). NaN gives NaN, infinities and subnormal values give what IEEE 754 says.
 
+pub mod bessel;
 pub mod complex;
 pub mod f32;
 pub mod f64;
+pub mod gamma;
+pub mod normal;
+mod shared;
 
 /// The Taylor series of the sine (`first` 1) or the cosine (`first` 0) of x quarter turns, as a polynomial of x^2, highest power first; the
 /// sine's is divided by x.
@@ -150,6 +154,126 @@ mod tests {
         check_f64("tanh", tested::tanh, f64::tanh, 2.5);
         check_f64("sigmoid", tested::sigmoid, sigmoid, 2.5);
         check_f64("erf", tested::erf, erf, 8.0);
+    }
+
+    /// Functions of `f64` where the standard library has one, of both types.
+    macro_rules! shared_accuracy {
+        ($check:ident, $module:ident, $($name:ident: $oracle:expr, $limit:expr;)*) => {
+            $($check(stringify!($name), super::$module::$name, $oracle, $limit);)*
+        };
+    }
+
+    /// Where a small argument of one function stands for another of its kind.
+    fn inverse_sine(x: f64) -> f64 {
+        if x.abs() <= 1.0 { x.atan2((1.0 - x).sqrt() * (1.0 + x).sqrt()) } else { f64::NAN }
+    }
+
+    #[test]
+    fn functions_of_both_types_are_accurate_in_f32() {
+        shared_accuracy! {
+            check_f32, f32,
+            exp2: f64::exp2, 1.5;
+            log2: f64::log2, 1.5;
+            log10: f64::log10, 1.5;
+            sinh: f64::sinh, 2.5;
+            cosh: f64::cosh, 2.0;
+            asinh: f64::asinh, 3.0;
+            acosh: f64::acosh, 3.0;
+            atanh: f64::atanh, 3.0;
+            asin: f64::asin, 1.5;
+            acos: f64::acos, 1.5;
+            atan: f64::atan, 1.5;
+        }
+    }
+
+    #[test]
+    fn functions_of_both_types_are_accurate_in_f64() {
+        shared_accuracy! {
+            check_f64, f64,
+            exp2: f64::exp2, 2.0;
+            log2: f64::log2, 2.5;
+            log10: f64::log10, 2.5;
+            sinh: f64::sinh, 3.5;
+            cosh: f64::cosh, 3.0;
+            acosh: f64::acosh, 4.0;
+            atanh: f64::atanh, 4.0;
+            asin: inverse_sine, 3.0;
+            acos: f64::acos, 2.5;
+            atan: f64::atan, 2.5;
+        }
+    }
+
+    #[test]
+    fn complements_of_the_error_function() {
+        // From tables of 20 digits.
+        let table = [
+            (-3.0, 1.999_977_909_503_001_414_6),
+            (0.0, 1.0),
+            (0.125, 0.859_683_795_198_666_182_6),
+            (0.5, 0.479_500_122_186_953_462_3),
+            (1.0, 0.157_299_207_050_285_130_66),
+            (2.5, 4.069_520_174_449_589_4e-4),
+            (5.0, 1.537_459_794_428_034_85e-12),
+            (9.0, 4.137_031_746_513_810_2e-37),
+        ];
+        for (x, value) in table {
+            let (narrow, wide) = (f64::from(super::f32::erfc(x as f32)), super::f64::erfc(x));
+            assert!((narrow / value - 1.0).abs() < 4e-7, "{x}: {narrow} != {value}");
+            assert!((wide / value - 1.0).abs() < 1e-15, "{x}: {wide} != {value}");
+        }
+        assert_eq!((super::f64::erfc(26.0) - 5.663_192_408_856_142_8e-296).abs() < 1e-309, true);
+        assert_eq!((super::f64::erfc(40.0), super::f32::erfc(-40.0)), (0.0, 2.0));
+        assert!(super::f32::erfc(f32::NAN).is_nan() && super::f64::erfc(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn angles_and_distances_of_points() {
+        let sides = [0.0, -0.0, 1e-310, 1e-40, 0.3, 1.0, 2.5, 3e20, 1e300, f64::INFINITY];
+        for x in sides.into_iter().flat_map(|x| [x, -x]) {
+            for y in sides.into_iter().flat_map(|y| [y, -y]) {
+                let (angle, distance) = (super::f64::atan2(y, x), super::f64::hypot(x, y));
+                assert!(
+                    (angle - y.atan2(x)).abs() <= 1e-15 * angle.abs() && angle.is_sign_negative() == y.is_sign_negative(),
+                    "{y} {x}"
+                );
+                assert!(distance == x.hypot(y) || (distance / x.hypot(y) - 1.0).abs() < 5e-16, "{x} {y}: {distance}");
+                let (x, y) = (x as f32, y as f32);
+                let (angle, distance) = (super::f32::atan2(y, x), super::f32::hypot(x, y));
+                assert!(
+                    (angle - y.atan2(x)).abs() <= 3e-7 * angle.abs() && angle.is_sign_negative() == y.is_sign_negative(),
+                    "{y} {x}"
+                );
+                assert!(distance == x.hypot(y) || (distance / x.hypot(y) - 1.0).abs() < 3e-7, "{x} {y}: {distance}");
+            }
+        }
+        assert!(super::f64::atan2(f64::NAN, 0.0).is_nan() && super::f32::atan2(0.0, f32::NAN).is_nan());
+        assert_eq!(super::f32::hypot(f32::NAN, f32::INFINITY), f32::INFINITY);
+    }
+
+    #[test]
+    fn near_angles() {
+        for step in -50_000..50_000_i32 {
+            // Angles of all magnitudes, and those next to the zeros.
+            let scale = 2f64.powi(step.rem_euclid(48) - 20);
+            let zero = f64::from(step) * std::f64::consts::FRAC_PI_2;
+            for x in [f64::from(step) * 1e-5 * scale, zero] {
+                let narrow = x as f32;
+                let ((sine, cosine), exact) = (super::f32::sin_cos_near(narrow), f64::from(narrow));
+                let tan = super::f32::tan_near(narrow);
+                for (found, expected, limit) in
+                    [(sine, exact.sin(), 2.4e-7), (cosine, exact.cos(), 2.4e-7), (tan, exact.tan(), 5e-7)]
+                {
+                    assert!((f64::from(found) - expected).abs() <= limit * expected.abs(), "{narrow}: {found} != {expected}");
+                }
+                let ((sine, cosine), tan) = (super::f64::sin_cos_near(x), super::f64::tan_near(x));
+                for (found, expected, limit) in [(sine, x.sin(), 5e-16), (cosine, x.cos(), 5e-16), (tan, x.tan(), 1e-15)] {
+                    assert!((found - expected).abs() <= limit * expected.abs(), "{x}: {found} != {expected}");
+                }
+            }
+        }
+        assert_eq!(super::f32::sin_cos_near(-0.0).0.to_bits(), (-0.0f32).to_bits());
+        assert!(super::f32::is_near(-134_217_728.0) && !super::f32::is_near(134_217_744.0) && !super::f32::is_near(f32::NAN));
+        assert!(super::f64::is_near(1e9) && !super::f64::is_near(1e10) && !super::f64::is_near(f64::NAN));
     }
 
     /// Greatest error of the sine and the cosine of whole turns' fractions, absolute.

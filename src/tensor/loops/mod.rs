@@ -16,6 +16,7 @@ pub mod lines;
 pub mod lists;
 pub mod long_lines;
 pub mod movement;
+pub mod near;
 pub mod pointwise;
 pub mod reduce;
 pub mod rows;

@@ -47,17 +47,17 @@ where
 }
 
 /// Elements that lie side by side: the first of each input.
-type Inputs = [*const u8; MAX_OPERANDS];
+pub(super) type Inputs = [*const u8; MAX_OPERANDS];
 
 /// An operator's loop over elements that lie side by side: output, inputs, number of elements.
-type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize) + Sync);
+pub(super) type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize) + Sync);
 
 /// What a [`Loop`] works on.
 #[derive(Clone, Copy)]
-struct Types {
-    input: DType,
-    output: DType,
-    inputs: usize,
+pub(super) struct Types {
+    pub input: DType,
+    pub output: DType,
+    pub inputs: usize,
 }
 
 #[inline]
@@ -103,7 +103,7 @@ where
     }
 }
 
-fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String> {
+pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String> {
     if launch.num_operands() != types.inputs + 1 {
         return Err(format!("{} operands where {} are needed", launch.num_operands(), types.inputs + 1));
     }

@@ -1,0 +1,64 @@
+// Pointwise operators that are made of others: PyTorch's own function where it calls the dispatcher, else the same in a line.
+#include <ATen/Functions.h>
+#include <ATen/ScalarOps.h>
+#include <ATen/ops/hardtanh_native.h>
+#include <ATen/ops/isnan_native.h>
+#include <ATen/ops/remainder_native.h>
+#include <ATen/ops/rsub_native.h>
+
+#include "tier.h"
+
+namespace rustdev {
+namespace {
+
+at::Tensor floor_divide(const at::Tensor& self, const at::Tensor& other) { return at::div(self, other, "floor"); }
+
+at::Tensor& floor_divide_(at::Tensor& self, const at::Tensor& other) { return self.div_(other, "floor"); }
+
+at::Tensor& floor_divide_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  return at::div_out(out, self, other, "floor");
+}
+
+at::Tensor pow(const at::Scalar& base, const at::Tensor& exponent) { return at::pow(at::native::wrapped_scalar_tensor(base), exponent); }
+
+at::Tensor& pow_out(const at::Scalar& base, const at::Tensor& exponent, at::Tensor& out) {
+  return at::pow_out(out, at::native::wrapped_scalar_tensor(base), exponent);
+}
+
+// Waits for the answer.
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+              other.device());
+  TORCH_CHECK(self.dtype() == other.dtype(), "Expected object of data type ", self.dtype(), " but got data type ", other.dtype(),
+              " for argument 'other' in call to equal");
+  return self.is_same_size(other) && (self.numel() == 0 || at::eq(self, other).all().item<bool>());
+}
+
+std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& weight) {
+  const at::Tensor positive = self.gt(0);
+  const at::Tensor zero = at::zeros({}, self.options());
+  return {at::where(positive, grad, grad.mul(weight)), at::where(positive, zero, grad.mul(self))};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  Tier composite(m, "composite");
+  composite.impl("_prelu_kernel_backward", TORCH_FN(prelu_backward));
+  composite.impl("equal", TORCH_FN(equal));
+  composite.impl("floor_divide", TORCH_FN(floor_divide));
+  composite.impl("floor_divide.out", TORCH_FN(floor_divide_out));
+  composite.impl("floor_divide_.Tensor", TORCH_FN(floor_divide_));
+  composite.impl("hardtanh", TORCH_FN(at::native::hardtanh));
+  composite.impl("hardtanh.out", TORCH_FN(at::native::hardtanh_out));
+  composite.impl("hardtanh_", TORCH_FN(at::native::hardtanh_));
+  composite.impl("isnan", TORCH_FN(at::native::isnan));
+  composite.impl("pow.Scalar", TORCH_FN(pow));
+  composite.impl("pow.Scalar_out", TORCH_FN(pow_out));
+  composite.impl("remainder.Scalar_Tensor",
+                 static_cast<at::Tensor (*)(const at::Scalar&, const at::Tensor&)>(at::native::remainder));
+  composite.impl("rsub.Tensor",
+                 static_cast<at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Scalar&)>(at::native::rsub));
+}
+
+}  // namespace rustdev

@@ -1,0 +1,188 @@
+//! Circular and hyperbolic functions and their inverses. Operands [out, x].
+
+#![forbid(unsafe_code)]
+
+use super::functions;
+use crate::tensor::dtype::{FLOATING, dispatch};
+use crate::tensor::elementary::Elementary;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::near::{self, TwoWays};
+use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::number::{Field, Real};
+
+functions! {
+    /// `aten::acos`: the inverse cosine.
+    acos, Acos, FLOATING, Elementary, [], |[x]| x.acos();
+    /// `aten::acosh`: the inverse hyperbolic cosine.
+    acosh, Acosh, FLOATING, Elementary, [], |[x]| x.acosh();
+    /// `aten::asin`: the inverse sine.
+    asin, Asin, FLOATING, Elementary, [], |[x]| x.asin();
+    /// `aten::asinh`: the inverse hyperbolic sine.
+    asinh, Asinh, FLOATING, Elementary, [], |[x]| x.asinh();
+    /// `aten::atan`: the inverse tangent.
+    atan, Atan, FLOATING, Elementary, [], |[x]| x.atan();
+    /// `aten::atan2`: the angle of the point (x, y). Operands [out, y, x].
+    atan2, Atan2, FLOATING, Real, [], |[y, x]| y.atan2(x);
+    /// `aten::atanh`: the inverse hyperbolic tangent.
+    atanh, Atanh, FLOATING, Elementary, [], |[x]| x.atanh();
+    /// `aten::cosh`: the hyperbolic cosine.
+    cosh, Cosh, FLOATING, Elementary, [], |[x]| x.cosh();
+    /// `aten::sinh`: the hyperbolic sine.
+    sinh, Sinh, FLOATING, Elementary, [], |[x]| x.sinh();
+}
+
+/// Functions of an angle, by the short and by the long way.
+macro_rules! of_angles {
+    ($($map:ident, |$x:ident| $angle:expr, $near:expr, $far:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $map;
+
+        impl<T: Elementary> TwoWays<T> for $map {
+            #[inline(always)]
+            fn is_near(self, $x: T) -> bool {
+                $angle.is_near()
+            }
+
+            #[inline(always)]
+            fn near(self, $x: T) -> T {
+                $near
+            }
+
+            #[inline(always)]
+            fn far(self, $x: T) -> T {
+                $far
+            }
+        }
+    )*};
+}
+
+of_angles! {
+    Sin, |x| x, x.sin_near(), x.sin();
+    Cos, |x| x, x.cos_near(), x.cos();
+    Tan, |x| x, x.tan_near(), x.tan();
+    Sinc, |x| half_turns(x), quotient(half_turns(x).sin_near(), half_turns(x)), quotient(half_turns(x).sin(), half_turns(x));
+}
+
+/// pi x.
+#[inline(always)]
+fn half_turns<T: Real>(x: T) -> T {
+    x.mul(T::from_f64(std::f64::consts::PI))
+}
+
+/// The quotient, 1 for 0 / 0.
+#[inline(always)]
+fn quotient<T: Real>(sine: T, angle: T) -> T {
+    if angle == T::ZERO { T::ONE } else { sine.div(angle) }
+}
+
+/// The sine or, otherwise, the cosine of complex numbers.
+#[derive(Clone, Copy)]
+struct Complex<const SINE: bool>;
+
+impl<T: Field, const SINE: bool> Map<T, 1> for Complex<SINE> {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [x]: [T; 1]) -> T {
+        if SINE { x.sin() } else { x.cos() }
+    }
+}
+
+/// `aten::sin`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Sin));
+    }
+    dispatch!(dtype in WIDE_COMPLEX, T => run::<T, T, _, 1>(launch, Complex::<true>))
+}
+
+/// `aten::cos`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Cos));
+    }
+    dispatch!(dtype in WIDE_COMPLEX, T => run::<T, T, _, 1>(launch, Complex::<false>))
+}
+
+/// `aten::tan`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Tan))
+}
+
+/// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn sinc(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Sinc))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::tensor::dtype::{Complex64, DType};
+
+    fn check(name: &str, oracle: fn(f64) -> f64) {
+        check::pointwise::<1>(name, &[], |dtype| dtype, |[x]| real(oracle(x.re)));
+    }
+
+    #[test]
+    fn circular_functions() {
+        check::pointwise::<1>("sin", &[], |dtype| dtype, |[x]| x.sin());
+        check::pointwise::<1>("cos", &[], |dtype| dtype, |[x]| x.cos());
+        check("tan", f64::tan);
+        check("sinc", |x| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) });
+    }
+
+    #[test]
+    fn hyperbolic_functions() {
+        check("sinh", f64::sinh);
+        check("cosh", f64::cosh);
+    }
+
+    #[test]
+    fn inverse_functions() {
+        check("acos", f64::acos);
+        check("acosh", f64::acosh);
+        check("asin", f64::asin);
+        check("asinh", f64::asinh);
+        check("atan", f64::atan);
+        check("atanh", f64::atanh);
+        check::pointwise::<2>("atan2", &[], |dtype| dtype, |[y, x]| real(y.re.atan2(x.re)));
+    }
+
+    #[test]
+    fn far_angles_do_not_change_their_neighbours() {
+        let angles = [0.5, -3.0, 100.0, 1e9, f64::INFINITY, f64::NAN, -2.5e10, -0.0].map(real);
+        let list = |values: &[Complex64]| ndarray::ArrayD::from_shape_vec(vec![values.len()], values.to_vec()).unwrap();
+        for (name, exact) in [("sin", f64::sin as fn(f64) -> f64), ("cos", f64::cos), ("tan", f64::tan)] {
+            for dtype in [DType::Float, DType::Double] {
+                let run = |values: &[Complex64]| {
+                    let input = Tensor::of(dtype, &list(values), Strides::Contiguous);
+                    let output = Tensor::new(dtype, &[values.len()], Strides::Contiguous);
+                    check::run(name, &[&output], &[&input], &[], dtype).unwrap();
+                    output.values().into_iter().map(|value| value.re).collect::<Vec<_>>()
+                };
+                for (together, &angle) in run(&angles).into_iter().zip(&angles) {
+                    let (alone, exact) = (run(&[angle])[0], exact(check::round_trip(dtype, angle).re));
+                    assert_eq!(together.to_bits(), alone.to_bits(), "{name} {angle}");
+                    let close = (alone - exact).abs() <= check::tolerance(dtype) * exact.abs().max(1.0);
+                    assert!(close || alone.is_nan() && exact.is_nan(), "{name} {angle}: {alone} != {exact}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Questions about values, and logic. The result is Bool, cast to the output's dtype; a number is true if it is not 0.
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::{Bool, FLOATING, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::number::{Number, Ordered, Real};
+
+/// For each a map to Bool. `Map, Bound, |[inputs]| truth;`
+macro_rules! predicates {
+    ($($map:ident, $bound:ident, |[$($x:ident),+]| $body:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $map;
+
+        impl<T: $bound> Map<T, { [$(stringify!($x)),+].len() }> for $map {
+            type Output = Bool;
+
+            #[inline(always)]
+            fn apply(self, [$($x),+]: [T; { [$(stringify!($x)),+].len() }]) -> Bool {
+                Bool::from($body)
+            }
+        }
+    )*};
+}
+
+predicates! {
+    And, Number, |[lhs, rhs]| (lhs != T::ZERO) & (rhs != T::ZERO);
+    Or, Number, |[lhs, rhs]| (lhs != T::ZERO) | (rhs != T::ZERO);
+    Xor, Number, |[lhs, rhs]| (lhs != T::ZERO) != (rhs != T::ZERO);
+    Not, Number, |[x]| x == T::ZERO;
+    Negative, Ordered, |[x]| x < T::ZERO;
+    SignBit, Real, |[x]| T::ONE.copysign(x) < T::ZERO;
+    Highest, Ordered, |[x]| x == T::HIGHEST;
+    Lowest, Ordered, |[x]| x == T::LOWEST;
+    Never, Ordered, |[_x]| false;
+}
+
+/// `aten::logical_and`. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn logical_and(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, And))
+}
+
+/// `aten::logical_or`. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn logical_or(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Or))
+}
+
+/// `aten::logical_xor`. Operands [out, lhs, rhs].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn logical_xor(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Xor))
+}
+
+/// `aten::logical_not`. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn logical_not(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
+}
+
+/// `aten::signbit`: whether the sign is minus, that of -0 and NaN too. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn signbit(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, SignBit));
+    }
+    dispatch!(dtype in INTEGRAL | BOOL, T => run::<T, Bool, _, 1>(launch, Negative))
+}
+
+/// `aten::isposinf`. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn isposinf(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Highest));
+    }
+    dispatch!(dtype in INTEGRAL | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
+}
+
+/// `aten::isneginf`. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn isneginf(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Lowest));
+    }
+    dispatch!(dtype in INTEGRAL | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::tensor::dtype::DType;
+
+    fn truth(value: bool) -> num_complex::Complex<f64> {
+        real(f64::from(u8::from(value)))
+    }
+
+    #[test]
+    fn logic() {
+        let zero = real(0.0);
+        check::pointwise::<2>("logical_and", &[], |_| DType::Bool, |[lhs, rhs]| truth(lhs != zero && rhs != zero));
+        check::pointwise::<2>("logical_or", &[], |_| DType::Bool, |[lhs, rhs]| truth(lhs != zero || rhs != zero));
+        check::pointwise::<2>("logical_xor", &[], |_| DType::Bool, |[lhs, rhs]| truth((lhs != zero) != (rhs != zero)));
+        check::pointwise::<1>("logical_not", &[], |_| DType::Bool, |[x]| truth(x == zero));
+    }
+
+    #[test]
+    fn signs_and_infinities() {
+        let ask = |name: &str, dtype: DType| {
+            let values = [-0.0, 0.0, -2.0, 2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(real);
+            let input = Tensor::of(dtype, &ndarray::arr1(&values).into_dyn(), Strides::Contiguous);
+            let output = Tensor::new(DType::Bool, &[7], Strides::Contiguous);
+            check::run(name, &[&output], &[&input], &[], dtype).unwrap();
+            output.values().iter().map(|value| value.re as u8).collect::<Vec<_>>()
+        };
+        for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double] {
+            assert_eq!(ask("signbit", dtype)[..6], [1, 0, 1, 0, 0, 1], "{dtype:?}");
+            assert_eq!(ask("isposinf", dtype), [0, 0, 0, 0, 1, 0, 0], "{dtype:?}");
+            assert_eq!(ask("isneginf", dtype), [0, 0, 0, 0, 0, 1, 0], "{dtype:?}");
+        }
+        assert_eq!(ask("signbit", DType::Short)[..4], [0, 0, 1, 0]);
+        assert_eq!([ask("isposinf", DType::Long), ask("isneginf", DType::Long)], [[0; 7]; 2]);
+    }
+}

@@ -1,0 +1,200 @@
+//! Functions whose text is the same for `f32` and `f64`: a macro, which both modules expand beside their constants and polynomials.
+
+/// The functions. `Float` is the type; accuracies are the greater of the two.
+macro_rules! shared {
+    () => {
+        /// 2^x; 1.5 ulp.
+        #[inline(always)]
+        pub fn exp2(x: Float) -> Float {
+            let x = clamp(x, -EXP_LIMIT * consts::LOG2_E, EXP_LIMIT * consts::LOG2_E);
+            let rounded = x + ROUND;
+            let p = expm1_near_0((x - (rounded - ROUND)) * consts::LN_2);
+            scale(p + 1.0, integer(rounded))
+        }
+
+        /// e^x / 2, also where e^x alone is out of range; 1.6 ulp.
+        #[inline(always)]
+        fn half_exp(x: Float) -> Float {
+            let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
+            scale(p + 1.0, integer(rounded).wrapping_sub(1))
+        }
+
+        /// log to base 2; 1.5 ulp, exact for powers of 2. NaN below 0, -infinity at 0.
+        #[inline(always)]
+        pub fn log2(x: Float) -> Float {
+            let (e, high, low) = split_log(x);
+            let fraction = high.mul_add(LOG2_E_LOW, low * consts::LOG2_E);
+            log_or_special(x, e + high.mul_add(consts::LOG2_E, fraction))
+        }
+
+        /// log to base 10; 1.5 ulp. NaN below 0, -infinity at 0.
+        #[inline(always)]
+        pub fn log10(x: Float) -> Float {
+            let (e, high, low) = split_log(x);
+            let rest = high.mul_add(LOG10_E_LOW, low.mul_add(consts::LOG10_E, e * LOG10_2_LOW));
+            log_or_special(x, e.mul_add(LOG10_2_HIGH, high.mul_add(consts::LOG10_E, rest)))
+        }
+
+        /// ln(e^x + e^y), without overflow; 2.5 ulp.
+        #[inline(always)]
+        pub fn logaddexp(x: Float, y: Float) -> Float {
+            let greater = if x > y { x } else { y };
+            let sum = greater + log1p(exp(-(x - y).abs()));
+            // The difference of equal infinities is NaN.
+            if x == y { x + consts::LN_2 } else { sum }
+        }
+
+        /// log2(2^x + 2^y), without overflow; 2.5 ulp.
+        #[inline(always)]
+        pub fn logaddexp2(x: Float, y: Float) -> Float {
+            let greater = if x > y { x } else { y };
+            let sum = greater + log1p(exp2(-(x - y).abs())) * consts::LOG2_E;
+            if x == y { x + 1.0 } else { sum }
+        }
+
+        /// sinh x; 2.5 ulp.
+        #[inline(always)]
+        pub fn sinh(x: Float) -> Float {
+            let magnitude = x.abs();
+            let t = expm1(clamp(magnitude, 0.0, 40.0));
+            let small = 0.5 * (t + t / (t + 1.0));
+            (if magnitude > 40.0 { half_exp(magnitude) } else { small }).copysign(x)
+        }
+
+        /// cosh x; 2 ulp.
+        #[inline(always)]
+        pub fn cosh(x: Float) -> Float {
+            let half = half_exp(x.abs());
+            half + 0.25 / half
+        }
+
+        /// The inverse of sinh; 3 ulp.
+        #[inline(always)]
+        pub fn asinh(x: Float) -> Float {
+            let magnitude = x.abs();
+            let square = magnitude * magnitude;
+            let small = log1p(magnitude + square / (1.0 + (square + 1.0).sqrt()));
+            (if magnitude > SQUARABLE { log(magnitude) + consts::LN_2 } else { small }).copysign(x)
+        }
+
+        /// The inverse of cosh; 3 ulp. NaN below 1.
+        #[inline(always)]
+        pub fn acosh(x: Float) -> Float {
+            let t = x - 1.0;
+            let small = log1p(t + (t * (x + 1.0)).sqrt());
+            let result = if x > SQUARABLE { log(x) + consts::LN_2 } else { small };
+            if x < 1.0 { Float::NAN } else { result }
+        }
+
+        /// The inverse of tanh; 3 ulp. NaN beyond 1, infinite at 1.
+        #[inline(always)]
+        pub fn atanh(x: Float) -> Float {
+            let magnitude = x.abs();
+            (0.5 * log1p(2.0 * magnitude / (1.0 - magnitude))).copysign(x)
+        }
+
+        /// The inverse sine of |x|, and whether it was taken from the other side: then it is (pi / 2 - result) / 2.
+        #[inline(always)]
+        fn asin_parts(magnitude: Float) -> (Float, bool) {
+            let large = magnitude > 0.5;
+            let square = if large { (1.0 - magnitude) * 0.5 } else { magnitude * magnitude };
+            let root = if large { square.sqrt() } else { magnitude };
+            (root.mul_add(square * polynomial(square, ASIN), root), large)
+        }
+
+        /// The inverse sine; 1.5 ulp. NaN beyond 1.
+        #[inline(always)]
+        pub fn asin(x: Float) -> Float {
+            let (part, large) = asin_parts(x.abs());
+            (if large { consts::FRAC_PI_2 - (2.0 * part - FRAC_PI_2_LOW) } else { part }).copysign(x)
+        }
+
+        /// The inverse cosine; 1.5 ulp. NaN beyond 1.
+        #[inline(always)]
+        pub fn acos(x: Float) -> Float {
+            let (part, large) = asin_parts(x.abs());
+            let far = if x < 0.0 { consts::PI - (2.0 * part - 2.0 * FRAC_PI_2_LOW) } else { 2.0 * part };
+            if large { far } else { consts::FRAC_PI_2 - (part.copysign(x) - FRAC_PI_2_LOW) }
+        }
+
+        /// The inverse tangent of y / x, both not negative; not of 0 / 0.
+        #[inline(always)]
+        fn atan_quotient(y: Float, x: Float) -> Float {
+            // About 0, pi / 4 or pi / 2, whichever is near: the argument stays below tan(pi / 8).
+            let (steep, middle) = (y > 2.414_213_5 * x, y > 0.414_213_57 * x);
+            let (over, under) = if middle { (y - x, y + x) } else { (y, x) };
+            let (over, under) = if steep { (-x, y) } else { (over, under) };
+            let (base, low) = if middle { (consts::FRAC_PI_4, 0.5 * FRAC_PI_2_LOW) } else { (0.0, 0.0) };
+            let (base, low) = if steep { (consts::FRAC_PI_2, FRAC_PI_2_LOW) } else { (base, low) };
+            let t = over / under;
+            let square = t * t;
+            base + (t.mul_add(square * polynomial(square, ATAN), t) + low)
+        }
+
+        /// The inverse tangent; 1.5 ulp.
+        #[inline(always)]
+        pub fn atan(x: Float) -> Float {
+            atan_quotient(x.abs(), 1.0).copysign(x)
+        }
+
+        /// The angle of the point (x, y); 2 ulp.
+        #[inline(always)]
+        pub fn atan2(y: Float, x: Float) -> Float {
+            let (up, along) = (y.abs(), x.abs());
+            // Their sum may be out of range, and infinities and zeros have no quotient.
+            let shrink = if up > SQUARABLE || along > SQUARABLE { 0.25 } else { 1.0 };
+            let both_infinite = up == Float::INFINITY && along == Float::INFINITY;
+            let (over, under) = if both_infinite { (1.0, 1.0) } else { (up * shrink, along * shrink) };
+            let angle = atan_quotient(over, under);
+            let angle = if up == 0.0 { 0.0 } else { angle };
+            let turned = if x.is_sign_negative() { consts::PI - (angle - 2.0 * FRAC_PI_2_LOW) } else { angle };
+            (if x != x { x } else { turned }).copysign(y)
+        }
+
+        /// sqrt(x^2 + y^2), without overflow; 1.5 ulp. Infinite where either is.
+        #[inline(always)]
+        pub fn hypot(x: Float, y: Float) -> Float {
+            let (x, y) = (x.abs(), y.abs());
+            let large = x > SQUARABLE || y > SQUARABLE;
+            let small = x < 1.0 / SQUARABLE && y < 1.0 / SQUARABLE;
+            let (shrink, grow) = if large { (HYPOT_SHRINK, 1.0 / HYPOT_SHRINK) } else { (1.0, 1.0) };
+            let (shrink, grow) = if small { (1.0 / HYPOT_SHRINK, HYPOT_SHRINK) } else { (shrink, grow) };
+            let (a, b) = (x * shrink, y * shrink);
+            let result = a.mul_add(a, b * b).sqrt() * grow;
+            if x == Float::INFINITY || y == Float::INFINITY { Float::INFINITY } else { result }
+        }
+
+        /// The next value after `x` on the way to `y`.
+        #[inline(always)]
+        pub fn nextafter(x: Float, y: Float) -> Float {
+            let away = (x < y) == (x > 0.0);
+            let bits = x.to_bits();
+            let next = Float::from_bits(if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) });
+            let next = if x == 0.0 { Float::from_bits(1).copysign(y) } else { next };
+            let next = if x == y { y } else { next };
+            if x != x || y != y { x + y } else { next }
+        }
+
+        /// e^(x^2) erfc x for x not below 0; 2 ulp.
+        #[inline(always)]
+        pub(super) fn erfcx_of_positive(x: Float) -> Float {
+            let t = 1.0 - 2.0 * ERFCX_CENTRE / (x + ERFCX_CENTRE);
+            polynomial(t, ERFCX) / (1.0 + 2.0 * x)
+        }
+
+        /// 1 - erf x, relatively accurate where it is small; 4 ulp.
+        #[inline(always)]
+        pub fn erfc(x: Float) -> Float {
+            let magnitude = clamp(x.abs(), 0.0, 28.0);
+            let square = magnitude * magnitude;
+            let power = exp(-square);
+            // What the rounded square lacks.
+            let lost = magnitude.mul_add(magnitude, -square);
+            let tail = power.mul_add(-lost, power) * erfcx_of_positive(magnitude);
+            let middle = 1.0 - erf_near_0(x).mul_add(x, x);
+            let result = if x < 0.0 { 2.0 - tail } else { tail };
+            if magnitude < 0.5 { middle } else { result }
+        }
+    };
+}
+pub(super) use shared;
