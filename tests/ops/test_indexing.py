@@ -13,6 +13,12 @@ pytestmark = pytest.mark.usefixtures("strict")
 Call = Callable[..., Any]
 
 
+def finish(call: Call, *args: Any) -> None:
+    """Call, and wait for the device."""
+    call(*args)
+    torch.rustdev.synchronize()
+
+
 def same(call: Call, *args: Any) -> None:
     """Check that a call gives the same on the device and on the CPU, and leaves its arguments alike."""
     given = pytree.tree_map_only(torch.Tensor, lambda value: value.detach().to("rustdev"), args)
@@ -31,7 +37,13 @@ def integers(high: int, *shape: int, low: int = 0) -> torch.Tensor:
     return torch.randint(low, high, shape)
 
 
-ALONG = [((7,), (20,), 0), ((30, 40), (50, 40), 0), ((30, 40), (30, 3), 1), ((3, 50, 20), (3, 90, 20), 1), ((300, 400), (300, 700), 1)]
+ALONG = [
+    ((7,), (20,), 0),
+    ((30, 40), (50, 40), 0),
+    ((30, 40), (30, 3), 1),
+    ((3, 50, 20), (3, 90, 20), 1),
+    ((300, 400), (300, 700), 1),
+]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bool, torch.complex128, torch.uint8])
@@ -197,8 +209,7 @@ def test_an_index_out_of_bounds_is_an_error_and_the_device_goes_on(call: Call) -
     guard = torch.arange(12.0).to("rustdev")
     tensor = guard[4:8]
     with pytest.raises((torch.AcceleratorError, IndexError), match="out of bounds"):
-        call(tensor, torch.tensor([0, 70_000, 1], device="rustdev"))
-        torch.rustdev.synchronize()
+        finish(call, tensor, torch.tensor([0, 70_000, 1], device="rustdev"))
     torch.rustdev.synchronize()
     assert guard[:4].tolist() == [0.0, 1.0, 2.0, 3.0]
     assert guard[8:].tolist() == [8.0, 9.0, 10.0, 11.0]
@@ -220,5 +231,4 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(RuntimeError, match="boolean masks"):
         x.masked_fill_(x, 1)
     with pytest.raises(torch.AcceleratorError, match="elements of source"):
-        x.masked_scatter_(x == 0, torch.ones(5, device="rustdev"))
-        torch.rustdev.synchronize()
+        finish(x.masked_scatter_, x == 0, torch.ones(5, device="rustdev"))
