@@ -12,8 +12,8 @@ ROWS = set(torch.rustdev.op_calls())
 # Operators that run rows of another name.
 OTHERS = {"aminmax", "linalg.vector_norm", "max", "min", "std_mean", "var_mean"}
 OTHERS |= {"cummax", "cummin", "log_softmax", "logcumsumexp", "native_layer_norm", "nn.functional.layer_norm", "softmax"}
-OTHERS |= {"floor_divide", "isfinite", "isinf", "isnan", "nn.functional.hardtanh", "nn.functional.logsigmoid"}
-OTHERS |= {"nn.functional.prelu", "nn.functional.relu6", "rsub"}
+OTHERS |= {"floor_divide", "isfinite", "isinf", "isnan", "nn.functional.logsigmoid"}
+OTHERS |= {"nn.functional.prelu", "rsub"}
 OTHERS |= {f"special.{name}" for name in ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py")}
 NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
