@@ -1,7 +1,6 @@
 // Pointwise operators that are made of others: PyTorch's own function where it calls the dispatcher, else the same in a line.
 #include <ATen/Functions.h>
 #include <ATen/ScalarOps.h>
-#include <ATen/ops/hardtanh_native.h>
 #include <ATen/ops/isnan_native.h>
 #include <ATen/ops/remainder_native.h>
 #include <ATen/ops/rsub_native.h>
@@ -49,9 +48,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   composite.impl("floor_divide", TORCH_FN(floor_divide));
   composite.impl("floor_divide.out", TORCH_FN(floor_divide_out));
   composite.impl("floor_divide_.Tensor", TORCH_FN(floor_divide_));
-  composite.impl("hardtanh", TORCH_FN(at::native::hardtanh));
-  composite.impl("hardtanh.out", TORCH_FN(at::native::hardtanh_out));
-  composite.impl("hardtanh_", TORCH_FN(at::native::hardtanh_));
   composite.impl("isnan", TORCH_FN(at::native::isnan));
   composite.impl("pow.Scalar", TORCH_FN(pow));
   composite.impl("pow.Scalar_out", TORCH_FN(pow_out));

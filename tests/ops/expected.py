@@ -16,6 +16,11 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
     # Sums of products in another order, as in PyTorch's own tests of accelerators.
     ("baddbmm", torch.float32): (1.3e-5, 2e-5),
     ("baddbmm", torch.complex64): (1.3e-5, 2e-5),
+    # Gradients divide by erfcx, of which the CPU loses digits below 0 in float32; the device computes it in float64.
+    ("special.log_ndtr", torch.float32): (3e-5, 3e-4),
+    # The CPU computes in 16 bits, and is further from the exact values than the device.
+    ("addr", torch.float16): (1e-2, 2e-3),
+    ("addr", torch.bfloat16): (5e-2, 5e-2),
     # The CPU rounds in between, and is further from the exact values than the device.
     ("masked.log_softmax", torch.float16): (1e-3, 2e-4),
 }
