@@ -67,8 +67,7 @@ Addressing flat(const at::Tensor& addressed, const at::Tensor& index) {
   Addressing result;
   result.sizes = index.sizes();
   result.strides = at::DimVector(result.sizes.size(), 0);
-  result.indices.push_back(
-      {&index, at::DimVector(index.strides()), addressed.numel(), static_cast<int64_t>(addressed.itemsize())});
+  result.indices.push_back({&index, at::DimVector(index.strides()), addressed.numel(), static_cast<int64_t>(addressed.itemsize())});
   return result;
 }
 

@@ -20,7 +20,7 @@ struct Update {
 
 // The source of an update: a tensor over the space of the launch, or a number.
 struct Source {
-  Source(const at::Tensor& tensor) : tensor(&tensor) {}           // NOLINT(google-explicit-constructor)
+  Source(const at::Tensor& tensor) : tensor(&tensor) {}            // NOLINT(google-explicit-constructor)
   Source(const at::Scalar& number) : number(to_scalar(number)) {}  // NOLINT(google-explicit-constructor)
 
   const at::Tensor* tensor = nullptr;

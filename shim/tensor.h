@@ -60,7 +60,11 @@ class Launch {
   static constexpr size_t max_scalars = 16;
   static constexpr size_t max_dims = 64;
 
-  Launch() : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0), dense_numel_(0) {}
+  Launch()
+      : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0), dense_numel_(0), device_(device_type), other_(device_type) {}
+
+  // Lets operands be on several devices. Otherwise that is an error.
+  void mix_devices() { mixes_devices_ = true; }
 
   void output(const at::TensorBase& tensor) {
     input(tensor);
@@ -75,6 +79,7 @@ class Launch {
 
   // The tensor's memory seen with other sizes and strides (in elements), which outlive the launch only for the sizes.
   void restrided(const at::TensorBase& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    note_device(tensor);
     const auto item = static_cast<int64_t>(tensor.itemsize());
     int64_t* bytes = take(strides.size());
     for (size_t dim = 0; dim < strides.size(); ++dim) {
@@ -121,6 +126,15 @@ class Launch {
  private:
   static uint32_t flags(const at::TensorBase& tensor);
 
+  void note_device(const at::TensorBase& tensor) {
+    const at::Device device = tensor.device();
+    if (num_operands_ == 0) {
+      device_ = other_ = device;
+    } else if (C10_UNLIKELY(device != device_)) {
+      other_ = device;
+    }
+  }
+
   int64_t* take(size_t count) {
     int64_t* begin = numbers_ + used_;
     used_ += count;
@@ -139,6 +153,10 @@ class Launch {
   int64_t numbers_[(max_operands + 1) * max_dims];
   size_t used_;
   int64_t dense_numel_;
+  // The first operand's device, and another one if there is.
+  at::Device device_;
+  at::Device other_;
+  bool mixes_devices_ = false;
 };
 
 }  // namespace rustdev

@@ -96,8 +96,19 @@ FAMILIES = [
     Family(
         "arithmetic", 2, {**of_torch("add", "sub", "mul", "div", "maximum", "eq", "lt"), "copy_": lambda a, b: a.copy_(b)}, SIZES
     ),
-    Family("elementary", 1, of_torch("neg", "abs", "exp", "exp2", "tanh", "erf", "erfc", "sigmoid", "sin", "tan", "sinh", "atan"), SIZES),
-    Family("of positive numbers", 1, of_torch("log", "log2", "log10", "sqrt", "rsqrt", "log1p", "asinh", "lgamma", "digamma", "i0"), SIZES, positive=True),
+    Family(
+        "elementary",
+        1,
+        of_torch("neg", "abs", "exp", "exp2", "tanh", "erf", "erfc", "sigmoid", "sin", "tan", "sinh", "atan"),
+        SIZES,
+    ),
+    Family(
+        "of positive numbers",
+        1,
+        of_torch("log", "log2", "log10", "sqrt", "rsqrt", "log1p", "asinh", "lgamma", "digamma", "i0"),
+        SIZES,
+        positive=True,
+    ),
     Family("power", 2, of_torch("pow", "hypot", "atan2"), SIZES, positive=True),
     Family(
         "activations",

@@ -18,7 +18,9 @@ at::Tensor& floor_divide_out(const at::Tensor& self, const at::Tensor& other, at
   return at::div_out(out, self, other, "floor");
 }
 
-at::Tensor pow(const at::Scalar& base, const at::Tensor& exponent) { return at::pow(at::native::wrapped_scalar_tensor(base), exponent); }
+at::Tensor pow(const at::Scalar& base, const at::Tensor& exponent) {
+  return at::pow(at::native::wrapped_scalar_tensor(base), exponent);
+}
 
 at::Tensor& pow_out(const at::Scalar& base, const at::Tensor& exponent, at::Tensor& out) {
   return at::pow_out(out, at::native::wrapped_scalar_tensor(base), exponent);

@@ -49,6 +49,7 @@ bool both_dense(const at::Tensor& dst, const at::Tensor& src) {
 
 void launch_copy(const at::Tensor& dst, const at::Tensor& src, int32_t device) {
   Launch launch;
+  launch.mix_devices();
   launch.output(dst);
   launch.input(src);
   launch.run_or_throw(copy_kernel(), /*compute_dtype=*/-1, device);

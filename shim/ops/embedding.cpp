@@ -65,8 +65,8 @@ struct EmbeddingBag {
     const at::Tensor output = new_empty({bags, weight.size(1)}, weight.scalar_type(), device);
     const at::Tensor bag_of = new_empty(indices.sizes(), at::ScalarType::Long, device);
     const at::Tensor sizes = new_empty({bags}, at::ScalarType::Long, device);
-    const at::Tensor maxima =
-        mode == mode_max ? new_empty(output.sizes(), at::ScalarType::Long, device) : new_empty({bags}, at::ScalarType::Long, device);
+    const at::Tensor maxima = mode == mode_max ? new_empty(output.sizes(), at::ScalarType::Long, device)
+                                               : new_empty({bags}, at::ScalarType::Long, device);
     if (bags != 0) {
       const at::Tensor table = weight.contiguous();
       const at::Tensor places = indices.contiguous();
@@ -96,8 +96,8 @@ struct EmbeddingBag {
                 "embedding_bag: expected weight, indices and offsets on one device");
     TORCH_CHECK(!include_last_offset || offsets.size(0) >= 1, "include_last_offset: number of offset should be at least 1");
     if (sample_weights.defined()) {
-      TORCH_CHECK(mode == mode_sum,
-                  "embedding_bag: per_sample_weights only supported with mode='sum'. Got mode=", mode == mode_mean ? "mean" : "max");
+      TORCH_CHECK(mode == mode_sum, "embedding_bag: per_sample_weights only supported with mode='sum'. Got mode=",
+                  mode == mode_mean ? "mean" : "max");
       TORCH_CHECK(sample_weights.scalar_type() == weight.scalar_type(),
                   "expected weight and per_sample_weights of one dtype, but got ", weight.scalar_type(), " and ",
                   sample_weights.scalar_type());
@@ -125,8 +125,8 @@ at::Tensor bag_dense_backward(const at::Tensor& grad, const at::Tensor& indices,
 }
 
 at::Tensor bag_backward(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offsets, const at::Tensor& bag_of,
-                        const at::Tensor& sizes, const at::Tensor& maxima, int64_t num_weights, bool scale_grad_by_freq, int64_t mode,
-                        bool sparse, OptionalTensor sample_weights, int64_t padding_idx) {
+                        const at::Tensor& sizes, const at::Tensor& maxima, int64_t num_weights, bool scale_grad_by_freq,
+                        int64_t mode, bool sparse, OptionalTensor sample_weights, int64_t padding_idx) {
   check_indices(indices, "embedding_bag");
   if (sparse) {
     return at::_embedding_bag_sparse_backward(grad, indices, offsets, bag_of, sizes, num_weights, scale_grad_by_freq, mode,
@@ -157,8 +157,8 @@ struct Renorm {
     const at::Tensor table = self.contiguous();
     const at::Tensor* const inputs[] = {&places};
     if (!launch_shaped(binding, self.scalar_type(), {&table}, inputs, {max_norm, norm_type})) {
-      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, double, double>(*binding.functional, self, indices, max_norm,
-                                                                                       norm_type);
+      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, double, double>(*binding.functional, self, indices,
+                                                                                        max_norm, norm_type);
     }
     if (!table.is_same(self)) {
       self.copy_(table);

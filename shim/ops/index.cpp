@@ -1,5 +1,5 @@
-// Advanced indexing: index.Tensor and _index_put_impl_. Masks become the indices of what they select; that waits for the device, as a
-// number of elements is to be known.
+// Advanced indexing: index.Tensor and _index_put_impl_. Masks become the indices of what they select; that waits for the device, as
+// a number of elements is to be known.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/IndexingUtils.h>
@@ -66,8 +66,8 @@ struct Index {
   }
 };
 
-// The indices of a call as they are used: masks expanded, broadcast to one shape, the dimensions that are indexed side by side. `self`
-// is transposed with them.
+// The indices of a call as they are used: masks expanded, broadcast to one shape, the dimensions that are indexed side by side.
+// `self` is transposed with them.
 std::vector<at::Tensor> usual_indices(at::Tensor& self, const Indices& given) {
   at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
   std::vector<at::Tensor> indices = at::native::expandTensors(self, given, /*ensure_same_device=*/true);
@@ -80,7 +80,8 @@ std::vector<at::Tensor> usual_indices(at::Tensor& self, const Indices& given) {
         shapes.push_back(index.sizes());
       }
     }
-    TORCH_CHECK_INDEX(false, "shape mismatch: indexing tensors could not be broadcast together with shapes ", c10::Join(", ", shapes));
+    TORCH_CHECK_INDEX(false, "shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                      c10::Join(", ", shapes));
   }
   indices.resize(static_cast<size_t>(self.dim()));
   if (!at::native::hasContiguousSubspace(indices)) {
@@ -131,8 +132,9 @@ struct IndexPut {
     TORCH_CHECK_INDEX(indices.size() <= static_cast<size_t>(self.dim()), "too many indices for tensor of dimension ", self.dim(),
                       " (got ", indices.size(), ")");
     if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
-      TORCH_WARN("Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. ",
-                 "This also applies to advanced indexing e.g. tensor[indices] = tensor");
+      TORCH_WARN(
+          "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. ",
+          "This also applies to advanced indexing e.g. tensor[indices] = tensor");
     }
     if (!accumulate) {
       const auto [is_fill, mask] = at::native::canDispatchToMaskedFill(self, indices, values);
@@ -143,8 +145,8 @@ struct IndexPut {
     const at::Tensor source = values.device() != self.device() && values.dim() == 0 ? values.to(self.device()) : values;
     check_overlap(self, indices, source);
     if (!run(self, indices, source, accumulate)) {
-      call_fallback<at::Tensor&, at::Tensor&, const Indices&, const at::Tensor&, bool, bool>(*binding.functional, self, indices, values,
-                                                                                            accumulate, unsafe);
+      call_fallback<at::Tensor&, at::Tensor&, const Indices&, const at::Tensor&, bool, bool>(*binding.functional, self, indices,
+                                                                                             values, accumulate, unsafe);
     }
     return self;
   }

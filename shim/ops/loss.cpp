@@ -1,5 +1,5 @@
-// log_sigmoid and binary_cross_entropy, whose functions in PyTorch are the CPU's alone: the iterator is built here. The kernels take
-// every dtype that the CPU's take.
+// log_sigmoid and binary_cross_entropy, whose functions in PyTorch are the CPU's alone: the iterator is built here. The kernels
+// take every dtype that the CPU's take.
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
@@ -67,7 +67,8 @@ at::Tensor entropy(const at::Tensor& self, const at::Tensor& target, const Weigh
   return reduction == at::Reduction::None ? loss : reduction == at::Reduction::Mean ? loss.mean() : loss.sum();
 }
 
-at::Tensor& entropy_out(const at::Tensor& self, const at::Tensor& target, const Weight& weight, int64_t reduction, at::Tensor& out) {
+at::Tensor& entropy_out(const at::Tensor& self, const at::Tensor& target, const Weight& weight, int64_t reduction,
+                        at::Tensor& out) {
   if (reduction == at::Reduction::None) {
     run_entropy(out, self, target);
     weigh(out, weight);

@@ -55,8 +55,8 @@ struct MaskedFill {
 
  private:
   static void check(const at::Tensor& self, const at::Tensor& mask) {
-    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool,
-                "masked_fill_ only supports boolean masks, but got mask with dtype ", mask.dtype());
+    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
+                mask.dtype());
     if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
       TORCH_WARN("Use of masked_fill_ on expanded tensors is deprecated. ",
                  "Please clone() the tensor before performing this operation. ",
@@ -93,8 +93,8 @@ struct MaskedSelect {
     TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool, "masked_select: expected BoolTensor for mask");
     TORCH_CHECK(self.scalar_type() == result.scalar_type(), "masked_select(): self and result must have the same scalar type");
     TORCH_CHECK(self.device() == mask.device() && self.device() == result.device(),
-                "masked_select: expected self, mask and result on one device, but got ", self.device(), ", ", mask.device(), " and ",
-                result.device());
+                "masked_select: expected self, mask and result on one device, but got ", self.device(), ", ", mask.device(),
+                " and ", result.device());
     at::assert_no_internal_overlap(result);
     at::assert_no_overlap(result, self);
     at::assert_no_overlap(result, mask);
@@ -118,11 +118,11 @@ struct MaskedScatter {
     at::assert_no_internal_overlap(self);
     TORCH_CHECK(self.scalar_type() == source.scalar_type(), "masked_scatter: expected self and source to have same dtypes but got ",
                 self.scalar_type(), " and ", source.scalar_type());
-    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool,
-                "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.scalar_type());
+    TORCH_CHECK(mask.scalar_type() == at::ScalarType::Bool, "masked_scatter_ only supports boolean masks, but got mask with dtype ",
+                mask.scalar_type());
     TORCH_CHECK(self.device() == mask.device() && self.device() == source.device(),
-                "masked_scatter_: expected self, mask and source on one device, but got ", self.device(), ", ", mask.device(), " and ",
-                source.device());
+                "masked_scatter_: expected self, mask and source on one device, but got ", self.device(), ", ", mask.device(),
+                " and ", source.device());
     const auto mask_over = at::expand_inplace(self, mask, "masked_scatter_");
     if (self.numel() == 0) {
       return self;
@@ -180,8 +180,8 @@ struct Nonzero {
 
  private:
   static void check(const at::Tensor& self, const at::Tensor& result, const char* name) {
-    TORCH_CHECK(result.scalar_type() == at::ScalarType::Long, name, ": Expected out tensor to have scalar type Long but got scalar type",
-                result.scalar_type());
+    TORCH_CHECK(result.scalar_type() == at::ScalarType::Long, name,
+                ": Expected out tensor to have scalar type Long but got scalar type", result.scalar_type());
     TORCH_CHECK(result.device() == self.device(), name, ": expected out on ", self.device(), ", but got ", result.device());
     at::assert_no_internal_overlap(result);
     at::assert_no_overlap(result, self);

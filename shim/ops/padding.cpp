@@ -63,8 +63,8 @@ struct Windows {
   }
 
   at::DimVector numbers(int64_t height, int64_t width) const {
-    return {kernel[0], kernel[1], dilation[0], dilation[1],      padding[0],
-            padding[1], stride[0], stride[1],  count(0, height), count(1, width)};
+    return {kernel[0],  kernel[1], dilation[0], dilation[1],      padding[0],
+            padding[1], stride[0], stride[1],   count(0, height), count(1, width)};
   }
 };
 
@@ -132,8 +132,8 @@ struct UnfoldBackward {
     if (launch_move(binding, result, grad, {wrapped, size, step})) {
       return result;
     }
-    return call_fallback<at::Tensor, const at::Tensor&, at::IntArrayRef, int64_t, int64_t, int64_t>(*binding.functional, grad, sizes,
-                                                                                                   dim, size, step);
+    return call_fallback<at::Tensor, const at::Tensor&, at::IntArrayRef, int64_t, int64_t, int64_t>(*binding.functional, grad,
+                                                                                                    sizes, dim, size, step);
   }
 };
 
@@ -159,8 +159,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                                                  "reflection_pad_backward");
   bind_pad<structured_replication_pad1d_backward>(m, "replication_pad1d_backward", "replication_pad1d_backward.grad_input",
                                                   "replication_pad_backward");
-  bind_pad<PadBackward<2, false>>(m, "replication_pad2d_backward", "replication_pad2d_backward.grad_input", "replication_pad_backward");
-  bind_pad<PadBackward<3, false>>(m, "replication_pad3d_backward", "replication_pad3d_backward.grad_input", "replication_pad_backward");
+  bind_pad<PadBackward<2, false>>(m, "replication_pad2d_backward", "replication_pad2d_backward.grad_input",
+                                  "replication_pad_backward");
+  bind_pad<PadBackward<3, false>>(m, "replication_pad3d_backward", "replication_pad3d_backward.grad_input",
+                                  "replication_pad_backward");
   if (find_kernel(Im2col::binding, {"im2col", nullptr, "im2col.out", "im2col"})) {
     m.impl("im2col", TORCH_FN(Im2col::functional));
     m.impl("im2col.out", TORCH_FN(Im2col::out));

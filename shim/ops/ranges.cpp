@@ -117,7 +117,8 @@ at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<
 // Without `output_size` the size is in the repeats, and the call waits for it.
 at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> output_size) {
   TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(at::isIntegralType(repeats.scalar_type(), /*includeBool=*/false), "repeats has to be Long, Int, Short, Char, or Byte tensor");
+  TORCH_CHECK(at::isIntegralType(repeats.scalar_type(), /*includeBool=*/false),
+              "repeats has to be Long, Int, Short, Char, or Byte tensor");
   if (repeats.numel() == 0) {
     return new_empty({0}, repeats.scalar_type(), repeats.device());
   }
@@ -147,8 +148,8 @@ namespace rustdev {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("arange.start_out", static_cast<at::Tensor& (*)(const at::Scalar&, const at::Scalar&, const at::Scalar&, at::Tensor&)>(
                                  at::native::arange_out));
-  m.impl("linspace.out", static_cast<at::Tensor& (*)(const at::Scalar&, const at::Scalar&, int64_t, at::Tensor&)>(
-                             at::native::linspace_out));
+  m.impl("linspace.out",
+         static_cast<at::Tensor& (*)(const at::Scalar&, const at::Scalar&, int64_t, at::Tensor&)>(at::native::linspace_out));
   m.impl("logspace.out", TORCH_FN(logspace_out));
   m.impl("range.out", TORCH_FN(range_out));
   m.impl("tril_indices", TORCH_FN(tril_indices));

@@ -62,8 +62,8 @@ void check_slices(const at::Tensor& self, int64_t dim, const at::Tensor& source)
     source_sizes.erase(source_sizes.begin() + std::min<int64_t>(dim, source.dim() - 1));
   }
   TORCH_CHECK(self_sizes == source_sizes,
-              "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ", self.sizes(),
-              " source.shape = ", source.sizes());
+              "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
+              self.sizes(), " source.shape = ", source.sizes());
 }
 
 template <class Meta, By by, Operation operation, class Function>
@@ -91,8 +91,8 @@ class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, int64_t, const at::Tensor&, Rest..., at::Tensor&>(
-        *binding.out, self, dim, index, rest..., result);
+    return call_fallback<at::Tensor&, const at::Tensor&, int64_t, const at::Tensor&, Rest..., at::Tensor&>(*binding.out, self, dim,
+                                                                                                           index, rest..., result);
   }
 
   struct InPlace {
@@ -178,8 +178,9 @@ struct IndexFill {
     TORCH_CHECK_INDEX(index.scalar_type() == at::ScalarType::Long, "index_fill_(): Expected dtype int64 for index.");
     at::assert_no_overlap(self, index);
     if (at::has_internal_overlap(self) == at::MemOverlap::Yes) {
-      TORCH_WARN("Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. ",
-                 "This also applies to advanced indexing e.g. tensor[mask] = scalar");
+      TORCH_WARN(
+          "Use of index_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. ",
+          "This also applies to advanced indexing e.g. tensor[mask] = scalar");
     }
     TORCH_CHECK(index.dim() <= 1, "Index has to be a vector/scalar");
   }
@@ -196,7 +197,7 @@ struct Put {
     if (accumulate && !c10::isFloatingType(self.scalar_type()) && !c10::isIntegralType(self.scalar_type(), true) &&
         !c10::isComplexType(self.scalar_type())) {
       return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor&, bool>(*binding.functional, self, index,
-                                                                                                source, accumulate);
+                                                                                                 source, accumulate);
     }
     const at::Tensor places = index.reshape(source.sizes());
     const at::Tensor dense = self.contiguous();
@@ -243,8 +244,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       m, {"scatter_reduce.two", "scatter_reduce_.two", "scatter_reduce.two_out", "scatter_reduce"});
   bind<Scatter<structured_index_add, By::slice, Operation::add>>(m, {"index_add", "index_add_", "index_add.out", "index_add"});
   bind<Scatter<structured_index_copy, By::slice>>(m, {"index_copy", "index_copy_", "index_copy.out", "index_copy"});
-  bind<Scatter<structured_index_reduce, By::slice>>(
-      m, {"index_reduce", "index_reduce_", "index_reduce.out", "index_reduce"});
+  bind<Scatter<structured_index_reduce, By::slice>>(m, {"index_reduce", "index_reduce_", "index_reduce.out", "index_reduce"});
   const Names fill{"index_fill_.int_Scalar", nullptr, "index_fill_.int_Scalar", "index_fill"};
   if (find_kernel(IndexFill::binding, fill)) {
     m.impl("index_fill_.int_Scalar", TORCH_FN(IndexFill::with_number));

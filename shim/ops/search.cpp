@@ -103,7 +103,7 @@ struct Isin {
       return result;
     }
     return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, at::Tensor&>(*binding.out, elements, others,
-                                                                                                    assume_unique, invert, result);
+                                                                                                     assume_unique, invert, result);
   }
 
   static at::Tensor in_scalar(const at::Tensor& elements, const at::Scalar& other, bool, bool invert) {
@@ -229,7 +229,8 @@ Triple unique_rows(const at::Tensor& self, int64_t dim, bool consecutive) {
 Triple unique_dim(const at::Tensor& self, int64_t dim, bool sorted, bool return_inverse, bool return_counts) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::unique_dim", "");
   if (!Unique::takes(self)) {
-    return call_fallback<Triple, const at::Tensor&, int64_t, bool, bool, bool>(op, self, dim, sorted, return_inverse, return_counts);
+    return call_fallback<Triple, const at::Tensor&, int64_t, bool, bool, bool>(op, self, dim, sorted, return_inverse,
+                                                                               return_counts);
   }
   return unique_rows(self, dim, /*consecutive=*/false);
 }
@@ -245,7 +246,8 @@ Triple unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool return_i
 Triple unique_consecutive(const at::Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::unique_consecutive", "");
   if (!Unique::takes(self)) {
-    return call_fallback<Triple, const at::Tensor&, bool, bool, std::optional<int64_t>>(op, self, return_inverse, return_counts, dim);
+    return call_fallback<Triple, const at::Tensor&, bool, bool, std::optional<int64_t>>(op, self, return_inverse, return_counts,
+                                                                                        dim);
   }
   if (dim && !(*dim == 0 && self.dim() == 1)) {
     return unique_rows(self, *dim, /*consecutive=*/true);

@@ -1,7 +1,7 @@
 // Sorting and selection along a dimension: sort, topk, kthvalue, median, nanmedian, mode.
 //
-// The kernels of selection see the dimension as the last one, without gaps; so does that of sorting for long lines, which all threads
-// sort together and which need memory to work in.
+// The kernels of selection see the dimension as the last one, without gaps; so does that of sorting for long lines, which all
+// threads sort together and which need memory to work in.
 #include "sorting.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -90,7 +90,7 @@ Pair stable_sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim
 }
 
 PairOut stable_sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, at::Tensor& values,
-                 at::Tensor& places) {
+                        at::Tensor& places) {
   Given<at::meta::structured_sort_stable, 2, false> op(values, places);
   op.meta(self, stable, dim, descending);
   if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
@@ -200,7 +200,7 @@ struct Kthvalue {
       return {values, places};
     }
     return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, at::Tensor&, at::Tensor&>(*binding.out, self, k, dim,
-                                                                                                      keepdim, values, places);
+                                                                                                       keepdim, values, places);
   }
 };
 
@@ -228,7 +228,7 @@ struct Median {
       return {values, places};
     }
     return call_fallback<PairOut, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(*binding.out, self, dim, keepdim,
-                                                                                             values, places);
+                                                                                              values, places);
   }
 };
 

@@ -51,10 +51,10 @@ void run_stub(Iterator iter, Values... values) {
 namespace at::native {
 
 // Gives a stub the kernel of that name.
-#define STUB(stub, name)                         \
-  struct name##_name {                           \
-    static constexpr const char* text = #name;   \
-  };                                             \
+#define STUB(stub, name)                       \
+  struct name##_name {                         \
+    static constexpr const char* text = #name; \
+  };                                           \
   REGISTER_PRIVATEUSE1_DISPATCH(stub, &rustdev::run_stub<name##_name>)
 
 STUB(addr_stub, addr)

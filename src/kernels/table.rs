@@ -163,7 +163,7 @@ table![
     op(c"complex", parts::complex, DTypeSet::of(&[DType::Half, DType::Float, DType::Double]), 0.3),
     op(c"cos", circular::cos, FIELD, 0.6),
     op(c"cosh", circular::cosh, FLOATING, 0.5),
-    op(c"polar", parts::polar, WIDE, 20.0),
+    op(c"polar", parts::polar, DTypeSet::of(&[DType::Half, DType::Float, DType::Double]), 20.0),
     op(c"sin", circular::sin, FIELD, 0.6),
     op(c"sinc", circular::sinc, FLOATING, 0.8),
     op(c"sinh", circular::sinh, FLOATING, 0.6),

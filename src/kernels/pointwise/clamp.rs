@@ -3,18 +3,14 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::dtype::{Element, dispatch};
-use crate::tensor::launch::Launch;
+use crate::tensor::dtype::{DType, Element, INTEGRAL, UNSIGNED, dispatch};
+use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::Ordered;
+use crate::tensor::number::{Hub, Ordered};
 
 functions! {
-    /// `aten::clamp_max`: at most the limit. Operands [out, x]; scalars [max].
-    clamp_max, ClampMax, REAL, Ordered, [max], |[x]| x.minimum(max);
     /// `aten::clamp_max.Tensor`: at most the limit. Operands [out, x, max].
     clamp_max_tensor, ClampMaxTensor, REAL, Ordered, [], |[x, max]| x.minimum(max);
-    /// `aten::clamp_min`: at least the limit. Operands [out, x]; scalars [min].
-    clamp_min, ClampMin, REAL, Ordered, [min], |[x]| x.maximum(min);
     /// `aten::clamp_min.Tensor`: at least the limit. Operands [out, x, min].
     clamp_min_tensor, ClampMinTensor, REAL, Ordered, [], |[x, min]| x.maximum(min);
 }
@@ -34,20 +30,56 @@ impl<T: Ordered> Map<T, 1> for Clamp<T> {
     }
 }
 
-/// `aten::clamp`: at least min, then at most max. Operands [out, x]; scalars [has min, min, has max, max].
-///
-/// # Errors
-/// A dtype outside the table's, or a scalar that is missing.
-pub fn clamp(launch: &Launch<'_>) -> Result<(), String> {
-    let [has_min, min, has_max, max] = [launch.scalar(0)?, launch.scalar(1)?, launch.scalar(2)?, launch.scalar(3)?];
+/// The limit that a scalar stands for. One outside the range of an integer dtype, on the side where it limits nothing, is its end.
+fn limit<T: Ordered>(scalar: Scalar, dtype: DType, is_min: bool) -> Result<T, String> {
+    let limit: T = scalar.to();
+    let Scalar::Long(wanted) = scalar else { return Ok(limit) };
+    if !(INTEGRAL.contains(dtype) || UNSIGNED.contains(dtype)) || limit.hub().to::<i64>() == wanted {
+        return Ok(limit);
+    }
+    if is_min == (wanted < 0) {
+        return Ok(if is_min { T::LOWEST } else { T::HIGHEST });
+    }
+    let side = if is_min { "min" } else { "max" };
+    Err(format!("Clamp {side} value {wanted} is outside the representable range of {dtype:?}"))
+}
+
+fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Result<(), String> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL, E => {
         type T = <E as Element>::Acc;
-        let limit = |has: crate::tensor::launch::Scalar, value: crate::tensor::launch::Scalar, otherwise: T| {
-            if has.to::<i64>() != 0 { value.to() } else { otherwise }
-        };
-        run::<E, E, _, 1>(launch, Clamp { min: limit(has_min, min, T::LOWEST), max: limit(has_max, max, T::HIGHEST) })
+        let min = min.map_or(Ok(T::LOWEST), |min| limit::<T>(min, dtype, true))?;
+        let max = max.map_or(Ok(T::HIGHEST), |max| limit::<T>(max, dtype, false))?;
+        run::<E, E, _, 1>(launch, Clamp { min, max })
     })
+}
+
+/// `aten::clamp`: at least min, then at most max. Operands [out, x]; scalars [has min, min, has max, max].
+///
+/// # Errors
+/// A dtype outside the table's, a limit beyond the range of an integer dtype that leaves no value, or a scalar that is missing.
+pub fn clamp(launch: &Launch<'_>) -> Result<(), String> {
+    let given = |has: usize| -> Result<Option<Scalar>, String> {
+        let is_there = launch.scalar(has)?.to::<i64>() != 0;
+        Ok(is_there.then_some(launch.scalar(has + 1)?))
+    };
+    between(launch, given(0)?, given(2)?)
+}
+
+/// `aten::clamp_min`: at least the limit. Operands [out, x]; scalars [min].
+///
+/// # Errors
+/// As [`clamp`].
+pub fn clamp_min(launch: &Launch<'_>) -> Result<(), String> {
+    between(launch, Some(launch.scalar(0)?), None)
+}
+
+/// `aten::clamp_max`: at most the limit. Operands [out, x]; scalars [max].
+///
+/// # Errors
+/// As [`clamp`].
+pub fn clamp_max(launch: &Launch<'_>) -> Result<(), String> {
+    between(launch, None, Some(launch.scalar(0)?))
 }
 
 #[derive(Clone, Copy)]
@@ -78,12 +110,27 @@ pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::check::{self, real};
+    use crate::kernels::check::{self, Strides, Tensor, real};
     use crate::tensor::dtype::DType;
     use crate::tensor::launch::Scalar;
 
     fn same(dtype: DType) -> DType {
         dtype
+    }
+
+    #[test]
+    fn limits_beyond_an_integer_dtype_limit_nothing_or_are_refused() {
+        let byte = |name: &str, scalar: i64| {
+            let input = Tensor::of(DType::Byte, &ndarray::arr1(&[0.0, 3.0, 255.0].map(real)).into_dyn(), Strides::Contiguous);
+            let output = Tensor::new(DType::Byte, &[3], Strides::Contiguous);
+            check::run(name, &[&output], &[&input], &[Scalar::Long(scalar)], DType::Byte)?;
+            Ok::<_, String>(output.values().iter().map(|value| value.re).collect::<Vec<_>>())
+        };
+        assert_eq!(byte("clamp_min", -1).unwrap(), [0.0, 3.0, 255.0]);
+        assert_eq!(byte("clamp_max", 300).unwrap(), [0.0, 3.0, 255.0]);
+        assert_eq!(byte("clamp_max", 2).unwrap(), [0.0, 2.0, 2.0]);
+        assert!(byte("clamp_min", 300).unwrap_err().contains("min value 300"));
+        assert!(byte("clamp_max", -1).unwrap_err().contains("max value -1"));
     }
 
     #[test]

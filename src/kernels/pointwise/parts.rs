@@ -106,6 +106,7 @@ pub fn complex(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn polar(launch: &Launch<'_>) -> Result<(), String> {
     match launch.compute() {
+        DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Polar),
         DType::Float => run::<f32, Complex<f32>, _, 2>(launch, Polar),
         DType::Double => run::<f64, Complex<f64>, _, 2>(launch, Polar),
         other => Err(format!("no polar numbers of {other:?}")),

@@ -25,8 +25,8 @@ macro_rules! predicates {
 }
 
 predicates! {
-    And, Number, |[lhs, rhs]| (lhs != T::ZERO) & (rhs != T::ZERO);
-    Or, Number, |[lhs, rhs]| (lhs != T::ZERO) | (rhs != T::ZERO);
+    And, Number, |[lhs, rhs]| (lhs != T::ZERO) && (rhs != T::ZERO);
+    Or, Number, |[lhs, rhs]| (lhs != T::ZERO) || (rhs != T::ZERO);
     Xor, Number, |[lhs, rhs]| (lhs != T::ZERO) != (rhs != T::ZERO);
     Not, Number, |[x]| x == T::ZERO;
     Negative, Ordered, |[x]| x < T::ZERO;

@@ -22,37 +22,37 @@ const LN_2_LOW: f32 = 1.428_606_8e-6;
 const EXP_LIMIT: f32 = 104.0;
 
 /// What `consts::LOG2_E` lacks.
-const LOG2_E_LOW: f32 = 1.925963e-8;
+const LOG2_E_LOW: f32 = 1.925_963e-8;
 /// What `consts::LOG10_E` lacks.
-const LOG10_E_LOW: f32 = -1.010305e-8;
+const LOG10_E_LOW: f32 = -1.010_305e-8;
 /// log10(2) in two parts, of which multiples of the first are exact.
-const LOG10_2_HIGH: f32 = 3.010254e-1;
-const LOG10_2_LOW: f32 = 4.605039e-6;
+const LOG10_2_HIGH: f32 = 3.010_254e-1;
+const LOG10_2_LOW: f32 = 4.605_039e-6;
 /// What `consts::FRAC_PI_2` lacks.
-const FRAC_PI_2_LOW: f32 = -4.371139e-8;
+const FRAC_PI_2_LOW: f32 = -4.371_139e-8;
 /// The square of numbers up to this one, and of those from its reciprocal on, is in range; beyond, 1 + x^2 is x^2.
 const SQUARABLE: f32 = 9.0e18;
 /// Brings large numbers into that range.
 const HYPOT_SHRINK: f32 = f32::from_bits((127 - 66) << 23);
 
 /// (asin(x) / x - 1) / x^2 by x^2 up to 1/4.
-const ASIN: [f32; 5] = [3.8085025e-2, 2.6554542e-2, 4.500138e-2, 7.498855e-2, 1.6666673e-1];
+const ASIN: [f32; 5] = [3.808_502_5e-2, 2.655_454_2e-2, 4.500_138e-2, 7.498_855e-2, 1.666_667_3e-1];
 /// (atan(x) / x - 1) / x^2 by x^2 up to tan(pi / 8)^2.
-const ATAN: [f32; 5] = [-6.4517185e-2, 1.0743669e-1, -1.426395e-1, 1.999954e-1, -3.333333e-1];
+const ATAN: [f32; 5] = [-6.451_718_5e-2, 1.074_366_9e-1, -1.426_395e-1, 1.999_954e-1, -3.333_333e-1];
 /// (1 + 2x) e^(x^2) erfc x by (x - c) / (x + c), x not below 0, c the centre.
 const ERFCX: [f32; 12] = [
-    6.807515e-5,
-    1.6084034e-4,
-    -3.709284e-4,
-    -1.395805e-3,
-    1.2305032e-3,
-    8.689253e-3,
-    -8.024739e-3,
-    -5.4211996e-2,
-    1.640505e-1,
-    -1.6603109e-1,
-    -9.276382e-2,
-    1.2769784,
+    6.807_515e-5,
+    1.608_403_4e-4,
+    -3.709_284e-4,
+    -1.395_805e-3,
+    1.230_503_2e-3,
+    8.689_253e-3,
+    -8.024_739e-3,
+    -5.421_199_6e-2,
+    1.640_505e-1,
+    -1.660_310_9e-1,
+    -9.276_382e-2,
+    1.276_978_4,
 ];
 const ERFCX_CENTRE: f32 = 2.0;
 
