@@ -78,7 +78,16 @@ void run_named(const char* name, const Binding& binding, const at::TensorIterato
   TORCH_CHECK_NOT_IMPLEMENTED(launch_iterator(iter, binding, dtype, launch), "\"", name, "\" not implemented for '", dtype, "'");
 }
 
-int64_t string_number(std::string_view text) { return text == "trunc" || text == "tanh" ? 1 : text == "floor" ? 2 : 0; }
+int64_t string_number(std::string_view text) {
+  if (text == "trunc" || text == "tanh") {
+    return 1;
+  }
+  if (text == "floor") {
+    return 2;
+  }
+  TORCH_CHECK(text == "none", "approximate argument must be either none or tanh, not ", text);
+  return 0;
+}
 
 bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
                      const at::Tensor* first) {

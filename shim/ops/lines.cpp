@@ -52,6 +52,7 @@ struct Logcumsumexp {
   static inline Binding binding;
 
   static at::Tensor functional(const at::Tensor& self, int64_t dim) {
+    at::maybe_wrap_dim(dim, self.dim());
     at::Tensor result = new_empty(self.sizes(), self.scalar_type(), self.device());
     if (LineArguments(self, dim).launch(binding, result)) {
       return result;
@@ -60,6 +61,7 @@ struct Logcumsumexp {
   }
 
   static at::Tensor& out(const at::Tensor& self, int64_t dim, at::Tensor& result) {
+    at::maybe_wrap_dim(dim, self.dim());
     resize_out(result, self.sizes(), {}, self.options());
     if (LineArguments(self, dim).launch(binding, result)) {
       return result;

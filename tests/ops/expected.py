@@ -12,6 +12,7 @@ for kind in ("forward", "noncontiguous", "backward", "forward_ad"):
 EXPECTED[("noncontiguous", "sparse_sampled_addmm", None)] = "the database cannot make sparse tensors that are not contiguous"
 for kind in ("forward", "noncontiguous") if hasattr(torch, "bcomplex32") else ():
     EXPECTED[(kind, "to", torch.bcomplex32)] = "complex numbers of two bfloat16, new and without operators, are refused"
+EXPECTED[("errors", "narrow_copy", None)] = "a dimension out of range is an IndexError, as on every accelerator"
 
 #: Relative and absolute tolerance of operators that get more than their dtype's.
 TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
@@ -20,9 +21,13 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
     ("baddbmm", torch.complex64): (1.3e-5, 2e-5),
     # Gradients divide by erfcx, of which the CPU loses digits below 0 in float32; the device computes it in float64.
     ("special.log_ndtr", torch.float32): (3e-5, 3e-4),
+    ("linalg.householder_product", torch.float32): (1e-5, 1e-5),
     # The CPU computes in 16 bits, and is further from the exact values than the device.
     ("addr", torch.float16): (1e-2, 2e-3),
     ("addr", torch.bfloat16): (5e-2, 5e-2),
+    ("_foreach_add", torch.bfloat16): (4e-2, 2e-2),
+    ("_foreach_sub", torch.bfloat16): (4e-2, 2e-2),
+    ("nn.functional.kl_div", torch.bfloat16): (1.6e-2, 1e-2),
     # The CPU rounds in between, and is further from the exact values than the device: logarithms near 0 lose their digits.
     **{
         (name, dtype): (1.6e-2 if dtype is torch.bfloat16 else 1e-3, 1e-2 if dtype is torch.bfloat16 else 1e-3)

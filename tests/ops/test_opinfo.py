@@ -20,8 +20,8 @@ OTHERS |= {"nn.functional.prelu", "rsub"}
 OTHERS |= {f"special.{name}" for name in ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py")}
 NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
-# PyTorch rounds the quotient to bfloat16 before it rounds to a whole number, the products of addr and the exponents of logspace too;
-# the device rounds once.
+# PyTorch rounds the quotient to bfloat16 before it rounds to a whole number, the products of addr, the exponents of logspace; the
+# device rounds once.
 APART = {("logspace", torch.bfloat16), ("logspace_tensor_overload", torch.bfloat16)}
 APART |= {("addr", torch.bfloat16), ("div_trunc_rounding", torch.bfloat16), ("div_floor_rounding", torch.bfloat16)}
 CASES = [

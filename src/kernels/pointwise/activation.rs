@@ -40,8 +40,8 @@ functions! {
         let scaled = x.mul(beta);
         if scaled > threshold { x } else { scaled.exp().log1p().div(beta) }
     };
-    /// `aten::softshrink`: x moved towards 0 by lambd. Operands [out, x]; scalars [lambd].
-    softshrink, Softshrink, FLOATING, Real, [lambd],
+    /// x moved towards 0 by lambd. Operands [out, x]; scalars [lambd].
+    towards_zero, Softshrink, FLOATING, Real, [lambd],
         |[x]| if x > lambd { x.sub(lambd) } else if x < lambd.neg() { x.add(lambd) } else { x.mul(T::ZERO) };
     /// `aten::threshold`: x above the threshold (or NaN), else value. Operands [out, x, x]: PyTorch's meta names x twice; scalars
     /// [threshold, value].
@@ -95,6 +95,18 @@ pub fn gelu(launch: &Launch<'_>) -> Result<(), String> {
         0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 1>(launch, GeluErf)),
         _ => dispatch!(dtype in FLOATING, T => run::<T, T, _, 1>(launch, GeluTanh)),
     }
+}
+
+/// `aten::softshrink`: x moved towards 0 by lambd. Operands [out, x]; scalars [lambd].
+///
+/// # Errors
+/// A dtype outside the table's, or a negative lambd.
+pub fn softshrink(launch: &Launch<'_>) -> Result<(), String> {
+    let lambd: f64 = launch.scalar(0)?.to();
+    if lambd < 0.0 {
+        return Err(format!("lambda must be at least 0, but found {lambd}"));
+    }
+    towards_zero(launch)
 }
 
 #[cfg(test)]

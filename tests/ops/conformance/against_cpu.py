@@ -51,6 +51,8 @@ def to_device(value: Any, device: str, storages: Storages | None = None) -> Any:
         return copy.deepcopy(value).to(device)
     if not isinstance(value, torch.Tensor):
         return torch.device(device) if value == torch.device("cpu") or value == "cpu" else value
+    if value.device.type != "cpu":
+        return value
     plain = value.detach()
     if plain.layout is not torch.strided or plain.is_quantized or isinstance(value, UninitializedTensorMixin):
         return plain.to(device).requires_grad_(value.requires_grad)

@@ -21,6 +21,8 @@ def targets(result: Any, device: str) -> list[Any]:
     """Return what a result may be written to: tensors like it, and empty ones."""
     like = pytree.tree_map_only(torch.Tensor, lambda value: torch.empty_like(value, device=device), result)
     like = tuple(like) if isinstance(like, tuple | list) else like
+    if any(isinstance(it, torch.Tensor) and it.layout is not torch.strided for it in pytree.tree_leaves(like)):
+        return [like]
     return [like, pytree.tree_map_only(torch.Tensor, lambda value: value.new_empty(0), like)]
 
 

@@ -51,7 +51,7 @@ class TestOptimizers(TestCase):
 
     @optims(optim_db, dtypes=[torch.float32])
     def test_optimizer(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
-        comparison = Comparison(self, device)
+        comparison = Comparison(self, device, op.name)
         with expecting("optimizer", optim_info.optim_cls.__name__, dtype):
             for sample in few(optim_info.optim_inputs_func(device="cpu")):
                 for choice in ({}, *({name: True} for name in optim_info.supported_impls if name != "differentiable")):
@@ -72,7 +72,7 @@ class TestLists(TestCase):
 
     @ops(foreach_op_db, dtypes=OpDTypes.supported, allowed_dtypes=(torch.float32, torch.bfloat16, torch.int64))
     def test_foreach(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        comparison = Comparison(self, device)
+        comparison = Comparison(self, device, op.name)
         with expecting("foreach", op.name, dtype):
             for sample in few(op.sample_inputs("cpu", dtype)):
                 given = (sample.input, sample.args, {k: v for k, v in sample.kwargs.items() if k != "disable_fastpath"})
