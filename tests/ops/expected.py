@@ -21,7 +21,8 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
     ("baddbmm", torch.complex64): (1.3e-5, 2e-5),
     # Gradients divide by erfcx, of which the CPU loses digits below 0 in float32; the device computes it in float64.
     ("special.log_ndtr", torch.float32): (3e-5, 3e-4),
-    ("linalg.householder_product", torch.float32): (1e-5, 1e-5),
+    # Tangents are sums that cancel: in float32 both devices are as far from float64's.
+    ("linalg.householder_product", torch.float32): (2e-4, 1e-4),
     # The CPU computes in 16 bits, and is further from the exact values than the device.
     ("addr", torch.float16): (1e-2, 2e-3),
     ("addr", torch.bfloat16): (5e-2, 5e-2),
