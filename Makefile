@@ -41,7 +41,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python upstream conformance loom asan tsan lint lint-rust lint-python lint-cpp bench header wheel clean
+.PHONY: help all dev demo test test-rust test-python upstream conformance coverage loom asan tsan lint lint-rust lint-python lint-cpp bench header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -86,6 +86,9 @@ upstream: dev ## PyTorch's own device-generic tests: DIR=<checkout of PyTorch>
 conformance: dev ## the device against the CPU over all of PyTorch's operator database; goes on where it was interrupted
 	PYTHONPATH=tools $(PY) -m upstream tests/ops --resume --shards 16 --jobs 2 --output target/conformance || true
 	$(PY) tools/conformance.py target/conformance/results.json docs/conformance.md
+
+coverage: dev ## write docs/coverage.md: what serves each operator
+	$(PY) tools/coverage.py docs/coverage.md
 
 # ---- concurrency and memory checkers; each keeps its own target directory -------------------------------------------------------
 loom: ## the models of queue, event and free lists, over all interleavings

@@ -51,7 +51,7 @@ class TestOptimizers(TestCase):
 
     @optims(optim_db, dtypes=[torch.float32])
     def test_optimizer(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
-        comparison = Comparison(self, device, op.name)
+        comparison = Comparison(self, device)
         with expecting("optimizer", optim_info.optim_cls.__name__, dtype):
             for sample in few(optim_info.optim_inputs_func(device="cpu")):
                 for choice in ({}, *({name: True} for name in optim_info.supported_impls if name != "differentiable")):

@@ -1,0 +1,65 @@
+"""Writes docs/coverage.md: what serves each of PyTorch's operators on the device.
+
+coverage.py OUTPUT
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections import defaultdict
+from pathlib import Path
+
+import rustdev
+import torch
+
+TIERS = {
+    "rust": "Kernels of ours, asynchronous",
+    "aten": "PyTorch's own code on device memory; what computes is a task on the stream",
+    "composite": "Made of other operators",
+    "fallback": "PyTorch's CPU kernel over the same memory: correct, and it waits for the stream",
+    "none": "Not on this device: other devices' own, other layouts', or without a CPU kernel",
+}
+HEAD = """# What serves each operator
+
+`make coverage` writes this page from `rustdev.coverage()`. An operator stands here once, under the first tier that one of its
+overloads has; the variants in place and with `out=` go with it. A kernel that does not take a call's dtypes leaves that call to the
+fallback (`rustdev.fallback_stats()` tells which). [architecture.md](architecture.md) says what the tiers are.
+"""
+
+
+def base(name: str) -> str:
+    """Return an operator's name without namespace, overload and the mark of the in-place form."""
+    short = name.removeprefix("aten::").partition(".")[0]
+    return short if short.endswith("__") else short.removesuffix("_")
+
+
+def page() -> str:
+    """Return the page."""
+    tiers: defaultdict[str, set[str]] = defaultdict(set)
+    overloads: defaultdict[str, int] = defaultdict(int)
+    for name, served in rustdev.coverage().items():
+        tier: str = served or "none"
+        tiers[tier].add(base(name))
+        overloads[tier] += 1
+    seen: set[str] = set()
+    lines = [HEAD, f"torch {torch.__version__}: {sum(overloads.values())} overloads.", ""]
+    lines += ["| tier | operators | overloads |", "|---|---:|---:|"]
+    sections = []
+    for kind, title in TIERS.items():
+        names = sorted(tiers[kind] - seen)
+        seen.update(names)
+        lines.append(f"| {kind} | {len(names)} | {overloads[kind]} |")
+        listing = textwrap.wrap(", ".join(f"`{name}`" for name in names), 140, break_long_words=False, break_on_hyphens=False)
+        sections += ["", f"## {title}", "", *listing]
+    return "\n".join([*lines, *sections, ""])
+
+
+def main() -> int:
+    """Write the page."""
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
