@@ -310,7 +310,7 @@ def lines_of(rows: list[Row]) -> Iterator[str]:
         yield f"| {place} | {duration(row.cpu)} | {duration(row.device)} | {row.factor:.2f} |"
 
 
-def page(rows: list[Row]) -> str:
+def page(rows: list[Row], *, quick: bool) -> str:
     """Return docs/benchmarks.md."""
     worst = sorted(rows, key=lambda row: row.factor)[:10]
     slower = sum(row.factor < 0.95 for row in rows)
@@ -322,7 +322,7 @@ def page(rows: list[Row]) -> str:
         "results checked: `make bench` writes this page. A factor is the CPU's time over the device's; it holds for the processor",
         "that is named here.",
         "",
-        f"{info}.",
+        f"{info}." + (" The largest and the second smallest sizes are left out (`--quick`)." if quick else ""),
         "",
         f"**{len(rows)} cases, geometric mean {mean(rows):.2f}; {slower} cases below 0.95.**",
         "",
@@ -365,7 +365,7 @@ def main(arguments: list[str]) -> None:
         sys.exit("no such operator")
     print(f"{len(rows)} cases, geometric mean {mean(rows):.2f}, {sum(row.factor < 0.95 for row in rows)} below 0.95")
     if options.output:
-        options.output.write_text(page(rows))
+        options.output.write_text(page(rows, quick=options.quick))
 
 
 if __name__ == "__main__":
