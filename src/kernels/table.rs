@@ -193,7 +193,7 @@ table![
     op(c"digamma", rare::digamma, FLOATING, 6.0),
     op(c"erfinv", rare::erfinv, FLOATING, 4.0),
     op(c"i0", rare::i0, FLOATING, 4.0),
-    op(c"lgamma", rare::lgamma, FLOATING, 6.0),
+    op(c"lgamma", rare::lgamma, FLOATING, 3.5),
     op(c"special_entr", rare::special_entr, FLOATING, 0.5),
     op(c"special_erfcx", rare::special_erfcx, FLOATING, 3.0),
     op(c"special_i0e", rare::special_i0e, FLOATING, 4.0),

@@ -14,6 +14,9 @@ type Float = f32;
 
 super::shared::shared!();
 
+pub use super::gamma::lgamma_f32 as lgamma;
+pub use super::power::pow;
+
 /// Adding and subtracting this rounds a value of magnitude below 2^22 to the nearest integer.
 const ROUND: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_145_75;
@@ -72,7 +75,7 @@ const fn narrowed<const N: usize>(wide: [f64; N]) -> [f32; N] {
 
 /// The polynomial with these coefficients, highest first.
 #[inline(always)]
-fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+pub(super) fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     let mut sum = coefficients[0];
     for coefficient in &coefficients[1..] {
         sum = sum.mul_add(x, *coefficient);
@@ -178,22 +181,28 @@ fn log_of_bits(bits: u32, shift: i32) -> f32 {
     e.mul_add(LN_2_HIGH, f + (f * f).mul_add(-0.5, low))
 }
 
+/// The bits of 2^shift x and the shift, which makes a subnormal x above 0 normal. By masks: of a choice the compiler makes two copies of
+/// what follows.
+#[inline(always)]
+pub(super) fn normal_parts(x: f32) -> (u32, i32) {
+    let subnormal = (x.to_bits() as i32).wrapping_sub(0x80_0000) >> 31;
+    let scale = f32::from_bits(1f32.to_bits() + (subnormal as u32 & 23 << 23));
+    ((x * scale).to_bits(), subnormal & 23)
+}
+
 /// A positive number's exponent e, and ln m as a number and a smaller one, where x = 2^e m with m from sqrt(1/2) to sqrt(2).
 #[inline(always)]
 fn split_log(x: f32) -> (f32, f32, f32) {
-    let subnormal = x < f32::MIN_POSITIVE;
-    let normal = if subnormal { x * 8_388_608.0 } else { x };
-    let (e, f, cube) = log_parts(normal.to_bits(), if subnormal { 23 } else { 0 });
+    let (bits, shift) = normal_parts(x);
+    let (e, f, cube) = log_parts(bits, shift);
     (e, f, (f * f).mul_add(-0.5, cube))
 }
 
 /// ln x; 1 ulp. NaN below 0, -infinity at 0.
 #[inline(always)]
 pub fn log(x: f32) -> f32 {
-    let subnormal = x < f32::MIN_POSITIVE;
-    let normal = if subnormal { x * 8_388_608.0 } else { x };
-    let result = log_of_bits(normal.to_bits(), if subnormal { 23 } else { 0 });
-    log_or_special(x, result)
+    let (bits, shift) = normal_parts(x);
+    log_or_special(x, log_of_bits(bits, shift))
 }
 
 /// The logarithm of `x` to any base above 1: `result` where x is positive and finite.
@@ -229,33 +238,25 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// erf(x) / x - 1 for |x| < 0.92.
+/// erf(x) / x - 1 for |x| < 1/2.
 #[inline(always)]
 fn erf_near_0(x: f32) -> f32 {
     polynomial(x * x, [-5.979_258e-4, 4.991_231e-3, -2.676_556e-2, 0.112_817_965, -0.376_124_92, 0.128_379_15])
 }
 
-/// The error function; 1.5 ulp.
+/// erf(x) / x by x^2, x up to 3.95: the quotient of two polynomials.
+const ERF_OVER: [f32; 6] = [2.025_912_9e-6, 2.846_864e-4, 3.808_113_5e-3, 5.287_529_5e-2, 0.191_549_23, 1.128_379_1];
+const ERF_UNDER: [f32; 6] = [3.783_178_3e-5, 1.170_713_7e-3, 1.505_499_3e-2, 0.114_559_17, 0.503_088_76, 1.0];
+
+/// The error function; 2.5 ulp.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
-    let t = clamp(x.abs(), 0.0, 4.0);
-    let log = polynomial(
-        t,
-        [
-            1.643_569_7e-6,
-            -4.617_791_3e-5,
-            5.977_435e-4,
-            -4.763_575_3e-3,
-            2.643_101_8e-2,
-            -0.110_094_48,
-            -0.631_814_54,
-            -0.130_237_61,
-            3.204_415_3e-4,
-        ],
-    );
-    let large = (1.0 - exp(log - t)).copysign(x);
-    // NaN takes the first way.
-    if t > 0.92 { large } else { erf_near_0(x).mul_add(x, x) }
+    let magnitude = x.abs();
+    let square = magnitude * magnitude;
+    let quotient = magnitude * polynomial(square, ERF_OVER) / polynomial(square, ERF_UNDER);
+    // Beyond, the nearest number is 1, as it is where the quotient rounds to more.
+    let is_one = quotient > 1.0 || magnitude > 3.92;
+    (if is_one { 1.0 } else { quotient }).copysign(x)
 }
 
 /// sin x, correctly rounded up to 1 ulp; one at a time.
@@ -339,20 +340,4 @@ pub fn sin_cos_turns(x: f32) -> (f32, f32) {
     // x = n / 4 + r / 4 with |r| <= 1/2, exactly.
     let rounded = x.mul_add(4.0, ROUND);
     sin_cos_quarters(integer(rounded), x.mul_add(4.0, ROUND - rounded))
-}
-
-/// base^exponent; 1 ulp. As IEEE 754 has it: 1 for exponent 0 or base 1 whatever the other is, NaN for a negative base with an exponent
-/// that is not whole.
-#[inline(always)]
-pub fn pow(base: f32, exponent: f32) -> f32 {
-    let (x, y) = (base as f64, exponent as f64);
-    let magnitude = super::f64::exp(y * super::f64::log(x.abs())) as f32;
-    let magnitude = if y == 0.0 || x.abs() == 1.0 { 1.0 } else { magnitude };
-    let half = y * 0.5;
-    let is_whole = y == y.floor();
-    let is_odd = is_whole && half != half.floor();
-    let is_defined = is_whole || x >= 0.0 || x.is_infinite();
-    let signed = if is_odd && x.is_sign_negative() { -magnitude } else { magnitude };
-    let result = if is_defined { signed } else { f32::NAN };
-    if x == 1.0 { 1.0 } else { result }
 }

@@ -11,6 +11,8 @@ type Float = f64;
 
 super::shared::shared!();
 
+pub use super::gamma::lgamma;
+
 /// Adding and subtracting this rounds a value of magnitude below 2^51 to the nearest integer.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
@@ -184,11 +186,13 @@ pub fn expm1(x: f64) -> f64 {
 #[inline(always)]
 fn log_parts(x: f64) -> (f64, f64, f64, f64) {
     const SQRT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
-    let subnormal = x < f64::MIN_POSITIVE;
-    let bits = (if subnormal { x * 18_014_398_509_481_984.0 } else { x }).to_bits() as i64;
+    // By masks, as in `f32::normal_parts`.
+    let subnormal = (x.to_bits() as i64).wrapping_sub(1 << 52) >> 63;
+    let scale = f64::from_bits(1f64.to_bits() + (subnormal as u64 & 54 << 52));
+    let bits = (x * scale).to_bits() as i64;
     // e by way of a float, as conversions of 64 bit integers are slow before AVX-512.
     let offset = bits.wrapping_sub(SQRT_HALF);
-    let e = f64::from_bits(((offset >> 52) + ROUND.to_bits() as i64) as u64) - ROUND - if subnormal { 54.0 } else { 0.0 };
+    let e = f64::from_bits(((offset >> 52) + ROUND.to_bits() as i64 - (subnormal & 54)) as u64) - ROUND;
     let f = f64::from_bits(((offset & 0xf_ffff_ffff_ffff) + SQRT_HALF) as u64) - 1.0;
     // ln(1 + f) = 2 atanh(s) with s = f / (2 + f).
     let s = f / (2.0 + f);
