@@ -7,7 +7,7 @@
 use super::pointwise::{check_dtypes, gather, scatter};
 use super::space::{MAX_OPERANDS, Patch, Space};
 use super::strided::Place;
-use super::{BLOCK, Buffer};
+use super::{BLOCK, Buffer, Buffers, buffers};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 
@@ -41,7 +41,7 @@ where
         std::array::from_fn(|operand| if (O..O + P).contains(&operand) { U::DTYPE } else { T::DTYPE });
     let space = Space::uncut(launch).cut(limit.min(BLOCK));
     space.for_each_piece(launch.cost(), &|begin, end| {
-        let mut worker = Worker::new(launch, &space, dtypes, O + P);
+        let mut worker = Worker { launch, space: &space, dtypes, outputs: O + P, blocks: &mut buffers() };
         let mut number = begin as u64;
         space.walk(begin, end, &mut |patch| {
             worker.patch(patch, count, &mut |chunks, len| {
@@ -62,22 +62,17 @@ where
     Ok(())
 }
 
-/// One thread's block buffers.
+/// One thread's way through the operands.
 struct Worker<'a> {
     launch: &'a Launch<'a>,
     space: &'a Space<'a>,
     /// The dtypes of the chunks.
     dtypes: [DType; MAX_OPERANDS],
     outputs: usize,
-    blocks: [Buffer; MAX_OPERANDS],
+    blocks: &'a mut Buffers,
 }
 
-impl<'a> Worker<'a> {
-    #[expect(clippy::large_stack_arrays, reason = "uninitialised block buffers, of which only what is used is touched")]
-    fn new(launch: &'a Launch<'a>, space: &'a Space<'a>, dtypes: [DType; MAX_OPERANDS], outputs: usize) -> Self {
-        Self { launch, space, dtypes, outputs, blocks: [const { Buffer::new() }; MAX_OPERANDS] }
-    }
-
+impl Worker<'_> {
     fn patch(&mut self, patch: &Patch, count: usize, body: &mut dyn FnMut(&[*mut u8], usize)) {
         let mut chunks = [std::ptr::null_mut(); MAX_OPERANDS];
         let mut raw = Buffer::new();

@@ -65,6 +65,16 @@ impl Buffer {
     }
 }
 
+/// Buffers for the operands of a loop over patches. They stay where they were made: to move them is to copy them, and that takes longer than
+/// a small loop.
+pub type Buffers = [Buffer; space::MAX_OPERANDS];
+
+/// Buffers with nothing in them.
+#[inline(always)]
+pub const fn buffers() -> Buffers {
+    [const { Buffer::new() }; space::MAX_OPERANDS]
+}
+
 impl Default for Buffer {
     fn default() -> Self {
         Self::new()

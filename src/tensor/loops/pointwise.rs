@@ -2,7 +2,7 @@
 
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
-use super::{BLOCK, Buffer, GRAIN, cast, parallel};
+use super::{BLOCK, Buffer, Buffers, GRAIN, buffers, cast, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
@@ -122,7 +122,8 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     check_dtypes(launch)?;
     let space = Space::of(launch);
     space.for_each_piece(launch.cost(), &|begin, end| {
-        let mut worker = Worker::new(launch, &space, types, body);
+        let mut blocks = buffers();
+        let mut worker = Worker::new(launch, &space, types, body, &mut blocks);
         space.walk(begin, end, &mut |patch| worker.patch(patch));
     });
     Ok(())
@@ -199,7 +200,7 @@ enum Way {
     Gather,
 }
 
-/// One thread's block buffers.
+/// One thread's way through the operands.
 struct Worker<'a> {
     types: Types,
     body: Loop<'a>,
@@ -207,13 +208,11 @@ struct Worker<'a> {
     steps: [Steps; MAX_OPERANDS],
     ways: [Way; MAX_OPERANDS],
     in_place: bool,
-    blocks: [Buffer; MAX_OPERANDS],
-    raw: Buffer,
+    blocks: &'a mut Buffers,
 }
 
 impl<'a> Worker<'a> {
-    #[expect(clippy::large_stack_arrays, reason = "uninitialised block buffers, of which only what is used is touched")]
-    fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>) -> Self {
+    fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>, blocks: &'a mut Buffers) -> Self {
         let output = launch.view(0);
         let mut worker = Self {
             types,
@@ -222,8 +221,7 @@ impl<'a> Worker<'a> {
             steps: [Steps::default(); MAX_OPERANDS],
             ways: [Way::Gather; MAX_OPERANDS],
             in_place: (1..=types.inputs).any(|index| launch.view(index).overlaps(&output)),
-            blocks: [const { Buffer::new() }; MAX_OPERANDS],
-            raw: Buffer::new(),
+            blocks,
         };
         for index in 0..=types.inputs {
             let view = launch.view(index);
@@ -263,7 +261,7 @@ impl<'a> Worker<'a> {
         (self.body)(if direct { output.data } else { result }, &inputs, patch.len());
         if !direct {
             // SAFETY: the result buffer holds the patch's elements; the output's are the launch's to write.
-            unsafe { scatter(result, dtype, output, self.dtypes[0], &mut self.raw, patch) };
+            unsafe { scatter(result, dtype, output, self.dtypes[0], &mut Buffer::new(), patch) };
         }
     }
 
@@ -275,7 +273,7 @@ impl<'a> Worker<'a> {
                 return place.data;
             }
             // SAFETY: the launch's operand may be read; the block buffer holds a patch of any dtype.
-            unsafe { gather(place, dtype, self.blocks[operand].data(), needed, &mut self.raw, patch) };
+            unsafe { gather(place, dtype, self.blocks[operand].data(), needed, &mut Buffer::new(), patch) };
         }
         self.blocks[operand].data()
     }
