@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::pointwise::{
     activation, arithmetic, bitwise, circular, clamp, compare, fused, gradient, loss, pairs, parts, predicate, rare,
 };
-use super::pointwise::{rounding, special, ternary};
+use super::pointwise::{rounding, sign, special, ternary};
 use super::{copy, foreach, indexing, layer_norm, matmul, movement, optimizer, random, reduce, scan, softmax, sorting};
 use crate::tensor::dtype::{
     ALL, ANY, BOOL, COMPLEX, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED, WIDE,
@@ -89,14 +89,14 @@ table![
     op(c"fill_", copy::fill_, EVERY, 0.1),
     op(c"zero_", copy::zero_, ANY, 0.1),
     // arithmetic
-    op(c"abs", rounding::abs, REAL, 0.1),
+    op(c"abs", sign::abs, REAL, 0.1),
     op(c"add", arithmetic::add, ALL, 0.15),
     op(c"addcdiv", ternary::addcdiv, FIELD, 0.3),
     op(c"addcmul", ternary::addcmul, FIELD.and(INTEGRAL), 0.2),
     op(c"addr", ternary::addr, FIELD.and(INTEGRAL).and(BOOL), 0.2),
     op(c"ceil", rounding::ceil, FLOATING, 0.1),
     op(c"complex_abs", parts::complex_abs, COMPLEX, 1.0),
-    op(c"copysign", pairs::copysign, FLOATING, 0.15),
+    op(c"copysign", sign::copysign, FLOATING, 0.15),
     op(c"div", arithmetic::div, FIELD.and(INTEGRAL), 0.3),
     op(c"floor", rounding::floor, FLOATING, 0.1),
     op(c"fmax", pairs::fmax, REAL.and(BOOL), 0.15),
@@ -111,9 +111,9 @@ table![
     op(c"maximum", arithmetic::maximum, ORDERED, 0.15),
     op(c"minimum", arithmetic::minimum, ORDERED, 0.15),
     op(c"mul", arithmetic::mul, EVERY, 0.15),
-    op(c"neg", arithmetic::neg, SIGNED, 0.1),
+    op(c"neg", sign::neg, SIGNED, 0.1),
     op(c"nextafter", pairs::nextafter, WIDE, 0.3),
-    op(c"remainder", arithmetic::remainder, REAL, 5.0),
+    op(c"remainder", arithmetic::remainder, REAL, 1.0),
     op(c"round", rounding::round, FLOATING, 0.1),
     op(c"round_decimals", rounding::round_decimals, WIDE, 0.3),
     op(c"sgn", parts::sgn, SIGNED, 0.3),

@@ -238,6 +238,8 @@ impl DTypeSet {
 
 /// Half, BFloat16, Float, Double.
 pub const FLOATING: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16, DType::Float, DType::Double]);
+/// Half, BFloat16.
+pub const HALVES: DTypeSet = DTypeSet::of(&[DType::Half, DType::BFloat16]);
 /// Float, Double.
 pub const WIDE: DTypeSet = DTypeSet::of(&[DType::Float, DType::Double]);
 /// The complex dtypes, ComplexHalf among them.
@@ -344,6 +346,26 @@ element_f32! {
     Float8E8M0FnU, Float8E8M0FnU, Float8E8M0FnU::to_f32, Float8E8M0FnU::from_f32;
 }
 
+/// The bits of a 16 bit float, for what concerns the sign alone: an element of BFloat16 or, without `BRAIN`, of Half.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct HalfBits<const BRAIN: bool>(u16);
+
+impl<const BRAIN: bool> Element for HalfBits<BRAIN> {
+    const DTYPE: DType = if BRAIN { DType::BFloat16 } else { DType::Half };
+    type Acc = u16;
+
+    #[inline(always)]
+    fn load(self) -> u16 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn store(value: u16) -> Self {
+        Self(value)
+    }
+}
+
 impl Element for ComplexHalf {
     const DTYPE: DType = DType::ComplexHalf;
     type Acc = Complex32;
@@ -361,7 +383,8 @@ impl Element for ComplexHalf {
 
 /// Runs `$body` with `$T` standing for the [`Element`] type of `$dtype`, if it is in the named set; an error that names it otherwise.
 ///
-/// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, which a loop then casts from: slower, and half the code.
+/// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, which a loop then casts from: slower, and half the code. `HALF_BITS` is the 16
+/// bit floats as [`HalfBits`].
 ///
 /// `dispatch!(dtype in FLOATING, T => kernel::<T>(launch))`. `$body` is a `Result<_, String>`.
 macro_rules! dispatch {
@@ -384,6 +407,10 @@ macro_rules! dispatch {
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDENED $($rest:ident)*) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
             Half: f32, BFloat16: f32, Float: f32, Double: f64,] $($rest)*)
+    };
+    (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] HALF_BITS $($rest:ident)*) => {
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            Half: $crate::tensor::dtype::HalfBits<false>, BFloat16: $crate::tensor::dtype::HalfBits<true>,] $($rest)*)
     };
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] WIDE_COMPLEX $($rest:ident)*) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*

@@ -230,27 +230,6 @@ pub fn remainder(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 #[derive(Clone, Copy)]
-struct Neg;
-
-impl<T: Number> Map<T, 1> for Neg {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [value]: [T; 1]) -> T {
-        value.neg()
-    }
-}
-
-/// `aten::neg`: -input; unsigned integers wrap. Operands [out, input].
-///
-/// # Errors
-/// A dtype outside the table's.
-pub fn neg(launch: &Launch<'_>) -> Result<(), String> {
-    let dtype = launch.compute();
-    dispatch!(dtype in SIGNED, T => run::<T, T, _, 1>(launch, Neg))
-}
-
-#[derive(Clone, Copy)]
 struct Maximum;
 
 impl<T: Ordered> Map<T, 2> for Maximum {
@@ -310,9 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn mul_neg_and_extrema() {
+    fn mul_and_extrema() {
         check::pointwise::<2>("mul", &[], same, |[lhs, rhs]| lhs * rhs);
-        check::pointwise::<1>("neg", &[], same, |[value]| -value);
         check::pointwise::<2>("maximum", &[], same, |[lhs, rhs]| real(lhs.re.max(rhs.re)));
         check::pointwise::<2>("minimum", &[], same, |[lhs, rhs]| real(lhs.re.min(rhs.re)));
     }

@@ -16,6 +16,7 @@ pub mod parts;
 pub mod predicate;
 pub mod rare;
 pub mod rounding;
+pub mod sign;
 pub mod special;
 pub mod ternary;
 

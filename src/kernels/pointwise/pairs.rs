@@ -4,11 +4,9 @@
 
 use super::functions;
 use crate::tensor::elementary::Elementary;
-use crate::tensor::number::{Integer, Ordered, Real};
+use crate::tensor::number::{Integer, Ordered};
 
 functions! {
-    /// `aten::copysign`: the magnitude of lhs with the sign of rhs.
-    copysign, Copysign, FLOATING, Real, [], |[lhs, rhs]| lhs.copysign(rhs);
     /// `aten::fmax`: the greater one; the other one where one is NaN.
     fmax, Fmax, REAL | BOOL, Ordered, [], |[lhs, rhs]| if lhs >= rhs || rhs.is_nan() { lhs } else { rhs };
     /// `aten::fmin`: the lesser one; the other one where one is NaN.
@@ -50,7 +48,6 @@ mod tests {
 
     #[test]
     fn signs_and_steps() {
-        check::pointwise::<2>("copysign", &[], same, |[x, y]| real(x.re.copysign(y.re)));
         check::pointwise::<2>(
             "heaviside",
             &[],

@@ -9,8 +9,6 @@ use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Ordered, Real};
 
 functions! {
-    /// `aten::abs` of real numbers: the magnitude; the least integer stays. Operands [out, x].
-    abs, Abs, REAL, Ordered, [], |[x]| if x < T::ZERO { x.neg() } else { x.add(T::ZERO) };
     /// `aten::ceil`: up to a whole number. Operands [out, x].
     ceil, Ceil, FLOATING, Real, [], |[x]| x.ceil();
     /// `aten::floor`: down to a whole number. Operands [out, x].
@@ -64,7 +62,6 @@ mod tests {
     #[test]
     fn values_are_rounded() {
         let check = |name: &str, oracle: fn(f64) -> f64| check::pointwise::<1>(name, &[], |dtype| dtype, |[x]| real(oracle(x.re)));
-        check("abs", f64::abs);
         check("ceil", f64::ceil);
         check("floor", f64::floor);
         check("frac", f64::fract);

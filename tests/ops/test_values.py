@@ -1,0 +1,68 @@
+"""Pointwise operators over values of all magnitudes, bit for bit as on the CPU where that is exact."""
+
+import math
+
+import pytest
+import torch
+
+BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+HALVES = [torch.float16, torch.bfloat16]
+FLOATS = [*HALVES, torch.float32, torch.float64]
+COUNT = 5000
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def any_bits(dtype: torch.dtype, seed: int) -> torch.Tensor:
+    """Return numbers of any bits: of all magnitudes, infinities and NaN."""
+    bits = BITS[dtype.itemsize]
+    limits = torch.iinfo(bits)
+    return torch.randint(limits.min, limits.max, (COUNT,), dtype=bits, generator=torch.Generator().manual_seed(seed)).view(dtype)
+
+
+def same(mine: torch.Tensor, expected: torch.Tensor) -> None:
+    """Compare all but the bits of NaN, the signs of zeros among them."""
+    mine = mine.cpu()
+    torch.testing.assert_close(mine, expected, rtol=0, atol=0, equal_nan=True)
+    numbers = ~expected.isnan()
+    assert torch.equal(mine.signbit()[numbers], expected.signbit()[numbers])
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_signs_of_16_bit_floats_are_bits(dtype: torch.dtype) -> None:
+    lhs, rhs = any_bits(dtype, 1), any_bits(dtype, 2)
+    for function in (torch.abs, torch.neg):
+        assert torch.equal(function(lhs.to("rustdev")).cpu().view(torch.int16), function(lhs).view(torch.int16))
+    for first, second in ((lhs, rhs), (lhs[::3], rhs[::3]), (lhs, rhs.float())):
+        same(torch.copysign(first.to("rustdev"), second.to("rustdev")), torch.copysign(first, second))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+def test_remainders_are_exact(name: str, dtype: torch.dtype) -> None:
+    function = getattr(torch, name)
+    generator = torch.Generator().manual_seed(3)
+    lhs, rhs = (torch.randn(COUNT, generator=generator).to(dtype) for _ in range(2))
+    whole, few = (torch.randint(-50, 50, (COUNT,), generator=generator).to(dtype) for _ in range(2))
+    limits = torch.tensor([0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan], dtype=dtype)
+    for first, second in ((lhs * 100, rhs), (whole, few), (rhs, lhs * 100), (limits[:, None], limits)):
+        same(function(first.to("rustdev"), second.to("rustdev")), function(first, second))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_remainders_of_all_magnitudes(dtype: torch.dtype) -> None:
+    lhs, rhs = any_bits(dtype, 4).tolist(), any_bits(dtype, 5).tolist()
+    found = torch.fmod(torch.tensor(lhs, dtype=dtype, device="rustdev"), torch.tensor(rhs, dtype=dtype, device="rustdev"))
+
+    def exact(dividend: float, divisor: float) -> float:
+        defined = math.isfinite(dividend) and divisor != 0 and not math.isnan(divisor)
+        return math.fmod(dividend, divisor) if defined else math.nan
+
+    same(found, torch.tensor([exact(*pair) for pair in zip(lhs, rhs, strict=True)], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_limits_that_are_nan_make_everything_nan(dtype: torch.dtype) -> None:
+    host = torch.cat([any_bits(dtype, 6), torch.tensor([math.nan, 0.0, -0.0], dtype=dtype)])
+    for low, high in ((math.nan, 1.0), (1.0, math.nan), (None, math.nan), (-0.5, 0.5), (2.0, -2.0), (None, 0.0)):
+        torch.testing.assert_close(host.to("rustdev").clamp(low, high).cpu(), host.clamp(low, high), rtol=0, atol=0, equal_nan=True)
