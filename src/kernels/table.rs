@@ -101,7 +101,7 @@ table![
     op(c"floor", rounding::floor, FLOATING, 0.1),
     op(c"fmax", pairs::fmax, REAL.and(BOOL), 0.15),
     op(c"fmin", pairs::fmin, REAL.and(BOOL), 0.15),
-    op(c"fmod", arithmetic::fmod, REAL, 5.0),
+    op(c"fmod", arithmetic::fmod, REAL, 1.0),
     op(c"frac", rounding::frac, FLOATING, 0.1),
     op(c"gcd", pairs::gcd, INTEGRAL, 20.0),
     op(c"heaviside", pairs::heaviside, REAL.and(BOOL), 0.2),

@@ -125,6 +125,10 @@ pub trait Real: Field + Ordered {
     fn atan2(self, other: Self) -> Self;
     /// The remainder with the sign of `self`, exact.
     fn fmod(self, divisor: Self) -> Self;
+    /// Whether [`Real::fmod_near`] takes the two.
+    fn has_fmod_near(self, divisor: Self) -> bool;
+    /// [`Real::fmod`] where the whole part of the quotient has no more digits than a number.
+    fn fmod_near(self, divisor: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
     fn erf(self) -> Self;
@@ -613,6 +617,22 @@ macro_rules! real {
             #[inline(always)]
             fn copysign(self, sign: Self) -> Self {
                 self.copysign(sign)
+            }
+
+            #[inline(always)]
+            fn has_fmod_near(self, divisor: Self) -> bool {
+                const LIMIT: $type = (1u64 << ($type::MANTISSA_DIGITS - 2)) as $type;
+                let divisor = divisor.abs();
+                // Neither of 0, infinity and NaN as a divisor, nor of the latter two as a dividend, is near.
+                self.abs() < divisor * LIMIT && divisor <= $type::MAX
+            }
+
+            #[inline(always)]
+            fn fmod_near(self, divisor: Self) -> Self {
+                let (magnitude, divisor) = (self.abs(), divisor.abs());
+                // The quotient may round up to the next whole number. The fused product is exact.
+                let rest = (-(magnitude / divisor).trunc()).mul_add(divisor, magnitude);
+                (if rest < 0.0 { rest + divisor } else { rest }).copysign(self)
             }
 
             #[inline(always)]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::near::{self, TwoWays};
 use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Field, Integer, Number, Ordered, Real};
 
@@ -93,25 +94,35 @@ impl<T: Real> Map<T, 2> for DivTrunc {
 #[derive(Clone, Copy)]
 struct DivFloor;
 
-impl<T: Real> Map<T, 2> for DivFloor {
-    type Output = T;
-    const PRECISE_NUMBERS: bool = true;
-
+impl DivFloor {
+    /// The quotient, given the remainder that has the sign of the dividend; the divisor is not 0.
     #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        let ratio = lhs.div(rhs);
-        if rhs == T::ZERO {
-            return ratio;
-        }
-        let remainder = lhs.fmod(rhs);
+    fn quotient<T: Real>(lhs: T, rhs: T, remainder: T) -> T {
         let whole = lhs.sub(remainder).div(rhs);
         let below = remainder != T::ZERO && (rhs < T::ZERO) != (remainder < T::ZERO);
         let whole = if below { whole.sub(T::ONE) } else { whole };
-        if whole == T::ZERO {
-            return T::ZERO.copysign(ratio);
-        }
         let floor = whole.floor();
-        if whole.sub(floor) > T::from_f32(0.5) { floor.add(T::ONE) } else { floor }
+        let nearest = if whole.sub(floor) > T::from_f32(0.5) { floor.add(T::ONE) } else { floor };
+        if whole == T::ZERO { T::ZERO.copysign(lhs.div(rhs)) } else { nearest }
+    }
+}
+
+impl<T: Real> TwoWays<T, 2> for DivFloor {
+    const PRECISE_NUMBERS: bool = true;
+
+    #[inline(always)]
+    fn is_near(self, [lhs, rhs]: [T; 2]) -> bool {
+        lhs.has_fmod_near(rhs)
+    }
+
+    #[inline(always)]
+    fn near(self, [lhs, rhs]: [T; 2]) -> T {
+        Self::quotient(lhs, rhs, lhs.fmod_near(rhs))
+    }
+
+    #[inline(always)]
+    fn far(self, [lhs, rhs]: [T; 2]) -> T {
+        if rhs == T::ZERO { lhs.div(rhs) } else { Self::quotient(lhs, rhs, lhs.fmod(rhs)) }
     }
 }
 
@@ -149,7 +160,7 @@ pub fn div(launch: &Launch<'_>) -> Result<(), String> {
             dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivTrunc))
         }
         2 if FLOATING.contains(dtype) => {
-            dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivFloor))
+            dispatch!(dtype in FLOATING, T => near::run::<T, _, 2>(launch, DivFloor))
         }
         1 | 2 => div_integer(launch, rounding == 2),
         other => Err(format!("rounding {other} is none of 0, 1, 2")),
@@ -167,14 +178,29 @@ fn div_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
 #[derive(Clone, Copy)]
 struct Remainder<const FLOOR: bool>;
 
-impl<T: Real, const FLOOR: bool> Map<T, 2> for Remainder<FLOOR> {
-    type Output = T;
-
+impl<const FLOOR: bool> Remainder<FLOOR> {
+    /// The result for the remainder that has the sign of the dividend.
     #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        let remainder = lhs.fmod(rhs);
+    fn turned<T: Real>(remainder: T, rhs: T) -> T {
         let turn = FLOOR && remainder != T::ZERO && (rhs < T::ZERO) != (remainder < T::ZERO);
         if turn { remainder.add(rhs) } else { remainder }
+    }
+}
+
+impl<T: Real, const FLOOR: bool> TwoWays<T, 2> for Remainder<FLOOR> {
+    #[inline(always)]
+    fn is_near(self, [lhs, rhs]: [T; 2]) -> bool {
+        lhs.has_fmod_near(rhs)
+    }
+
+    #[inline(always)]
+    fn near(self, [lhs, rhs]: [T; 2]) -> T {
+        Self::turned(lhs.fmod_near(rhs), rhs)
+    }
+
+    #[inline(always)]
+    fn far(self, [lhs, rhs]: [T; 2]) -> T {
+        Self::turned(lhs.fmod(rhs), rhs)
     }
 }
 
@@ -212,7 +238,7 @@ fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
 pub fn fmod(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, Remainder::<false>));
+        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 2>(launch, Remainder::<false>));
     }
     remainder_integer(launch, false)
 }
@@ -224,7 +250,7 @@ pub fn fmod(launch: &Launch<'_>) -> Result<(), String> {
 pub fn remainder(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, Remainder::<true>));
+        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 2>(launch, Remainder::<true>));
     }
     remainder_integer(launch, true)
 }

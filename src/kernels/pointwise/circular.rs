@@ -37,19 +37,19 @@ macro_rules! of_angles {
         #[derive(Clone, Copy)]
         struct $map;
 
-        impl<T: Elementary> TwoWays<T> for $map {
+        impl<T: Elementary> TwoWays<T, 1> for $map {
             #[inline(always)]
-            fn is_near(self, $x: T) -> bool {
+            fn is_near(self, [$x]: [T; 1]) -> bool {
                 $angle.is_near()
             }
 
             #[inline(always)]
-            fn near(self, $x: T) -> T {
+            fn near(self, [$x]: [T; 1]) -> T {
                 $near
             }
 
             #[inline(always)]
-            fn far(self, $x: T) -> T {
+            fn far(self, [$x]: [T; 1]) -> T {
                 $far
             }
         }
@@ -95,7 +95,7 @@ impl<T: Field, const SINE: bool> Map<T, 1> for Complex<SINE> {
 pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Sin));
+        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Sin));
     }
     dispatch!(dtype in WIDE_COMPLEX, T => run::<T, T, _, 1>(launch, Complex::<true>))
 }
@@ -107,7 +107,7 @@ pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
 pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Cos));
+        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Cos));
     }
     dispatch!(dtype in WIDE_COMPLEX, T => run::<T, T, _, 1>(launch, Complex::<false>))
 }
@@ -118,7 +118,7 @@ pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Tan))
+    dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Tan))
 }
 
 /// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
@@ -127,7 +127,7 @@ pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn sinc(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, T => near::run::<T, _>(launch, Sinc))
+    dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Sinc))
 }
 
 #[cfg(test)]

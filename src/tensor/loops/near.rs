@@ -1,61 +1,83 @@
-//! Functions of one number with a short way for most arguments, which vectorises, and a long one for the rest.
+//! Functions with a short way for most arguments, which vectorises, and a long one for the rest.
 //!
 //! Which way an element goes depends on itself alone, and so do the bits of its result. Blocks whose elements all go the short way run
 //! without a branch.
 
-use super::pointwise::{Inputs, Types, drive};
+use super::pointwise::{Types, drive, has_wider_number};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
 
-/// A function with two ways. Mark the methods `#[inline(always)]`.
-pub trait TwoWays<T: Number>: Copy + Send + Sync {
-    /// Whether `x` goes the short way.
-    fn is_near(self, x: T) -> bool;
+/// A function of `N` numbers with two ways. Mark the methods `#[inline(always)]`.
+pub trait TwoWays<T: Number, const N: usize>: Copy + Send + Sync {
+    /// As [`Map::PRECISE_NUMBERS`](super::pointwise::Map::PRECISE_NUMBERS).
+    const PRECISE_NUMBERS: bool = false;
+
+    /// Whether the inputs go the short way.
+    fn is_near(self, inputs: [T; N]) -> bool;
     /// The short way.
-    fn near(self, x: T) -> T;
-    /// The long way, for every `x`.
-    fn far(self, x: T) -> T;
+    fn near(self, inputs: [T; N]) -> T;
+    /// The long way, for all inputs.
+    fn far(self, inputs: [T; N]) -> T;
 }
 
 /// Elements that are looked at together.
 const TOGETHER: usize = 256;
 
-/// Runs `op` over the launch's operands [out, x], as [`pointwise::run`](super::pointwise::run) does.
+/// Runs `op` over the launch's operands [out, inputs...], as [`pointwise::run`](super::pointwise::run) does.
 ///
 /// # Errors
 /// The wrong number of operands, or a dtype without conversions.
 #[inline]
-pub fn run<E, Op>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+pub fn run<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
 where
     E: Element,
-    Op: TwoWays<E::Acc>,
+    Op: TwoWays<E::Acc, N>,
 {
-    let types = Types { input: E::DTYPE, output: E::DTYPE, inputs: 1 };
-    drive(launch, types, &|output, inputs, count| apply::<E, Op>(op, output, inputs, count))
+    if Op::PRECISE_NUMBERS && has_wider_number::<E>(launch) {
+        return run::<E::Acc, Op, N>(launch, op);
+    }
+    let types = Types { input: E::DTYPE, output: E::DTYPE, inputs: N };
+    drive(launch, types, &|output, inputs, count| {
+        let inputs = std::array::from_fn(|input| inputs[input].cast());
+        vectorize(Apply::<E, Op, N> { output: output.cast(), inputs, count, op });
+    })
 }
 
-#[inline]
-fn apply<E, Op>(op: Op, output: *mut u8, inputs: &Inputs, count: usize)
-where
-    E: Element,
-    Op: TwoWays<E::Acc>,
-{
-    vectorize(Apply::<E, Op> { output: output.cast(), input: inputs[0].cast(), count, op });
-}
-
-struct Apply<E, Op> {
+struct Apply<E, Op, const N: usize> {
     output: *mut E,
-    input: *const E,
+    inputs: [*const E; N],
     count: usize,
     op: Op,
 }
 
-impl<E, Op> Leaf for Apply<E, Op>
+impl<E, Op, const N: usize> Apply<E, Op, N>
 where
     E: Element,
-    Op: TwoWays<E::Acc>,
+    Op: TwoWays<E::Acc, N>,
+{
+    #[inline(always)]
+    fn load(&self, index: usize) -> [E::Acc; N] {
+        let mut values = [E::Acc::ZERO; N];
+        for (value, input) in values.iter_mut().zip(&self.inputs) {
+            // SAFETY: `drive` gives inputs of at least `count` elements, and `run` asks for no others.
+            *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn store(&self, index: usize, result: E::Acc) {
+        // SAFETY: as in `load`, for the output.
+        unsafe { self.output.wrapping_add(index).write_unaligned(E::store(result)) };
+    }
+}
+
+impl<E, Op, const N: usize> Leaf for Apply<E, Op, N>
+where
+    E: Element,
+    Op: TwoWays<E::Acc, N>,
 {
     type Output = ();
 
@@ -66,21 +88,14 @@ where
             let end = self.count.min(begin + TOGETHER);
             let mut all_near = true;
             for index in begin..end {
-                // SAFETY: `drive` gives an input of at least `count` elements.
-                all_near &= self.op.is_near(unsafe { self.input.wrapping_add(index).read_unaligned() }.load());
+                all_near &= self.op.is_near(self.load(index));
             }
             for index in begin..(if all_near { end } else { begin }) {
-                // SAFETY: as above.
-                let x = unsafe { self.input.wrapping_add(index).read_unaligned() }.load();
-                // SAFETY: as above, for the output.
-                unsafe { self.output.wrapping_add(index).write_unaligned(E::store(self.op.near(x))) };
+                self.store(index, self.op.near(self.load(index)));
             }
             for index in (if all_near { end } else { begin })..end {
-                // SAFETY: as above.
-                let x = unsafe { self.input.wrapping_add(index).read_unaligned() }.load();
-                let result = if self.op.is_near(x) { self.op.near(x) } else { self.op.far(x) };
-                // SAFETY: as above, for the output.
-                unsafe { self.output.wrapping_add(index).write_unaligned(E::store(result)) };
+                let inputs = self.load(index);
+                self.store(index, if self.op.is_near(inputs) { self.op.near(inputs) } else { self.op.far(inputs) });
             }
             begin = end;
         }

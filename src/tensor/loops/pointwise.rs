@@ -36,14 +36,19 @@ where
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
     const { assert!(N < MAX_OPERANDS) };
-    let has_number = || (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE));
-    if Op::PRECISE_NUMBERS && E::DTYPE != E::Acc::DTYPE && has_number() {
+    if Op::PRECISE_NUMBERS && has_wider_number::<E>(launch) {
         let types = Types { input: E::Acc::DTYPE, output: O::Acc::DTYPE, inputs: N };
         drive(launch, types, &|output, inputs, count| apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count))
     } else {
         let types = Types { input: E::DTYPE, output: O::DTYPE, inputs: N };
         drive(launch, types, &|output, inputs, count| apply::<E, O, Op, N>(op, output, inputs, count))
     }
+}
+
+/// Whether there are Python numbers, and `E` is computed in a type with more digits.
+#[inline]
+pub(super) fn has_wider_number<E: Element>(launch: &Launch<'_>) -> bool {
+    E::DTYPE != E::Acc::DTYPE && (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE))
 }
 
 /// Elements that lie side by side: the first of each input.
