@@ -61,13 +61,16 @@ pub trait Ordered: Number + PartialOrd {
     /// The greater one; NaN if either is.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
-        if self > other || self.is_nan() { self } else { other }
+        // The choice by order becomes one instruction.
+        let greater = if self > other { self } else { other };
+        if self.is_nan() { self } else { greater }
     }
 
     /// The lesser one; NaN if either is.
     #[inline(always)]
     fn minimum(self, other: Self) -> Self {
-        if self < other || self.is_nan() { self } else { other }
+        let lesser = if self < other { self } else { other };
+        if self.is_nan() { self } else { lesser }
     }
 }
 
@@ -615,11 +618,6 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn copysign(self, sign: Self) -> Self {
-                self.copysign(sign)
-            }
-
-            #[inline(always)]
             fn has_fmod_near(self, divisor: Self) -> bool {
                 const LIMIT: $type = (1u64 << ($type::MANTISSA_DIGITS - 2)) as $type;
                 let divisor = divisor.abs();
@@ -633,6 +631,11 @@ macro_rules! real {
                 // The quotient may round up to the next whole number. The fused product is exact.
                 let rest = (-(magnitude / divisor).trunc()).mul_add(divisor, magnitude);
                 (if rest < 0.0 { rest + divisor } else { rest }).copysign(self)
+            }
+
+            #[inline(always)]
+            fn copysign(self, sign: Self) -> Self {
+                self.copysign(sign)
             }
 
             #[inline(always)]

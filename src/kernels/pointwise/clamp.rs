@@ -26,7 +26,22 @@ impl<T: Ordered> Map<T, 1> for Clamp<T> {
 
     #[inline(always)]
     fn apply(self, [x]: [T; 1]) -> T {
-        x.maximum(self.min).minimum(self.max)
+        // One instruction each, for which NaN is neither below nor above.
+        let raised = if x < self.min { self.min } else { x };
+        if raised > self.max { self.max } else { raised }
+    }
+}
+
+/// One value, whatever the input is.
+#[derive(Clone, Copy)]
+struct Everywhere<T>(T);
+
+impl<T: Ordered> Map<T, 1> for Everywhere<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, _: [T; 1]) -> T {
+        self.0
     }
 }
 
@@ -50,6 +65,9 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
         type T = <E as Element>::Acc;
         let min = min.map_or(Ok(T::LOWEST), |min| limit::<T>(min, dtype, true))?;
         let max = max.map_or(Ok(T::HIGHEST), |max| limit::<T>(max, dtype, false))?;
+        if min.is_nan() || max.is_nan() {
+            return run::<E, E, _, 1>(launch, Everywhere(if min.is_nan() { min } else { max }));
+        }
         run::<E, E, _, 1>(launch, Clamp { min, max })
     })
 }
