@@ -5,14 +5,14 @@
 
 use std::any::TypeId;
 
-use super::Buffer;
+use super::{BLOCK, Buffer};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::View;
 
 /// Elements that go through the hub at a time.
-const RUN: usize = 256;
+const RUN: usize = BLOCK;
 
 /// Casts `count` elements.
 ///
