@@ -66,3 +66,18 @@ def test_limits_that_are_nan_make_everything_nan(dtype: torch.dtype) -> None:
     host = torch.cat([any_bits(dtype, 6), torch.tensor([math.nan, 0.0, -0.0], dtype=dtype)])
     for low, high in ((math.nan, 1.0), (1.0, math.nan), (None, math.nan), (-0.5, 0.5), (2.0, -2.0), (None, 0.0)):
         torch.testing.assert_close(host.to("rustdev").clamp(low, high).cpu(), host.clamp(low, high), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_nan_anywhere_is_the_extreme(name: str, dtype: torch.dtype) -> None:
+    function = getattr(torch, name)
+    # A row for each place of NaN, beside rows with infinities alone.
+    host = torch.randn(300, 300, generator=torch.Generator().manual_seed(7)).to(dtype)
+    host[::7, 3], host[::5, 290] = math.inf, -math.inf
+    spoilt = host.clone().fill_diagonal_(math.nan)
+    for source in (host, spoilt):
+        for dim in (0, 1, None):
+            arguments = () if dim is None else (dim,)
+            same(function(source.to("rustdev"), *arguments), function(source, *arguments))
+    assert bool(function(spoilt.to("rustdev"), 0).isnan().all())

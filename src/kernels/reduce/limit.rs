@@ -35,6 +35,15 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for Limit<GREATEST> {
     }
 
     #[inline(always)]
+    fn lift_four(self, [first, second, third, fourth]: [V; 4]) -> V {
+        let further = |left: V, right: V| if GREATEST == (left > right) { left } else { right };
+        let extreme = further(further(first, second), further(third, fourth));
+        // One comparison shows whether either of two is NaN, which their sum is then too.
+        let low = if first.is_nan() || second.is_nan() { first.add(second) } else { extreme };
+        if third.is_nan() || fourth.is_nan() { third.add(fourth) } else { low }
+    }
+
+    #[inline(always)]
     fn finish(self, extreme: V, _: usize) -> V {
         extreme
     }

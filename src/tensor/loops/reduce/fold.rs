@@ -23,6 +23,12 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
     fn lift(self, value: V) -> Self::State;
     /// The state of both.
     fn merge(self, left: Self::State, right: Self::State) -> Self::State;
+    /// The state of four values.
+    #[inline(always)]
+    fn lift_four(self, [first, second, third, fourth]: [V; 4]) -> Self::State {
+        let low = self.merge(self.lift(first), self.lift(second));
+        self.merge(low, self.merge(self.lift(third), self.lift(fourth)))
+    }
     /// The result for the state of `count` values.
     fn finish(self, state: Self::State, count: usize) -> Self::Output;
 }
@@ -106,16 +112,16 @@ impl<E: Element, F: Fold<E::Acc>> Runs<'_, E, F> {
     #[inline(always)]
     fn lanes<const N: usize>(&self, data: *const u8, step: isize) -> F::State {
         let (fold, count) = (self.fold, self.block.rows);
-        let state = |place: usize| fold.lift(load::<E>(data, place as isize * step));
+        let value = |place: usize| load::<E>(data, place as isize * step);
+        let state = |place: usize| fold.lift(value(place));
         let Aligned(lanes) = &mut Aligned([fold.start(load::<E>(data, 0)); N]);
         let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
         // Lanes are loaded and stored, with all the waiting, once for four values.
         for first in (0..fours).step_by(4 * N) {
             for (lane, folded) in lanes.iter_mut().enumerate() {
                 let at = first + lane;
-                let low = fold.merge(state(at), state(at + N));
-                let high = fold.merge(state(at + 2 * N), state(at + 3 * N));
-                *folded = fold.merge(*folded, fold.merge(low, high));
+                let four = fold.lift_four([value(at), value(at + N), value(at + 2 * N), value(at + 3 * N)]);
+                *folded = fold.merge(*folded, four);
             }
         }
         for first in (fours..whole).step_by(N) {
@@ -177,8 +183,8 @@ impl<E: Element, F: Fold<E::Acc>> Rows<'_, E, F> {
         for row in (0..rows / 4 * 4).step_by(4) {
             let data = self.block.row(row);
             for (col, state) in self.states.iter_mut().enumerate() {
-                let at = |next: isize| fold.lift(load::<E>(data, next * self.block.row_step + col as isize * step));
-                *state = fold.merge(*state, fold.merge(fold.merge(at(0), at(1)), fold.merge(at(2), at(3))));
+                let at = |next: isize| load::<E>(data, next * self.block.row_step + col as isize * step);
+                *state = fold.merge(*state, fold.lift_four([at(0), at(1), at(2), at(3)]));
             }
         }
         for row in rows / 4 * 4..rows {
