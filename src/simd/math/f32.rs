@@ -185,9 +185,10 @@ fn log_of_bits(bits: u32, shift: i32) -> f32 {
 /// what follows.
 #[inline(always)]
 pub(super) fn normal_parts(x: f32) -> (u32, i32) {
+    const SHIFT: i32 = 23;
     let subnormal = (x.to_bits() as i32).wrapping_sub(0x80_0000) >> 31;
-    let scale = f32::from_bits(1f32.to_bits() + (subnormal as u32 & 23 << 23));
-    ((x * scale).to_bits(), subnormal & 23)
+    let scale = f32::from_bits(1f32.to_bits() + (((subnormal & SHIFT) as u32) << 23));
+    ((x * scale).to_bits(), subnormal & SHIFT)
 }
 
 /// A positive number's exponent e, and ln m as a number and a smaller one, where x = 2^e m with m from sqrt(1/2) to sqrt(2).

@@ -185,14 +185,15 @@ pub fn expm1(x: f64) -> f64 {
 /// x = 2^e m with m from sqrt(1/2) to sqrt(2), for x above 0: gives e, f = m - 1, f^2 / 2, and what f - f^2 / 2 lacks of ln m.
 #[inline(always)]
 fn log_parts(x: f64) -> (f64, f64, f64, f64) {
+    const SHIFT: i64 = 54;
     const SQRT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
     // By masks, as in `f32::normal_parts`.
     let subnormal = (x.to_bits() as i64).wrapping_sub(1 << 52) >> 63;
-    let scale = f64::from_bits(1f64.to_bits() + (subnormal as u64 & 54 << 52));
+    let scale = f64::from_bits(1f64.to_bits() + (((subnormal & SHIFT) as u64) << 52));
     let bits = (x * scale).to_bits() as i64;
     // e by way of a float, as conversions of 64 bit integers are slow before AVX-512.
     let offset = bits.wrapping_sub(SQRT_HALF);
-    let e = f64::from_bits(((offset >> 52) + ROUND.to_bits() as i64 - (subnormal & 54)) as u64) - ROUND;
+    let e = f64::from_bits(((offset >> 52) + ROUND.to_bits() as i64 - (subnormal & SHIFT)) as u64) - ROUND;
     let f = f64::from_bits(((offset & 0xf_ffff_ffff_ffff) + SQRT_HALF) as u64) - 1.0;
     // ln(1 + f) = 2 atanh(s) with s = f / (2 + f).
     let s = f / (2.0 + f);

@@ -71,6 +71,7 @@ pub type Buffers = [Buffer; space::MAX_OPERANDS];
 
 /// Buffers with nothing in them.
 #[inline(always)]
+#[expect(clippy::large_stack_arrays, reason = "uninitialised, of which only what is used is touched")]
 pub const fn buffers() -> Buffers {
     [const { Buffer::new() }; space::MAX_OPERANDS]
 }
