@@ -8,11 +8,6 @@
 
 namespace rustdev {
 
-// Whether the kernel takes a dtype.
-inline bool takes_dtype(const Binding& binding, c10::ScalarType dtype) {
-  return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1;
-}
-
 // Launches the kernel. False where it does not take the dtype: nothing was done.
 bool launch_shaped(const Binding& binding, c10::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
                    at::ArrayRef<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars);

@@ -16,8 +16,6 @@ c10::OperatorHandle find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(full.substr(0, dot).c_str(), overload.c_str());
 }
 
-bool takes(const Binding& binding, c10::ScalarType dtype) { return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1; }
-
 bool plain_dtype(Fast fast, c10::ScalarType dtype) {
   if (c10::isFloatingType(dtype)) {
     return true;
@@ -38,8 +36,7 @@ bool plain_number(const at::Tensor& other, c10::ScalarType dtype) {
 }
 
 bool plain_tensor(const at::Tensor& self, const at::Tensor& other, bool inplace) {
-  if (other.scalar_type() != self.scalar_type() || other.sizes() != self.sizes() || !dense_on_device(other) ||
-      other.device() != self.device()) {
+  if (other.scalar_type() != self.scalar_type() || !side_by_side(self, other)) {
     return false;
   }
   return !inplace || !other.is_alias_of(self) || other.storage_offset() == self.storage_offset();
@@ -91,7 +88,7 @@ int64_t string_number(std::string_view text) {
 
 bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
                      const at::Tensor* first) {
-  if (C10_UNLIKELY(!takes(binding, common_dtype))) {
+  if (C10_UNLIKELY(!takes_dtype(binding, common_dtype))) {
     return false;
   }
   if (iter.numel() == 0) {
@@ -107,19 +104,31 @@ bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding,
 
 namespace {
 
-// The other operand of a plain call: nothing, a tensor, or a number in host memory.
-struct Other {
-  const at::Tensor* tensor = nullptr;
-  const at::TensorBase* number = nullptr;
-};
-
 bool plain_self(Fast fast, const Binding& binding, const at::Tensor& self, const Launch& launch) {
   const c10::ScalarType dtype = self.scalar_type();
-  return plain_dtype(fast, dtype) && takes(binding, dtype) && dense_on_device(self) &&
+  return plain_dtype(fast, dtype) && takes_dtype(binding, dtype) && dense_on_device(self) &&
          launch.plain_scalars(c10::isFloatingType(dtype));
 }
 
-at::Tensor launch_dense(const Binding& binding, const at::Tensor& self, Other other, at::Tensor result, Launch& launch) {
+}  // namespace
+
+bool side_by_side(const at::Tensor& self, const at::Tensor& other) {
+  return other.sizes() == self.sizes() && dense_on_device(self) && dense_on_device(other) && other.device() == self.device();
+}
+
+at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
+                        bool inplace, Launch& launch) {
+  if (!plain_self(fast, binding, self, launch)) {
+    return {};
+  }
+  const c10::ScalarType dtype = self.scalar_type();
+  for (const at::Tensor* other : others) {
+    if (!plain_number(*other, dtype) && !plain_tensor(self, *other, inplace)) {
+      return {};
+    }
+  }
+  const auto result_dtype = fast == Fast::boolean ? c10::ScalarType::Bool : dtype;
+  at::Tensor result = inplace ? self : new_empty(self.sizes(), result_dtype, self.device());
   const int64_t numel = self.numel();
   if (numel == 0) {
     return result;
@@ -128,38 +137,17 @@ at::Tensor launch_dense(const Binding& binding, const at::Tensor& self, Other ot
   launch.dense(result);
   launch.finish_outputs();
   launch.dense(self);
-  if (other.tensor != nullptr) {
-    launch.dense(*other.tensor);
-  } else if (other.number != nullptr) {
-    launch.immediate(*other.number);
+  for (const at::Tensor* other : others) {
+    if (on_device(*other)) {
+      launch.dense(*other);
+    } else {
+      launch.immediate(*other);
+    }
   }
-  if (C10_UNLIKELY(!launch.run(binding.op, static_cast<int32_t>(self.scalar_type()), self.device().index()))) {
+  if (C10_UNLIKELY(!launch.run(binding.op, static_cast<int32_t>(dtype), self.device().index()))) {
     return {};
   }
   return result;
-}
-
-}  // namespace
-
-at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, const at::Tensor* other, bool inplace,
-                        Launch& launch) {
-  if (!plain_self(fast, binding, self, launch)) {
-    return {};
-  }
-  const c10::ScalarType dtype = self.scalar_type();
-  Other operand;
-  if (other != nullptr) {
-    if (plain_number(*other, dtype)) {
-      operand.number = other;
-    } else if (plain_tensor(self, *other, inplace)) {
-      operand.tensor = other;
-    } else {
-      return {};
-    }
-  }
-  const auto result_dtype = fast == Fast::boolean ? c10::ScalarType::Bool : dtype;
-  at::Tensor result = inplace ? self : new_empty(self.sizes(), result_dtype, self.device());
-  return launch_dense(binding, self, operand, std::move(result), launch);
 }
 
 at::Tensor launch_plain_number(const Binding& binding, const at::Tensor& self, const at::Scalar& number, Launch& launch) {

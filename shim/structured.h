@@ -13,6 +13,8 @@
 #include <ATen/ops/sum.h>
 #include <torch/library.h>
 
+#include <array>
+
 #include "fallback.h"
 #include "outputs.h"
 
@@ -42,6 +44,11 @@ struct Binding {
   std::optional<c10::OperatorHandle> functional, inplace, out;
 };
 
+// Whether the kernel takes a dtype.
+inline bool takes_dtype(const Binding& binding, c10::ScalarType dtype) {
+  return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1;
+}
+
 struct Names {
   const char* functional;
   const char* inplace;
@@ -66,10 +73,13 @@ int64_t string_number(std::string_view text);
 bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
                      const at::Tensor* first = nullptr);
 
-// The result of a call that needs no iterator, or an undefined tensor where it does. `other` may be null; with `inplace` the result
-// is written to self.
-at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, const at::Tensor* other, bool inplace,
-                        Launch& launch);
+// Whether the two are on one device of ours, of the same sizes and contiguous.
+bool side_by_side(const at::Tensor& self, const at::Tensor& other);
+
+// The result of a call that needs no iterator, or an undefined tensor where it does. `others` are the operands after self; with
+// `inplace` the result is written to self.
+at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
+                        bool inplace, Launch& launch);
 
 // The same for a comparison with a number.
 at::Tensor launch_plain_number(const Binding& binding, const at::Tensor& self, const at::Scalar& number, Launch& launch);
@@ -226,7 +236,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     if constexpr (fast == Fast::number) {
       return launch_plain_number(binding, self, rest..., launch);
     } else {
-      return launch_plain(fast, binding, self, second_tensor(rest...), false, launch);
+      return launch_plain(fast, binding, self, tensors(rest...), false, launch);
     }
   }
 
@@ -234,7 +244,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
   static bool plain_inplace(at::Tensor& self, const Rest&... rest) {
     Launch launch;
     add_scalars(launch, rest...);
-    return launch_plain(fast, binding, self, second_tensor(rest...), true, launch).defined();
+    return launch_plain(fast, binding, self, tensors(rest...), true, launch).defined();
   }
 
   template <class First, class... Rest>
@@ -246,13 +256,20 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     }
   }
 
-  static const at::Tensor* second_tensor() { return nullptr; }
-  template <class First, class... Rest>
-  static const at::Tensor* second_tensor(const First& first, const Rest&...) {
-    if constexpr (std::is_same_v<First, at::Tensor>) {
-      return &first;
-    }
-    return nullptr;
+  // The arguments that are tensors.
+  template <class... Rest>
+  static std::array<const at::Tensor*, (std::is_same_v<Rest, at::Tensor> + ... + 0)> tensors(const Rest&... rest) {
+    static_assert((!std::is_same_v<Rest, std::optional<at::Tensor>> && ...), "an operator with optional operands is never plain");
+    std::array<const at::Tensor*, (std::is_same_v<Rest, at::Tensor> + ... + 0)> found{};
+    [[maybe_unused]] size_t count = 0;
+    (
+        [&] {
+          if constexpr (std::is_same_v<Rest, at::Tensor>) {
+            found[count++] = &rest;
+          }
+        }(),
+        ...);
+    return found;
   }
 };
 

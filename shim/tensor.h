@@ -71,6 +71,18 @@ class Launch {
     finish_outputs();
   }
 
+  // The only tensor of an elementwise launch that does not care where an element is: dense where they fill their memory.
+  void alone(const at::TensorBase& tensor) {
+    if (C10_LIKELY(tensor.is_non_overlapping_and_dense() && flags(tensor) == 0)) {
+      set_dense(tensor.numel());
+      note_device(tensor);
+      dense(tensor);
+      finish_outputs();
+    } else {
+      output(tensor);
+    }
+  }
+
   // What was added so far are the outputs.
   void finish_outputs() { num_outputs_ = num_operands_; }
 
@@ -107,7 +119,8 @@ class Launch {
     add(const_cast<void*>(data), nullptr, nullptr, 0, dtype, RD_OPERAND_IMMEDIATE);
   }
 
-  // Every operand of an iterator, over its coalesced shape, the innermost dimension last.
+  // Every operand of an iterator, over its coalesced shape, the innermost dimension last. Where they lie side by side this is a
+  // dense launch; only immediates may follow.
   void iterator(const at::TensorIteratorBase& iter);
 
   void swap(size_t one, size_t other) { std::swap(operands_[one], operands_[other]); }

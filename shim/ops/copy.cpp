@@ -55,6 +55,27 @@ void launch_copy(const at::Tensor& dst, const at::Tensor& src, int32_t device) {
   launch.run_or_throw(copy_kernel(), /*compute_dtype=*/-1, device);
 }
 
+// Whether the copy is one of memory from its first to its last byte, but for the dtypes.
+bool is_plain(const at::Tensor& dst, const at::Tensor& src) {
+  const bool alike =
+      both_dense(dst, src) || (dst.sizes() == src.sizes() && dst.strides() == src.strides() && dst.is_non_overlapping_and_dense());
+  return alike && !dst.is_conj() && !dst.is_neg() && !src.is_conj() && !src.is_neg();
+}
+
+// A copy on one device.
+void launch_copy_within(const at::Tensor& dst, const at::Tensor& src) {
+  if (!is_plain(dst, src)) {
+    launch_copy(dst, src, dst.device().index());
+    return;
+  }
+  Launch launch;
+  launch.set_dense(dst.numel());
+  launch.dense(dst);
+  launch.finish_outputs();
+  launch.dense(src);
+  launch.run_or_throw(copy_kernel(), /*compute_dtype=*/-1, dst.device().index());
+}
+
 // Waits for the copy, or, where the host side is pinned and nobody wants to wait, keeps its block until the stream has passed.
 void finish_host_copy(const at::Tensor& host, int32_t device, bool non_blocking) {
   void* const block = data_of(host);
@@ -83,7 +104,7 @@ void copy_elements(const at::Tensor& dst, const at::Tensor& src, bool non_blocki
   } else if (dst.device() != src.device()) {
     copy_between_devices(dst, src);
   } else {
-    launch_copy(dst, src, dst.device().index());
+    launch_copy_within(dst, src);
   }
 }
 

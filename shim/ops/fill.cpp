@@ -34,7 +34,7 @@ at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() != 0) {
     const rd_scalar number = to_scalar(value);
     Launch launch;
-    launch.output(self);
+    launch.alone(self);
     launch.immediate(number);
     launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
   }
@@ -54,7 +54,7 @@ at::Tensor& zero_(at::Tensor& self) {
   at::assert_no_internal_overlap(self);
   if (self.numel() != 0) {
     Launch launch;
-    launch.output(self);
+    launch.alone(self);
     launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
   }
   return self;

@@ -12,7 +12,21 @@ namespace {
 using OptionalTensor = const std::optional<at::Tensor>&;
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-at::Tensor parameter(OptionalTensor given) { return given && given->defined() ? given->contiguous().view({-1}) : at::Tensor(); }
+at::Tensor parameter(OptionalTensor given) {
+  if (!given || !given->defined()) {
+    return {};
+  }
+  return given->dim() == 1 ? given->contiguous() : given->contiguous().view({-1});
+}
+
+// The shape in which the kernel sees contiguous operands.
+struct Matrix {
+  Matrix(int64_t rows, int64_t cols) : sizes{rows, cols}, strides{cols, 1} {}
+
+  void add(Launch& launch, const at::Tensor& tensor) const { launch.restrided(tensor, sizes, strides); }
+
+  std::array<int64_t, 2> sizes, strides;
+};
 
 struct LayerNorm {
   static inline Binding binding;
@@ -39,15 +53,22 @@ struct LayerNorm {
     std::fill(statistics.end() - static_cast<int64_t>(normalized_shape.size()), statistics.end(), 1);
     at::Tensor mean = new_empty(statistics, dtype, input.device());
     at::Tensor rstd = new_empty(statistics, dtype, input.device());
-    const at::Tensor output_rows = output.view({rows, cols});
-    const at::Tensor input_rows = source.view({rows, cols});
-    c10::SmallVector<const at::Tensor*, 3> inputs{&input_rows};
+    const Matrix matrix(rows, cols);
+    Launch launch;
+    matrix.add(launch, output);
+    launch.input(mean);
+    launch.input(rstd);
+    launch.finish_outputs();
+    matrix.add(launch, source);
     for (const at::Tensor* given : {&weight, &bias}) {
       if (given->defined()) {
-        inputs.push_back(given);
+        launch.input(*given);
       }
     }
-    launch_shaped(binding, input.scalar_type(), {&output_rows, &mean, &rstd}, inputs, {eps, weight.defined(), bias.defined()});
+    launch.scalar(eps);
+    launch.scalar(weight.defined());
+    launch.scalar(bias.defined());
+    launch.run_or_throw(binding.op, static_cast<int32_t>(input.scalar_type()), input.device().index());
     return {output, mean, rstd};
   }
 };
@@ -81,9 +102,9 @@ struct LayerNormBackward {
 
  private:
   static void launch(int64_t rows, int64_t cols, const std::array<at::Tensor, 5>& inputs, const std::array<at::Tensor, 3>& grads) {
+    const Matrix matrix(rows, cols);
     Launch launch;
-    const at::Tensor input_grad = grads[0].view({rows, cols});
-    launch.input(input_grad);
+    matrix.add(launch, grads[0]);
     for (size_t index : {1, 2}) {
       if (grads[index].defined()) {
         launch.input(grads[index]);
@@ -94,8 +115,12 @@ struct LayerNormBackward {
     std::array<at::Tensor, 5> dense;
     for (size_t index = 0; index < inputs.size(); ++index) {
       if (inputs[index].defined()) {
-        dense[index] = index < 2 ? inputs[index].contiguous().view({rows, cols}) : inputs[index].contiguous();
-        launch.input(dense[index]);
+        dense[index] = inputs[index].contiguous();
+        if (index < 2) {
+          matrix.add(launch, dense[index]);
+        } else {
+          launch.input(dense[index]);
+        }
       }
     }
     launch.scalar(grads[1].defined());

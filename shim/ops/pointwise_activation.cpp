@@ -51,17 +51,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
   // Gradients.
   BACKWARD(elu_backward, none);
-  BACKWARD(gelu_backward, none);
-  BACKWARD(hardshrink_backward, none);
-  BACKWARD(hardsigmoid_backward, none);
+  BACKWARD(gelu_backward, floating);
+  BACKWARD(hardshrink_backward, floating);
+  BACKWARD(hardsigmoid_backward, floating);
   BACKWARD(leaky_relu_backward, none);
   BACKWARD(logit_backward, none);
   BACKWARD(sigmoid_backward, floating);
   BACKWARD(silu_backward, floating);
-  BACKWARD(softplus_backward, none);
-  BACKWARD(softshrink_backward, none);
+  BACKWARD(softplus_backward, floating);
+  BACKWARD(softshrink_backward, floating);
   BACKWARD(tanh_backward, floating);
-  BACKWARD(threshold_backward, none);
+  BACKWARD(threshold_backward, floating);
 
   // Names of their own.
   bind<Structured<at::meta::structured_mse_loss, Fast::none, Scalars::loss>>(m, {"mse_loss", nullptr, "mse_loss.out", "mse_loss"});

@@ -56,8 +56,8 @@ namespace rustdev {
       m, {#name ".Scalar", #name "_.Scalar", #name ".Scalar_out", #name})
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  OP(addcdiv, none);
-  OP(addcmul, none);
+  OP(addcdiv, floating);
+  OP(addcmul, floating);
   OP(atan2, floating);
   OP(gcd, none);
   OP(heaviside, none);
@@ -72,20 +72,20 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   NAMED(sub, numeric);
 
   // The overload Tensor.
-  TENSOR(bitwise_and, none);
-  TENSOR(bitwise_left_shift, none);
-  TENSOR(bitwise_or, none);
-  TENSOR(bitwise_right_shift, none);
-  TENSOR(bitwise_xor, none);
+  TENSOR(bitwise_and, numeric);
+  TENSOR(bitwise_left_shift, numeric);
+  TENSOR(bitwise_or, numeric);
+  TENSOR(bitwise_right_shift, numeric);
+  TENSOR(bitwise_xor, numeric);
   TENSOR(fmod, none);
-  TENSOR(lerp, none);
+  TENSOR(lerp, floating);
   TENSOR(remainder, none);
 
   // Without an in-place variant.
   PURE(fmax, numeric);
   PURE(fmin, numeric);
-  PURE(logaddexp2, none);
-  PURE(logaddexp, none);
+  PURE(logaddexp2, floating);
+  PURE(logaddexp, floating);
   PURE(maximum, numeric);
   PURE(minimum, numeric);
 
@@ -108,8 +108,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                                                                                    {"div.Tensor", "div_.Tensor", "div.out", "div"});
   bind<Structured<at::meta::structured_div_Tensor_mode, Fast::none>>(
       m, {"div.Tensor_mode", "div_.Tensor_mode", "div.out_mode", "div"});
-  bind<Structured<at::meta::structured_lerp_Scalar, Fast::none>>(m,
-                                                                 {"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out", "lerp_scalar"});
+  bind<Structured<at::meta::structured_lerp_Scalar, Fast::floating>>(
+      m, {"lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out", "lerp_scalar"});
   bind<Structured<at::meta::structured_pow_Tensor_Tensor, Fast::floating>>(
       m, {"pow.Tensor_Tensor", "pow_.Tensor", "pow.Tensor_Tensor_out", "pow"});
   bind<Structured<at::meta::structured_xlogy_Tensor, Fast::floating>>(

@@ -58,9 +58,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   OP(atanh, floating);
   OP(bitwise_not, none);
   OP(ceil, floating);
-  OP(clamp_max, none);
+  OP(clamp_max, numeric);
   OP(clamp, none);
-  OP(clamp_min, none);
+  OP(clamp_min, numeric);
   OP(cos, floating);
   OP(cosh, floating);
   OP(erf, floating);
@@ -95,7 +95,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PURE(signbit, none);
 
   // Names of their own.
-  bind<Structured<at::meta::structured_pow_Tensor_Scalar, Fast::none>>(
+  bind<Structured<at::meta::structured_pow_Tensor_Scalar, Fast::floating>>(
       m, {"pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out", "pow_scalar"});
   bind<Structured<at::meta::structured_round_decimals, Fast::floating>>(
       m, {"round.decimals", "round_.decimals", "round.decimals_out", "round_decimals"});

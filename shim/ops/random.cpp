@@ -1,5 +1,6 @@
 // Random numbers: PyTorch's own checks (native/DistributionTemplates.h) around our kernels, which draw from the device's generator.
 #include <ATen/Dispatch_v2.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/empty_like.h>
@@ -37,25 +38,32 @@ void add_state(Launch& launch, const OptionalGenerator& given, at::Device device
   launch.scalar(static_cast<int64_t>(state.offset));
 }
 
-// Launches over the operands of an iterator; the scalars follow the generator's state.
-void draw(const rd_op* op, const at::TensorIteratorBase& iter, const OptionalGenerator& given,
+// Launches over the operands added so far; the scalars follow the generator's state.
+void draw(const rd_op* op, Launch& launch, at::ScalarType dtype, at::Device device, const OptionalGenerator& given,
           std::initializer_list<at::Scalar> scalars) {
-  if (iter.numel() == 0) {
-    return;
-  }
-  Launch launch;
-  launch.iterator(iter);
-  const at::Device device = iter.device(0);
   add_state(launch, given, device);
   for (const at::Scalar& scalar : scalars) {
     launch.scalar(scalar);
   }
-  launch.run_or_throw(op, static_cast<int32_t>(iter.dtype(0)), device.index());
+  launch.run_or_throw(op, static_cast<int32_t>(dtype), device.index());
+}
+
+void draw(const rd_op* op, const at::TensorIteratorBase& iter, const OptionalGenerator& given,
+          std::initializer_list<at::Scalar> scalars) {
+  if (iter.numel() != 0) {
+    Launch launch;
+    launch.iterator(iter);
+    draw(op, launch, iter.dtype(0), iter.device(0), given, scalars);
+  }
 }
 
 void draw(const rd_op* op, const at::TensorBase& self, const OptionalGenerator& given, std::initializer_list<at::Scalar> scalars) {
-  auto iter = at::TensorIterator::borrowing_nullary_op(self);
-  draw(op, iter, given, scalars);
+  at::assert_no_internal_overlap(self);
+  if (self.numel() != 0) {
+    Launch launch;
+    launch.alone(self);
+    draw(op, launch, self.scalar_type(), self.device(), given, scalars);
+  }
 }
 
 template <typename>

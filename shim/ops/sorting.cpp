@@ -29,7 +29,10 @@ struct Sort {
 
 // The tensor with `dim` last; one without dimensions has one.
 at::Tensor with_last(const at::Tensor& tensor, int64_t dim) {
-  return tensor.dim() == 0 ? tensor.view({1}) : tensor.movedim(dim, -1);
+  if (tensor.dim() == 0) {
+    return tensor.view({1});
+  }
+  return dim == -1 || dim == tensor.dim() - 1 ? tensor : tensor.movedim(dim, -1);
 }
 
 bool has_gaps(const at::Tensor& tensor) { return tensor.size(-1) > 1 && tensor.stride(-1) != 1; }

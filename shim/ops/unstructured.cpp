@@ -57,7 +57,7 @@ template <int op>
 struct Unary {
   static at::Tensor functional(const at::Tensor& self) {
     Launch launch;
-    at::Tensor out = launch_plain(Fast::floating, binding<op>(), self, nullptr, false, launch);
+    at::Tensor out = launch_plain(Fast::floating, binding<op>(), self, {}, false, launch);
     if (out.defined() || (op == abs_op && self.is_complex() && run_complex_abs(out, self)) || run_unary(binding<op>(), out, self)) {
       return out;
     }
@@ -103,9 +103,29 @@ bool run_where(at::Tensor& out, const at::Tensor& condition, const at::Tensor& s
   return true;
 }
 
+// The same of contiguous operands of one shape and one real dtype, without an iterator. Undefined where they are not that.
+at::Tensor plain_where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
+  const c10::ScalarType dtype = self.scalar_type();
+  const Binding& kernel = binding<where_op>();
+  if (condition.scalar_type() != c10::ScalarType::Bool || other.scalar_type() != dtype || self.is_complex() ||
+      !takes_dtype(kernel, dtype) || !side_by_side(condition, self) || !side_by_side(condition, other) || self.numel() == 0) {
+    return {};
+  }
+  at::Tensor out = new_empty(self.sizes(), dtype, self.device());
+  Launch launch;
+  launch.set_dense(self.numel());
+  launch.dense(out);
+  launch.finish_outputs();
+  launch.dense(condition);
+  launch.dense(self);
+  launch.dense(other);
+  launch.run_or_throw(kernel.op, static_cast<int32_t>(dtype), self.device().index());
+  return out;
+}
+
 at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
-  at::Tensor out;
-  if (run_where(out, condition, self, other)) {
+  at::Tensor out = plain_where(condition, self, other);
+  if (out.defined() || run_where(out, condition, self, other)) {
     return out;
   }
   return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&>(*binding<where_op>().functional,

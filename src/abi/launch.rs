@@ -10,7 +10,7 @@ use crate::kernels::table::{Op, TABLE};
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Work};
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Record, Scalar};
+use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Operands, Record, Scalar};
 use crate::tensor::view::{Flags, View};
 
 /// An entry of the operator table; it lives forever.
@@ -191,9 +191,17 @@ unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_
     let parts = unsafe { Parts::new(op, args) }?;
     op.count_call();
     // SAFETY: as above.
-    let record = unsafe { parts.record(op, args) }?;
-    let cost = op.cost(&record.launch());
-    Ok(stream.launch(op.text(), cost, &mut Run { op, record })?)
+    let given = unsafe { Given::new(parts.operands, args.dense_numel) }?;
+    for number in parts.scalars {
+        scalar(number)?;
+    }
+    let mut work = Run { op, record: Record::empty(args.num_outputs, parts.compute) };
+    let filled = work
+        .record
+        .fill(op.layout(), &given, parts.scalars.len(), |index| scalar(&parts.scalars[index]).unwrap_or(Scalar::Bool(false)));
+    filled.map_err(|message| invalid(format!("{}: {message}", op.text())))?;
+    let cost = op.cost(&work.record.launch());
+    Ok(stream.launch(op.text(), cost, &mut work)?)
 }
 
 /// A launch as the work of a task.
@@ -243,32 +251,58 @@ impl<'a> Parts<'a> {
         }
         Ok(Self { operands, scalars, compute })
     }
+}
 
-    /// The record of any launch.
-    ///
+/// The operands of a call, checked.
+struct Given<'a> {
+    operands: &'a [rd_operand],
+    /// Of a dense launch; else 0.
+    numel: i64,
+}
+
+impl<'a> Given<'a> {
     /// # Safety
     /// The operands' sizes and strides are readable.
-    unsafe fn record(&self, op: &Op, args: &rd_launch_args) -> Result<Record, Failure> {
-        let mut scalars = Small::<Scalar, INLINE_SCALARS>::new(Scalar::Bool(false));
-        for number in self.scalars {
-            scalars.push(scalar(number)?);
-        }
-        let sizes = [args.dense_numel];
-        let mut strides = Small::<i64, INLINE_OPERANDS>::new(0);
-        for operand in self.operands {
-            strides.push(dtype(operand.dtype)?.size() as i64);
-        }
-        let mut views = Small::<View<'_>, INLINE_OPERANDS>::new(View::EMPTY);
-        for (operand, stride) in self.operands.iter().zip(strides.as_slice()) {
-            if args.dense_numel > 0 {
-                views.push(described(operand, &sizes, std::slice::from_ref(stride))?);
+    #[inline(always)]
+    unsafe fn new(operands: &'a [rd_operand], numel: i64) -> Result<Self, Failure> {
+        for operand in operands {
+            let (dtype, flags) = (dtype(operand.dtype)?, Flags(operand.flags as u8));
+            let checked = if numel > 0 {
+                View::new(operand.data.cast(), dtype, flags, std::slice::from_ref(&numel), dtype.size_word())
             } else {
-                // SAFETY: the caller's promise.
-                views.push(unsafe { view(operand) }?);
-            }
+                let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
+                // SAFETY: the caller promises `ndim` sizes and strides; `slice` checks null.
+                let (sizes, strides) = unsafe { (slice(operand.sizes, ndim)?, slice(operand.strides, ndim)?) };
+                View::new(operand.data.cast(), dtype, flags, sizes, strides)
+            };
+            checked.map_err(invalid)?;
         }
-        Record::new(op.layout(), views.as_slice(), args.num_outputs, scalars.as_slice(), Some(self.compute))
-            .map_err(|message| invalid(format!("{}: {message}", op.text())))
+        Ok(Self { operands, numel })
+    }
+}
+
+impl Operands for Given<'_> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.operands.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, index: usize) -> View<'_> {
+        let operand = &self.operands[index];
+        let (dtype, flags) = (DType::from_number(operand.dtype).unwrap_or(DType::Byte), Flags(operand.flags as u8));
+        let (sizes, strides) = if self.numel > 0 {
+            (std::slice::from_ref(&self.numel), dtype.size_word())
+        } else if operand.ndim == 0 {
+            (&[][..], &[][..])
+        } else {
+            // SAFETY: `new` was promised the sizes and strides, and found neither null.
+            unsafe {
+                let ndim = operand.ndim as usize;
+                (std::slice::from_raw_parts(operand.sizes, ndim), std::slice::from_raw_parts(operand.strides, ndim))
+            }
+        };
+        View::from_checked(operand.data.cast(), dtype, flags, sizes, strides)
     }
 }
 
@@ -285,21 +319,7 @@ fn unknown_dtype(number: i32) -> Failure {
     invalid(format!("unknown dtype {number}"))
 }
 
-/// # Safety
-/// The operand's sizes and strides are readable.
-unsafe fn view(operand: &rd_operand) -> Result<View<'_>, Failure> {
-    let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
-    // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
-    let sizes = unsafe { slice(operand.sizes, ndim) }?;
-    // SAFETY: as above, for strides.
-    let strides = unsafe { slice(operand.strides, ndim) }?;
-    described(operand, sizes, strides)
-}
-
-fn described<'a>(operand: &rd_operand, sizes: &'a [i64], strides: &'a [i64]) -> Result<View<'a>, Failure> {
-    View::new(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8), sizes, strides).map_err(invalid)
-}
-
+#[inline(always)]
 fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
     match DType::from_number(value.dtype) {
         Some(DType::Long) => Ok(Scalar::Long(value.integer)),
@@ -318,39 +338,6 @@ unsafe fn slice<'a, T>(data: *const T, count: usize) -> Result<&'a [T], Failure>
         (true, _) => Err(invalid(format!("null where {count} values are needed"))),
         // SAFETY: the caller promises `count` readable elements.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(data, count) }),
-    }
-}
-
-/// A list that allocates only beyond `N` values.
-struct Small<T, const N: usize> {
-    stack: [T; N],
-    heap: Vec<T>,
-    len: usize,
-}
-
-impl<T: Copy, const N: usize> Small<T, N> {
-    /// An empty list; `filler` takes the place of the values to come.
-    #[inline]
-    fn new(filler: T) -> Self {
-        Self { stack: [filler; N], heap: Vec::new(), len: 0 }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, value: T) {
-        if self.len < N {
-            self.stack[self.len] = value;
-        } else {
-            if self.len == N {
-                self.heap.extend_from_slice(&self.stack);
-            }
-            self.heap.push(value);
-        }
-        self.len += 1;
-    }
-
-    #[inline]
-    fn as_slice(&self) -> &[T] {
-        if self.len <= N { &self.stack[..self.len] } else { &self.heap }
     }
 }
 
@@ -431,15 +418,6 @@ mod tests {
             assert_ne!(unsafe { rd_op_dtypes(op) }, 0);
         }
         assert!(rd_op_at(rd_op_count()).is_null());
-    }
-
-    #[test]
-    fn a_small_list_spills() {
-        let mut list = Small::<u32, 2>::new(0);
-        for value in 1..=5 {
-            list.push(value);
-        }
-        assert_eq!(list.as_slice(), [1, 2, 3, 4, 5]);
     }
 
     #[test]

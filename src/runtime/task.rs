@@ -11,7 +11,7 @@ use super::event::Recording;
 use super::sync::Arc;
 
 /// Room for a payload inside the task; a larger one is boxed.
-pub const INLINE_BYTES: usize = 320;
+pub const INLINE_BYTES: usize = 376;
 
 /// A byte range that a task reads or writes; `end` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -179,6 +179,18 @@ impl DType {
         }
     }
 
+    /// [`DType::size`], as the strides of one dimension of elements side by side.
+    #[inline]
+    pub const fn size_word(self) -> &'static [i64] {
+        match self.size() {
+            1 => &[1],
+            2 => &[2],
+            4 => &[4],
+            8 => &[8],
+            _ => &[16],
+        }
+    }
+
     /// The dtype that kernels compute this one in.
     #[inline]
     pub const fn opmath(self) -> Self {

@@ -57,7 +57,7 @@ impl Operand {
 /// Operands of a record without an allocation.
 pub const INLINE_OPERANDS: usize = 4;
 /// Scalars of a record without an allocation.
-pub const INLINE_SCALARS: usize = 2;
+pub const INLINE_SCALARS: usize = 4;
 const INLINE_WORDS: usize = 17;
 /// Words of an immediate operand's value.
 const VALUE_WORDS: usize = 2;
@@ -95,6 +95,25 @@ enum Storage {
     Boxed(Box<Boxed>),
 }
 
+/// What a record is made of: checked operands, by number.
+pub trait Operands {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// One of them.
+    fn get(&self, index: usize) -> View<'_>;
+}
+
+impl Operands for [View<'_>] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn get(&self, index: usize) -> View<'_> {
+        self[index]
+    }
+}
+
 /// Everything that a kernel needs to run later.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -107,8 +126,7 @@ impl Record {
     /// Copies the operands (outputs first) and the scalars. `compute`: the dtype to compute in; that of the first output if none.
     ///
     /// # Errors
-    /// No operands, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
-    #[inline]
+    /// As [`Record::fill`].
     pub fn new(
         layout: Layout,
         operands: &[View<'_>],
@@ -116,19 +134,51 @@ impl Record {
         scalars: &[Scalar],
         compute: Option<DType>,
     ) -> Result<Self, String> {
-        if num_outputs == 0 || num_outputs > operands.len() || num_outputs > u16::MAX as usize {
-            return Err(format!("{num_outputs} outputs of {} operands", operands.len()));
+        let first = operands.first().ok_or("a launch has no operands")?;
+        let mut record = Self::empty(num_outputs, compute.unwrap_or(first.dtype()));
+        record.fill(layout, operands, scalars.len(), |index| scalars[index])?;
+        Ok(record)
+    }
+
+    /// A record without operands and scalars, for [`Record::fill`] or the `push_` functions. Made where it is used: moving a record
+    /// costs more.
+    #[inline(always)]
+    pub fn empty(num_outputs: usize, compute: DType) -> Self {
+        Self { storage: Storage::Inline(Inline::EMPTY), num_outputs: num_outputs.min(u16::MAX as usize) as u16, compute }
+    }
+
+    /// Copies operands (outputs first) and scalars into an empty record.
+    ///
+    /// # Errors
+    /// No outputs, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
+    #[inline(always)]
+    pub fn fill(
+        &mut self,
+        layout: Layout,
+        operands: &(impl Operands + ?Sized),
+        num_scalars: usize,
+        scalar: impl Fn(usize) -> Scalar,
+    ) -> Result<(), String> {
+        let (outputs, count) = (self.num_outputs as usize, operands.count());
+        if outputs == 0 || outputs > count {
+            return Err(format!("{outputs} outputs of {count} operands"));
         }
-        let compute = compute.unwrap_or(operands[0].dtype());
-        let storage = match layout {
-            Layout::Elementwise => elementwise(operands, scalars)?,
-            Layout::Shaped => shaped(operands, scalars)?,
-        };
-        Ok(Self { storage, num_outputs: num_outputs as u16, compute })
+        match layout {
+            Layout::Elementwise => elementwise(&mut self.storage, operands, num_scalars)?,
+            Layout::Shaped => shaped(&mut self.storage, operands, num_scalars)?,
+        }
+        match &mut self.storage {
+            Storage::Inline(inline) => {
+                inline.num_scalars = num_scalars as u8;
+                (0..num_scalars).for_each(|index| inline.scalars[index] = scalar(index));
+            }
+            Storage::Boxed(boxed) => boxed.scalars.extend((0..num_scalars).map(scalar)),
+        }
+        Ok(())
     }
 
     /// An elementwise launch of `numel` elements (at least 1) that lie side by side in every operand, without its operands and
-    /// scalars yet: [`Record::push_dense`], [`Record::push_scalar`]. Made where it is used: moving a record costs more.
+    /// scalars yet: [`Record::push_dense`], [`Record::push_scalar`].
     #[inline(always)]
     pub fn dense(numel: i64, num_outputs: usize, compute: DType) -> Self {
         let mut inline = Inline::EMPTY;
@@ -280,10 +330,13 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    fn fill(&mut self, operands: &[View<'_>]) -> Result<(), String> {
-        let sizes = operands[0].sizes();
+    #[inline(always)]
+    fn fill(&mut self, operands: &(impl Operands + ?Sized)) -> Result<(), String> {
+        let first = operands.get(0);
+        let sizes = first.sizes();
         let ndim = self.ndim;
-        for (index, operand) in operands.iter().enumerate() {
+        for index in 0..operands.count() {
+            let operand = operands.get(index);
             if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
                 return Err(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes()));
             }
@@ -353,10 +406,14 @@ impl Table<'_> {
     }
 
     /// The only element of a launch counts as side by side with the next.
-    fn set_single_strides(&mut self, operands: &[View<'_>]) {
+    #[inline(always)]
+    fn set_single_strides(&mut self, operands: &(impl Operands + ?Sized)) {
         if self.ndim == 1 && self.words[0] == 1 {
-            for (index, operand) in operands.iter().enumerate().filter(|(_, operand)| !operand.flags().has(Flags::IMMEDIATE)) {
-                self.words[(1 + index) * self.pitch] = operand.dtype().size() as i64;
+            for index in 0..operands.count() {
+                let operand = operands.get(index);
+                if !operand.flags().has(Flags::IMMEDIATE) {
+                    self.words[(1 + index) * self.pitch] = operand.dtype().size() as i64;
+                }
             }
         }
     }
@@ -371,10 +428,11 @@ impl Table<'_> {
 /// Dimensions and operands that are put in order on the stack.
 const STACK_TABLE: usize = 40;
 
-fn elementwise(operands: &[View<'_>], scalars: &[Scalar]) -> Result<Storage, String> {
-    let ndim = operands[0].ndim();
+#[inline(always)]
+fn elementwise(storage: &mut Storage, operands: &(impl Operands + ?Sized), num_scalars: usize) -> Result<(), String> {
+    let (ndim, count) = (operands.get(0).ndim(), operands.count());
     let pitch = ndim.max(1);
-    let length = (1 + operands.len()) * pitch;
+    let length = (1 + count) * pitch;
     let mut stack = [0i64; STACK_TABLE];
     let mut heap = Vec::new();
     let words = if length <= STACK_TABLE {
@@ -388,64 +446,74 @@ fn elementwise(operands: &[View<'_>], scalars: &[Scalar]) -> Result<Storage, Str
     if ndim == 0 {
         table.words[0] = 1;
         table.ndim = 1;
-    } else {
+    } else if ndim > 1 {
         table.sort();
         table.coalesce();
     }
     table.set_single_strides(operands);
-    let mut writer = Writer::new(operands, scalars, (1 + operands.len()) * table.ndim)?;
-    for row in 0..=operands.len() {
+    let mut writer = Writer::new(storage, operands, num_scalars, (1 + count) * table.ndim)?;
+    for row in 0..=count {
         writer.extend(&table.words[row * pitch..][..table.ndim]);
     }
-    for (index, operand) in operands.iter().enumerate() {
-        writer.operand(operand, table.ndim, 0, (1 + index) * table.ndim);
+    for index in 0..count {
+        writer.operand(&operands.get(index), table.ndim, 0, (1 + index) * table.ndim);
     }
-    Ok(writer.storage)
+    Ok(())
 }
 
-fn shaped(operands: &[View<'_>], scalars: &[Scalar]) -> Result<Storage, String> {
-    let mut writer = Writer::new(operands, scalars, operands.iter().map(|operand| 2 * operand.ndim()).sum())?;
-    for operand in operands {
+#[inline(always)]
+fn shaped(storage: &mut Storage, operands: &(impl Operands + ?Sized), num_scalars: usize) -> Result<(), String> {
+    let words = (0..operands.count()).map(|index| 2 * operands.get(index).ndim()).sum();
+    let mut writer = Writer::new(storage, operands, num_scalars, words)?;
+    for index in 0..operands.count() {
+        let operand = operands.get(index);
         let place = writer.num_words;
         writer.extend(operand.sizes());
         writer.extend(operand.strides());
-        writer.operand(operand, operand.ndim(), place, place + operand.ndim());
+        writer.operand(&operand, operand.ndim(), place, place + operand.ndim());
     }
-    Ok(writer.storage)
+    Ok(())
 }
 
 /// Fills a record's storage, in the record itself where it fits.
-struct Writer {
-    storage: Storage,
+struct Writer<'a> {
+    storage: &'a mut Storage,
     num_words: usize,
 }
 
-impl Writer {
-    fn new(operands: &[View<'_>], scalars: &[Scalar], mut num_words: usize) -> Result<Self, String> {
-        num_words += VALUE_WORDS * operands.iter().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
+impl<'a> Writer<'a> {
+    #[inline(always)]
+    fn new(
+        storage: &'a mut Storage,
+        operands: &(impl Operands + ?Sized),
+        num_scalars: usize,
+        mut num_words: usize,
+    ) -> Result<Self, String> {
+        let count = operands.count();
+        num_words += VALUE_WORDS * (0..count).filter(|&index| operands.get(index).flags().has(Flags::IMMEDIATE)).count();
         if num_words > u16::MAX as usize {
-            return Err(format!("{} operands of so many dimensions are too many for one launch", operands.len()));
+            return Err(format!("{count} operands of so many dimensions are too many for one launch"));
         }
-        let fits = operands.len() <= INLINE_OPERANDS && scalars.len() <= INLINE_SCALARS && num_words <= INLINE_WORDS;
-        let storage = if fits {
-            let mut inline = Inline { num_scalars: scalars.len() as u8, ..Inline::EMPTY };
-            inline.scalars[..scalars.len()].copy_from_slice(scalars);
-            Storage::Inline(inline)
-        } else {
-            let operands = Vec::with_capacity(operands.len());
-            Storage::Boxed(Box::new(Boxed { operands, words: Vec::with_capacity(num_words), scalars: scalars.to_vec() }))
-        };
+        if count > INLINE_OPERANDS || num_scalars > INLINE_SCALARS || num_words > INLINE_WORDS {
+            let (operands, words) = (Vec::with_capacity(count), Vec::with_capacity(num_words));
+            *storage = Storage::Boxed(Box::new(Boxed { operands, words, scalars: Vec::with_capacity(num_scalars) }));
+        }
         Ok(Self { storage, num_words: 0 })
     }
 
+    #[inline(always)]
     fn extend(&mut self, words: &[i64]) {
-        match &mut self.storage {
-            Storage::Inline(inline) => inline.words[self.num_words..][..words.len()].copy_from_slice(words),
+        match self.storage {
+            // Not by copying memory: these are few words, and the call would cost more.
+            Storage::Inline(inline) => {
+                words.iter().zip(&mut inline.words[self.num_words..]).for_each(|(&word, place)| *place = word);
+            }
             Storage::Boxed(boxed) => boxed.words.extend_from_slice(words),
         }
         self.num_words += words.len();
     }
 
+    #[inline(always)]
     fn operand(&mut self, view: &View<'_>, ndim: usize, sizes: usize, strides: usize) {
         let address = if view.flags().has(Flags::IMMEDIATE) {
             let place = self.num_words;
@@ -462,7 +530,7 @@ impl Writer {
             sizes: sizes as u16,
             strides: strides as u16,
         };
-        match &mut self.storage {
+        match self.storage {
             Storage::Inline(inline) => {
                 inline.operands[inline.num_operands as usize] = operand;
                 inline.num_operands += 1;
@@ -587,6 +655,6 @@ mod tests {
 
     #[test]
     fn the_common_record_fits_into_a_task() {
-        assert!(size_of::<Record>() <= 304, "{}", size_of::<Record>());
+        assert!(size_of::<Record>() <= 352, "{}", size_of::<Record>());
     }
 }

@@ -77,7 +77,7 @@ impl<'a> View<'a> {
 
     /// A view made of parts that came from a checked one.
     #[inline(always)]
-    pub(super) fn from_checked(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Self {
+    pub(crate) fn from_checked(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Self {
         debug_assert_eq!(sizes.len(), strides.len());
         Self { data, dtype, flags, sizes, strides }
     }

@@ -111,7 +111,9 @@ def test_ranges(dtype: torch.dtype) -> None:
 
     both(lambda device: torch.arange(3, 40, 5, dtype=dtype, device=device))
     both(lambda device: torch.arange(40, -3, -7, dtype=dtype, device=device))
-    both(lambda device: torch.linspace(-7, 20, 50, dtype=dtype, device=device))
+    # The CPU device of torch 2.13 rounds each step to bfloat16; ours, as later ones, the results.
+    expected = torch.linspace(-7, 20, 50, dtype=torch.float32 if dtype.is_floating_point else dtype).to(dtype)
+    torch.testing.assert_close(torch.linspace(-7, 20, 50, dtype=dtype, device="rustdev").cpu(), expected)
     both(lambda device: torch.logspace(0, 4, 5, base=2, dtype=dtype, device=device))
     both(lambda device: torch.eye(3, 5, dtype=dtype, device=device))
     both(lambda device: torch.full((3, 2), 7, dtype=dtype, device=device))

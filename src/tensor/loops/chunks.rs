@@ -7,7 +7,7 @@
 use super::pointwise::{check_dtypes, gather, scatter};
 use super::space::{MAX_OPERANDS, Patch, Space};
 use super::strided::Place;
-use super::{BLOCK, Buffer, Buffers, buffers};
+use super::{BLOCK, Buffer};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 
@@ -41,7 +41,7 @@ where
         std::array::from_fn(|operand| if (O..O + P).contains(&operand) { U::DTYPE } else { T::DTYPE });
     let space = Space::uncut(launch).cut(limit.min(BLOCK));
     space.for_each_piece(launch.cost(), &|begin, end| {
-        let mut worker = Worker { launch, space: &space, dtypes, outputs: O + P, blocks: &mut buffers() };
+        let mut worker = Worker::new(launch, &space, dtypes, O + P);
         let mut number = begin as u64;
         space.walk(begin, end, &mut |patch| {
             worker.patch(patch, count, &mut |chunks, len| {
@@ -62,17 +62,21 @@ where
     Ok(())
 }
 
-/// One thread's way through the operands.
+/// One thread's block buffers.
 struct Worker<'a> {
     launch: &'a Launch<'a>,
     space: &'a Space<'a>,
     /// The dtypes of the chunks.
     dtypes: [DType; MAX_OPERANDS],
     outputs: usize,
-    blocks: &'a mut Buffers,
+    blocks: [Buffer; MAX_OPERANDS],
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
+    fn new(launch: &'a Launch<'a>, space: &'a Space<'a>, dtypes: [DType; MAX_OPERANDS], outputs: usize) -> Self {
+        Self { launch, space, dtypes, outputs, blocks: [const { Buffer::new() }; MAX_OPERANDS] }
+    }
+
     fn patch(&mut self, patch: &Patch, count: usize, body: &mut dyn FnMut(&[*mut u8], usize)) {
         let mut chunks = [std::ptr::null_mut(); MAX_OPERANDS];
         let mut raw = Buffer::new();

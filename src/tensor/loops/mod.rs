@@ -8,6 +8,7 @@
 //!
 //! Outputs may be the same memory as inputs, element for element. Nothing here builds references to operands: raw pointers only.
 
+mod buffer;
 pub mod cast;
 pub mod chunks;
 pub mod compact;
@@ -24,6 +25,8 @@ pub mod shared;
 pub mod space;
 pub mod strided;
 mod transpose;
+
+pub use buffer::Buffer;
 
 use crate::runtime::threads;
 
@@ -45,39 +48,4 @@ pub fn parallel(count: usize, grain: usize, cost: f64, body: &(dyn Fn(usize, usi
     let pieces = count.div_ceil(grain);
     let total = (count as f64 * cost) as u64;
     threads::parallel_for(pieces, total, &|piece| body(piece * grain, (piece * grain + grain).min(count)));
-}
-
-/// Uninitialised, aligned memory of one block of any dtype.
-#[repr(C, align(64))]
-pub struct Buffer(std::mem::MaybeUninit<[u8; BLOCK * 16]>);
-
-impl Buffer {
-    /// A buffer with nothing in it.
-    #[inline(always)]
-    pub const fn new() -> Self {
-        Self(std::mem::MaybeUninit::uninit())
-    }
-
-    /// Its first byte.
-    #[inline(always)]
-    pub fn data(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
-    }
-}
-
-/// Buffers for the operands of a loop over patches. They stay where they were made: to move them is to copy them, and that takes longer than
-/// a small loop.
-pub type Buffers = [Buffer; space::MAX_OPERANDS];
-
-/// Buffers with nothing in them.
-#[inline(always)]
-#[expect(clippy::large_stack_arrays, reason = "uninitialised, of which only what is used is touched")]
-pub const fn buffers() -> Buffers {
-    [const { Buffer::new() }; space::MAX_OPERANDS]
-}
-
-impl Default for Buffer {
-    fn default() -> Self {
-        Self::new()
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
-use super::{BLOCK, Buffer, Buffers, GRAIN, buffers, cast, parallel};
+use super::{BLOCK, Buffer, GRAIN, cast, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
@@ -127,8 +127,7 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     check_dtypes(launch)?;
     let space = Space::of(launch);
     space.for_each_piece(launch.cost(), &|begin, end| {
-        let mut blocks = buffers();
-        let mut worker = Worker::new(launch, &space, types, body, &mut blocks);
+        let mut worker = Worker::new(launch, &space, types, body);
         space.walk(begin, end, &mut |patch| worker.patch(patch));
     });
     Ok(())
@@ -205,7 +204,7 @@ enum Way {
     Gather,
 }
 
-/// One thread's way through the operands.
+/// One thread's block buffers.
 struct Worker<'a> {
     types: Types,
     body: Loop<'a>,
@@ -213,11 +212,12 @@ struct Worker<'a> {
     steps: [Steps; MAX_OPERANDS],
     ways: [Way; MAX_OPERANDS],
     in_place: bool,
-    blocks: &'a mut Buffers,
+    blocks: [Buffer; MAX_OPERANDS],
+    raw: Buffer,
 }
 
 impl<'a> Worker<'a> {
-    fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>, blocks: &'a mut Buffers) -> Self {
+    fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>) -> Self {
         let output = launch.view(0);
         let mut worker = Self {
             types,
@@ -226,7 +226,8 @@ impl<'a> Worker<'a> {
             steps: [Steps::default(); MAX_OPERANDS],
             ways: [Way::Gather; MAX_OPERANDS],
             in_place: (1..=types.inputs).any(|index| launch.view(index).overlaps(&output)),
-            blocks,
+            blocks: [const { Buffer::new() }; MAX_OPERANDS],
+            raw: Buffer::new(),
         };
         for index in 0..=types.inputs {
             let view = launch.view(index);
@@ -266,7 +267,7 @@ impl<'a> Worker<'a> {
         (self.body)(if direct { output.data } else { result }, &inputs, patch.len());
         if !direct {
             // SAFETY: the result buffer holds the patch's elements; the output's are the launch's to write.
-            unsafe { scatter(result, dtype, output, self.dtypes[0], &mut Buffer::new(), patch) };
+            unsafe { scatter(result, dtype, output, self.dtypes[0], &mut self.raw, patch) };
         }
     }
 
@@ -278,7 +279,7 @@ impl<'a> Worker<'a> {
                 return place.data;
             }
             // SAFETY: the launch's operand may be read; the block buffer holds a patch of any dtype.
-            unsafe { gather(place, dtype, self.blocks[operand].data(), needed, &mut Buffer::new(), patch) };
+            unsafe { gather(place, dtype, self.blocks[operand].data(), needed, &mut self.raw, patch) };
         }
         self.blocks[operand].data()
     }
