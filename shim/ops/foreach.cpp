@@ -1,19 +1,54 @@
 // _foreach_*: one launch for lists whose tensors fit together, PyTorch's own way, tensor after tensor, for all others.
 #include <ATen/native/ForeachUtils.h>
+#include <ATen/ops/_foreach_abs_native.h>
+#include <ATen/ops/_foreach_acos_native.h>
 #include <ATen/ops/_foreach_add_native.h>
 #include <ATen/ops/_foreach_addcdiv_native.h>
 #include <ATen/ops/_foreach_addcmul_native.h>
+#include <ATen/ops/_foreach_asin_native.h>
+#include <ATen/ops/_foreach_atan_native.h>
+#include <ATen/ops/_foreach_ceil_native.h>
+#include <ATen/ops/_foreach_clamp_max_native.h>
+#include <ATen/ops/_foreach_clamp_min_native.h>
+#include <ATen/ops/_foreach_copy_native.h>
+#include <ATen/ops/_foreach_cos_native.h>
+#include <ATen/ops/_foreach_cosh_native.h>
 #include <ATen/ops/_foreach_div_native.h>
+#include <ATen/ops/_foreach_erf_native.h>
+#include <ATen/ops/_foreach_erfc_native.h>
+#include <ATen/ops/_foreach_exp_native.h>
+#include <ATen/ops/_foreach_expm1_native.h>
+#include <ATen/ops/_foreach_floor_native.h>
+#include <ATen/ops/_foreach_frac_native.h>
 #include <ATen/ops/_foreach_lerp_native.h>
+#include <ATen/ops/_foreach_lgamma_native.h>
+#include <ATen/ops/_foreach_log10_native.h>
+#include <ATen/ops/_foreach_log1p_native.h>
+#include <ATen/ops/_foreach_log2_native.h>
+#include <ATen/ops/_foreach_log_native.h>
+#include <ATen/ops/_foreach_max_native.h>
 #include <ATen/ops/_foreach_maximum_native.h>
 #include <ATen/ops/_foreach_minimum_native.h>
 #include <ATen/ops/_foreach_mul_native.h>
 #include <ATen/ops/_foreach_neg_native.h>
+#include <ATen/ops/_foreach_norm_native.h>
+#include <ATen/ops/_foreach_pow_native.h>
 #include <ATen/ops/_foreach_reciprocal_native.h>
+#include <ATen/ops/_foreach_round_native.h>
+#include <ATen/ops/_foreach_rsqrt_native.h>
+#include <ATen/ops/_foreach_sigmoid_native.h>
+#include <ATen/ops/_foreach_sign_native.h>
+#include <ATen/ops/_foreach_sin_native.h>
+#include <ATen/ops/_foreach_sinh_native.h>
 #include <ATen/ops/_foreach_sqrt_native.h>
 #include <ATen/ops/_foreach_sub_native.h>
+#include <ATen/ops/_foreach_tan_native.h>
+#include <ATen/ops/_foreach_tanh_native.h>
+#include <ATen/ops/_foreach_trunc_native.h>
 #include <ATen/ops/_foreach_zero_native.h>
 #include <torch/library.h>
+
+#include <limits>
 
 #include "lists.h"
 
@@ -39,7 +74,7 @@ class Arguments {
     const auto same_length = [&](const at::TensorList& list) { return list.size() == first.size(); };
     return std::all_of(lists_.begin(), lists_.end(), same_length) && (!is_each_ || numbers_.size() == first.size()) &&
            std::none_of(numbers_.begin(), numbers_.end(), [](const at::Scalar& number) { return number.isBoolean(); }) &&
-           factor_fits() && at::native::can_use_fast_route(lists_, numbers_);
+           factor_fits() && numbers_fit(first[0].scalar_type()) && at::native::can_use_fast_route(lists_, numbers_);
   }
 
   // Launches over the lists; the results go to `out`, or to the first list where there is none.
@@ -87,6 +122,18 @@ class Arguments {
     is_each_ = true;
   }
   void add(const at::Tensor& factor) { factor_ = &factor; }
+
+  // Integers beyond the dtype are cast by some operators of PyTorch and refused by others.
+  bool numbers_fit(at::ScalarType dtype) const {
+    if (!at::isIntegralType(dtype, /*includeBool=*/false)) {
+      return true;
+    }
+    const bool is_signed = dtype != at::kByte;
+    const int64_t greatest = std::numeric_limits<int64_t>::max() >> (8 * (8 - c10::elementSize(dtype)) - (is_signed ? 0 : 1));
+    return std::all_of(numbers_.begin(), numbers_.end(), [&](const at::Scalar& number) {
+      return number.isIntegral(false) && number.toLong() <= greatest && number.toLong() >= (is_signed ? -greatest - 1 : 0);
+    });
+  }
 
   // Tensor after tensor, a factor that is one of the results would change on the way.
   bool factor_fits() const {
@@ -152,15 +199,102 @@ void bind_one(torch::Library& library, const std::string& name, const char* kern
 // Binds an overload's functional and in-place variants to a kernel, where the operator table has it.
 template <auto slow, auto slow_inplace>
 void bind_foreach(torch::Library& library, const char* name, const char* overload, const char* kernel) {
-  bind_one<slow>(library, std::string(name) + overload, kernel);
-  bind_one<slow_inplace>(library, std::string(name) + "_" + overload, kernel);
+  const std::string base = std::string("_foreach_") + name;
+  bind_one<slow>(library, base + overload, kernel);
+  bind_one<slow_inplace>(library, base + "_" + overload, kernel);
+}
+
+// An overload whose numbers come packed into a tensor of the host: that of a list of numbers does it.
+template <auto slow>
+auto with_packed_numbers(at::TensorList self, at::TensorList lhs, at::TensorList rhs, const at::Tensor& numbers) {
+  const std::vector<at::Scalar> unpacked = at::native::convert_tensor_to_scalar_list(numbers, static_cast<int64_t>(self.size()));
+  return Foreach<slow>::call(self, lhs, rhs, unpacked);
+}
+
+template <auto slow, auto slow_inplace>
+void bind_packed(torch::Library& library, const std::string& name) {
+  library.impl(("_foreach_" + name + ".Tensor").c_str(), TORCH_FN(with_packed_numbers<slow>));
+  library.impl(("_foreach_" + name + "_.Tensor").c_str(), TORCH_FN(with_packed_numbers<slow_inplace>));
+}
+
+// Results of one element of a dtype for every tensor of a list, in one launch. Nothing where that cannot be.
+std::optional<Tensors> reduce_each(const rd_op* op, at::TensorList self, at::ScalarType compute, at::ScalarType result,
+                                   const std::optional<at::Scalar>& number) {
+  const auto is_empty = [](const at::Tensor& tensor) { return tensor.numel() == 0; };
+  if (!Arguments(self).fit(op) || std::any_of(self.begin(), self.end(), is_empty)) {
+    return std::nullopt;
+  }
+  Tensors results;
+  results.reserve(self.size());
+  for (const at::Tensor& tensor : self) {
+    results.push_back(new_empty({}, result, tensor.device()));
+  }
+  for_each_launch(self.size(), [&](size_t begin, size_t count) {
+    ListLaunch launch(2 * count, count);
+    launch.list(at::TensorList(results).slice(begin, count));
+    launch.finish_outputs();
+    launch.list(self.slice(begin, count));
+    if (number) {
+      launch.scalar(*number);
+    }
+    launch.run(op, compute, self[0].device());
+  });
+  return results;
+}
+
+Tensors norm(at::TensorList self, const at::Scalar& ord, std::optional<at::ScalarType> dtype) {
+  static const rd_op* const op = rd_op_find("_foreach_norm.Scalar");
+  // What PyTorch refuses, and what needs more than one pass, goes its way.
+  if (!self.empty() && !ord.isComplex() && dtype.value_or(self[0].scalar_type()) == self[0].scalar_type()) {
+    const at::ScalarType given = self[0].scalar_type();
+    if (auto results = reduce_each(op, self, given, c10::toRealValueType(given), ord.toDouble())) {
+      return *std::move(results);
+    }
+  }
+  return at::native::foreach_tensor_norm_slow(self, ord, dtype);
+}
+
+Tensors max(at::TensorList self) {
+  static const rd_op* const op = rd_op_find("_foreach_max");
+  if (!self.empty()) {
+    const at::ScalarType dtype = self[0].scalar_type();
+    if (auto results = reduce_each(op, self, dtype, dtype, std::nullopt)) {
+      return *std::move(results);
+    }
+  }
+  return at::native::foreach_tensor_max_slow(self);
+}
+
+// The results are contiguous, whatever the exponents are.
+Tensors pow_base(const at::Scalar& base, at::TensorList exponents) {
+  Tensors dense;
+  dense.reserve(exponents.size());
+  for (const at::Tensor& exponent : exponents) {
+    dense.push_back(exponent.contiguous());
+  }
+  return Foreach<at::native::foreach_scalar_pow_list_kernel_slow>::call(base, dense);
+}
+
+// The lists may differ in their dtypes.
+void copy_(at::TensorList self, at::TensorList source, bool non_blocking) {
+  static const rd_op* const op = rd_op_find("_foreach_copy_");
+  const bool same_length = self.size() == source.size() && !self.empty();
+  if (same_length && on_device(self[0]) &&
+      at::native::check_fast_path_restrictions({self, source}, {}, false, /*skip_cross_list_dtype_check=*/true)) {
+    const Arguments arguments(self);
+    arguments.bump_versions();
+    Arguments(source).launch(op, self);
+  } else {
+    at::native::foreach_tensor_copy_list_kernel_slow_(self, source, non_blocking);
+  }
 }
 
 }  // namespace
 
 // Both variants of an overload. Numbers that come as Scalar, as ScalarList or as Tensor are the same to a kernel.
 #define RUSTDEV_FOREACH(name, overload, kernel, slow) \
-  bind_foreach<at::native::slow, at::native::slow##_>(m, "_foreach_" name, overload, "_foreach_" kernel)
+  bind_foreach<at::native::slow, at::native::slow##_>(m, name, overload, "_foreach_" kernel)
+#define RUSTDEV_FOREACH_UNARY(name) RUSTDEV_FOREACH(#name, "", #name, foreach_tensor_##name##_slow)
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   RUSTDEV_FOREACH("add", ".List", "add.List", foreach_tensor_add_list_kernel_slow);
@@ -169,8 +303,22 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   RUSTDEV_FOREACH("add", ".Tensor", "add.Scalar", foreach_tensor_add_tensor_kernel_slow);
   RUSTDEV_FOREACH("addcdiv", ".Scalar", "addcdiv.Scalar", foreach_tensor_addcdiv_scalar_slow);
   RUSTDEV_FOREACH("addcdiv", ".ScalarList", "addcdiv.Scalar", foreach_tensor_addcdiv_scalarlist_slow);
+  bind_packed<at::native::foreach_tensor_addcdiv_scalarlist_slow, at::native::foreach_tensor_addcdiv_scalarlist_slow_>(m,
+                                                                                                                       "addcdiv");
+  bind_packed<at::native::foreach_tensor_addcmul_scalarlist_slow, at::native::foreach_tensor_addcmul_scalarlist_slow_>(m,
+                                                                                                                       "addcmul");
   RUSTDEV_FOREACH("addcmul", ".Scalar", "addcmul.Scalar", foreach_tensor_addcmul_scalar_slow);
   RUSTDEV_FOREACH("addcmul", ".ScalarList", "addcmul.Scalar", foreach_tensor_addcmul_scalarlist_slow);
+  for (const char* const name : {"clamp_max", "minimum"}) {
+    RUSTDEV_FOREACH(name, ".List", "minimum.List", foreach_tensor_clamp_max_list_kernel_slow);
+    RUSTDEV_FOREACH(name, ".Scalar", "clamp_max.Scalar", foreach_tensor_clamp_max_scalar_kernel_slow);
+    RUSTDEV_FOREACH(name, ".ScalarList", "clamp_max.Scalar", foreach_tensor_clamp_max_scalarlist_kernel_slow);
+  }
+  for (const char* const name : {"clamp_min", "maximum"}) {
+    RUSTDEV_FOREACH(name, ".List", "maximum.List", foreach_tensor_clamp_min_list_kernel_slow);
+    RUSTDEV_FOREACH(name, ".Scalar", "clamp_min.Scalar", foreach_tensor_clamp_min_scalar_kernel_slow);
+    RUSTDEV_FOREACH(name, ".ScalarList", "clamp_min.Scalar", foreach_tensor_clamp_min_scalarlist_kernel_slow);
+  }
   RUSTDEV_FOREACH("div", ".List", "div.List", foreach_tensor_div_list_kernel_slow);
   RUSTDEV_FOREACH("div", ".Scalar", "div.Scalar", foreach_tensor_div_scalar_kernel_slow);
   RUSTDEV_FOREACH("div", ".ScalarList", "div.Scalar", foreach_tensor_div_scalarlist_kernel_slow);
@@ -178,21 +326,55 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   RUSTDEV_FOREACH("lerp", ".List", "lerp.List", foreach_tensor_ternary_lerp_slow);
   RUSTDEV_FOREACH("lerp", ".Scalar", "lerp.Scalar", foreach_tensor_lerp_list_kernel_slow);
   RUSTDEV_FOREACH("lerp", ".ScalarList", "lerp.Scalar", foreach_tensor_lerp_scalarlist_kernel_slow);
-  RUSTDEV_FOREACH("maximum", ".List", "maximum.List", foreach_tensor_clamp_min_list_kernel_slow);
-  RUSTDEV_FOREACH("minimum", ".List", "minimum.List", foreach_tensor_clamp_max_list_kernel_slow);
   RUSTDEV_FOREACH("mul", ".List", "mul.List", foreach_tensor_mul_list_kernel_slow);
   RUSTDEV_FOREACH("mul", ".Scalar", "mul.Scalar", foreach_tensor_mul_scalar_kernel_slow);
   RUSTDEV_FOREACH("mul", ".ScalarList", "mul.Scalar", foreach_tensor_mul_scalarlist_kernel_slow);
   RUSTDEV_FOREACH("mul", ".Tensor", "mul.Scalar", foreach_tensor_mul_tensor_kernel_slow);
-  RUSTDEV_FOREACH("neg", "", "neg", foreach_tensor_neg_slow);
-  RUSTDEV_FOREACH("reciprocal", "", "reciprocal", foreach_tensor_reciprocal_slow);
-  RUSTDEV_FOREACH("sqrt", "", "sqrt", foreach_tensor_sqrt_slow);
+  RUSTDEV_FOREACH("pow", ".List", "pow.List", foreach_tensor_pow_list_kernel_slow);
+  RUSTDEV_FOREACH("pow", ".Scalar", "pow.Scalar", foreach_tensor_pow_scalar_kernel_slow);
+  RUSTDEV_FOREACH("pow", ".ScalarList", "pow.Scalar", foreach_tensor_pow_scalarlist_kernel_slow);
   RUSTDEV_FOREACH("sub", ".List", "sub.List", foreach_tensor_sub_list_kernel_slow);
   RUSTDEV_FOREACH("sub", ".Scalar", "sub.Scalar", foreach_tensor_sub_scalar_kernel_slow);
   RUSTDEV_FOREACH("sub", ".ScalarList", "sub.Scalar", foreach_tensor_sub_scalarlist_kernel_slow);
+  m.impl("_foreach_copy_", TORCH_FN(copy_));
+  m.impl("_foreach_max", TORCH_FN(max));
+  m.impl("_foreach_norm.Scalar", TORCH_FN(norm));
+  m.impl("_foreach_pow.ScalarAndTensor", TORCH_FN(pow_base));
+  Foreach<at::native::foreach_scalar_pow_list_kernel_slow>::op = rd_op_find("_foreach_pow.ScalarAndTensor");
+  RUSTDEV_FOREACH_UNARY(abs);
+  RUSTDEV_FOREACH_UNARY(acos);
+  RUSTDEV_FOREACH_UNARY(asin);
+  RUSTDEV_FOREACH_UNARY(atan);
+  RUSTDEV_FOREACH_UNARY(ceil);
+  RUSTDEV_FOREACH_UNARY(cos);
+  RUSTDEV_FOREACH_UNARY(cosh);
+  RUSTDEV_FOREACH_UNARY(erf);
+  RUSTDEV_FOREACH_UNARY(erfc);
+  RUSTDEV_FOREACH_UNARY(exp);
+  RUSTDEV_FOREACH_UNARY(expm1);
+  RUSTDEV_FOREACH_UNARY(floor);
+  RUSTDEV_FOREACH_UNARY(frac);
+  RUSTDEV_FOREACH_UNARY(lgamma);
+  RUSTDEV_FOREACH_UNARY(log);
+  RUSTDEV_FOREACH_UNARY(log10);
+  RUSTDEV_FOREACH_UNARY(log1p);
+  RUSTDEV_FOREACH_UNARY(log2);
+  RUSTDEV_FOREACH_UNARY(neg);
+  RUSTDEV_FOREACH_UNARY(reciprocal);
+  RUSTDEV_FOREACH_UNARY(round);
+  RUSTDEV_FOREACH_UNARY(rsqrt);
+  RUSTDEV_FOREACH_UNARY(sigmoid);
+  RUSTDEV_FOREACH_UNARY(sign);
+  RUSTDEV_FOREACH_UNARY(sin);
+  RUSTDEV_FOREACH_UNARY(sinh);
+  RUSTDEV_FOREACH_UNARY(sqrt);
+  RUSTDEV_FOREACH_UNARY(tan);
+  RUSTDEV_FOREACH_UNARY(tanh);
+  RUSTDEV_FOREACH_UNARY(trunc);
   bind_one<at::native::foreach_tensor_zero_slow_>(m, "_foreach_zero_", "_foreach_zero_");
 }
 
+#undef RUSTDEV_FOREACH_UNARY
 #undef RUSTDEV_FOREACH
 
 }  // namespace rustdev

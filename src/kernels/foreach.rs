@@ -10,15 +10,16 @@ use super::pointwise::ternary::interpolate;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::lists::{self, Lists, Step};
-use crate::tensor::number::{Number, Real};
+use crate::tensor::loops::lists::{self, Kernel, Lists, Step};
+use crate::tensor::number::{Field, Number, Ordered, Real};
+use crate::tensor::view::View;
 
 /// What the launches have in common.
 struct Call<'a> {
     launch: &'a Launch<'a>,
     lists: Lists,
-    /// The number that the device knows, or 1.
-    factor: f64,
+    /// The number that the device knows.
+    factor: Option<View<'a>>,
     /// Whether there is a number for each place.
     is_each: bool,
 }
@@ -40,28 +41,61 @@ impl<'a> Call<'a> {
         let is_in_place = launch.scalar(1)? == Scalar::Bool(true);
         let lists = Lists { tensors, first_input: !is_in_place as usize, written: 1 };
         let used = (lists.first_input + inputs) * tensors;
-        let factor = if launch.num_operands() > used { Values::<f64>::new(launch.view(used))?.get(0) } else { 1.0 };
+        let factor = (launch.num_operands() > used).then(|| launch.view(used));
         Ok(Self { launch, lists, factor, is_each: tensors > 1 && launch.scalar(NUMBERS + 1).is_ok() })
     }
 
+    /// The number at a place among the scalars, if there are any.
+    fn scalar(&self, place: usize) -> Option<Scalar> {
+        self.launch.scalar(NUMBERS + if self.is_each { place } else { 0 }).ok()
+    }
+
+    /// What the number at every place is multiplied with.
+    fn factor<E: Element>(&self) -> Result<E::Acc, String> {
+        self.factor.map_or(Ok(E::Acc::ONE), |view| Ok(Values::<E::Acc>::new(view)?.get(0)))
+    }
+
     /// The number at a place; 0 where the launch has none.
-    fn number<E: Element>(&self, place: usize, precision: Precision) -> E::Acc {
-        let index = NUMBERS + if self.is_each { place } else { 0 };
-        let value = E::Acc::from_f64(self.launch.scalar_or(index, Scalar::Double(0.0)).to::<f64>() * self.factor);
+    fn number<E: Element>(&self, place: usize, factor: E::Acc, precision: Precision) -> E::Acc {
+        let value = self.scalar(place).map_or(E::Acc::ZERO, |scalar| scalar.to::<E::Acc>().mul(factor));
         if precision == Precision::Rounded { E::store(value).load() } else { value }
     }
+}
+
+/// An elementwise kernel over every place of lists: so many inputs, and the number of the place as its scalar.
+///
+/// # Errors
+/// The wrong operands, or the kernel's own.
+pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<(), String> {
+    let call = Call::of(launch, INPUTS)?;
+    lists::each(launch, call.lists, INPUTS, &|place| call.scalar(place), kernel)
+}
+
+/// A reduction of every tensor of a list. Operands: [results, tensors]; scalars: [tensors of a list, the kernel's].
+///
+/// # Errors
+/// As [`each`].
+pub fn reduce(launch: &Launch<'_>, kernel: Kernel) -> Result<(), String> {
+    let scalars: Vec<Scalar> = (1..).map_while(|index| launch.scalar(index).ok()).collect();
+    lists::reduce_each(launch, launch.scalar(0)?.to::<i64>() as usize, &scalars, kernel)
+}
+
+/// Nanoseconds of a launch of [`reduce`].
+pub fn reduction_cost(launch: &Launch<'_>) -> u64 {
+    let elements: usize = (0..launch.num_operands()).map(|index| launch.view(index).numel()).sum();
+    (elements as f64 * launch.cost()) as u64
 }
 
 /// Kernels that are given by a function of values: for each, a [`Step`] generic over the computing type, and the kernel that runs
 /// it.
 ///
-/// `kernel, Step, precision, |[inputs], number| value;`
+/// `kernel, Step, SET, Bound, precision, |[inputs], number| value;`
 macro_rules! steps {
-    ($($(#[$doc:meta])* $kernel:ident, $step:ident, $precision:ident, |[$($x:ident),+], $number:ident| $body:expr;)*) => {$(
+    ($($(#[$doc:meta])* $kernel:ident, $step:ident, $set:ident $(| $more:ident)*, $bound:ident, $precision:ident, |[$($x:ident),+], $number:ident| $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $step<T>(T);
 
-        impl<T: Real> Step<T, { [$(stringify!($x)),+].len() }, 1> for $step<T> {
+        impl<T: $bound> Step<T, { [$(stringify!($x)),+].len() }, 1> for $step<T> {
             #[inline(always)]
             fn apply(self, [$($x),+]: [T; { [$(stringify!($x)),+].len() }]) -> [T; 1] {
                 let Self($number) = self;
@@ -76,8 +110,9 @@ macro_rules! steps {
         pub fn $kernel(launch: &Launch<'_>) -> Result<(), String> {
             const INPUTS: usize = [$(stringify!($x)),+].len();
             let (dtype, call) = (launch.compute(), Call::of(launch, INPUTS)?);
-            dispatch!(dtype in FLOATING, E => {
-                let step = |place: usize| $step(call.number::<E>(place, Precision::$precision));
+            dispatch!(dtype in $set $(| $more)*, E => {
+                let factor = call.factor::<E>()?;
+                let step = |place: usize| $step(call.number::<E>(place, factor, Precision::$precision));
                 lists::run::<E, _, INPUTS, 1>(launch, call.lists, &step)?;
                 Ok(())
             })
@@ -87,41 +122,45 @@ macro_rules! steps {
 
 steps! {
     /// `aten::_foreach_add.List`: x + alpha * other.
-    add_list, AddList, Whole, |[x, other], alpha| x.add(alpha.mul(other));
+    add_list, AddList, FIELD | INTEGRAL, Number, Whole, |[x, other], alpha| x.add(alpha.mul(other));
     /// `aten::_foreach_add.Scalar`: x + number.
-    add_scalar, AddScalar, Rounded, |[x], number| x.add(number);
+    add_scalar, AddScalar, FIELD | INTEGRAL, Number, Rounded, |[x], number| x.add(number);
     /// `aten::_foreach_addcdiv`: x + number * numerator / denominator.
-    addcdiv, Addcdiv, Whole, |[x, numerator, denominator], number| x.add(number.mul(numerator).div(denominator));
+    addcdiv, Addcdiv, FIELD, Field, Whole, |[x, numerator, denominator], number| x.add(number.mul(numerator).div(denominator));
     /// `aten::_foreach_addcmul`: x + number * lhs * rhs.
-    addcmul, Addcmul, Whole, |[x, lhs, rhs], number| x.add(number.mul(lhs).mul(rhs));
+    addcmul, Addcmul, FIELD | INTEGRAL, Number, Whole, |[x, lhs, rhs], number| x.add(number.mul(lhs).mul(rhs));
     /// `aten::_foreach_div.List`: x / other.
-    div_list, DivList, Whole, |[x, other], _number| x.div(other);
+    div_list, DivList, FIELD, Field, Whole, |[x, other], _number| x.div(other);
     /// `aten::_foreach_div.Scalar`: x / number.
-    div_scalar, DivScalar, Whole, |[x], number| x.div(number);
+    div_scalar, DivScalar, FIELD, Field, Whole, |[x], number| x.div(number);
     /// `aten::_foreach_lerp.List`: from x to end by weight.
-    lerp_list, LerpList, Whole, |[x, end, weight], _number| interpolate(x, end, weight);
+    lerp_list, LerpList, FLOATING, Real, Whole, |[x, end, weight], _number| interpolate(x, end, weight);
     /// `aten::_foreach_lerp.Scalar`: from x to end by the number.
-    lerp_scalar, LerpScalar, Whole, |[x, end], weight| interpolate(x, end, weight);
+    lerp_scalar, LerpScalar, FLOATING, Real, Whole, |[x, end], weight| interpolate(x, end, weight);
     /// `aten::_foreach_maximum.List`: the greater one.
-    maximum_list, MaximumList, Whole, |[x, other], _number| x.maximum(other);
+    maximum_list, MaximumList, REAL, Ordered, Whole, |[x, other], _number| x.maximum(other);
     /// `aten::_foreach_minimum.List`: the lesser one.
-    minimum_list, MinimumList, Whole, |[x, other], _number| x.minimum(other);
+    minimum_list, MinimumList, REAL, Ordered, Whole, |[x, other], _number| x.minimum(other);
     /// `aten::_foreach_mul.List`: x * other.
-    mul_list, MulList, Whole, |[x, other], _number| x.mul(other);
+    mul_list, MulList, FIELD | INTEGRAL, Number, Whole, |[x, other], _number| x.mul(other);
     /// `aten::_foreach_mul.Scalar`: x * number.
-    mul_scalar, MulScalar, Whole, |[x], number| x.mul(number);
+    mul_scalar, MulScalar, FIELD | INTEGRAL, Number, Whole, |[x], number| x.mul(number);
     /// `aten::_foreach_neg`: -x.
-    neg, Neg, Whole, |[x], _number| x.neg();
+    neg, Neg, FIELD | INTEGRAL, Number, Whole, |[x], _number| x.neg();
+    /// `aten::_foreach_pow.List`: x^exponent.
+    pow_list, PowList, FLOATING, Real, Whole, |[x, exponent], _number| x.pow(exponent);
+    /// `aten::_foreach_pow.ScalarAndTensor`: number^exponent.
+    pow_base, PowBase, FLOATING, Real, Rounded, |[exponent], number| number.pow(exponent);
     /// `aten::_foreach_reciprocal`: 1 / x.
-    reciprocal, Reciprocal, Whole, |[x], _number| T::ONE.div(x);
+    reciprocal, Reciprocal, FIELD, Field, Whole, |[x], _number| T::ONE.div(x);
     /// `aten::_foreach_sqrt`: the root of x.
-    sqrt, Sqrt, Whole, |[x], _number| x.sqrt();
+    sqrt, Sqrt, FIELD, Field, Whole, |[x], _number| x.sqrt();
     /// `aten::_foreach_sub.List`: x - alpha * other.
-    sub_list, SubList, Whole, |[x, other], alpha| x.sub(alpha.mul(other));
+    sub_list, SubList, FIELD | INTEGRAL, Number, Whole, |[x, other], alpha| x.sub(alpha.mul(other));
     /// `aten::_foreach_sub.Scalar`: x - number.
-    sub_scalar, SubScalar, Rounded, |[x], number| x.sub(number);
+    sub_scalar, SubScalar, FIELD | INTEGRAL, Number, Rounded, |[x], number| x.sub(number);
     /// `aten::_foreach_zero_`: 0.
-    zero, Zero, Whole, |[_x], _number| T::ZERO;
+    zero, Zero, FIELD | INTEGRAL, Number, Whole, |[_x], _number| T::ZERO;
 }
 
 #[cfg(test)]
@@ -210,5 +249,30 @@ mod tests {
         check::<1>("_foreach_sqrt", &[], None, |[x], _| x.sqrt());
         check::<1>("_foreach_reciprocal", &[], None, |[x], _| 1.0 / x);
         check::<1>("_foreach_zero_", &[], None, |_, _| 0.0);
+    }
+
+    #[test]
+    fn elementwise_kernels_run_over_lists() {
+        check::<1>("_foreach_abs", &[], None, |[x], _| x.abs());
+        check::<1>("_foreach_floor", &[], None, |[x], _| x.floor());
+        check::<1>("_foreach_pow.Scalar", &[2.0, 1.0, 3.0, -1.0], None, |[x], exponent| x.powf(exponent));
+        check::<1>("_foreach_clamp_min.Scalar", &EACH, None, |[x], least| x.max(least));
+    }
+
+    #[test]
+    fn every_tensor_is_reduced() {
+        let sizes = [3, 64, 20_000, 300_000];
+        for (order, power) in [(1.0, 1), (2.0, 2)] {
+            let inputs =
+                sizes.map(|size| Tensor::of(DType::Float, &check::values(DType::Float, &[size], size), Strides::Contiguous));
+            let outputs = sizes.map(|_| Tensor::new(DType::Float, &[1], Strides::Contiguous));
+            let scalars = [Scalar::Long(sizes.len() as i64), Scalar::Double(order)];
+            check::run("_foreach_norm.Scalar", &outputs.each_ref(), &inputs.each_ref(), &scalars, DType::Float).unwrap();
+            for (output, input) in outputs.iter().zip(&inputs) {
+                let sum: f64 = input.values().iter().map(|value| value.re.abs().powi(power)).sum();
+                let (expected, found) = (sum.powf(1.0 / order), output.values()[[0]].re);
+                assert!((found - expected).abs() <= 1e-5 * expected, "{order}: {found} != {expected}");
+            }
+        }
     }
 }

@@ -69,6 +69,20 @@ const fn list(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) 
     Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost: Cost::List(cost), calls: AtomicU64::new(0) }
 }
 
+/// A list operator that runs an elementwise kernel over every place of its lists.
+macro_rules! each {
+    ($name:expr, $kernel:expr, $dtypes:expr, $cost:expr) => {
+        list($name, |launch| foreach::each::<1>(launch, $kernel), $dtypes, $cost)
+    };
+}
+
+/// A list operator that reduces every tensor of its list.
+macro_rules! reduced {
+    ($name:expr, $kernel:expr, $dtypes:expr) => {
+        Op { cost: Cost::Launch(foreach::reduction_cost), ..list($name, |launch| foreach::reduce(launch, $kernel), $dtypes, 0.0) }
+    };
+}
+
 /// A matrix product: its operands have different sizes.
 const fn product(name: &'static CStr, kernel: Kernel) -> Op {
     let (dtypes, cost) = (matmul::DTYPES, Cost::Launch(matmul::cost));
@@ -346,24 +360,59 @@ table![
     product(c"baddbmm", matmul::baddbmm),
     product(c"addmv", matmul::addmv),
     // lists of tensors
-    list(c"_foreach_add.List", foreach::add_list, FLOATING, 0.15),
-    list(c"_foreach_add.Scalar", foreach::add_scalar, FLOATING, 0.1),
-    list(c"_foreach_addcdiv.Scalar", foreach::addcdiv, FLOATING, 0.3),
-    list(c"_foreach_addcmul.Scalar", foreach::addcmul, FLOATING, 0.2),
-    list(c"_foreach_div.List", foreach::div_list, FLOATING, 0.2),
-    list(c"_foreach_div.Scalar", foreach::div_scalar, FLOATING, 0.15),
+    each!(c"_foreach_abs", rounding::abs, REAL, 0.1),
+    each!(c"_foreach_acos", circular::acos, FLOATING, 0.4),
+    list(c"_foreach_add.List", foreach::add_list, FIELD.and(INTEGRAL), 0.15),
+    list(c"_foreach_add.Scalar", foreach::add_scalar, FIELD.and(INTEGRAL), 0.1),
+    list(c"_foreach_addcdiv.Scalar", foreach::addcdiv, FIELD, 0.3),
+    list(c"_foreach_addcmul.Scalar", foreach::addcmul, FIELD.and(INTEGRAL), 0.2),
+    each!(c"_foreach_asin", circular::asin, FLOATING, 0.4),
+    each!(c"_foreach_atan", circular::atan, FLOATING, 0.4),
+    each!(c"_foreach_ceil", rounding::ceil, FLOATING, 0.1),
+    each!(c"_foreach_clamp_max.Scalar", clamp::clamp_max, FLOATING, 0.1),
+    each!(c"_foreach_clamp_min.Scalar", clamp::clamp_min, FLOATING, 0.1),
+    each!(c"_foreach_copy_", copy::copy_, ANY, 0.15),
+    each!(c"_foreach_cos", circular::cos, FIELD, 0.6),
+    each!(c"_foreach_cosh", circular::cosh, FLOATING, 0.5),
+    list(c"_foreach_div.List", foreach::div_list, FIELD, 0.2),
+    list(c"_foreach_div.Scalar", foreach::div_scalar, FIELD, 0.15),
+    each!(c"_foreach_erf", special::erf, FLOATING, 0.6),
+    each!(c"_foreach_erfc", special::erfc, FLOATING, 1.0),
+    each!(c"_foreach_exp", special::exp, FIELD, 0.3),
+    each!(c"_foreach_expm1", special::expm1, FLOATING, 0.35),
+    each!(c"_foreach_floor", rounding::floor, FLOATING, 0.1),
+    each!(c"_foreach_frac", rounding::frac, FLOATING, 0.1),
     list(c"_foreach_lerp.List", foreach::lerp_list, FLOATING, 0.2),
     list(c"_foreach_lerp.Scalar", foreach::lerp_scalar, FLOATING, 0.2),
-    list(c"_foreach_maximum.List", foreach::maximum_list, FLOATING, 0.15),
-    list(c"_foreach_minimum.List", foreach::minimum_list, FLOATING, 0.15),
-    list(c"_foreach_mul.List", foreach::mul_list, FLOATING, 0.15),
-    list(c"_foreach_mul.Scalar", foreach::mul_scalar, FLOATING, 0.1),
-    list(c"_foreach_neg", foreach::neg, FLOATING, 0.1),
-    list(c"_foreach_reciprocal", foreach::reciprocal, FLOATING, 0.2),
-    list(c"_foreach_sqrt", foreach::sqrt, FLOATING, 0.2),
-    list(c"_foreach_sub.List", foreach::sub_list, FLOATING, 0.15),
-    list(c"_foreach_sub.Scalar", foreach::sub_scalar, FLOATING, 0.1),
-    list(c"_foreach_zero_", foreach::zero, FLOATING, 0.1),
+    each!(c"_foreach_lgamma", rare::lgamma, FLOATING, 6.0),
+    each!(c"_foreach_log", special::log, FIELD, 0.35),
+    each!(c"_foreach_log10", special::log10, FLOATING, 0.4),
+    each!(c"_foreach_log1p", special::log1p, FLOATING, 0.5),
+    each!(c"_foreach_log2", special::log2, FLOATING, 0.4),
+    reduced!(c"_foreach_max", reduce::limit::amax, REAL.and(BOOL)),
+    list(c"_foreach_maximum.List", foreach::maximum_list, REAL, 0.15),
+    list(c"_foreach_minimum.List", foreach::minimum_list, REAL, 0.15),
+    list(c"_foreach_mul.List", foreach::mul_list, FIELD.and(INTEGRAL), 0.15),
+    list(c"_foreach_mul.Scalar", foreach::mul_scalar, FIELD.and(INTEGRAL), 0.1),
+    list(c"_foreach_neg", foreach::neg, FIELD.and(INTEGRAL), 0.1),
+    reduced!(c"_foreach_norm.Scalar", reduce::norm::linalg_vector_norm, FIELD),
+    list(c"_foreach_pow.List", foreach::pow_list, FLOATING, 1.5),
+    each!(c"_foreach_pow.Scalar", special::pow_scalar, FLOATING, 1.0),
+    list(c"_foreach_pow.ScalarAndTensor", foreach::pow_base, FLOATING, 1.5),
+    list(c"_foreach_reciprocal", foreach::reciprocal, FIELD, 0.2),
+    each!(c"_foreach_round", rounding::round, FLOATING, 0.1),
+    each!(c"_foreach_rsqrt", special::rsqrt, FIELD, 0.3),
+    each!(c"_foreach_sigmoid", special::sigmoid, FIELD, 0.4),
+    each!(c"_foreach_sign", rounding::sign, REAL, 0.1),
+    each!(c"_foreach_sin", circular::sin, FIELD, 0.6),
+    each!(c"_foreach_sinh", circular::sinh, FLOATING, 0.6),
+    list(c"_foreach_sqrt", foreach::sqrt, FIELD, 0.2),
+    list(c"_foreach_sub.List", foreach::sub_list, FIELD.and(INTEGRAL), 0.15),
+    list(c"_foreach_sub.Scalar", foreach::sub_scalar, FIELD.and(INTEGRAL), 0.1),
+    each!(c"_foreach_tan", circular::tan, FLOATING, 0.7),
+    each!(c"_foreach_tanh", special::tanh, FIELD, 0.4),
+    each!(c"_foreach_trunc", rounding::trunc, FLOATING, 0.1),
+    list(c"_foreach_zero_", foreach::zero, FIELD.and(INTEGRAL), 0.1),
     // optimizers
     list(c"_amp_foreach_non_finite_check_and_unscale_", optimizer::amp::unscale, FLOATING, 0.15),
     shaped(c"_amp_update_scale_", optimizer::amp::update_scale, DTypeSet::of(&[DType::Float]), 10.0),

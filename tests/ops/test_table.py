@@ -194,11 +194,15 @@ CALLS: dict[str, Callable[[], object]] = {
     "_foreach_minimum.List": lambda: torch._foreach_minimum([tensor(2)], [tensor(2)]),
     "_foreach_mul.List": lambda: torch._foreach_mul([tensor(2)], [tensor(2)]),
     "_foreach_mul.Scalar": lambda: torch._foreach_mul([tensor(2)], 2.0),
-    "_foreach_neg": lambda: torch._foreach_neg([tensor(2)]),
-    "_foreach_reciprocal": lambda: torch._foreach_reciprocal([tensor(2)]),
-    "_foreach_sqrt": lambda: torch._foreach_sqrt([tensor(2)]),
     "_foreach_sub.List": lambda: torch._foreach_sub([tensor(2)], [tensor(2)]),
     "_foreach_sub.Scalar": lambda: torch._foreach_sub([tensor(2)], 1.0),
+    "_foreach_clamp_max.Scalar": lambda: torch._foreach_clamp_max([tensor(2)], 1.0),
+    "_foreach_clamp_min.Scalar": lambda: torch._foreach_clamp_min([tensor(2)], 1.0),
+    "_foreach_copy_": lambda: torch._foreach_copy_([tensor(2)], [tensor(2)]),
+    "_foreach_norm.Scalar": lambda: torch._foreach_norm([tensor(2)]),
+    "_foreach_pow.List": lambda: torch._foreach_pow([tensor(2)], [tensor(2)]),
+    "_foreach_pow.Scalar": lambda: torch._foreach_pow([tensor(2)], 2.0),
+    "_foreach_pow.ScalarAndTensor": lambda: torch._foreach_pow(2.0, [tensor(2)]),
     "_foreach_zero_": lambda: torch._foreach_zero_([tensor(2)]),
     "_fused_adagrad_": lambda: optimize(torch.optim.Adagrad),
     "_fused_adam_": lambda: optimize(torch.optim.Adam),
@@ -235,6 +239,8 @@ def call(name: str) -> None:
         CALLS[name]()
     elif name in BINARY:
         getattr(torch, name)(tensor(2, 3), tensor(3))
+    elif name.startswith("_foreach_"):
+        getattr(torch, name)([tensor(2)])
     elif name.startswith("special_"):
         getattr(torch.special, name.removeprefix("special_"))(tensor(2))
     else:

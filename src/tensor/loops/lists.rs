@@ -8,13 +8,16 @@
 //! two of its arrays overlap. Where a tensor shares memory with a tensor at another place, the places are computed one after the
 //! other.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{GRAIN, parallel};
+use crate::runtime::threads;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
-use crate::tensor::launch::Launch;
+use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 use crate::tensor::number::Number;
+use crate::tensor::view::{Flags, View};
 
 /// Elements that are loaded, computed and stored at a time.
 const LANES: usize = 256;
@@ -57,7 +60,7 @@ where
         return Err(format!("{} lists are written from {O} results", lists.written));
     }
     let found = AtomicBool::new(false);
-    drive(launch, lists, E::DTYPE, I, &|place, begin, count| {
+    drive(launch, lists, Some(E::DTYPE), I, &|place, begin, count| {
         let data = |list: usize| launch.view(list * lists.tensors + place).data().cast::<E>().wrapping_add(begin);
         let mut inputs = [std::ptr::null(); I];
         for (index, input) in inputs.iter_mut().enumerate() {
@@ -73,6 +76,76 @@ where
         }
     })?;
     Ok(found.into_inner())
+}
+
+/// A kernel of launches of one tensor.
+pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
+
+/// Runs an elementwise kernel over the tensors at every place of the lists: operands [out, so many inputs], and the scalar of the place
+/// where there is one. The lists may differ in their dtypes, if the kernel casts.
+///
+/// # Errors
+/// As [`run`], and the kernel's own.
+pub fn each(
+    launch: &Launch<'_>,
+    lists: Lists,
+    inputs: usize,
+    scalar: &(dyn Fn(usize) -> Option<Scalar> + Sync),
+    kernel: Kernel,
+) -> Result<(), String> {
+    let failure = OnceLock::new();
+    drive(launch, lists, None, inputs, &|place, begin, count| {
+        if count == 0 {
+            return;
+        }
+        let mut record = Record::dense(count as i64, 1, launch.compute());
+        let read = lists.first_input..lists.first_input + inputs;
+        for list in std::iter::once(0).chain(read) {
+            let view = launch.view(list * lists.tensors + place);
+            record.push_dense(view.data().wrapping_add(begin * view.dtype().size()), view.dtype(), Flags::default());
+        }
+        if let Some(scalar) = scalar(place) {
+            record.push_scalar(scalar);
+        }
+        if let Err(text) = kernel(&record.launch()) {
+            // The first failure is the one that is told.
+            let _ = failure.set(text);
+        }
+    })?;
+    failure.into_inner().map_or(Ok(()), Err)
+}
+
+/// Elements from which on a tensor is reduced by all threads together.
+const LARGE: usize = 8 * GRAIN;
+
+/// Nanoseconds that a reduction takes beside its elements.
+const REDUCTION: u64 = 200;
+
+/// Runs a reduction over every tensor of a list: operands [the results of one element each, the tensors], none of them empty.
+///
+/// # Errors
+/// Too few operands, or the kernel's own.
+pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kernel: Kernel) -> Result<(), String> {
+    if launch.num_outputs() != tensors || launch.num_operands() != 2 * tensors {
+        return Err(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands()));
+    }
+    let reduce = |place: usize| {
+        let (output, input) = (launch.view(place), launch.view(tensors + place));
+        let result = View::new(output.data(), output.dtype(), Flags::default(), input.sizes(), &[0])?;
+        kernel(&Record::new(Layout::Elementwise, &[result, input], 1, scalars, Some(launch.compute()))?.launch())
+    };
+    let numel = |place: usize| launch.view(tensors + place).numel();
+    let (large, small): (Vec<_>, Vec<_>) = (0..tensors).partition(|&place| numel(place) >= LARGE);
+    large.into_iter().try_for_each(reduce)?;
+    let elements: usize = small.iter().map(|&place| numel(place)).sum();
+    let cost = (elements as f64 * launch.cost()) as u64 + REDUCTION * small.len() as u64;
+    let failure = OnceLock::new();
+    threads::parallel_for(small.len(), cost, &|index| {
+        if let Err(text) = reduce(small[index]) {
+            let _ = failure.set(text);
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
 }
 
 /// Some elements of the tensors at one place.
@@ -155,7 +228,7 @@ unsafe fn move_elements<E: Element>(from: *const E, to: *mut E, count: usize) {
 /// What is done with some elements at one place: the place, the first element, how many.
 type Body<'a> = &'a (dyn Fn(usize, usize, usize) + Sync);
 
-fn drive(launch: &Launch<'_>, lists: Lists, dtype: DType, inputs: usize, body: Body<'_>) -> Result<(), String> {
+fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize, body: Body<'_>) -> Result<(), String> {
     let used = lists.written.max(lists.first_input + inputs);
     if used * lists.tensors > launch.num_operands() || lists.written * lists.tensors > launch.num_outputs() {
         return Err(format!("{} operands are too few for {used} lists of {} tensors", launch.num_operands(), lists.tensors));
@@ -173,15 +246,15 @@ fn drive(launch: &Launch<'_>, lists: Lists, dtype: DType, inputs: usize, body: B
     Ok(())
 }
 
-/// Where the elements of each place end in the row of all.
-fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: DType) -> Result<Vec<usize>, String> {
+/// Where the elements of each place end in the row of all. Without a dtype, each tensor may have its own.
+fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) -> Result<Vec<usize>, String> {
     let mut total = 0;
     let mut ends = Vec::with_capacity(tensors);
     for place in 0..tensors {
         let count = launch.view(place).numel();
         for list in 0..used {
             let view = launch.view(list * tensors + place);
-            if view.dtype() != dtype || !view.is_dense_1d() || view.numel() != count {
+            if dtype.is_some_and(|dtype| view.dtype() != dtype) || !view.is_dense_1d() || view.numel() != count {
                 return Err(format!("tensor {place} of list {list} does not fit the others"));
             }
         }
