@@ -1,6 +1,7 @@
 // Pointwise operators that are made of others: PyTorch's own function where it calls the dispatcher, else the same in a line.
 #include <ATen/Functions.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/hardtanh_native.h>
 #include <ATen/ops/isnan_native.h>
 #include <ATen/ops/remainder_native.h>
 #include <ATen/ops/rsub_native.h>
@@ -26,6 +27,17 @@ at::Tensor& pow_out(const at::Scalar& base, const at::Tensor& exponent, at::Tens
   return at::pow_out(out, at::native::wrapped_scalar_tensor(base), exponent);
 }
 
+// The older names of shifts, of tensors and of numbers.
+template <class Number>
+void bind_shifts(Tier& composite, const std::string& overload) {
+  using Self = at::Tensor&;
+  const auto bind = [&](const char* name, auto function) { composite.impl((name + overload).c_str(), function); };
+  bind("__lshift__", [](const at::Tensor& self, Number by) { return at::bitwise_left_shift(self, by); });
+  bind("__rshift__", [](const at::Tensor& self, Number by) { return at::bitwise_right_shift(self, by); });
+  bind("__ilshift__", [](Self self, Number by) -> Self { return self.bitwise_left_shift_(by); });
+  bind("__irshift__", [](Self self, Number by) -> Self { return self.bitwise_right_shift_(by); });
+}
+
 // Waits for the answer.
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
@@ -45,11 +57,16 @@ std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad, const 
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier composite(m, "composite");
+  bind_shifts<const at::Tensor&>(composite, ".Tensor");
+  bind_shifts<const at::Scalar&>(composite, ".Scalar");
   composite.impl("_prelu_kernel_backward", TORCH_FN(prelu_backward));
   composite.impl("equal", TORCH_FN(equal));
   composite.impl("floor_divide", TORCH_FN(floor_divide));
   composite.impl("floor_divide.out", TORCH_FN(floor_divide_out));
   composite.impl("floor_divide_.Tensor", TORCH_FN(floor_divide_));
+  composite.impl("hardtanh", TORCH_FN(at::native::hardtanh));
+  composite.impl("hardtanh.out", TORCH_FN(at::native::hardtanh_out));
+  composite.impl("hardtanh_", TORCH_FN(at::native::hardtanh_));
   composite.impl("isnan", TORCH_FN(at::native::isnan));
   composite.impl("pow.Scalar", TORCH_FN(pow));
   composite.impl("pow.Scalar_out", TORCH_FN(pow_out));

@@ -3,6 +3,7 @@
 //! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its documentation names the operands (outputs first) and the
 //! scalars in order: the shim binds from it. [`table`] lists every kernel.
 
+pub mod channel_norm;
 #[cfg(test)]
 mod check;
 pub mod copy;
@@ -11,8 +12,10 @@ pub mod indexing;
 pub mod layer_norm;
 pub mod matmul;
 pub mod movement;
+pub mod nll_loss;
 pub mod optimizer;
 pub mod pointwise;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod scan;

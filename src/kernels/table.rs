@@ -13,7 +13,10 @@ use super::pointwise::{
     activation, arithmetic, bitwise, circular, clamp, compare, fused, gradient, loss, pairs, parts, predicate, rare,
 };
 use super::pointwise::{rounding, sign, special, ternary};
-use super::{copy, foreach, indexing, layer_norm, matmul, movement, optimizer, random, reduce, scan, softmax, sorting};
+use super::{
+    channel_norm, copy, foreach, indexing, layer_norm, matmul, movement, nll_loss, optimizer, pool, random, reduce, scan, softmax,
+    sorting,
+};
 use crate::tensor::dtype::{
     ALL, ANY, BOOL, COMPLEX, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED, WIDE,
 };
@@ -287,6 +290,15 @@ table![
     shaped(c"cumsum", scan::cumsum, INTEGRAL.and(FIELD), 0.6),
     shaped(c"native_layer_norm", layer_norm::native_layer_norm, FLOATING, 0.3),
     shaped(c"native_layer_norm_backward", layer_norm::native_layer_norm_backward, FLOATING, 0.6),
+    // images and classes
+    shaped(c"max_pool2d_with_indices", pool::max_pool2d, REAL, 5.0),
+    shaped(c"max_pool2d_with_indices_backward", pool::max_pool2d_backward, REAL, 1.0),
+    shaped(c"native_batch_norm", channel_norm::native_batch_norm, FLOATING, 0.5),
+    shaped(c"native_batch_norm_backward", channel_norm::native_batch_norm_backward, FLOATING, 0.6),
+    shaped(c"native_group_norm", channel_norm::native_group_norm, FLOATING, 0.5),
+    shaped(c"native_group_norm_backward", channel_norm::native_group_norm_backward, FLOATING, 0.6),
+    shaped(c"nll_loss_backward", nll_loss::nll_loss_backward, FLOATING, 0.1),
+    shaped(c"nll_loss_forward", nll_loss::nll_loss_forward, FLOATING, 5.0),
     // movement
     shaped(c"arange", movement::factory::arange, REAL, 0.5),
     shaped(c"cat", movement::arrange::cat, ANY, 0.15),

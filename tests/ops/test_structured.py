@@ -1,5 +1,6 @@
 """Operators with a Rust kernel against the CPU: dtypes, promotion, broadcasting, strides, in-place, out=, numbers, errors."""
 
+import operator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -380,3 +381,30 @@ def test_gradients() -> None:
     for tensor in (host, device):
         ((tensor.relu() * 2 - tensor) / 3 + tensor.exp()).mean().backward()
     torch.testing.assert_close(device.grad.cpu(), host.grad)
+
+
+@pytest.mark.usefixtures("strict")
+def test_older_names_of_shifts_and_limits() -> None:
+    for dtype in (torch.uint8, torch.int32, torch.int64):
+        values, by = torch.arange(12).view(3, 4).to(dtype), torch.tensor([0, 1, 2, 5]).to(dtype)
+        for shift in (operator.lshift, operator.rshift, operator.ilshift, operator.irshift):
+            for amount in (by, 3):
+                moved = amount.to("rustdev") if isinstance(amount, torch.Tensor) else amount
+                mine, theirs = shift(values.to("rustdev"), moved), shift(values.clone(), amount)
+                assert mine.dtype == theirs.dtype
+                assert torch.equal(mine.cpu(), theirs)
+    for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.int64):
+        values = (torch.arange(-12, 12).view(4, 6).t() / 4).to(dtype)
+        for low, high in ((-1, 1), (0, 2)):
+            theirs, given = torch.nn.functional.hardtanh(values, low, high), values.to("rustdev")
+            mine = torch.nn.functional.hardtanh(given, low, high)
+            assert mine.stride() == theirs.stride()
+            assert torch.equal(mine.cpu(), theirs)
+            out = torch.empty(0, dtype=dtype, device="rustdev")
+            torch.ops.aten.hardtanh.out(given, low, high, out=out)
+            assert torch.equal(out.cpu(), theirs)
+            torch.nn.functional.hardtanh_(given, low, high)
+            assert torch.equal(given.cpu(), theirs)
+    for device in ("cpu", "rustdev"):
+        with pytest.raises(RuntimeError, match="Bool"):
+            torch.nn.functional.hardtanh(torch.ones(2, device=device).bool())

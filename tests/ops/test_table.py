@@ -60,6 +60,20 @@ CALLS: dict[str, Callable[[], object]] = {
     "native_layer_norm_backward": lambda: aten.native_layer_norm_backward(
         tensor(2, 3), tensor(2, 3), (3,), tensor(2, 1), tensor(2, 1), None, None, [True, False, False]
     ),
+    "max_pool2d_with_indices": lambda: functional.max_pool2d(tensor(1, 1, 2, 2), 2),
+    "max_pool2d_with_indices_backward": lambda: aten.max_pool2d_with_indices_backward(
+        tensor(1, 1, 1, 1), tensor(1, 1, 2, 2), 2, 2, 0, 1, False, tensor(1, 1, 1, 1).long()
+    ),
+    "native_batch_norm": lambda: functional.batch_norm(tensor(2, 3), None, None, training=True),
+    "native_batch_norm_backward": lambda: aten.native_batch_norm_backward(
+        tensor(2, 3), tensor(2, 3), None, None, None, tensor(3), tensor(3), True, 1e-5, [True, False, False]
+    ),
+    "native_group_norm": lambda: functional.group_norm(tensor(2, 3), 3),
+    "native_group_norm_backward": lambda: aten.native_group_norm_backward(
+        tensor(2, 3), tensor(2, 3), tensor(2, 3), tensor(2, 3), None, 2, 3, 1, 3, [True, False, False]
+    ),
+    "nll_loss_backward": lambda: aten.nll_loss_backward(tensor(1)[0], tensor(2, 3), tensor(2).long(), None, 1, -100, tensor(1)[0]),
+    "nll_loss_forward": lambda: functional.nll_loss(tensor(2, 3), tensor(2).long()),
     "arange": lambda: torch.arange(3, device="rustdev"),
     "cat": lambda: torch.cat([tensor(2), tensor(3)]),
     "col2im": lambda: functional.fold(tensor(1, 4, 1), (2, 2), 2),

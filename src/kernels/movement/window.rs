@@ -14,30 +14,30 @@ const WINDOW_COST: f64 = 1.0;
 
 /// Windows along one dimension of an image.
 #[derive(Clone, Copy)]
-struct Windows {
-    kernel: usize,
-    dilation: usize,
-    padding: usize,
-    stride: usize,
+pub(in crate::kernels) struct Windows {
+    pub kernel: usize,
+    pub dilation: usize,
+    pub padding: usize,
+    pub stride: usize,
     /// How many windows.
-    count: usize,
+    pub count: usize,
 }
 
 impl Windows {
     /// Height (`axis` 0) and width (1) follow each other in each parameter.
-    fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, String> {
+    pub fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, String> {
         let number = |parameter: usize| count(launch, 2 * parameter + axis);
         let windows = Self { kernel: number(0)?, dilation: number(1)?, padding: number(2)?, stride: number(3)?, count: number(4)? };
         if windows.kernel == 0 || windows.stride == 0 { Err("an empty window".into()) } else { Ok(windows) }
     }
 
     /// The element that tap `tap` of a window sees, in an image of `size`.
-    fn element(&self, window: usize, tap: usize, size: usize) -> Option<usize> {
+    pub fn element(&self, window: usize, tap: usize, size: usize) -> Option<usize> {
         (window * self.stride + tap * self.dilation).checked_sub(self.padding).filter(|&at| at < size)
     }
 
     /// The windows whose tap sees an element of the image: begin and end.
-    fn inside(&self, tap: usize, size: usize) -> (usize, usize) {
+    pub fn inside(&self, tap: usize, size: usize) -> (usize, usize) {
         let shift = tap * self.dilation;
         let begin = self.padding.saturating_sub(shift).div_ceil(self.stride);
         let end = (size + self.padding).saturating_sub(shift).div_ceil(self.stride);

@@ -1,0 +1,208 @@
+// Batch and group normalisation. The kernels see rows of one channel each, or a column for each channel.
+#include "shaped.h"
+
+#include <ATen/native/cpu/mixed_data_type.h>
+#include <ATen/native/group_norm.h>
+#include <ATen/ops/native_group_norm_backward_native.h>
+#include <ATen/ops/native_group_norm_native.h>
+
+#include <array>
+
+namespace rustdev {
+namespace {
+
+using OptionalTensor = const std::optional<at::Tensor>&;
+using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using Quadruple = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+using Mask = std::array<bool, 3>;
+
+at::Tensor given(OptionalTensor tensor) { return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor(); }
+
+// Launches over tensors, of which some may not be there.
+void launch_given(const Binding& binding, at::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
+                  std::initializer_list<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars) {
+  Launch launch;
+  const auto add = [&](const at::Tensor* tensor) {
+    if (tensor->defined()) {
+      launch.input(*tensor);
+    }
+  };
+  std::for_each(outputs.begin(), outputs.end(), add);
+  launch.finish_outputs();
+  std::for_each(inputs.begin(), inputs.end(), add);
+  for (const at::Scalar& scalar : scalars) {
+    launch.scalar(scalar);
+  }
+  launch.run_or_throw(binding.op, static_cast<int32_t>(dtype), (*outputs.begin())->device().index());
+}
+
+// How samples with channels in dimension 1 lie in memory.
+struct Samples {
+  explicit Samples(const at::Tensor& input)
+      : format(input.suggest_memory_format()),
+        channels(input.size(1)),
+        columns(format != at::MemoryFormat::Contiguous || input.numel() == input.size(0) * channels) {}
+
+  at::Tensor rows(const at::Tensor& tensor) const {
+    const at::Tensor dense = tensor.contiguous(format);
+    const int64_t places = tensor.numel() / (tensor.size(0) * channels);
+    return columns ? dense.movedim(1, -1).view({tensor.size(0) * places, channels})
+                   : dense.view({tensor.size(0) * channels, places});
+  }
+
+  at::MemoryFormat format;
+  int64_t channels;
+  bool columns;
+};
+
+// Whether the kernel takes the call: statistics and weights of one dtype, an element for each channel.
+template <class... Tensors>
+bool fits(const Binding& binding, const at::Tensor& input, const Tensors&... parameters) {
+  const auto fits_one = [&](const at::Tensor& tensor) {
+    return !tensor.defined() || (tensor.device() == input.device() && tensor.numel() == input.size(1));
+  };
+  return takes_dtype(binding, input.scalar_type()) && input.dim() >= 2 && input.numel() > 0 && (fits_one(parameters) && ...);
+}
+
+struct BatchNorm {
+  static inline Binding binding;
+
+  // Nothing where the kernel does not take the call.
+  static std::optional<Triple> run(const at::Tensor& input, OptionalTensor weight_opt, OptionalTensor bias_opt, at::Tensor mean,
+                                   at::Tensor var, bool training, double momentum, double eps) {
+    const at::Tensor weight = given(weight_opt), bias = given(bias_opt);
+    const bool has_running = mean.defined() && var.defined() && mean.is_contiguous() && var.is_contiguous();
+    if (!fits(binding, input, weight, bias, mean, var) || mean.defined() != has_running || var.defined() != has_running ||
+        !(training || has_running)) {
+      return std::nullopt;
+    }
+    const bool mixed = at::native::is_mixed_type(input, weight, bias, mean, var);
+    if (mixed) {
+      at::native::check_mixed_data_type(input, weight, bias, mean, var);
+    }
+    const Samples samples(input);
+    const at::ScalarType dtype = at::native::param_scalar_type(input, mixed);
+    at::Tensor output = new_empty(input.sizes(), input.scalar_type(), input.device(), samples.format);
+    const int64_t saved = training ? samples.channels : 0;
+    at::Tensor save_mean = new_empty({saved}, dtype, input.device()), save_inverse = new_empty({saved}, dtype, input.device());
+    const at::Tensor rows = samples.rows(input), output_rows = samples.rows(output), none;
+    launch_given(binding, input.scalar_type(),
+                 {&output_rows, training ? &save_mean : &none, training ? &save_inverse : &none, &mean, &var},
+                 {&rows, &weight, &bias},
+                 {samples.channels, samples.columns, training, has_running, weight.defined(), bias.defined(), momentum, eps});
+    return Triple(std::move(output), std::move(save_mean), std::move(save_inverse));
+  }
+
+  static Triple functional(const at::Tensor& input, OptionalTensor weight, OptionalTensor bias, OptionalTensor mean,
+                           OptionalTensor var, bool training, double momentum, double eps) {
+    if (auto results = run(input, weight, bias, mean.value_or(at::Tensor()), var.value_or(at::Tensor()), training, momentum, eps)) {
+      return *std::move(results);
+    }
+    return call_fallback<Triple, const at::Tensor&, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, bool, double,
+                         double>(*binding.functional, input, weight, bias, mean, var, training, momentum, eps);
+  }
+
+  static Triple legit(const at::Tensor& input, OptionalTensor weight, OptionalTensor bias, at::Tensor& mean, at::Tensor& var,
+                      bool training, double momentum, double eps) {
+    return functional(input, weight, bias, mean, var, training, momentum, eps);
+  }
+
+  static Triple without_statistics(const at::Tensor& input, OptionalTensor weight, OptionalTensor bias, bool training,
+                                   double momentum, double eps) {
+    return functional(input, weight, bias, std::nullopt, std::nullopt, training, momentum, eps);
+  }
+
+  static Quadruple with_update(const at::Tensor& input, OptionalTensor weight, OptionalTensor bias, at::Tensor& mean,
+                               at::Tensor& var, double momentum, double eps) {
+    auto [output, save_mean, save_inverse] = functional(input, weight, bias, mean, var, /*training=*/true, momentum, eps);
+    return {std::move(output), std::move(save_mean), std::move(save_inverse), new_empty({0}, at::kByte, input.device())};
+  }
+};
+
+struct BatchNormBackward {
+  static inline Binding binding;
+
+  static Triple functional(const at::Tensor& grad, const at::Tensor& input, OptionalTensor weight_opt, OptionalTensor running_mean,
+                           OptionalTensor running_var, OptionalTensor save_mean, OptionalTensor save_inverse, bool training,
+                           double eps, Mask mask) {
+    const at::Tensor weight = given(weight_opt);
+    const at::Tensor mean = given(training ? save_mean : running_mean), spread = given(training ? save_inverse : running_var);
+    if (!fits(binding, input, weight, mean, spread) || !mean.defined() || !spread.defined() || grad.sizes() != input.sizes() ||
+        grad.scalar_type() != input.scalar_type()) {
+      return call_fallback<Triple, const at::Tensor&, const at::Tensor&, OptionalTensor, OptionalTensor, OptionalTensor,
+                           OptionalTensor, OptionalTensor, bool, double, Mask>(
+          *binding.functional, grad, input, weight_opt, running_mean, running_var, save_mean, save_inverse, training, eps, mask);
+    }
+    const Samples samples(input);
+    const at::ScalarType dtype = weight.defined() ? weight.scalar_type() : input.scalar_type();
+    const at::Tensor grad_input = new_empty(input.sizes(), input.scalar_type(), input.device(), samples.format);
+    const auto per_channel = [&](bool wanted) {
+      return wanted ? new_empty({samples.channels}, dtype, input.device()) : at::Tensor();
+    };
+    const at::Tensor grad_weight = per_channel(mask[1]), grad_bias = per_channel(mask[2]);
+    const at::Tensor output_rows = samples.rows(grad_input), grad_rows = samples.rows(grad), rows = samples.rows(input);
+    launch_given(binding, input.scalar_type(), {&output_rows, &grad_weight, &grad_bias},
+                 {&grad_rows, &rows, &mean, &spread, &weight},
+                 {samples.channels, samples.columns, training, mask[1], mask[2], weight.defined(), eps});
+    return {mask[0] ? grad_input : at::Tensor(), grad_weight, grad_bias};
+  }
+
+  static Triple with_reserve(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, OptionalTensor running_mean,
+                             OptionalTensor running_var, OptionalTensor save_mean, OptionalTensor save_inverse, bool update,
+                             double eps, Mask mask, const at::Tensor& /*reserve*/) {
+    return functional(grad, input, weight, running_mean, running_var, save_mean, save_inverse, update, eps, mask);
+  }
+};
+
+// What PyTorch's functions for group normalisation, which check and allocate, call.
+void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t samples, int64_t channels,
+                int64_t places, int64_t groups, double eps, at::Tensor& output, at::Tensor& mean, at::Tensor& inverse) {
+  static const Binding binding = named_kernel("native_group_norm");
+  const at::Tensor rows = input.view({samples * channels, places}), output_rows = output.view({samples * channels, places});
+  const at::Tensor dense_weight = given(weight), dense_bias = given(bias);
+  launch_given(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, {&rows, &dense_weight, &dense_bias},
+               {channels, groups, weight.defined(), bias.defined(), eps});
+}
+
+void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& inverse,
+                         const at::Tensor& weight, int64_t samples, int64_t channels, int64_t places, int64_t groups,
+                         at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias) {
+  static const Binding binding = named_kernel("native_group_norm_backward");
+  const std::array<int64_t, 2> sizes{samples * channels, places};
+  const at::Tensor output = grad_input.defined() ? grad_input.view(sizes) : new_empty(sizes, input.scalar_type(), input.device());
+  const at::Tensor grad_rows = grad.contiguous().view(sizes), rows = input.contiguous().view(sizes);
+  const at::Tensor means = mean.contiguous(), inverses = inverse.contiguous(), dense_weight = given(weight);
+  launch_given(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias},
+               {&grad_rows, &rows, &means, &inverses, &dense_weight},
+               {channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()});
+}
+
+}  // namespace
+}  // namespace rustdev
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(GroupNormKernel, &rustdev::group_norm)
+REGISTER_PRIVATEUSE1_DISPATCH(GroupNormBackwardKernel, &rustdev::group_norm_backward)
+
+}  // namespace at::native
+
+namespace rustdev {
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  if (find_kernel(BatchNorm::binding, {"native_batch_norm", nullptr, "native_batch_norm.out", "native_batch_norm"})) {
+    m.impl("native_batch_norm", TORCH_FN(BatchNorm::functional));
+    m.impl("_native_batch_norm_legit", TORCH_FN(BatchNorm::legit));
+    m.impl("_native_batch_norm_legit.no_stats", TORCH_FN(BatchNorm::without_statistics));
+    m.impl("_batch_norm_with_update", TORCH_FN(BatchNorm::with_update));
+  }
+  if (find_kernel(BatchNormBackward::binding,
+                  {"native_batch_norm_backward", nullptr, "native_batch_norm_backward.out", "native_batch_norm_backward"})) {
+    m.impl("native_batch_norm_backward", TORCH_FN(BatchNormBackward::functional));
+    m.impl("batch_norm_backward", TORCH_FN(BatchNormBackward::with_reserve));
+  }
+  m.impl("native_group_norm", TORCH_FN(at::native::native_group_norm));
+  m.impl("native_group_norm_backward", TORCH_FN(at::native::native_group_norm_backward));
+}
+
+}  // namespace rustdev

@@ -1,0 +1,204 @@
+//! Negative log likelihood: what the classes that targets name have in rows or images of log probabilities. Targets are Long or Byte; those
+//! that are ignored count as nothing. Sums are those of fixed blocks of rows, in `f64`, so that the bits do not depend on the threads.
+
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::lines::Values;
+use crate::tensor::loops::parallel;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::number::{Field, Hub, Number};
+use crate::tensor::view::View;
+
+/// What becomes of the losses: the numbers are those of `at::Reduction`.
+const NONE: i64 = 0;
+const MEAN: i64 = 1;
+
+/// Losses of a block, at least.
+const BLOCK: usize = 4096;
+
+/// Targets and the weights of classes.
+struct Classes<'a, T> {
+    targets: Values<'a, i64>,
+    weights: Option<Vec<T>>,
+    ignored: i64,
+    count: usize,
+    reduction: i64,
+}
+
+impl<'a, T: Element + Number> Classes<'a, T> {
+    /// Scalars [reduction, the target that is ignored, whether there are weights], which are the operand at `place`.
+    fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, place: usize) -> Result<Self, String> {
+        let has_weights = launch.scalar(2)? == Scalar::Bool(true);
+        let weights = has_weights.then(|| Ok::<_, String>(Values::<T>::new(launch.view(place))?.to_vec())).transpose()?;
+        let (reduction, ignored) = (launch.scalar(0)?.to(), launch.scalar(1)?.to());
+        Ok(Self { targets: Values::new(targets)?, weights, ignored, count, reduction })
+    }
+
+    /// The class and its weight at a place, or nothing where it is ignored.
+    fn at(&self, place: usize) -> Result<Option<(usize, T)>, String> {
+        let target = self.targets.get(place);
+        if target == self.ignored {
+            return Ok(None);
+        }
+        let class = usize::try_from(target).ok().filter(|&class| class < self.count);
+        let class = class.ok_or_else(|| format!("Target {target} is out of bounds."))?;
+        Ok(Some((class, self.weights.as_ref().map_or(T::ONE, |weights| weights[class]))))
+    }
+}
+
+/// Collects the first failure of a loop.
+#[derive(Default)]
+struct Failure(Mutex<Option<String>>);
+
+impl Failure {
+    fn note(&self, result: Result<(), String>) {
+        if let Err(text) = result {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+        }
+    }
+
+    fn result(self) -> Result<(), String> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
+
+/// `aten::nll_loss_forward` and `aten::nll_loss2d_forward`. Operands [out, total weight, x (N, C, H, W), target (N, H, W), weight?]; out has
+/// the target's sizes where nothing is reduced, else one element; scalars [reduction, ignored target, whether there is a weight].
+///
+/// # Errors
+/// A target out of bounds, or the wrong operands.
+pub fn nll_loss_forward(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => forward::<E>(launch))
+}
+
+fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, total, input, target) = (launch.view(0), launch.view(1), launch.view(2), launch.view(3));
+    if input.ndim() != 4 || target.ndim() != 3 {
+        return Err(format!("targets {:?} of {:?}", target.sizes(), input.sizes()));
+    }
+    let classes = Classes::<E::Acc>::new(launch, target, input.size(1), 4)?;
+    let (height, width) = (target.size(1), target.size(2));
+    // The losses of a row of targets: place in the row, loss, weight.
+    let losses = |row: usize, visit: &mut dyn FnMut(usize, E::Acc, E::Acc)| -> Result<(), String> {
+        for col in 0..width {
+            match classes.at(row * width + col)? {
+                None => visit(col, E::Acc::ZERO, E::Acc::ZERO),
+                Some((class, weight)) => {
+                    let value = Row::of(&input, &[row / height, class, row % height]).load::<E>(col).load();
+                    visit(col, value.neg().mul(weight), weight);
+                }
+            }
+        }
+        Ok(())
+    };
+    let failure = Failure::default();
+    let totals = Values::<f64>::new(total)?;
+    if classes.reduction == NONE {
+        rows::for_each(output, launch.cost(), &|index, row| {
+            let place = index[0] * height + index[1];
+            failure.note(losses(place, &mut |col, loss, _| row.store(col, E::store(loss))));
+        });
+        totals.set(0, 0.0);
+        return failure.result();
+    }
+    let (rows, grain) = (target.size(0) * height, BLOCK.div_ceil(width.max(1)));
+    let sums: Vec<_> = (0..rows.div_ceil(grain)).map(|_| Mutex::new([0.0; 2])).collect();
+    parallel(sums.len(), 1, launch.cost() * (grain * width) as f64, &|begin, end| {
+        for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
+            let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+            for row in block * grain..((block + 1) * grain).min(rows) {
+                failure.note(losses(row, &mut |_, loss, weight| {
+                    sums[0] += loss.hub().to::<f64>();
+                    sums[1] += weight.hub().to::<f64>();
+                }));
+            }
+        }
+    });
+    failure.result()?;
+    let sums = sums.into_iter().map(|sums| sums.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let [loss, weight] = sums.fold([0.0; 2], |all, block| [all[0] + block[0], all[1] + block[1]]);
+    Values::<f64>::new(output)?.set(0, if classes.reduction == MEAN { loss / weight } else { loss });
+    totals.set(0, weight);
+    Ok(())
+}
+
+/// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * places), grad, target (N, places), total weight,
+/// weight?], where grad has the target's sizes where nothing was reduced, else one element; scalars as for [`nll_loss_forward`], and C.
+///
+/// # Errors
+/// As [`nll_loss_forward`].
+pub fn nll_loss_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => backward::<E>(launch))
+}
+
+fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, target) = (launch.view(0), launch.view(2));
+    let count = launch.scalar(3)?.to::<i64>() as usize;
+    if output.ndim() != 2 || target.ndim() != 2 || output.size(1) != count * target.size(1) {
+        return Err(format!("targets {:?} of {:?}", target.sizes(), output.sizes()));
+    }
+    let classes = Classes::<E::Acc>::new(launch, target, count, 4)?;
+    let grads = Values::<E::Acc>::new(launch.view(1))?;
+    let total = Values::<E::Acc>::new(launch.view(3))?.get(0);
+    let width = target.size(1);
+    let failure = Failure::default();
+    rows::for_each(output, launch.cost(), &|index, row| {
+        row.zero(0, count * width);
+        failure.note((0..width).try_for_each(|col| {
+            let place = index[0] * width + col;
+            if let Some((class, weight)) = classes.at(place)? {
+                let grad = if classes.reduction == NONE { grads.get(place) } else { grads.get(0) };
+                let grad = if classes.reduction == MEAN { grad.div(total) } else { grad };
+                row.store(class * width + col, E::store(grad.mul(weight).neg()));
+            }
+            Ok(())
+        }));
+    });
+    failure.result()
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{ArrayD, IxDyn};
+
+    use super::*;
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::tensor::dtype::DType;
+
+    fn tensor(dtype: DType, sizes: &[usize], values: &[f64]) -> Tensor {
+        let values = ArrayD::from_shape_vec(IxDyn(sizes), values.iter().copied().map(real).collect()).unwrap();
+        Tensor::of(dtype, &values, Strides::Contiguous)
+    }
+
+    fn loss(targets: &[f64], reduction: i64) -> Result<(Vec<f64>, f64), String> {
+        let input = tensor(DType::Float, &[2, 3, 1, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let target = tensor(DType::Long, &[2, 1, 1], targets);
+        let output = Tensor::new(DType::Float, if reduction == NONE { &[2, 1, 1] } else { &[] }, Strides::Contiguous);
+        let (total, weight) = (Tensor::new(DType::Float, &[], Strides::Contiguous), tensor(DType::Float, &[3], &[1.0, 2.0, 4.0]));
+        let scalars = [Scalar::Long(reduction), Scalar::Long(-100), Scalar::Bool(true)];
+        check::run("nll_loss_forward", &[&output, &total], &[&input, &target, &weight], &scalars, DType::Float)?;
+        Ok((output.values().iter().map(|value| value.re).collect(), total.values()[IxDyn(&[])].re))
+    }
+
+    #[test]
+    fn losses_are_weighted_and_reduced() {
+        assert_eq!(loss(&[2.0, 0.0], NONE).unwrap(), (vec![-12.0, -4.0], 0.0));
+        assert_eq!(
+            loss(&[2.0, 0.0], MEAN).unwrap(),
+            (vec![-16.0 / 5.0_f32 as f64].iter().map(|v: &f64| f64::from(*v as f32)).collect(), 5.0)
+        );
+        assert_eq!(loss(&[2.0, -100.0], 2).unwrap(), (vec![-12.0], 4.0));
+    }
+
+    #[test]
+    fn targets_out_of_bounds_are_refused() {
+        assert_eq!(loss(&[3.0, 0.0], 2).unwrap_err(), "Target 3 is out of bounds.");
+        assert_eq!(loss(&[0.0, -1.0], NONE).unwrap_err(), "Target -1 is out of bounds.");
+    }
+}

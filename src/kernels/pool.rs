@@ -1,0 +1,285 @@
+//! Maximum pooling of planes, and its gradient.
+//!
+//! Operands are planes of one channel each, or samples whose channels lie side by side: (N, H * W * C), where C is 1 for planes. Windows see
+//! their elements in rows, and the first of the greatest ones wins; the last NaN wins over everything. Where it was is counted in its plane.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::kernels::movement::window::Windows;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::number::{Number, Ordered};
+
+/// Windows that are computed side by side.
+const LANES: usize = 64;
+
+/// The greatest values so far, and where they were.
+struct Best<T> {
+    values: [T; LANES],
+    places: [i32; LANES],
+}
+
+impl<T: Ordered> Best<T> {
+    #[inline(always)]
+    fn look(&mut self, lane: usize, value: T, place: i32) {
+        let better = value > self.values[lane] || value.is_nan();
+        self.values[lane] = if better { value } else { self.values[lane] };
+        self.places[lane] = if better { place } else { self.places[lane] };
+    }
+
+    /// Shows one in `STEP` of the elements to the lanes from `first` on, the first of them at `place`.
+    #[inline(always)]
+    fn every<E: Element<Acc = T>, const STEP: usize>(&mut self, first: usize, count: usize, values: &[E], place: i32) {
+        let (chunks, rest) = values.as_chunks::<STEP>();
+        let whole = count.min(chunks.len());
+        for (index, chunk) in chunks.iter().enumerate().take(whole) {
+            self.look(first + index, chunk[0].load(), place + (index * STEP) as i32);
+        }
+        if let (true, Some(value)) = (whole < count, rest.first()) {
+            self.look(first + whole, value.load(), place + (whole * STEP) as i32);
+        }
+    }
+
+    /// As `every`, for any step.
+    #[inline(always)]
+    fn each<E: Element<Acc = T>>(&mut self, first: usize, count: usize, values: &[E], step: usize, place: i32) {
+        match step {
+            1 => self.every::<E, 1>(first, count, values, place),
+            2 => self.every::<E, 2>(first, count, values, place),
+            _ => {
+                for (index, value) in values.iter().step_by(step).enumerate().take(count) {
+                    self.look(first + index, value.load(), place + (index * step) as i32);
+                }
+            }
+        }
+    }
+}
+
+/// The shape of a pooling.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Windows along height and width.
+    axes: [Windows; 2],
+    sizes: [usize; 2],
+    channels: usize,
+}
+
+impl Shape {
+    /// Scalars [kernel, dilation, padding, stride, windows, size, each height and width, channels].
+    fn of(launch: &Launch<'_>) -> Result<Self, String> {
+        let number = |index: usize| -> Result<usize, String> { Ok(launch.scalar(index)?.to::<i64>() as usize) };
+        let axes = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
+        Ok(Self { axes, sizes: [number(10)?, number(11)?], channels: number(12)? })
+    }
+
+    /// The first element that a window sees.
+    #[inline(always)]
+    fn first(&self, axis: usize, window: usize) -> usize {
+        let windows = &self.axes[axis];
+        let taps = windows.padding.saturating_sub(window * windows.stride).div_ceil(windows.dilation.max(1));
+        (window * windows.stride + taps * windows.dilation).saturating_sub(windows.padding)
+    }
+}
+
+/// A row of windows.
+struct Line<'a, E> {
+    shape: Shape,
+    row: usize,
+    input: &'a [E],
+    output: &'a mut [E],
+    places: &'a mut [i64],
+}
+
+impl<E: Element<Acc: Ordered>> Line<'_, E> {
+    /// The elements of the rows that the windows see, and their rows.
+    #[inline(always)]
+    fn rows(&self) -> impl Iterator<Item = usize> + use<E> {
+        let (windows, row, height) = (self.shape.axes[0], self.row, self.shape.sizes[0]);
+        (0..windows.kernel).filter_map(move |tap| windows.element(row, tap, height))
+    }
+
+    #[inline(always)]
+    fn store(&mut self, begin: usize, count: usize, best: &Best<E::Acc>) {
+        let results = best.values.iter().zip(&best.places).take(count);
+        let targets = self.output[begin..begin + count].iter_mut().zip(&mut self.places[begin..begin + count]);
+        for ((output, place), (&value, &at)) in targets.zip(results) {
+            *output = E::store(value);
+            *place = i64::from(at);
+        }
+    }
+
+    /// Lanes are windows beside each other.
+    #[inline(always)]
+    fn plane(&mut self) {
+        let (windows, width) = (self.shape.axes[1], self.shape.sizes[1]);
+        for begin in (0..windows.count).step_by(LANES) {
+            let end = windows.count.min(begin + LANES);
+            let top = self.shape.first(0, self.row) * width;
+            let places = std::array::from_fn(|lane| (top + self.shape.first(1, begin + lane)) as i32);
+            let mut best = Best { values: [E::Acc::LOWEST; LANES], places };
+            for y in self.rows() {
+                for tap in 0..windows.kernel {
+                    let (low, high) = windows.inside(tap, width);
+                    let (low, high) = (low.max(begin), high.min(end));
+                    if let (true, Some(x)) = (low < high, windows.element(low, tap, width)) {
+                        let first = y * width + x;
+                        let seen = &self.input[first..first + (high - low - 1) * windows.stride + 1];
+                        best.each(low - begin, high - low, seen, windows.stride, first as i32);
+                    }
+                }
+            }
+            self.store(begin, end - begin, &best);
+        }
+    }
+
+    /// Lanes are channels.
+    #[inline(always)]
+    fn sample(&mut self) {
+        let (windows, width, channels) = (self.shape.axes[1], self.shape.sizes[1], self.shape.channels);
+        for window in 0..windows.count {
+            let first = (self.shape.first(0, self.row) * width + self.shape.first(1, window)) as i32;
+            for begin in (0..channels).step_by(LANES) {
+                let count = LANES.min(channels - begin);
+                let mut best = Best { values: [E::Acc::LOWEST; LANES], places: [first; LANES] };
+                for y in self.rows() {
+                    for x in (0..windows.kernel).filter_map(|tap| windows.element(window, tap, width)) {
+                        let at = (y * width + x) * channels + begin;
+                        for (lane, value) in self.input[at..at + count].iter().enumerate() {
+                            best.look(lane, value.load(), (y * width + x) as i32);
+                        }
+                    }
+                }
+                self.store(window * channels + begin, count, &best);
+            }
+        }
+    }
+}
+
+impl<E: Element<Acc: Ordered>> Leaf for Line<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        if self.shape.channels == 1 { self.plane() } else { self.sample() }
+    }
+}
+
+/// `aten::max_pool2d_with_indices`. Operands [out, places (Long), x], out and places of sizes (N, rows, windows * C), x (N, H * W * C);
+/// scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
+///
+/// # Errors
+/// The wrong operands.
+pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, places, input, shape) = (launch.view(0), launch.view(1), launch.view(2), Shape::of(launch)?);
+    let dtype = launch.compute();
+    let failed = AtomicBool::new(false);
+    dispatch!(dtype in REAL, E => {
+        rows::for_each(output, launch.cost(), &|index, row| {
+            let parts = (Row::of(&input, &index[..1]).as_slice::<E>(), row.as_slice_mut::<E>(), Row::of(&places, index).as_slice_mut());
+            let (Some(input), Some(output), Some(places)) = parts else {
+                failed.store(true, Ordering::Relaxed);
+                return;
+            };
+            vectorize(Line { shape, row: index[1], input, output, places });
+        });
+        Ok::<(), String>(())
+    })?;
+    if failed.into_inner() { Err("pooling needs dense operands".into()) } else { Ok(()) }
+}
+
+/// `aten::max_pool2d_with_indices_backward`: every element adds up the gradients of the windows that it is the greatest of. Operands
+/// [grad of x (N, H * W * C), grad (N, windows * C), places (N, windows * C)]; scalars [C].
+///
+/// # Errors
+/// A place out of bounds, or the wrong operands.
+pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, grads, places) = (launch.view(0), launch.view(1), launch.view(2));
+    let channels = launch.scalar(0)?.to::<i64>() as usize;
+    let dtype = launch.compute();
+    let failed = AtomicBool::new(false);
+    dispatch!(dtype in REAL, E => {
+        type T = <E as Element>::Acc;
+        rows::for_each(output, launch.cost(), &|index, row| {
+            let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&places, index).as_slice::<i64>(), row.as_slice_mut::<E>());
+            let (Some(grads), Some(places), Some(output)) = parts else {
+                failed.store(true, Ordering::Relaxed);
+                return;
+            };
+            let mut sums = vec![T::ZERO; output.len()];
+            for (grads, places) in grads.chunks(channels).zip(places.chunks(channels)) {
+                for (channel, (grad, &place)) in grads.iter().zip(places).enumerate() {
+                    match sums.get_mut((place as usize).wrapping_mul(channels).wrapping_add(channel)) {
+                        Some(sum) => *sum = sum.add(grad.load()),
+                        None => failed.store(true, Ordering::Relaxed),
+                    }
+                }
+            }
+            for (output, sum) in output.iter_mut().zip(sums) {
+                *output = E::store(sum);
+            }
+        });
+        Ok::<(), String>(())
+    })?;
+    if failed.into_inner() { Err("a place outside the pooled plane, or operands that are not dense".into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{ArrayD, IxDyn};
+
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::simd::for_each_isa;
+    use crate::tensor::dtype::DType;
+    use crate::tensor::launch::Scalar;
+
+    /// Windows of 2 x 3 with steps of 1 x 2 and a padding of 1 over planes of 3 x 150.
+    #[test]
+    fn the_first_of_the_greatest_wins_and_any_nan() {
+        let (height, width, windows) = (3usize, 150usize, [4usize, 75usize]);
+        let scalars = [2, 3, 1, 1, 1, 1, 1, 2, 4, 75, 3, 150, 1].map(Scalar::Long);
+        let mut values = check::values(DType::Float, &[2, height * width], 3);
+        values[[1, 170]] = real(f64::NAN);
+        let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
+        for_each_isa(|isa| {
+            let output = Tensor::new(DType::Float, &[2, windows[0], windows[1]], Strides::Contiguous);
+            let places = Tensor::new(DType::Long, &[2, windows[0], windows[1]], Strides::Contiguous);
+            check::run("max_pool2d_with_indices", &[&output, &places], &[&input], &scalars, DType::Float).unwrap();
+            for (index, found) in output.values().indexed_iter() {
+                let (mut best, mut place) = (f64::NEG_INFINITY, 0);
+                for (y, x) in (0..2).flat_map(|y| (0..3).map(move |x| (index[1] + y, 2 * index[2] + x))) {
+                    if (1..=height).contains(&y) && (1..=width).contains(&x) {
+                        let at = (y - 1) * width + x - 1;
+                        let value = values[[index[0], at]].re;
+                        if value > best || value.is_nan() {
+                            (best, place) = (value, at);
+                        }
+                    }
+                }
+                assert!(found.re == best || found.re.is_nan() && best.is_nan(), "{isa:?} {index:?}: {found} != {best}");
+                assert_eq!(places.values()[index.clone()].re, place as f64, "{isa:?} {index:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn gradients_come_back_to_their_places() {
+        let tensor = |dtype, values: [f64; 6]| {
+            Tensor::of(dtype, &ArrayD::from_shape_vec(IxDyn(&[1, 6]), values.map(real).to_vec()).unwrap(), Strides::Contiguous)
+        };
+        let (grads, places) =
+            (tensor(DType::Float, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), tensor(DType::Long, [0.0, 1.0, 0.0, 0.0, 3.0, 1.0]));
+        for (channels, expected) in [(1, [8.0, 8.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0]), (2, [4.0, 4.0, 0.0, 8.0, 0.0, 0.0, 5.0, 0.0])] {
+            let output = Tensor::new(DType::Float, &[1, 8], Strides::Contiguous);
+            let scalars = [Scalar::Long(channels)];
+            check::run("max_pool2d_with_indices_backward", &[&output], &[&grads, &places], &scalars, DType::Float).unwrap();
+            assert_eq!(output.values().iter().map(|value| value.re).collect::<Vec<_>>(), expected);
+        }
+        let output = Tensor::new(DType::Float, &[1, 2], Strides::Contiguous);
+        let run = check::run("max_pool2d_with_indices_backward", &[&output], &[&grads, &places], &[Scalar::Long(1)], DType::Float);
+        assert!(run.is_err());
+    }
+}

@@ -1,0 +1,132 @@
+"""Batch and group normalisation and their gradients, against the CPU."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+aten = torch.ops.aten
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+TOLERANCE = {torch.float16: 6e-3, torch.bfloat16: 5e-2, torch.float32: 2e-5, torch.float64: 1e-11}
+SHAPES = [(8, 3), (4, 5, 7), (2, 3, 8, 9), (3, 40, 5, 5), (2, 4, 3, 3, 3), (2, 6, 100, 50), (700, 2, 2, 2)]
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def random(shape: tuple[int, ...], seed: int, dtype: torch.dtype) -> torch.Tensor:
+    """Return values around 1."""
+    return (torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 1).to(dtype)
+
+
+def close(mine: list[torch.Tensor | None], theirs: list[torch.Tensor | None], tolerance: float) -> None:
+    """Compare results of both devices, which may be missing."""
+    for actual, expected in zip(mine, theirs, strict=True):
+        if expected is None:
+            assert actual is None
+            continue
+        assert (actual.device.type, actual.dtype) == ("rustdev", expected.dtype)
+        assert actual.stride() == expected.stride()
+        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def formats(values: torch.Tensor) -> list[torch.Tensor]:
+    """Return the values contiguous, with channels last and strided."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(values.dim())
+    strided = torch.cat([values, values], -1)[..., ::2]
+    strided.copy_(values)
+    return [values, strided] + ([] if last is None else [values.to(memory_format=last)])
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("mixed", [True, False])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_batch_norm(shape: tuple[int, ...], dtype: torch.dtype, mixed: bool, training: bool) -> None:
+    if mixed and dtype in (torch.float32, torch.float64):
+        pytest.skip("float32 parameters go with narrower samples")
+    parameter = torch.float32 if mixed else dtype
+    for values in formats(random(shape, 0, dtype)):
+        channels = (shape[1],)
+        for affine, running in [(True, True), (False, True), (True, False)]:
+            if not (running or training):
+                continue
+            weight, bias = (random(channels, 1, parameter), random(channels, 2, parameter)) if affine else (None, None)
+            mean, var = (random(channels, 3, parameter), random(channels, 4, parameter).abs() + 0.5) if running else (None, None)
+            given = [values, weight, bias, mean, var]
+            theirs = [None if tensor is None else tensor.clone() for tensor in given]
+            mine = [None if tensor is None else tensor.to("rustdev") for tensor in given]
+            expected = list(torch.native_batch_norm(*theirs, training, 0.3, 1e-3))
+            actual = list(torch.native_batch_norm(*mine, training, 0.3, 1e-3))
+            close(actual + mine[3:], expected + theirs[3:], TOLERANCE[dtype])
+            if mixed and not affine:
+                continue
+            grad = random(shape, 5, dtype)
+            arguments = (values, weight, mean, var, *expected[1:], training, 1e-3, [True, True, True])
+            moved = [argument.to("rustdev") if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+            expected = aten.native_batch_norm_backward(grad, *arguments)
+            actual = aten.native_batch_norm_backward(grad.to("rustdev"), *moved)
+            scale = max(1.0, *(float(part.abs().max()) for part in expected))
+            close([actual[0]], [expected[0]], TOLERANCE[dtype] * 2)
+            close(list(actual[1:]), list(expected[1:]), TOLERANCE[dtype] * scale)
+
+
+def test_names_of_batch_norm() -> None:
+    values, weight = random((4, 3, 5), 0, torch.float32), random((3,), 1, torch.float32)
+    results: dict[str, list[torch.Tensor]] = {}
+    for device in ("cpu", "rustdev"):
+        given, scale = values.to(device), weight.to(device)
+        mean, var = torch.zeros(3, device=device), torch.ones(3, device=device)
+        results[device] = [*torch._native_batch_norm_legit(given, scale, None, mean, var, True, 0.1, 1e-5), mean, var]
+        results[device] += torch._native_batch_norm_legit(given, scale, None, True, 0.1, 1e-5)
+        updated = aten._batch_norm_with_update(given, scale, None, mean, var, 0.1, 1e-5)
+        results[device] += [*updated, mean, var]
+        arguments = (mean, var, updated[1], updated[2], True, 1e-5, [True, True, False], updated[3])
+        results[device] += [*aten.batch_norm_backward(given, given, scale, *arguments)]
+    close(results["rustdev"], results["cpu"], 1e-5)
+
+
+def test_modules_learn() -> None:
+    for module in (torch.nn.BatchNorm2d(4), torch.nn.GroupNorm(2, 4), torch.nn.InstanceNorm2d(4, affine=True)):
+        grads = []
+        values = random((3, 4, 6, 5), 0, torch.float32)
+        for device in ("cpu", "rustdev"):
+            module.to(device).zero_grad()
+            given = values.to(device, copy=True).requires_grad_()
+            module(given).sin().sum().backward()
+            grads.append([given.grad.cpu(), module.weight.grad.cpu(), module.bias.grad.cpu()])
+        torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(2, 4), (2, 6, 7), (3, 8, 5, 9), (1, 4, 70, 80)], ids=str)
+def test_group_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    samples, channels = shape[:2]
+    places = torch.Size(shape[2:]).numel()
+    values, grad = random(shape, 0, dtype), random(shape, 1, dtype)
+    for groups in (1, 2, channels):
+        for affine in (True, False):
+            weight, bias = (random((channels,), 2, dtype), random((channels,), 3, dtype)) if affine else (None, None)
+            options = (samples, channels, places, groups)
+            expected = aten.native_group_norm(values, weight, bias, *options, 1e-3)
+            mine = [None if tensor is None else tensor.to("rustdev") for tensor in (values, weight, bias)]
+            actual = aten.native_group_norm(*mine, *options, 1e-3)
+            close(list(actual), list(expected), TOLERANCE[dtype])
+            masks = [[True, affine, affine], [False, affine, False]]
+            for mask in masks:
+                theirs = aten.native_group_norm_backward(grad, values, *expected[1:], weight, *options, mask)
+                moved = [tensor.to("rustdev") for tensor in (grad, values, *expected[1:])]
+                backward = aten.native_group_norm_backward(*moved, mine[1], *options, mask)
+                given = [part for part in theirs if part is not None]
+                scale = max(1.0, *(float(part.abs().max()) for part in given)) if given else 1.0
+                close(list(backward), list(theirs), TOLERANCE[dtype] * scale)
+
+
+def test_errors() -> None:
+    for device in ("cpu", "rustdev"):
+        values = torch.ones(2, 4, 3, device=device)
+        with pytest.raises(RuntimeError, match="weight should contain 4 elements"):
+            functional.batch_norm(values, None, None, torch.ones(3, device=device), training=True)
+        with pytest.raises(RuntimeError, match="divisible"):
+            functional.group_norm(values, 3)
+        mixed = torch.ones(4, device=device, dtype=torch.float64)
+        with pytest.raises(RuntimeError, match="mixed dtype"):
+            torch.native_batch_norm(values, mixed, None, None, None, True, 0.1, 1e-5)

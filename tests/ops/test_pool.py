@@ -1,0 +1,96 @@
+"""Maximum pooling of images and its gradient, against the CPU."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+aten = torch.ops.aten
+# Kernel, stride, padding, dilation, whether the last window may stick out.
+WINDOWS = [
+    (2, 2, 0, 1, False),
+    (3, 2, 1, 1, False),
+    (3, 1, 1, 1, True),
+    ((3, 2), (2, 3), (1, 0), (1, 2), True),
+    ((2, 3), (3, 1), (1, 1), (2, 3), False),
+    (1, 1, 0, 1, False),
+    (3, [], 0, 1, True),
+]
+SHAPES = [(2, 3, 9, 11), (3, 8, 150), (1, 70, 8, 8), (2, 1, 7, 9)]
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.uint8]
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def compare(values: torch.Tensor, window: tuple[object, ...]) -> None:
+    """Pool on both devices, forth and back."""
+    mine = aten.max_pool2d_with_indices(values.to("rustdev"), *window)
+    theirs = aten.max_pool2d_with_indices(values, *window)
+    for actual, expected in zip(mine, theirs, strict=True):
+        assert actual.device.type == "rustdev"
+        assert actual.stride() == expected.stride()
+        torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+    if values.is_floating_point():
+        grad = torch.randn(theirs[0].shape).to(values.dtype).to(memory_format=torch.preserve_format)
+        arguments = (grad, values, *window, theirs[1])
+        expected = aten.max_pool2d_with_indices_backward(*arguments)
+        moved = [argument.to("rustdev") if isinstance(argument, torch.Tensor) else argument for argument in arguments]
+        actual = aten.max_pool2d_with_indices_backward(*moved)
+        assert actual.stride() == expected.stride()
+        tolerance = {torch.float16: 4e-3, torch.bfloat16: 4e-2}.get(values.dtype, 1e-6)
+        torch.testing.assert_close(actual.cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_windows(window: tuple[object, ...], dtype: torch.dtype) -> None:
+    for seed, shape in enumerate(SHAPES):
+        values = (20 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))).to(dtype)
+        compare(values, window)
+        if len(shape) == 4:
+            compare(values.to(memory_format=torch.channels_last), window)
+        compare(torch.cat([values, values], -1)[..., ::2], window)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_nan_and_infinity(layout: torch.memory_format) -> None:
+    values = torch.randn(2, 4, 6, 8, generator=torch.Generator().manual_seed(0))
+    values[0, 1, 2, 2:5] = math.nan
+    values[0, 2] = -math.inf
+    values[1, 0, 0] = math.inf
+    values[1, 3] = 1.0
+    for window in WINDOWS:
+        compare(values.to(memory_format=layout), window)
+
+
+def test_modules_learn_through_pooling() -> None:
+    values = torch.randn(2, 3, 8, 8)
+    grads = []
+    for device in ("cpu", "rustdev"):
+        given = values.to(device, copy=True).requires_grad_()
+        functional.max_pool2d(given, 2).square().sum().backward()
+        grads.append(given.grad.cpu())
+    torch.testing.assert_close(*grads)
+
+
+def test_given_results() -> None:
+    values = torch.randn(2, 3, 8, 8).to("rustdev")
+    out, places = torch.empty(0, device="rustdev"), torch.empty(0, device="rustdev", dtype=torch.int64)
+    aten.max_pool2d_with_indices.out(values, 2, out=out, indices=places)
+    expected = aten.max_pool2d_with_indices(values, 2)
+    torch.testing.assert_close((out, places), expected)
+    grad = torch.empty(0, device="rustdev")
+    arguments = (torch.ones_like(out), values, 2, 2, 0, 1, False, places)
+    aten.max_pool2d_with_indices_backward.grad_input(*arguments, grad_input=grad)
+    torch.testing.assert_close(grad, aten.max_pool2d_with_indices_backward(*arguments))
+
+
+def test_errors() -> None:
+    for device in ("cpu", "rustdev"):
+        with pytest.raises(RuntimeError, match="pad should be at most half"):
+            functional.max_pool2d(torch.ones(1, 1, 4, 4, device=device), 2, padding=2)
+        with pytest.raises(RuntimeError, match="Output size is too small"):
+            functional.max_pool2d(torch.ones(1, 1, 2, 2, device=device), 3)
+        with pytest.raises(RuntimeError, match="non-empty 3D or 4D"):
+            functional.max_pool2d(torch.ones(4, 4, device=device), 2)
