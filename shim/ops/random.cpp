@@ -3,13 +3,14 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/native/UnaryOps.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/multinomial_native.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <limits>
 
-#include "ops/tier.h"
 #include "runtime/generator.h"
 #include "structured.h"
 
@@ -240,26 +241,47 @@ at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result)
   return result;
 }
 
-// Without replacement, and for one sample, PyTorch's own code is made of operators: exponential_, div and argmax or topk.
-bool is_composite(int64_t samples, bool replacement) { return samples == 1 || !replacement; }
-
-at::Tensor multinomial(const at::Tensor& self, int64_t samples, bool replacement, OptionalGenerator given) {
-  if (is_composite(samples, replacement)) {
-    return at::native::multinomial(self, samples, /*replacement=*/false, std::move(given));
+// Counts for every element of the inputs, in a tensor like the first.
+at::Tensor draw_counts(const char* name, at::ArrayRef<at::Tensor> inputs, const OptionalGenerator& given) {
+  const at::Tensor result = at::zeros(inputs[0].sizes(), inputs[0].options());
+  auto config = at::TensorIteratorConfig();
+  config.add_output(result);
+  for (const at::Tensor& input : inputs) {
+    config.add_const_input(input);
   }
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::multinomial", "");
-  return call_fallback<at::Tensor, const at::Tensor&, int64_t, bool, OptionalGenerator>(op, self, samples, replacement,
-                                                                                        std::move(given));
+  const rd_op* const op = kernel(name);
+  TORCH_CHECK_NOT_IMPLEMENTED((rd_op_dtypes(op) >> static_cast<unsigned>(result.scalar_type())) & 1, name,
+                              " is not implemented for ", result.scalar_type());
+  draw(op, config.build(), given, {});
+  return result;
 }
 
-at::Tensor& multinomial_out(const at::Tensor& self, int64_t samples, bool replacement, OptionalGenerator given,
-                            at::Tensor& result) {
-  if (is_composite(samples, replacement)) {
-    return at::native::multinomial_out(self, samples, /*replacement=*/false, std::move(given), result);
+at::Tensor poisson(const at::Tensor& rate, OptionalGenerator given) { return draw_counts("poisson", {rate}, given); }
+
+at::Tensor binomial(const at::Tensor& trials, const at::Tensor& p, OptionalGenerator given) {
+  for (const at::Tensor& input : {trials, p}) {
+    TORCH_CHECK_VALUE(at::isFloatingType(input.scalar_type()), "binomial only supports floating-point dtypes, got: ",
+                      input.scalar_type());
   }
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::multinomial", "out");
-  return call_fallback<at::Tensor&, const at::Tensor&, int64_t, bool, OptionalGenerator, at::Tensor&>(
-      op, self, samples, replacement, std::move(given), result);
+  return draw_counts("binomial", {trials, p}, given);
+}
+
+// Several samples with replacement; PyTorch's own code makes the others of exponential_, div and argmax or topk.
+void draw_places(at::Tensor& result, const at::Tensor& weights, int64_t samples, OptionalGenerator given) {
+  static const rd_op* const op = kernel("multinomial");
+  if (result.numel() == 0) {
+    return;
+  }
+  const at::Tensor rows = weights.contiguous().view({-1, weights.size(-1)});
+  const at::Tensor places = result.is_contiguous() ? result : at::empty_like(result, at::MemoryFormat::Contiguous);
+  Launch launch;
+  launch.output(places.view({-1, samples}));
+  launch.input(rows);
+  add_state(launch, given, weights.device());
+  launch.run_or_throw(op, static_cast<int32_t>(weights.scalar_type()), weights.device().index());
+  if (!places.is_same(result)) {
+    result.copy_(places);
+  }
 }
 
 using Pair = std::tuple<at::Tensor, at::Tensor>;
@@ -314,6 +336,15 @@ at::Tensor native_dropout_backward(const at::Tensor& grad, const at::Tensor& mas
 }
 
 }  // namespace
+}  // namespace rustdev
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(multinomial_with_replacement_stub, &rustdev::draw_places)
+
+}  // namespace at::native
+
+namespace rustdev {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using Tensor = const at::Tensor&;
@@ -336,9 +367,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("random_.from", TORCH_FN(random_from_to_));
   m.impl("random_.to", TORCH_FN(random_to_));
   m.impl("randperm.generator_out", TORCH_FN(randperm_out));
-  Tier composite(m, "composite");
-  composite.impl("multinomial", TORCH_FN(multinomial));
-  composite.impl("multinomial.out", TORCH_FN(multinomial_out));
+  m.impl("binomial", TORCH_FN(binomial));
+  m.impl("multinomial", TORCH_FN(at::native::multinomial));
+  m.impl("multinomial.out", TORCH_FN(at::native::multinomial_out));
+  m.impl("poisson", TORCH_FN(poisson));
   m.impl("native_dropout", TORCH_FN(native_dropout));
   m.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
 }

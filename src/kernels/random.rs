@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counts;
 mod distribution;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -183,12 +183,61 @@ def test_multinomial(dtype: torch.dtype) -> None:
     torch.multinomial(p[0], 1, out=torch.empty(0, dtype=torch.int64, device="rustdev"))
 
 
-def test_multinomial_of_several_samples() -> None:
-    torch.rustdev.set_fallback_mode("allow")
-    p = torch.tensor([0.0, 1, 2, 1], device="rustdev")
-    assert torch.multinomial(p, 3).cpu().sort().values.tolist() == [1, 2, 3]
-    shares = torch.multinomial(p, 10_000, replacement=True).cpu().bincount(minlength=4) / 10_000
-    torch.testing.assert_close(shares, torch.tensor([0, 0.25, 0.5, 0.25]), atol=0.02, rtol=0)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_multinomial_of_several_samples(dtype: torch.dtype) -> None:
+    p = torch.tensor([[0.0, 1, 2, 1, 0], [3, 0, 0, 1, 0]], dtype=dtype, device="rustdev")
+    assert torch.multinomial(p[0], 3).cpu().sort().values.tolist() == [1, 2, 3]
+    drawn = torch.multinomial(p, 50_000, replacement=True)
+    assert drawn.dtype == torch.int64
+    for row, weights in zip(drawn.cpu(), ([0, 0.25, 0.5, 0.25, 0], [0.75, 0, 0, 0.25, 0]), strict=True):
+        shares = row.bincount(minlength=5) / 50_000
+        torch.testing.assert_close(shares, torch.tensor(weights), atol=0.01, rtol=0)
+        assert (shares[torch.tensor(weights) == 0] == 0).all()
+    strided = torch.zeros(2, 40, dtype=torch.int64, device="rustdev")
+    torch.multinomial(p, 20, replacement=True, out=strided[:, ::2])
+    assert strided[0, ::2].min() > 0
+    assert not strided[:, 1::2].any()
+
+
+@pytest.mark.parametrize("weights", [[1.0, -1.0], [0.0, 0.0], [1.0, float("nan")], [1.0, float("inf")]])
+def test_multinomial_of_what_is_no_distribution(weights: list[float]) -> None:
+    assert (
+        outcome(lambda: torch.multinomial(torch.tensor(weights, device="rustdev"), 3, replacement=True)) is torch.AcceleratorError
+    )
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("rate", [0.0, 0.4, 6.0, 30.0, 150.0])
+def test_poisson(rate: float, dtype: torch.dtype) -> None:
+    rates = torch.full((COUNT,), rate, dtype=dtype)
+    mine, theirs = torch.poisson(rates.to("rustdev")), torch.poisson(rates)
+    assert mine.dtype == dtype
+    assert distance(mine.cpu().double(), theirs.double()) < 1.95 * (2 / COUNT) ** 0.5
+    rate = rates[0].item()
+    assert moments(mine) == pytest.approx((rate, rate**0.5), rel=0.02, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("trials", "p"), [(0.0, 0.5), (10.0, 0.3), (10.0, 0.9), (60.0, 0.5), (1000.0, 0.7), (5.0, 1.0), (5.0, 0.0)]
+)
+def test_binomial(trials: float, p: float, dtype: torch.dtype) -> None:
+    count, share = torch.full((COUNT,), trials, dtype=dtype), torch.tensor(p, dtype=dtype).expand(COUNT)
+    mine, theirs = torch.binomial(count.to("rustdev"), share.to("rustdev")), torch.binomial(count, share.contiguous())
+    assert mine.dtype == dtype
+    assert distance(mine.cpu().double(), theirs.double()) < 1.95 * (2 / COUNT) ** 0.5
+    assert moments(mine) == pytest.approx((trials * p, (trials * p * (1 - p)) ** 0.5), rel=0.02, abs=1e-6)
+
+
+def test_counts_of_other_kinds() -> None:
+    for call in (torch.poisson, lambda x: torch.binomial(x, x)):
+        for dtype in (torch.int64, torch.float16, torch.bool):
+            expected = outcome(lambda call=call, dtype=dtype: call(torch.ones(3, dtype=dtype)))
+            assert outcome(lambda call=call, dtype=dtype: call(torch.ones(3, dtype=dtype, device="rustdev"))) is expected
+        assert call(torch.ones(0, device="rustdev")).shape == (0,)
+        assert call(torch.ones(5, 4, device="rustdev").t()).shape == (4, 5)
+    assert outcome(lambda: torch.poisson(-torch.ones(3, device="rustdev"))) is torch.AcceleratorError
+    assert torch.binomial(torch.ones(2, device="rustdev"), torch.full((2,), float("nan"), device="rustdev")).isnan().all()
 
 
 DRAWS: list[Callable[[torch.Generator | None], torch.Tensor]] = [
@@ -203,6 +252,11 @@ DRAWS: list[Callable[[torch.Generator | None], torch.Tensor]] = [
     lambda generator: torch.bernoulli(torch.full((COUNT,), 0.5, device="rustdev"), generator=generator),
     lambda generator: torch.randperm(1000, generator=generator, device="rustdev"),
     lambda generator: torch.multinomial(torch.ones(1000, 50, device="rustdev"), 1, generator=generator),
+    lambda generator: torch.multinomial(torch.ones(3, 50, device="rustdev"), 40_000, True, generator=generator),
+    lambda generator: torch.poisson(torch.full((COUNT,), 20.0, device="rustdev"), generator=generator),
+    lambda generator: torch.binomial(
+        torch.full((COUNT,), 50.0, device="rustdev"), torch.full((COUNT,), 0.4, device="rustdev"), generator
+    ),
     lambda generator: torch.randn(COUNT, generator=generator, device="rustdev"),
     lambda generator: torch.randint(9, (COUNT,), generator=generator, device="rustdev"),
 ]

@@ -21,14 +21,14 @@ const HALF: usize = WORDS / 2;
 
 /// Uniform in [0, 1), with 53 digits.
 #[inline(always)]
-fn wide_unit(high: u32, low: u32) -> f64 {
+pub(super) fn wide_unit(high: u32, low: u32) -> f64 {
     let word = u64::from(high) << 21 | u64::from(low) >> 11;
     word as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 /// Uniform in (0, 1).
 #[inline(always)]
-fn open_unit(high: u32, low: u32) -> f64 {
+pub(super) fn open_unit(high: u32, low: u32) -> f64 {
     let word = u64::from(high) << 20 | u64::from(low) >> 12;
     (word as f64 + 0.5) * (1.0 / (1u64 << 52) as f64)
 }
