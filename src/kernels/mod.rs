@@ -8,6 +8,7 @@ pub mod channel_norm;
 mod check;
 pub mod copy;
 pub mod foreach;
+pub mod histogram;
 pub mod indexing;
 pub mod layer_norm;
 pub mod matmul;

@@ -14,8 +14,8 @@ use super::pointwise::{
 };
 use super::pointwise::{rounding, sign, special, ternary};
 use super::{
-    channel_norm, copy, foreach, indexing, layer_norm, matmul, movement, nll_loss, optimizer, pool, random, reduce, scan, softmax,
-    sorting,
+    channel_norm, copy, foreach, histogram, indexing, layer_norm, matmul, movement, nll_loss, optimizer, pool, random, reduce,
+    scan, softmax, sorting,
 };
 use crate::tensor::dtype::{
     ALL, ANY, BOOL, COMPLEX, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED, WIDE,
@@ -319,6 +319,7 @@ table![
     shaped(c"triu_indices", movement::triangle::triu_indices, REAL, 1.0),
     shaped(c"unfold_backward", movement::window::unfold_backward, FIELD, 4.0),
     // order
+    Op { cost: Cost::Launch(histogram::cost), ..shaped(c"histogram", histogram::histogram, FLOATING, 0.0) },
     shaped(c"isin", sorting::search::isin, ORDERED, 10.0),
     shaped(c"kthvalue", sorting::select::kthvalue, ORDERED, 2.0),
     shaped(c"median", sorting::select::median, ORDERED, 2.0),

@@ -89,6 +89,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "repeat_interleave": lambda: torch.repeat_interleave(tensor(2).long()),
     "replication_pad": lambda: functional.pad(tensor(1, 1, 3), (1, 1), mode="replicate"),
     "replication_pad_backward": lambda: aten.replication_pad1d_backward(tensor(1, 1, 5), tensor(1, 1, 3), (1, 1)),
+    "histogram": lambda: torch.histc(tensor(3), 2, 0, 1),
     "isin": lambda: torch.isin(tensor(2), tensor(3)),
     "kthvalue": lambda: torch.kthvalue(tensor(2), 1),
     "median": lambda: torch.median(tensor(2)),

@@ -1,0 +1,78 @@
+// Histograms: PyTorch's own functions check, choose the edges and call these. Those of more than one dimension go to the fallback.
+#include "shaped.h"
+
+#include <ATen/native/Histogram.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/histc_native.h>
+#include <ATen/ops/histogram_native.h>
+
+namespace rustdev {
+namespace {
+
+enum Method : int64_t { search, linear, corrected };
+
+void count(const at::Tensor& values, const std::optional<at::Tensor>& weight, bool density, at::Tensor& counts,
+           const at::TensorList& edges, Method method) {
+  static const Binding binding = named_kernel("histogram");
+  TORCH_CHECK_NOT_IMPLEMENTED(takes_dtype(binding, values.scalar_type()), "histogram is not implemented for ",
+                              values.scalar_type());
+  const at::Tensor dense = values.contiguous(), dense_edges = edges[0].contiguous();
+  const at::Tensor weights = weight && weight->defined() ? weight->contiguous() : at::Tensor();
+  const at::Tensor result = new_empty(counts.sizes(), counts.scalar_type(), counts.device());
+  c10::SmallVector<const at::Tensor*, 3> inputs{&dense, &dense_edges};
+  if (weights.defined()) {
+    inputs.push_back(&weights);
+  }
+  launch_shaped(binding, values.scalar_type(), {&result}, inputs, {static_cast<int64_t>(method), weights.defined()});
+  counts.copy_(density ? result.div(result.sum()).div_(dense_edges.diff()) : result);
+}
+
+void histogram_of(const at::Tensor& values, const std::optional<at::Tensor>& weight, bool density, at::Tensor& counts,
+                  const at::TensorList& edges) {
+  count(values, weight, density, counts, edges, search);
+}
+
+void histogram_of_even_bins(const at::Tensor& values, const std::optional<at::Tensor>& weight, bool density, at::Tensor& counts,
+                            const at::TensorList& edges, bool by_edges) {
+  count(values, weight, density, counts, edges, by_edges ? corrected : linear);
+}
+
+// The least and the greatest value of each column.
+void outer_edges(const at::Tensor& values, const int64_t columns, std::vector<double>& least, std::vector<double>& greatest) {
+  const auto [low, high] = at::aminmax(values, 0);
+  for (int64_t column = 0; column < columns; ++column) {
+    least[column] = low[column].item<double>();
+    greatest[column] = high[column].item<double>();
+  }
+}
+
+}  // namespace
+}  // namespace rustdev
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(histogramdd_stub, &rustdev::histogram_of)
+REGISTER_PRIVATEUSE1_DISPATCH(histogramdd_linear_stub, &rustdev::histogram_of_even_bins)
+REGISTER_PRIVATEUSE1_DISPATCH(histogram_select_outer_bin_edges_stub, &rustdev::outer_edges)
+
+}  // namespace at::native
+
+namespace rustdev {
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  using Tensor = const at::Tensor&;
+  using Pair = std::tuple<at::Tensor, at::Tensor>;
+  using PairOut = std::tuple<at::Tensor&, at::Tensor&>;
+  using Weight = const std::optional<at::Tensor>&;
+  using Range = std::optional<at::ArrayRef<double>>;
+  m.impl("histc", TORCH_FN(at::native::histogram_histc));
+  m.impl("histc.out", TORCH_FN(at::native::histogram_histc_out));
+  m.impl("histogram.bin_ct", static_cast<Pair (*)(Tensor, int64_t, Range, Weight, bool)>(at::native::histogram));
+  m.impl("histogram.bin_ct_out",
+         static_cast<PairOut (*)(Tensor, int64_t, Range, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out));
+  m.impl("histogram.bins_tensor", static_cast<Pair (*)(Tensor, Tensor, Weight, bool)>(at::native::histogram));
+  m.impl("histogram.bins_tensor_out",
+         static_cast<PairOut (*)(Tensor, Tensor, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out));
+}
+
+}  // namespace rustdev

@@ -1,0 +1,126 @@
+//! Histograms. Counts are those of fixed blocks of values, added in `f64` and in the order of the blocks.
+
+#![forbid(unsafe_code)]
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::lines::Values;
+use crate::tensor::loops::{GRAIN, parallel};
+use crate::tensor::number::{Hub, Real};
+
+/// Most blocks of values, each of which has counts of its own.
+const BLOCKS: usize = 64;
+
+/// Nanoseconds of one thread per value.
+const COST: f64 = 4.0;
+
+/// How the bin of a value is found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Method {
+    /// Among edges in any distances.
+    Search,
+    /// By its distance from the first of evenly spaced edges.
+    Linear,
+    /// The same, corrected by the edges nearby.
+    Corrected,
+}
+
+/// The edges of bins; the last one belongs to the last bin.
+struct Bins<T> {
+    edges: Vec<T>,
+    method: Method,
+}
+
+impl<T: Real> Bins<T> {
+    /// The last of some edges that is not above a value.
+    fn search(&self, begin: usize, end: usize, value: T) -> usize {
+        (begin + self.edges[begin..end].partition_point(|&edge| edge <= value)).saturating_sub(1)
+    }
+
+    fn of(&self, value: T) -> Option<usize> {
+        let count = self.edges.len() - 1;
+        let (first, last) = (self.edges[0], self.edges[count]);
+        if !(value >= first && value <= last) {
+            return None;
+        }
+        let linear = || {
+            let place = value.sub(first).mul(T::from_i64(count as i64)).div(last.sub(first)).trunc();
+            (place.hub().to::<i64>().max(0) as usize).min(count)
+        };
+        let place = match self.method {
+            Method::Search => self.search(0, count + 1, value),
+            Method::Linear => linear(),
+            Method::Corrected => {
+                let near = linear();
+                self.search(near.saturating_sub(1), (near + 2).min(count + 1), value)
+            }
+        };
+        Some(place.min(count - 1))
+    }
+}
+
+/// `aten::histogram` and `aten::histc`. Operands [counts (bins), x, edges (bins + 1), weight?], x and weight of equally many elements; scalars
+/// [method: 0 for search, 1 for even bins, 2 for even bins by their edges; whether there is a weight].
+///
+/// # Errors
+/// The wrong operands.
+pub fn histogram(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => run::<<E as Element>::Acc>(launch))
+}
+
+/// Nanoseconds of a launch of [`histogram`].
+pub fn cost(launch: &Launch<'_>) -> u64 {
+    (launch.view(1).numel() as f64 * COST) as u64
+}
+
+fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), String> {
+    let output = Values::<f64>::new(launch.view(0))?;
+    let (values, edges) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?.to_vec());
+    let has_weights = launch.scalar(1)? == Scalar::Bool(true);
+    let weights = has_weights.then(|| Values::<f64>::new(launch.view(3))).transpose()?;
+    let method = match launch.scalar(0)?.to::<i64>() {
+        0 => Method::Search,
+        1 => Method::Linear,
+        _ => Method::Corrected,
+    };
+    if output.is_empty() || edges.len() != output.len() + 1 {
+        return Err(format!("{} edges of {} bins", edges.len(), output.len()));
+    }
+    let bins = Bins { edges, method };
+    let height = GRAIN.max(values.len().div_ceil(BLOCKS)).max(output.len());
+    let blocks: Vec<_> = (0..values.len().div_ceil(height)).map(|_| Mutex::new(vec![0.0; output.len()])).collect();
+    parallel(blocks.len(), 1, COST * height as f64, &|begin, end| {
+        for (block, counts) in blocks.iter().enumerate().take(end).skip(begin) {
+            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            for place in block * height..((block + 1) * height).min(values.len()) {
+                if let Some(bin) = bins.of(values.get(place)) {
+                    counts[bin] += weights.as_ref().map_or(1.0, |weights| weights.get(place));
+                }
+            }
+        }
+    });
+    let mut totals = vec![0.0; output.len()];
+    for counts in blocks {
+        let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+    }
+    totals.into_iter().enumerate().for_each(|(bin, total)| output.set(bin, total));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_hold_their_left_edges_and_the_last_its_right_one() {
+        for method in [Method::Search, Method::Linear, Method::Corrected] {
+            let bins = Bins { edges: vec![0.0, 0.5, 1.0, 1.5, 2.0], method };
+            let found = [-0.1, 0.0, 0.4, 0.5, 1.9, 2.0, 2.1, f64::NAN].map(|value| bins.of(value));
+            assert_eq!(found, [None, Some(0), Some(0), Some(1), Some(3), Some(3), None, None]);
+        }
+    }
+}
