@@ -125,12 +125,40 @@ fn halves<T: Number>(mut lanes: [T; LANES]) -> T {
     lanes[0]
 }
 
-/// The sums over the columns of a row, each of a channel, onto those of the rows before.
+/// The sums over the columns of some rows, each of a channel. What is left of the columns after whole tiles comes one by one.
 struct ColumnSums<'a, E: Element, F, const P: usize, const I: usize, const O: usize> {
     inputs: [&'a [E]; I],
     channels: [&'a [E::Acc]; P],
     sums: [&'a mut [E::Acc]; O],
     function: F,
+}
+
+impl<E, F, const P: usize, const I: usize, const O: usize> ColumnSums<'_, E, F, P, I, O>
+where
+    E: Element<Acc: Real>,
+    F: Channelwise<E::Acc, P, I, O>,
+{
+    #[inline(always)]
+    fn tile<const WIDTH: usize>(&mut self, first: usize, cols: usize) {
+        let mut channels = [[E::Acc::ZERO; WIDTH]; P];
+        for (tile, channel) in channels.iter_mut().zip(self.channels) {
+            tile.copy_from_slice(&channel[first..first + WIDTH]);
+        }
+        let Aligned(sums) = &mut Aligned([[E::Acc::ZERO; WIDTH]; O]);
+        for row in 0..self.inputs[0].len() / cols {
+            let at = row * cols + first;
+            let rows = self.inputs.map(|input| &input[at..at + WIDTH]);
+            for lane in 0..WIDTH {
+                let found = self.function.apply(channels.map(|channel| channel[lane]), rows.map(|row| row[lane].load()));
+                for (sums, found) in sums.iter_mut().zip(found) {
+                    sums[lane] = sums[lane].add(found);
+                }
+            }
+        }
+        for (target, sums) in self.sums.iter_mut().zip(sums) {
+            target[first..first + WIDTH].copy_from_slice(sums);
+        }
+    }
 }
 
 impl<E, F, const P: usize, const I: usize, const O: usize> Leaf for ColumnSums<'_, E, F, P, I, O>
@@ -141,20 +169,19 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let count = self.inputs[0].len();
-        let (inputs, channels) = (self.inputs.map(|input| &input[..count]), self.channels.map(|channel| &channel[..count]));
-        let mut sums = self.sums.map(|sums| &mut sums[..count]);
-        for col in 0..count {
-            let found = self.function.apply(channels.map(|channel| channel[col]), inputs.map(|input| input[col].load()));
-            for (sums, found) in sums.iter_mut().zip(found) {
-                sums[col] = sums[col].add(found);
-            }
+    fn run(mut self) {
+        let cols = self.sums[0].len();
+        let whole = cols / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            self.tile::<LANES>(first, cols);
+        }
+        for first in whole..cols {
+            self.tile::<1>(first, cols);
         }
     }
 }
 
-/// The results of a row.
+/// The results of a row of one channel, or of some rows with a column for each channel.
 struct MapRow<'a, E: Element, F, const P: usize, const I: usize> {
     output: &'a mut [E],
     inputs: [&'a [E]; I],
@@ -172,15 +199,18 @@ where
 
     #[inline(always)]
     fn run(self) {
-        let count = self.output.len();
+        let (count, cols) = (self.output.len(), self.channels[0].len());
         let (output, inputs) = (self.output, self.inputs.map(|input| &input[..count]));
-        if self.channels[0].len() == 1 {
+        if cols == 1 {
             let channel = self.channels.map(|channel| channel[0]);
             for (col, output) in output.iter_mut().enumerate() {
                 *output = E::store(self.function.apply(channel, inputs.map(|input| input[col].load()))[0]);
             }
-        } else {
-            let channels = self.channels.map(|channel| &channel[..count]);
+            return;
+        }
+        let channels = self.channels.map(|channel| &channel[..cols]);
+        for (row, output) in output.chunks_exact_mut(cols).enumerate() {
+            let inputs = inputs.map(|input| &input[row * cols..(row + 1) * cols]);
             for (col, output) in output.iter_mut().enumerate() {
                 let channel = channels.map(|channel| channel[col]);
                 *output = E::store(self.function.apply(channel, inputs.map(|input| input[col].load()))[0]);
@@ -189,9 +219,15 @@ where
     }
 }
 
-/// The dense rows of operands.
-fn slices<E: Element, const I: usize>(inputs: &[View<'_>; I], row: usize) -> Option<[&'static [E]; I]> {
-    let found = inputs.map(|input| Row::of(&input, &[row]).as_slice::<E>());
+/// Some rows of operands, side by side.
+fn slices<E: Element, const I: usize>(inputs: &[View<'_>; I], row: usize, rows: usize) -> Option<[&'static [E]; I]> {
+    let found = inputs.map(|input| {
+        let sizes = [(rows * input.size(1)) as i64];
+        let data = input.data().wrapping_offset(row as isize * input.stride(0));
+        let strides = [size_of::<E>() as i64];
+        let flat = View::new(data, input.dtype(), input.flags(), &sizes, &strides).ok()?;
+        if input.is_contiguous() { Row::of(&flat, &[]).as_slice::<E>() } else { None }
+    });
     found.iter().all(Option::is_some).then(|| found.map(Option::unwrap_or_default))
 }
 
@@ -215,18 +251,16 @@ where
     parallel(blocks.len(), (GRAIN / (height * cols).max(1)).max(1), 0.3 * (height * cols) as f64, &|begin, end| {
         for (block, found) in blocks.iter().enumerate().take(end).skip(begin) {
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            for row in block * height..((block + 1) * height).min(rows) {
-                let Some(inputs) = slices::<E, I>(&inputs, row) else {
-                    failed.store(true, Ordering::Relaxed);
-                    return;
-                };
-                if by_rows {
-                    let channel = numbers.map(|numbers| numbers[row / channels.span % channels.count]);
-                    *found = vectorize((RowSums { inputs, channel, function }, [(); O])).map(|sum| vec![sum]);
-                } else {
-                    let sums = found.each_mut().map(Vec::as_mut_slice);
-                    vectorize(ColumnSums { inputs, channels: numbers, sums, function });
-                }
+            let Some(inputs) = slices::<E, I>(&inputs, block * height, height.min(rows - block * height)) else {
+                failed.store(true, Ordering::Relaxed);
+                return;
+            };
+            if by_rows {
+                let channel = numbers.map(|numbers| numbers[block / channels.span % channels.count]);
+                *found = vectorize((RowSums { inputs, channel, function }, [(); O])).map(|sum| vec![sum]);
+            } else {
+                let sums = found.each_mut().map(Vec::as_mut_slice);
+                vectorize(ColumnSums { inputs, channels: numbers, sums, function });
             }
         }
     });
@@ -260,8 +294,18 @@ where
     F: Channelwise<E::Acc, P, I, 1>,
 {
     let failed = AtomicBool::new(false);
-    rows::for_each(output, cost, &|index, row| {
-        let (Some(inputs), Some(output)) = (slices::<E, I>(&inputs, index[0]), row.as_slice_mut::<E>()) else {
+    // Short rows are taken together, so many as there is a whole number of.
+    let (rows, cols) = (output.size(0), output.size(1));
+    let together = if channels.span > 0 { 1 } else { 1 << rows.trailing_zeros().min(6) };
+    let size = size_of::<E>() as i64;
+    let (sizes, strides) = ([(rows / together) as i64, (cols * together) as i64], [(cols * together) as i64 * size, size]);
+    if !output.is_contiguous() {
+        return Err("normalisation needs dense operands".into());
+    }
+    let blocks = View::new(output.data(), output.dtype(), output.flags(), &sizes, &strides)?;
+    rows::for_each(blocks, cost, &|index, row| {
+        let found = slices::<E, I>(&inputs, index[0] * together, together);
+        let (Some(inputs), Some(output)) = (found, row.as_slice_mut::<E>()) else {
             failed.store(true, Ordering::Relaxed);
             return;
         };

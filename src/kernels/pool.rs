@@ -24,23 +24,18 @@ struct Best<T> {
 }
 
 impl<T: Ordered> Best<T> {
-    #[inline(always)]
-    fn look(&mut self, lane: usize, value: T, place: i32) {
-        let better = value > self.values[lane] || value.is_nan();
-        self.values[lane] = if better { value } else { self.values[lane] };
-        self.places[lane] = if better { place } else { self.places[lane] };
-    }
-
     /// Shows one in `STEP` of the elements to the lanes from `first` on, the first of them at `place`.
     #[inline(always)]
     fn every<E: Element<Acc = T>, const STEP: usize>(&mut self, first: usize, count: usize, values: &[E], place: i32) {
         let (chunks, rest) = values.as_chunks::<STEP>();
-        let whole = count.min(chunks.len());
-        for (index, chunk) in chunks.iter().enumerate().take(whole) {
-            self.look(first + index, chunk[0].load(), place + (index * STEP) as i32);
+        let lanes = self.values[first..first + count].iter_mut().zip(&mut self.places[first..first + count]);
+        let elements = chunks.iter().map(|chunk| &chunk[0]);
+        for (index, (best, value)) in lanes.zip(elements).enumerate() {
+            look(best, value.load(), place + (index * STEP) as i32);
         }
-        if let (true, Some(value)) = (whole < count, rest.first()) {
-            self.look(first + whole, value.load(), place + (whole * STEP) as i32);
+        if let (true, Some(value)) = (chunks.len() < count, rest.first()) {
+            let (last, at) = (first + count - 1, place + ((count - 1) * STEP) as i32);
+            look((&mut self.values[last], &mut self.places[last]), value.load(), at);
         }
     }
 
@@ -51,12 +46,28 @@ impl<T: Ordered> Best<T> {
             1 => self.every::<E, 1>(first, count, values, place),
             2 => self.every::<E, 2>(first, count, values, place),
             _ => {
-                for (index, value) in values.iter().step_by(step).enumerate().take(count) {
-                    self.look(first + index, value.load(), place + (index * step) as i32);
+                let lanes = self.values[first..first + count].iter_mut().zip(&mut self.places[first..first + count]);
+                for (index, (best, value)) in lanes.zip(values.iter().step_by(step)).enumerate() {
+                    look(best, value.load(), place + (index * step) as i32);
                 }
             }
         }
     }
+
+    /// Shows an element to each of the first lanes.
+    #[inline(always)]
+    fn all<E: Element<Acc = T>>(&mut self, values: &[E], place: i32) {
+        for (best, value) in self.values.iter_mut().zip(&mut self.places).zip(values) {
+            look(best, value.load(), place);
+        }
+    }
+}
+
+#[inline(always)]
+fn look<T: Ordered>((best, at): (&mut T, &mut i32), value: T, place: i32) {
+    let better = value > *best || value.is_nan();
+    *best = if better { value } else { *best };
+    *at = if better { place } else { *at };
 }
 
 /// The shape of a pooling.
@@ -148,8 +159,11 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
                 for y in self.rows() {
                     for x in (0..windows.kernel).filter_map(|tap| windows.element(window, tap, width)) {
                         let at = (y * width + x) * channels + begin;
-                        for (lane, value) in self.input[at..at + count].iter().enumerate() {
-                            best.look(lane, value.load(), (y * width + x) as i32);
+                        let (seen, place) = (&self.input[at..at + count], (y * width + x) as i32);
+                        // A whole number of lanes is what the compiler does best.
+                        match <&[E; LANES]>::try_from(seen) {
+                            Ok(seen) => best.all(seen, place),
+                            Err(_) => best.all(seen, place),
                         }
                     }
                 }
@@ -191,6 +205,23 @@ pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
     if failed.into_inner() { Err("pooling needs dense operands".into()) } else { Ok(()) }
 }
 
+/// Adds a value to an element.
+#[inline(always)]
+fn add<E: Element<Acc: Number>>(element: &mut E, value: E::Acc) {
+    *element = E::store(element.load().add(value));
+}
+
+/// Calls `visit` with every gradient and the element that it belongs to, until that is nowhere.
+#[inline(always)]
+fn scatter<E: Element>(grads: &[E], places: &[i64], channels: usize, mut visit: impl FnMut(usize, E) -> Option<()>) -> Option<()> {
+    for (grads, places) in grads.chunks(channels).zip(places.chunks(channels)) {
+        for (channel, (&grad, &place)) in grads.iter().zip(places).enumerate() {
+            visit((place as usize).wrapping_mul(channels).wrapping_add(channel), grad)?;
+        }
+    }
+    Some(())
+}
+
 /// `aten::max_pool2d_with_indices_backward`: every element adds up the gradients of the windows that it is the greatest of. Operands
 /// [grad of x (N, H * W * C), grad (N, windows * C), places (N, windows * C)]; scalars [C].
 ///
@@ -209,17 +240,17 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
                 failed.store(true, Ordering::Relaxed);
                 return;
             };
-            let mut sums = vec![T::ZERO; output.len()];
-            for (grads, places) in grads.chunks(channels).zip(places.chunks(channels)) {
-                for (channel, (grad, &place)) in grads.iter().zip(places).enumerate() {
-                    match sums.get_mut((place as usize).wrapping_mul(channels).wrapping_add(channel)) {
-                        Some(sum) => *sum = sum.add(grad.load()),
-                        None => failed.store(true, Ordering::Relaxed),
-                    }
-                }
-            }
-            for (output, sum) in output.iter_mut().zip(sums) {
-                *output = E::store(sum);
+            let is_inside = if E::DTYPE == T::DTYPE {
+                output.fill(E::store(T::ZERO));
+                scatter(grads, places, channels, |at, grad| Some(add(output.get_mut(at)?, grad.load())))
+            } else {
+                let mut sums = vec![T::ZERO; output.len()];
+                let is_inside = scatter(grads, places, channels, |at, grad| Some(add(sums.get_mut(at)?, grad.load())));
+                output.iter_mut().zip(sums).for_each(|(output, sum)| *output = E::store(sum));
+                is_inside
+            };
+            if is_inside.is_none() {
+                failed.store(true, Ordering::Relaxed);
             }
         });
         Ok::<(), String>(())

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::distribution::{open_unit, wide_unit};
 use super::{State, WORDS};
 use crate::runtime::rng;
-use crate::simd::math::gamma::lgamma;
+use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Bool;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
@@ -36,6 +36,7 @@ impl Stream {
         Self { state, index: element, words: rng::block(state.seed, state.block, element), used: 0 }
     }
 
+    #[inline(always)]
     fn pair(&mut self) -> (u32, u32) {
         if self.used == 4 {
             self.index += 1 << ELEMENT_BITS;
@@ -47,18 +48,34 @@ impl Stream {
     }
 
     /// Uniform in (0, 1).
+    #[inline(always)]
     fn open(&mut self) -> f64 {
         let (high, low) = self.pair();
         open_unit(high, low)
     }
 
     /// What transformed rejection begins with: a number around 0, how far it is from the ends, and a number to compare with.
+    #[inline(always)]
     fn trial(&mut self) -> (f64, f64, f64) {
         let centred = self.open() - 0.5;
         (centred, 0.5 - centred.abs(), self.open())
     }
 }
 
+/// ln(count!): by multiplication, and by Stirling's series from where it has ten digits.
+#[inline(always)]
+fn log_factorial(count: f64) -> f64 {
+    const SMALL: [f64; 10] = [1.0, 1.0, 2.0, 6.0, 24.0, 120.0, 720.0, 5040.0, 40_320.0, 362_880.0];
+    const HALF_LOG_TURN: f64 = 0.918_938_533_204_672_7;
+    if let Some(factorial) = SMALL.get(count as usize) {
+        return factorial.ln();
+    }
+    let square = count * count;
+    let series = (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / square) / square) / count;
+    (count + 0.5) * count.ln() - count + HALF_LOG_TURN + series
+}
+
+#[inline(always)]
 fn poisson_of(rate: f64, stream: &mut Stream) -> f64 {
     if rate < LARGE {
         let (end, mut product, mut count) = ((-rate).exp(), stream.open(), 0.0);
@@ -82,13 +99,14 @@ fn poisson_of(rate: f64, stream: &mut Stream) -> f64 {
             continue;
         }
         let height = (level * inverse_alpha / (a / (edge * edge) + b)).ln();
-        if height <= count * rate.ln() - rate - lgamma(count + 1.0) {
+        if height <= count * rate.ln() - rate - log_factorial(count) {
             return count;
         }
     }
 }
 
 /// Successes of so many trials; p is at most 1/2.
+#[inline(always)]
 fn successes(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     if trials * p < LARGE {
         let (scale, mut tried, mut count) = (1.0 / (-p).ln_1p(), 0.0, 0.0);
@@ -106,7 +124,7 @@ fn successes(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     let inside = 0.92 - 4.2 / b;
     let alpha = (2.83 + 5.1 / b) * deviation;
     let mode = ((trials + 1.0) * p).floor();
-    let arrangements = |count: f64| -lgamma(count + 1.0) - lgamma(trials - count + 1.0);
+    let arrangements = |count: f64| -log_factorial(count) - log_factorial(trials - count);
     loop {
         let (centred, edge, level) = stream.trial();
         let count = ((2.0 * a / edge + b) * centred + trials * p + 0.5).floor();
@@ -123,6 +141,7 @@ fn successes(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     }
 }
 
+#[inline(always)]
 fn binomial_of(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     if trials <= 0.0 || p <= 0.0 {
         0.0
@@ -137,9 +156,40 @@ fn binomial_of(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     }
 }
 
-/// The streams of a chunk's elements.
-fn streams(state: State, chunk: u64) -> impl Iterator<Item = Stream> {
-    (chunk * WORDS as u64..).map(move |element| Stream::new(state, element))
+/// A chunk's counts, from parameters of each.
+struct Draw<'a, const I: usize> {
+    state: State,
+    chunk: u64,
+    parameters: [&'a [f64]; I],
+    values: &'a mut [f64],
+}
+
+impl<const I: usize> Draw<'_, I> {
+    #[inline(always)]
+    fn each(self, count: impl Fn([f64; I], &mut Stream) -> f64) {
+        for (place, value) in self.values.iter_mut().enumerate() {
+            let mut stream = Stream::new(self.state, self.chunk * WORDS as u64 + place as u64);
+            *value = count(self.parameters.map(|parameter| parameter[place]), &mut stream);
+        }
+    }
+}
+
+impl Leaf for Draw<'_, 1> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.each(|[rate], stream| poisson_of(rate, stream));
+    }
+}
+
+impl Leaf for Draw<'_, 2> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.each(|[trials, p], stream| binomial_of(trials, p, stream));
+    }
 }
 
 /// `aten::poisson`. Operands [out, rate]; scalars [seed, offset].
@@ -149,12 +199,10 @@ fn streams(state: State, chunk: u64) -> impl Iterator<Item = Stream> {
 pub fn poisson(launch: &Launch<'_>) -> Result<(), String> {
     let (state, valid) = (State::of(launch)?, AtomicBool::new(true));
     chunks::run::<f64, Bool, 1, 1, 0>(launch, WORDS, &|chunk, [rates], [values], []| {
-        for ((value, &rate), mut stream) in values.iter_mut().zip(rates).zip(streams(state, chunk)) {
-            if rate >= 0.0 {
-                *value = poisson_of(rate, &mut stream);
-            } else {
-                valid.store(false, Ordering::Relaxed);
-            }
+        if rates.iter().all(|&rate| rate >= 0.0) {
+            vectorize(Draw { state, chunk, parameters: [rates], values });
+        } else {
+            valid.store(false, Ordering::Relaxed);
         }
     })?;
     if valid.into_inner() { Ok(()) } else { Err("invalid Poisson rate, expected rate to be non-negative".into()) }
@@ -166,10 +214,8 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), String> {
 /// The wrong operands.
 pub fn binomial(launch: &Launch<'_>) -> Result<(), String> {
     let state = State::of(launch)?;
-    chunks::run::<f64, Bool, 2, 1, 0>(launch, WORDS, &|chunk, [trials, p], [values], []| {
-        for (((value, &trials), &p), mut stream) in values.iter_mut().zip(trials).zip(p).zip(streams(state, chunk)) {
-            *value = binomial_of(trials, p, &mut stream);
-        }
+    chunks::run::<f64, Bool, 2, 1, 0>(launch, WORDS, &|chunk, parameters, [values], []| {
+        vectorize(Draw { state, chunk, parameters, values });
     })
 }
 
@@ -233,6 +279,15 @@ mod tests {
         let values: Vec<f64> = (0..20_000).map(|element| draw(&mut Stream::new(state, element))).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64)
+    }
+
+    #[test]
+    fn factorials_meet_their_series() {
+        let mut sum = 0.0_f64;
+        for count in 1..40 {
+            sum += f64::from(count).ln();
+            assert!((log_factorial(f64::from(count)) - sum).abs() < 1e-9, "{count}");
+        }
     }
 
     #[test]
