@@ -260,8 +260,8 @@ at::Tensor poisson(const at::Tensor& rate, OptionalGenerator given) { return dra
 
 at::Tensor binomial(const at::Tensor& trials, const at::Tensor& p, OptionalGenerator given) {
   for (const at::Tensor& input : {trials, p}) {
-    TORCH_CHECK_VALUE(at::isFloatingType(input.scalar_type()), "binomial only supports floating-point dtypes, got: ",
-                      input.scalar_type());
+    TORCH_CHECK_VALUE(at::isFloatingType(input.scalar_type()),
+                      "binomial only supports floating-point dtypes, got: ", input.scalar_type());
   }
   return draw_counts("binomial", {trials, p}, given);
 }

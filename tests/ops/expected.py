@@ -42,6 +42,12 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
         )
         for dtype in (torch.float16, torch.bfloat16)
     },
+    # The CPU normalises with statistics that it has rounded to 16 bits, and is further from the exact values than the device.
+    **{
+        (name, dtype): (1.6e-2, 3e-2) if dtype is torch.bfloat16 else (1e-3, 4e-3)
+        for name in ("_batch_norm_with_update", "_native_batch_norm_legit", "native_batch_norm", "nn.functional.batch_norm")
+        for dtype in (torch.float16, torch.bfloat16)
+    },
 }
 
 #: Operators whose last result says where elements were: the device names the place that a stable sort has, the CPU any of those of
