@@ -149,7 +149,7 @@ where
             let at = row * cols + first;
             let rows = self.inputs.map(|input| &input[at..at + WIDTH]);
             for lane in 0..WIDTH {
-                let found = self.function.apply(channels.map(|channel| channel[lane]), rows.map(|row| row[lane].load()));
+                let found = self.function.apply(channels.each_ref().map(|channel| channel[lane]), rows.map(|row| row[lane].load()));
                 for (sums, found) in sums.iter_mut().zip(found) {
                     sums[lane] = sums[lane].add(found);
                 }
