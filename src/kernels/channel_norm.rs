@@ -108,7 +108,7 @@ where
                 sums[lane] = sums[lane].add(found);
             }
         }
-        sums.map(|lanes| halves(lanes))
+        sums.map(halves)
     }
 }
 
@@ -348,8 +348,11 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// Means and the sums of the squared distances from them.
-fn moments<E: Element<Acc: Real>>(input: View<'_>, channels: Channels) -> Result<(Vec<E::Acc>, Vec<E::Acc>, E::Acc), String> {
+/// Means, the sums of the squared distances from them, and how many values a channel has.
+type Moments<T> = (Vec<T>, Vec<T>, T);
+
+/// The moments of every channel.
+fn moments<E: Element<Acc: Real>>(input: View<'_>, channels: Channels) -> Result<Moments<E::Acc>, String> {
     let count = E::Acc::from_i64((input.numel() / channels.count) as i64);
     let [totals] = sums::<E, _, 0, 1, 1>([input], channels, [], Plain)?;
     let means: Vec<_> = totals.into_iter().map(|total| total.div(count)).collect();
@@ -433,7 +436,9 @@ fn batch_norm_backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(),
     let mut inverses = operands.values::<E::Acc>()?.to_vec();
     if !is_own {
         let eps: E::Acc = launch.scalar(6)?.to();
-        inverses.iter_mut().for_each(|value| *value = inverse(*value, eps));
+        for value in &mut inverses {
+            *value = inverse(*value, eps);
+        }
     }
     let weight = operands.parameter(5, channels.count, E::Acc::ONE)?;
     let scales: Vec<_> = inverses.iter().zip(&weight).map(|(inverse, &weight)| inverse.mul(weight)).collect();

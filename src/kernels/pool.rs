@@ -138,7 +138,7 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
                     let (low, high) = (low.max(begin), high.min(end));
                     if let (true, Some(x)) = (low < high, windows.element(low, tap, width)) {
                         let first = y * width + x;
-                        let seen = &self.input[first..first + (high - low - 1) * windows.stride + 1];
+                        let seen = &self.input[first..=first + (high - low - 1) * windows.stride];
                         best.each(low - begin, high - low, seen, windows.stride, first as i32);
                     }
                 }
@@ -205,10 +205,12 @@ pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
     if failed.into_inner() { Err("pooling needs dense operands".into()) } else { Ok(()) }
 }
 
-/// Adds a value to an element.
+/// Adds a value to an element, if there is one.
 #[inline(always)]
-fn add<E: Element<Acc: Number>>(element: &mut E, value: E::Acc) {
+fn add<E: Element<Acc: Number>>(element: Option<&mut E>, value: E::Acc) -> Option<()> {
+    let element = element?;
     *element = E::store(element.load().add(value));
+    Some(())
 }
 
 /// Calls `visit` with every gradient and the element that it belongs to, until that is nowhere.
@@ -242,10 +244,10 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
             };
             let is_inside = if E::DTYPE == T::DTYPE {
                 output.fill(E::store(T::ZERO));
-                scatter(grads, places, channels, |at, grad| Some(add(output.get_mut(at)?, grad.load())))
+                scatter(grads, places, channels, |at, grad| add(output.get_mut(at), grad.load()))
             } else {
                 let mut sums = vec![T::ZERO; output.len()];
-                let is_inside = scatter(grads, places, channels, |at, grad| Some(add(sums.get_mut(at)?, grad.load())));
+                let is_inside = scatter(grads, places, channels, |at, grad| add(sums.get_mut(at), grad.load()));
                 output.iter_mut().zip(sums).for_each(|(output, sum)| *output = E::store(sum));
                 is_inside
             };
