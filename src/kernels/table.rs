@@ -376,7 +376,7 @@ table![
     product(c"baddbmm", matmul::baddbmm),
     product(c"addmv", matmul::addmv),
     // lists of tensors
-    each!(c"_foreach_abs", rounding::abs, REAL, 0.1),
+    each!(c"_foreach_abs", sign::abs, REAL, 0.1),
     each!(c"_foreach_acos", circular::acos, FLOATING, 0.4),
     list(c"_foreach_add.List", foreach::add_list, FIELD.and(INTEGRAL), 0.15),
     list(c"_foreach_add.Scalar", foreach::add_scalar, FIELD.and(INTEGRAL), 0.1),
