@@ -158,10 +158,14 @@ struct BatchNormBackward {
 void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t samples, int64_t channels,
                 int64_t places, int64_t groups, double eps, at::Tensor& output, at::Tensor& mean, at::Tensor& inverse) {
   static const Binding binding = named_kernel("native_group_norm");
-  const at::Tensor rows = input.view({samples * channels, places}), output_rows = output.view({samples * channels, places});
+  const std::array<int64_t, 2> sizes{samples * channels, places};
+  const at::Tensor rows = input.contiguous().view(sizes), results = output.contiguous(), output_rows = results.view(sizes);
   const at::Tensor dense_weight = given(weight), dense_bias = given(bias);
   launch_given(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, {&rows, &dense_weight, &dense_bias},
                {channels, groups, weight.defined(), bias.defined(), eps});
+  if (!results.is_same(output)) {
+    output.copy_(results);
+  }
 }
 
 void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& inverse,
@@ -169,12 +173,16 @@ void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const 
                          at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias) {
   static const Binding binding = named_kernel("native_group_norm_backward");
   const std::array<int64_t, 2> sizes{samples * channels, places};
-  const at::Tensor output = grad_input.defined() ? grad_input.view(sizes) : new_empty(sizes, input.scalar_type(), input.device());
+  const at::Tensor results = grad_input.defined() ? grad_input.contiguous() : at::Tensor();
+  const at::Tensor output = results.defined() ? results.view(sizes) : new_empty(sizes, input.scalar_type(), input.device());
   const at::Tensor grad_rows = grad.contiguous().view(sizes), rows = input.contiguous().view(sizes);
   const at::Tensor means = mean.contiguous(), inverses = inverse.contiguous(), dense_weight = given(weight);
   launch_given(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias},
                {&grad_rows, &rows, &means, &inverses, &dense_weight},
                {channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()});
+  if (results.defined() && !results.is_same(grad_input)) {
+    grad_input.copy_(results);
+  }
 }
 
 }  // namespace

@@ -283,7 +283,8 @@ mod tests {
             check::run("max_pool2d_with_indices", &[&output, &places], &[&input], &scalars, DType::Float).unwrap();
             for (index, found) in output.values().indexed_iter() {
                 let (mut best, mut place) = (f64::NEG_INFINITY, 0);
-                for (y, x) in (0..2).flat_map(|y| (0..3).map(move |x| (index[1] + y, 2 * index[2] + x))) {
+                let (top, left) = (index[1], 2 * index[2]);
+                for (y, x) in (0..2).flat_map(|y| (0..3).map(move |x| (top + y, left + x))) {
                     if (1..=height).contains(&y) && (1..=width).contains(&x) {
                         let at = (y - 1) * width + x - 1;
                         let value = values[[index[0], at]].re;

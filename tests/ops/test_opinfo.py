@@ -18,7 +18,9 @@ OTHERS |= {"nonzero_static", "take_along_dim"}
 OTHERS |= {"floor_divide", "isfinite", "isinf", "isnan", "nn.functional.logsigmoid"}
 OTHERS |= {"nn.functional.prelu", "rsub"}
 OTHERS |= {f"special.{name}" for name in ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py")}
-NAMES = {op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS
+# Random numbers are other ones than the CPU's.
+RANDOM = {"multinomial"}
+NAMES = ({op.name for op in op_db if op.name.removeprefix("nn.functional.") in ROWS} | OTHERS) - RANDOM
 DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
 # PyTorch rounds the quotient to bfloat16 before it rounds to a whole number, the products of addr, the exponents of logspace; the
 # device rounds once.
