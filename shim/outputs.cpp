@@ -6,6 +6,9 @@
 namespace rustdev {
 
 at::Tensor new_output(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
+  TORCH_CHECK(options.device().type() == device_type,
+              "Expected all tensors to be on the same device, but found at least two devices, ", c10::Device(device_type), " and ",
+              options.device(), "!");
   const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
   if (strides.empty()) {
     return new_empty(sizes, dtype, options.device(), options.memory_format_opt());

@@ -1,4 +1,5 @@
 // Batch and group normalisation. The kernels see rows of one channel each, or a column for each channel.
+#include "same_device.h"
 #include "shaped.h"
 
 #include <ATen/native/cpu/mixed_data_type.h>
@@ -209,8 +210,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("native_batch_norm_backward", TORCH_FN(BatchNormBackward::functional));
     m.impl("batch_norm_backward", TORCH_FN(BatchNormBackward::with_reserve));
   }
-  m.impl("native_group_norm", TORCH_FN(at::native::native_group_norm));
-  m.impl("native_group_norm_backward", TORCH_FN(at::native::native_group_norm_backward));
+  m.impl("native_group_norm", TORCH_FN(SameDevice<&at::native::native_group_norm>::call));
+  m.impl("native_group_norm_backward", TORCH_FN(SameDevice<&at::native::native_group_norm_backward>::call));
 }
 
 }  // namespace rustdev

@@ -1,4 +1,5 @@
 // Histograms: PyTorch's own functions check, choose the edges and call these. Those of more than one dimension go to the fallback.
+#include "same_device.h"
 #include "shaped.h"
 
 #include <ATen/native/Histogram.h>
@@ -67,12 +68,16 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using Range = std::optional<at::ArrayRef<double>>;
   m.impl("histc", TORCH_FN(at::native::histogram_histc));
   m.impl("histc.out", TORCH_FN(at::native::histogram_histc_out));
-  m.impl("histogram.bin_ct", static_cast<Pair (*)(Tensor, int64_t, Range, Weight, bool)>(at::native::histogram));
-  m.impl("histogram.bin_ct_out",
-         static_cast<PairOut (*)(Tensor, int64_t, Range, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out));
-  m.impl("histogram.bins_tensor", static_cast<Pair (*)(Tensor, Tensor, Weight, bool)>(at::native::histogram));
-  m.impl("histogram.bins_tensor_out",
-         static_cast<PairOut (*)(Tensor, Tensor, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out));
+  constexpr auto by_count = static_cast<Pair (*)(Tensor, int64_t, Range, Weight, bool)>(at::native::histogram);
+  constexpr auto by_count_out =
+      static_cast<PairOut (*)(Tensor, int64_t, Range, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out);
+  constexpr auto by_edges = static_cast<Pair (*)(Tensor, Tensor, Weight, bool)>(at::native::histogram);
+  constexpr auto by_edges_out =
+      static_cast<PairOut (*)(Tensor, Tensor, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out);
+  m.impl("histogram.bin_ct", TORCH_FN(SameDevice<by_count>::call));
+  m.impl("histogram.bin_ct_out", TORCH_FN(SameDevice<by_count_out>::call));
+  m.impl("histogram.bins_tensor", TORCH_FN(SameDevice<by_edges>::call));
+  m.impl("histogram.bins_tensor_out", TORCH_FN(SameDevice<by_edges_out>::call));
 }
 
 }  // namespace rustdev
