@@ -16,9 +16,9 @@ mod update;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::BLOCK;
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
+use super::{BLOCK, GRAIN};
 use crate::simd::{Leaf, prefetch, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Launch;
@@ -106,13 +106,21 @@ impl<'a> Indexed<'a> {
         }
         if target.numel() > 0 {
             let size = target.dtype().size();
-            let space = Space::of(&self.launch);
+            let space = self.space_to_load();
             space.for_each_piece(self.launch.cost(), &|begin, end| {
                 let mut positions = [0; BLOCK];
                 space.walk(begin, end, &mut |patch| self.load_patch(&space, patch, size, &mut positions));
             });
         }
         self.fault.result()
+    }
+
+    /// The space in patches that have at most [`BLOCK`] positions. Where indices name rows, these are not those of elements: such patches
+    /// are larger, and have more rows to fetch ahead.
+    fn space_to_load(&self) -> Space<'a> {
+        let by_row = self.indices().iter().all(|index| self.launch.view(index.operand).stride(0) == 0);
+        let is_wide = self.launch.view(0).size(0) >= GRAIN / BLOCK;
+        Space::uncut(&self.launch).cut(if by_row && is_wide { GRAIN } else { BLOCK })
     }
 
     fn load_patch(&self, space: &Space<'_>, patch: &Patch, size: usize, positions: &mut [i64; BLOCK]) {
