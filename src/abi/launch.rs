@@ -271,8 +271,10 @@ impl<'a> Given<'a> {
                 View::new(operand.data.cast(), dtype, flags, std::slice::from_ref(&numel), dtype.size_word())
             } else {
                 let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
-                // SAFETY: the caller promises `ndim` sizes and strides; `slice` checks null.
-                let (sizes, strides) = unsafe { (slice(operand.sizes, ndim)?, slice(operand.strides, ndim)?) };
+                // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
+                let sizes = unsafe { slice(operand.sizes, ndim) }?;
+                // SAFETY: as above, for strides.
+                let strides = unsafe { slice(operand.strides, ndim) }?;
                 View::new(operand.data.cast(), dtype, flags, sizes, strides)
             };
             checked.map_err(invalid)?;
@@ -296,11 +298,11 @@ impl Operands for Given<'_> {
         } else if operand.ndim == 0 {
             (&[][..], &[][..])
         } else {
-            // SAFETY: `new` was promised the sizes and strides, and found neither null.
-            unsafe {
-                let ndim = operand.ndim as usize;
-                (std::slice::from_raw_parts(operand.sizes, ndim), std::slice::from_raw_parts(operand.strides, ndim))
-            }
+            let ndim = operand.ndim as usize;
+            // SAFETY: `new` was promised `ndim` sizes, and found them not null.
+            let sizes = unsafe { std::slice::from_raw_parts(operand.sizes, ndim) };
+            // SAFETY: as above, for strides.
+            (sizes, unsafe { std::slice::from_raw_parts(operand.strides, ndim) })
         };
         View::from_checked(operand.data.cast(), dtype, flags, sizes, strides)
     }

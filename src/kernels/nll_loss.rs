@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(loss(&[2.0, 0.0], NONE).unwrap(), (vec![-12.0, -4.0], 0.0));
         assert_eq!(
             loss(&[2.0, 0.0], MEAN).unwrap(),
-            (vec![-16.0 / 5.0_f32 as f64].iter().map(|v: &f64| f64::from(*v as f32)).collect(), 5.0)
+            ([-16.0 / 5.0_f32 as f64].iter().map(|v: &f64| f64::from(*v as f32)).collect(), 5.0)
         );
         assert_eq!(loss(&[2.0, -100.0], 2).unwrap(), (vec![-12.0], 4.0));
     }
