@@ -61,7 +61,7 @@ void launch_update(const Binding& binding, const Addressing& addressing, const a
                    const Update& update);
 
 inline bool takes_dtype_of(const Binding& binding, const at::Tensor& tensor) {
-  return (binding.dtypes >> static_cast<unsigned>(tensor.scalar_type())) & 1;
+  return takes_dtype(binding, tensor.scalar_type());
 }
 
 }  // namespace rustdev

@@ -29,7 +29,7 @@ class ProductImpl<Meta, void (Meta::*)(Args...)> {
     if (C10_LIKELY(launch_product(binding, op.maybe_get_output(0), args...))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, Args...>(*binding.functional, args...);
+    return call_fallback<at::Tensor, Args...>(binding.functional, args...);
   }
 
   static at::Tensor& out(Args... args, at::Tensor& result) {
@@ -40,7 +40,7 @@ class ProductImpl<Meta, void (Meta::*)(Args...)> {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, Args..., at::Tensor&>(*binding.out, args..., result);
+    return call_fallback<at::Tensor&, Args..., at::Tensor&>(binding.out, args..., result);
   }
 
   template <class Self, class... Rest>
@@ -53,7 +53,7 @@ class ProductImpl<Meta, void (Meta::*)(Args...)> {
         op.finish();
         return self;
       }
-      return call_fallback<at::Tensor&, at::Tensor&, Rest...>(*binding.inplace, self, rest...);
+      return call_fallback<at::Tensor&, at::Tensor&, Rest...>(binding.inplace, self, rest...);
     }
   };
   using InPlace = Tail<Args...>;

@@ -41,7 +41,7 @@ class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
     if (C10_LIKELY(launch(op, source, args...))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, const at::Tensor&, Args...>(*binding.functional, source, args...);
+    return call_fallback<at::Tensor, const at::Tensor&, Args...>(binding.functional, source, args...);
   }
 
   static at::Tensor& out(const at::Tensor& source, Args... args, at::Tensor& result) {
@@ -51,7 +51,7 @@ class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, Args..., at::Tensor&>(*binding.out, source, args..., result);
+    return call_fallback<at::Tensor&, const at::Tensor&, Args..., at::Tensor&>(binding.out, source, args..., result);
   }
 
   struct InPlace {
@@ -62,7 +62,7 @@ class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
         op.finish();
         return self;
       }
-      return call_fallback<at::Tensor&, at::Tensor&, Args...>(*binding.inplace, self, args...);
+      return call_fallback<at::Tensor&, at::Tensor&, Args...>(binding.inplace, self, args...);
     }
   };
   static constexpr bool has_inplace = !follows;

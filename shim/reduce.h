@@ -50,7 +50,7 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&, Dim, bool, Rest...)>
     if (C10_LIKELY(launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, dim), keepdim))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, const at::Tensor&, Dim, bool, Rest...>(*binding.functional, self, dim, keepdim, rest...);
+    return call_fallback<at::Tensor, const at::Tensor&, Dim, bool, Rest...>(binding.functional, self, dim, keepdim, rest...);
   }
 
   static at::Tensor& out(const at::Tensor& self, Dim dim, bool keepdim, Rest... rest, at::Tensor& result) {
@@ -60,7 +60,7 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&, Dim, bool, Rest...)>
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, Dim, bool, Rest..., at::Tensor&>(*binding.out, self, dim, keepdim, rest...,
+    return call_fallback<at::Tensor&, const at::Tensor&, Dim, bool, Rest..., at::Tensor&>(binding.out, self, dim, keepdim, rest...,
                                                                                           result);
   }
 
@@ -80,7 +80,7 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&)> {
     if (C10_LIKELY(launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, std::nullopt), false))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, const at::Tensor&>(*binding.functional, self);
+    return call_fallback<at::Tensor, const at::Tensor&>(binding.functional, self);
   }
 
   static at::Tensor& out(const at::Tensor& self, at::Tensor& result) {
@@ -90,7 +90,7 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&)> {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(*binding.out, self, result);
+    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(binding.out, self, result);
   }
 
   static constexpr bool has_inplace = false;

@@ -53,7 +53,7 @@ class LineImpl<Meta, void (Meta::*)(Args...)> {
     if (C10_LIKELY(LineArguments(args...).launch(binding, op.maybe_get_output(0)))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, Args...>(*binding.functional, args...);
+    return call_fallback<at::Tensor, Args...>(binding.functional, args...);
   }
 
   static at::Tensor& out(Args... args, at::Tensor& result) {
@@ -63,7 +63,7 @@ class LineImpl<Meta, void (Meta::*)(Args...)> {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, Args..., at::Tensor&>(*binding.out, args..., result);
+    return call_fallback<at::Tensor&, Args..., at::Tensor&>(binding.out, args..., result);
   }
 
   template <class Self, class... Rest>
@@ -75,7 +75,7 @@ class LineImpl<Meta, void (Meta::*)(Args...)> {
         op.finish();
         return self;
       }
-      return call_fallback<at::Tensor&, at::Tensor&, Rest...>(*binding.inplace, self, rest...);
+      return call_fallback<at::Tensor&, at::Tensor&, Rest...>(binding.inplace, self, rest...);
     }
   };
   using InPlace = Tail<Args...>;

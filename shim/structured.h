@@ -46,7 +46,7 @@ struct Binding {
 
 // Whether the kernel takes a dtype.
 inline bool takes_dtype(const Binding& binding, c10::ScalarType dtype) {
-  return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1;
+  return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1U;
 }
 
 struct Names {
@@ -129,7 +129,7 @@ inline at::OptionalTensorRef meta_argument(const std::optional<at::Tensor>& valu
 }
 template <class T>
 const T& meta_argument(const T& value) {
-  return value;
+  return value;  // NOLINT(bugprone-return-const-ref-from-parameter): the arguments of a call, which outlive it
 }
 
 template <class Meta, Fast fast, Scalars scalars, class Function>
@@ -157,7 +157,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     if (C10_LIKELY(launch(op, args...))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, schema_type<Args>...>(*binding.functional, args...);
+    return call_fallback<at::Tensor, schema_type<Args>...>(binding.functional, args...);
   }
 
   static at::Tensor& out(schema_type<Args>... args, at::Tensor& result) {
@@ -172,7 +172,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, schema_type<Args>..., at::Tensor&>(*binding.out, args..., result);
+    return call_fallback<at::Tensor&, schema_type<Args>..., at::Tensor&>(binding.out, args..., result);
   }
 
   template <class Self, class... Rest>
@@ -189,7 +189,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
         op.finish();
         return self;
       }
-      return call_fallback<at::Tensor&, at::Tensor&, schema_type<Rest>...>(*binding.inplace, self, rest...);
+      return call_fallback<at::Tensor&, at::Tensor&, schema_type<Rest>...>(binding.inplace, self, rest...);
     }
   };
   using InPlace = Tail<Args...>;

@@ -23,13 +23,13 @@ rd_scalar to_scalar(const c10::Scalar& value) {
 uint32_t Launch::flags(const at::TensorBase& tensor) {
   uint32_t flags = 0;
   if (C10_UNLIKELY(tensor.is_conj())) {
-    flags |= RD_OPERAND_CONJ;
+    flags |= static_cast<uint32_t>(RD_OPERAND_CONJ);
   }
   if (C10_UNLIKELY(tensor.is_neg())) {
-    flags |= RD_OPERAND_NEG;
+    flags |= static_cast<uint32_t>(RD_OPERAND_NEG);
   }
   if (C10_UNLIKELY(!on_device(tensor))) {
-    flags |= RD_OPERAND_HOST;
+    flags |= static_cast<uint32_t>(RD_OPERAND_HOST);
   }
   return flags;
 }

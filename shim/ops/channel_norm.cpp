@@ -69,8 +69,8 @@ struct BatchNorm {
   static inline Binding binding;
 
   // Nothing where the kernel does not take the call.
-  static std::optional<Triple> run(const at::Tensor& input, OptionalTensor weight_opt, OptionalTensor bias_opt, at::Tensor mean,
-                                   at::Tensor var, bool training, double momentum, double eps) {
+  static std::optional<Triple> run(const at::Tensor& input, OptionalTensor weight_opt, OptionalTensor bias_opt,
+                                   const at::Tensor& mean, const at::Tensor& var, bool training, double momentum, double eps) {
     const at::Tensor weight = given(weight_opt), bias = given(bias_opt);
     const bool has_running = mean.defined() && var.defined() && mean.is_contiguous() && var.is_contiguous();
     if (!fits(binding, input, weight, bias, mean, var) || mean.defined() != has_running || var.defined() != has_running ||
@@ -100,7 +100,7 @@ struct BatchNorm {
       return *std::move(results);
     }
     return call_fallback<Triple, const at::Tensor&, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, bool, double,
-                         double>(*binding.functional, input, weight, bias, mean, var, training, momentum, eps);
+                         double>(binding.functional, input, weight, bias, mean, var, training, momentum, eps);
   }
 
   static Triple legit(const at::Tensor& input, OptionalTensor weight, OptionalTensor bias, at::Tensor& mean, at::Tensor& var,
@@ -132,7 +132,7 @@ struct BatchNormBackward {
         grad.scalar_type() != input.scalar_type()) {
       return call_fallback<Triple, const at::Tensor&, const at::Tensor&, OptionalTensor, OptionalTensor, OptionalTensor,
                            OptionalTensor, OptionalTensor, bool, double, Mask>(
-          *binding.functional, grad, input, weight_opt, running_mean, running_var, save_mean, save_inverse, training, eps, mask);
+          binding.functional, grad, input, weight_opt, running_mean, running_var, save_mean, save_inverse, training, eps, mask);
     }
     const Samples samples(input);
     const at::ScalarType dtype = weight.defined() ? weight.scalar_type() : input.scalar_type();

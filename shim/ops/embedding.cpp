@@ -157,8 +157,8 @@ struct Renorm {
     const at::Tensor table = self.contiguous();
     const at::Tensor* const inputs[] = {&places};
     if (!launch_shaped(binding, self.scalar_type(), {&table}, inputs, {max_norm, norm_type})) {
-      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, double, double>(*binding.functional, self, indices,
-                                                                                        max_norm, norm_type);
+      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, double, double>(binding.functional, self, indices, max_norm,
+                                                                                        norm_type);
     }
     if (!table.is_same(self)) {
       self.copy_(table);

@@ -68,7 +68,7 @@ class Arguments {
   // Whether one launch of the kernel does the call.
   bool fit(const rd_op* op) const {
     const at::TensorList first = lists_[0];
-    if (first.empty() || !on_device(first[0]) || !((rd_op_dtypes(op) >> static_cast<unsigned>(first[0].scalar_type())) & 1)) {
+    if (first.empty() || !on_device(first[0]) || !((rd_op_dtypes(op) >> static_cast<unsigned>(first[0].scalar_type())) & 1U)) {
       return false;
     }
     const auto same_length = [&](const at::TensorList& list) { return list.size() == first.size(); };
@@ -129,7 +129,8 @@ class Arguments {
       return true;
     }
     const bool is_signed = dtype != at::kByte;
-    const int64_t greatest = std::numeric_limits<int64_t>::max() >> (8 * (8 - c10::elementSize(dtype)) - (is_signed ? 0 : 1));
+    const size_t bits = 8 * c10::elementSize(dtype) - (is_signed ? 1 : 0);
+    const auto greatest = static_cast<int64_t>(~uint64_t{0} >> (64 - bits));
     return std::all_of(numbers_.begin(), numbers_.end(), [&](const at::Scalar& number) {
       return number.isIntegral(false) && number.toLong() <= greatest && number.toLong() >= (is_signed ? -greatest - 1 : 0);
     });

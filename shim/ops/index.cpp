@@ -34,7 +34,7 @@ struct Index {
     if (C10_LIKELY(launch(op, info.sizes, info.strides))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, const at::Tensor&, const Indices&>(*binding.functional, self, indices);
+    return call_fallback<at::Tensor, const at::Tensor&, const Indices&>(binding.functional, self, indices);
   }
 
   static at::Tensor& out(const at::Tensor& self, const Indices& indices, at::Tensor& result) {
@@ -44,7 +44,7 @@ struct Index {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, const Indices&, at::Tensor&>(*binding.out, self, indices, result);
+    return call_fallback<at::Tensor&, const at::Tensor&, const Indices&, at::Tensor&>(binding.out, self, indices, result);
   }
 
  private:
@@ -145,7 +145,7 @@ struct IndexPut {
     const at::Tensor source = values.device() != self.device() && values.dim() == 0 ? values.to(self.device()) : values;
     check_overlap(self, indices, source);
     if (!run(self, indices, source, accumulate)) {
-      call_fallback<at::Tensor&, at::Tensor&, const Indices&, const at::Tensor&, bool, bool>(*binding.functional, self, indices,
+      call_fallback<at::Tensor&, at::Tensor&, const Indices&, const at::Tensor&, bool, bool>(binding.functional, self, indices,
                                                                                              values, accumulate, unsafe);
     }
     return self;
@@ -154,7 +154,7 @@ struct IndexPut {
  private:
   static void check_overlap(const at::Tensor& self, const Indices& indices, const at::Tensor& source) {
     at::assert_no_overlap(self, source);
-    for (const std::optional<at::Tensor>& index : indices) {
+    for (const std::optional<at::Tensor> index : indices) {
       if (index && index->defined()) {
         at::assert_no_overlap(self, *index);
       }

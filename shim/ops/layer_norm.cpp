@@ -38,7 +38,7 @@ struct LayerNorm {
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
     if ((cols == 0 && rows > 0) || !takes_dtype(binding, input.scalar_type())) {
       return call_fallback<Triple, const at::Tensor&, at::IntArrayRef, OptionalTensor, OptionalTensor, double>(
-          *binding.functional, input, normalized_shape, weight_opt, bias_opt, eps);
+          binding.functional, input, normalized_shape, weight_opt, bias_opt, eps);
     }
     const bool mixed = at::native::is_mixed_type(input, weight_given, bias_given);
     if (mixed) {
@@ -84,7 +84,7 @@ struct LayerNormBackward {
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
     if ((cols == 0 && rows > 0) || !takes_dtype(binding, input.scalar_type())) {
       return call_fallback<Triple, const at::Tensor&, const at::Tensor&, at::IntArrayRef, const at::Tensor&, const at::Tensor&,
-                           OptionalTensor, OptionalTensor, std::array<bool, 3>>(*binding.functional, grad, input, normalized_shape,
+                           OptionalTensor, OptionalTensor, std::array<bool, 3>>(binding.functional, grad, input, normalized_shape,
                                                                                 mean, rstd, weight_opt, bias_opt, mask);
     }
     const at::Tensor weight = parameter(weight_opt);

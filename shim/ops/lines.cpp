@@ -43,7 +43,7 @@ struct Extremes {
     const at::Tensor* const inputs[] = {&self};
     const at::Scalar wrapped(at::maybe_wrap_dim(dim, self.dim()));
     if (!launch_shaped(binding, self.scalar_type(), {&values, &places}, inputs, {wrapped})) {
-      call_fallback<void, const at::Tensor&, at::Tensor&, at::Tensor&, int64_t>(*binding.functional, self, values, places, dim);
+      call_fallback<void, const at::Tensor&, at::Tensor&, at::Tensor&, int64_t>(binding.functional, self, values, places, dim);
     }
   }
 };
@@ -57,7 +57,7 @@ struct Logcumsumexp {
     if (LineArguments(self, dim).launch(binding, result)) {
       return result;
     }
-    return call_fallback<at::Tensor, const at::Tensor&, int64_t>(*binding.functional, self, dim);
+    return call_fallback<at::Tensor, const at::Tensor&, int64_t>(binding.functional, self, dim);
   }
 
   static at::Tensor& out(const at::Tensor& self, int64_t dim, at::Tensor& result) {
@@ -66,7 +66,7 @@ struct Logcumsumexp {
     if (LineArguments(self, dim).launch(binding, result)) {
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, int64_t, at::Tensor&>(*binding.out, self, dim, result);
+    return call_fallback<at::Tensor&, const at::Tensor&, int64_t, at::Tensor&>(binding.out, self, dim, result);
   }
 };
 

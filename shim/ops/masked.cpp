@@ -31,7 +31,7 @@ struct MaskedFill {
     check_value(value, self.scalar_type());
     auto iter = config(self, mask).add_const_input(self).build();
     if (!takes_dtype(binding, self.scalar_type())) {
-      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, const at::Scalar&>(*binding.functional, self, mask, value);
+      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, const at::Scalar&>(binding.functional, self, mask, value);
     }
     const rd_scalar number = to_scalar(value);
     Launch launch;
@@ -150,7 +150,7 @@ struct Nonzero {
   static at::Tensor& out(const at::Tensor& self, at::Tensor& result) {
     check(self, result, "nonzero");
     if (C10_UNLIKELY(!takes_dtype(binding, self.scalar_type()))) {
-      return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(*binding.out, self, result);
+      return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(binding.out, self, result);
     }
     const at::Tensor dense = self.contiguous();
     const int64_t count = count_of_nonzero(dense);

@@ -68,7 +68,7 @@ struct NllLoss {
     Functional<Meta, 2> op;
     op.meta(self, target, meta_argument(weight), reduction, ignored);
     if (!takes(binding, self, target, weight)) {
-      return call_fallback<Pair, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t>(*binding.functional, self, target,
+      return call_fallback<Pair, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t>(binding.functional, self, target,
                                                                                                  weight, reduction, ignored);
     }
     launch_forward(binding, op.maybe_get_output(0), op.maybe_get_output(1), self, target, weight, reduction, ignored);
@@ -81,7 +81,7 @@ struct NllLoss {
     op.meta(self, target, meta_argument(weight), reduction, ignored);
     if (!takes(binding, self, target, weight)) {
       return call_fallback<PairOut, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t, at::Tensor&, at::Tensor&>(
-          *binding.out, self, target, weight, reduction, ignored, output, total);
+          binding.out, self, target, weight, reduction, ignored, output, total);
     }
     launch_forward(binding, op.maybe_get_output(0), op.maybe_get_output(1), self, target, weight, reduction, ignored);
     op.finish();
@@ -99,7 +99,7 @@ struct NllLossBackward {
     op.meta(grad, self, target, meta_argument(weight), reduction, ignored, total);
     if (!takes(binding, self, target, weight)) {
       return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t,
-                           const at::Tensor&>(*binding.functional, grad, self, target, weight, reduction, ignored, total);
+                           const at::Tensor&>(binding.functional, grad, self, target, weight, reduction, ignored, total);
     }
     launch_backward(binding, op.maybe_get_output(0), grad, self, target, weight, reduction, ignored, total);
     return op.take(0);
@@ -118,7 +118,7 @@ struct NllLoss2d {
 
   static Pair functional(const at::Tensor& self, const at::Tensor& target, Weight weight, int64_t reduction, int64_t ignored) {
     if (!takes(binding, self, target, weight) || !are_images(self, target, weight)) {
-      return call_fallback<Pair, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t>(*binding.functional, self, target,
+      return call_fallback<Pair, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t>(binding.functional, self, target,
                                                                                                  weight, reduction, ignored);
     }
     const at::IntArrayRef sizes = reduction == at::Reduction::None ? target.sizes() : at::IntArrayRef();
@@ -147,7 +147,7 @@ struct NllLoss2dBackward {
     const bool grads = reduction == at::Reduction::None ? grad.sizes() == target.sizes() : grad.dim() <= 1 && grad.numel() == 1;
     if (!takes(binding, self, target, weight) || !are_images(self, target, weight) || !grads || total.numel() != 1) {
       return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t,
-                           const at::Tensor&>(*binding.functional, grad, self, target, weight, reduction, ignored, total);
+                           const at::Tensor&>(binding.functional, grad, self, target, weight, reduction, ignored, total);
     }
     at::Tensor grad_input = new_empty(self.sizes(), self.scalar_type(), self.device());
     launch_backward(binding, grad_input, grad, self, target, weight, reduction, ignored, total);

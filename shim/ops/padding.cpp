@@ -114,7 +114,7 @@ struct Col2im {
     result.resize_({columns.size(0), channels, size[0], size[1]});
     if (!launch_move(binding, result, columns, windows.numbers(size[0], size[1]))) {
       return call_fallback<at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
-                           at::IntArrayRef, at::Tensor&>(*binding.out, self, size, kernel, dilation, padding, stride, result);
+                           at::IntArrayRef, at::Tensor&>(binding.out, self, size, kernel, dilation, padding, stride, result);
     }
     if (self.dim() == 2) {
       result.resize_({channels, size[0], size[1]});
@@ -132,8 +132,8 @@ struct UnfoldBackward {
     if (launch_move(binding, result, grad, {wrapped, size, step})) {
       return result;
     }
-    return call_fallback<at::Tensor, const at::Tensor&, at::IntArrayRef, int64_t, int64_t, int64_t>(*binding.functional, grad,
-                                                                                                    sizes, dim, size, step);
+    return call_fallback<at::Tensor, const at::Tensor&, at::IntArrayRef, int64_t, int64_t, int64_t>(binding.functional, grad, sizes,
+                                                                                                    dim, size, step);
   }
 };
 

@@ -44,7 +44,7 @@ struct MaxPool {
     Functional<Meta, 2> op;
     op.meta(self, kernel, stride, padding, dilation, ceil_mode);
     if (!launch(op, self, kernel, stride, padding, dilation)) {
-      return call_fallback<Pair, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool>(*binding.functional, self, kernel, stride,
+      return call_fallback<Pair, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool>(binding.functional, self, kernel, stride,
                                                                                       padding, dilation, ceil_mode);
     }
     return {op.take(0), op.take(1)};
@@ -57,7 +57,7 @@ struct MaxPool {
     const bool dense = result.is_contiguous(self.suggest_memory_format()) && places.is_contiguous(self.suggest_memory_format());
     if (!dense || !launch(op, self, kernel, stride, padding, dilation)) {
       return call_fallback<PairOut, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool, at::Tensor&, at::Tensor&>(
-          *binding.out, self, kernel, stride, padding, dilation, ceil_mode, result, places);
+          binding.out, self, kernel, stride, padding, dilation, ceil_mode, result, places);
     }
     op.finish();
     return {result, places};
@@ -95,7 +95,7 @@ struct MaxPoolBackward {
     op.meta(grad, self, kernel, stride, padding, dilation, ceil_mode, places);
     if (!fits(binding, self)) {
       return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool, const at::Tensor&>(
-          *binding.functional, grad, self, kernel, stride, padding, dilation, ceil_mode, places);
+          binding.functional, grad, self, kernel, stride, padding, dilation, ceil_mode, places);
     }
     const Layout layout(self);
     const at::Tensor output = layout.flat(op.maybe_get_output(0)), grads = layout.flat(grad), indices = layout.flat(places);

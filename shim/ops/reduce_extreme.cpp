@@ -22,7 +22,7 @@ struct ExtremeDim {
     if (C10_LIKELY(launch(op, self, dim, keepdim))) {
       return {op.take(0), op.take(1)};
     }
-    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, int64_t, bool>(*binding.functional, self, dim,
+    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, int64_t, bool>(binding.functional, self, dim,
                                                                                                keepdim);
   }
 
@@ -35,7 +35,7 @@ struct ExtremeDim {
       return {values, places};
     }
     return call_fallback<std::tuple<at::Tensor&, at::Tensor&>, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(
-        *binding.out, self, dim, keepdim, values, places);
+        binding.out, self, dim, keepdim, values, places);
   }
 
  private:
@@ -57,7 +57,7 @@ struct Place {
     if (C10_LIKELY(launch(op, self, dim, keepdim))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, const at::Tensor&, std::optional<int64_t>, bool>(*binding.functional, self, dim, keepdim);
+    return call_fallback<at::Tensor, const at::Tensor&, std::optional<int64_t>, bool>(binding.functional, self, dim, keepdim);
   }
 
   static at::Tensor& out(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, at::Tensor& result) {
@@ -67,8 +67,8 @@ struct Place {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&>(*binding.out, self, dim,
-                                                                                                    keepdim, result);
+    return call_fallback<at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&>(binding.out, self, dim, keepdim,
+                                                                                                    result);
   }
 
  private:
@@ -93,7 +93,7 @@ struct Aminmax {
     if (C10_LIKELY(launch(op, self, dim, keepdim))) {
       return {op.take(0), op.take(1)};
     }
-    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, std::optional<int64_t>, bool>(*least.functional,
+    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, std::optional<int64_t>, bool>(least.functional,
                                                                                                               self, dim, keepdim);
   }
 
@@ -106,7 +106,7 @@ struct Aminmax {
       return {min, max};
     }
     return call_fallback<std::tuple<at::Tensor&, at::Tensor&>, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&,
-                         at::Tensor&>(*least.out, self, dim, keepdim, min, max);
+                         at::Tensor&>(least.out, self, dim, keepdim, min, max);
   }
 
  private:
@@ -129,7 +129,7 @@ struct ExtremeAll {
     if (C10_LIKELY(launch_reduction(binding, {}, result, self, reduced_dims(self, std::nullopt), false))) {
       return result;
     }
-    return call_fallback<at::Tensor, const at::Tensor&>(*binding.functional, self);
+    return call_fallback<at::Tensor, const at::Tensor&>(binding.functional, self);
   }
 
   static at::Tensor& out(const at::Tensor& self, at::Tensor& result) {
@@ -139,7 +139,7 @@ struct ExtremeAll {
     if (C10_LIKELY(launch_reduction(binding, {}, result, self, reduced_dims(self, std::nullopt), false))) {
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(*binding.out, self, result);
+    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(binding.out, self, result);
   }
 
  private:

@@ -33,7 +33,7 @@ struct Variance {
       launch(name, {&result}, self, dims, correction, keepdim);
       return result;
     }
-    return call_fallback<at::Tensor, const at::Tensor&, at::OptionalIntArrayRef, OptionalScalar, bool>(*binding.functional, self,
+    return call_fallback<at::Tensor, const at::Tensor&, at::OptionalIntArrayRef, OptionalScalar, bool>(binding.functional, self,
                                                                                                        dim, correction, keepdim);
   }
 
@@ -47,7 +47,7 @@ struct Variance {
       return result;
     }
     return call_fallback<at::Tensor&, const at::Tensor&, at::OptionalIntArrayRef, OptionalScalar, bool, at::Tensor&>(
-        *binding.out, self, dim, correction, keepdim, result);
+        binding.out, self, dim, correction, keepdim, result);
   }
 
   static Pair mean(const at::Tensor& self, at::OptionalIntArrayRef dim, OptionalScalar correction, bool keepdim) {
@@ -60,7 +60,7 @@ struct Variance {
       launch(full_name, {&result, &mean}, self, dims, correction, keepdim);
       return {result, mean};
     }
-    return call_fallback<Pair, const at::Tensor&, at::OptionalIntArrayRef, OptionalScalar, bool>(*with_mean.functional, self, dim,
+    return call_fallback<Pair, const at::Tensor&, at::OptionalIntArrayRef, OptionalScalar, bool>(with_mean.functional, self, dim,
                                                                                                  correction, keepdim);
   }
 
@@ -96,7 +96,7 @@ struct VectorNorm {
       return op.take(0);
     }
     return call_fallback<at::Tensor, const at::Tensor&, const at::Scalar&, at::OptionalIntArrayRef, bool,
-                         std::optional<at::ScalarType>>(*binding.functional, self, ord, dim, keepdim, dtype);
+                         std::optional<at::ScalarType>>(binding.functional, self, ord, dim, keepdim, dtype);
   }
 
   static at::Tensor& out(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
@@ -108,7 +108,7 @@ struct VectorNorm {
       return result;
     }
     return call_fallback<at::Tensor&, const at::Tensor&, const at::Scalar&, at::OptionalIntArrayRef, bool,
-                         std::optional<at::ScalarType>, at::Tensor&>(*binding.out, self, ord, dim, keepdim, dtype, result);
+                         std::optional<at::ScalarType>, at::Tensor&>(binding.out, self, ord, dim, keepdim, dtype, result);
   }
 
  private:
@@ -138,7 +138,7 @@ struct Nansum {
       }
     }
     return call_fallback<at::Tensor, const at::Tensor&, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>>(
-        *binding.functional, self, dim, keepdim, dtype);
+        binding.functional, self, dim, keepdim, dtype);
   }
 
   static at::Tensor& out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
@@ -151,7 +151,7 @@ struct Nansum {
       }
     }
     return call_fallback<at::Tensor&, const at::Tensor&, at::OptionalIntArrayRef, bool, std::optional<at::ScalarType>, at::Tensor&>(
-        *binding.out, self, dim, keepdim, dtype, result);
+        binding.out, self, dim, keepdim, dtype, result);
   }
 };
 
@@ -164,7 +164,7 @@ struct CountNonzero {
     if (C10_LIKELY(launch_reduction(binding, {0.0, self.scalar_type()}, result, self, dims, false))) {
       return result;
     }
-    return call_fallback<at::Tensor, const at::Tensor&, at::IntArrayRef>(*binding.functional, self, dim);
+    return call_fallback<at::Tensor, const at::Tensor&, at::IntArrayRef>(binding.functional, self, dim);
   }
 };
 

@@ -80,7 +80,7 @@ class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64
     if (C10_LIKELY(run(op.maybe_get_output(0), self, dim, index, rest...))) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, const at::Tensor&, int64_t, const at::Tensor&, Rest...>(*binding.functional, self, dim, index,
+    return call_fallback<at::Tensor, const at::Tensor&, int64_t, const at::Tensor&, Rest...>(binding.functional, self, dim, index,
                                                                                              rest...);
   }
 
@@ -91,7 +91,7 @@ class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, int64_t, const at::Tensor&, Rest..., at::Tensor&>(*binding.out, self, dim,
+    return call_fallback<at::Tensor&, const at::Tensor&, int64_t, const at::Tensor&, Rest..., at::Tensor&>(binding.out, self, dim,
                                                                                                            index, rest..., result);
   }
 
@@ -103,7 +103,7 @@ class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64
         op.finish();
         return self;
       }
-      return call_fallback<at::Tensor&, at::Tensor&, int64_t, const at::Tensor&, Rest...>(*binding.inplace, self, dim, index,
+      return call_fallback<at::Tensor&, at::Tensor&, int64_t, const at::Tensor&, Rest...>(binding.inplace, self, dim, index,
                                                                                           rest...);
     }
   };
@@ -196,7 +196,7 @@ struct Put {
     }
     if (accumulate && !c10::isFloatingType(self.scalar_type()) && !c10::isIntegralType(self.scalar_type(), true) &&
         !c10::isComplexType(self.scalar_type())) {
-      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor&, bool>(*binding.functional, self, index,
+      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor&, bool>(binding.functional, self, index,
                                                                                                  source, accumulate);
     }
     const at::Tensor places = index.reshape(source.sizes());

@@ -41,7 +41,7 @@ struct Searchsorted {
     }
     if (!launch_shaped(binding, boundaries.scalar_type(), {&target}, inputs, {side ? *side == "right" : right})) {
       return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, Side, OptionalTensor, at::Tensor&>(
-          *binding.out, sorted, self, out_int32, right, side, given_sorter, result);
+          binding.out, sorted, self, out_int32, right, side, given_sorter, result);
     }
     if (!target.is_same(result)) {
       result.copy_(target);
@@ -90,7 +90,7 @@ struct Isin {
     if (launch(op.maybe_get_output(0), elements, others, invert)) {
       return op.take(0);
     }
-    return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, bool, bool>(*binding.functional, elements, others,
+    return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, bool, bool>(binding.functional, elements, others,
                                                                                        assume_unique, invert);
   }
 
@@ -102,7 +102,7 @@ struct Isin {
       op.finish();
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, at::Tensor&>(*binding.out, elements, others,
+    return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, at::Tensor&>(binding.out, elements, others,
                                                                                                      assume_unique, invert, result);
   }
 

@@ -88,7 +88,7 @@ Pair stable_sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim
   if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
     return {op.take(0), op.take(1)};
   }
-  return call_fallback<Pair, const at::Tensor&, std::optional<bool>, int64_t, bool>(*Sort::binding.functional, self, stable, dim,
+  return call_fallback<Pair, const at::Tensor&, std::optional<bool>, int64_t, bool>(Sort::binding.functional, self, stable, dim,
                                                                                     descending);
 }
 
@@ -101,7 +101,7 @@ PairOut stable_sort_out(const at::Tensor& self, std::optional<bool> stable, int6
     return {values, places};
   }
   return call_fallback<PairOut, const at::Tensor&, std::optional<bool>, int64_t, bool, at::Tensor&, at::Tensor&>(
-      *Sort::binding.out, self, stable, dim, descending, values, places);
+      Sort::binding.out, self, stable, dim, descending, values, places);
 }
 
 // Launches a kernel of selection; `values` and `places` keep the dimension.
@@ -131,7 +131,7 @@ struct Topk {
     if (C10_LIKELY(launch(op.maybe_get_output(0), op.maybe_get_output(1), self, k, dim, largest))) {
       return {op.take(0), op.take(1)};
     }
-    return call_fallback<Pair, const at::Tensor&, int64_t, int64_t, bool, bool>(*binding.functional, self, k, dim, largest, sorted);
+    return call_fallback<Pair, const at::Tensor&, int64_t, int64_t, bool, bool>(binding.functional, self, k, dim, largest, sorted);
   }
 
   static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, at::Tensor& values,
@@ -143,7 +143,7 @@ struct Topk {
       return {values, places};
     }
     return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, bool, at::Tensor&, at::Tensor&>(
-        *binding.out, self, k, dim, largest, sorted, values, places);
+        binding.out, self, k, dim, largest, sorted, values, places);
   }
 
  private:
@@ -202,7 +202,7 @@ struct Kthvalue {
     if (launch_selection(binding, kept[0], kept[1], self, wrapped, {k})) {
       return {values, places};
     }
-    return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, at::Tensor&, at::Tensor&>(*binding.out, self, k, dim,
+    return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, at::Tensor&, at::Tensor&>(binding.out, self, k, dim,
                                                                                                        keepdim, values, places);
   }
 };
@@ -220,7 +220,7 @@ struct Median {
         return value.view(at::IntArrayRef());
       }
     }
-    return call_fallback<at::Tensor, const at::Tensor&>(*binding.functional, self);
+    return call_fallback<at::Tensor, const at::Tensor&>(binding.functional, self);
   }
 
   static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
@@ -230,7 +230,7 @@ struct Median {
     if (launch_selection(binding, kept[0], kept[1], self, wrapped, {})) {
       return {values, places};
     }
-    return call_fallback<PairOut, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(*binding.out, self, dim, keepdim,
+    return call_fallback<PairOut, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(binding.out, self, dim, keepdim,
                                                                                               values, places);
   }
 };
@@ -244,7 +244,7 @@ struct Mode {
     at::Tensor values = new_empty({0}, self.scalar_type(), self.device());
     at::Tensor places = new_empty({0}, at::kLong, self.device());
     if (!takes_dtype(binding, self.scalar_type())) {
-      return call_fallback<Pair, const at::Tensor&, int64_t, bool>(*binding.functional, self, dim, keepdim);
+      return call_fallback<Pair, const at::Tensor&, int64_t, bool>(binding.functional, self, dim, keepdim);
     }
     const auto kept = prepare(values, places, self, wrapped, keepdim);
     if (values.numel() > 0) {

@@ -61,14 +61,14 @@ struct Unary {
     if (out.defined() || (op == abs_op && self.is_complex() && run_complex_abs(out, self)) || run_unary(binding<op>(), out, self)) {
       return out;
     }
-    return call_fallback<at::Tensor, const at::Tensor&>(*binding<op>().functional, self);
+    return call_fallback<at::Tensor, const at::Tensor&>(binding<op>().functional, self);
   }
 
   static at::Tensor& inplace(at::Tensor& self) {
     if (run_unary(binding<op>(), self, self)) {
       return self;
     }
-    return call_fallback<at::Tensor&, at::Tensor&>(*binding<op>().inplace, self);
+    return call_fallback<at::Tensor&, at::Tensor&>(binding<op>().inplace, self);
   }
 
   static at::Tensor& out(const at::Tensor& self, at::Tensor& result) {
@@ -78,7 +78,7 @@ struct Unary {
     if (result.scalar_type() == self.scalar_type() && run_unary(binding<op>(), result, self)) {
       return result;
     }
-    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(*binding<op>().out, self, result);
+    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(binding<op>().out, self, result);
   }
 };
 
@@ -128,7 +128,7 @@ at::Tensor where(const at::Tensor& condition, const at::Tensor& self, const at::
   if (out.defined() || run_where(out, condition, self, other)) {
     return out;
   }
-  return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&>(*binding<where_op>().functional,
+  return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, const at::Tensor&>(binding<where_op>().functional,
                                                                                             condition, self, other);
 }
 
@@ -137,7 +137,7 @@ at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const
     return result;
   }
   return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, at::Tensor&>(
-      *binding<where_op>().out, condition, self, other, result);
+      binding<where_op>().out, condition, self, other, result);
 }
 
 }  // namespace
