@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo
 
-# Operators that take operands of several devices on any accelerator, and why.
+# Operators that take operands of several devices here, and why: read off PyTorch's functions, not off another accelerator.
 EXPECTED = {
     "__getitem__": "indices may be in host memory",
     "_segment_reduce": "lengths may be in host memory",
