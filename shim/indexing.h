@@ -60,8 +60,6 @@ void launch_load(const Binding& binding, const Addressing& addressing, const at:
 void launch_update(const Binding& binding, const Addressing& addressing, const at::Tensor& self, const Source& source,
                    const Update& update);
 
-inline bool takes_dtype_of(const Binding& binding, const at::Tensor& tensor) {
-  return takes_dtype(binding, tensor.scalar_type());
-}
+inline bool takes_dtype_of(const Binding& binding, const at::Tensor& tensor) { return takes_dtype(binding, tensor.scalar_type()); }
 
 }  // namespace rustdev

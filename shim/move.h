@@ -79,8 +79,12 @@ class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
     return launch_move(binding, out, source, numbers);
   }
 
-  static const at::Tensor& shape_source(const at::Tensor& source, at::IntArrayRef) { return source; }
-  static const at::Tensor& shape_source(const at::Tensor&, const at::Tensor& self, at::IntArrayRef) { return self; }
+  static const at::Tensor& shape_source(const at::Tensor& source, at::IntArrayRef) {
+    return source;  // NOLINT(bugprone-return-const-ref-from-parameter): an argument of the call, which outlives it
+  }
+  static const at::Tensor& shape_source(const at::Tensor&, const at::Tensor& self, at::IntArrayRef) {
+    return self;  // NOLINT(bugprone-return-const-ref-from-parameter): as above
+  }
 };
 
 template <class Meta, bool follows = false>

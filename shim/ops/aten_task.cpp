@@ -131,7 +131,7 @@ SerialAten::~SerialAten() {
 void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
                  uint64_t cost, std::function<void()> work) {
   std::vector<rd_access> accesses;
-  int32_t device = -1;
+  c10::DeviceIndex device = -1;
   for (const at::Tensor& output : outputs) {
     if (output.defined()) {
       accesses.push_back(access_of(output, true));

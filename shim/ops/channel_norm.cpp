@@ -17,8 +17,6 @@ using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using Quadruple = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using Mask = std::array<bool, 3>;
 
-at::Tensor given(OptionalTensor tensor) { return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor(); }
-
 // Launches over tensors, of which some may not be there.
 void launch_given(const Binding& binding, at::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
                   std::initializer_list<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars) {
@@ -71,7 +69,7 @@ struct BatchNorm {
   // Nothing where the kernel does not take the call.
   static std::optional<Triple> run(const at::Tensor& input, OptionalTensor weight_opt, OptionalTensor bias_opt,
                                    const at::Tensor& mean, const at::Tensor& var, bool training, double momentum, double eps) {
-    const at::Tensor weight = given(weight_opt), bias = given(bias_opt);
+    const at::Tensor weight = dense_given(weight_opt), bias = dense_given(bias_opt);
     const bool has_running = mean.defined() && var.defined() && mean.is_contiguous() && var.is_contiguous();
     if (!fits(binding, input, weight, bias, mean, var) || mean.defined() != has_running || var.defined() != has_running ||
         !(training || has_running)) {
@@ -96,7 +94,7 @@ struct BatchNorm {
 
   static Triple functional(const at::Tensor& input, OptionalTensor weight, OptionalTensor bias, OptionalTensor mean,
                            OptionalTensor var, bool training, double momentum, double eps) {
-    if (auto results = run(input, weight, bias, mean.value_or(at::Tensor()), var.value_or(at::Tensor()), training, momentum, eps)) {
+    if (auto results = run(input, weight, bias, given(mean), given(var), training, momentum, eps)) {
       return *std::move(results);
     }
     return call_fallback<Triple, const at::Tensor&, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, bool, double,
@@ -126,8 +124,9 @@ struct BatchNormBackward {
   static Triple functional(const at::Tensor& grad, const at::Tensor& input, OptionalTensor weight_opt, OptionalTensor running_mean,
                            OptionalTensor running_var, OptionalTensor save_mean, OptionalTensor save_inverse, bool training,
                            double eps, Mask mask) {
-    const at::Tensor weight = given(weight_opt);
-    const at::Tensor mean = given(training ? save_mean : running_mean), spread = given(training ? save_inverse : running_var);
+    const at::Tensor weight = dense_given(weight_opt);
+    const at::Tensor mean = dense_given(training ? save_mean : running_mean),
+                     spread = dense_given(training ? save_inverse : running_var);
     if (!fits(binding, input, weight, mean, spread) || !mean.defined() || !spread.defined() || grad.sizes() != input.sizes() ||
         grad.scalar_type() != input.scalar_type()) {
       return call_fallback<Triple, const at::Tensor&, const at::Tensor&, OptionalTensor, OptionalTensor, OptionalTensor,
@@ -161,7 +160,7 @@ void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Ten
   static const Binding binding = named_kernel("native_group_norm");
   const std::array<int64_t, 2> sizes{samples * channels, places};
   const at::Tensor rows = input.contiguous().view(sizes), results = output.contiguous(), output_rows = results.view(sizes);
-  const at::Tensor dense_weight = given(weight), dense_bias = given(bias);
+  const at::Tensor dense_weight = dense_given(weight), dense_bias = dense_given(bias);
   launch_given(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, {&rows, &dense_weight, &dense_bias},
                {channels, groups, weight.defined(), bias.defined(), eps});
   if (!results.is_same(output)) {
@@ -177,7 +176,7 @@ void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const 
   const at::Tensor results = grad_input.defined() ? grad_input.contiguous() : at::Tensor();
   const at::Tensor output = results.defined() ? results.view(sizes) : new_empty(sizes, input.scalar_type(), input.device());
   const at::Tensor grad_rows = grad.contiguous().view(sizes), rows = input.contiguous().view(sizes);
-  const at::Tensor means = mean.contiguous(), inverses = inverse.contiguous(), dense_weight = given(weight);
+  const at::Tensor means = mean.contiguous(), inverses = inverse.contiguous(), dense_weight = dense_given(weight);
   launch_given(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias},
                {&grad_rows, &rows, &means, &inverses, &dense_weight},
                {channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()});

@@ -30,7 +30,8 @@ struct Geometry {
 uint64_t cost_of(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& output, bool transposed) {
   // Each weight meets every position of the smaller side once.
   const at::Tensor& positions = transposed ? input : output;
-  const double per_channel = static_cast<double>(positions.numel()) / std::max<int64_t>(positions.size(1), 1);
+  const auto channels = static_cast<double>(std::max<int64_t>(positions.size(1), 1));
+  const double per_channel = static_cast<double>(positions.numel()) / channels;
   return static_cast<uint64_t>(per_channel * static_cast<double>(weight.numel()) * nanoseconds_per_product) + 1000;
 }
 
@@ -75,7 +76,7 @@ at::Tensor new_output(const at::Tensor& input, const at::Tensor& weight, const G
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& optional_bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, int64_t groups) {
-  const at::Tensor bias = optional_bias.value_or(at::Tensor());
+  const at::Tensor bias = given(optional_bias);
   check(input, weight, bias);
   Geometry geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups};
   at::Tensor output = new_output(input, weight, geometry);

@@ -58,7 +58,7 @@ struct EmbeddingBag {
 
   static Bags functional(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool, int64_t mode, bool,
                          OptionalTensor weights_of, bool include_last_offset, int64_t padding_idx) {
-    const at::Tensor sample_weights = weights_of.value_or(at::Tensor());
+    const at::Tensor sample_weights = given(weights_of);
     check(weight, indices, offsets, mode, sample_weights, include_last_offset);
     const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0);
     const at::Device device = weight.device();

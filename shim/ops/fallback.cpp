@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <memory>
 
 #include "ops/fallback_alias.h"
@@ -61,8 +62,8 @@ class Call {
       argument_ = &schema_.arguments()[index];
       map_argument(stack_[first_ + index]);
     }
-    if (!device_) {
-      device_ = at::Device(device_type, static_cast<c10::DeviceIndex>(rd_device_current()));
+    if (devices_.empty()) {
+      device_ = current_device();
     }
     check_host_tensors();
   }
@@ -71,10 +72,10 @@ class Call {
   std::unique_ptr<DerivedSeed> map_generators() {
     if (facts_.generator_argument >= 0) {
       IValue& value = stack_[first_ + facts_.generator_argument];
-      value = derived_generator(value.isNone() ? at::Generator() : value.toGenerator(), *device_);
+      value = derived_generator(value.isNone() ? at::Generator() : value.toGenerator(), device_);
       return nullptr;
     }
-    return facts_.seeded ? std::make_unique<DerivedSeed>(*device_) : nullptr;
+    return facts_.seeded ? std::make_unique<DerivedSeed>(device_) : nullptr;
   }
 
   void wait() const {
@@ -132,21 +133,23 @@ class Call {
 
   void note_device(at::Device device) {
     if (!device.has_index()) {
-      device = at::Device(device_type, static_cast<c10::DeviceIndex>(rd_device_current()));
+      device = current_device();
+    }
+    if (devices_.empty()) {
+      device_ = device;
+    } else if (device_ != device && !facts_.own_device_lists) {
+      mixed(device_, device);
     }
     if (std::find(devices_.begin(), devices_.end(), device.index()) == devices_.end()) {
       devices_.push_back(device.index());
     }
-    if (!device_) {
-      device_ = device;
-    } else if (*device_ != device && !facts_.own_device_lists) {
-      mixed(*device_, device);
-    }
   }
+
+  static at::Device current_device() { return {device_type, static_cast<c10::DeviceIndex>(rd_device_current())}; }
 
   void check_host_tensors() const {
     if (host_tensor_ && !devices_.empty()) {
-      mixed(*device_, at::Device(at::kCPU));
+      mixed(device_, at::Device(at::kCPU));
     }
   }
 
@@ -168,11 +171,11 @@ class Call {
 
   void map_result(IValue& value) {
     if (value.isTensor()) {
-      value = aliases_.to_device(value.toTensor(), *device_);
+      value = aliases_.to_device(value.toTensor(), device_);
     } else if (value.isTensorList()) {
       auto list = value.toTensorVector();
       for (at::Tensor& tensor : list) {
-        tensor = aliases_.to_device(tensor, *device_);
+        tensor = aliases_.to_device(tensor, device_);
       }
       value = std::move(list);
     }
@@ -184,7 +187,8 @@ class Call {
   size_t first_;
   const c10::Argument* argument_ = nullptr;
   Aliases aliases_;
-  std::optional<at::Device> device_;
+  // That of the arguments: the first of `devices_`; the current one where they name none.
+  at::Device device_{device_type};
   c10::SmallVector<int32_t, 2> devices_;
   c10::DispatchKeySet keys_;
   bool host_tensor_ = false;
@@ -235,9 +239,11 @@ typedef void (*rd_shim_visit_tier)(void* context, const char* name, const char* 
 void rd_shim_fallback_register() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto names = dispatcher.getAllOpNames();
+  // Never destroyed: the kernels stay registered to the end of the process.
+  static auto* const libraries = new std::deque<torch::Library>;
   for (const auto& [device_key, cpu_key] : rustdev::key_pairs) {
-    auto* library = new torch::Library(torch::Library::IMPL, "aten", device_key, __FILE__, __LINE__);
-    rustdev::Tier tier(*library, "fallback", device_key == c10::DispatchKey::PrivateUse1);
+    torch::Library& library = libraries->emplace_back(torch::Library::IMPL, "aten", device_key, __FILE__, __LINE__);
+    rustdev::Tier tier(library, "fallback", device_key == c10::DispatchKey::PrivateUse1);
     for (const c10::OperatorName& name : names) {
       const auto op = dispatcher.findSchema(name);
       if (name.name.rfind("aten::", 0) == 0 && op && !op->hasKernelForDispatchKey(device_key) &&

@@ -15,7 +15,6 @@
 namespace rustdev {
 namespace {
 
-using c10::BackendComponent;
 using c10::DispatchKey;
 
 // The dispatch keys of a tensor of one kind, on the CPU or on the device.

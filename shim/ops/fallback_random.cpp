@@ -16,9 +16,9 @@ constexpr uint64_t offset_step = 4;
 
 // splitmix64's finaliser: neighbouring offsets give unrelated seeds.
 uint64_t mix(uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
+  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31U);
 }
 
 uint64_t next_seed(const std::optional<at::Generator>& given, at::Device device) {

@@ -33,8 +33,8 @@ struct LayerNorm {
 
   static Triple functional(const at::Tensor& input, at::IntArrayRef normalized_shape, OptionalTensor weight_opt,
                            OptionalTensor bias_opt, double eps) {
-    const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
-    const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
+    const at::Tensor weight_given = given(weight_opt);
+    const at::Tensor bias_given = given(bias_opt);
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
     if ((cols == 0 && rows > 0) || !takes_dtype(binding, input.scalar_type())) {
       return call_fallback<Triple, const at::Tensor&, at::IntArrayRef, OptionalTensor, OptionalTensor, double>(
@@ -79,8 +79,8 @@ struct LayerNormBackward {
   static Triple functional(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef normalized_shape,
                            const at::Tensor& mean, const at::Tensor& rstd, OptionalTensor weight_opt, OptionalTensor bias_opt,
                            std::array<bool, 3> mask) {
-    const at::Tensor weight_given = weight_opt.value_or(at::Tensor());
-    const at::Tensor bias_given = bias_opt.value_or(at::Tensor());
+    const at::Tensor weight_given = given(weight_opt);
+    const at::Tensor bias_given = given(bias_opt);
     const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight_given, bias_given);
     if ((cols == 0 && rows > 0) || !takes_dtype(binding, input.scalar_type())) {
       return call_fallback<Triple, const at::Tensor&, const at::Tensor&, at::IntArrayRef, const at::Tensor&, const at::Tensor&,

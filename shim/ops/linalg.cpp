@@ -25,7 +25,7 @@ bool takes(const Binding& binding, const at::Tensor& output, std::initializer_li
   const c10::ScalarType dtype = output.scalar_type();
   const bool same =
       std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor* input) { return input->scalar_type() == dtype; });
-  return same && ((binding.dtypes >> static_cast<unsigned>(dtype)) & 1);
+  return same && takes_dtype(binding, dtype);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class ManyLaunch {
       stride *= static_cast<int64_t>(tensor.itemsize());
     }
     strides_.push_back(std::move(bytes));
-    const uint32_t flags = (tensor.is_conj() ? RD_OPERAND_CONJ : 0) | (tensor.is_neg() ? RD_OPERAND_NEG : 0);
+    const uint32_t flags = (tensor.is_conj() ? RD_OPERAND_CONJ : 0U) | (tensor.is_neg() ? RD_OPERAND_NEG : 0U);
     operands_.push_back(rd_operand{data_of(tensor), tensor.sizes().data(), strides_.back().data(),
                                    static_cast<int32_t>(tensor.dim()), static_cast<int32_t>(tensor.scalar_type()), flags});
   }

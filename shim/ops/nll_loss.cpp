@@ -12,19 +12,20 @@ using Weight = const std::optional<at::Tensor>&;
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 using PairOut = std::tuple<at::Tensor&, at::Tensor&>;
 
-bool is_there(Weight weight) { return weight && weight->defined(); }
-
 // Whether a kernel takes the dtypes of a call.
 bool takes(const Binding& binding, const at::Tensor& self, const at::Tensor& target, Weight weight) {
   const bool targets = target.scalar_type() == at::kLong || (target.scalar_type() == at::kByte && self.dim() <= 2);
-  const bool weights = !is_there(weight) || (weight->scalar_type() == self.scalar_type() && weight->device() == self.device());
+  const at::Tensor given_weight = given(weight);
+  const bool weights =
+      !given_weight.defined() || (given_weight.scalar_type() == self.scalar_type() && given_weight.device() == self.device());
   return takes_dtype(binding, self.scalar_type()) && targets && weights && target.device() == self.device();
 }
 
 // Whether images, targets and weights fit together.
 bool are_images(const at::Tensor& self, const at::Tensor& target, Weight weight) {
+  const at::Tensor given_weight = given(weight);
   return self.dim() == 4 && target.dim() == 3 && self.size(0) == target.size(0) && self.size(2) == target.size(1) &&
-         self.size(3) == target.size(2) && (!is_there(weight) || weight->numel() == self.size(1)) && target.numel() > 0;
+         self.size(3) == target.size(2) && (!given_weight.defined() || given_weight.numel() == self.size(1)) && target.numel() > 0;
 }
 
 // Rows as images of one place each.
@@ -37,7 +38,7 @@ void launch_forward(const Binding& binding, const at::Tensor& output, const at::
   const at::Tensor images = as_images(self.dim() == 4 ? self : self.contiguous());
   const at::Tensor targets = target.contiguous().view({images.size(0), images.size(2), images.size(3)});
   const at::Tensor losses = reduction == at::Reduction::None ? output.view(targets.sizes()) : output;
-  const at::Tensor weights = is_there(weight) ? weight->contiguous() : at::Tensor();
+  const at::Tensor weights = dense_given(weight);
   c10::SmallVector<const at::Tensor*, 3> inputs{&images, &targets};
   if (weights.defined()) {
     inputs.push_back(&weights);
@@ -52,7 +53,7 @@ void launch_backward(const Binding& binding, const at::Tensor& grad_input, const
   const at::Tensor rows = images.view({images.size(0), images.size(1) * places});
   const at::Tensor targets = target.contiguous().view({images.size(0), places});
   const at::Tensor grads = grad.contiguous();
-  const at::Tensor weights = is_there(weight) ? weight->contiguous() : at::Tensor();
+  const at::Tensor weights = dense_given(weight);
   c10::SmallVector<const at::Tensor*, 4> inputs{&grads, &targets, &total};
   if (weights.defined()) {
     inputs.push_back(&weights);

@@ -23,8 +23,6 @@ struct Step {
   c10::SmallVector<at::Scalar, 8> settings;
 };
 
-at::Tensor given(OptionalTensor tensor) { return tensor.value_or(at::Tensor()); }
-
 // The learning rate that a tensor on the CPU holds, or 0 for one that the kernel reads.
 double rate_of(const at::Tensor& rate) { return rate.is_cpu() ? rate.item<double>() : 0.0; }
 

@@ -17,6 +17,7 @@ namespace {
 
 // reflection_pad2d has no meta of its own: that of replication, and no more padding than there is to reflect.
 struct ReflectionPad2d : public at::meta::structured_replication_pad2d {
+  // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method): the template calls this one by its type
   void meta(const at::Tensor& self, at::ArrayRef<int64_t> padding) {
     at::meta::structured_replication_pad2d::meta(self, padding);
     for (int64_t pair = 0; pair < 2; ++pair) {

@@ -250,7 +250,7 @@ at::Tensor draw_counts(const char* name, at::ArrayRef<at::Tensor> inputs, const 
     config.add_const_input(input);
   }
   const rd_op* const op = kernel(name);
-  TORCH_CHECK_NOT_IMPLEMENTED((rd_op_dtypes(op) >> static_cast<unsigned>(result.scalar_type())) & 1, name,
+  TORCH_CHECK_NOT_IMPLEMENTED((rd_op_dtypes(op) >> static_cast<unsigned>(result.scalar_type())) & 1U, name,
                               " is not implemented for ", result.scalar_type());
   draw(op, config.build(), given, {});
   return result;

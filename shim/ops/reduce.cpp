@@ -75,7 +75,7 @@ bool launch_reduction(const Binding& binding, const Rules& rules, std::initializ
                       const at::Tensor& self, const at::DimVector& dims, bool keepdim, const std::optional<at::Scalar>& scalar) {
   const at::Tensor& first = **outputs.begin();
   const c10::ScalarType dtype = rules.compute_dtype.value_or(first.scalar_type());
-  if (((binding.dtypes >> static_cast<unsigned>(dtype)) & 1) == 0) {
+  if (!takes_dtype(binding, dtype)) {
     return false;
   }
   if (first.numel() == 0) {
@@ -119,7 +119,7 @@ at::Tensor prod(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
   if (launch_reduction(prod_binding(), {1.0, std::nullopt}, output, self, reduced_dims(self, std::nullopt), false)) {
     return output;
   }
-  return call_fallback<at::Tensor, const at::Tensor&, std::optional<at::ScalarType>>(*prod_binding().functional, self, dtype);
+  return call_fallback<at::Tensor, const at::Tensor&, std::optional<at::ScalarType>>(prod_binding().functional, self, dtype);
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ struct Variance {
   }
 
  private:
-  static bool takes(const at::Tensor& self) { return (binding.dtypes >> static_cast<unsigned>(self.scalar_type())) & 1; }
+  static bool takes(const at::Tensor& self) { return takes_dtype(binding, self.scalar_type()); }
 
   static void check(const char* function, const at::Tensor& self) {
     TORCH_CHECK(self.is_floating_point() || self.is_complex(), function == name ? "std and var" : function,
@@ -76,7 +76,7 @@ struct Variance {
                      const at::DimVector& dims, OptionalScalar correction, bool keepdim) {
     const double value = correction ? correction->toDouble() : 1.0;
     const int64_t results = (*outputs.begin())->numel();
-    if ((results == 0 ? 0 : self.numel() / results) <= value) {
+    if (static_cast<double>(results == 0 ? 0 : self.numel() / results) <= value) {
       TORCH_WARN(function, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor ",
                  "(input numel divided by output numel).");
     }

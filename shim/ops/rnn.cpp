@@ -6,15 +6,17 @@
 #include <torch/library.h>
 
 #include "ops/tier.h"
+#include "tensor.h"
 
 namespace rustdev {
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-bool given(const OptionalTensor& tensor) { return tensor.has_value() && tensor->defined(); }
-
-at::Tensor biased(const at::Tensor& gates, const OptionalTensor& bias) { return given(bias) ? gates.add(*bias) : gates; }
+at::Tensor biased(const at::Tensor& gates, const OptionalTensor& optional_bias) {
+  const at::Tensor bias = given(optional_bias);
+  return bias.defined() ? gates.add(bias) : gates;
+}
 
 // d/dx of sigmoid and tanh, from their results.
 at::Tensor sigmoid_slope(const at::Tensor& y) { return y.mul(y.neg().add(1)); }
@@ -33,19 +35,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input
   return {hy, cy, at::cat({i, f, g, o}, 1)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const OptionalTensor& grad_hy, const OptionalTensor& grad_cy,
-                                                                  const at::Tensor& cx, const at::Tensor& cy,
-                                                                  const at::Tensor& workspace, bool has_bias) {
-  if (!given(grad_hy) && !given(grad_cy)) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const OptionalTensor& grad_of_hy,
+                                                                  const OptionalTensor& grad_of_cy, const at::Tensor& cx,
+                                                                  const at::Tensor& cy, const at::Tensor& workspace,
+                                                                  bool has_bias) {
+  const at::Tensor grad_hy = given(grad_of_hy), grad_cy = given(grad_of_cy);
+  if (!grad_hy.defined() && !grad_cy.defined()) {
     return {};
   }
   const auto gates = workspace.chunk(4, 1);
   const at::Tensor &i = gates[0], &f = gates[1], &g = gates[2], &o = gates[3];
   const at::Tensor tanh_cy = cy.tanh();
-  const at::Tensor grad_h = given(grad_hy) ? *grad_hy : at::zeros_like(cy);
+  const at::Tensor grad_h = grad_hy.defined() ? grad_hy : at::zeros_like(cy);
   at::Tensor grad_c = grad_h.mul(o).mul_(tanh_slope(tanh_cy));
-  if (given(grad_cy)) {
-    grad_c = grad_c.add(*grad_cy);
+  if (grad_cy.defined()) {
+    grad_c = grad_c.add(grad_cy);
   }
   const at::Tensor grad_gates = at::cat({grad_c.mul(g).mul_(sigmoid_slope(i)), grad_c.mul(cx).mul_(sigmoid_slope(f)),
                                          grad_c.mul(i).mul_(tanh_slope(g)), grad_h.mul(tanh_cy).mul_(sigmoid_slope(o))},

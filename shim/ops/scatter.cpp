@@ -137,7 +137,8 @@ class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64
     launch_update(binding, by == By::slice ? each_slice(out, dim, index) : each_element(out, dim, index), out, source, update);
   }
 
-  static void divide_by_counts(const at::Tensor&, int64_t, const at::Tensor&, ...) {}
+  template <class... Arguments>
+  static void divide_by_counts(const at::Tensor&, int64_t, const at::Tensor&, const Arguments&...) {}
   static void divide_by_counts(const at::Tensor& out, int64_t dim, const at::Tensor& index, std::string_view, bool include_self) {
     at::Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
     update(counts, dim, index, at::Scalar(1), {Operation::add});

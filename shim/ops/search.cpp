@@ -19,7 +19,7 @@ struct Searchsorted {
 
   static at::Tensor& out(const at::Tensor& sorted, const at::Tensor& self, bool out_int32, bool right, Side side,
                          OptionalTensor given_sorter, at::Tensor& result) {
-    const at::Tensor sorter = given_sorter.value_or(at::Tensor());
+    const at::Tensor sorter = given(given_sorter);
     at::native::searchsorted_pre_check(sorted, self, result, out_int32, right, side, sorter);
     at::native::resize_output(result, self.sizes());
     if (self.numel() == 0) {

@@ -16,7 +16,7 @@ namespace rustdev {
 namespace {
 
 // Lines above this length are sorted by all threads.
-constexpr int64_t long_line = 16 * 1024;
+constexpr int64_t long_line = 16384;
 // More than so many elements of a long line are not selected, but sorted.
 constexpr int64_t most_selected = 2048;
 

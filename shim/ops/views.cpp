@@ -44,7 +44,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
     at::native::fill_resize_deterministic_(self, static_cast<int64_t>(old_bytes));
   }
-  return self;
+  return self;  // NOLINT(bugprone-return-const-ref-from-parameter): what the schema asks for
 }
 
 at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,

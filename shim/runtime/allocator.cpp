@@ -133,7 +133,7 @@ struct Allocator final : public c10::DeviceAllocator {
   }
 };
 
-Allocator allocator;
+Allocator allocator;  // NOLINT(bugprone-throwing-static-initialization): made while the module loads, as PyTorch's own are
 
 REGISTER_ALLOCATOR(c10::DeviceType::PrivateUse1, &allocator)
 

@@ -93,9 +93,10 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-// Never destroyed: PyTorch keeps the pointer to the end of the process.
-[[maybe_unused]] const bool registered = [] {
-  at::RegisterPrivateUse1HooksInterface(new Hooks());
+[[maybe_unused]] const bool registered = [] {  // NOLINT(bugprone-throwing-static-initialization): made while the module loads
+  // Never destroyed: PyTorch keeps the pointer to the end of the process.
+  static auto* const hooks = new Hooks();
+  at::RegisterPrivateUse1HooksInterface(hooks);
   return true;
 }();
 

@@ -72,7 +72,7 @@ void carry_label(const at::Tensor& source, const at::Tensor& copy) {
 TORCH_LIBRARY_FRAGMENT(rustdev, m) {
   m.def("label(Tensor self) -> str?", &label_of);
   m.def("set_label(Tensor self, str? label) -> ()",
-        [](const at::Tensor& self, std::optional<std::string> label) { set_label(self, label); });
+        [](const at::Tensor& self, const std::optional<std::string>& label) { set_label(self, label); });
 }
 
 }  // namespace rustdev

@@ -32,7 +32,7 @@ void load_metadata(const at::Tensor& tensor, Metadata& metadata) {
   }
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool registered = [] {  // NOLINT(bugprone-throwing-static-initialization): made while the module loads
   torch::jit::TensorBackendMetaRegistry(c10::DeviceType::PrivateUse1, &save_metadata, &load_metadata);
   return true;
 }();

@@ -28,10 +28,10 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for Limit<GREATEST> {
 
     #[inline(always)]
     fn merge(self, left: V, right: V) -> V {
-        // The choice by order becomes one instruction, which takes `right` where either is NaN.
         let is_left = if GREATEST { left > right } else { left < right };
         let chosen = if is_left { left } else { right };
-        if left.is_nan() { left } else { chosen }
+        // A sum, not the NaN itself: where a lane keeps its value the compiler would not write it, and waits for such a store are long.
+        if left.is_nan() | right.is_nan() { left.add(right) } else { chosen }
     }
 
     #[inline(always)]
@@ -39,8 +39,8 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for Limit<GREATEST> {
         let further = |left: V, right: V| if GREATEST == (left > right) { left } else { right };
         let extreme = further(further(first, second), further(third, fourth));
         // One comparison shows whether either of two is NaN, which their sum is then too.
-        let low = if first.is_nan() || second.is_nan() { first.add(second) } else { extreme };
-        if third.is_nan() || fourth.is_nan() { third.add(fourth) } else { low }
+        let low = if first.is_nan() | second.is_nan() { first.add(second) } else { extreme };
+        if third.is_nan() | fourth.is_nan() { third.add(fourth) } else { low }
     }
 
     #[inline(always)]

@@ -9,6 +9,8 @@ use crate::tensor::view::{MAX_DIMS, View};
 /// Bytes of scratch memory that lines are gathered into together, and the most lines.
 const SCRATCH: usize = 32 * 1024;
 const LINES: usize = 64;
+/// As [`SCRATCH`], where lines are only cast: nothing is gained from more of them, and all operands' are to stay in the nearest cache.
+const CAST_SCRATCH: usize = 8 * 1024;
 /// Lines that are turned together even where they are long: what a cache line brings of each.
 const FEW_LINES: usize = 16;
 /// The most strips that are taken together.
@@ -84,7 +86,7 @@ impl Plan {
         plan.batch = match strip {
             Some(lanes) => (fitting / lanes).clamp(1, STRIPS).min(row.div_ceil(lanes)) * lanes,
             None if is_direct => (GRAIN / len).clamp(1, LINES).min(row),
-            None if operands.iter().all(|operand| operand.is_dense(dim)) => fitting.clamp(1, LINES).min(row),
+            None if operands.iter().all(|operand| operand.is_dense(dim)) => (CAST_SCRATCH / (len * size)).clamp(1, LINES).min(row),
             None => fitting.clamp(FEW_LINES, LINES).min(row),
         };
         plan.batches_per_row = row.div_ceil(plan.batch);
