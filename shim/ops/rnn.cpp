@@ -13,6 +13,13 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
+// The parts of a tensor of gates along dimension 1.
+std::vector<at::Tensor> parts_of(const at::Tensor& gates, int64_t count) {
+  TORCH_CHECK(gates.dim() == 2 && gates.size(1) % count == 0 && gates.size(1) > 0, "expected gates of [batch, ", count,
+              " * hidden size], but got: ", gates.sizes());
+  return gates.chunk(count, 1);
+}
+
 at::Tensor biased(const at::Tensor& gates, const OptionalTensor& optional_bias) {
   const at::Tensor bias = given(optional_bias);
   return bias.defined() ? gates.add(bias) : gates;
@@ -25,7 +32,7 @@ at::Tensor tanh_slope(const at::Tensor& y) { return y.mul(y).neg().add(1); }
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
                                                          const at::Tensor& cx, const OptionalTensor& input_bias,
                                                          const OptionalTensor& hidden_bias) {
-  const auto gates = biased(biased(input_gates.add(hidden_gates), input_bias), hidden_bias).chunk(4, 1);
+  const auto gates = parts_of(biased(biased(input_gates.add(hidden_gates), input_bias), hidden_bias), 4);
   const at::Tensor i = gates[0].sigmoid();
   const at::Tensor f = gates[1].sigmoid();
   const at::Tensor g = gates[2].tanh();
@@ -43,7 +50,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const Optional
   if (!grad_hy.defined() && !grad_cy.defined()) {
     return {};
   }
-  const auto gates = workspace.chunk(4, 1);
+  const auto gates = parts_of(workspace, 4);
   const at::Tensor &i = gates[0], &f = gates[1], &g = gates[2], &o = gates[3];
   const at::Tensor tanh_cy = cy.tanh();
   const at::Tensor grad_h = grad_hy.defined() ? grad_hy : at::zeros_like(cy);
@@ -59,8 +66,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const Optional
 
 std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
                                             const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
-  const auto from_input = biased(input_gates, input_bias).chunk(3, 1);
-  const auto from_hidden = biased(hidden_gates, hidden_bias).chunk(3, 1);
+  const auto from_input = parts_of(biased(input_gates, input_bias), 3);
+  const auto from_hidden = parts_of(biased(hidden_gates, hidden_bias), 3);
   const at::Tensor reset = from_input[0].add(from_hidden[0]).sigmoid_();
   const at::Tensor update = from_input[1].add(from_hidden[1]).sigmoid_();
   const at::Tensor fresh = from_input[2].add(reset.mul(from_hidden[2])).tanh_();
@@ -71,7 +78,7 @@ std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(const at::Tensor& grad_hy,
                                                                                          const at::Tensor& workspace,
                                                                                          bool has_bias) {
-  const auto parts = workspace.chunk(5, 1);
+  const auto parts = parts_of(workspace, 5);
   const at::Tensor &reset = parts[0], &update = parts[1], &fresh = parts[2], &hx = parts[3], &hidden = parts[4];
   const at::Tensor grad_fresh = grad_hy.mul(update.neg().add(1)).mul_(tanh_slope(fresh));
   const at::Tensor grad_update = grad_hy.mul(hx.sub(fresh)).mul_(sigmoid_slope(update));

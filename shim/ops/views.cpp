@@ -19,12 +19,23 @@
 namespace rustdev {
 namespace {
 
-// Enlarges the storage where the tensor's sizes, strides and offset ask for more; what it holds is kept.
-void fit_storage(at::TensorImpl* impl) {
-  const size_t bytes = at::detail::computeStorageNbytes(impl->sizes(), impl->strides(), impl->itemsize(), impl->storage_offset());
+// Gives a tensor its geometry, and the storage room for it first, so that a tensor never reaches beyond its memory: what the
+// storage holds is kept, and where there is no memory the tensor stays as it was.
+void set_geometry(at::TensorImpl* impl, at::IntArrayRef size, at::OptionalIntArrayRef stride, int64_t offset) {
+  const bool is_empty = std::find(size.begin(), size.end(), 0) != size.end();
+  const auto itemsize = impl->itemsize();
+  const auto elements = static_cast<size_t>(offset);
+  const size_t bytes = stride ? at::detail::computeStorageNbytes(size, *stride, itemsize, elements)
+                              : at::detail::computeStorageNbytesContiguous(size, itemsize, elements);
   const c10::Storage& storage = impl->unsafe_storage();
-  if (impl->numel() != 0 && bytes > storage.nbytes()) {
+  if (!is_empty && bytes > storage.nbytes()) {
     at::detail::getPrivateUse1Hooks().resizePrivateUse1Bytes(storage, bytes);
+  }
+  impl->set_storage_offset(offset);
+  if (stride) {
+    impl->set_sizes_and_strides(size, *stride);
+  } else {
+    impl->set_sizes_contiguous(size);
   }
 }
 
@@ -33,8 +44,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   auto* impl = self.unsafeGetTensorImpl();
   const size_t old_bytes = self.storage().nbytes();
   if (impl->sizes() != size) {
-    impl->set_sizes_contiguous(size);
-    fit_storage(impl);
+    set_geometry(impl, size, std::nullopt, impl->storage_offset());
   }
   if (memory_format) {
     TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format", *memory_format);
@@ -49,15 +59,16 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
 
 at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                                 at::IntArrayRef stride) {
-  at::native::checkSetStorage(self, std::move(source), offset, size, stride);
   auto* impl = self.unsafeGetTensorImpl();
-  impl->set_storage_offset(offset);
-  if (stride.data() == nullptr) {
-    impl->set_sizes_contiguous(size);
-  } else {
-    impl->set_sizes_and_strides(size, stride);
+  const c10::Storage before = impl->unsafe_storage();
+  at::native::checkSetStorage(self, std::move(source), offset, size, stride);
+  const auto strides = stride.data() == nullptr ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(stride);
+  try {
+    set_geometry(impl, size, strides, offset);
+  } catch (...) {
+    impl->set_storage_keep_dtype(before);
+    throw;
   }
-  fit_storage(impl);
   return self;
 }
 

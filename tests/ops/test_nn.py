@@ -122,6 +122,14 @@ def test_recurrent_cells(kind: type[nn.RNNCellBase]) -> None:
             torch.testing.assert_close(one.cpu(), other)
 
 
+def test_cells_refuse_gates_that_are_none() -> None:
+    gates = torch.ones(2, 2, device="rustdev")
+    for cell in (torch.ops.aten._thnn_fused_lstm_cell, torch.ops.aten._thnn_fused_gru_cell):
+        for refused in (gates, gates[0]):
+            with pytest.raises(RuntimeError, match="expected gates of"):
+                cell(refused, refused, gates)
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_second_derivatives_of_recurrent_layers(kind: type[nn.RNNBase]) -> None:
     layer = kind(2, 3)

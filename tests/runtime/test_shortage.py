@@ -84,3 +84,21 @@ def test_an_error_that_is_not_caught_is_raised_by_the_next_wait() -> None:
         host.synchronize()
     """
     assert run(code) == ["True"]
+
+
+def test_a_tensor_that_cannot_grow_stays_as_it_was() -> None:
+    code = """
+        x, y = torch.ones(4, device="rustdev"), torch.ones(2, device="rustdev")
+        small = torch.ones(2, device="rustdev").untyped_storage()
+        calls = [
+            lambda: x.resize_(100_000_000),
+            lambda: x.set_(small, 0, (100_000_000,), (1,)),
+            lambda: torch.add(y, y, out=x.resize_(100_000_000)),
+        ]
+        for call in calls:
+            try:
+                call()
+            except torch.OutOfMemoryError:
+                print(list(x.shape), x.add(1).tolist(), x.untyped_storage().nbytes())
+    """
+    assert run(code) == ["[4] [2.0, 2.0, 2.0, 2.0] 16"] * 3
