@@ -32,7 +32,9 @@ bool plain_number(const at::Tensor& other, c10::ScalarType dtype) {
   if (!other.unsafeGetTensorImpl()->is_wrapped_number() || !other.is_cpu()) {
     return false;
   }
-  return c10::isFloatingType(dtype) ? !other.is_complex() : other.scalar_type() == c10::ScalarType::Long;
+  // Booleans have rules of their own in some operators.
+  const bool is_number = other.scalar_type() == c10::ScalarType::Long || other.scalar_type() == c10::ScalarType::Double;
+  return c10::isFloatingType(dtype) ? is_number : other.scalar_type() == c10::ScalarType::Long;
 }
 
 bool plain_tensor(const at::Tensor& self, const at::Tensor& other, bool inplace) {

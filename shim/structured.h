@@ -8,6 +8,7 @@
 // An operator without a kernel is not bound, and one whose kernel does not take the dtype at hand goes to the CPU fallback.
 #pragma once
 
+#include <ATen/OpMathType.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
@@ -32,6 +33,8 @@ enum class Fast {
 // The parts of a launch that are not operands of the iterator.
 enum class Scalars {
   arguments,  // every argument that is not a tensor
+  exact,      // as arguments; numbers must fit the dtype itself, not only what it is computed in
+  checked,    // as arguments; the meta has looked at the numbers
   none,       // no scalars: the meta makes operands of the numbers
   zero,       // the one scalar 0
   loss,       // as arguments; a reduction, which the meta does not describe, is an operator of its own
@@ -103,6 +106,27 @@ inline void add_scalar(Launch& launch, const std::optional<at::Scalar>& value) {
 inline void add_scalar(Launch&, const at::Tensor&) {}
 inline void add_scalar(Launch& launch, const std::optional<at::Tensor>& value) {
   launch.scalar(value.has_value() && value->defined());
+}
+
+// Refuses numbers that a computation in the dtype cannot take.
+inline void check_number(const at::Scalar& value, c10::ScalarType dtype) {
+  if (C10_UNLIKELY(!surely_holds(dtype, value))) {
+    check_value(value, dtype);
+  }
+}
+inline void check_number(const std::optional<at::Scalar>& value, c10::ScalarType dtype) {
+  if (value) {
+    check_number(*value, dtype);
+  }
+}
+template <class T>
+void check_number(const T&, c10::ScalarType) {}
+
+// Whether an argument is no number that has to be looked at more closely.
+inline bool is_plain_argument(const at::Scalar& value, c10::ScalarType dtype) { return surely_holds(dtype, value); }
+template <class T>
+bool is_plain_argument(const T&, c10::ScalarType) {
+  return true;
 }
 
 // A meta's parameter types as the operator's schema has them.
@@ -201,15 +225,20 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     Launch launch;
     add_scalars(launch, values...);
     const c10::ScalarType dtype = op.maybe_common_dtype().value_or(op.dtype(op.noutputs()));
+    if constexpr (scalars != Scalars::none && scalars != Scalars::checked) {
+      if (C10_LIKELY(takes_dtype(binding, dtype))) {
+        (check_number(values, scalars == Scalars::exact ? dtype : at::toOpMathType(dtype)), ...);
+      }
+    }
     return launch_iterator(op, binding, dtype, launch, first_tensor(values...));
   }
 
   template <class... Values>
   static void add_scalars(Launch& launch, const Values&... values) {
-    if constexpr (scalars == Scalars::arguments || scalars == Scalars::loss) {
-      (add_scalar(launch, values), ...);
-    } else if constexpr (scalars == Scalars::zero) {
+    if constexpr (scalars == Scalars::zero) {
       launch.scalar(0);
+    } else if constexpr (scalars != Scalars::none) {
+      (add_scalar(launch, values), ...);
     }
   }
 
@@ -235,6 +264,8 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     add_scalars(launch, rest...);
     if constexpr (fast == Fast::number) {
       return launch_plain_number(binding, self, rest..., launch);
+    } else if (!(is_plain_argument(rest, self.scalar_type()) && ...)) {
+      return {};
     } else {
       return launch_plain(fast, binding, self, tensors(rest...), false, launch);
     }
@@ -242,6 +273,9 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
 
   template <class... Rest>
   static bool plain_inplace(at::Tensor& self, const Rest&... rest) {
+    if (!(is_plain_argument(rest, self.scalar_type()) && ...)) {
+      return false;
+    }
     Launch launch;
     add_scalars(launch, rest...);
     return launch_plain(fast, binding, self, tensors(rest...), true, launch).defined();

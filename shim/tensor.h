@@ -1,11 +1,13 @@
 // From tensors to the operand descriptors of rd_launch: everything lives on the stack, nothing is allocated or validated twice.
 #pragma once
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "check.h"
@@ -59,6 +61,33 @@ rd_scalar to_scalar(const c10::Scalar& value);
 
 // Refuses a value that the dtype cannot hold, as PyTorch does.
 void check_value(const at::Scalar& value, c10::ScalarType dtype);
+
+// Whether every dtype that results of `dtype` are computed in holds a value. It may say no where a closer look says yes.
+inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) {
+  if (value.isIntegral(/*includeBool=*/false)) {
+    const size_t bits = 8 * c10::elementSize(dtype) - 1;
+    const int64_t beyond = value.toLong() >> std::min<size_t>(bits, 15);
+    return beyond == 0 || beyond == -1;
+  }
+  // The greatest number of float16.
+  return value.isFloatingPoint() && c10::isFloatingType(dtype) && !(std::abs(value.toDouble()) > 65504.0);
+}
+
+// The least and the greatest value of an integer dtype, as far as int64 holds them.
+struct IntegerRange {
+  int64_t least, greatest;
+};
+inline IntegerRange integer_range(c10::ScalarType dtype) {
+  const bool is_signed = c10::isSignedType(dtype);
+  const size_t bits = 8 * c10::elementSize(dtype) - (is_signed ? 1 : 0);
+  const auto greatest = static_cast<int64_t>(~uint64_t{0} >> std::max<size_t>(64 - bits, 1));
+  return {is_signed ? -greatest - 1 : 0, greatest};
+}
+
+// Whether two tensors share memory, but are not the same elements.
+inline bool overlap_in_part(const at::Tensor& first, const at::Tensor& second) {
+  return first.is_alias_of(second) && at::get_overlap_status(first, second) == at::MemOverlapStatus::Partial;
+}
 
 // One kernel launch under construction: outputs are added first, then inputs, then scalars.
 class Launch {

@@ -17,10 +17,10 @@ const rd_op* kernel(const char* name) {
 }  // namespace
 
 void check_value(const at::Scalar& value, c10::ScalarType dtype) {
-  if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && !value.isComplex()) {
+  if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && surely_holds(dtype, value)) {
     return;
   }
-  AT_DISPATCH_V2(dtype, "fill_", AT_WRAP([&] { static_cast<void>(value.to<scalar_t>()); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+  AT_DISPATCH_V2(dtype, "a number", AT_WRAP([&] { static_cast<void>(value.to<scalar_t>()); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
                  AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), c10::kBool, c10::kHalf, c10::kBFloat16,
                  c10::kComplexHalf);
 }

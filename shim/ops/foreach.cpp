@@ -65,8 +65,8 @@ class Arguments {
     (add(args), ...);
   }
 
-  // Whether one launch of the kernel does the call.
-  bool fit(const rd_op* op) const {
+  // Whether one launch of the kernel does the call; `inplace`: whether it writes to the first list.
+  bool fit(const rd_op* op, bool inplace) const {
     const at::TensorList first = lists_[0];
     if (first.empty() || !on_device(first[0]) || !((rd_op_dtypes(op) >> static_cast<unsigned>(first[0].scalar_type())) & 1U)) {
       return false;
@@ -74,7 +74,8 @@ class Arguments {
     const auto same_length = [&](const at::TensorList& list) { return list.size() == first.size(); };
     return std::all_of(lists_.begin(), lists_.end(), same_length) && (!is_each_ || numbers_.size() == first.size()) &&
            std::none_of(numbers_.begin(), numbers_.end(), [](const at::Scalar& number) { return number.isBoolean(); }) &&
-           factor_fits() && numbers_fit(first[0].scalar_type()) && at::native::can_use_fast_route(lists_, numbers_);
+           factor_fits() && numbers_fit(first[0].scalar_type()) && !(inplace && overlap()) &&
+           at::native::can_use_fast_route(lists_, numbers_);
   }
 
   // Launches over the lists; the results go to `out`, or to the first list where there is none.
@@ -105,6 +106,18 @@ class Arguments {
     }
   }
 
+  // Whether a tensor of the first list shares memory with one beside it without being it: PyTorch refuses to write there.
+  bool overlap() const {
+    for (size_t place = 0; place < lists_[0].size(); ++place) {
+      for (size_t list = 1; list < lists_.size(); ++list) {
+        if (overlap_in_part(lists_[0][place], lists_[list][place])) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   Tensors new_results() const {
     Tensors results;
     results.reserve(lists_[0].size());
@@ -123,16 +136,15 @@ class Arguments {
   }
   void add(const at::Tensor& factor) { factor_ = &factor; }
 
-  // Integers beyond the dtype are cast by some operators of PyTorch and refused by others.
+  // Numbers beyond the dtype are cast by some operators of PyTorch and refused by others.
   bool numbers_fit(at::ScalarType dtype) const {
     if (!at::isIntegralType(dtype, /*includeBool=*/false)) {
-      return true;
+      return at::isComplexType(dtype) ||
+             std::all_of(numbers_.begin(), numbers_.end(), [&](const at::Scalar& number) { return surely_holds(dtype, number); });
     }
-    const bool is_signed = dtype != at::kByte;
-    const size_t bits = 8 * c10::elementSize(dtype) - (is_signed ? 1 : 0);
-    const auto greatest = static_cast<int64_t>(~uint64_t{0} >> (64 - bits));
+    const auto [least, greatest] = integer_range(dtype);
     return std::all_of(numbers_.begin(), numbers_.end(), [&](const at::Scalar& number) {
-      return number.isIntegral(false) && number.toLong() <= greatest && number.toLong() >= (is_signed ? -greatest - 1 : 0);
+      return number.isIntegral(false) && number.toLong() <= greatest && number.toLong() >= least;
     });
   }
 
@@ -175,7 +187,7 @@ struct Foreach<slow, Result (*)(Args...)> {
 
   static Result call(Args... args) {
     const Arguments arguments(args...);
-    if (C10_UNLIKELY(!arguments.fit(op))) {
+    if (C10_UNLIKELY(!arguments.fit(op, std::is_void_v<Result>))) {
       return slow(args...);
     }
     if constexpr (std::is_void_v<Result>) {
@@ -222,7 +234,7 @@ void bind_packed(torch::Library& library, const std::string& name) {
 std::optional<Tensors> reduce_each(const rd_op* op, at::TensorList self, at::ScalarType compute, at::ScalarType result,
                                    const std::optional<at::Scalar>& number) {
   const auto is_empty = [](const at::Tensor& tensor) { return tensor.numel() == 0; };
-  if (!Arguments(self).fit(op) || std::any_of(self.begin(), self.end(), is_empty)) {
+  if (!Arguments(self).fit(op, /*inplace=*/false) || std::any_of(self.begin(), self.end(), is_empty)) {
     return std::nullopt;
   }
   Tensors results;
@@ -280,9 +292,9 @@ Tensors pow_base(const at::Scalar& base, at::TensorList exponents) {
 void copy_(at::TensorList self, at::TensorList source, bool non_blocking) {
   static const rd_op* const op = rd_op_find("_foreach_copy_");
   const bool same_length = self.size() == source.size() && !self.empty();
-  if (same_length && on_device(self[0]) &&
+  const Arguments arguments(self, source);
+  if (same_length && on_device(self[0]) && !arguments.overlap() &&
       at::native::check_fast_path_restrictions({self, source}, {}, false, /*skip_cross_list_dtype_check=*/true)) {
-    const Arguments arguments(self);
     arguments.bump_versions();
     Arguments(source).launch(op, self);
   } else {

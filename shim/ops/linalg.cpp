@@ -70,6 +70,9 @@ bool launch_product(const Binding& binding, const at::Tensor& output, const at::
   launch.input(addend);
   launch.input(a);
   launch.input(b);
+  for (const at::Scalar* const factor : {&beta, &alpha}) {
+    check_value(*factor, at::toOpMathType(output.scalar_type()));
+  }
   launch.scalar(beta);
   launch.scalar(alpha);
   return launch.run(binding.op, static_cast<int32_t>(output.scalar_type()), output.device().index());

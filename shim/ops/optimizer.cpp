@@ -42,6 +42,14 @@ void check_step(const Step& step) {
               step.counts.size());
   TORCH_CHECK(on_device(step.lists[0][0]) && at::native::check_fast_path_restrictions(step.lists), step.name,
               ": parameters, gradients and states must be dense and have the same dtype, device, sizes and strides");
+  for (size_t list = 1; list < step.lists.size(); ++list) {
+    for (size_t other = 0; other < list; ++other) {
+      for (size_t place = 0; place < tensors; ++place) {
+        TORCH_CHECK(!overlap_in_part(step.lists[list][place], step.lists[other][place]), step.name,
+                    ": some elements of one tensor are other elements of another. Please clone() one of them first.");
+      }
+    }
+  }
 }
 
 void launch_part(const rd_op* op, const Step& step, size_t begin, size_t count) {

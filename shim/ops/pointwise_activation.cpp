@@ -20,7 +20,6 @@
 #include <ATen/ops/softplus_backward_meta.h>
 #include <ATen/ops/softplus_meta.h>
 #include <ATen/ops/softshrink_backward_meta.h>
-#include <ATen/ops/softshrink_meta.h>
 #include <ATen/ops/tanh_backward_meta.h>
 #include <ATen/ops/threshold_backward_meta.h>
 #include <ATen/ops/threshold_meta.h>
@@ -47,7 +46,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PURE(glu, none);
   PURE(hardshrink, floating);
   PURE(softplus, floating);
-  PURE(softshrink, floating);
 
   // Gradients.
   BACKWARD(elu_backward, none);

@@ -49,6 +49,9 @@ namespace rustdev {
       m, {#name ".Tensor", #name "_.Tensor", #name ".Tensor_out", #name})
 #define NAMED(name, fast) \
   bind<Structured<at::meta::structured_##name##_Tensor, Fast::fast>>(m, {#name ".Tensor", #name "_.Tensor", #name ".out", #name})
+#define SCALED(name)                                                                     \
+  bind<Structured<at::meta::structured_##name##_Tensor, Fast::numeric, Scalars::exact>>( \
+      m, {#name ".Tensor", #name "_.Tensor", #name ".out", #name})
 #define COMPARE(name)                                                                  \
   bind<Structured<at::meta::structured_##name##_Tensor, Fast::boolean>>(               \
       m, {#name ".Tensor", #name "_.Tensor", #name ".Tensor_out", #name});             \
@@ -66,10 +69,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   OP(nextafter, none);
 
   // The overload Tensor, with the out= variant of the plain name.
-  NAMED(add, numeric);
+  SCALED(add);
   NAMED(copysign, floating);
   NAMED(mul, numeric);
-  NAMED(sub, numeric);
+  SCALED(sub);
 
   // The overload Tensor.
   TENSOR(bitwise_and, numeric);
@@ -118,6 +121,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 #undef OP
 #undef NAMED
+#undef SCALED
 #undef TENSOR
 #undef PURE
 #undef COMPARE

@@ -7,9 +7,6 @@
 #include <ATen/ops/atanh_meta.h>
 #include <ATen/ops/bitwise_not_meta.h>
 #include <ATen/ops/ceil_meta.h>
-#include <ATen/ops/clamp_max_meta.h>
-#include <ATen/ops/clamp_meta.h>
-#include <ATen/ops/clamp_min_meta.h>
 #include <ATen/ops/cos_meta.h>
 #include <ATen/ops/cosh_meta.h>
 #include <ATen/ops/erf_meta.h>
@@ -26,7 +23,6 @@
 #include <ATen/ops/log2_meta.h>
 #include <ATen/ops/log_meta.h>
 #include <ATen/ops/neg_meta.h>
-#include <ATen/ops/pow_meta.h>
 #include <ATen/ops/reciprocal_meta.h>
 #include <ATen/ops/round_meta.h>
 #include <ATen/ops/rsqrt_meta.h>
@@ -58,9 +54,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   OP(atanh, floating);
   OP(bitwise_not, none);
   OP(ceil, floating);
-  OP(clamp_max, numeric);
-  OP(clamp, none);
-  OP(clamp_min, numeric);
   OP(cos, floating);
   OP(cosh, floating);
   OP(erf, floating);
@@ -95,8 +88,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PURE(signbit, none);
 
   // Names of their own.
-  bind<Structured<at::meta::structured_pow_Tensor_Scalar, Fast::floating>>(
-      m, {"pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out", "pow_scalar"});
   bind<Structured<at::meta::structured_round_decimals, Fast::floating>>(
       m, {"round.decimals", "round_.decimals", "round.decimals_out", "round_decimals"});
 }

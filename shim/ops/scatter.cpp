@@ -39,7 +39,10 @@ Update update_of(Operation, const Source&, std::string_view reduce) {
 Update update_of(Operation, const at::Tensor&, std::string_view reduce, bool include_self) {
   return {operation_of(reduce), !include_self};
 }
-Update update_of(Operation operation, const at::Tensor&, const at::Scalar& alpha) { return {operation, false, alpha}; }
+Update update_of(Operation operation, const at::Tensor& source, const at::Scalar& alpha) {
+  check_value(alpha, source.scalar_type());
+  return {operation, false, alpha};
+}
 
 // Whether the sums are to be divided by the number of their terms.
 template <class... Rest>

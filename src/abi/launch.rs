@@ -316,9 +316,10 @@ fn dtype(number: i32) -> Result<DType, Failure> {
     }
 }
 
+/// A dtype that only a newer PyTorch has: no kernel takes it.
 #[cold]
 fn unknown_dtype(number: i32) -> Failure {
-    invalid(format!("unknown dtype {number}"))
+    Failure::new(RD_UNSUPPORTED, format!("unknown dtype {number}"))
 }
 
 #[inline(always)]

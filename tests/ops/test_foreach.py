@@ -314,3 +314,12 @@ def test_gradients_are_clipped_in_one_launch() -> None:
     assert calls("mul.Scalar") == before + 1
     torch.testing.assert_close(norm.cpu(), torch.tensor(120.0).sqrt())
     torch.testing.assert_close(parameters[2].grad.cpu(), torch.full((10,), 2.0) / (torch.tensor(120.0).sqrt() + 1e-6))
+
+
+@pytest.mark.parametrize("name", ["_foreach_add_", "_foreach_copy_", "_foreach_mul_"])
+def test_lists_that_overlap_in_part_are_refused(name: str) -> None:
+    values = torch.arange(5001.0, device="rustdev")
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        getattr(torch, name)([values[:-1]], [values[1:]])
+    assert torch.equal(values.cpu(), torch.arange(5001.0))
+    getattr(torch, name)([values[:2500]], [values[2500:5000]])

@@ -227,3 +227,11 @@ def test_tensors_that_do_not_fit_are_refused() -> None:
     whole = torch.ones(2, 3, device="rustdev", dtype=torch.int64)
     with pytest.raises(RuntimeError, match="not implemented for"):
         step(whole, whole)
+
+
+def test_a_step_over_tensors_that_overlap_in_part_is_refused() -> None:
+    values = torch.arange(101.0, device="rustdev")
+    settings = {"weight_decay": 0.0, "momentum": 0.0, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
+    with pytest.raises(RuntimeError, match="other elements of another"):
+        torch._fused_sgd_([values[:-1]], [values[1:]], [], **settings, is_first_step=True)
+    assert torch.equal(values.cpu(), torch.arange(101.0))

@@ -1,0 +1,61 @@
+"""Numbers that a dtype does not hold: the call refuses them where the CPU does, and takes them where the CPU does."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+Call = Callable[[torch.Tensor, torch.Tensor, complex], torch.Tensor]
+
+VALUES = [300, -300, 2**40, -(2**40), 1e10, 1e39, -1e300, float("inf"), float("nan"), 1 + 2j, True]
+DTYPES = [torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+CALLS: dict[str, Call] = {
+    "add": lambda a, b, number: torch.add(a, b, alpha=number),
+    "add_": lambda a, b, number: a.clone().add_(b, alpha=number),
+    "sub": lambda a, b, number: torch.sub(a, b, alpha=number),
+    "sub a number": lambda a, _, number: a - number,
+    "addcmul": lambda a, b, number: torch.addcmul(a, b, b, value=number),
+    "addcdiv": lambda a, b, number: torch.addcdiv(a, b, b, value=number),
+    "lerp": lambda a, b, number: torch.lerp(a, b, number),
+    "clamp": lambda a, _, number: a.clamp(number, number),
+    "clamp min": lambda a, _, number: a.clamp(min=number),
+    "clamp_": lambda a, _, number: a.clone().clamp_(max=number),
+    "clamp_min": lambda a, _, number: torch.clamp_min(a, number),
+    "clamp_max": lambda a, _, number: torch.clamp_max(a, number),
+    "hardtanh": lambda a, _, number: functional.hardtanh(a, -1, number),
+    "leaky_relu": lambda a, _, number: functional.leaky_relu(a, number),
+    "elu": lambda a, _, number: functional.elu(a, number),
+    "threshold": lambda a, _, number: functional.threshold(a, number, 1),
+    "softplus": lambda a, _, number: functional.softplus(a, 1.0, number),
+    "pow": lambda a, _, number: a**number,
+    "fill_": lambda a, _, number: a.clone().fill_(number),
+    "masked_fill": lambda a, _, number: a.masked_fill(a > 1, number),
+    "index_add": lambda a, b, number: a.index_add(0, torch.tensor([0, 0, 2], device=a.device), b, alpha=number),
+    "addmm": lambda a, b, number: torch.addmm(a, b.expand(3, 3).clone(), a.expand(3, 3).clone(), beta=number),
+    "_foreach_add": lambda a, b, number: torch._foreach_add([a], [b], alpha=number)[0],
+    "_foreach_clamp_min": lambda a, _, number: torch._foreach_clamp_min([a], number)[0],
+    "_foreach_addcmul": lambda a, b, number: torch._foreach_addcmul([a], [b], [b], number)[0],
+}
+
+
+def outcome(call: Call, dtype: torch.dtype, number: complex, device: str) -> torch.Tensor | str:
+    """Return what a call gives on a device, or the type of its error."""
+    a, b = torch.tensor([1, 2, 3], dtype=dtype, device=device), torch.tensor([2, 1, 1], dtype=dtype, device=device)
+    try:
+        return call(a, b, number)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_refused_where_the_cpu_refuses(name: str, dtype: torch.dtype) -> None:
+    for number in VALUES:
+        expected, found = (outcome(CALLS[name], dtype, number, device) for device in ("cpu", "rustdev"))
+        torch.rustdev.synchronize()
+        if isinstance(expected, str) or isinstance(found, str):
+            assert str(found) == str(expected), number
+        else:
+            torch.testing.assert_close(found.cpu(), expected, rtol=1e-2, atol=0, equal_nan=True, msg=str(number))
