@@ -397,6 +397,17 @@ def test_history_keeps_the_newest_and_skips_what_is_not_wanted() -> None:
     assert not trace[2]["frames"]
 
 
+def test_history_may_start_before_the_device_is_used() -> None:
+    code = """
+        import torch
+        torch.rustdev.memory._record_memory_history(max_entries=10)
+        block = torch.empty(1000, device="rustdev:1")
+        traces = torch.rustdev.memory._snapshot()["device_traces"]
+        print(len(traces), *(event["action"] for event in traces[1]))
+    """
+    assert run(code).split() == ["2", "segment_alloc", "alloc", "snapshot"]
+
+
 def test_wrong_history_settings_are_refused() -> None:
     for wrong in ({"enabled": "some"}, {"context": "some"}, {"stacks": "some"}, {"skip_actions": ["some"]}, {"max_entries": -1}):
         with pytest.raises(ValueError, match=r"some|negative"):

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pyo3::{ffi, intern};
 
+use super::raise;
 use crate::runtime::memory;
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
 
@@ -78,11 +79,18 @@ impl<'py> Frames<'py> {
     }
 }
 
-/// Starts, changes or stops the recording of every device.
+/// Starts, changes or stops the recording of every device, before its first use as well.
 ///
 /// `detail`: None, "state", "alloc" or "all", for which events stacks are kept; `skip`: names of actions that are not kept.
 #[pyfunction]
-fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize, skip: Vec<String>, clear: bool) -> PyResult<()> {
+fn memory_record_history(
+    py: Python<'_>,
+    events: bool,
+    detail: Option<&str>,
+    max_entries: usize,
+    skip: Vec<String>,
+    clear: bool,
+) -> PyResult<()> {
     let detail = match detail {
         None => Detail::Never,
         Some("state") => Detail::State,
@@ -95,8 +103,9 @@ fn memory_record_history(events: bool, detail: Option<&str>, max_entries: usize,
         known.ok_or_else(|| PyValueError::new_err(format!("skip_actions: there is no action {name:?}")))
     };
     let skip = skip.into_iter().map(action).collect::<PyResult<Vec<_>>>()?;
+    let pools = raise(py, memory::make_all())?;
     history::set_detail(detail);
-    for pool in memory::all() {
+    for pool in pools {
         pool.record_history(Recording { events, detail, max_entries, skip: skip.clone() }, clear);
     }
     Ok(())

@@ -75,6 +75,17 @@ pub fn pool(index: usize) -> Result<&'static DevicePool, Error> {
     }
 }
 
+/// The pools of all devices, made now if nothing has used one yet.
+///
+/// # Errors
+/// `InvalidArgument` in a forked child, `InvalidValue` for a malformed environment.
+pub fn make_all() -> Result<&'static [DevicePool], Error> {
+    fork::check()?;
+    config::init()?;
+    device::all();
+    pools()
+}
+
 /// Every pool that was made.
 pub fn all() -> &'static [DevicePool] {
     POOLS.get().and_then(|pools| pools.as_deref().ok()).unwrap_or_default()
