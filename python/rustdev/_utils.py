@@ -39,9 +39,19 @@ class _ThreadStack(Generic[_T]):
 DeviceLike = int | str | torch.device | None
 
 #: What PyTorch's users know from other accelerators.
-FORK_REFUSAL = (
+_FORK_REFUSAL = (
     "Cannot re-initialize rustdev in forked subprocess. To use rustdev with multiprocessing, you must use the 'spawn' start method"
 )
+
+
+def _refuse_in_fork_child() -> None:
+    """Raise where the device cannot be used.
+
+    Raises:
+        RuntimeError: This is a forked child of a process that had used it.
+    """
+    if _rustdev.is_fork_child():
+        raise RuntimeError(_FORK_REFUSAL)
 
 
 def _get_device_index(device: object, optional: bool = False) -> int:
@@ -78,8 +88,7 @@ def _checked_device_index(device: object) -> int:
         RuntimeError: There is no such device, or this is a forked child.
     """
     index = _get_device_index(device, optional=True)
-    if _rustdev.is_fork_child():
-        raise RuntimeError(FORK_REFUSAL)
+    _refuse_in_fork_child()
     count = torch._C._accelerator_hooks_device_count()
     if not 0 <= index < count:
         raise RuntimeError(f"invalid device ordinal {index}: torch.rustdev.device_count() is {count}")

@@ -8,7 +8,7 @@ from types import TracebackType
 import torch
 
 from . import _rustdev
-from ._utils import FORK_REFUSAL, DeviceLike, _checked_device_index, _get_device_index, _ThreadStack
+from ._utils import DeviceLike, _checked_device_index, _get_device_index, _refuse_in_fork_child, _ThreadStack
 
 __all__ = [
     "DeviceProperties",
@@ -64,8 +64,7 @@ def init() -> None:
 
 
 def _lazy_init() -> None:
-    if _is_in_bad_fork():
-        raise RuntimeError(FORK_REFUSAL)
+    _refuse_in_fork_child()
 
 
 def is_initialized() -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import torch
 
-from ._utils import DeviceLike, _checked_device_index
+from ._utils import DeviceLike, _checked_device_index, _refuse_in_fork_child
 
 __all__ = [
     "default_generators",
@@ -29,6 +29,11 @@ def _get_generator(device: DeviceLike) -> torch.Generator:
     return default_generators[_checked_device_index(device)]
 
 
+def _all_generators() -> tuple[torch.Generator, ...]:
+    _refuse_in_fork_child()
+    return default_generators
+
+
 def get_rng_state(device: DeviceLike = "rustdev") -> torch.Tensor:
     """Return the state of a device's generator as a CPU tensor of 16 bytes.
 
@@ -40,7 +45,7 @@ def get_rng_state(device: DeviceLike = "rustdev") -> torch.Tensor:
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """Return the states of all devices' generators."""
-    return [generator.get_state() for generator in default_generators]
+    return [generator.get_state() for generator in _all_generators()]
 
 
 def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "rustdev") -> None:
@@ -86,7 +91,7 @@ def manual_seed_all(seed: int) -> None:
     Args:
         seed: Any integer of 64 bits.
     """
-    for generator in default_generators:
+    for generator in _all_generators():
         generator.manual_seed(int(seed))
 
 
@@ -97,7 +102,7 @@ def seed() -> None:
 
 def seed_all() -> None:
     """Seed the generators of all devices with one number from the machine's entropy."""
-    manual_seed_all(default_generators[0].seed())
+    manual_seed_all(_all_generators()[0].seed())
 
 
 def initial_seed() -> int:

@@ -9,7 +9,7 @@ import torch
 from typing_extensions import Self
 
 from . import _rustdev
-from ._utils import DeviceLike, _checked_device_index, _ThreadStack
+from ._utils import DeviceLike, _checked_device_index, _refuse_in_fork_child, _ThreadStack
 
 __all__ = [
     "Event",
@@ -179,6 +179,11 @@ class Event(torch.Event):
         if stream is not None:
             _expect(torch.Stream, stream)
         super().wait(stream)
+
+    def query(self) -> bool:
+        """Return whether the point is reached; True for an event that was never recorded."""
+        _refuse_in_fork_child()
+        return super().query()
 
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Return the milliseconds between this event and a later one.

@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use super::exception;
 use crate::runtime::{config, device, fork, threads};
 use crate::simd;
 
@@ -41,7 +42,8 @@ fn num_threads() -> usize {
 
 /// Sets how many threads the devices compute with.
 #[pyfunction]
-fn set_num_threads(count: i64) -> PyResult<()> {
+fn set_num_threads(py: Python<'_>, count: i64) -> PyResult<()> {
+    fork::check().map_err(|error| exception(py, &error))?;
     let accepted = usize::try_from(count).ok().filter(|count| (1..=config::MAX_THREADS).contains(count));
     let refusal = || PyValueError::new_err(format!("the number of threads is 1 to {}, not {count}", config::MAX_THREADS));
     threads::set_num_threads(accepted.ok_or_else(refusal)?);

@@ -75,6 +75,66 @@ print("passed")
     )
 
 
+def test_what_knows_locks_or_threads_is_refused_in_the_child() -> None:
+    # Another thread holds the pools' locks again and again while the process forks; a child that took one would hang.
+    run(
+        """
+import signal, threading
+import rustdev
+memory = torch.rustdev.memory
+block = torch.ones(4, device="rustdev")
+pinned = torch.ones(4).pin_memory()
+recorded, unrecorded = torch.rustdev.Event(), torch.rustdev.Event()
+recorded.record()
+states = torch.rustdev.get_rng_state_all()
+memory._record_memory_history(max_entries=1000)
+
+def child():
+    signal.alarm(60)
+    for call in (
+        lambda: memory._record_memory_history(),
+        lambda: memory._record_memory_history(None),
+        lambda: memory._snapshot(),
+        lambda: torch.rustdev.memory_snapshot(),
+        lambda: memory._allocation_traceback(block.data_ptr()),
+        lambda: torch.rustdev.attach_out_of_memory_observer(print),
+        lambda: torch.rustdev.reset_peak_memory_stats(),
+        lambda: torch.rustdev.reset_peak_host_memory_stats(),
+        lambda: torch.rustdev.reset_accumulated_host_memory_stats(),
+        lambda: torch.rustdev.get_rng_state_all(),
+        lambda: torch.rustdev.set_rng_state_all(states),
+        lambda: torch.rustdev.manual_seed(1),
+        lambda: torch.rustdev.manual_seed_all(1),
+        lambda: torch.rustdev.seed_all(),
+        lambda: torch.rustdev.initial_seed(),
+        lambda: torch.rustdev.set_num_threads(1),
+        lambda: recorded.query(),
+        lambda: unrecorded.query(),
+    ):
+        refused(call)
+    assert torch.rustdev.memory_stats() == torch.rustdev.host_memory_stats() == {}
+    assert torch.rustdev.memory_allocated() == 0
+    torch.rustdev.empty_cache()
+    torch.rustdev.empty_host_cache()
+    assert torch.rustdev.get_num_threads() >= 1 and torch.rustdev.is_bf16_supported()
+
+done = False
+def churn():
+    while not done:
+        memory._snapshot()
+        torch.rustdev.host_memory_stats()
+
+thread = threading.Thread(target=churn)
+thread.start()
+codes = [in_child(child) for _ in range(20)]
+done = True
+thread.join()
+assert codes == [0] * 20, codes
+print("passed")
+"""
+    )
+
+
 def test_child_can_use_the_cpu_and_drop_device_tensors() -> None:
     run(
         """

@@ -12,7 +12,7 @@ use super::exception;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
-use crate::runtime::{Error, memory, stream};
+use crate::runtime::{Error, fork, memory, stream};
 use std::sync::Arc;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -95,7 +95,8 @@ fn memory_free(py: Python<'_>, address: usize) -> PyResult<()> {
 
 /// Has a function called with (device, bytes asked for, total, free) before each out-of-memory error. What it raises is printed.
 #[pyfunction]
-fn memory_attach_shortage_observer(observer: Py<PyAny>) {
+fn memory_attach_shortage_observer(py: Python<'_>, observer: Py<PyAny>) -> PyResult<()> {
+    raise(py, fork::check())?;
     observe::attach_shortage_observer(Arc::new(move |shortage: &Shortage| {
         Python::try_attach(|py| {
             let arguments = (shortage.device, shortage.asked, shortage.total, shortage.free);
@@ -104,4 +105,5 @@ fn memory_attach_shortage_observer(observer: Py<PyAny>) {
             }
         });
     }));
+    Ok(())
 }

@@ -4,11 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pyo3::{Bound, intern};
 
+use super::raise;
 use super::recording::Frames;
 use crate::runtime::config::config;
-use crate::runtime::memory;
 use crate::runtime::memory::history::{Action, Detail, Entry, capture};
 use crate::runtime::memory::snapshot::{BlockSnapshot, BlockState, SegmentSnapshot};
+use crate::runtime::{fork, memory};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_snapshot, module)?)?;
@@ -18,6 +19,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Segments, blocks, events and settings of every device.
 #[pyfunction]
 fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> {
+    raise(py, fork::check())?;
     let context = capture(Detail::State);
     let mut frames = Frames::new(py);
     let (segments, device_traces) = (PyList::empty(py), PyList::empty(py));
@@ -43,6 +45,7 @@ fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> 
 /// The frames of the allocation that starts at an address; None if there is none or no stack was kept.
 #[pyfunction]
 fn memory_traceback(py: Python<'_>, address: usize) -> PyResult<Option<Bound<'_, PyList>>> {
+    raise(py, fork::check())?;
     let pool = memory::all().iter().find(|pool| pool.contains(address));
     match pool.and_then(|pool| pool.context(address)) {
         Some(context) => Frames::new(py).of(Some(&context)).map(Some),

@@ -3,10 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::pool;
-use crate::runtime::memory;
-use crate::runtime::memory::host::{Duration, HostStats};
+use super::{pool, raise};
+use crate::runtime::memory::host::{Duration, HostPool, HostStats};
 use crate::runtime::memory::stats::{PerKind, Stat};
+use crate::runtime::{fork, memory};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_stats, module)?)?;
@@ -74,10 +74,15 @@ fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
+fn host(py: Python<'_>) -> PyResult<&'static HostPool> {
+    raise(py, fork::check())?;
+    Ok(memory::host())
+}
+
 /// The counters of pinned host memory.
 #[pyfunction]
 fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let stats = memory::host().stats();
+    let stats = host(py)?.stats();
     let dict = PyDict::new(py);
     dict.set_item("allocations", stat(py, &stats.allocations)?)?;
     dict.set_item("allocated_bytes", stat(py, &stats.allocated_bytes)?)?;
@@ -92,12 +97,14 @@ fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// Lets every peak of pinned host memory start again from the value now.
 #[pyfunction]
-fn host_memory_reset_peak() {
-    memory::host().with_stats(HostStats::reset_peak);
+fn host_memory_reset_peak(py: Python<'_>) -> PyResult<()> {
+    host(py)?.with_stats(HostStats::reset_peak);
+    Ok(())
 }
 
 /// Forgets the history of every counter of pinned host memory.
 #[pyfunction]
-fn host_memory_reset_accumulated() {
-    memory::host().with_stats(HostStats::reset_accumulated);
+fn host_memory_reset_accumulated(py: Python<'_>) -> PyResult<()> {
+    host(py)?.with_stats(HostStats::reset_accumulated);
+    Ok(())
 }
