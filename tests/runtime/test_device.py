@@ -198,6 +198,15 @@ def test_environment_is_checked_at_import(name: str, value: str) -> None:
     assert "panicked" not in soft_then_hard.stderr
 
 
+def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
+    code = "import torch; print(torch.rustdev.memory_stats()['max_split_size'] >> 20)"
+    result = run(code, PYTORCH_ALLOC_CONF="pinned_max_cached_size_mb:64,max_split_size_mb:32")
+    assert result.stdout.split() == ["32"], result.stderr
+    result = run(code, PYTORCH_ALLOC_CONF="garbage_collection_threshold:2")
+    assert "PYTORCH_ALLOC_CONF" in result.stderr
+    assert "the device rustdev is not available" in result.stderr
+
+
 def test_environment_is_checked_where_rustdev_comes_first() -> None:
     result = run("import rustdev", RUSTDEV_DEVICE_COUNT="-1")
     assert "RuntimeWarning" not in result.stderr

@@ -7,21 +7,8 @@ use crate::runtime::Error;
 const ACCEPTS: &str = "key:value pairs separated by commas, with the keys max_split_size_mb (at least 20) and \
     garbage_collection_threshold (between 0 and 1)";
 
-/// PyTorch's keys that mean nothing here, and are accepted in `PYTORCH_ALLOC_CONF` only.
-const IGNORED: [&str; 12] = [
-    "backend",
-    "expandable_segments",
-    "graph_capture_record_stream_reuse",
-    "large_segment_size_mb",
-    "per_process_memory_fraction",
-    "pinned_num_register_threads",
-    "pinned_reserve_segment_size_mb",
-    "pinned_use_background_threads",
-    "pinned_use_cuda_host_register",
-    "release_lock_on_cudamalloc",
-    "release_lock_on_hipmalloc",
-    "roundup_power2_divisions",
-];
+/// PyTorch's own variable, whose other keys are for other devices.
+const PYTORCH: &str = "PYTORCH_ALLOC_CONF";
 
 /// How the caching allocator behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,7 +29,7 @@ impl AllocConf {
             let accepted = match key {
                 "max_split_size_mb" => conf.set_max_split_size(setting),
                 "garbage_collection_threshold" => conf.set_garbage_collection_threshold(setting),
-                _ => name == "PYTORCH_ALLOC_CONF" && IGNORED.contains(&key),
+                _ => name == PYTORCH,
             };
             if !accepted {
                 return Err(refused(name, pair.trim(), ACCEPTS));
@@ -89,17 +76,21 @@ mod tests {
     }
 
     #[test]
-    fn pytorchs_other_keys_are_taken_from_its_own_variable_only() {
-        let text = "expandable_segments:True,roundup_power2_divisions:[256:1,512:2],max_split_size_mb:32";
-        assert_eq!(AllocConf::parse("PYTORCH_ALLOC_CONF", text).unwrap().max_split_size, Some(32 << 20));
-        assert!(AllocConf::parse("RUSTDEV_ALLOC_CONF", text).is_err());
-        assert!(AllocConf::parse("PYTORCH_ALLOC_CONF", "no_such_key:1").is_err());
+    fn other_keys_are_ignored_in_pytorchs_own_variable_only() {
+        for foreign in
+            ["expandable_segments:True", "roundup_power2_divisions:[256:1,512:2]", "pinned_max_cached_size_mb:64", "new_key"]
+        {
+            let text = format!("{foreign},max_split_size_mb:32");
+            assert_eq!(AllocConf::parse(PYTORCH, &text).unwrap().max_split_size, Some(32 << 20), "{text}");
+            assert!(AllocConf::parse("RUSTDEV_ALLOC_CONF", &text).is_err(), "{text}");
+        }
     }
 
     #[test]
     fn wrong_settings_are_refused() {
         for text in ["max_split_size_mb:3", "max_split_size_mb", "garbage_collection_threshold:1.5", "max_split_size_mb:x"] {
             assert!(AllocConf::parse("RUSTDEV_ALLOC_CONF", text).is_err(), "{text}");
+            assert!(AllocConf::parse(PYTORCH, text).is_err(), "{text}");
         }
     }
 }
