@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Error;
+use super::memory::arena;
 use super::sync::OnceLock;
 
 mod alloc_conf;
@@ -100,12 +101,16 @@ impl Config {
             isa: None,
             alloc_conf: AllocConf::default(),
         };
-        let (mut openmp, mut pytorch) = (None, None);
+        let (mut openmp, mut pytorch, mut limit) = (None, None, None);
         let mut own_alloc_conf = false;
         for (name, value) in variables {
             match name.as_str() {
                 "OMP_NUM_THREADS" => openmp = value.split(',').next().and_then(|first| first.trim().parse().ok()),
                 "PYTORCH_ALLOC_CONF" => pytorch = Some(value),
+                "RUSTDEV_MEMORY_LIMIT" => {
+                    config.memory_limit = bytes(&name, value.trim())?;
+                    limit = Some(value);
+                }
                 "RUSTDEV_ALLOC_CONF" => {
                     own_alloc_conf = true;
                     config.alloc_conf = AllocConf::parse(&name, &value)?;
@@ -121,8 +126,10 @@ impl Config {
             let asked = openmp.filter(|count| (1..=MAX_THREADS).contains(count));
             config.num_threads = asked.unwrap_or_else(machine::cores);
         }
-        if config.memory_limit == 0 {
-            config.memory_limit = machine::memory();
+        match limit {
+            None => config.memory_limit = machine::memory(),
+            Some(_) if arena::can_reserve(config.memory_limit, config.device_count) => {}
+            Some(value) => return Err(refused("RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)),
         }
         Ok(config)
     }
@@ -131,7 +138,6 @@ impl Config {
         match name {
             "RUSTDEV_DEVICE_COUNT" => self.device_count = whole(name, value, MAX_DEVICES)?,
             "RUSTDEV_NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
-            "RUSTDEV_MEMORY_LIMIT" => self.memory_limit = bytes(name, value)?,
             "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_FALLBACK" => {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
@@ -163,21 +169,21 @@ fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
     })
 }
 
+const BYTES: &str = "a number of bytes that the process can reserve, with K, M, G or T for the multiples of 1024: 512M, 8G";
+
 fn bytes(name: &str, value: &str) -> Result<u64, Error> {
     let number_end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(number_end);
-    let shift = match unit.trim_end_matches(['b', 'B', 'i']).to_ascii_uppercase().as_str() {
-        "" => Some(0),
-        "K" => Some(10),
-        "M" => Some(20),
-        "G" => Some(30),
-        "T" => Some(40),
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => Some(0),
+        "K" | "KB" | "KIB" => Some(10),
+        "M" | "MB" | "MIB" => Some(20),
+        "G" | "GB" | "GIB" => Some(30),
+        "T" | "TB" | "TIB" => Some(40),
         _ => None,
     };
     let parsed = number.parse::<u64>().ok().zip(shift).and_then(|(count, shift)| count.checked_mul(1 << shift));
-    parsed
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| refused(name, value, "a number of bytes, with K, M, G or T for the multiples of 1024: 512M, 8G"))
+    parsed.filter(|bytes| *bytes > 0).ok_or_else(|| refused(name, value, BYTES))
 }
 
 #[cfg(test)]
@@ -228,7 +234,17 @@ mod tests {
 
     #[test]
     fn memory_sizes_have_units() {
-        for (text, expected) in [("4096", 4096), ("8G", 8 << 30), ("2k", 2 << 10), ("1MiB", 1 << 20), ("1T", 1 << 40)] {
+        let cases = [
+            ("4096", 4096),
+            ("4096B", 4096),
+            (" 8G ", 8 << 30),
+            ("2k", 2 << 10),
+            ("1MiB", 1 << 20),
+            ("3gb", 3 << 30),
+            ("4Kib", 4 << 10),
+            ("1T", 1 << 40),
+        ];
+        for (text, expected) in cases {
             assert_eq!(parse(&[("RUSTDEV_MEMORY_LIMIT", text)]).unwrap().memory_limit, expected, "{text}");
         }
     }
@@ -242,6 +258,13 @@ mod tests {
             ("RUSTDEV_NUM_THREADS", "-1", "1 to 1024"),
             ("RUSTDEV_MEMORY_LIMIT", "lots", "512M, 8G"),
             ("RUSTDEV_MEMORY_LIMIT", "0", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "8iB", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "8iiBB", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "8Gi", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "8 G", "512M, 8G"),
+            ("RUSTDEV_MEMORY_LIMIT", "8000000T", "can reserve"),
+            ("RUSTDEV_MEMORY_LIMIT", "18446744073709551615", "can reserve"),
             ("RUSTDEV_MEMORY_LIMIT", "99999999999T", "512M, 8G"),
             ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),

@@ -186,7 +186,14 @@ def test_threads() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("RUSTDEV_DEVICE_COUNT", "0"), ("RUSTDEV_DEVICE_COUNT", "two"), ("RUSTDEV_MEMORY_LIMIT", "12Q"), ("RUSTDEV_SPEED", "1")],
+    [
+        ("RUSTDEV_DEVICE_COUNT", "0"),
+        ("RUSTDEV_DEVICE_COUNT", "two"),
+        ("RUSTDEV_MEMORY_LIMIT", "12Q"),
+        ("RUSTDEV_MEMORY_LIMIT", "8iiBB"),
+        ("RUSTDEV_MEMORY_LIMIT", "8000000T"),
+        ("RUSTDEV_SPEED", "1"),
+    ],
 )
 def test_environment_is_checked_at_import(name: str, value: str) -> None:
     soft_then_hard = run("import torch; print(hasattr(torch, 'rustdev'), flush=True); import rustdev", **{name: value})

@@ -17,6 +17,13 @@ const GENEROSITY: usize = 4;
 /// No range is larger than this, or than the budget if that is larger: 64 devices fit into 47 bits of addresses.
 const LARGEST: usize = 1 << 40;
 
+/// Whether the address space has room for so many devices of that budget.
+pub fn can_reserve(budget: u64, devices: usize) -> bool {
+    let Some(budget) = usize::try_from(budget).ok().filter(|budget| isize::try_from(*budget).is_ok()) else { return false };
+    // Collected, so that each is held until the last is made.
+    (0..devices).map(|_| Arena::new(budget)).collect::<Result<Vec<_>>>().is_ok()
+}
+
 /// A device's address range with its segments.
 #[derive(Debug)]
 pub struct Arena {
