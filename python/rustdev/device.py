@@ -36,12 +36,12 @@ _initialized = True
 
 
 def is_available() -> bool:
-    """Return whether there is a device to use: always, but in a forked child."""
+    """Return whether there is a device to use: not in a forked child, and not where no device is visible."""
     return device_count() > 0
 
 
 def device_count() -> int:
-    """Return the number of devices (``RUSTDEV_DEVICE_COUNT``), 0 in a forked child."""
+    """Return the number of devices (``RUSTDEV_DEVICE_COUNT``, ``RUSTDEV_VISIBLE_DEVICES``), 0 in a forked child."""
     return _rustdev.device_count()
 
 

@@ -102,7 +102,9 @@ def seed() -> None:
 
 def seed_all() -> None:
     """Seed the generators of all devices with one number from the machine's entropy."""
-    manual_seed_all(_all_generators()[0].seed())
+    generators = _all_generators()
+    if generators:
+        manual_seed_all(generators[0].seed())
 
 
 def initial_seed() -> int:

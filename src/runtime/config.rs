@@ -19,7 +19,7 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 8] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_FALLBACK",
@@ -27,6 +27,7 @@ const KNOWN: [&str; 7] = [
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
     "RUSTDEV_NUM_THREADS",
+    "RUSTDEV_VISIBLE_DEVICES",
 ];
 
 /// What happens when an operator has no kernel of ours: `RUSTDEV_FALLBACK`.
@@ -43,7 +44,7 @@ pub enum Fallback {
 /// The settings of this process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// `RUSTDEV_DEVICE_COUNT`.
+    /// `RUSTDEV_DEVICE_COUNT`, or how many of these `RUSTDEV_VISIBLE_DEVICES` lists: they are all alike.
     pub device_count: usize,
     /// `RUSTDEV_MEMORY_LIMIT`: bytes of each device.
     pub memory_limit: u64,
@@ -101,7 +102,7 @@ impl Config {
             isa: None,
             alloc_conf: AllocConf::default(),
         };
-        let (mut openmp, mut pytorch, mut limit) = (None, None, None);
+        let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
         let mut own_alloc_conf = false;
         for (name, value) in variables {
             match name.as_str() {
@@ -115,6 +116,7 @@ impl Config {
                     own_alloc_conf = true;
                     config.alloc_conf = AllocConf::parse(&name, &value)?;
                 }
+                "RUSTDEV_VISIBLE_DEVICES" => visible = Some(value),
                 _ if name.starts_with(PREFIX) => config.set(&name, value.trim())?,
                 _ => {}
             }
@@ -125,6 +127,9 @@ impl Config {
         if config.num_threads == 0 {
             let asked = openmp.filter(|count| (1..=MAX_THREADS).contains(count));
             config.num_threads = asked.unwrap_or_else(machine::cores);
+        }
+        if let Some(value) = visible {
+            config.device_count = listed(value.trim(), config.device_count)?;
         }
         match limit {
             None => config.memory_limit = machine::memory(),
@@ -160,6 +165,21 @@ fn whole(name: &str, value: &str, most: usize) -> Result<usize, Error> {
         Ok(count) if (1..=most).contains(&count) => Ok(count),
         _ => Err(refused(name, value, &format!("a whole number from 1 to {most}"))),
     }
+}
+
+/// How many of `count` devices a list names.
+fn listed(list: &str, count: usize) -> Result<usize, Error> {
+    let mut seen = [false; MAX_DEVICES];
+    // Twice the same device is refused like one that does not exist.
+    let is_new = |entry: &str| match entry.trim().parse::<usize>() {
+        Ok(index) if index < count => !std::mem::replace(&mut seen[index], true),
+        _ => false,
+    };
+    if list.is_empty() || list.split(',').all(is_new) {
+        return Ok(seen.into_iter().filter(|seen| *seen).count());
+    }
+    let accepts = format!("different devices below RUSTDEV_DEVICE_COUNT ({count}), separated by commas, or nothing to have none");
+    Err(refused("RUSTDEV_VISIBLE_DEVICES", list, &accepts))
 }
 
 fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, Error> {
@@ -250,6 +270,14 @@ mod tests {
     }
 
     #[test]
+    fn visible_devices_are_counted() {
+        for (list, expected) in [("0", 1), ("3,1", 2), (" 2 , 0,1 ", 3), ("", 0)] {
+            let config = parse(&[("RUSTDEV_VISIBLE_DEVICES", list), ("RUSTDEV_DEVICE_COUNT", "4")]).unwrap();
+            assert_eq!(config.device_count, expected, "{list:?}");
+        }
+    }
+
+    #[test]
     fn refusals_name_the_variable_and_what_it_accepts() {
         let cases = [
             ("RUSTDEV_DEVICE_COUNT", "0", "1 to 64"),
@@ -269,6 +297,10 @@ mod tests {
             ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
             ("RUSTDEV_ISA", "mmx", "portable"),
+            ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),
+            ("RUSTDEV_VISIBLE_DEVICES", "0,0", "separated by commas"),
+            ("RUSTDEV_VISIBLE_DEVICES", "0,", "separated by commas"),
+            ("RUSTDEV_VISIBLE_DEVICES", "-1", "separated by commas"),
             ("RUSTDEV_ALLOC_CONF", "colour:red", "max_split_size_mb"),
         ];
         for (name, value, accepts) in cases {

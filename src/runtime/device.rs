@@ -44,8 +44,12 @@ pub fn get(index: usize) -> Result<&'static Device, Error> {
 #[cold]
 fn out_of_range(index: usize) -> Error {
     let count = count();
-    let range = if count == 1 { "only device 0 exists".to_owned() } else { format!("devices are 0 to {}", count - 1) };
-    Error::InvalidArgument(format!("invalid device ordinal {index}: {range} (RUSTDEV_DEVICE_COUNT={count})"))
+    let range = match count {
+        0 => "there is no device".to_owned(),
+        1 => "only device 0 exists".to_owned(),
+        _ => format!("devices are 0 to {}", count - 1),
+    };
+    Error::InvalidArgument(format!("invalid device ordinal {index}: {range} (RUSTDEV_DEVICE_COUNT, RUSTDEV_VISIBLE_DEVICES)"))
 }
 
 /// Every device.

@@ -192,6 +192,8 @@ def test_threads() -> None:
         ("RUSTDEV_MEMORY_LIMIT", "12Q"),
         ("RUSTDEV_MEMORY_LIMIT", "8iiBB"),
         ("RUSTDEV_MEMORY_LIMIT", "8000000T"),
+        ("RUSTDEV_VISIBLE_DEVICES", "0,0"),
+        ("RUSTDEV_VISIBLE_DEVICES", "2"),
         ("RUSTDEV_SPEED", "1"),
     ],
 )
@@ -203,6 +205,54 @@ def test_environment_is_checked_at_import(name: str, value: str) -> None:
     assert last.startswith("ValueError")
     assert name in last
     assert "panicked" not in soft_then_hard.stderr
+
+
+def test_visible_devices_are_renumbered() -> None:
+    code = """
+import torch, warnings
+warnings.simplefilter("error")
+print(torch.rustdev.device_count(), torch.accelerator.device_count(), len(torch.rustdev.default_generators))
+print(torch.ones(2, device="rustdev:1").sum().item())
+with torch.random.fork_rng(devices=[0], device_type="rustdev"):
+    torch.rustdev.manual_seed(1)
+torch.ones(1, device="rustdev:2")
+"""
+    result = run(code, RUSTDEV_DEVICE_COUNT="4", RUSTDEV_VISIBLE_DEVICES="3,1")
+    assert result.stdout.split() == ["2", "2", "2", "2.0"], result.stderr
+    assert "invalid device ordinal 2: devices are 0 to 1" in result.stderr
+
+
+def test_the_advice_of_fork_rng_can_be_followed() -> None:
+    code = "import torch\nwith torch.random.fork_rng(device_type='rustdev'): pass\nprint('forked')"
+    result = run(code)
+    assert "set RUSTDEV_VISIBLE_DEVICES=0" in result.stderr
+    result = run(code, RUSTDEV_VISIBLE_DEVICES="0")
+    assert (result.stdout.strip(), result.stderr) == ("forked", "")
+
+
+def test_no_device_may_be_visible() -> None:
+    code = """
+import torch
+print(torch.rustdev.is_available(), torch.rustdev.device_count(), torch.accelerator.is_available())
+torch.manual_seed(1)
+torch.rustdev.manual_seed_all(1)
+torch.rustdev.seed_all()
+torch.rustdev.set_rng_state_all(torch.rustdev.get_rng_state_all())
+torch.rustdev.empty_cache()
+torch.rustdev.memory._record_memory_history()
+print(torch.rustdev.memory._snapshot()["device_traces"], torch.ones(2).sum().item())
+for call in (torch.rustdev.synchronize, torch.rustdev.Stream, lambda: torch.ones(1, device="rustdev"), torch.rustdev.mem_get_info):
+    try:
+        call()
+    except RuntimeError as error:
+        assert "invalid device ordinal 0" in str(error), error
+    else:
+        raise AssertionError("not refused")
+from rustdev import info
+print([line.split() for line in info.describe().splitlines() if line.startswith(("devices", "memory"))])
+"""
+    result = run(code, RUSTDEV_VISIBLE_DEVICES="")
+    assert result.stdout.splitlines() == ["False 0 False", "[] 2.0", "[['devices:', '0']]"], result.stderr
 
 
 def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
