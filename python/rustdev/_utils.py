@@ -54,6 +54,12 @@ def _refuse_in_fork_child() -> None:
         raise RuntimeError(_FORK_REFUSAL)
 
 
+def _expect_callable(function: object) -> None:
+    """Refuse at the call what could only fail when it is called, much later and elsewhere."""
+    if not callable(function):
+        raise TypeError(f"expected a function, got {type(function).__name__}")
+
+
 def _get_device_index(device: object, optional: bool = False) -> int:
     """Return the index that a device argument names.
 

@@ -89,11 +89,11 @@ def set_device(device: DeviceLike) -> None:
     """
     index = _get_device_index(device)
     if index >= 0:
-        torch._C._accelerator_setDeviceIndex(index)
+        torch._C._accelerator_setDeviceIndex(_checked_device_index(index))
 
 
 def _exchange_device(index: int) -> int:
-    return torch._C._accelerator_hooks_exchange_device(index)
+    return torch._C._accelerator_hooks_exchange_device(_checked_device_index(index) if index >= 0 else -1)
 
 
 def _maybe_exchange_device(index: int) -> int:

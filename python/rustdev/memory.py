@@ -11,7 +11,7 @@ from torch.cuda._memory_viz import memory as _memory_flamegraph
 from torch.cuda._memory_viz import segments as _segments_flamegraph
 
 from . import _rustdev
-from ._utils import DeviceLike, _checked_device_index
+from ._utils import DeviceLike, _checked_device_index, _expect_callable
 from .device import is_initialized
 
 __all__ = [
@@ -54,7 +54,7 @@ def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: "torch
         The address; 0 for no bytes.
 
     Raises:
-        ValueError: The size is negative.
+        ValueError: The size is negative, or the stream is one of another device.
         torch.OutOfMemoryError: The budget or the machine is used up.
     """
     if size < 0:
@@ -62,7 +62,11 @@ def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: "torch
     index = _checked_device_index(device)
     if stream is None:
         stream = torch.accelerator.current_stream(index)
-    return _rustdev.memory_allocate(index, stream.stream_id if isinstance(stream, torch.Stream) else stream, size)
+    if isinstance(stream, torch.Stream):
+        if stream.device != torch.device("rustdev", index):
+            raise ValueError(f"memory of rustdev:{index} cannot belong to a stream of {stream.device}")
+        stream = stream.stream_id
+    return _rustdev.memory_allocate(index, stream, size)
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
@@ -410,4 +414,5 @@ def attach_out_of_memory_observer(observer: Callable[[int, int, int, int], objec
         observer: Called with the device's index, the bytes asked for, the device's total bytes, and its free bytes. What it
             raises is printed, and does not replace the error.
     """
+    _expect_callable(observer)
     _rustdev.memory_attach_shortage_observer(observer)

@@ -63,9 +63,15 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 
     Args:
         new_states: One state for each device, in order.
+
+    Raises:
+        ValueError: They are more or fewer than the devices; no generator is changed.
     """
-    for index, state in enumerate(new_states):
-        set_rng_state(state, index)
+    generators, states = _all_generators(), list(new_states)
+    if len(states) != len(generators):
+        raise ValueError(f"there are {len(generators)} devices, but {len(states)} states")
+    for generator, state in zip(generators, states, strict=True):
+        generator.set_state(state)
 
 
 def _get_rng_state_offset(device: DeviceLike = "rustdev") -> int:

@@ -9,7 +9,7 @@ import torch
 from typing_extensions import Self
 
 from . import _rustdev
-from ._utils import DeviceLike, _checked_device_index, _refuse_in_fork_child, _ThreadStack
+from ._utils import DeviceLike, _checked_device_index, _expect_callable, _refuse_in_fork_child, _ThreadStack
 
 __all__ = [
     "Event",
@@ -298,9 +298,10 @@ def launch_host_func(function: Callable[[], object], stream: torch.Stream | None
         function: Called without arguments. It must not wait for the stream that it runs on.
         stream: Default: the current one.
     """
+    _expect_callable(function)
     target = current_stream() if stream is None else stream
     _expect(torch.Stream, target)
-    _rustdev.launch_host_func(target.device_index, target.stream_id, function)
+    _rustdev.launch_host_func(_checked_device_index(target.device), target.stream_id, function)
 
 
 def _sleep(cycles: int) -> None:

@@ -114,6 +114,20 @@ def test_index_out_of_range(index: int) -> None:
     assert torch.ones(2, device="rustdev").sum().item() == 2
 
 
+@pytest.mark.parametrize("index", [200, 1 << 40])
+def test_index_that_no_device_could_have(index: int) -> None:
+    for call in (
+        lambda: torch.rustdev.set_device(index),
+        lambda: torch.rustdev.device(index).__enter__(),
+        lambda: torch.rustdev.synchronize(index),
+        lambda: torch.rustdev._exchange_device(index),
+    ):
+        with pytest.raises(RuntimeError, match=f"invalid device ordinal {index}"):
+            call()
+    with torch.rustdev.device(-(1 << 40)):
+        assert torch.rustdev.current_device() == 0
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda:0", torch.device("meta"), 1.5])
 def test_other_devices_are_refused(device: object) -> None:
     with pytest.raises(ValueError, match="Expected a rustdev device"):

@@ -258,6 +258,11 @@ def test_raw_memory_without_a_tensor() -> None:
         torch.rustdev.caching_allocator_alloc(-1)
     with pytest.raises(RuntimeError, match="no stream"):
         torch.rustdev.caching_allocator_alloc(10, stream=1 << 40)
+    for stream in (torch.rustdev.current_stream(1), torch.Stream("cpu")):
+        with pytest.raises(ValueError, match="memory of rustdev:0 cannot belong to a stream of "):
+            torch.rustdev.caching_allocator_alloc(10, 0, stream)
+    with pytest.raises(TypeError):
+        torch.rustdev.caching_allocator_alloc(10, stream="default")
 
 
 # ---- limits -----------------------------------------------------------------------------------------------------------
@@ -320,6 +325,11 @@ def test_fraction_limits_the_process() -> None:
             torch.rustdev.set_per_process_memory_fraction(wrong)
     with pytest.raises(TypeError, match="float"):
         torch.rustdev.set_per_process_memory_fraction(1)
+
+
+def test_observers_are_functions() -> None:
+    with pytest.raises(TypeError, match="expected a function, got int"):
+        torch.rustdev.attach_out_of_memory_observer(3)
 
 
 def test_observers_see_the_error_first() -> None:

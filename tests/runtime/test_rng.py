@@ -85,6 +85,15 @@ def test_state_round_trip_of_all_devices() -> None:
     assert torch.equal(torch.rustdev.get_rng_state("rustdev:1"), torch.rustdev.get_rng_state(torch.device("rustdev", 1)))
 
 
+def test_too_few_or_too_many_states_change_nothing() -> None:
+    before = torch.rustdev.get_rng_state_all()
+    other = torch.zeros(16, dtype=torch.uint8)
+    for states in ([other], [other] * 3, []):
+        with pytest.raises(ValueError, match=f"there are 2 devices, but {len(states)} states"):
+            torch.rustdev.set_rng_state_all(states)
+    assert all(map(torch.equal, torch.rustdev.get_rng_state_all(), before))
+
+
 def test_devices_draw_apart() -> None:
     torch.rustdev.manual_seed_all(5)
     before = torch.rustdev.get_rng_state(1)

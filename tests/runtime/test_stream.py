@@ -143,11 +143,15 @@ def test_wrong_types_are_refused() -> None:
     ):
         with pytest.raises(TypeError, match="expected a torch"):
             call()
+    with pytest.raises(TypeError, match="expected a function, got int"):
+        torch.rustdev.launch_host_func(3)
 
 
 def test_cpu_stream_is_refused() -> None:
     with pytest.raises(RuntimeError):
         torch.rustdev.set_stream(torch.Stream("cpu"))
+    with pytest.raises(ValueError, match="Expected a rustdev device, but got: cpu"):
+        torch.rustdev.launch_host_func(print, torch.Stream("cpu"))
 
 
 def test_query_counts_the_running_task() -> None:
