@@ -14,6 +14,7 @@ __all__ = [
     "host_memory_reset_peak",
     "host_memory_stats",
     "instruction_set",
+    "instruction_sets",
     "is_fork_child",
     "launch_host_func",
     "memory_allocate",
@@ -66,6 +67,9 @@ def set_num_threads(count: int) -> None:
 
 def instruction_set() -> str:
     """Return the instruction set that kernels use."""
+
+def instruction_sets() -> list[str]:
+    """Return the instruction sets of this processor that kernels are compiled for, the best last."""
 
 # src/python/stream.rs
 

@@ -17,6 +17,7 @@ __all__ = [
     "device",
     "device_count",
     "device_of",
+    "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
@@ -25,6 +26,7 @@ __all__ = [
     "is_available",
     "is_bf16_supported",
     "is_initialized",
+    "is_tf32_supported",
     "set_device",
     "set_num_threads",
     "synchronize",
@@ -228,6 +230,16 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
         including_emulation: Taken for compatibility with ``torch.cuda``.
     """
     return True
+
+
+def is_tf32_supported() -> bool:
+    """Return whether products of float32 may round to 19 bits: never, they keep what PyTorch's CPU device keeps."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """Return the instruction sets of this processor that kernels are compiled for, the best last; ``RUSTDEV_ISA`` takes one."""
+    return _rustdev.instruction_sets()
 
 
 def get_num_threads() -> int:

@@ -12,7 +12,7 @@ import torch
 from torch.overrides import has_torch_function_unary
 from torch.utils import dlpack
 
-from .stream import ExternalStream, current_stream, default_stream
+from .streams import ExternalStream, current_stream, default_stream
 
 __all__: list[str] = []
 

@@ -1,6 +1,7 @@
 """Device memory and pinned host memory, with the names and the behaviour of ``torch.cuda.memory``."""
 
 import collections
+import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch.cuda._memory_viz import memory as _memory_flamegraph
 from torch.cuda._memory_viz import segments as _segments_flamegraph
+from typing_extensions import deprecated
 
 from . import _rustdev
 from ._utils import DeviceLike, _checked_device_index, _expect_callable
@@ -18,6 +20,8 @@ __all__ = [
     "attach_out_of_memory_observer",
     "caching_allocator_alloc",
     "caching_allocator_delete",
+    "caching_allocator_enable",
+    "device_memory_used",
     "empty_cache",
     "empty_host_cache",
     "get_allocator_backend",
@@ -25,10 +29,13 @@ __all__ = [
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
     "ipc_collect",
+    "list_gpu_processes",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_snapshot",
     "memory_stats",
@@ -36,6 +43,8 @@ __all__ = [
     "memory_summary",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
@@ -76,6 +85,16 @@ def caching_allocator_delete(mem_ptr: int) -> None:
         RuntimeError: No live block starts there.
     """
     _rustdev.memory_free(mem_ptr)
+
+
+def caching_allocator_enable(value: bool = True) -> None:
+    """Do nothing: memory is always cached.
+
+    Raises:
+        NotImplementedError: The cache is to be switched off; :func:`empty_cache` gives it back.
+    """
+    if not value:
+        raise NotImplementedError("the cache of rustdev's memory cannot be switched off; torch.rustdev.empty_cache() gives it back")
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
@@ -216,6 +235,56 @@ def max_memory_reserved(device: DeviceLike = None) -> int:
     return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
 
 
+@deprecated("`torch.rustdev.memory_cached` has been renamed to `torch.rustdev.memory_reserved`", category=FutureWarning)
+def memory_cached(device: DeviceLike = None) -> int:
+    """Return what :func:`memory_reserved` returns."""
+    return memory_reserved(device)
+
+
+@deprecated("`torch.rustdev.max_memory_cached` has been renamed to `torch.rustdev.max_memory_reserved`", category=FutureWarning)
+def max_memory_cached(device: DeviceLike = None) -> int:
+    """Return what :func:`max_memory_reserved` returns."""
+    return max_memory_reserved(device)
+
+
+@deprecated(
+    "`torch.rustdev.reset_max_memory_allocated` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
+)
+def reset_max_memory_allocated(device: DeviceLike = None) -> None:
+    """Do what :func:`reset_peak_memory_stats` does."""
+    reset_peak_memory_stats(device)
+
+
+@deprecated(
+    "`torch.rustdev.reset_max_memory_cached` now calls `reset_peak_memory_stats`, which resets all peaks", category=FutureWarning
+)
+def reset_max_memory_cached(device: DeviceLike = None) -> None:
+    """Do what :func:`reset_peak_memory_stats` does."""
+    reset_peak_memory_stats(device)
+
+
+def device_memory_used(device: DeviceLike = None) -> int:
+    """Return the bytes of a device that are in use: what its pool holds, for a device belongs to one process.
+
+    Args:
+        device: Default: the current one.
+    """
+    free, total = mem_get_info(device)
+    return total - free
+
+
+def list_gpu_processes(device: DeviceLike = None) -> str:
+    """Return the processes that use a device as text: this one, if it has memory there.
+
+    Args:
+        device: Default: the current one.
+    """
+    index = _checked_device_index(device)
+    used = device_memory_used(index)
+    process = f"process {os.getpid():>10d} uses {used / (1 << 20):>12.3f} MB GPU memory" if used else "no processes are running"
+    return f"GPU:{index}\n{process}"
+
+
 def host_memory_stats() -> dict[str, Any]:
     """Return the counters of pinned host memory.
 
@@ -312,33 +381,52 @@ def memory_snapshot(mempool_id: tuple[int, int] | None = None, include_traces: b
     return segments if mempool_id in (None, (0, 0)) else []
 
 
-def _record_memory_history(
+def _record_memory_history(enabled: Literal["state", "all"] | bool | None = "all", *args: Any, **kwargs: Any) -> None:
+    """Start, change or stop the recording of allocations and of the Python stacks that made them, on every device.
+
+    With a bool as its first argument this is the older form of ``torch.cuda``, with ``record_context=True``,
+    ``trace_alloc_max_entries=1`` and ``trace_alloc_record_context=False``, which keeps stacks of live memory, or of allocations.
+
+    Args:
+        enabled: None stops and forgets; ``"state"`` keeps stacks of live memory; ``"all"`` keeps every event, too.
+        args: The arguments below by their places, in this order.
+        kwargs: ``context`` (default ``"all"``): for what stacks are kept: None, ``"state"`` (live memory), ``"alloc"`` (allocations
+            too), or ``"all"`` (frees too). ``max_entries``: how many events of a device are kept; the oldest go first.
+            ``clear_history``: whether to forget what was recorded before. ``skip_actions``: actions that are not kept: ``"alloc"``,
+            ``"free_requested"``, ``"free_completed"``, ``"segment_alloc"``, ``"segment_free"``, ``"oom"``, ``"snapshot"``.
+            ``stacks``, ``device``, ``compile_context`` and ``global_record_annotations`` are taken for compatibility with
+            ``torch.cuda``: stacks are those of Python.
+
+    Raises:
+        NotImplementedError: ``record_pinned_host_memory`` is set, or ``record_cuda`` is not: the history is that of device memory.
+    """
+    if isinstance(enabled, bool):
+        _record_history_legacy(enabled, *args, **kwargs)
+    else:
+        _record_history(enabled, *args, **kwargs)
+
+
+def _record_history(
     enabled: Literal["state", "all"] | None = "all",
     context: Literal["state", "alloc", "all"] | None = "all",
     stacks: Literal["python", "all"] = "all",
     max_entries: int = sys.maxsize,
     device: DeviceLike = None,
     clear_history: bool = False,
+    compile_context: bool = False,
+    global_record_annotations: bool = False,
     skip_actions: Sequence[str] | None = None,
+    record_pinned_host_memory: bool = False,
+    record_cuda: bool = True,
 ) -> None:
-    """Start, change or stop the recording of allocations and of the Python stacks that made them, on every device.
-
-    Args:
-        enabled: None stops and forgets; ``"state"`` keeps stacks of live memory; ``"all"`` keeps every event, too.
-        context: For what stacks are kept: nothing, live memory, allocations too, or frees too.
-        stacks: Taken for compatibility with ``torch.cuda``; stacks are those of Python either way.
-        max_entries: How many events of a device are kept; the oldest go first.
-        device: Taken for compatibility with ``torch.cuda``, which ignores it, too.
-        clear_history: Whether to forget what was recorded before.
-        skip_actions: Actions that are not kept: ``"alloc"``, ``"free_requested"``, ``"free_completed"``, ``"segment_alloc"``,
-            ``"segment_free"``, ``"oom"``, ``"snapshot"``.
-    """
     if enabled not in (None, "state", "all"):
         raise ValueError(f"enabled is None, 'state' or 'all', not {enabled!r}")
     if stacks not in ("python", "all"):
         raise ValueError(f"stacks is 'python' or 'all', not {stacks!r}")
     if max_entries < 0:
         raise ValueError(f"max_entries cannot be negative: {max_entries}")
+    if record_pinned_host_memory or not record_cuda:
+        raise NotImplementedError("rustdev records the history of device memory, not that of pinned host memory")
     _rustdev.memory_record_history(
         enabled == "all",
         context if enabled is not None else None,
@@ -346,6 +434,21 @@ def _record_memory_history(
         list(skip_actions or ()),
         clear_history or enabled is None,
     )
+
+
+def _record_history_legacy(
+    enabled: bool,
+    record_context: bool = True,
+    trace_alloc_max_entries: int = 1,
+    trace_alloc_record_context: bool = False,
+    device: DeviceLike = None,
+    record_context_cpp: bool = False,
+    clear_history: bool = False,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    context: Literal["state", "alloc"] | None = "alloc" if trace_alloc_record_context else "state" if record_context else None
+    _record_history("all" if enabled else None, context, "python", trace_alloc_max_entries, device, clear_history, *args, **kwargs)
 
 
 def _snapshot(device: DeviceLike = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:

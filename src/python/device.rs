@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::exception;
 use crate::runtime::{config, device, fork, threads};
-use crate::simd;
+use crate::simd::{self, Isa};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_count, module)?)?;
@@ -13,7 +13,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(total_memory, module)?)?;
     module.add_function(wrap_pyfunction!(num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
-    module.add_function(wrap_pyfunction!(instruction_set, module)?)
+    module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
+    module.add_function(wrap_pyfunction!(instruction_sets, module)?)
 }
 
 /// How many devices there are; 0 in a forked child.
@@ -54,4 +55,10 @@ fn set_num_threads(py: Python<'_>, count: i64) -> PyResult<()> {
 #[pyfunction]
 fn instruction_set() -> &'static str {
     simd::isa().name()
+}
+
+/// The instruction sets of this processor that kernels are compiled for, the best last.
+#[pyfunction]
+fn instruction_sets() -> Vec<&'static str> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect()
 }

@@ -1,4 +1,4 @@
-//! Streams for `rustdev/stream.py`: priorities, native handles, host functions and sleeping.
+//! Streams for `rustdev/streams.py`: priorities, native handles, host functions and sleeping.
 
 use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn sleep(py: Python<'_>, device: usize, stream: i64, nanoseconds: u64) -> PyResu
 fn event_elapsed(py: Python<'_>, start: usize, end: usize) -> PyResult<f64> {
     let mut milliseconds = 0.0;
     let (start, end) = (with_exposed_provenance_mut(start), with_exposed_provenance_mut(end));
-    // SAFETY: `rustdev/stream.py` passes the ids of two Event objects that it holds; each keeps its event until it goes itself.
+    // SAFETY: `rustdev/streams.py` passes the ids of two Event objects that it holds; each keeps its event until it goes itself.
     let status = unsafe { rd_event_elapsed(start, end, &raw mut milliseconds) };
     if status == RD_OK { Ok(milliseconds) } else { Err(exception(py, &Error::InvalidArgument(last_error()))) }
 }

@@ -204,3 +204,46 @@ def test_mixed_precision_training_follows_the_cpu(low: torch.dtype) -> None:
     ours, theirs = train(DEVICE), train("cpu")
     assert ours[-1] < ours[0]
     assert ours == pytest.approx(theirs, rel=5e-2, abs=5e-3)
+
+
+def test_names_of_cuda_amp() -> None:
+    amp = torch.rustdev.amp
+    x = torch.ones(4, 4, device="rustdev")
+    with amp.autocast():
+        assert (x @ x).dtype == torch.float16
+    with amp.autocast(dtype=torch.bfloat16, cache_enabled=False):
+        assert (x @ x).dtype == torch.bfloat16
+    with amp.autocast(False):
+        assert (x @ x).dtype == torch.float32
+
+    @amp.autocast(dtype=torch.bfloat16)
+    def product(value: torch.Tensor) -> torch.Tensor:
+        return value @ value
+
+    assert product(x).dtype == torch.bfloat16
+    scaler = amp.GradScaler(init_scale=8.0, growth_interval=1)
+    assert scaler.scale(torch.ones((), device="rustdev")).item() == 8.0
+    assert not amp.GradScaler(enabled=False).is_enabled()
+
+
+def test_custom_functions_of_cuda_amp() -> None:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        @torch.rustdev.amp.custom_fwd(cast_inputs=torch.float32)
+        def forward(ctx: Any, value: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(value)
+            return value @ value
+
+        @staticmethod
+        @torch.rustdev.amp.custom_bwd
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            (value,) = ctx.saved_tensors
+            return gradient @ value.t() + value.t() @ gradient
+
+    x = torch.eye(3, device="rustdev", dtype=torch.float16, requires_grad=True)
+    with torch.rustdev.amp.autocast():
+        result = Square.apply(x)
+    assert result.dtype == torch.float32
+    result.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[2.0] * 3] * 3

@@ -20,7 +20,7 @@ def test_event_is_a_torch_event() -> None:
 
 
 def test_never_recorded_event_is_done() -> None:
-    event = Event()
+    event = Event(external=False)
     assert event.query()
     event.synchronize()
     event.wait()

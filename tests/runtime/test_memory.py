@@ -424,6 +424,34 @@ def test_wrong_history_settings_are_refused() -> None:
             memory._record_memory_history(**wrong)
 
 
+def test_history_takes_every_keyword_of_cuda() -> None:
+    memory._record_memory_history(
+        "all", "all", "python", 10, None, True, compile_context=True, global_record_annotations=True, skip_actions=["snapshot"]
+    )
+    del_me = allocate_here(2 * MIB)
+    assert actions(memory._snapshot()["device_traces"][0])[-1] == "alloc"
+    assert del_me.nbytes == 2 * MIB
+    with pytest.raises(NotImplementedError, match="pinned"):
+        memory._record_memory_history(record_pinned_host_memory=True)
+    with pytest.raises(NotImplementedError, match="pinned"):
+        memory._record_memory_history(record_cuda=False)
+
+
+def test_history_of_the_older_form() -> None:
+    memory._record_memory_history(True, trace_alloc_max_entries=3, trace_alloc_record_context=True, clear_history=True)
+    blocks = [allocate_here(size * MIB) for size in (30, 40, 50, 60)]
+    trace = memory._snapshot()["device_traces"][0]
+    assert len(trace) == 3
+    assert trace[1]["action"] == "alloc"
+    assert trace[1]["frames"]
+    memory._record_memory_history(True)
+    blocks.append(allocate_here(70 * MIB))
+    assert len(memory._snapshot()["device_traces"][0]) == 1
+    assert memory._allocation_traceback(blocks[-1].data_ptr())
+    memory._record_memory_history(False)
+    assert memory._snapshot()["device_traces"][0] == []
+
+
 def test_snapshot_describes_every_segment() -> None:
     blocks = [tensor(size) for size in (1000, 3 * MIB, 30 * MIB)]
     segments = memory.memory_snapshot()
@@ -515,6 +543,36 @@ def test_a_forked_child_frees_nothing_and_cannot_allocate() -> None:
     assert run(code).split() == ["7", "0"]
 
 
+def test_older_names_warn_and_work() -> None:
+    block = tensor(5 * MIB)
+    with pytest.warns(FutureWarning, match="memory_reserved"):
+        assert torch.rustdev.memory_cached() == torch.rustdev.memory_reserved() > 0
+    with pytest.warns(FutureWarning, match="max_memory_reserved"):
+        assert torch.rustdev.max_memory_cached(0) == torch.rustdev.max_memory_reserved(0)
+    del block
+    for reset in (torch.rustdev.reset_max_memory_allocated, torch.rustdev.reset_max_memory_cached):
+        peak = torch.rustdev.max_memory_allocated()
+        with pytest.warns(FutureWarning, match="reset_peak_memory_stats"):
+            reset()
+        assert torch.rustdev.max_memory_allocated() <= peak
+    assert torch.rustdev.max_memory_allocated() == torch.rustdev.memory_allocated()
+
+
+def test_memory_of_the_device_and_of_its_process() -> None:
+    block = tensor(5 * MIB)
+    used = torch.rustdev.device_memory_used()
+    assert used == torch.rustdev.memory_reserved() >= block.nbytes
+    assert torch.rustdev.list_gpu_processes().split() == (
+        ["GPU:0", "process", str(os.getpid()), "uses", f"{used / MIB:.3f}", "MB", "GPU", "memory"]
+    )
+    gc.collect()
+    torch.rustdev.empty_cache()
+    assert torch.rustdev.list_gpu_processes(1) == "GPU:1\nno processes are running"
+
+
 def test_names_that_mean_nothing_here_say_so() -> None:
+    torch.rustdev.caching_allocator_enable()
+    with pytest.raises(NotImplementedError, match="cannot be switched off"):
+        torch.rustdev.caching_allocator_enable(False)
     torch.rustdev.ipc_collect()
     assert torch.rustdev.get_allocator_backend() == "native"

@@ -106,7 +106,8 @@ def test_current_stream_is_of_the_thread() -> None:
 def test_native_handle_names_the_stream() -> None:
     stream = Stream(1)
     assert stream.rustdev_stream == stream.native_handle != 0
-    external = torch.rustdev.ExternalStream(stream.rustdev_stream, device=1)
+    external = torch.rustdev.ExternalStream(stream.rustdev_stream, device=1, priority=-1)
+    assert external.priority == 0
     assert external == stream
     assert isinstance(external, Stream)
     assert torch.rustdev.get_stream_from_external(stream.rustdev_stream, "rustdev:1") == stream

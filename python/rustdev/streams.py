@@ -19,6 +19,7 @@ __all__ = [
     "current_stream",
     "default_stream",
     "get_stream_from_external",
+    "is_current_stream_capturing",
     "launch_host_func",
     "set_stream",
     "stream",
@@ -131,9 +132,10 @@ class ExternalStream(Stream):
     Args:
         stream_ptr: ``rustdev_stream`` of a stream, or what the C ABI's ``rd_stream_handle`` returned.
         device: The stream's device; default: the current one.
+        priority: Taken for compatibility with ``torch.cuda``: the stream keeps its own.
     """
 
-    def __new__(cls, stream_ptr: int, device: DeviceLike = None) -> Self:  # noqa: D102
+    def __new__(cls, stream_ptr: int, device: DeviceLike = None, *, priority: int = 0) -> Self:  # noqa: D102
         index = _checked_device_index(device)
         stream_id = _rustdev.stream_from_handle(index, stream_ptr)
         return super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
@@ -146,6 +148,7 @@ class Event(torch.Event):
         enable_timing: Whether ``elapsed_time`` can be asked.
         blocking: Taken for compatibility with ``torch.cuda``: ``synchronize`` always sleeps rather than spin for long.
         interprocess: Must be False.
+        external: Taken for compatibility with ``torch.cuda``, where it concerns the capture of graphs.
 
     Raises:
         NotImplementedError: ``interprocess`` is set.
@@ -153,7 +156,9 @@ class Event(torch.Event):
 
     _timing: bool
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Self:  # noqa: D102
+    def __new__(  # noqa: D102
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+    ) -> Self:
         if interprocess:
             raise NotImplementedError("rustdev events cannot be shared between processes")
         event = super().__new__(cls, torch.device("rustdev"), enable_timing=enable_timing, blocking=blocking)
@@ -254,6 +259,11 @@ def set_stream(stream: torch.Stream | None) -> None:
     if stream is not None:
         _expect(torch.Stream, stream)
         torch._C._accelerator_setStream(stream)
+
+
+def is_current_stream_capturing() -> bool:
+    """Return whether the current stream records a graph instead of working: never, there are no graphs."""
+    return False
 
 
 class StreamContext:
