@@ -46,20 +46,18 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
 
 /// The instruction sets of this processor that kernels are built for, as (name, name).
 pub fn instruction_sets() -> Vec<(&'static str, &'static str)> {
-    let mut names = vec!["portable"];
     #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
-            names.push("avx2");
-        }
-        let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-        if avx512 && is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512dq") {
-            names.push("avx512");
-        }
-    }
-    #[cfg(target_arch = "aarch64")]
-    names.push("neon");
-    names.into_iter().map(|name| (name, name)).collect()
+    let (avx2, avx512) = (
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c"),
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq"),
+    );
+    #[cfg(not(target_arch = "x86_64"))]
+    let (avx2, avx512) = (false, false);
+    let sets = [("portable", true), ("avx2", avx2), ("avx512", avx512)];
+    sets.into_iter().filter(|(_, there)| *there).map(|(name, _)| (name, name)).collect()
 }
 
 #[cfg(test)]
