@@ -237,7 +237,9 @@ def test_counts_of_other_kinds() -> None:
         assert call(torch.ones(0, device="rustdev")).shape == (0,)
         assert call(torch.ones(5, 4, device="rustdev").t()).shape == (4, 5)
     assert outcome(lambda: torch.poisson(-torch.ones(3, device="rustdev"))) is torch.AcceleratorError
-    assert torch.binomial(torch.ones(2, device="rustdev"), torch.full((2,), float("nan"), device="rustdev")).isnan().all()
+    one, nan = torch.ones(2, device="rustdev"), torch.full((2,), float("nan"), device="rustdev")
+    assert torch.binomial(one, nan).isnan().all()
+    assert torch.binomial(nan, one / 2).isnan().all()
 
 
 DRAWS: list[Callable[[torch.Generator | None], torch.Tensor]] = [

@@ -145,7 +145,7 @@ fn successes(trials: f64, p: f64, stream: &mut Stream) -> f64 {
 fn binomial_of(trials: f64, p: f64, stream: &mut Stream) -> f64 {
     if trials <= 0.0 || p <= 0.0 {
         0.0
-    } else if p >= 1.0 {
+    } else if p >= 1.0 || !trials.is_finite() {
         trials
     } else if p <= 0.5 {
         successes(trials, p, stream)
@@ -304,6 +304,7 @@ mod tests {
             assert!((mean - trials * p).abs() <= 4.0 * (expected / 20_000.0).sqrt() + 1e-9, "{trials} {p}: {mean}");
             assert!((variance - expected).abs() <= 0.06 * expected + 1e-9, "{trials} {p}: {variance}");
         }
+        assert!(binomial_of(f64::NAN, 0.5, &mut Stream::new(State { seed: 1, block: 1 }, 0)).is_nan());
         assert!(binomial_of(3.0, f64::NAN, &mut Stream::new(State { seed: 1, block: 1 }, 0)).is_nan());
     }
 }
