@@ -6,6 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::moments;
 use crate::simd::Aligned;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::{Launch, Scalar};
@@ -35,38 +36,17 @@ fn total<T: Real>(mut lanes: [T; LANES]) -> T {
 struct Normalize<'a, T> {
     weight: &'a [T],
     bias: &'a [T],
-    eps: T,
+    eps: f64,
     means: Values<'a, T>,
     scales: Values<'a, T>,
 }
 
-impl<T: Real> Lines<T, 1, 1> for Normalize<'_, T> {
+impl<T: Element<Acc = T> + Real> Lines<T, 1, 1> for Normalize<'_, T> {
     #[inline(always)]
     fn line(&self, row: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
-        let count = T::from_i64(input.len() as i64);
-        let (chunks, rest) = input.as_chunks::<LANES>();
-        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
-        for chunk in chunks {
-            for (sum, &value) in sums.iter_mut().zip(chunk) {
-                *sum = sum.add(value);
-            }
-        }
-        for (sum, &value) in sums.iter_mut().zip(rest) {
-            *sum = sum.add(value);
-        }
-        let mean = total(*sums).div(count);
-        let Aligned(squares) = &mut Aligned([T::ZERO; LANES]);
-        for chunk in chunks {
-            for (square, &value) in squares.iter_mut().zip(chunk) {
-                let apart = value.sub(mean);
-                *square = square.add(apart.mul(apart));
-            }
-        }
-        for (square, &value) in squares.iter_mut().zip(rest) {
-            let apart = value.sub(mean);
-            *square = square.add(apart.mul(apart));
-        }
-        let scale = T::ONE.div(total(*squares).div(count).add(self.eps).sqrt());
+        let [mean, squares] = moments::of_row(input);
+        let scale = T::from_f64(1.0 / (squares / input.len() as f64 + self.eps).sqrt());
+        let mean = T::from_f64(mean);
         let parameters = self.weight.iter().zip(self.bias);
         for ((output, &value), (&weight, &bias)) in output.iter_mut().zip(input).zip(parameters) {
             *output = value.sub(mean).mul(scale).mul(weight).add(bias);

@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod indexing;
 pub mod layer_norm;
 pub mod matmul;
+mod moments;
 pub mod movement;
 pub mod nll_loss;
 pub mod optimizer;

@@ -68,6 +68,38 @@ def test_batch_norm(shape: tuple[int, ...], dtype: torch.dtype, parameter: torch
             close(list(actual[1:]), list(expected[1:]), TOLERANCE[dtype] * scale)
 
 
+@pytest.mark.parametrize(
+    "shape", [(1, 2, 512, 512), (4, 2, 224, 224), (32, 4, 28, 28), (5000, 40), (64, 6, 3), (3, 7, 4, 4)], ids=str
+)
+def test_an_offset_costs_no_digits(shape: tuple[int, ...]) -> None:
+    def norms(values: torch.Tensor) -> list[torch.Tensor]:
+        return [functional.batch_norm(values, None, None, training=True), functional.group_norm(values, 1)]
+
+    flat = torch.full(shape, 1000.1)
+    values = random(shape, 0, torch.float32) + 1000
+    for layout in formats(flat)[::2]:
+        assert all(float(result.abs().max()) == 0 for result in norms(layout.to("rustdev")))
+    for layout in formats(values):
+        for actual, expected in zip(norms(layout.to("rustdev")), norms(layout.double()), strict=True):
+            torch.testing.assert_close(actual.cpu().double(), expected, rtol=0, atol=6e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 100, 90), (65, 24, 3), (700, 37)], ids=str)
+def test_the_same_bits_for_any_number_of_threads(shape: tuple[int, ...]) -> None:
+    results = []
+    before = torch.rustdev.get_num_threads()
+    for count in (1, 2, 3):
+        torch.rustdev.set_num_threads(count)
+        values = (random(shape, 0, torch.float32) * 3).to("rustdev").requires_grad_()
+        scale = torch.ones(shape[1], device="rustdev", requires_grad=True)
+        for norm in (functional.batch_norm(values, None, None, scale, training=True), functional.group_norm(values, 1, scale)):
+            norm.backward(norm.detach().sin())
+        results.append([values.grad.cpu(), scale.grad.cpu()])
+    torch.rustdev.set_num_threads(before)
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0], rtol=0, atol=0)
+
+
 def test_names_of_batch_norm() -> None:
     values, weight = random((4, 3, 5), 0, torch.float32), random((3,), 1, torch.float32)
     results: dict[str, list[torch.Tensor]] = {}

@@ -113,6 +113,14 @@ def test_layer_norm(dtype: torch.dtype) -> None:
             compare(norm, host, 4 * TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("count", [7, 100, 1024, 16384, 40000])
+def test_an_offset_costs_layer_norm_no_digits(count: int) -> None:
+    assert float(functional.layer_norm(torch.full((4, count), 1000.1).to("rustdev"), (count,)).abs().max()) == 0
+    values = make((4, count), torch.float32) + 1000
+    mine = functional.layer_norm(values.to("rustdev"), (count,)).cpu().double()
+    torch.testing.assert_close(mine, functional.layer_norm(values.double(), (count,)), rtol=0, atol=6e-5)
+
+
 def test_layer_norm_gradients() -> None:
     grads = []
     for device in ("cpu", "rustdev"):

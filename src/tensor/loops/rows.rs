@@ -5,7 +5,7 @@
 
 use super::space::Steps;
 use super::strided::{self, Place};
-use super::{GRAIN, parallel};
+use super::{GRAIN, cast, parallel};
 use crate::tensor::dtype::Element;
 use crate::tensor::view::{MAX_DIMS, View};
 
@@ -152,6 +152,28 @@ impl Row {
         // SAFETY: as in `load`, for writing.
         unsafe { self.data.wrapping_offset(at as isize * self.step).cast::<T>().write_unaligned(value) };
     }
+}
+
+/// All elements of a contiguous operand, as one row.
+///
+/// # Errors
+/// An operand with gaps.
+pub fn flat(view: &View<'_>) -> Result<Row, String> {
+    let size = view.dtype().size();
+    let row = Row { data: view.data(), step: size as isize, len: view.numel(), size };
+    view.is_contiguous().then_some(row).ok_or_else(|| format!("gaps in an operand with strides {:?}", view.strides()))
+}
+
+/// Sets every element of a contiguous operand.
+///
+/// # Errors
+/// An operand with gaps, of another number of elements, or of a dtype without conversions.
+pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), String> {
+    if !output.is_contiguous() || output.numel() != values.len() {
+        return Err(format!("{} values for {:?} with strides {:?}", values.len(), output.sizes(), output.strides()));
+    }
+    // SAFETY: the operand is contiguous and has as many elements, which are the launch's to write; `values` is memory of its own.
+    unsafe { cast::cast(values.as_ptr().cast(), T::DTYPE, output.data(), output.dtype(), values.len()) }
 }
 
 /// Calls `body` with the index and the row of every row of `output`, in parallel where it is worth it. `cost`: nanoseconds of one thread
