@@ -35,6 +35,13 @@ void launch_given(const Binding& binding, at::ScalarType dtype, std::initializer
   launch.run_or_throw(binding.op, static_cast<int32_t>(dtype), (*outputs.begin())->device().index());
 }
 
+// Brings what was computed in a dense copy to the tensor itself.
+void write_back(const at::Tensor& dense, const at::Tensor& tensor) {
+  if (!dense.is_same(tensor)) {
+    tensor.copy_(dense);
+  }
+}
+
 // How samples with channels in dimension 1 lie in memory.
 struct Samples {
   explicit Samples(const at::Tensor& input)
@@ -54,13 +61,20 @@ struct Samples {
   bool columns;
 };
 
-// Whether the kernel takes the call: statistics and weights of one dtype, an element for each channel.
+// Whether the kernel takes the call. Statistics and weights without an element for each channel are refused: PyTorch's kernels
+// would read what lies behind them.
 template <class... Tensors>
 bool fits(const Binding& binding, const at::Tensor& input, const Tensors&... parameters) {
-  const auto fits_one = [&](const at::Tensor& tensor) {
-    return !tensor.defined() || (tensor.device() == input.device() && tensor.numel() == input.size(1));
+  if (input.dim() < 2) {
+    return false;
+  }
+  const auto check = [&](const at::Tensor& tensor) {
+    TORCH_CHECK(!tensor.defined() || tensor.numel() == input.size(1), "batch norm: expected a value for each of ", input.size(1),
+                " channels, got ", tensor.numel());
   };
-  return takes_dtype(binding, input.scalar_type()) && input.dim() >= 2 && input.numel() > 0 && (fits_one(parameters) && ...);
+  (check(parameters), ...);
+  const auto is_here = [&](const at::Tensor& tensor) { return !tensor.defined() || tensor.device() == input.device(); };
+  return takes_dtype(binding, input.scalar_type()) && input.numel() > 0 && (is_here(parameters) && ...);
 }
 
 struct BatchNorm {
@@ -68,13 +82,15 @@ struct BatchNorm {
 
   // Nothing where the kernel does not take the call.
   static std::optional<Triple> run(const at::Tensor& input, OptionalTensor weight_opt, OptionalTensor bias_opt,
-                                   const at::Tensor& mean, const at::Tensor& var, bool training, double momentum, double eps) {
+                                   const at::Tensor& running_mean, const at::Tensor& running_var, bool training, double momentum,
+                                   double eps) {
     const at::Tensor weight = dense_given(weight_opt), bias = dense_given(bias_opt);
-    const bool has_running = mean.defined() && var.defined() && mean.is_contiguous() && var.is_contiguous();
-    if (!fits(binding, input, weight, bias, mean, var) || mean.defined() != has_running || var.defined() != has_running ||
-        !(training || has_running)) {
+    const bool has_running = running_mean.defined() && running_var.defined();
+    TORCH_CHECK(training || has_running, "batch norm: expected running statistics in evaluation");
+    if (!fits(binding, input, weight, bias, running_mean, running_var) || running_mean.defined() != running_var.defined()) {
       return std::nullopt;
     }
+    const at::Tensor mean = dense_given(running_mean), var = dense_given(running_var);
     const bool mixed = at::native::is_mixed_type(input, weight, bias, mean, var);
     if (mixed) {
       at::native::check_mixed_data_type(input, weight, bias, mean, var);
@@ -89,6 +105,10 @@ struct BatchNorm {
                  {&output_rows, training ? &save_mean : &none, training ? &save_inverse : &none, &mean, &var},
                  {&rows, &weight, &bias},
                  {samples.channels, samples.columns, training, has_running, weight.defined(), bias.defined(), momentum, eps});
+    if (training && has_running) {
+      write_back(mean, running_mean);
+      write_back(var, running_var);
+    }
     return Triple(std::move(output), std::move(save_mean), std::move(save_inverse));
   }
 
@@ -116,6 +136,12 @@ struct BatchNorm {
     auto [output, save_mean, save_inverse] = functional(input, weight, bias, mean, var, /*training=*/true, momentum, eps);
     return {std::move(output), std::move(save_mean), std::move(save_inverse), new_empty({0}, at::kByte, input.device())};
   }
+
+  static Quadruple without_update(const at::Tensor& input, OptionalTensor weight, OptionalTensor bias, OptionalTensor mean,
+                                  OptionalTensor var, double momentum, double eps) {
+    auto [output, save_mean, save_inverse] = functional(input, weight, bias, mean, var, /*training=*/false, momentum, eps);
+    return {std::move(output), std::move(save_mean), std::move(save_inverse), new_empty({0}, at::kByte, input.device())};
+  }
 };
 
 struct BatchNormBackward {
@@ -127,14 +153,15 @@ struct BatchNormBackward {
     const at::Tensor weight = dense_given(weight_opt);
     const at::Tensor mean = dense_given(training ? save_mean : running_mean),
                      spread = dense_given(training ? save_inverse : running_var);
-    if (!fits(binding, input, weight, mean, spread) || !mean.defined() || !spread.defined() || grad.sizes() != input.sizes() ||
-        grad.scalar_type() != input.scalar_type()) {
+    TORCH_CHECK(mean.defined() && spread.defined(), "batch norm: expected ", training ? "saved" : "running", " statistics");
+    TORCH_CHECK(grad.sizes() == input.sizes(), "batch norm: expected a gradient of sizes ", input.sizes(), ", got ", grad.sizes());
+    if (!fits(binding, input, weight, mean, spread) || grad.scalar_type() != input.scalar_type()) {
       return call_fallback<Triple, const at::Tensor&, const at::Tensor&, OptionalTensor, OptionalTensor, OptionalTensor,
                            OptionalTensor, OptionalTensor, bool, double, Mask>(
           binding.functional, grad, input, weight_opt, running_mean, running_var, save_mean, save_inverse, training, eps, mask);
     }
     const Samples samples(input);
-    const at::ScalarType dtype = weight.defined() ? weight.scalar_type() : input.scalar_type();
+    const at::ScalarType dtype = at::native::param_scalar_type(input, at::native::is_mixed_type(input, weight, mean, spread));
     const at::Tensor grad_input = new_empty(input.sizes(), input.scalar_type(), input.device(), samples.format);
     const auto per_channel = [&](bool wanted) {
       return wanted ? new_empty({samples.channels}, dtype, input.device()) : at::Tensor();
@@ -163,9 +190,7 @@ void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Ten
   const at::Tensor dense_weight = dense_given(weight), dense_bias = dense_given(bias);
   launch_given(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, {&rows, &dense_weight, &dense_bias},
                {channels, groups, weight.defined(), bias.defined(), eps});
-  if (!results.is_same(output)) {
-    output.copy_(results);
-  }
+  write_back(results, output);
 }
 
 void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& inverse,
@@ -180,8 +205,8 @@ void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const 
   launch_given(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias},
                {&grad_rows, &rows, &means, &inverses, &dense_weight},
                {channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()});
-  if (results.defined() && !results.is_same(grad_input)) {
-    grad_input.copy_(results);
+  if (results.defined()) {
+    write_back(results, grad_input);
   }
 }
 
@@ -203,6 +228,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("_native_batch_norm_legit", TORCH_FN(BatchNorm::legit));
     m.impl("_native_batch_norm_legit.no_stats", TORCH_FN(BatchNorm::without_statistics));
     m.impl("_batch_norm_with_update", TORCH_FN(BatchNorm::with_update));
+    m.impl("_batch_norm_no_update", TORCH_FN(BatchNorm::without_update));
   }
   if (find_kernel(BatchNormBackward::binding,
                   {"native_batch_norm_backward", nullptr, "native_batch_norm_backward.out", "native_batch_norm_backward"})) {

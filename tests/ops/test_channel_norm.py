@@ -100,6 +100,48 @@ def test_the_same_bits_for_any_number_of_threads(shape: tuple[int, ...]) -> None
         torch.testing.assert_close(result, results[0], rtol=0, atol=0)
 
 
+def test_parameters_of_another_dtype_than_the_gradients() -> None:
+    values = random((4, 3, 5), 0, torch.bfloat16)
+    for weight in (None, torch.ones(3)):
+        statistics = [torch.zeros(3), torch.ones(3)]
+        results = []
+        for device in ("cpu", "rustdev"):
+            given = [part.to(device) for part in (values, values)]
+            scale = None if weight is None else weight.to(device)
+            mean, var = (part.to(device) for part in statistics)
+            results.append(
+                list(aten.native_batch_norm_backward(*given, scale, mean, var, mean, var, True, 1e-5, [True, True, True]))
+            )
+        close(results[1], results[0], 2e-2)
+
+
+def test_running_statistics_with_gaps() -> None:
+    values = random((4, 3, 5), 0, torch.float32)
+    results = []
+    for device in ("cpu", "rustdev"):
+        both = torch.ones(3, 2, device=device)
+        output = functional.batch_norm(values.to(device), both[:, 0], both[:, 1], training=True)
+        results.append([output.cpu(), both.cpu()])
+        results[-1].append(functional.batch_norm(values.to(device), both[:, 0], both[:, 1]).cpu())
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_parameters_of_the_wrong_size_are_refused() -> None:
+    values, three, two = (torch.ones(shape, device="rustdev") for shape in ((4, 3, 5), (3,), (2,)))
+    for given in ([two, None, None, None], [None, two, None, None], [None, None, two, three], [None, None, three, two]):
+        with pytest.raises(RuntimeError, match="a value for each of 3 channels, got 2"):
+            torch.native_batch_norm(values, *given, True, 0.1, 1e-5)
+    with pytest.raises(RuntimeError, match="expected running statistics"):
+        torch.native_batch_norm(values, None, None, None, None, False, 0.1, 1e-5)
+    mask = [True, True, True]
+    with pytest.raises(RuntimeError, match="expected saved statistics"):
+        aten.native_batch_norm_backward(values, values, three, three, three, None, None, True, 1e-5, mask)
+    with pytest.raises(RuntimeError, match="expected a gradient of sizes"):
+        aten.native_batch_norm_backward(values[:2], values, three, three, three, three, three, True, 1e-5, mask)
+    with pytest.raises(RuntimeError, match="a value for each of 3 channels, got 2"):
+        aten.native_batch_norm_backward(values, values, two, three, three, three, three, True, 1e-5, mask)
+
+
 def test_names_of_batch_norm() -> None:
     values, weight = random((4, 3, 5), 0, torch.float32), random((3,), 1, torch.float32)
     results: dict[str, list[torch.Tensor]] = {}
@@ -110,6 +152,7 @@ def test_names_of_batch_norm() -> None:
         results[device] += torch._native_batch_norm_legit(given, scale, None, True, 0.1, 1e-5)
         updated = aten._batch_norm_with_update(given, scale, None, mean, var, 0.1, 1e-5)
         results[device] += [*updated, mean, var]
+        results[device] += aten._batch_norm_no_update(given, scale, None, mean, var, 0.1, 1e-5)
         arguments = (mean, var, updated[1], updated[2], True, 1e-5, [True, True, False], updated[3])
         results[device] += [*aten.batch_norm_backward(given, given, scale, *arguments)]
     close(results["rustdev"], results["cpu"], 1e-5)
