@@ -25,7 +25,7 @@ bool takes(const Binding& binding, const at::Tensor& self, const at::Tensor& tar
 bool are_images(const at::Tensor& self, const at::Tensor& target, Weight weight) {
   const at::Tensor given_weight = given(weight);
   return self.dim() == 4 && target.dim() == 3 && self.size(0) == target.size(0) && self.size(2) == target.size(1) &&
-         self.size(3) == target.size(2) && (!given_weight.defined() || given_weight.numel() == self.size(1)) && target.numel() > 0;
+         self.size(3) == target.size(2) && (!given_weight.defined() || given_weight.numel() == self.size(1));
 }
 
 // Rows as images of one place each.
@@ -37,13 +37,15 @@ void launch_forward(const Binding& binding, const at::Tensor& output, const at::
                     const at::Tensor& target, Weight weight, int64_t reduction, int64_t ignored) {
   const at::Tensor images = as_images(self.dim() == 4 ? self : self.contiguous());
   const at::Tensor targets = target.contiguous().view({images.size(0), images.size(2), images.size(3)});
-  const at::Tensor losses = reduction == at::Reduction::None ? output.view(targets.sizes()) : output;
+  const at::Tensor losses = reduction == at::Reduction::None && self.dim() > 1 ? output.view(targets.sizes()) : output;
   const at::Tensor weights = dense_given(weight);
   c10::SmallVector<const at::Tensor*, 3> inputs{&images, &targets};
   if (weights.defined()) {
     inputs.push_back(&weights);
   }
-  launch_shaped(binding, self.scalar_type(), {&losses, &total}, inputs, {reduction, ignored, weights.defined()});
+  // The loss of one row without a batch is a sum with its weight.
+  const int64_t summed = self.dim() == 1 && reduction == at::Reduction::None ? at::Reduction::Sum : reduction;
+  launch_shaped(binding, self.scalar_type(), {&losses, &total}, inputs, {summed, ignored, weights.defined()});
 }
 
 void launch_backward(const Binding& binding, const at::Tensor& grad_input, const at::Tensor& grad, const at::Tensor& self,

@@ -32,8 +32,7 @@ struct Layout {
 };
 
 bool fits(const Binding& binding, const at::Tensor& self) {
-  return takes_dtype(binding, self.scalar_type()) && self.numel() > 0 &&
-         self.size(-1) * self.size(-2) <= std::numeric_limits<int32_t>::max();
+  return takes_dtype(binding, self.scalar_type()) && self.size(-1) * self.size(-2) <= std::numeric_limits<int32_t>::max();
 }
 
 struct MaxPool {
@@ -54,8 +53,14 @@ struct MaxPool {
                      at::Tensor& result, at::Tensor& places) {
     Given<Meta, 2, false> op(result, places);
     op.meta(self, kernel, stride, padding, dilation, ceil_mode);
-    const bool dense = result.is_contiguous(self.suggest_memory_format()) && places.is_contiguous(self.suggest_memory_format());
-    if (!dense || !launch(op, self, kernel, stride, padding, dilation)) {
+    const at::MemoryFormat format = self.suggest_memory_format();
+    if (!result.is_contiguous(format) || !places.is_contiguous(format)) {
+      const auto [values, indices] = functional(self, kernel, stride, padding, dilation, ceil_mode);
+      result.copy_(values);
+      places.copy_(indices);
+      return {result, places};
+    }
+    if (!launch(op, self, kernel, stride, padding, dilation)) {
       return call_fallback<PairOut, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool, at::Tensor&, at::Tensor&>(
           binding.out, self, kernel, stride, padding, dilation, ceil_mode, result, places);
     }
@@ -69,6 +74,9 @@ struct MaxPool {
     const at::Tensor& out = op.maybe_get_output(0);
     if (!fits(binding, self)) {
       return false;
+    }
+    if (out.numel() == 0) {
+      return true;
     }
     const Layout layout(self);
     const Sizes steps = stride.empty() ? kernel : stride;
@@ -96,6 +104,10 @@ struct MaxPoolBackward {
     if (!fits(binding, self)) {
       return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool, const at::Tensor&>(
           binding.functional, grad, self, kernel, stride, padding, dilation, ceil_mode, places);
+    }
+    TORCH_CHECK(places.scalar_type() == at::kLong, "expected scalar type Long but found ", places.scalar_type());
+    if (self.numel() == 0) {
+      return op.take(0);
     }
     const Layout layout(self);
     const at::Tensor output = layout.flat(op.maybe_get_output(0)), grads = layout.flat(grad), indices = layout.flat(places);

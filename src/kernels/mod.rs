@@ -7,6 +7,7 @@ pub mod channel_norm;
 #[cfg(test)]
 mod check;
 pub mod copy;
+mod failure;
 pub mod foreach;
 pub mod histogram;
 pub mod indexing;

@@ -3,9 +3,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
-use crate::tensor::dtype::{Element, dispatch};
+use super::failure::Failure;
+use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::parallel;
@@ -22,7 +24,7 @@ const BLOCK: usize = 4096;
 
 /// Targets and the weights of classes.
 struct Classes<'a, T> {
-    targets: Values<'a, i64>,
+    targets: Cow<'a, [i64]>,
     weights: Option<Vec<T>>,
     ignored: i64,
     count: usize,
@@ -35,34 +37,24 @@ impl<'a, T: Element + Number> Classes<'a, T> {
         let has_weights = launch.scalar(2)? == Scalar::Bool(true);
         let weights = has_weights.then(|| Ok::<_, String>(Values::<T>::new(launch.view(place))?.to_vec())).transpose()?;
         let (reduction, ignored) = (launch.scalar(0)?.to(), launch.scalar(1)?.to());
-        Ok(Self { targets: Values::new(targets)?, weights, ignored, count, reduction })
+        let targets = if let Some(slice) = rows::flat(&targets)?.as_slice().filter(|_| targets.dtype() == DType::Long) {
+            Cow::Borrowed(slice)
+        } else {
+            Cow::Owned(Values::new(targets)?.to_vec())
+        };
+        Ok(Self { targets, weights, ignored, count, reduction })
     }
 
     /// The class and its weight at a place, or nothing where it is ignored.
+    #[inline]
     fn at(&self, place: usize) -> Result<Option<(usize, T)>, String> {
-        let target = self.targets.get(place);
+        let target = self.targets[place];
         if target == self.ignored {
             return Ok(None);
         }
         let class = usize::try_from(target).ok().filter(|&class| class < self.count);
         let class = class.ok_or_else(|| format!("Target {target} is out of bounds."))?;
         Ok(Some((class, self.weights.as_ref().map_or(T::ONE, |weights| weights[class]))))
-    }
-}
-
-/// Collects the first failure of a loop.
-#[derive(Default)]
-struct Failure(Mutex<Option<String>>);
-
-impl Failure {
-    fn note(&self, result: Result<(), String>) {
-        if let Err(text) = result {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
-        }
-    }
-
-    fn result(self) -> Result<(), String> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 
@@ -83,14 +75,18 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     }
     let classes = Classes::<E::Acc>::new(launch, target, input.size(1), 4)?;
     let (height, width) = (target.size(1), target.size(2));
+    let flat = rows::flat(&input).ok();
+    let value = |row: usize, class: usize, col: usize| match &flat {
+        Some(flat) => flat.load::<E>(((row / height * classes.count + class) * height + row % height) * width + col),
+        None => Row::of(&input, &[row / height, class, row % height]).load::<E>(col),
+    };
     // The losses of a row of targets: place in the row, loss, weight.
     let losses = |row: usize, visit: &mut dyn FnMut(usize, E::Acc, E::Acc)| -> Result<(), String> {
         for col in 0..width {
             match classes.at(row * width + col)? {
                 None => visit(col, E::Acc::ZERO, E::Acc::ZERO),
                 Some((class, weight)) => {
-                    let value = Row::of(&input, &[row / height, class, row % height]).load::<E>(col).load();
-                    visit(col, value.neg().mul(weight), weight);
+                    visit(col, value(row, class, col).load().neg().mul(weight), weight);
                 }
             }
         }

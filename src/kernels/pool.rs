@@ -5,17 +5,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
+use super::failure::Failure;
 use crate::kernels::movement::window::Windows;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Number, Ordered};
 
-/// Windows that are computed side by side.
+/// Windows that are computed side by side, and how many of them are worth it.
 const LANES: usize = 64;
+const FEW: usize = 16;
 
 /// The greatest values so far, and where they were.
 struct Best<T> {
@@ -96,21 +97,49 @@ impl Shape {
     }
 }
 
-/// A row of windows.
-struct Line<'a, E> {
+/// What a window sees along an axis.
+#[derive(Clone, Copy)]
+struct Span {
+    first: usize,
+    /// Elements, which are apart by the dilation.
+    count: usize,
+}
+
+impl Shape {
+    fn spans(&self, axis: usize) -> Vec<Span> {
+        let windows = &self.axes[axis];
+        let inside = |window| (0..windows.kernel).filter(move |&tap| windows.element(window, tap, self.sizes[axis]).is_some());
+        (0..windows.count).map(|window| Span { first: self.first(axis, window), count: inside(window).count() }).collect()
+    }
+}
+
+/// Rows of windows, of neighbouring planes or samples.
+struct Lines<'a, E> {
     shape: Shape,
-    row: usize,
+    spans: [&'a [Span]; 2],
+    /// The number of the first row.
+    first: usize,
+    input: &'a [E],
+    output: &'a mut [E],
+    places: &'a mut [i64],
+}
+
+/// A row of windows of a plane or sample.
+struct Line<'a, E> {
+    shape: &'a Shape,
+    top: Span,
+    spans: &'a [Span],
     input: &'a [E],
     output: &'a mut [E],
     places: &'a mut [i64],
 }
 
 impl<E: Element<Acc: Ordered>> Line<'_, E> {
-    /// The elements of the rows that the windows see, and their rows.
+    /// The rows of elements that the windows see.
     #[inline(always)]
     fn rows(&self) -> impl Iterator<Item = usize> + use<E> {
-        let (windows, row, height) = (self.shape.axes[0], self.row, self.shape.sizes[0]);
-        (0..windows.kernel).filter_map(move |tap| windows.element(row, tap, height))
+        let (first, dilation) = (self.top.first, self.shape.axes[0].dilation);
+        (0..self.top.count).map(move |tap| first + tap * dilation)
     }
 
     #[inline(always)]
@@ -123,15 +152,33 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
         }
     }
 
+    /// One window after the other.
+    #[inline(always)]
+    fn few(&mut self) {
+        let (dilation, width) = (self.shape.axes[1].dilation, self.shape.sizes[1]);
+        for (window, span) in self.spans.iter().enumerate() {
+            let (mut best, mut at) = (E::Acc::LOWEST, (self.top.first * width + span.first) as i32);
+            for y in self.rows() {
+                for tap in 0..span.count {
+                    let place = y * width + span.first + tap * dilation;
+                    look((&mut best, &mut at), self.input[place].load(), place as i32);
+                }
+            }
+            self.output[window] = E::store(best);
+            self.places[window] = i64::from(at);
+        }
+    }
+
     /// Lanes are windows beside each other.
     #[inline(always)]
     fn plane(&mut self) {
         let (windows, width) = (self.shape.axes[1], self.shape.sizes[1]);
         for begin in (0..windows.count).step_by(LANES) {
             let end = windows.count.min(begin + LANES);
-            let top = self.shape.first(0, self.row) * width;
-            let places = std::array::from_fn(|lane| (top + self.shape.first(1, begin + lane)) as i32);
-            let mut best = Best { values: [E::Acc::LOWEST; LANES], places };
+            let mut best = Best { values: [E::Acc::LOWEST; LANES], places: [0; LANES] };
+            for (place, span) in best.places.iter_mut().zip(&self.spans[begin..end]) {
+                *place = (self.top.first * width + span.first) as i32;
+            }
             for y in self.rows() {
                 for tap in 0..windows.kernel {
                     let (low, high) = windows.inside(tap, width);
@@ -150,14 +197,14 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
     /// Lanes are channels.
     #[inline(always)]
     fn sample(&mut self) {
-        let (windows, width, channels) = (self.shape.axes[1], self.shape.sizes[1], self.shape.channels);
-        for window in 0..windows.count {
-            let first = (self.shape.first(0, self.row) * width + self.shape.first(1, window)) as i32;
+        let (dilation, width, channels) = (self.shape.axes[1].dilation, self.shape.sizes[1], self.shape.channels);
+        for (window, span) in self.spans.iter().enumerate() {
+            let first = (self.top.first * width + span.first) as i32;
             for begin in (0..channels).step_by(LANES) {
                 let count = LANES.min(channels - begin);
                 let mut best = Best { values: [E::Acc::LOWEST; LANES], places: [first; LANES] };
                 for y in self.rows() {
-                    for x in (0..windows.kernel).filter_map(|tap| windows.element(window, tap, width)) {
+                    for x in (0..span.count).map(|tap| span.first + tap * dilation) {
                         let at = (y * width + x) * channels + begin;
                         let (seen, place) = (&self.input[at..at + count], (y * width + x) as i32);
                         // A whole number of lanes is what the compiler does best.
@@ -173,12 +220,27 @@ impl<E: Element<Acc: Ordered>> Line<'_, E> {
     }
 }
 
-impl<E: Element<Acc: Ordered>> Leaf for Line<'_, E> {
+impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
     type Output = ();
 
     #[inline(always)]
-    fn run(mut self) {
-        if self.shape.channels == 1 { self.plane() } else { self.sample() }
+    fn run(self) {
+        let Self { ref shape, spans: [rows, spans], first, input, output, places } = self;
+        let (elements, len) = (shape.sizes[0] * shape.sizes[1] * shape.channels, spans.len() * shape.channels);
+        let (mut plane, mut row) = (first / rows.len(), first % rows.len());
+        for (output, places) in output.chunks_exact_mut(len).zip(places.chunks_exact_mut(len)) {
+            let input = &input[plane * elements..(plane + 1) * elements];
+            let mut line = Line { shape, top: rows[row], spans, input, output, places };
+            match shape.channels {
+                1 if len < FEW => line.few(),
+                1 => line.plane(),
+                _ => line.sample(),
+            }
+            row += 1;
+            if row == rows.len() {
+                (plane, row) = (plane + 1, 0);
+            }
+        }
     }
 }
 
@@ -188,21 +250,27 @@ impl<E: Element<Acc: Ordered>> Leaf for Line<'_, E> {
 /// # Errors
 /// The wrong operands.
 pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
-    let (output, places, input, shape) = (launch.view(0), launch.view(1), launch.view(2), Shape::of(launch)?);
+    let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
+    let (lines, len) = (output.size(0) * output.size(1), output.size(2));
+    let (spans, elements) = ([shape.spans(0), shape.spans(1)], shape.sizes[0] * shape.sizes[1] * shape.channels);
+    if output.size(1) != spans[0].len() || len != spans[1].len() * shape.channels || input.numel() != output.size(0) * elements {
+        return Err(format!("windows {:?} of {:?}", output.sizes(), input.sizes()));
+    }
+    let (output, places, input) = (rows::flat(&output)?, rows::flat(&launch.view(1))?, rows::flat(&input)?);
     let dtype = launch.compute();
-    let failed = AtomicBool::new(false);
+    let failure = Failure::default();
     dispatch!(dtype in REAL, E => {
-        rows::for_each(output, launch.cost(), &|index, row| {
-            let parts = (Row::of(&input, &index[..1]).as_slice::<E>(), row.as_slice_mut::<E>(), Row::of(&places, index).as_slice_mut());
+        parallel(lines, GRAIN.div_ceil(len.max(1)), launch.cost() * len as f64, &|first, end| {
+            let part = |row: &Row| row.part(first * len, end * len);
+            let parts = (input.as_slice::<E>(), part(&output).as_slice_mut::<E>(), part(&places).as_slice_mut::<i64>());
             let (Some(input), Some(output), Some(places)) = parts else {
-                failed.store(true, Ordering::Relaxed);
-                return;
+                return failure.note(Err("pooling needs operands of other dtypes".into()));
             };
-            vectorize(Line { shape, row: index[1], input, output, places });
+            vectorize(Lines { shape, spans: spans.each_ref().map(Vec::as_slice), first, input, output, places });
         });
         Ok::<(), String>(())
     })?;
-    if failed.into_inner() { Err("pooling needs dense operands".into()) } else { Ok(()) }
+    failure.result()
 }
 
 /// Adds a value to an element, if there is one.
@@ -216,6 +284,9 @@ fn add<E: Element<Acc: Number>>(element: Option<&mut E>, value: E::Acc) -> Optio
 /// Calls `visit` with every gradient and the element that it belongs to, until that is nowhere.
 #[inline(always)]
 fn scatter<E: Element>(grads: &[E], places: &[i64], channels: usize, mut visit: impl FnMut(usize, E) -> Option<()>) -> Option<()> {
+    if channels == 1 {
+        return grads.iter().zip(places).try_for_each(|(&grad, &place)| visit(place as usize, grad));
+    }
     for (grads, places) in grads.chunks(channels).zip(places.chunks(channels)) {
         for (channel, (&grad, &place)) in grads.iter().zip(places).enumerate() {
             visit((place as usize).wrapping_mul(channels).wrapping_add(channel), grad)?;
@@ -233,14 +304,13 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
     let (output, grads, places) = (launch.view(0), launch.view(1), launch.view(2));
     let channels = launch.scalar(0)?.to::<i64>() as usize;
     let dtype = launch.compute();
-    let failed = AtomicBool::new(false);
+    let failure = Failure::default();
     dispatch!(dtype in REAL, E => {
         type T = <E as Element>::Acc;
         rows::for_each(output, launch.cost(), &|index, row| {
             let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&places, index).as_slice::<i64>(), row.as_slice_mut::<E>());
             let (Some(grads), Some(places), Some(output)) = parts else {
-                failed.store(true, Ordering::Relaxed);
-                return;
+                return failure.note(Err("gaps in an operand".into()));
             };
             let is_inside = if E::DTYPE == T::DTYPE {
                 output.fill(E::store(T::ZERO));
@@ -252,12 +322,12 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
                 is_inside
             };
             if is_inside.is_none() {
-                failed.store(true, Ordering::Relaxed);
+                failure.note(Err("a place outside the pooled plane".into()));
             }
         });
         Ok::<(), String>(())
     })?;
-    if failed.into_inner() { Err("a place outside the pooled plane, or operands that are not dense".into()) } else { Ok(()) }
+    failure.result()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 """Negative log likelihood of rows and images, and its gradients, against the CPU."""
 
+import itertools
+
 import pytest
 import torch
 from torch.nn import functional
@@ -7,7 +9,7 @@ from torch.nn import functional
 aten = torch.ops.aten
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.float32: 1e-5, torch.float64: 1e-12}
-SHAPES = [(7,), (5, 3), (0, 3), (9000, 4), (2, 3, 4, 5), (1, 3, 1, 7)]
+SHAPES = [(7,), (5, 3), (0, 3), (9000, 4), (2, 3, 4, 5), (1, 3, 1, 7), (0, 3, 2, 2)]
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -44,12 +46,12 @@ def test_losses_and_gradients(shape: tuple[int, ...], dtype: torch.dtype, reduct
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_total_weights(reduction: int) -> None:
-    values, target, weight = torch.randn(4, 3), torch.tensor([0, 2, 1, 1]), torch.tensor([0.5, 1.0, 2.0])
-    for ignored in (-100, 1):
+    weight = torch.tensor([0.5, 1.0, 2.0])
+    rows, row = (torch.randn(4, 3), torch.tensor([0, 2, 1, 1])), (torch.randn(3), torch.tensor(2))
+    for ignored, (values, target) in itertools.product((-100, 1, 2), (rows, row)):
         mine = aten.nll_loss_forward(values.to("rustdev"), target.to("rustdev"), weight.to("rustdev"), reduction, ignored)
-        torch.testing.assert_close(
-            [part.cpu() for part in mine], list(aten.nll_loss_forward(values, target, weight, reduction, ignored))
-        )
+        theirs = aten.nll_loss_forward(values, target, weight, reduction, ignored)
+        torch.testing.assert_close([part.cpu() for part in mine], list(theirs), equal_nan=True)
 
 
 def test_nothing_but_ignored_targets() -> None:

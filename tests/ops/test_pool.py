@@ -17,7 +17,7 @@ WINDOWS = [
     (1, 1, 0, 1, False),
     (3, [], 0, 1, True),
 ]
-SHAPES = [(2, 3, 9, 11), (3, 8, 150), (1, 70, 8, 8), (2, 1, 7, 9)]
+SHAPES = [(2, 3, 9, 11), (40, 6, 7, 7), (3, 8, 150), (1, 70, 8, 8), (2, 1, 7, 9)]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.uint8]
 
 pytestmark = pytest.mark.usefixtures("strict")
@@ -86,7 +86,26 @@ def test_given_results() -> None:
     torch.testing.assert_close(grad, aten.max_pool2d_with_indices_backward(*arguments))
 
 
+def test_given_results_of_another_layout() -> None:
+    values = torch.randn(2, 3, 8, 8)
+    expected = aten.max_pool2d_with_indices(values, 2)
+    given = [torch.empty_like(part, memory_format=torch.channels_last).to("rustdev") for part in expected]
+    aten.max_pool2d_with_indices.out(values.to("rustdev"), 2, out=given[0], indices=given[1])
+    for mine, theirs in zip(given, expected, strict=True):
+        assert mine.is_contiguous(memory_format=torch.channels_last)
+        torch.testing.assert_close(mine.cpu(), theirs)
+
+
+def test_no_samples() -> None:
+    for layout in (torch.contiguous_format, torch.channels_last):
+        compare(torch.ones(0, 3, 8, 8).to(memory_format=layout), (2, 2, 0, 1, False))
+
+
 def test_errors() -> None:
+    values = torch.ones(1, 1, 4, 4, device="rustdev")
+    pooled, places = aten.max_pool2d_with_indices(values, 2)
+    with pytest.raises(RuntimeError, match="expected scalar type Long but found Int"):
+        aten.max_pool2d_with_indices_backward(pooled, values, [2, 2], [2, 2], [0, 0], [1, 1], False, places.int())
     for device in ("cpu", "rustdev"):
         with pytest.raises(RuntimeError, match="pad should be at most half"):
             functional.max_pool2d(torch.ones(1, 1, 4, 4, device=device), 2, padding=2)
