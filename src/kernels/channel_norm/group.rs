@@ -1,9 +1,13 @@
 //! Group normalisation: every sample has statistics of its own, over some neighbouring channels.
 
-use super::{Affine, Combined, Numbers, Operands, Shape, inverse, map_rows, moments, narrow, products, wide};
+use std::sync::{Mutex, PoisonError};
+
+use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, narrow, products, wide};
+use crate::kernels::moments::{self, PIECE};
+use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::rows;
+use crate::tensor::loops::{GRAIN, parallel, rows};
 use crate::tensor::number::{Number, Real};
 
 /// `aten::native_group_norm`. Operands [out, mean, rstd, x, weight?, bias?]; out and x have a row for every sample and channel; scalars
@@ -32,6 +36,54 @@ impl<T: Number> Numbers<T, 3> for Normal<'_, T> {
     }
 }
 
+/// Groups of one piece each, which are normalised while they are near.
+struct Small<'a, E: Element> {
+    shape: Shape,
+    /// Channels of a group.
+    span: usize,
+    eps: f64,
+    /// Which of a sample's groups the first one is.
+    first: usize,
+    weight: &'a [E::Acc],
+    bias: &'a [E::Acc],
+    input: &'a [E],
+    output: &'a mut [E],
+    means: &'a mut [E::Acc],
+    inverses: &'a mut [E::Acc],
+}
+
+impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (places, span) = (self.shape.cols, self.span);
+        let size = places * span;
+        let mut channel = self.first * span;
+        let groups = self.input.chunks_exact(size).zip(self.output.chunks_exact_mut(size));
+        for ((input, output), (mean, inverse)) in groups.zip(self.means.iter_mut().zip(self.inverses.iter_mut())) {
+            let [center, squares] = moments::of_piece(input);
+            (*mean, *inverse) = (narrow(center), narrow(super::inverse(squares / size as f64, self.eps)));
+            let (mean, inverse) = (*mean, *inverse);
+            let parameters = self.weight[channel..channel + span].iter().zip(&self.bias[channel..channel + span]);
+            if places == 1 {
+                for ((output, x), (&weight, &bias)) in output.iter_mut().zip(input).zip(parameters) {
+                    *output = E::store(Affine.apply([mean, inverse.mul(weight), bias], [x.load()]));
+                }
+            } else {
+                let rows = input.chunks_exact(places).zip(output.chunks_exact_mut(places));
+                for ((input, output), (&weight, &bias)) in rows.zip(parameters) {
+                    let scale = inverse.mul(weight);
+                    for (output, x) in output.iter_mut().zip(input) {
+                        *output = E::store(Affine.apply([mean, scale, bias], [x.load()]));
+                    }
+                }
+            }
+            channel = if channel + span == self.shape.channels { 0 } else { channel + span };
+        }
+    }
+}
+
 fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
     let (channels, groups) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() as usize);
     let eps: f64 = launch.scalar(4)?.to();
@@ -44,8 +96,28 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
     let weight = operands.parameter(2, channels, E::Acc::ONE)?;
     let bias = operands.parameter(3, channels, E::Acc::ZERO)?;
     let (rows, cols) = (shape.rows / span, shape.cols * span);
+    if cols <= PIECE {
+        let (mut means, mut inverses) = (vec![E::Acc::ZERO; rows], vec![E::Acc::ZERO; rows]);
+        let grain = (GRAIN / cols).max(1);
+        let statistics = means.chunks_mut(grain).zip(inverses.chunks_mut(grain));
+        let parts = input.chunks(grain * cols).zip(output.chunks_mut(grain * cols)).zip(statistics).enumerate();
+        let parts: Vec<_> = parts
+            .map(|(part, ((input, output), (means, inverses)))| {
+                let first = part * grain % groups;
+                Mutex::new(Small { shape, span, eps, first, weight: &weight, bias: &bias, input, output, means, inverses })
+            })
+            .collect();
+        parallel(parts.len(), 1, launch.cost() * (grain * cols) as f64, &|begin, end| {
+            for part in &parts[begin..end] {
+                vectorize(&mut *part.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        });
+        drop(parts);
+        rows::assign(&save_mean, &means)?;
+        return rows::assign(&save_inverse, &inverses);
+    }
     let whole = Shape { rows, cols, channels: rows, by_columns: false };
-    let found = moments(input, whole);
+    let found = super::moments(input, whole);
     let means: Vec<E::Acc> = found.iter().map(|&[mean, _]| narrow(mean)).collect();
     let inverses: Vec<E::Acc> = found.iter().map(|&[_, squares]| narrow(inverse(squares / cols as f64, eps))).collect();
     rows::assign(&save_mean, &means)?;
