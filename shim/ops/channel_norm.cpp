@@ -8,6 +8,7 @@
 #include <ATen/ops/native_group_norm_native.h>
 
 #include <array>
+#include <limits>
 
 namespace rustdev {
 namespace {
@@ -185,6 +186,11 @@ struct BatchNormBackward {
 void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t samples, int64_t channels,
                 int64_t places, int64_t groups, double eps, at::Tensor& output, at::Tensor& mean, at::Tensor& inverse) {
   static const Binding binding = named_kernel("native_group_norm");
+  if (input.numel() == 0) {
+    mean.zero_();
+    inverse.fill_(std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
   const std::array<int64_t, 2> sizes{samples * channels, places};
   const at::Tensor rows = input.contiguous().view(sizes), results = output.contiguous(), output_rows = results.view(sizes);
   const at::Tensor dense_weight = dense_given(weight), dense_bias = dense_given(bias);
@@ -197,6 +203,14 @@ void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const 
                          const at::Tensor& weight, int64_t samples, int64_t channels, int64_t places, int64_t groups,
                          at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias) {
   static const Binding binding = named_kernel("native_group_norm_backward");
+  if (input.numel() == 0) {
+    for (at::Tensor* const result : {&grad_weight, &grad_bias}) {
+      if (result->defined()) {
+        result->zero_();
+      }
+    }
+    return;
+  }
   const std::array<int64_t, 2> sizes{samples * channels, places};
   const at::Tensor results = grad_input.defined() ? grad_input.contiguous() : at::Tensor();
   const at::Tensor output = results.defined() ? results.view(sizes) : new_empty(sizes, input.scalar_type(), input.device());

@@ -40,6 +40,15 @@ CALLS: dict[str, Call] = {
 }
 
 
+def older_limits() -> bool:
+    """Return whether this PyTorch refuses limits beyond an integer dtype on the side where they limit nothing, too."""
+    try:
+        torch.ones(1, dtype=torch.uint8).clamp(min=-300)
+    except RuntimeError:
+        return True
+    return False
+
+
 def outcome(call: Call, dtype: torch.dtype, number: complex, device: str) -> torch.Tensor | str:
     """Return what a call gives on a device, or the type of its error."""
     a, b = torch.tensor([1, 2, 3], dtype=dtype, device=device), torch.tensor([2, 1, 1], dtype=dtype, device=device)
@@ -49,9 +58,12 @@ def outcome(call: Call, dtype: torch.dtype, number: complex, device: str) -> tor
         return type(error).__name__
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CALLS)
 def test_refused_where_the_cpu_refuses(name: str, dtype: torch.dtype) -> None:
+    if older_limits() and not dtype.is_floating_point and ("clamp" in name or name == "hardtanh"):
+        pytest.skip("the device has the limits of PyTorch 2.15; to be removed with the last version that has others")
     for number in VALUES:
         expected, found = (outcome(CALLS[name], dtype, number, device) for device in ("cpu", "rustdev"))
         torch.rustdev.synchronize()
