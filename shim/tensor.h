@@ -65,9 +65,8 @@ void check_value(const at::Scalar& value, c10::ScalarType dtype);
 // Whether every dtype that results of `dtype` are computed in holds a value. It may say no where a closer look says yes.
 inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) {
   if (value.isIntegral(/*includeBool=*/false)) {
-    const size_t bits = 8 * c10::elementSize(dtype) - 1;
-    const int64_t beyond = value.toLong() >> std::min<size_t>(bits, 15);
-    return beyond == 0 || beyond == -1;
+    const int64_t greatest = c10::elementSize(dtype) == 1 ? 127 : 32767;
+    return value.toLong() <= greatest && value.toLong() >= -greatest;
   }
   // The greatest number of float16.
   return value.isFloatingPoint() && c10::isFloatingType(dtype) && !(std::abs(value.toDouble()) > 65504.0);
