@@ -8,10 +8,9 @@ rd_scalar to_scalar(const c10::Scalar& value) {
     const bool truth = value.to<bool>();
     return {static_cast<int32_t>(c10::ScalarType::Bool), truth, truth ? 1.0 : 0.0, 0.0};
   }
-  if (value.isIntegral(/*includeBool=*/false)) {
-    const bool big = value.type() == c10::ScalarType::UInt64;
-    const int64_t integer = big ? static_cast<int64_t>(value.to<uint64_t>()) : value.to<int64_t>();
-    return {static_cast<int32_t>(c10::ScalarType::Long), integer, value.to<double>(), 0.0};
+  // Integers beyond int64 go as the float64 nearest to them.
+  if (value.isIntegral(/*includeBool=*/false) && value.type() != c10::ScalarType::UInt64) {
+    return {static_cast<int32_t>(c10::ScalarType::Long), value.to<int64_t>(), value.to<double>(), 0.0};
   }
   if (value.isComplex()) {
     const auto complex = value.to<c10::complex<double>>();

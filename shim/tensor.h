@@ -64,12 +64,15 @@ void check_value(const at::Scalar& value, c10::ScalarType dtype);
 
 // Whether every dtype that results of `dtype` are computed in holds a value. It may say no where a closer look says yes.
 inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) {
-  if (value.isIntegral(/*includeBool=*/false)) {
-    const int64_t greatest = c10::elementSize(dtype) == 1 ? 127 : 32767;
-    return value.toLong() <= greatest && value.toLong() >= -greatest;
+  if (value.isComplex() || value.isBoolean()) {
+    return false;
   }
-  // The greatest number of float16.
-  return value.isFloatingPoint() && c10::isFloatingType(dtype) && !(std::abs(value.toDouble()) > 65504.0);
+  const double magnitude = std::abs(value.toDouble());
+  if (value.isFloatingPoint()) {
+    // The greatest number of float16.
+    return c10::isFloatingType(dtype) && !(magnitude > 65504.0);
+  }
+  return magnitude <= (c10::elementSize(dtype) == 1 ? 127.0 : 32767.0);
 }
 
 // The least and the greatest value of an integer dtype, as far as int64 holds them.

@@ -32,7 +32,11 @@ at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
   check_value(value, self.scalar_type());
   at::assert_no_internal_overlap(self);
   if (self.numel() != 0) {
-    const rd_scalar number = to_scalar(value);
+    rd_scalar number = to_scalar(value);
+    if (self.scalar_type() == c10::ScalarType::UInt64) {
+      // The bits of the one dtype that holds integers beyond int64.
+      number = {static_cast<int32_t>(c10::ScalarType::Long), static_cast<int64_t>(value.to<uint64_t>()), value.to<double>(), 0.0};
+    }
     Launch launch;
     launch.alone(self);
     launch.immediate(number);

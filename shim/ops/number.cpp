@@ -23,7 +23,9 @@ void check_limit(c10::ScalarType dtype, const at::Scalar& limit, bool is_min) {
     return;
   }
   const auto [least, greatest] = integer_range(dtype);
-  const int64_t value = limit.toLong();
+  const bool is_beyond = limit.type() == c10::ScalarType::UInt64;
+  const int64_t value = is_beyond ? std::numeric_limits<int64_t>::max() : limit.toLong();
+  TORCH_CHECK(!(is_beyond && is_min), "Clamp min value ", limit.toDouble(), " is outside the representable range of ", dtype);
   TORCH_CHECK(is_min ? value <= greatest : value >= least, "Clamp ", is_min ? "min" : "max", " value ", value,
               " is outside the representable range of ", dtype);
 }

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 Call = Callable[[torch.Tensor, torch.Tensor, complex], torch.Tensor]
 
-VALUES = [300, -300, 2**40, -(2**40), 1e10, 1e39, -1e300, float("inf"), float("nan"), 1 + 2j, True]
+VALUES = [300, -300, 2**40, -(2**40), 2**63, 1e10, 1e39, -1e300, float("inf"), float("nan"), 1 + 2j, True]
 DTYPES = [torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 CALLS: dict[str, Call] = {
@@ -65,6 +65,8 @@ def test_refused_where_the_cpu_refuses(name: str, dtype: torch.dtype) -> None:
     if older_limits() and not dtype.is_floating_point and ("clamp" in name or name == "hardtanh"):
         pytest.skip("the device has the limits of PyTorch 2.15; to be removed with the last version that has others")
     for number in VALUES:
+        if (name, dtype, number) == ("sub", torch.int64, 2**63):
+            continue  # the CPU negates alpha before it looks at it, and that wraps to a number that fits
         expected, found = (outcome(CALLS[name], dtype, number, device) for device in ("cpu", "rustdev"))
         torch.rustdev.synchronize()
         if isinstance(expected, str) or isinstance(found, str):

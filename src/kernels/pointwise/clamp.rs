@@ -48,7 +48,12 @@ impl<T: Ordered> Map<T, 1> for Everywhere<T> {
 /// The limit that a scalar stands for. One outside the range of an integer dtype, on the side where it limits nothing, is its end.
 fn limit<T: Ordered>(scalar: Scalar, dtype: DType, is_min: bool) -> Result<T, String> {
     let limit: T = scalar.to();
-    let Scalar::Long(wanted) = scalar else { return Ok(limit) };
+    let wanted = match scalar {
+        Scalar::Long(wanted) => wanted,
+        // An integer beyond int64.
+        Scalar::Double(wanted) => wanted as i64,
+        _ => return Ok(limit),
+    };
     if !(INTEGRAL.contains(dtype) || UNSIGNED.contains(dtype)) || limit.hub().to::<i64>() == wanted {
         return Ok(limit);
     }
