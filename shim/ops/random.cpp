@@ -159,7 +159,7 @@ constexpr uint64_t values_of() {
   } else if constexpr (std::numeric_limits<scalar_t>::is_integer) {
     return static_cast<uint64_t>(std::numeric_limits<scalar_t>::max()) + 1;
   } else {
-    return (uint64_t{1} << std::numeric_limits<scalar_t>::digits) + 1;
+    return (uint64_t{1} << static_cast<unsigned>(std::numeric_limits<scalar_t>::digits)) + 1;
   }
 }
 
