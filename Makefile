@@ -96,7 +96,7 @@ loom: ## the models of queue, event and free lists, over all interleavings
 
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 SANITIZED = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer' \
-	cargo test --locked -q --lib --target $(HOST) --target-dir target/$(1)
+	cargo test --locked -q --profile sanitize --lib --target $(HOST) --target-dir target/$(1)
 
 asan: ## the Rust tests under the address sanitizer
 	$(call SANITIZED,address)
