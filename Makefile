@@ -124,7 +124,7 @@ lint-cpp: $(STAMPS)/lint
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))
 
 # ---- the rest --------------------------------------------------------------------------------------------------------------------
-bench: dev ## the Rust benches, then the device beside PyTorch's CPU device; writes docs/benchmarks.md
+bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's CPU device; writes docs/benchmarks.md
 	cargo bench --locked -q
 	$(PY) benches/runtime/compare.py
 	$(PY) benches/operators/compare.py --output docs/benchmarks.md

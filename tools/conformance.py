@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 
+import rustdev
 import torch
 
 KINDS = {
@@ -58,7 +58,7 @@ def page(results: dict[str, dict[str, str]]) -> str:
     rows.append(("**all**", sum(counts.values(), Counter())))
     samples = os.environ.get("CONFORMANCE_SAMPLES")
     looked = f" The first {samples} samples of each operator and dtype alone (`CONFORMANCE_SAMPLES`)." if samples else ""
-    lines = [HEAD, f"torch {torch.__version__}, {processor()}.{looked}", ""]
+    lines = [HEAD, f"torch {torch.__version__}, {rustdev.get_device_name()}.{looked}", ""]
     lines += [f"| what | {' | '.join(OUTCOMES)} |", "|---|" + "---:|" * len(OUTCOMES)]
     lines += [f"| {what} | {' | '.join(str(count[outcome]) for outcome in OUTCOMES)} |" for what, count in rows]
     for title, chosen in (
@@ -76,14 +76,6 @@ def page(results: dict[str, dict[str, str]]) -> str:
 def escaped(text: str) -> str:
     """Return a reason as a cell of a table."""
     return re.sub(r"^(Skipped|reason): ", "", text).replace("|", "\\|")[:200]
-
-
-def processor() -> str:
-    """Return the processor's name."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def main(arguments: list[str]) -> int:

@@ -163,12 +163,6 @@ def measure_import(rounds: int) -> float:
     return statistics.median(float(run.stdout) for run in runs)
 
 
-def processor() -> str:
-    """The processor's name, as the kernel gives it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor")
-
-
 def human(seconds: float) -> str:
     """A time with three digits and a unit."""
     for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
@@ -192,7 +186,7 @@ def main() -> None:
 
     threads = rustdev.get_num_threads()
     torch.set_num_threads(threads)
-    print(f"{processor()}, {threads} threads; torch {torch.__version__}, rustdev {rustdev.__version__}")
+    print(f"{rustdev.get_device_name()}, {threads} threads; torch {torch.__version__}, rustdev {rustdev.__version__}")
     print(f"{'':38}{'cpu':>10}{'rustdev':>10}{'ratio':>8}{'aim':>8}")
     rows = []
     for case in CASES:
@@ -203,7 +197,9 @@ def main() -> None:
         with arguments.csv.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["processor", "torch", "threads", "case", "cpu_seconds", "rustdev_seconds"])
-            writer.writerows([processor(), torch.__version__, threads, row.name, row.cpu, row.rustdev] for row in rows)
+            writer.writerows(
+                [rustdev.get_device_name(), torch.__version__, threads, row.name, row.cpu, row.rustdev] for row in rows
+            )
 
 
 if __name__ == "__main__":

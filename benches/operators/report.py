@@ -1,0 +1,193 @@
+"""What was measured, as a page and as a plot; and how fast the machine copies."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rustdev
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The share of the CPU's speed below which a case counts as slower: less is noise.
+SLOWER = 0.95
+#: Copies of the same bytes that a pointwise operator may take.
+COPIES = 1.3
+#: Rows of the lists of the worst.
+WORST = 20
+
+
+@dataclass
+class Row:
+    """A measured case: seconds on both devices, and of a copy of the same bytes where that says something."""
+
+    family: str
+    operator: str
+    size: str
+    dtype: str
+    layout: str
+    cpu: float
+    device: float
+    copy: float | None
+
+    @property
+    def factor(self) -> float:
+        """How many times faster the device is."""
+        return self.cpu / self.device
+
+    @property
+    def copies(self) -> float | None:
+        """How many copies of the same bytes the device makes in the operator's time."""
+        return self.device / self.copy if self.copy else None
+
+
+def mean(rows: list[Row]) -> float:
+    """Return the geometric mean of the factors."""
+    return math.exp(statistics.fmean(math.log(row.factor) for row in rows))
+
+
+def duration(seconds: float) -> str:
+    """Return a time with three digits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def summary(rows: list[Row]) -> list[str]:
+    """Return what the whole table says, in sentences."""
+    slower = sum(row.factor < SLOWER for row in rows)
+    sentences = [f"{len(rows)} cases, geometric mean {mean(rows):.2f}; {slower} below {SLOWER}."]
+    ones = [row for row in rows if row.size == "1"]
+    if ones:
+        sentences.append(f"Of one element: {len(ones)} cases, the device takes {1 / mean(ones):.2f} of the CPU's time in the mean.")
+    copies = [row.copies for row in rows if row.copies]
+    if copies:
+        near = sum(count <= COPIES for count in copies)
+        counts = f"{near} of {len(copies)} pointwise cases within {COPIES}"
+        sentences.append(f"Beside a copy of the same bytes: {counts}, median {statistics.median(copies):.2f}.")
+    return sentences
+
+
+def table(rows: list[Row]) -> Iterator[str]:
+    """Yield the rows of a table."""
+    yield "| family | operator | size | dtype | layout | CPU | rustdev | factor | copies |"
+    yield "|---|---|---|---|---|---:|---:|---:|---:|"
+    for row in rows:
+        place = f"{row.family} | {row.operator} | {row.size} | {row.dtype} | {row.layout}"
+        copies = f"{row.copies:.2f}" if row.copies else ""
+        yield f"| {place} | {duration(row.cpu)} | {duration(row.device)} | {row.factor:.2f} | {copies} |"
+
+
+def by_family(rows: list[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each family."""
+    return {name: [row for row in rows if row.family == name] for name in dict.fromkeys(row.family for row in rows)}
+
+
+def page(rows: list[Row], picture: str, *, quick: bool) -> str:
+    """Return docs/benchmarks.md."""
+    worst = sorted(rows, key=lambda row: row.factor)[:WORST]
+    farthest = sorted((row for row in rows if row.copies), key=lambda row: -(row.copies or 0))[:WORST]
+    info = (
+        f"{rustdev.get_device_name()}, {torch.get_num_threads()} threads, torch {torch.__version__}, rustdev {rustdev.__version__}"
+    )
+    parts = [
+        "# Benchmarks",
+        "",
+        "Operators beside PyTorch's CPU device, in one process, with the same number of threads, in alternating blocks,",
+        "results checked: `make bench` writes this page. A factor is the CPU's time over the device's; it holds for the processor",
+        "that is named here. `copies` is the time of a pointwise operator over that of a copy on the device that reads and writes",
+        "together as many bytes.",
+        "",
+        f"{info}." + (" The largest and the second smallest sizes are left out (`--quick`)." if quick else ""),
+        "",
+        f"**{' '.join(summary(rows))}**",
+        "",
+        f"![factors by family]({picture})",
+        "",
+        "| family | cases | geometric mean | least | greatest |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, mine in by_family(rows).items():
+        factors = [row.factor for row in mine]
+        parts.append(f"| {name} | {len(mine)} | {mean(mine):.2f} | {min(factors):.2f} | {max(factors):.2f} |")
+    parts += [
+        "",
+        "## The machine",
+        "",
+        "Bytes read and written by one thread's `memmove`, the time of a call without bytes taken off.",
+        "",
+    ]
+    parts += ["| level | bytes of both buffers | GB/s |", "|---|---:|---:|"]
+    parts += [f"| {level} | {size} | {rate:.0f} |" for level, size, rate in bandwidths()]
+    parts += ["", f"## The {len(worst)} slowest beside the CPU", "", *table(worst)]
+    if farthest:
+        parts += ["", f"## The {len(farthest)} farthest from a copy", "", *table(farthest)]
+    parts += ["", "## All", "", *table(rows)]
+    return "\n".join(parts) + "\n"
+
+
+def plot(rows: list[Row], file: Path) -> None:
+    """Draw the factors of each family."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.ticker import FormatStrFormatter
+
+    families = by_family(rows)
+    figure, axes = plt.subplots(figsize=(9, 1 + 0.32 * len(families)), layout="constrained")
+    for place, mine in enumerate(families.values()):
+        # Side by side where they would lie on each other: a fixed pattern, so that the same figures make the same picture.
+        heights = [place + 0.3 * ((7 * index % 11) / 10 - 0.5) for index in range(len(mine))]
+        axes.scatter([row.factor for row in mine], heights, s=9, alpha=0.5, linewidths=0)
+        axes.plot([mean(mine)] * 2, [place - 0.35, place + 0.35], color="black", linewidth=1.5)
+    axes.axvline(1, color="gray", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axes.set_yticks(range(len(families)), list(families))
+    axes.invert_yaxis()
+    axes.set_xlabel("CPU's time over the device's (bars: geometric means)")
+    figure.savefig(file, dpi=110, metadata={"Software": ""})
+    plt.close(figure)
+
+
+def caches() -> list[tuple[str, int]]:
+    """Return the caches of data by name, with their bytes, as Linux tells them."""
+    found = []
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if (cache / "type").read_text().strip() != "Instruction":
+            kibibytes = int((cache / "size").read_text().strip().removesuffix("K"))
+            found.append((f"L{(cache / 'level').read_text().strip()}", kibibytes << 10))
+    return found
+
+
+def bandwidths() -> Iterator[tuple[str, int, float]]:
+    """Yield the levels of memory, with the bytes of two buffers that fill half of each and how many GB/s go between them."""
+    levels = [(name, size // 2) for name, size in caches()]
+    levels.append(("memory", max([4 * size for _, size in levels], default=0) + (64 << 20)))
+    for name, size in levels:
+        half = size // 2
+        source, target = torch.ones(half, dtype=torch.uint8), torch.zeros(half, dtype=torch.uint8)
+        seconds = moving(source, target, half) - moving(source, target, 0)
+        yield name, size, size / seconds / 1e9
+
+
+def moving(source: torch.Tensor, target: torch.Tensor, count: int) -> float:
+    """Return the seconds in which so many bytes are moved: the least of some blocks."""
+    addresses = target.data_ptr(), source.data_ptr(), count
+    repeats = max(3, min(2000, (64 << 20) // (count + 1)))
+    best = math.inf
+    for _ in range(9):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            ctypes.memmove(*addresses)
+        best = min(best, (time.perf_counter() - start) / repeats)
+    return best
