@@ -237,8 +237,13 @@ at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result)
   at::native::check_supported_max_int_with_precision(n, result);
   result.resize_({n});
   static const rd_op* const op = kernel("randperm");
-  draw(op, result, given, {});
-  return result;
+  if (result.is_contiguous()) {
+    draw(op, result, given, {});
+    return result;
+  }
+  const at::Tensor dense = new_empty({n}, result.scalar_type(), result.device());
+  draw(op, dense, given, {});
+  return result.copy_(dense);
 }
 
 // Counts for every element of the inputs, in a tensor like the first.

@@ -143,29 +143,32 @@ struct Unique {
 
   static bool takes(const at::Tensor& self) { return takes_dtype(groups, self.scalar_type()); }
 
-  // The rows that differ from those before them in an order, their counts, and the group of every row. `keys` are the rows to
-  // compare, in order already where they are not those to take. Waits for the number of groups.
-  static Triple of(const at::Tensor& taken, const at::Tensor& keys, const at::Tensor& places, bool keys_in_order) {
-    const int64_t count = taken.size(0);
-    const auto longs = [&](int64_t size) { return new_empty({size}, at::kLong, taken.device()); };
-    const at::Tensor numbers = longs(count);
-    c10::SmallVector<const at::Tensor*, 2> compared{&keys};
-    if (places.defined() && !keys_in_order) {
+  // The rows that differ from those before them in an order, the group of every row, and the groups' counts, these two where they
+  // are wanted. `places` are the rows' numbers in that order, if it is not theirs; `in_order` says that the rows lie in it already.
+  // Waits for the number of groups.
+  static Triple of(const at::Tensor& table, const at::Tensor& places, bool in_order, bool with_inverse, bool with_counts) {
+    const int64_t count = table.size(0);
+    const auto longs = [&](int64_t size) { return new_empty({size}, at::kLong, table.device()); };
+    at::Tensor numbers = longs(count);
+    c10::SmallVector<const at::Tensor*, 2> compared{&table};
+    if (places.defined() && !in_order) {
       compared.push_back(&places);
     }
-    launch_shaped(groups, keys.scalar_type(), {&numbers}, compared, {});
+    launch_shaped(groups, table.scalar_type(), {&numbers}, compared, {});
     const int64_t different = numbers[count - 1].item<int64_t>() + 1;
     const at::Tensor starts = longs(different);
-    const at::Tensor counts = longs(different);
-    const at::Tensor inverse = longs(count);
+    const at::Tensor inverse = longs(with_inverse ? count : 0);
+    const at::Tensor counts = longs(with_counts ? different : 0);
     c10::SmallVector<const at::Tensor*, 2> grouped{&numbers};
     if (places.defined()) {
       grouped.push_back(&places);
     }
-    launch_shaped(collect, at::kLong, {&starts, &counts, &inverse}, grouped, {});
-    at::Tensor result = new_empty({different, taken.size(1)}, taken.scalar_type(), taken.device());
-    const at::Tensor* const from[] = {&taken, &starts};
-    launch_shaped(rows, taken.scalar_type(), {&result}, from, {});
+    launch_shaped(collect, at::kLong, {&starts, &inverse, &counts}, grouped, {in_order});
+    // Its memory is the result's.
+    numbers.reset();
+    at::Tensor result = new_empty({different, table.size(1)}, table.scalar_type(), table.device());
+    const at::Tensor* const from[] = {&table, &starts};
+    launch_shaped(rows, table.scalar_type(), {&result}, from, {});
     return {result, inverse, counts};
   }
 };
@@ -178,16 +181,16 @@ Triple unique_flat(const at::Tensor& self, bool consecutive, bool return_inverse
     at::Tensor inverse = return_inverse ? new_empty(self.sizes(), at::kLong, self.device()) : no_longs(self);
     return {new_empty({0}, self.scalar_type(), self.device()), inverse, no_longs(self)};
   }
-  const at::Tensor line = self.contiguous().view({-1, 1});
-  Triple found;
-  if (consecutive) {
-    found = Unique::of(line, line, at::Tensor(), false);
-  } else {
-    const auto [sorted, places] = sorted_with_places(line.view({-1}));
-    found = Unique::of(line, sorted.view({-1, 1}), places, true);
+  at::Tensor line = self.contiguous().view({-1});
+  at::Tensor places;
+  if (!consecutive) {
+    std::tie(line, places) = sorted_with_places(line);
+    if (!return_inverse) {
+      places.reset();
+    }
   }
-  const auto& [rows, inverse, counts] = found;
-  return {rows.view({-1}), return_inverse ? inverse.view(self.sizes()) : no_longs(self), return_counts ? counts : no_longs(self)};
+  const auto [rows, inverse, counts] = Unique::of(line.view({-1, 1}), places, /*in_order=*/true, return_inverse, return_counts);
+  return {rows.view({-1}), return_inverse ? inverse.view(self.sizes()) : inverse, counts};
 }
 
 Triple unique2(const at::Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
@@ -220,7 +223,7 @@ Triple unique_rows(const at::Tensor& self, int64_t dim, bool consecutive) {
     const at::Tensor* const inputs[] = {&table};
     launch_shaped(Unique::order, self.scalar_type(), {&places}, inputs, {});
   }
-  auto [rows, inverse, counts] = Unique::of(table, table, places, false);
+  auto [rows, inverse, counts] = Unique::of(table, places, /*in_order=*/consecutive, /*with_inverse=*/true, /*with_counts=*/true);
   at::DimVector sizes(moved.sizes());
   sizes[0] = rows.size(0);
   return {self.dim() == 0 ? rows.view({-1}) : rows.view(sizes).movedim(0, wrapped), inverse, counts};

@@ -20,7 +20,9 @@ use crate::tensor::dtype::{Bool, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::pointwise::{self, Map};
-use crate::tensor::number::{Hub, Number, Real};
+use crate::tensor::loops::rows::Row;
+use crate::tensor::number::{Number, Real};
+use crate::tensor::view::View;
 
 /// Numbers of 32 bits that a chunk draws.
 const WORDS: usize = 1024;
@@ -336,19 +338,40 @@ fn shuffle<T>(state: State, order: &mut [T]) {
 /// # Errors
 /// The wrong operands.
 pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
-    fn run<T: Number>(launch: &Launch<'_>, mut order: Vec<T>) -> Result<(), String> {
-        shuffle(State::of(launch)?, &mut order);
-        chunks::run::<i64, Bool, 0, 1, 0>(launch, WORDS, &|chunk, [], [values], []| {
-            for (value, place) in values.iter_mut().zip(&order[chunk as usize * WORDS..]) {
-                *value = place.hub().to();
-            }
-        })
+    let (output, state) = (launch.view(0), State::of(launch)?);
+    let (count, target, dtype) = (output.numel(), Row::of(&output, &[]), output.dtype());
+    // Numbers of half the size where that is enough: every swap goes to another cache line.
+    let Ok(end) = u32::try_from(count) else {
+        let order = target.as_slice_mut::<i64>().ok_or("more numbers than lie side by side as Long")?;
+        order.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
+        shuffle(state, order);
+        return Ok(());
+    };
+    let size = size_of::<u32>();
+    if dtype.size() < size || output.stride(0) != dtype.size() as isize {
+        let mut order: Vec<u32> = (0..end).collect();
+        shuffle(state, &mut order);
+        return store_numbers(&target, dtype, order.into_iter().enumerate());
     }
-    // Half the memory where that is enough: every swap goes to another cache line.
-    match u32::try_from(launch.view(0).numel()) {
-        Ok(count) => run(launch, (0..count).collect::<Vec<u32>>()),
-        Err(_) => run(launch, (0..launch.view(0).numel() as i64).collect()),
-    }
+    // They are put in order in the first bytes of the result, and take their places from the last one on: no place that is written has a
+    // number that is still to be read.
+    let (sizes, strides) = ([count as i64], [size as i64]);
+    let numbers = View::new(output.data(), DType::UInt32, output.flags(), &sizes, &strides)?;
+    let numbers = Row::of(&numbers, &[]);
+    let order = numbers.as_slice_mut::<u32>().ok_or("numbers that are not aligned")?;
+    order.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
+    shuffle(state, order);
+    store_numbers(&target, dtype, (0..count).rev().map(|place| (place, numbers.load(place))))
+}
+
+/// Stores numbers at their places in a row of this dtype, in the order they come in.
+fn store_numbers(row: &Row, dtype: DType, numbers: impl Iterator<Item = (usize, u32)>) -> Result<(), String> {
+    dispatch!(dtype in REAL, E => {
+        for (place, number) in numbers {
+            row.store(place, <E as Element>::store(Number::from_i64(i64::from(number))));
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -261,6 +261,15 @@ fn dropout_keeps_and_scales() {
 #[test]
 fn permutations_have_every_number_once() {
     let mut values = draw("randperm", DType::Long, &[5000], Strides::Contiguous, &scalars(0, &[]));
+    for (dtype, strides) in [
+        (DType::Int, Strides::Contiguous),
+        (DType::Short, Strides::Contiguous),
+        (DType::Double, Strides::Contiguous),
+        (DType::Float, Strides::Contiguous),
+        (DType::Long, Strides::Sliced),
+    ] {
+        assert_eq!(draw("randperm", dtype, &[5000], strides, &scalars(0, &[])), values, "{dtype:?}");
+    }
     let displaced = values.iter().enumerate().filter(|&(place, &value)| place as f64 != value).count();
     assert!(displaced > 4900);
     values.sort_by(f64::total_cmp);

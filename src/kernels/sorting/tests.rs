@@ -269,14 +269,18 @@ fn rows_that_differ_are_grouped_counted_and_taken() {
     check::run("unique_groups", &[&groups], &[&rows, &order], &[], DType::Long).unwrap();
     assert_eq!(groups.values(), line(&[0.0, 1.0, 2.0, 2.0]).values());
     let [starts, counts, inverse] = [empty(3), empty(3), empty(4)];
-    check::run("unique_collect", &[&starts, &counts, &inverse], &[&groups, &order], &[], DType::Long).unwrap();
+    let apart = [Scalar::Bool(false)];
+    check::run("unique_collect", &[&starts, &inverse, &counts], &[&groups, &order], &apart, DType::Long).unwrap();
     assert_eq!(starts.values(), line(&[3.0, 1.0, 0.0]).values());
     assert_eq!(counts.values(), line(&[1.0, 1.0, 2.0]).values());
     assert_eq!(inverse.values(), line(&[2.0, 1.0, 2.0, 0.0]).values());
     let taken = Tensor::new(DType::Long, &[3, 2], Strides::Contiguous);
     check::run("unique_rows", &[&taken], &[&rows, &starts], &[], DType::Long).unwrap();
     assert_eq!(taken.values().into_raw_vec_and_offset().0, [2.0, 7.0, 2.0, 9.0, 3.0, 1.0].map(real));
-    assert!(check::run("unique_collect", &[&empty(2), &counts, &inverse], &[&groups], &[], DType::Long).is_err());
+    // Only where groups start, in the order of the rows.
+    check::run("unique_collect", &[&starts, &empty(0), &empty(0)], &[&groups], &[Scalar::Bool(true)], DType::Long).unwrap();
+    assert_eq!(starts.values(), line(&[0.0, 1.0, 2.0]).values());
+    assert!(check::run("unique_collect", &[&empty(2), &inverse, &counts], &[&groups], &apart, DType::Long).is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::key::Key;
 use crate::tensor::dtype::{DType, dispatch};
-use crate::tensor::launch::Launch;
+use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::rows::Row;
 use crate::tensor::view::View;
@@ -85,28 +85,42 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
     })
 }
 
-/// `unique`: where each group starts, how many rows it has, and the group of every row in the order before sorting. Operands [starts, counts,
-/// inverse, groups] or [starts, counts, inverse, groups, order], all Long and without gaps; the first two are as long as there are groups, the
-/// others as there are rows. Scalars: none. With an order, `starts` are the rows' own numbers.
+/// `unique`: where each group starts, the group of every row in the order before sorting, and how many rows each group has. Operands [starts,
+/// inverse, counts, groups] or [starts, inverse, counts, groups, order], all Long and without gaps; starts and counts are as long as there are
+/// groups, the others as there are rows; inverse and counts may be empty, and are not made then. Scalars [whether the rows to take lie in the
+/// order already]: else `starts` are the rows' own numbers.
 ///
 /// # Errors
 /// Operands of other dtypes, or sizes that do not fit.
 pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
-    let [starts, counts, inverse] = [longs(&launch.view(0))?, longs(&launch.view(1))?, longs(&launch.view(2))?];
+    let [starts, inverse, counts] = [longs(&launch.view(0))?, longs(&launch.view(1))?, longs(&launch.view(2))?];
     let groups = &*longs(&launch.view(3))?;
     let order = if launch.num_operands() == 5 { Some(&*longs(&launch.view(4))?) } else { None };
+    let in_order = launch.scalar(0)? == Scalar::Bool(true);
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let number = groups.last().map_or(0, |&last| last as usize + 1);
-    if launch.view(0).dtype() != DType::Long || starts.len() != number || counts.len() != number || inverse.len() != groups.len() {
+    let fits = |part: &[i64], whole: usize| part.is_empty() || part.len() == whole;
+    if launch.view(0).dtype() != DType::Long || starts.len() != number || !fits(counts, number) || !fits(inverse, groups.len()) {
         return Err(format!("{number} groups for {} starts", starts.len()));
     }
-    counts.fill(0);
+    let mut next = 0;
     for (at, &group) in groups.iter().enumerate() {
-        if counts[group as usize] == 0 {
-            starts[group as usize] = row_of(at) as i64;
+        if group as usize == next {
+            // Where the group starts in the order, which the counts are made of.
+            starts[next] = at as i64;
+            next += 1;
         }
-        counts[group as usize] += 1;
-        inverse[row_of(at)] = group;
+        if let Some(place) = inverse.get_mut(row_of(at)) {
+            *place = group;
+        }
+    }
+    for (group, count) in counts.iter_mut().enumerate() {
+        *count = starts.get(group + 1).map_or(groups.len() as i64, |&end| end) - starts[group];
+    }
+    if !in_order {
+        for start in starts {
+            *start = row_of(*start as usize) as i64;
+        }
     }
     Ok(())
 }

@@ -120,6 +120,10 @@ impl Row {
     /// The elements of dtype `T`, if they lie side by side. Nobody may write them while the slice is in use.
     #[inline]
     pub fn as_slice<'a, T: Element>(&self) -> Option<&'a [T]> {
+        if self.len == 0 {
+            // Without elements there need not be memory.
+            return Some(&[]);
+        }
         // SAFETY: the row's elements are readable while the launch runs, aligned and side by side; any bits are an element.
         self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
     }
@@ -127,6 +131,9 @@ impl Row {
     /// As [`Row::as_slice`], to write them. Nobody else may access them while the slice is in use.
     #[inline]
     pub fn as_slice_mut<'a, T: Element>(&self) -> Option<&'a mut [T]> {
+        if self.len == 0 {
+            return Some(&mut []);
+        }
         // SAFETY: as in `as_slice`, for writing.
         self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts_mut(self.data.cast::<T>(), self.len) })
     }
@@ -224,6 +231,13 @@ mod tests {
         });
         assert_eq!(rows.into_inner(), 700);
         assert!(values.iter().enumerate().all(|(at, &value)| value == at as i32 + 1));
+    }
+
+    #[test]
+    fn rows_without_elements_need_no_memory() {
+        let view = View::new(std::ptr::null_mut(), DType::Long, Flags(0), &[0], &[8]).unwrap();
+        let row = Row::of(&view, &[]);
+        assert_eq!((row.as_slice::<i64>(), row.as_slice_mut::<i64>()), (Some(&[][..]), Some(&mut [][..])));
     }
 
     #[test]
