@@ -19,8 +19,9 @@ use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
 
-/// Elements that are loaded, computed and stored at a time.
-const LANES: usize = 256;
+/// Elements that are loaded, computed and stored at a time: some vectors. With blocks of kilobytes the memory rests while a block is
+/// computed, and steps of large models take twice as long.
+const LANES: usize = 32;
 
 /// What is done with the values at one index: `I` inputs give `O` results.
 pub trait Step<T: Number, const I: usize, const O: usize>: Copy + Send + Sync {
