@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional
 
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 HALVES = [torch.float16, torch.bfloat16]
@@ -81,3 +82,32 @@ def test_nan_anywhere_is_the_extreme(name: str, dtype: torch.dtype) -> None:
             arguments = () if dim is None else (dim,)
             same(function(source.to("rustdev"), *arguments), function(source, *arguments))
     assert bool(function(spoilt.to("rustdev"), 0).isnan().all())
+
+
+KINKED = {
+    **{name: getattr(functional, name) for name in ("relu", "relu6", "elu", "selu", "celu", "leaky_relu", "hardswish", "hardtanh")},
+    **{name: getattr(functional, name) for name in ("hardsigmoid", "softshrink", "hardshrink", "softplus")},
+    "threshold": lambda x: functional.threshold(x, 1, 7),
+    "clamp": lambda x: x.clamp(-1, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", KINKED)
+def test_where_pieces_of_a_function_meet(name: str, dtype: torch.dtype) -> None:
+    places = torch.tensor([-6.0, -3, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6, 20], dtype=dtype)
+    found, slopes = [], []
+    for device in ("cpu", "rustdev"):
+        x = places.to(device).requires_grad_()
+        y = KINKED[name](x)
+        found.append(y.detach().cpu())
+        slopes.append(torch.autograd.grad(y, x, torch.ones_like(y))[0].cpu())
+    for mine, expected in (found[::-1], slopes[::-1]):
+        torch.testing.assert_close(mine, expected)
+
+
+@pytest.mark.parametrize("name", ["elu", "selu", "celu"])
+def test_slopes_of_exponential_units_at_nan(name: str) -> None:
+    x = torch.tensor([math.nan, 1.0], device="rustdev", requires_grad=True)
+    (slope,) = torch.autograd.grad(KINKED[name](x), x, torch.ones_like(x))
+    assert slope[0].item() == slope[1].item()

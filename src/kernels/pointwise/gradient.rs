@@ -20,7 +20,7 @@ functions! {
         } else {
             x.add(alpha.mul(scale))
         };
-        grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
+        grad.mul(if x <= T::ZERO { input_scale.mul(slope) } else { scale })
     };
     /// `aten::glu_backward` of the gate's half. Operands [out, sigmoid of the gate, x, grad].
     glu_backward, GluBackward, FLOATING, Real, [], |[sigmoid, x, grad]| T::ONE.sub(sigmoid).mul(sigmoid).mul(x).mul(grad);
@@ -28,7 +28,7 @@ functions! {
     hardswish_backward, HardswishBackward, FLOATING, Real, [], |[grad, x]| {
         let three = T::from_f64(3.0);
         let slope = x.div(three).add(T::from_f64(0.5));
-        if x < three.neg() { T::ZERO } else if x <= three { grad.mul(slope) } else { grad }
+        if x <= three.neg() { T::ZERO } else if x < three { grad.mul(slope) } else { grad }
     };
     /// `aten::hardtanh_backward`: grad between the limits, else 0. Operands [out, grad, x]; scalars [min, max].
     hardtanh_backward, HardtanhBackward, FLOATING, Real, [min, max], |[grad, x]| if x <= min || x >= max { T::ZERO } else { grad };
