@@ -137,6 +137,22 @@ def test_copies_of_views() -> None:
 PADS = {3: (2, 1), 4: (2, 1, 0, 3), 5: (1, 2, 3, 1, 0, 2)}
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("step", [1, 2], ids=["dense", "with gaps"])
+def test_long_ranges(dtype: torch.dtype, step: int) -> None:
+    def out(device: str) -> torch.Tensor:
+        return torch.empty(50_001 * step, dtype=dtype, device=device)[::step]
+
+    found, expected = (torch.arange(-7, 3 * 50_001 - 7, 3, out=out(device)) for device in ("rustdev", "cpu"))
+    assert torch.equal(found.cpu(), expected)
+    if dtype.is_floating_point:
+        found = torch.linspace(-1000, 2000, 50_001, out=out("rustdev"))
+        # Between its ends, the CPU rounds every step to the dtype.
+        expected = torch.linspace(-1000, 2000, 50_001, dtype=torch.float64).to(dtype)
+        torch.testing.assert_close(found.cpu(), expected)
+        assert torch.equal(found[[0, -1]].cpu(), expected[[0, -1]])
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate"])
 @pytest.mark.parametrize("ndim", [3, 4, 5])
 def test_padding_and_its_gradient(mode: str, ndim: int) -> None:

@@ -1,23 +1,76 @@
 //! Elements that follow from their own place: ranges, and places repeated.
 
 use super::check;
+use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::parallel;
 use crate::tensor::loops::rows::Row;
+use crate::tensor::loops::{BLOCK, parallel};
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::View;
 
 /// Elements that one thread makes at a time.
 const PIECE: usize = 16 * 1024;
 
+/// Real numbers at even distances: the places `first`, `first + turn`, ... of `origin + step * place`.
+struct Series<'a, T> {
+    line: &'a mut [T],
+    origin: f64,
+    step: f64,
+    first: f64,
+    turn: f64,
+}
+
+impl<T: Element> Leaf for Series<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (at, element) in self.line.iter_mut().enumerate() {
+            // A piece has few elements, and numbers of 32 bits are what every instruction set converts many of at once.
+            let place = self.first + self.turn * f64::from(at as i32);
+            *element = T::store((self.origin + self.step * place).to());
+        }
+    }
+}
+
+/// Whole numbers at even distances.
+struct Steps<'a, T> {
+    line: &'a mut [T],
+    start: i64,
+    step: i64,
+}
+
+impl<T: Number> Leaf for Steps<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (at, element) in self.line.iter_mut().enumerate() {
+            *element = T::from_i64(self.start.wrapping_add(self.step.wrapping_mul(at as i64)));
+        }
+    }
+}
+
+/// Calls `body` with parts of a line and the place of their first element, in parallel. A line with gaps is made apart and then copied.
+fn each_part<T: Element>(output: View<'_>, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    let row = Row::of(&output, &[]);
+    parallel(output.numel(), PIECE, cost, &|begin, end| {
+        if let Some(line) = row.part(begin, end).as_slice_mut::<T>() {
+            return body(begin, line);
+        }
+        for first in (begin..end).step_by(BLOCK) {
+            let mut block = [T::default(); BLOCK];
+            let block = &mut block[..BLOCK.min(end - first)];
+            body(first, block);
+            block.iter().zip(first..).for_each(|(&element, place)| row.store(place, element));
+        }
+    });
+}
+
 /// Sets every place of a line to its value, in parallel.
 fn fill<T: Element>(output: View<'_>, cost: f64, value: impl Fn(usize) -> T + Sync) {
-    let row = Row::of(&output, &[]);
-    parallel(output.numel(), PIECE, cost, &|begin, end| match row.part(begin, end).as_slice_mut::<T>() {
-        Some(line) => line.iter_mut().zip(begin..).for_each(|(element, place)| *element = value(place)),
-        None => (begin..end).for_each(|place| row.store(place, value(place))),
-    });
+    each_part(output, cost, &|begin, line| line.iter_mut().zip(begin..).for_each(|(element, place)| *element = value(place)));
 }
 
 /// `aten::arange`: start, start + step, ... Operands [out, of one dimension]; scalars [start, step].
@@ -31,13 +84,17 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), String> {
     if INTEGRAL.contains(dtype) {
         let (start, step): (i64, i64) = (start.to(), step.to());
         return dispatch!(dtype in INTEGRAL, T => {
-            fill(output, launch.cost(), |at| T::from_i64(start.wrapping_add(step.wrapping_mul(at as i64))));
+            each_part::<T>(output, launch.cost(), &|begin, line| {
+                vectorize(Steps { line, start: start.wrapping_add(step.wrapping_mul(begin as i64)), step });
+            });
             Ok(())
         });
     }
     let (start, step): (f64, f64) = (start.to(), step.to());
     dispatch!(dtype in FLOATING, T => {
-        fill(output, launch.cost(), |at| T::store((start + step * at as f64).to()));
+        each_part::<T>(output, launch.cost(), &|begin, line| {
+            vectorize(Series { line, origin: start, step, first: begin as f64, turn: 1.0 });
+        });
         Ok(())
     })
 }
@@ -51,20 +108,35 @@ struct Spaced<N> {
 }
 
 impl<N: Number> Spaced<N> {
+    /// The places that are counted from the start.
+    fn half(&self) -> usize {
+        (self.count / 2).max(1)
+    }
+
     fn at(&self, place: usize) -> N {
         let times = |number: usize| self.step.mul(N::from_i64(number as i64));
-        if place < (self.count / 2).max(1) { self.start.add(times(place)) } else { self.end.sub(times(self.count - 1 - place)) }
+        if place < self.half() { self.start.add(times(place)) } else { self.end.sub(times(self.count - 1 - place)) }
     }
 }
 
-fn real(launch: &Launch<'_>, start: f64, end: f64) -> Spaced<f64> {
-    let count = launch.view(0).numel();
-    Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count }
+/// The values of a launch whose output and scalars are real: ends of integral dtypes are integers.
+fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, String> {
+    let (output, start, end) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
+    let (start, end) =
+        if INTEGRAL.contains(output.dtype()) { (start.to::<i64>() as f64, end.to::<i64>() as f64) } else { (start.to(), end.to()) };
+    let count = output.numel();
+    Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
 }
 
-fn complex(launch: &Launch<'_>, start: Complex64, end: Complex64) -> Spaced<Complex64> {
-    let count = launch.view(0).numel();
-    Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count }
+/// The values of any launch.
+fn complex(launch: &Launch<'_>) -> Result<Spaced<Complex64>, String> {
+    let (count, start, end) = (launch.view(0).numel(), launch.scalar(0)?.to::<Complex64>(), launch.scalar(1)?.to::<Complex64>());
+    Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
+}
+
+fn is_complex(launch: &Launch<'_>) -> Result<bool, String> {
+    let ends = [launch.scalar(0)?, launch.scalar(1)?];
+    Ok(launch.view(0).dtype().is_complex() || ends.iter().any(|end| matches!(end, Scalar::Complex(..))))
 }
 
 /// `aten::linspace`: evenly spaced values from start to end. Operands [out, of one dimension]; scalars [start, end].
@@ -72,7 +144,21 @@ fn complex(launch: &Launch<'_>, start: Complex64, end: Complex64) -> Spaced<Comp
 /// # Errors
 /// A dtype outside the table's, or more dimensions.
 pub fn linspace(launch: &Launch<'_>) -> Result<(), String> {
-    spaced(launch, &|value| value, &|value| value)
+    line(launch)?;
+    if is_complex(launch)? {
+        return fill_complex(launch, &|value| value);
+    }
+    let (output, spaced) = (launch.view(0), real(launch)?);
+    let dtype = output.dtype();
+    dispatch!(dtype in REAL, T => {
+        each_part::<T>(output, launch.cost(), &|begin, line| {
+            let (front, back) = line.split_at_mut(spaced.half().saturating_sub(begin).min(line.len()));
+            let behind = (spaced.count - begin - front.len()) as f64 - 1.0;
+            vectorize(Series { line: front, origin: spaced.start, step: spaced.step, first: begin as f64, turn: 1.0 });
+            vectorize(Series { line: back, origin: spaced.end, step: -spaced.step, first: behind, turn: -1.0 });
+        });
+        Ok(())
+    })
 }
 
 /// `aten::logspace`: a base to the power of evenly spaced exponents. Operands [out, of one dimension]; scalars [first, last exponent, base].
@@ -80,33 +166,25 @@ pub fn linspace(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// As [`linspace`].
 pub fn logspace(launch: &Launch<'_>) -> Result<(), String> {
+    line(launch)?;
     let base: f64 = launch.scalar(2)?.to();
-    let complex_base = Complex64::new(base, 0.0);
-    spaced(launch, &|exponent| base.powf(exponent), &|exponent| complex_base.powc(exponent))
+    if is_complex(launch)? {
+        let base = Complex64::new(base, 0.0);
+        return fill_complex(launch, &|exponent| base.powc(exponent));
+    }
+    let (output, spaced) = (launch.view(0), real(launch)?);
+    let dtype = output.dtype();
+    dispatch!(dtype in REAL, T => {
+        fill(output, launch.cost(), |at| T::store(base.powf(spaced.at(at)).to()));
+        Ok(())
+    })
 }
 
-fn spaced(
-    launch: &Launch<'_>,
-    of_real: &(dyn Fn(f64) -> f64 + Sync),
-    of_complex: &(dyn Fn(Complex64) -> Complex64 + Sync),
-) -> Result<(), String> {
-    line(launch)?;
-    let (output, start, end) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
+fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + Sync)) -> Result<(), String> {
+    let (output, spaced) = (launch.view(0), complex(launch)?);
     let dtype = output.dtype();
-    if dtype.is_complex() || matches!(start, Scalar::Complex(..)) || matches!(end, Scalar::Complex(..)) {
-        let line = complex(launch, start.to(), end.to());
-        return dispatch!(dtype in FIELD, T => {
-            fill(output, launch.cost(), |at| T::store(of_complex(line.at(at)).to()));
-            Ok(())
-        });
-    }
-    let line = if INTEGRAL.contains(dtype) {
-        real(launch, start.to::<i64>() as f64, end.to::<i64>() as f64)
-    } else {
-        real(launch, start.to(), end.to())
-    };
-    dispatch!(dtype in REAL, T => {
-        fill(output, launch.cost(), |at| T::store(of_real(line.at(at)).to()));
+    dispatch!(dtype in FIELD, T => {
+        fill(output, launch.cost(), |at| T::store(value(spaced.at(at)).to()));
         Ok(())
     })
 }

@@ -4,12 +4,14 @@
 //! show it, in their order, so that the sum is the same for any number of threads.
 
 use super::{check, whole};
-use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::rows::{self, Row};
 use crate::tensor::number::Number;
-use crate::tensor::view::{MAX_DIMS, View};
+use crate::tensor::view::View;
 
+/// Dimensions at most: PyTorch pads three, of samples and channels.
+const DIMS: usize = 8;
 /// Nanoseconds of one thread per element of a gradient.
 const GRADIENT_COST: f64 = 1.5;
 
@@ -68,7 +70,7 @@ struct Maps {
 impl Maps {
     fn new(launch: &Launch<'_>, padded: View<'_>, inner: View<'_>, rule: Rule) -> Result<Self, String> {
         let ndim = inner.ndim();
-        if padded.ndim() != ndim || ndim == 0 || padded.dtype() != inner.dtype() {
+        if padded.ndim() != ndim || !(1..=DIMS).contains(&ndim) || padded.dtype() != inner.dtype() {
             return Err(format!("{:?} from {:?}", padded.sizes(), inner.sizes()));
         }
         let mut maps = Vec::with_capacity(ndim);
@@ -93,19 +95,37 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
     if output.numel() == 0 {
         return Ok(());
     }
-    let Maps { maps, middle } = Maps::new(launch, output, input, rule)?;
+    let maps = Maps::new(launch, output, input, rule)?;
+    match output.dtype().size() {
+        1 => pad_rows::<u8>(output, input, &maps),
+        2 => pad_rows::<u16>(output, input, &maps),
+        4 => pad_rows::<u32>(output, input, &maps),
+        8 => pad_rows::<u64>(output, input, &maps),
+        _ => pad_rows::<Complex64>(output, input, &maps),
+    }
+}
+
+/// The rows of elements as large as `T`.
+fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middle }: &Maps) -> Result<(), String> {
     let (last, outer) = maps.split_last().ok_or("no dimensions")?;
+    let (begin, end) = *middle;
+    let edges: Vec<(usize, usize)> = (0..begin).chain(end.max(begin)..last.len()).map(|at| (at, last[at])).collect();
     rows::for_each(output, 0.05 * output.dtype().size() as f64, &|index, row| {
-        let mut source = [0; MAX_DIMS];
+        let mut source = [0; DIMS];
         for ((source, map), &at) in source.iter_mut().zip(outer).zip(index) {
             *source = map[at];
         }
         let from = Row::of(&input, &source[..index.len()]);
-        if middle.0 < middle.1 {
-            row.copy(middle.0, &from, last[middle.0], 1, middle.1 - middle.0);
-        }
-        for at in (0..middle.0).chain(middle.1.max(middle.0)..last.len()) {
-            row.copy_one(at, &from, last[at]);
+        match (row.as_slice_mut::<T>(), from.as_slice::<T>()) {
+            (Some(row), Some(from)) => {
+                if begin < end {
+                    row[begin..end].copy_from_slice(&from[last[begin]..][..end - begin]);
+                }
+                for &(at, source) in &edges {
+                    row[at] = from[source];
+                }
+            }
+            _ => (0..last.len()).for_each(|at| row.store(at, from.load::<T>(last[at]))),
         }
     });
     Ok(())
@@ -152,7 +172,7 @@ fn for_each_source(shown: &[Vec<Vec<usize>>], index: &[usize], visit: &mut dyn F
     if (0..ndim).any(|dim| lists(dim).is_empty()) {
         return;
     }
-    let (mut turns, mut source) = ([0; MAX_DIMS], [0; MAX_DIMS]);
+    let (mut turns, mut source) = ([0; DIMS], [0; DIMS]);
     loop {
         (0..ndim).for_each(|dim| source[dim] = lists(dim)[turns[dim]]);
         visit(&source[..ndim]);
