@@ -94,8 +94,11 @@ fn layouts_are_those_of_a_c_compiler() {
     }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layouts.c");
     fs::write(&file, program).expect("cargo gives tests a directory to write to");
-    let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let output = Command::new(compiler).args(["-std=c11", "-Wall", "-Werror", "-fsyntax-only"]).arg(&file).output();
+    // As in builds, `CC` may name what runs the compiler, too: `ccache gcc`.
+    let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
+    let mut words = compiler.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or("cc"));
+    let output = command.args(words).args(["-std=c11", "-Wall", "-Werror", "-fsyntax-only"]).arg(&file).output();
     let output = output.expect("the C compiler that rustc links with can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
