@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import FAMILIES, IMAGES, MODEL, Family
+from families import FAMILIES, IMAGES, MODEL, Family, edges, places
 
 #: Elements of an operand, much more than what is used again and again.
 SHAPE = (2048, 4096)
@@ -20,6 +20,7 @@ EXCEPTIONS: dict[str, str] = {}
 
 STATUS = Path("/proc/self/status")
 RESET = Path("/proc/self/clear_refs")
+LIBC = ctypes.CDLL(None)
 
 
 def resident(what: str) -> int:
@@ -32,6 +33,8 @@ def resident(what: str) -> int:
 def peak_of_process(call: Callable[[], Any]) -> int:
     """Return how many bytes the process grows by at most."""
     gc.collect()
+    # What is free in the heap goes back, too: else a tensor may take it, and the process does not grow.
+    LIBC.malloc_trim(0)
     RESET.write_text("5")
     before = resident("VmRSS")
     result = call()
@@ -52,12 +55,14 @@ def peak_of_pool(call: Callable[[], Any]) -> int:
 
 @pytest.fixture(scope="module", autouse=True)
 def _memory_goes_back_to_the_system() -> Iterator[None]:
-    """Have the CPU's tensors take their memory from the system and give it back, so that it shows."""
+    """Have the CPU's tensors take their memory from the system and give it back, so that it shows; keep nothing afterwards."""
     threshold, at_most = -3, 32 << 20
-    mallopt = ctypes.CDLL(None).mallopt
-    assert mallopt(threshold, 1 << 20)
+    assert LIBC.mallopt(threshold, 1 << 20)
     yield
-    assert mallopt(threshold, at_most)
+    assert LIBC.mallopt(threshold, at_most)
+    for made in (places, edges):
+        made.cache_clear()
+    torch.rustdev.empty_cache()
 
 
 CASES = [
