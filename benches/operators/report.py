@@ -130,6 +130,7 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
     parts += ["", f"## The {len(worst)} slowest beside the CPU", "", *table(worst)]
     if farthest:
         parts += ["", f"## The {len(farthest)} farthest from a copy", "", *table(farthest)]
+    parts += ["", "## What limits", "", (Path(__file__).parent / "limits.md").read_text().rstrip()]
     parts += ["", "## All", "", *table(rows)]
     return "\n".join(parts) + "\n"
 
