@@ -10,7 +10,7 @@ use crate::kernels::table::{Op, TABLE};
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Work};
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Operands, Record, Scalar};
+use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Record, Scalar};
 use crate::tensor::view::{Flags, View};
 
 /// An entry of the operator table; it lives forever.
@@ -190,15 +190,19 @@ unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_
     // SAFETY: the caller's promise.
     let parts = unsafe { Parts::new(op, args) }?;
     op.count_call();
-    // SAFETY: as above.
-    let given = unsafe { Given::new(parts.operands, args.dense_numel) }?;
-    for number in parts.scalars {
-        scalar(number)?;
+    let (mut few, mut many) = ([View::EMPTY; FEW], Vec::new());
+    let views = room(&mut few, &mut many, parts.operands.len(), View::EMPTY);
+    for (place, operand) in views.iter_mut().zip(parts.operands) {
+        // SAFETY: as above.
+        *place = unsafe { view(operand, &args.dense_numel) }?;
+    }
+    let (mut few, mut many) = ([Scalar::Bool(false); FEW], Vec::new());
+    let scalars = room(&mut few, &mut many, parts.scalars.len(), Scalar::Bool(false));
+    for (place, number) in scalars.iter_mut().zip(parts.scalars) {
+        *place = scalar(number)?;
     }
     let mut work = Run { op, record: Record::empty(args.num_outputs, parts.compute) };
-    let filled = work
-        .record
-        .fill(op.layout(), &given, parts.scalars.len(), |index| scalar(&parts.scalars[index]).unwrap_or(Scalar::Bool(false)));
+    let filled = work.record.fill(op.layout(), views, scalars);
     filled.map_err(|message| invalid(format!("{}: {message}", op.text())))?;
     let cost = op.cost(&work.record.launch());
     Ok(stream.launch(op.text(), cost, &mut work)?)
@@ -253,59 +257,38 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The operands of a call, checked.
-struct Given<'a> {
-    operands: &'a [rd_operand],
-    /// Of a dense launch; else 0.
-    numel: i64,
-}
+/// Operands and scalars of most launches.
+const FEW: usize = 6;
 
-impl<'a> Given<'a> {
-    /// # Safety
-    /// The operands' sizes and strides are readable.
-    #[inline(always)]
-    unsafe fn new(operands: &'a [rd_operand], numel: i64) -> Result<Self, Failure> {
-        for operand in operands {
-            let (dtype, flags) = (dtype(operand.dtype)?, Flags(operand.flags as u8));
-            let checked = if numel > 0 {
-                View::new(operand.data.cast(), dtype, flags, std::slice::from_ref(&numel), dtype.size_word())
-            } else {
-                let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
-                // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
-                let sizes = unsafe { slice(operand.sizes, ndim) }?;
-                // SAFETY: as above, for strides.
-                let strides = unsafe { slice(operand.strides, ndim) }?;
-                View::new(operand.data.cast(), dtype, flags, sizes, strides)
-            };
-            checked.map_err(invalid)?;
+/// Room for as many values, on the stack where they are few.
+#[inline(always)]
+fn room<'a, T: Copy>(few: &'a mut [T; FEW], many: &'a mut Vec<T>, count: usize, value: T) -> &'a mut [T] {
+    match few.get_mut(..count) {
+        Some(few) => few,
+        None => {
+            many.resize(count, value);
+            many
         }
-        Ok(Self { operands, numel })
     }
 }
 
-impl Operands for Given<'_> {
-    #[inline(always)]
-    fn count(&self) -> usize {
-        self.operands.len()
-    }
-
-    #[inline(always)]
-    fn get(&self, index: usize) -> View<'_> {
-        let operand = &self.operands[index];
-        let (dtype, flags) = (DType::from_number(operand.dtype).unwrap_or(DType::Byte), Flags(operand.flags as u8));
-        let (sizes, strides) = if self.numel > 0 {
-            (std::slice::from_ref(&self.numel), dtype.size_word())
-        } else if operand.ndim == 0 {
-            (&[][..], &[][..])
-        } else {
-            let ndim = operand.ndim as usize;
-            // SAFETY: `new` was promised `ndim` sizes, and found them not null.
-            let sizes = unsafe { std::slice::from_raw_parts(operand.sizes, ndim) };
-            // SAFETY: as above, for strides.
-            (sizes, unsafe { std::slice::from_raw_parts(operand.strides, ndim) })
-        };
-        View::from_checked(operand.data.cast(), dtype, flags, sizes, strides)
-    }
+/// An operand, checked. `dense_numel`: its only size in a dense launch; else 0.
+///
+/// # Safety
+/// The operand's sizes and strides are readable.
+#[inline(always)]
+unsafe fn view<'a>(operand: &'a rd_operand, dense_numel: &'a i64) -> Result<View<'a>, Failure> {
+    let (dtype, flags) = (dtype(operand.dtype)?, Flags(operand.flags as u8));
+    let (sizes, strides) = if *dense_numel > 0 {
+        (std::slice::from_ref(dense_numel), dtype.size_word())
+    } else {
+        let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
+        // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
+        let sizes = unsafe { slice(operand.sizes, ndim) }?;
+        // SAFETY: as above, for strides.
+        (sizes, unsafe { slice(operand.strides, ndim) }?)
+    };
+    View::new(operand.data.cast(), dtype, flags, sizes, strides).map_err(invalid)
 }
 
 #[inline(always)]

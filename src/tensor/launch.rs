@@ -95,25 +95,6 @@ enum Storage {
     Boxed(Box<Boxed>),
 }
 
-/// What a record is made of: checked operands, by number.
-pub trait Operands {
-    /// How many there are.
-    fn count(&self) -> usize;
-
-    /// One of them.
-    fn get(&self, index: usize) -> View<'_>;
-}
-
-impl Operands for [View<'_>] {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn get(&self, index: usize) -> View<'_> {
-        self[index]
-    }
-}
-
 /// Everything that a kernel needs to run later.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -136,7 +117,7 @@ impl Record {
     ) -> Result<Self, String> {
         let first = operands.first().ok_or("a launch has no operands")?;
         let mut record = Self::empty(num_outputs, compute.unwrap_or(first.dtype()));
-        record.fill(layout, operands, scalars.len(), |index| scalars[index])?;
+        record.fill(layout, operands, scalars)?;
         Ok(record)
     }
 
@@ -152,27 +133,21 @@ impl Record {
     /// # Errors
     /// No outputs, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
     #[inline(always)]
-    pub fn fill(
-        &mut self,
-        layout: Layout,
-        operands: &(impl Operands + ?Sized),
-        num_scalars: usize,
-        scalar: impl Fn(usize) -> Scalar,
-    ) -> Result<(), String> {
-        let (outputs, count) = (self.num_outputs as usize, operands.count());
+    pub fn fill(&mut self, layout: Layout, operands: &[View<'_>], scalars: &[Scalar]) -> Result<(), String> {
+        let (outputs, count) = (self.num_outputs as usize, operands.len());
         if outputs == 0 || outputs > count {
             return Err(format!("{outputs} outputs of {count} operands"));
         }
         match layout {
-            Layout::Elementwise => elementwise(&mut self.storage, operands, num_scalars)?,
-            Layout::Shaped => shaped(&mut self.storage, operands, num_scalars)?,
+            Layout::Elementwise => elementwise(&mut self.storage, operands, scalars.len())?,
+            Layout::Shaped => shaped(&mut self.storage, operands, scalars.len())?,
         }
         match &mut self.storage {
             Storage::Inline(inline) => {
-                inline.num_scalars = num_scalars as u8;
-                (0..num_scalars).for_each(|index| inline.scalars[index] = scalar(index));
+                inline.num_scalars = scalars.len() as u8;
+                inline.scalars.iter_mut().zip(scalars).for_each(|(place, &scalar)| *place = scalar);
             }
-            Storage::Boxed(boxed) => boxed.scalars.extend((0..num_scalars).map(scalar)),
+            Storage::Boxed(boxed) => boxed.scalars.extend_from_slice(scalars),
         }
         Ok(())
     }
@@ -331,12 +306,9 @@ struct Table<'a> {
 
 impl Table<'_> {
     #[inline(always)]
-    fn fill(&mut self, operands: &(impl Operands + ?Sized)) -> Result<(), String> {
-        let first = operands.get(0);
-        let sizes = first.sizes();
-        let ndim = self.ndim;
-        for index in 0..operands.count() {
-            let operand = operands.get(index);
+    fn fill(&mut self, operands: &[View<'_>]) -> Result<(), String> {
+        let (sizes, ndim) = (operands[0].sizes(), self.ndim);
+        for (index, operand) in operands.iter().enumerate() {
             if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
                 return Err(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes()));
             }
@@ -407,10 +379,9 @@ impl Table<'_> {
 
     /// The only element of a launch counts as side by side with the next.
     #[inline(always)]
-    fn set_single_strides(&mut self, operands: &(impl Operands + ?Sized)) {
+    fn set_single_strides(&mut self, operands: &[View<'_>]) {
         if self.ndim == 1 && self.words[0] == 1 {
-            for index in 0..operands.count() {
-                let operand = operands.get(index);
+            for (index, operand) in operands.iter().enumerate() {
                 if !operand.flags().has(Flags::IMMEDIATE) {
                     self.words[(1 + index) * self.pitch] = operand.dtype().size() as i64;
                 }
@@ -429,8 +400,8 @@ impl Table<'_> {
 const STACK_TABLE: usize = 40;
 
 #[inline(always)]
-fn elementwise(storage: &mut Storage, operands: &(impl Operands + ?Sized), num_scalars: usize) -> Result<(), String> {
-    let (ndim, count) = (operands.get(0).ndim(), operands.count());
+fn elementwise(storage: &mut Storage, operands: &[View<'_>], num_scalars: usize) -> Result<(), String> {
+    let (ndim, count) = (operands[0].ndim(), operands.len());
     let pitch = ndim.max(1);
     let length = (1 + count) * pitch;
     let mut stack = [0i64; STACK_TABLE];
@@ -455,22 +426,21 @@ fn elementwise(storage: &mut Storage, operands: &(impl Operands + ?Sized), num_s
     for row in 0..=count {
         writer.extend(&table.words[row * pitch..][..table.ndim]);
     }
-    for index in 0..count {
-        writer.operand(&operands.get(index), table.ndim, 0, (1 + index) * table.ndim);
+    for (index, operand) in operands.iter().enumerate() {
+        writer.operand(operand, table.ndim, 0, (1 + index) * table.ndim);
     }
     Ok(())
 }
 
 #[inline(always)]
-fn shaped(storage: &mut Storage, operands: &(impl Operands + ?Sized), num_scalars: usize) -> Result<(), String> {
-    let words = (0..operands.count()).map(|index| 2 * operands.get(index).ndim()).sum();
+fn shaped(storage: &mut Storage, operands: &[View<'_>], num_scalars: usize) -> Result<(), String> {
+    let words = operands.iter().map(|operand| 2 * operand.ndim()).sum();
     let mut writer = Writer::new(storage, operands, num_scalars, words)?;
-    for index in 0..operands.count() {
-        let operand = operands.get(index);
+    for operand in operands {
         let place = writer.num_words;
         writer.extend(operand.sizes());
         writer.extend(operand.strides());
-        writer.operand(&operand, operand.ndim(), place, place + operand.ndim());
+        writer.operand(operand, operand.ndim(), place, place + operand.ndim());
     }
     Ok(())
 }
@@ -483,14 +453,9 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     #[inline(always)]
-    fn new(
-        storage: &'a mut Storage,
-        operands: &(impl Operands + ?Sized),
-        num_scalars: usize,
-        mut num_words: usize,
-    ) -> Result<Self, String> {
-        let count = operands.count();
-        num_words += VALUE_WORDS * (0..count).filter(|&index| operands.get(index).flags().has(Flags::IMMEDIATE)).count();
+    fn new(storage: &'a mut Storage, operands: &[View<'_>], num_scalars: usize, mut num_words: usize) -> Result<Self, String> {
+        let count = operands.len();
+        num_words += VALUE_WORDS * operands.iter().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
         if num_words > u16::MAX as usize {
             return Err(format!("{count} operands of so many dimensions are too many for one launch"));
         }
