@@ -45,8 +45,7 @@ impl State {
 /// The numbers of a chunk: the first of every block, then the second of every block, and so on. Of each of these four sequences only the
 /// first `count` are made: what that many values need, however many numbers each takes.
 #[inline(always)]
-fn words(state: State, chunk: u64, count: usize) -> [u32; WORDS] {
-    let mut words = [0; WORDS];
+fn draw(state: State, chunk: u64, count: usize, words: &mut [u32; WORDS]) {
     let (first, rest) = words.split_at_mut(BLOCKS);
     let (second, rest) = rest.split_at_mut(BLOCKS);
     let (third, fourth) = rest.split_at_mut(BLOCKS);
@@ -54,7 +53,6 @@ fn words(state: State, chunk: u64, count: usize) -> [u32; WORDS] {
         let block = rng::block(state.seed, state.block, chunk * BLOCKS as u64 + place as u64);
         [first[place], second[place], third[place], fourth[place]] = block;
     }
-    words
 }
 
 /// Fills a chunk.
@@ -70,7 +68,9 @@ impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
 
     #[inline(always)]
     fn run(self) {
-        self.distribution.fill(&words(self.state, self.chunk, self.values.len()), self.values);
+        let mut words = [0; WORDS];
+        draw(self.state, self.chunk, self.values.len(), &mut words);
+        self.distribution.fill(&words, self.values);
     }
 }
 
@@ -209,10 +209,11 @@ impl Leaf for Trials<'_> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        let words = words(self.state, self.chunk, self.values.len());
+        let mut words = [0; WORDS];
+        draw(self.state, self.chunk, self.values.len(), &mut words);
         let mut valid = true;
-        for ((value, &p), word) in self.values.iter_mut().zip(self.probabilities).zip(words) {
-            *value = Bernoulli::trial(p, word);
+        for ((value, &p), word) in self.values.iter_mut().zip(self.probabilities).zip(&words) {
+            *value = Bernoulli::trial(p, *word);
             valid &= (0.0..=1.0).contains(&p);
         }
         valid
@@ -250,9 +251,10 @@ impl<T: Real> Leaf for Drop<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let words = words(self.state, self.chunk, self.output.len());
-        for (((output, &input), mask), word) in self.output.iter_mut().zip(self.input).zip(self.mask).zip(words) {
-            let kept = self.kept.value(word);
+        let mut words = [0; WORDS];
+        draw(self.state, self.chunk, self.output.len(), &mut words);
+        for (((output, &input), mask), word) in self.output.iter_mut().zip(self.input).zip(self.mask).zip(&words) {
+            let kept = self.kept.value(*word);
             *output = input.mul(if kept.get() { self.scale } else { T::ZERO });
             *mask = kept;
         }
@@ -301,25 +303,27 @@ pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 /// The numbers of a chunk, for loops that cannot be vectorised themselves.
-struct Words {
+struct Words<'a> {
     state: State,
     chunk: u64,
+    words: &'a mut [u32; WORDS],
 }
 
-impl Leaf for Words {
-    type Output = [u32; WORDS];
+impl Leaf for Words<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run(self) -> [u32; WORDS] {
-        words(self.state, self.chunk, WORDS)
+    fn run(self) {
+        draw(self.state, self.chunk, WORDS, self.words);
     }
 }
 
 /// Puts what is given into a random order, by the method of Fisher and Yates: 64 random bits for each place from the last to the second.
 fn shuffle<T>(state: State, order: &mut [T]) {
     let mut place = order.len();
+    let mut words = [0; WORDS];
     for chunk in 0.. {
-        let words = vectorize(Words { state, chunk });
+        vectorize(Words { state, chunk, words: &mut words });
         let (high, low) = words.split_at(WORDS / 2);
         for (&high, &low) in high.iter().zip(low) {
             if place <= 1 {

@@ -66,6 +66,15 @@ impl Drop for Buffer {
     }
 }
 
+/// Elements of a loop whose scratch memory is no block.
+const FEW: usize = 16;
+
+/// Runs `body` with zeros for at least `len` (at most [`BLOCK`]) elements.
+#[inline]
+pub fn with_zeros<T: Default + Copy>(len: usize, body: impl FnOnce(&mut [T])) {
+    if len <= FEW { body(&mut [T::default(); FEW]) } else { body(&mut [T::default(); BLOCK]) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

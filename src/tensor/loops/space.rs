@@ -10,6 +10,9 @@ pub const MAX_OPERANDS: usize = 8;
 /// Rows of a patch where operands disagree about the innermost dimension: with as many columns, a tile that stays in the first cache.
 const TILE: usize = 32;
 
+/// Dimensions of most spaces.
+const FEW_DIMS: usize = 6;
+
 /// The steps of one operand inside a patch, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
@@ -52,8 +55,6 @@ pub struct Space<'a> {
     row_dim: usize,
     cols: usize,
     rows: usize,
-    /// Patches per dimension.
-    counts: [usize; MAX_DIMS],
 }
 
 impl<'a> Space<'a> {
@@ -67,23 +68,24 @@ impl<'a> Space<'a> {
         let mut space = Self::empty(launch.view(0).sizes());
         for index in 0..launch.num_operands() {
             let view = launch.view(index);
-            space = space.with(view.data(), view.strides());
+            space.add(view.data(), view.strides());
         }
         space
     }
 
     /// A space without operands, not yet cut. `sizes` is not empty.
+    #[inline]
     pub fn empty(sizes: &'a [i64]) -> Self {
         let (addresses, strides) = ([0; MAX_OPERANDS], [&[][..]; MAX_OPERANDS]);
-        Self { sizes, addresses, strides, operands: 0, row_dim: 0, cols: 1, rows: 1, counts: [1; MAX_DIMS] }
+        Self { sizes, addresses, strides, operands: 0, row_dim: 0, cols: 1, rows: 1 }
     }
 
-    /// The space with one more operand: its first element and its strides (bytes).
-    pub fn with(mut self, data: *mut u8, strides: &'a [i64]) -> Self {
+    /// One more operand: its first element and its strides (bytes).
+    #[inline]
+    pub fn add(&mut self, data: *mut u8, strides: &'a [i64]) {
         self.addresses[self.operands] = data as usize;
         self.strides[self.operands] = strides;
         self.operands += 1;
-        self
     }
 
     /// Cuts the space into patches of at most `limit` (<= [`BLOCK`] where they go through block buffers) elements.
@@ -106,15 +108,24 @@ impl<'a> Space<'a> {
             }
             None => (0, size(0).min(limit), 1),
         };
-        for (dim, &size) in self.sizes.iter().enumerate() {
-            let step = match dim {
-                0 => self.cols,
-                dim if dim == self.row_dim => self.rows,
-                _ => 1,
-            };
-            self.counts[dim] = (size as usize).div_ceil(step);
-        }
         self
+    }
+
+    /// Elements of a patch along a dimension, at most.
+    fn step(&self, dim: usize) -> usize {
+        match dim {
+            0 => self.cols,
+            dim if dim == self.row_dim => self.rows,
+            _ => 1,
+        }
+    }
+
+    /// Patches along each dimension.
+    fn counts(&self) -> impl Iterator<Item = usize> {
+        self.sizes.iter().enumerate().map(|(dim, &size)| match self.step(dim) {
+            1 => size as usize,
+            step => (size as usize).div_ceil(step),
+        })
     }
 
     /// The dimension, other than the innermost, along which some operand's elements lie closest: a transposed operand.
@@ -138,7 +149,7 @@ impl<'a> Space<'a> {
 
     /// Number of patches.
     pub fn patches(&self) -> usize {
-        self.counts[..self.sizes.len()].iter().product()
+        self.counts().product()
     }
 
     /// Runs `body` over pieces of the patches, in parallel where it is worth it; each walks its piece with [`Space::walk`].
@@ -151,16 +162,27 @@ impl<'a> Space<'a> {
     /// Visits the patches `begin..end`.
     #[inline]
     pub fn walk(&self, begin: usize, end: usize, visit: &mut dyn FnMut(&Patch)) {
-        let ndim = self.sizes.len();
-        let mut index = [0usize; MAX_DIMS];
+        if self.sizes.len() <= FEW_DIMS {
+            self.walk_within::<FEW_DIMS>(begin, end, visit);
+        } else {
+            self.walk_within::<MAX_DIMS>(begin, end, visit);
+        }
+    }
+
+    /// As [`Space::walk`], of a space of at most `DIMS` dimensions.
+    fn walk_within<const DIMS: usize>(&self, begin: usize, end: usize, visit: &mut dyn FnMut(&Patch)) {
+        let (mut index, mut counts) = ([0usize; DIMS], [0usize; DIMS]);
         let mut rest = begin;
-        for (position, &count) in index.iter_mut().zip(&self.counts[..ndim]) {
-            *position = rest % count.max(1);
-            rest /= count.max(1);
+        for ((position, place), count) in index.iter_mut().zip(&mut counts).zip(self.counts()) {
+            *place = count;
+            if rest != 0 {
+                *position = rest % count.max(1);
+                rest /= count.max(1);
+            }
         }
         for _ in begin..end {
             visit(&self.patch(&index));
-            for (position, &count) in index.iter_mut().zip(&self.counts[..ndim]) {
+            for (position, &count) in index.iter_mut().zip(&counts[..self.sizes.len()]) {
                 *position += 1;
                 if *position < count {
                     break;
@@ -170,7 +192,7 @@ impl<'a> Space<'a> {
         }
     }
 
-    fn patch(&self, index: &[usize; MAX_DIMS]) -> Patch {
+    fn patch(&self, index: &[usize]) -> Patch {
         let left = |dim: usize, step: usize| step.min(self.sizes[dim] as usize - index[dim] * step);
         let rows = if self.row_dim == 0 { 1 } else { left(self.row_dim, self.rows) };
         let mut data = [std::ptr::null_mut(); MAX_OPERANDS];
@@ -178,8 +200,7 @@ impl<'a> Space<'a> {
             let strides = self.strides[operand];
             let mut offset = (index[0] * self.cols) as i64 * strides[0];
             for (dim, &stride) in strides.iter().enumerate().skip(1) {
-                let step = if dim == self.row_dim { self.rows } else { 1 };
-                offset += (index[dim] * step) as i64 * stride;
+                offset += (index[dim] * self.step(dim)) as i64 * stride;
             }
             *data = self.addresses[operand].wrapping_add_signed(offset as isize) as *mut u8;
         }
@@ -190,6 +211,12 @@ impl<'a> Space<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn space<'a>(sizes: &'a [i64], strides: &[&'a [i64]]) -> Space<'a> {
+        let mut space = Space::empty(sizes);
+        strides.iter().for_each(|strides| space.add(std::ptr::null_mut(), strides));
+        space
+    }
 
     /// Every element's offset, in the order of the patches.
     fn offsets(space: &Space<'_>, operand: usize) -> Vec<usize> {
@@ -212,7 +239,7 @@ mod tests {
             let dense: Vec<i64> = sizes.iter().scan(1, |step, &size| Some(std::mem::replace(step, *step * size))).collect();
             let crossed: Vec<i64> = dense.iter().rev().copied().collect();
             for limit in [1, 64, BLOCK] {
-                let space = Space::empty(&sizes).with(std::ptr::null_mut(), &dense).with(std::ptr::null_mut(), &crossed).cut(limit);
+                let space = space(&sizes, &[&dense, &crossed]).cut(limit);
                 assert!(space.patch_len() <= limit);
                 let mut found = offsets(&space, 0);
                 found.sort_unstable();
@@ -223,8 +250,7 @@ mod tests {
 
     #[test]
     fn a_transposed_operand_makes_tiles() {
-        let space =
-            Space::empty(&[500, 500]).with(std::ptr::null_mut(), &[4, 2000]).with(std::ptr::null_mut(), &[2000, 4]).cut(BLOCK);
+        let space = space(&[500, 500], &[&[4, 2000], &[2000, 4]]).cut(BLOCK);
         assert_eq!((space.cols, space.rows), (BLOCK / TILE, TILE));
         assert_eq!(space.steps(1), Steps { col: 2000, row: 4 });
     }

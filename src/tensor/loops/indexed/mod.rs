@@ -16,6 +16,7 @@ mod update;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::buffer::with_zeros;
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
 use super::{BLOCK, GRAIN};
@@ -108,8 +109,9 @@ impl<'a> Indexed<'a> {
             let size = target.dtype().size();
             let space = self.space_to_load();
             space.for_each_piece(self.launch.cost(), &|begin, end| {
-                let mut positions = [0; BLOCK];
-                space.walk(begin, end, &mut |patch| self.load_patch(&space, patch, size, &mut positions));
+                with_zeros(space.patch_len(), |positions| {
+                    space.walk(begin, end, &mut |patch| self.load_patch(&space, patch, size, positions));
+                });
             });
         }
         self.fault.result()
@@ -123,7 +125,7 @@ impl<'a> Indexed<'a> {
         Space::uncut(&self.launch).cut(if by_row && is_wide { GRAIN } else { BLOCK })
     }
 
-    fn load_patch(&self, space: &Space<'_>, patch: &Patch, size: usize, positions: &mut [i64; BLOCK]) {
+    fn load_patch(&self, space: &Space<'_>, patch: &Patch, size: usize, positions: &mut [i64]) {
         let by_row = self.is_by_row(space);
         if !self.locate(space, patch, by_row, positions) {
             return;
@@ -151,7 +153,7 @@ impl<'a> Indexed<'a> {
 
     /// Finds where the indices lead, in bytes from the addressed operand's element: for each row of a patch, or else for each element.
     /// A negative position is left out. False if an index is out of bounds: the launch fails.
-    fn locate(&self, space: &Space<'_>, patch: &Patch, by_row: bool, positions: &mut [i64; BLOCK]) -> bool {
+    fn locate(&self, space: &Space<'_>, patch: &Patch, by_row: bool, positions: &mut [i64]) -> bool {
         for (number, index) in self.indices().iter().enumerate() {
             let steps = space.steps(index.operand);
             let (steps, cols, rows) =

@@ -7,6 +7,7 @@
 use std::marker::PhantomData;
 
 use super::super::BLOCK;
+use super::super::buffer::with_zeros;
 use super::super::space::{Patch, Space};
 use super::super::strided::Place;
 use super::direct::Direct;
@@ -161,43 +162,39 @@ impl Indexed<'_> {
         let sizes = part_sizes(&self.launch, part);
         let space = part_space(&self.launch, &sizes, part, value);
         let by_row = self.is_by_row(&space);
-        let (mut positions, mut places) = ([0; BLOCK], [0u16; BLOCK]);
-        let direct = self.direct(by_row, range);
-        space.walk(0, space.patches(), &mut |patch| {
-            if let Some(only) = direct {
+        if let Some(only) = self.direct(by_row, range) {
+            space.walk(0, space.patches(), &mut |patch| {
                 let [to, from, index] =
                     [0, 1, only.operand].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
                 let all = Picked::All { index, dtype: only.dtype, cols: patch.cols, rows: patch.rows, places: only.places };
                 if let Err(found) = body(to, from, all) {
                     self.fault.set(found, only.places.count);
                 }
-                return;
-            }
-            if !self.locate(&space, patch, by_row, &mut positions) {
-                return;
-            }
-            let [to, from] = [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
-            if by_row {
-                let positions = &positions[..patch.rows];
-                let rows = Picked::Rows { cols: patch.cols, rows: patch.rows, positions, range };
-                let _known = body(to, from, rows);
-            } else {
-                each_row(to, from, patch, &mut positions, &mut places, range, body);
-            }
+            });
+            return;
+        }
+        with_zeros(space.patch_len(), |positions| {
+            with_zeros(space.patch_len(), |places| {
+                space.walk(0, space.patches(), &mut |patch| {
+                    if !self.locate(&space, patch, by_row, positions) {
+                        return;
+                    }
+                    let [to, from] = [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
+                    if by_row {
+                        let positions = &positions[..patch.rows];
+                        let rows = Picked::Rows { cols: patch.cols, rows: patch.rows, positions, range };
+                        let _known = body(to, from, rows);
+                    } else {
+                        each_row(to, from, patch, positions, places, range, body);
+                    }
+                });
+            });
         });
     }
 }
 
 /// Updates the picked elements of each row.
-fn each_row(
-    to: Place,
-    from: Place,
-    patch: &Patch,
-    positions: &mut [i64; BLOCK],
-    places: &mut [u16; BLOCK],
-    range: Range,
-    body: Body<'_>,
-) {
+fn each_row(to: Place, from: Place, patch: &Patch, positions: &mut [i64], places: &mut [u16], range: Range, body: Body<'_>) {
     for (row, positions) in positions[..patch.len()].chunks_exact_mut(patch.cols).enumerate() {
         let row_of = |place: Place| Place { data: place.data.wrapping_offset(row as isize * place.steps.row), ..place };
         let count = vectorize(InRange { positions, places: &mut places[..patch.cols], range });
@@ -220,10 +217,10 @@ fn part_space<'a>(launch: &Launch<'a>, sizes: &'a [i64], part: Option<(usize, us
     for number in 0..launch.num_operands().min(MAX_OPERANDS) {
         let view = launch.view(number);
         let begin = part.map_or(0, |(dim, begin, _)| begin as isize * view.stride(dim));
-        space = match value {
-            Some(value) if number == 1 => space.with(value as *mut u8, &NO_STEPS[..sizes.len()]),
-            _ => space.with(view.data().wrapping_offset(begin), view.strides()),
-        };
+        match value {
+            Some(value) if number == 1 => space.add(value as *mut u8, &NO_STEPS[..sizes.len()]),
+            _ => space.add(view.data().wrapping_offset(begin), view.strides()),
+        }
     }
     space.cut_tiles(BLOCK, 1)
 }
