@@ -11,36 +11,35 @@
 namespace rustdev {
 namespace {
 
-// max.dim and min.dim: values and places.
-template <class Meta>
-struct ExtremeDim {
+// Two outputs: max.dim and min.dim, values and places; aminmax, the least and the greatest.
+template <class Meta, class Dim>
+struct Two {
   static inline Binding binding;
 
-  static std::tuple<at::Tensor, at::Tensor> functional(const at::Tensor& self, int64_t dim, bool keepdim) {
+  static std::tuple<at::Tensor, at::Tensor> functional(const at::Tensor& self, Dim dim, bool keepdim) {
     Functional<Meta, 2> op;
     op.meta(self, dim, keepdim);
     if (C10_LIKELY(launch(op, self, dim, keepdim))) {
       return {op.take(0), op.take(1)};
     }
-    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, int64_t, bool>(binding.functional, self, dim,
-                                                                                               keepdim);
+    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, Dim, bool>(binding.functional, self, dim, keepdim);
   }
 
-  static std::tuple<at::Tensor&, at::Tensor&> out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values,
-                                                  at::Tensor& places) {
-    Given<Meta, 2, false> op(values, places);
+  static std::tuple<at::Tensor&, at::Tensor&> out(const at::Tensor& self, Dim dim, bool keepdim, at::Tensor& first,
+                                                  at::Tensor& second) {
+    Given<Meta, 2, false> op(first, second);
     op.meta(self, dim, keepdim);
     if (C10_LIKELY(launch(op, self, dim, keepdim))) {
       op.finish();
-      return {values, places};
+      return {first, second};
     }
-    return call_fallback<std::tuple<at::Tensor&, at::Tensor&>, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(
-        binding.out, self, dim, keepdim, values, places);
+    return call_fallback<std::tuple<at::Tensor&, at::Tensor&>, const at::Tensor&, Dim, bool, at::Tensor&, at::Tensor&>(
+        binding.out, self, dim, keepdim, first, second);
   }
 
  private:
   template <class Op>
-  static bool launch(Op& op, const at::Tensor& self, int64_t dim, bool keepdim) {
+  static bool launch(Op& op, const at::Tensor& self, Dim dim, bool keepdim) {
     return launch_reduction(binding, {}, {&op.maybe_get_output(0), &op.maybe_get_output(1)}, self, reduced_dims(self, dim),
                             keepdim);
   }
@@ -80,41 +79,6 @@ struct Place {
       return launch_reduction(binding, rules, output, self, reduced_dims(self, *dim), keepdim);
     }
     return launch_reduction(binding, rules, output.view(at::IntArrayRef()), self.reshape({-1}), at::DimVector{0}, false);
-  }
-};
-
-// aminmax: two launches.
-struct Aminmax {
-  static inline Binding least, greatest;
-
-  static std::tuple<at::Tensor, at::Tensor> functional(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
-    Functional<at::meta::structured_aminmax, 2> op;
-    op.meta(self, dim, keepdim);
-    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
-      return {op.take(0), op.take(1)};
-    }
-    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, std::optional<int64_t>, bool>(least.functional,
-                                                                                                              self, dim, keepdim);
-  }
-
-  static std::tuple<at::Tensor&, at::Tensor&> out(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, at::Tensor& min,
-                                                  at::Tensor& max) {
-    Given<at::meta::structured_aminmax, 2, false> op(min, max);
-    op.meta(self, dim, keepdim);
-    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
-      op.finish();
-      return {min, max};
-    }
-    return call_fallback<std::tuple<at::Tensor&, at::Tensor&>, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&,
-                         at::Tensor&>(least.out, self, dim, keepdim, min, max);
-  }
-
- private:
-  template <class Op>
-  static bool launch(Op& op, const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
-    const at::DimVector dims = reduced_dims(self, dim);
-    return launch_reduction(least, {}, op.maybe_get_output(0), self, dims, keepdim) &&
-           launch_reduction(greatest, {}, op.maybe_get_output(1), self, dims, keepdim);
   }
 };
 
@@ -160,17 +124,13 @@ void bind_variants(torch::Library& m, const Names& names) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  bind_variants<ExtremeDim<at::meta::structured_max_dim>>(m, {"max.dim", nullptr, "max.dim_max", "max.dim"});
-  bind_variants<ExtremeDim<at::meta::structured_min_dim>>(m, {"min.dim", nullptr, "min.dim_min", "min.dim"});
+  bind_variants<Two<at::meta::structured_max_dim, int64_t>>(m, {"max.dim", nullptr, "max.dim_max", "max.dim"});
+  bind_variants<Two<at::meta::structured_min_dim, int64_t>>(m, {"min.dim", nullptr, "min.dim_min", "min.dim"});
   bind_variants<Place<at::meta::structured_argmax>>(m, {"argmax", nullptr, "argmax.out", "argmax"});
   bind_variants<Place<at::meta::structured_argmin>>(m, {"argmin", nullptr, "argmin.out", "argmin"});
   bind_variants<ExtremeAll<true>>(m, {"max", nullptr, "max.unary_out", "amax"});
   bind_variants<ExtremeAll<false>>(m, {"min", nullptr, "min.unary_out", "amin"});
-  if (find_kernel(Aminmax::least, {"aminmax", nullptr, "aminmax.out", "amin"}) &&
-      find_kernel(Aminmax::greatest, {"aminmax", nullptr, "aminmax.out", "amax"})) {
-    m.impl("aminmax", TORCH_FN(Aminmax::functional));
-    m.impl("aminmax.out", TORCH_FN(Aminmax::out));
-  }
+  bind_variants<Two<at::meta::structured_aminmax, std::optional<int64_t>>>(m, {"aminmax", nullptr, "aminmax.out", "aminmax"});
 }
 
 }  // namespace rustdev

@@ -265,6 +265,7 @@ table![
     op(c"all", reduce::count::all, BOOL.and(BYTE), 0.05),
     op(c"amax", reduce::limit::amax, REAL.and(BOOL), 0.12),
     op(c"amin", reduce::limit::amin, REAL.and(BOOL), 0.12),
+    op(c"aminmax", reduce::limit::aminmax, REAL.and(BOOL), 0.15),
     op(c"any", reduce::count::any, BOOL.and(BYTE), 0.05),
     op(c"argmax", reduce::extreme::argmax, REAL, 0.08),
     op(c"argmin", reduce::extreme::argmin, REAL, 0.08),

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 # The table's rows under the names of OpInfo; "clamp_max_tensor" and the like are overloads of others.
 ROWS = set(torch.rustdev.op_calls())
 # Operators that run rows of another name.
-OTHERS = {"aminmax", "linalg.vector_norm", "max", "min", "std_mean", "var_mean"}
+OTHERS = {"linalg.vector_norm", "max", "min", "std_mean", "var_mean"}
 OTHERS |= {"cummax", "cummin", "log_softmax", "logcumsumexp", "native_layer_norm", "nn.functional.layer_norm", "softmax"}
 OTHERS |= {"__getitem__", "argwhere", "bincount", "masked_fill", "nn.functional.embedding", "nn.functional.embedding_bag"}
 OTHERS |= {"nonzero_static", "take_along_dim"}

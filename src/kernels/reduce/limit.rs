@@ -1,4 +1,4 @@
-//! The greatest and the least value. Operands: [out, input].
+//! The greatest and the least value.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +49,60 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for Limit<GREATEST> {
     }
 }
 
-/// `aten::amax`: the greatest value; NaN if there is one.
+/// The least and the greatest of some values.
+#[derive(Clone, Copy, Default)]
+struct Range<V> {
+    least: V,
+    greatest: V,
+}
+
+/// Both limits.
+#[derive(Clone, Copy)]
+struct Limits;
+
+impl Limits {
+    const LEAST: Limit<false> = Limit;
+    const GREATEST: Limit<true> = Limit;
+}
+
+impl<V: Ordered> Fold<V> for Limits {
+    type State = Range<V>;
+    type Output = V;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, first: V) -> Range<V> {
+        self.lift(first)
+    }
+
+    #[inline(always)]
+    fn lift(self, value: V) -> Range<V> {
+        Range { least: value, greatest: value }
+    }
+
+    #[inline(always)]
+    fn merge(self, left: Range<V>, right: Range<V>) -> Range<V> {
+        let least = Self::LEAST.merge(left.least, right.least);
+        Range { least, greatest: Self::GREATEST.merge(left.greatest, right.greatest) }
+    }
+
+    #[inline(always)]
+    fn lift_four(self, values: [V; 4]) -> Range<V> {
+        Range { least: Self::LEAST.lift_four(values), greatest: Self::GREATEST.lift_four(values) }
+    }
+
+    #[inline(always)]
+    fn finish(self, range: Range<V>, _: usize) -> V {
+        range.least
+    }
+
+    #[inline(always)]
+    fn finish_second(self, range: Range<V>, _: usize) -> V {
+        range.greatest
+    }
+}
+
+/// `aten::amax`: the greatest value; NaN if there is one. Operands [out, input].
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -58,11 +111,20 @@ pub fn amax(launch: &Launch<'_>) -> Result<(), String> {
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, Limit::<true>))
 }
 
-/// `aten::amin`: the least value; NaN if there is one.
+/// `aten::amin`: the least value; NaN if there is one. Operands [out, input].
 ///
 /// # Errors
 /// A dtype outside the table's.
 pub fn amin(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, Limit::<false>))
+}
+
+/// `aten::aminmax`: the least and the greatest value; NaN if there is one. Operands [least, greatest, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn aminmax(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, Limits))
 }

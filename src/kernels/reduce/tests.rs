@@ -144,6 +144,19 @@ fn prod_multiplies() {
 }
 
 #[test]
+fn both_limits_at_once() {
+    let values = check::values(DType::Float, &[70, 300], 1);
+    let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
+    for dims in [&[0][..], &[1], &[0, 1]] {
+        let [least, greatest, low, high] = [0; 4].map(|_| output(DType::Float, &[70, 300], dims));
+        check::run("aminmax", &[&least, &greatest], &[&input], &[], DType::Float).unwrap();
+        check::run("amin", &[&low], &[&input], &[], DType::Float).unwrap();
+        check::run("amax", &[&high], &[&input], &[], DType::Float).unwrap();
+        assert_eq!((least.values(), greatest.values()), (low.values(), high.values()), "{dims:?}");
+    }
+}
+
+#[test]
 fn nan_wins() {
     for place in [0, 63, 64, 1500] {
         let mut values = check::values(DType::Float, &[2000], 1);
@@ -154,6 +167,9 @@ fn nan_wins() {
             check::run(name, &[&output], &[&input], &[], DType::Float).unwrap();
             assert!(output.values()[[0]].re.is_nan(), "{name} {place}");
         }
+        let outputs = [0, 0].map(|_| output(DType::Float, &[2000], &[0]));
+        check::run("aminmax", &[&outputs[0], &outputs[1]], &[&input], &[], DType::Float).unwrap();
+        assert!(outputs.iter().all(|output| output.values()[[0]].re.is_nan()), "{place}");
     }
 }
 

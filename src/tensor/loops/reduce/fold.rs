@@ -31,23 +31,31 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
     }
     /// The result for the state of `count` values.
     fn finish(self, state: Self::State, count: usize) -> Self::Output;
+    /// The second result, of a fold that has two outputs.
+    #[inline(always)]
+    fn finish_second(self, state: Self::State, count: usize) -> Self::Output {
+        self.finish(state, count)
+    }
 }
 
-/// Folds the launch's input, cast to `E`, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
+/// Folds the launch's input, cast to `E`, into its outputs, whose dtype is `O`'s (or Byte, where `O` is Bool).
 ///
 /// # Errors
 /// The wrong operands.
 #[inline]
 pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
-    let output = launch.view(0).dtype();
-    if output != O::DTYPE && !(O::DTYPE == DType::Bool && output == DType::Byte) {
-        return Err(format!("cannot reduce to {output:?}"));
+    let outputs = launch.num_outputs();
+    for output in (0..outputs).map(|index| launch.view(index).dtype()) {
+        if output != O::DTYPE && !(O::DTYPE == DType::Bool && output == DType::Byte) {
+            return Err(format!("cannot reduce to {output:?}"));
+        }
     }
-    drive::<F::State>(launch, &Folding::<E, O, F> { fold, types: PhantomData })
+    drive::<F::State>(launch, &Folding::<E, O, F> { fold, outputs, types: PhantomData })
 }
 
 struct Folding<E, O, F> {
     fold: F,
+    outputs: usize,
     types: PhantomData<fn(E) -> O>,
 }
 
@@ -75,6 +83,9 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> Blocks<F::State> for Folding<E, O,
     fn finish(&self, states: &[F::State], count: usize, targets: &Targets) {
         for (col, &state) in states.iter().enumerate() {
             targets.write(0, col, O::store(self.fold.finish(state, count).hub().to()));
+            if self.outputs > 1 {
+                targets.write(1, col, O::store(self.fold.finish_second(state, count).hub().to()));
+            }
         }
     }
 }
