@@ -171,6 +171,22 @@ def test_inplace(name: str) -> None:
         torch.testing.assert_close(device.cpu(), host)
 
 
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 1000, 5000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.uint8])
+def test_inplace_over_blocks_of_every_length(dtype: torch.dtype, count: int) -> None:
+    """Results may only be written where no later element of the same loop is still to be read."""
+    host = (make((count,), torch.float32) * 50).to(dtype)
+    device = host.to("rustdev")
+    calls = [lambda t: t.add_(t), lambda t: t.mul_(2), lambda t: torch.maximum(t.flip(0), t, out=t)]
+    if dtype.is_floating_point:
+        # Far from zero sines go a long way, block by block.
+        calls += [torch.neg_, lambda t: t.mul_(1.5), torch.sin_, torch.sigmoid_, lambda t: t.clamp_(0.6, 0.7), torch.exp_]
+    for call in calls:
+        for tensor in (host, device):
+            call(tensor)
+        torch.testing.assert_close(device.cpu(), host)
+
+
 @pytest.mark.parametrize("name", [*BINARY, "neg", "exp"])
 def test_out(name: str) -> None:
     function: Callable[..., torch.Tensor] = getattr(torch, name)

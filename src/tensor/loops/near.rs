@@ -68,9 +68,9 @@ where
     }
 
     #[inline(always)]
-    fn store(&self, index: usize, result: E::Acc) {
+    fn store(&self, index: usize, result: E) {
         // SAFETY: as in `load`, for the output.
-        unsafe { self.output.wrapping_add(index).write_unaligned(E::store(result)) };
+        unsafe { self.output.wrapping_add(index).write_unaligned(result) };
     }
 }
 
@@ -90,12 +90,19 @@ where
             for index in begin..end {
                 all_near &= self.op.is_near(self.load(index));
             }
-            for index in begin..(if all_near { end } else { begin }) {
-                self.store(index, self.op.near(self.load(index)));
+            if all_near {
+                // All results before the first is written: the output may be one of the inputs.
+                let mut results = [E::store(E::Acc::ZERO); TOGETHER];
+                for (result, index) in results.iter_mut().zip(begin..end) {
+                    *result = E::store(self.op.near(self.load(index)));
+                }
+                for (&result, index) in results.iter().zip(begin..end) {
+                    self.store(index, result);
+                }
             }
             for index in (if all_near { end } else { begin })..end {
                 let inputs = self.load(index);
-                self.store(index, if self.op.is_near(inputs) { self.op.near(inputs) } else { self.op.far(inputs) });
+                self.store(index, E::store(if self.op.is_near(inputs) { self.op.near(inputs) } else { self.op.far(inputs) }));
             }
             begin = end;
         }

@@ -2,7 +2,7 @@
 
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
-use super::{BLOCK, Buffer, GRAIN, cast, parallel};
+use super::{Buffer, GRAIN, cast, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
@@ -54,7 +54,7 @@ pub(super) fn has_wider_number<E: Element>(launch: &Launch<'_>) -> bool {
 /// Elements that lie side by side: the first of each input.
 pub(super) type Inputs = [*const u8; MAX_OPERANDS];
 
-/// An operator's loop over elements that lie side by side: output, inputs, number of elements.
+/// An operator's loop over elements that lie side by side: output, inputs, number of elements. The output may be one of the inputs.
 pub(super) type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize) + Sync);
 
 /// What a [`Loop`] works on.
@@ -94,17 +94,43 @@ where
 {
     type Output = ();
 
+    /// In blocks whose results are all known before the first is written: the output may be one of the inputs, and the compiler need not
+    /// ask whether it is.
     #[inline(always)]
     fn run(self) {
-        for index in 0..self.count {
-            let mut values = [E::Acc::ZERO; N];
-            for (value, input) in values.iter_mut().zip(&self.inputs) {
-                // SAFETY: `straight` and `Worker::patch` give inputs of at least `count` elements.
-                *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
+        let whole = self.count / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            let mut results = [O::store(O::Acc::ZERO); LANES];
+            for (lane, result) in results.iter_mut().enumerate() {
+                *result = self.result(first + lane);
             }
-            // SAFETY: as above, for the output.
-            unsafe { self.output.wrapping_add(index).write_unaligned(O::store(self.op.apply(values))) };
+            // SAFETY: `straight` and `Worker::patch` give an output of at least `count` elements.
+            unsafe { self.output.wrapping_add(first).cast::<[O; LANES]>().write_unaligned(results) };
         }
+        for index in whole..self.count {
+            // SAFETY: as above.
+            unsafe { self.output.wrapping_add(index).write_unaligned(self.result(index)) };
+        }
+    }
+}
+
+/// Elements of a block.
+const LANES: usize = 64;
+
+impl<E, O, Op, const N: usize> Apply<E, O, Op, N>
+where
+    E: Element,
+    O: Element,
+    Op: Map<E::Acc, N, Output = O::Acc>,
+{
+    #[inline(always)]
+    fn result(&self, index: usize) -> O {
+        let mut values = [E::Acc::ZERO; N];
+        for (value, input) in values.iter_mut().zip(&self.inputs) {
+            // SAFETY: `straight` and `Worker::patch` give inputs of at least `count` elements.
+            *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
+        }
+        O::store(self.op.apply(values))
     }
 }
 
@@ -116,12 +142,8 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     if output.numel() == 0 {
         return Ok(());
     }
-    if let Some(in_place) = straightness(launch, types, &output) {
-        if in_place {
-            straight(launch, types, &|result, inputs, count| through_buffer(types, body, result, inputs, count));
-        } else {
-            straight(launch, types, body);
-        }
+    if is_straight(launch, types, &output) {
+        straight(launch, types, body);
         return Ok(());
     }
     check_dtypes(launch)?;
@@ -133,46 +155,17 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     Ok(())
 }
 
-/// Whether all operands are dense and of the loop's types; then, whether an input is the output's memory. Nothing for operands that
-/// need more, which includes inputs that overlap the output without being it.
-fn straightness(launch: &Launch<'_>, types: Types, output: &View<'_>) -> Option<bool> {
+/// Whether all operands are dense and of the loop's types, and none overlaps the output without being its very elements.
+fn is_straight(launch: &Launch<'_>, types: Types, output: &View<'_>) -> bool {
     let fits = |view: &View<'_>, dtype: DType| view.dtype() == dtype && view.is_dense_1d();
-    if !fits(output, types.output) {
-        return None;
-    }
     let (begin, count) = (output.data() as usize, output.size(0));
-    let mut in_place = false;
-    for index in 1..=types.inputs {
-        let view = launch.view(index);
-        let first = view.data() as usize;
-        let apart = first + count * types.input.size() <= begin || begin + count * types.output.size() <= first;
-        let same = first == begin && types.input.size() == types.output.size();
-        if !fits(&view, types.input) || !(apart || same) {
-            return None;
-        }
-        in_place |= same;
-    }
-    Some(in_place)
-}
-
-/// Elements of an in-place launch for which the loop runs where they are.
-const FEW: usize = 32;
-
-/// An in-place launch by way of a buffer: a loop whose output is one of its inputs cannot be vectorised. A few elements go without.
-fn through_buffer(types: Types, body: Loop<'_>, output: *mut u8, inputs: &Inputs, count: usize) {
-    if count <= FEW {
-        body(output, inputs, count);
-        return;
-    }
-    let mut buffer = Buffer::new();
-    for begin in (0..count).step_by(BLOCK) {
-        let length = BLOCK.min(count - begin);
-        let place = inputs.map(|input| input.wrapping_add(begin * types.input.size()));
-        body(buffer.data(), &place, length);
-        let target = output.wrapping_add(begin * types.output.size());
-        // SAFETY: the buffer holds a block of any dtype, of which the loop has written `length` elements; the launch may write the output.
-        unsafe { std::ptr::copy_nonoverlapping(buffer.data(), target, length * types.output.size()) };
-    }
+    fits(output, types.output)
+        && (1..=types.inputs).all(|index| {
+            let view = launch.view(index);
+            let first = view.data() as usize;
+            let apart = first + count * types.input.size() <= begin || begin + count * types.output.size() <= first;
+            fits(&view, types.input) && (apart || first == begin && types.input.size() == types.output.size())
+        })
 }
 
 /// All operands are dense and of the loop's types.
@@ -211,7 +204,8 @@ struct Worker<'a> {
     dtypes: [DType; MAX_OPERANDS],
     steps: [Steps; MAX_OPERANDS],
     ways: [Way; MAX_OPERANDS],
-    in_place: bool,
+    /// Whether an input overlaps the output without being its very elements.
+    is_crossed: bool,
     blocks: [Buffer; MAX_OPERANDS],
     raw: Buffer,
 }
@@ -225,7 +219,10 @@ impl<'a> Worker<'a> {
             dtypes: [DType::Byte; MAX_OPERANDS],
             steps: [Steps::default(); MAX_OPERANDS],
             ways: [Way::Gather; MAX_OPERANDS],
-            in_place: (1..=types.inputs).any(|index| launch.view(index).overlaps(&output)),
+            is_crossed: (1..=types.inputs).map(|index| launch.view(index)).any(|input| {
+                let same = input.data() == output.data() && input.strides() == output.strides();
+                input.overlaps(&output) && !(same && input.dtype().size() == output.dtype().size())
+            }),
             blocks: [const { Buffer::new() }; MAX_OPERANDS],
             raw: Buffer::new(),
         };
@@ -261,7 +258,7 @@ impl<'a> Worker<'a> {
             *input = self.input(index + 1, patch);
         }
         let (dtype, output) = (self.types.output, Place { data: patch.data(0), steps: self.steps[0] });
-        let direct = self.dtypes[0] == dtype && !self.in_place && output.is_dense(dtype.size(), patch.cols, patch.rows);
+        let direct = self.dtypes[0] == dtype && !self.is_crossed && output.is_dense(dtype.size(), patch.cols, patch.rows);
         // The output's own block buffer is free: only inputs are gathered.
         let result = self.blocks[0].data();
         (self.body)(if direct { output.data } else { result }, &inputs, patch.len());
