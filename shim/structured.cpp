@@ -66,8 +66,7 @@ bool find_kernel(Binding& binding, const Names& names) {
 
 Binding named_kernel(const char* name) {
   Binding binding;
-  binding.op = rd_op_find(name);
-  TORCH_INTERNAL_ASSERT(binding.op != nullptr, name);
+  binding.op = kernel(name);
   binding.dtypes = rd_op_dtypes(binding.op);
   return binding;
 }

@@ -3,6 +3,12 @@
 
 namespace rustdev {
 
+const rd_op* kernel(const char* name) {
+  const rd_op* const op = rd_op_find(name);
+  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
+  return op;
+}
+
 rd_scalar to_scalar(const c10::Scalar& value) {
   if (value.isBoolean()) {
     const bool truth = value.to<bool>();

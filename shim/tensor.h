@@ -57,6 +57,9 @@ at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device devi
                      std::optional<at::MemoryFormat> memory_format = std::nullopt);
 at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::ScalarType dtype, at::Device device);
 
+// The kernel of that name, which the operator table has.
+const rd_op* kernel(const char* name);
+
 rd_scalar to_scalar(const c10::Scalar& value);
 
 // Refuses a value that the dtype cannot hold, as PyTorch does.

@@ -6,16 +6,6 @@
 #include "tensor.h"
 
 namespace rustdev {
-namespace {
-
-const rd_op* kernel(const char* name) {
-  const rd_op* const op = rd_op_find(name);
-  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
-  return op;
-}
-
-}  // namespace
-
 void check_value(const at::Scalar& value, c10::ScalarType dtype) {
   if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && surely_holds(dtype, value)) {
     return;

@@ -14,22 +14,30 @@ namespace {
 
 using Weight = std::optional<at::Tensor>;
 
-void run_log_sigmoid(const at::TensorIteratorBase& iter) {
+const Binding& log_sigmoid_binding() {
   static const Binding binding = named_kernel("log_sigmoid_forward");
+  return binding;
+}
+
+at::Tensor run_log_sigmoid(at::Tensor output, const at::Tensor& self) {
+  const auto iter = at::TensorIterator::unary_op(output, self);
   Launch launch;
-  run_named("log_sigmoid_forward", binding, iter, launch);
+  run_named("log_sigmoid_forward", log_sigmoid_binding(), iter, launch);
+  return iter.output();
 }
 
 // The buffer is for the CPU's own backward; as on other accelerators it stays empty.
 std::tuple<at::Tensor, at::Tensor> log_sigmoid(const at::Tensor& self) {
-  at::Tensor output;
-  const auto iter = at::TensorIterator::unary_op(output, self);
-  run_log_sigmoid(iter);
-  return {iter.output(), at::empty({0}, self.options())};
+  Launch launch;
+  at::Tensor output = launch_plain(Fast::floating, log_sigmoid_binding(), self, {}, false, launch);
+  if (C10_UNLIKELY(!output.defined())) {
+    output = run_log_sigmoid({}, self);
+  }
+  return {output, new_empty({0}, self.scalar_type(), self.device())};
 }
 
 std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_out(const at::Tensor& self, at::Tensor& output, at::Tensor& buffer) {
-  run_log_sigmoid(at::TensorIterator::unary_op(output, self));
+  run_log_sigmoid(output, self);
   return {output, buffer};
 }
 

@@ -38,12 +38,6 @@ bool launch_move(const Binding& binding, const at::Tensor& out, const at::Tensor
 
 namespace {
 
-const rd_op* kernel(const char* name) {
-  const rd_op* const op = rd_op_find(name);
-  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
-  return op;
-}
-
 // A launch over any number of tensors, which keep their sizes.
 class ManyLaunch {
  public:

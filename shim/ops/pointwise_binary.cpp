@@ -80,9 +80,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   TENSOR(bitwise_or, numeric);
   TENSOR(bitwise_right_shift, numeric);
   TENSOR(bitwise_xor, numeric);
-  TENSOR(fmod, none);
+  TENSOR(fmod, floating);
   TENSOR(lerp, floating);
-  TENSOR(remainder, none);
+  TENSOR(remainder, floating);
 
   // Without an in-place variant.
   PURE(fmax, numeric);

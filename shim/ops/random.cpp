@@ -27,12 +27,6 @@ constexpr uint64_t numbers_per_launch = 4;
 // Whether the kernels compute with a dtype as a floating-point one.
 bool is_real(at::ScalarType dtype) { return at::isFloatingType(dtype) && !at::isFloat8Type(dtype); }
 
-const rd_op* kernel(const char* name) {
-  const rd_op* const op = rd_op_find(name);
-  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
-  return op;
-}
-
 void add_state(Launch& launch, const OptionalGenerator& given, at::Device device) {
   const PhiloxState state = generator(given, device).philox_state(numbers_per_launch);
   launch.scalar(static_cast<int64_t>(state.seed));

@@ -11,14 +11,8 @@
 namespace rustdev {
 namespace {
 
-const rd_op* kernel(const char* name) {
-  const rd_op* const op = rd_op_find(name);
-  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no ", name);
-  return op;
-}
-
 // Launches over the elements of a contiguous tensor in one line.
-void launch_line(const char* name, const at::Tensor& out, std::initializer_list<at::Scalar> scalars) {
+void launch_line(const rd_op* op, const at::Tensor& out, std::initializer_list<at::Scalar> scalars) {
   if (out.numel() == 0) {
     return;
   }
@@ -31,25 +25,31 @@ void launch_line(const char* name, const at::Tensor& out, std::initializer_list<
     launch.scalar(scalar);
   }
   const auto dtype = static_cast<int32_t>(out.scalar_type());
-  TORCH_CHECK_NOT_IMPLEMENTED(launch.run(kernel(name), dtype, out.device().index()), "\"", name, "\" not implemented for '",
+  TORCH_CHECK_NOT_IMPLEMENTED(launch.run(op, dtype, out.device().index()), "\"", rd_op_name(op), "\" not implemented for '",
                               out.scalar_type(), "'");
 }
 
 // As launch_line, of a tensor with any strides.
-void launch_any_line(const char* name, const at::Tensor& out, std::initializer_list<at::Scalar> scalars) {
+void launch_any_line(const rd_op* op, const at::Tensor& out, std::initializer_list<at::Scalar> scalars) {
   const at::Tensor line = out.contiguous();
-  launch_line(name, line, scalars);
+  launch_line(op, line, scalars);
   if (!line.is_same(out)) {
     out.copy_(line);
   }
 }
 
+const rd_op* arange_op() {
+  static const rd_op* const op = kernel("arange");
+  return op;
+}
+
 void arange_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::Scalar&, const at::Scalar& step) {
-  launch_line("arange", iter.tensor(0), {start, step});
+  launch_line(arange_op(), iter.tensor(0), {start, step});
 }
 
 void linspace_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::Scalar& end, int64_t) {
-  launch_line("linspace", iter.tensor(0), {start, end});
+  static const rd_op* const op = kernel("linspace");
+  launch_line(op, iter.tensor(0), {start, end});
 }
 
 at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& result) {
@@ -57,7 +57,8 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   if (result.numel() != steps) {
     result.resize_({steps});
   }
-  launch_any_line("logspace", result, {start, end, base});
+  static const rd_op* const op = kernel("logspace");
+  launch_any_line(op, result, {start, end, base});
   return result;
 }
 
@@ -72,7 +73,7 @@ at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::
   if (result.numel() != size) {
     result.resize_({size});
   }
-  launch_any_line("arange", result, {start, step});
+  launch_any_line(arange_op(), result, {start, step});
   return result;
 }
 

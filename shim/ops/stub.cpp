@@ -36,14 +36,32 @@
 namespace rustdev {
 namespace {
 
+template <class Name>
+const Binding& binding_of() {
+  static const Binding binding = named_kernel(Name::text);
+  return binding;
+}
+
 // Launches the kernel that `Name` names over the stub's iterator, with the stub's other arguments as scalars.
 template <class Name, class Iterator, class... Values>
 void run_stub(Iterator iter, Values... values) {
-  static const Binding binding = named_kernel(Name::text);
   Launch launch;
   (add_scalar(launch, values), ...);
-  run_named(Name::text, binding, iter, launch);
+  run_named(Name::text, binding_of<Name>(), iter, launch);
 }
+
+// PyTorch's function of tensors alone, without its iterator where the call needs none.
+template <class Name, auto function>
+struct Plain;
+template <class Name, class... Rest, at::Tensor (*function)(const at::Tensor&, Rest...)>
+struct Plain<Name, function> {
+  static at::Tensor call(const at::Tensor& self, Rest... rest) {
+    const std::array<const at::Tensor*, sizeof...(Rest)> others{&rest...};
+    Launch launch;
+    const at::Tensor result = launch_plain(Fast::floating, binding_of<Name>(), self, others, false, launch);
+    return C10_LIKELY(result.defined()) ? result : function(self, rest...);
+  }
+};
 
 }  // namespace
 }  // namespace rustdev
@@ -93,10 +111,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("complex.out", TORCH_FN(at::native::complex_out));
   m.impl("glu_backward", TORCH_FN(at::native::glu_backward_cpu));
   m.impl("glu_backward.grad_input", TORCH_FN(at::native::glu_backward_cpu_out));
-  m.impl("hardswish", TORCH_FN(at::native::hardswish));
+  m.impl("hardswish", TORCH_FN((Plain<at::native::hardswish_name, at::native::hardswish>::call)));
   m.impl("hardswish.out", TORCH_FN(at::native::hardswish_out));
   m.impl("hardswish_", TORCH_FN(at::native::hardswish_));
-  m.impl("hardswish_backward", TORCH_FN(at::native::hardswish_backward));
+  m.impl("hardswish_backward", TORCH_FN((Plain<at::native::hardswish_backward_name, at::native::hardswish_backward>::call)));
   m.impl("hardtanh_backward", TORCH_FN(at::native::hardtanh_backward));
   m.impl("hardtanh_backward.grad_input", TORCH_FN(at::native::hardtanh_backward_out));
   m.impl("huber_loss", TORCH_FN(at::native::huber_loss));
@@ -109,7 +127,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("logit", TORCH_FN(at::native::logit));
   m.impl("logit.out", TORCH_FN(at::native::logit_out));
   m.impl("logit_", TORCH_FN(at::native::logit_));
-  m.impl("mish_backward", TORCH_FN(at::native::mish_backward));
+  m.impl("mish_backward", TORCH_FN((Plain<at::native::mish_backward_name, at::native::mish_backward>::call)));
   m.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));
   m.impl("mse_loss_backward.grad_input", TORCH_FN(at::native::mse_loss_backward_out));
   m.impl("nan_to_num.out", TORCH_FN(at::native::nan_to_num_out));
