@@ -190,6 +190,26 @@ FAMILIES = [
         pointwise=True,
     ),
     Family(
+        "in place",
+        1,
+        {
+            "relu_": torch.relu_,
+            "neg_": torch.neg_,
+            "sigmoid_": torch.sigmoid_,
+            "mul_": lambda a: a.mul_(1.0),
+            "clamp_": lambda a: a.clamp_(-0.5, 0.5),
+        },
+        SIZES,
+        pointwise=True,
+    ),
+    Family(
+        "in place, of two",
+        2,
+        {"add_": lambda a, b: a.add_(b, alpha=1e-3), "lerp_": lambda a, b: a.lerp_(b, 0.3)},
+        SIZES,
+        pointwise=True,
+    ),
+    Family(
         "choices",
         2,
         {

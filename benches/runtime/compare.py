@@ -3,8 +3,8 @@
     python benches/runtime/compare.py [--rounds N] [--csv FILE]
 
 Both devices run in one process with the same number of threads, in alternating blocks, so that what else the machine does falls
-on both alike; the figures are medians over the blocks. Every case first checks that both devices compute the same. A figure is
-only good for the processor that it is printed with.
+on both alike; the figures are medians over the blocks, the ratio is the median over their pairs. Every case first checks that
+both devices compute the same. A figure is only good for the processor that it is printed with.
 """
 
 from __future__ import annotations
@@ -51,17 +51,13 @@ class Case:
 
 @dataclass
 class Row:
-    """A measured case, in seconds."""
+    """A measured case: medians in seconds, and the device's share of the CPU's time."""
 
     name: str
     cpu: float
     rustdev: float
+    ratio: float
     aim: float | None
-
-    @property
-    def ratio(self) -> float:
-        """The device's share of the CPU's time."""
-        return self.rustdev / self.cpu
 
 
 def one_add(device: str) -> Callable[[], Tensor]:
@@ -146,12 +142,11 @@ def measure(case: Case, rounds: int) -> Row:
     else:
         assert on_cpu == on_device, f"{case.name}: {on_device} on the device, {on_cpu} on the CPU"
     del on_cpu, on_device
-    times: dict[str, list[float]] = {device: [] for device in steps}
-    for _ in range(rounds + 1):
-        for device, step in steps.items():
-            times[device].append(block(step, case))
-    cpu, rustdev = (statistics.median(times[device][1:]) for device in ("cpu", "rustdev"))
-    return Row(case.name, cpu, rustdev, case.aim)
+    pairs = [[block(step, case) for step in steps.values()] for _ in range(rounds + 1)][1:]
+    cpu, rustdev = (statistics.median(times) for times in zip(*pairs, strict=True))
+    # Blocks of a pair are neighbours in time: what changes the processor's speed for a while falls out.
+    ratio = statistics.median(mine / theirs for theirs, mine in pairs)
+    return Row(case.name, cpu, rustdev, ratio, case.aim)
 
 
 def measure_import(rounds: int) -> float:
@@ -180,7 +175,7 @@ def show(row: Row) -> None:
 def main() -> None:
     """Reads the command line, measures, prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="blocks for each device")
+    parser.add_argument("--rounds", type=int, default=21, help="blocks for each device")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
 
