@@ -98,8 +98,10 @@ def steps(name: str, implementation: str, device: torch.device, dtype: torch.dty
             parameters = [piece.view(shape).clone() for piece, shape in zip(pieces, shapes, strict=True)]
             for parameter in parameters:
                 parameter.grad = parameter * 0.01
-            options = {"momentum": 0.9} if name == "SGD" else {}
-            optimizer = getattr(torch.optim, name)(parameters, lr=1e-3, **{implementation: True}, **options)
+            options: dict[str, Any] = {"momentum": 0.9} if name == "SGD" else {}
+            if implementation != "default":
+                options[implementation] = True
+            optimizer = getattr(torch.optim, name)(parameters, lr=1e-3, **options)
             made.append((optimizer, parameters))
         optimizer, parameters = made[0]
         optimizer.step()
@@ -376,9 +378,9 @@ FAMILIES = [
         {
             f"{name} {implementation}": optimizer(name, implementation)
             for name, implementations in (
-                ("AdamW", ("fused", "foreach")),
-                ("SGD", ("fused", "foreach")),
-                ("Adagrad", ("fused", "foreach")),
+                ("AdamW", ("default", "fused", "foreach")),
+                ("SGD", ("default", "fused", "foreach")),
+                ("Adagrad", ("default", "fused", "foreach")),
             )
             for implementation in implementations
         },
