@@ -6,6 +6,7 @@
 use super::{check, whole};
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::rows::{self, Row};
 use crate::tensor::number::Number;
 use crate::tensor::view::View;
@@ -105,27 +106,42 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
     }
 }
 
-/// The rows of elements as large as `T`.
+/// The rows of elements as large as `T`, in planes of them where these are small and whole in both operands.
 fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middle }: &Maps) -> Result<(), String> {
-    let (last, outer) = maps.split_last().ok_or("no dimensions")?;
+    let (last, above) = maps.split_last().ok_or("no dimensions")?;
     let (begin, end) = *middle;
     let edges: Vec<(usize, usize)> = (0..begin).chain(end.max(begin)..last.len()).map(|at| (at, last[at])).collect();
-    rows::for_each(output, 0.05 * output.dtype().size() as f64, &|index, row| {
+    let pad_row = |row: &mut [T], from: &[T]| {
+        if begin < end {
+            row[begin..end].copy_from_slice(&from[last[begin]..][..end - begin]);
+        }
+        for &(at, source) in &edges {
+            row[at] = from[source];
+        }
+    };
+    let plane = above.len().saturating_sub(1);
+    let is_small = above.last().is_some_and(|map| map.len() * last.len() <= GRAIN);
+    let is_whole = [output, input].iter().all(|view| rows::is_line(view, plane));
+    let outer = if is_small && is_whole { plane } else { above.len() };
+    let width = *input.sizes().last().ok_or("no dimensions")? as usize;
+    rows::for_each_line(output, outer, 0.05 * output.dtype().size() as f64, &|index, lines| {
         let mut source = [0; DIMS];
-        for ((source, map), &at) in source.iter_mut().zip(outer).zip(index) {
+        for ((source, map), &at) in source.iter_mut().zip(above).zip(index) {
             *source = map[at];
         }
-        let from = Row::of(&input, &source[..index.len()]);
-        match (row.as_slice_mut::<T>(), from.as_slice::<T>()) {
-            (Some(row), Some(from)) => {
-                if begin < end {
-                    row[begin..end].copy_from_slice(&from[last[begin]..][..end - begin]);
-                }
-                for &(at, source) in &edges {
-                    row[at] = from[source];
+        let from = Row::of(&input, &source[..outer]);
+        match (lines.as_slice_mut::<T>(), from.as_slice::<T>(), above.get(outer)) {
+            (Some(plane), Some(from), Some(map)) => {
+                for (row, &source) in plane.chunks_exact_mut(last.len()).zip(map) {
+                    pad_row(row, &from[source * width..][..width]);
                 }
             }
-            _ => (0..last.len()).for_each(|at| row.store(at, from.load::<T>(last[at]))),
+            (Some(row), Some(from), None) => pad_row(row, from),
+            (_, _, Some(map)) => {
+                let places = map.iter().flat_map(|&source| last.iter().map(move |&at| source * width + at));
+                places.enumerate().for_each(|(at, source)| lines.store(at, from.load::<T>(source)));
+            }
+            (_, _, None) => last.iter().enumerate().for_each(|(at, &source)| lines.store(at, from.load::<T>(source))),
         }
     });
     Ok(())

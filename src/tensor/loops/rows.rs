@@ -26,23 +26,25 @@ unsafe impl Send for Row {}
 unsafe impl Sync for Row {}
 
 impl Row {
-    /// The row of a view with that index in all dimensions but the last. An operand without dimensions is a row of one element.
+    /// The row of a view with that index in all dimensions but the last, or, where [`is_line`] says so, but the last few. An operand without
+    /// dimensions is a row of one element.
     ///
     /// # Panics
-    /// An index outside the view.
+    /// An index outside the view, or of too few dimensions.
     #[inline]
     pub fn of(view: &View<'_>, index: &[usize]) -> Self {
         let size = view.dtype().size();
         let Some(last) = view.ndim().checked_sub(1) else {
             return Self { data: view.data(), step: 0, len: 1, size };
         };
-        assert!(index.len() == last, "the index of a row has {} places of {last}", index.len());
+        assert!(index.len() <= last && is_line(view, index.len()), "the index of a row has {} places of {last}", index.len());
         let mut offset = 0;
         for (dim, &at) in index.iter().enumerate() {
             assert!(at < view.size(dim), "row {at} of {}", view.size(dim));
             offset += at as isize * view.stride(dim);
         }
-        Self { data: view.data().wrapping_offset(offset), step: view.stride(last), len: view.size(last), size }
+        let len = (index.len()..=last).map(|dim| view.size(dim)).product();
+        Self { data: view.data().wrapping_offset(offset), step: view.stride(last), len, size }
     }
 
     /// Whether both are the same elements.
@@ -161,6 +163,12 @@ impl Row {
     }
 }
 
+/// Whether the dimensions from `first` on are one line of elements at the step of the last.
+#[inline]
+pub fn is_line(view: &View<'_>, first: usize) -> bool {
+    (first + 1..view.ndim()).all(|dim| view.stride(dim - 1) == view.size(dim) as isize * view.stride(dim))
+}
+
 /// All elements of a contiguous operand, as one row.
 ///
 /// # Errors
@@ -186,11 +194,15 @@ pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), String>
 /// Calls `body` with the index and the row of every row of `output`, in parallel where it is worth it. `cost`: nanoseconds of one thread
 /// per element.
 pub fn for_each(output: View<'_>, cost: f64, body: &(dyn Fn(&[usize], Row) + Sync)) {
+    for_each_line(output, output.ndim().saturating_sub(1), cost, body);
+}
+
+/// As [`for_each`], of the dimensions from `outer` on as one row: [`is_line`].
+pub fn for_each_line(output: View<'_>, outer: usize, cost: f64, body: &(dyn Fn(&[usize], Row) + Sync)) {
     if output.numel() == 0 {
         return;
     }
-    let outer = output.ndim().saturating_sub(1);
-    let len = if output.ndim() == 0 { 1 } else { output.size(outer) };
+    let len: usize = (outer..output.ndim()).map(|dim| output.size(dim)).product();
     let rows = output.numel() / len;
     parallel(rows, GRAIN.div_ceil(len), cost * len as f64 + 2.0, &|begin, end| {
         let mut index = [0usize; MAX_DIMS];
