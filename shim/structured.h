@@ -108,6 +108,11 @@ inline void add_scalar(Launch& launch, const std::optional<at::Tensor>& value) {
   launch.scalar(value.has_value() && value->defined());
 }
 
+// The dtype that numbers take part in a computation as. PyTorch's function does not know the wider unsigned integers.
+inline c10::ScalarType computing_dtype(c10::ScalarType dtype) {
+  return c10::isBarebonesUnsignedType(dtype) ? dtype : at::toOpMathType(dtype);
+}
+
 // Refuses numbers that a computation in the dtype cannot take.
 inline void check_number(const at::Scalar& value, c10::ScalarType dtype) {
   if (C10_UNLIKELY(!surely_holds(dtype, value))) {
@@ -227,7 +232,7 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     const c10::ScalarType dtype = op.maybe_common_dtype().value_or(op.dtype(op.noutputs()));
     if constexpr (scalars != Scalars::none && scalars != Scalars::checked) {
       if (C10_LIKELY(takes_dtype(binding, dtype))) {
-        (check_number(values, scalars == Scalars::exact ? dtype : at::toOpMathType(dtype)), ...);
+        (check_number(values, scalars == Scalars::exact ? dtype : computing_dtype(dtype)), ...);
       }
     }
     return launch_iterator(op, binding, dtype, launch, first_tensor(values...));

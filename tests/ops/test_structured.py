@@ -119,6 +119,21 @@ def test_numbers(name: str, dtype: torch.dtype) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_wider_unsigned_integers_are_equal_or_not(dtype: torch.dtype) -> None:
+    host = torch.tensor([[1, 2, 3], [40000, 5, 6]]).to(dtype)
+    cases: list[Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor | int]]] = [
+        lambda tensor: (tensor, tensor),
+        lambda tensor: (tensor.t(), tensor.t()),
+        lambda tensor: (tensor, tensor[:1]),
+        lambda tensor: (tensor[:, ::2], 40000),
+    ]
+    for case in cases:
+        for function in (torch.eq, torch.ne):
+            same(function(*case(host.to("rustdev"))), function(*case(host)))
+    assert torch.equal(host.to("rustdev").t(), host.to("rustdev").t())
+
+
 def test_a_zero_dim_tensor_of_the_device_does_not_promote() -> None:
     host, scalar = make((3,), torch.float32), torch.tensor(2.5, dtype=torch.float64)
     same(torch.add(host.to("rustdev"), scalar.to("rustdev")), torch.add(host, scalar))
