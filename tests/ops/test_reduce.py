@@ -108,6 +108,19 @@ def test_nothing_to_reduce() -> None:
         compare(lambda tensor: tensor.prod(0), host)
 
 
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_greatest_and_least_magnitudes_are_those_of_abs(dtype: torch.dtype) -> None:
+    parts = torch.randn(2, 300, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    device = torch.complex(*parts).to(dtype).to("rustdev")
+    for dim in (0, 1):
+        assert torch.equal(torch.linalg.vector_norm(device, float("inf"), dim), device.abs().amax(dim))
+        assert torch.equal(torch.linalg.vector_norm(device, -float("inf"), dim), device.abs().amin(dim))
+        leaf = device.detach().requires_grad_()
+        norms = torch.linalg.vector_norm(leaf, float("inf"), dim)
+        (gradient,) = torch.autograd.grad(norms, leaf, torch.ones_like(norms))
+        assert torch.equal((gradient != 0).sum(dim), torch.ones_like(norms, dtype=torch.int64))
+
+
 def test_large_sums_are_exact_enough() -> None:
     host = make((1000, 1500), torch.float32)
     device = host.to("rustdev")

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::{Complex32, Complex64, DType, dispatch};
+use crate::tensor::elementary::Elementary;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduce::fold::{self, Fold};
 use crate::tensor::number::{Field, Number, Ordered, Real};
@@ -36,7 +37,8 @@ macro_rules! magnitude {
 
             #[inline(always)]
             fn magnitude(self) -> $real {
-                self.re.hypot(self.im)
+                // As `abs` has it: gradients look for the values whose magnitudes are the greatest one.
+                Elementary::hypot(self.re, self.im)
             }
 
             #[inline(always)]
