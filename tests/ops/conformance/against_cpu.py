@@ -85,6 +85,13 @@ def arguments(sample: Any) -> tuple[Any, Any, Any]:
     return sample.input, sample.args, sample.kwargs
 
 
+def call(op: Any, given: Any, device: str = "cpu", **more: Any) -> Any:
+    """Return what an operator makes of a sample's arguments, on a device where they name none."""
+    named = any(isinstance(leaf, torch.Tensor | torch.device) for leaf in pytree.tree_leaves((given, more)))
+    with contextlib.nullcontext() if named else torch.device(device):
+        return op(given[0], *given[1], **given[2], **more)
+
+
 def seeded(call: Callable[[], Any], seed: int = 0) -> Any:
     """Call with all generators at a seed."""
     torch.manual_seed(seed)
@@ -97,8 +104,8 @@ def is_random(op: Any, sample: Any) -> bool:
         return True
 
     def run(seed: int) -> Any:
-        first, args, kwargs = pytree.tree_map_only(torch.Tensor, lambda value: value.detach().clone(), arguments(sample))
-        return seeded(lambda: op(first, *args, **kwargs), seed)
+        given = pytree.tree_map_only(torch.Tensor, lambda value: copy.deepcopy(value.detach()), arguments(sample))
+        return seeded(lambda: call(op, given), seed)
 
     # The database's own operators set the seed anew each time.
     with mock.patch.object(common_methods_invocations, "wrapper_set_seed", lambda call, *args, **kwargs: call(*args, **kwargs)):

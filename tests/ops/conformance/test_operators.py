@@ -1,12 +1,14 @@
 """Every operator of PyTorch's database on its own samples, against the CPU."""
 
 import copy
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
-from against_cpu import Comparison, arguments, expecting, few, is_random, on_device, seeded
+from against_cpu import Comparison, arguments, call, expecting, few, is_random, on_device, seeded
 from torch.autograd import forward_ad
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
@@ -18,8 +20,8 @@ gradients = ops([op for op in op_db if op.supports_autograd], allowed_dtypes=(to
 
 
 def targets(result: Any, device: str) -> list[Any]:
-    """Return what a result may be written to: tensors like it, and empty ones."""
-    like = pytree.tree_map_only(torch.Tensor, lambda value: torch.empty_like(value, device=device), result)
+    """Return what a result may be written to: tensors like it, and empty ones. What is not written stays 0 on both devices."""
+    like = pytree.tree_map_only(torch.Tensor, lambda value: torch.zeros_like(value, device=device), result)
     like = tuple(like) if isinstance(like, tuple | list) else like
     if any(isinstance(it, torch.Tensor) and it.layout is not torch.strided for it in pytree.tree_leaves(like)):
         return [like]
@@ -30,9 +32,7 @@ def gradient(op: Any, given: Any) -> list[torch.Tensor]:
     """Return the gradients of all that takes one."""
     leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
     results = [
-        result
-        for result in pytree.tree_leaves(op(given[0], *given[1], **given[2]))
-        if isinstance(result, torch.Tensor) and result.requires_grad
+        result for result in pytree.tree_leaves(call(op, given)) if isinstance(result, torch.Tensor) and result.requires_grad
     ]
     if not leaves or not results:
         return []
@@ -48,8 +48,7 @@ def tangents(op: Any, given: Any) -> list[torch.Tensor]:
             plain = value.detach()
             return forward_ad.make_dual(plain, torch.ones_like(plain)) if value.requires_grad else value
 
-        first, args, kwargs = pytree.tree_map_only(torch.Tensor, dual, given)
-        results = pytree.tree_leaves(op(first, *args, **kwargs))
+        results = pytree.tree_leaves(call(op, pytree.tree_map_only(torch.Tensor, dual, given)))
         tangents = [forward_ad.unpack_dual(it).tangent for it in results if isinstance(it, torch.Tensor)]
         return [tangent for tangent in tangents if tangent is not None]
 
@@ -71,6 +70,12 @@ class TestOperators(TestCase):
     def setUp(self) -> None:
         super().setUp()
         warnings.simplefilter("ignore")
+        # PyTorch chooses by the device's name what chunks are accumulated in: here as for the CPU.
+        options = torch.nn.LinearCrossEntropyOptions
+        adjust = functools.partial(options._adjust, device=torch.device("cpu"))
+        alike = mock.patch.object(options, "_adjust", lambda *args, device=None, **named: adjust(*args, **named))
+        alike.start()
+        self.addCleanup(alike.stop)
 
     @every_dtype
     def test_forward(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -87,8 +92,8 @@ class TestOperators(TestCase):
                 given = arguments(sample)
                 mine = on_device(given, device)
                 results = self.on_both(
-                    lambda given=given: seeded(lambda: op(given[0], *given[1], **given[2])),
-                    lambda mine=mine: seeded(lambda: op(mine[0], *mine[1], **mine[2])),
+                    lambda given=given: seeded(lambda: call(op, given)),
+                    lambda mine=mine: seeded(lambda: call(op, mine, device)),
                 )
                 if results is None:
                     continue
@@ -105,11 +110,11 @@ class TestOperators(TestCase):
                     continue
                 given = arguments(sample)
                 mine = on_device(given, device)
-                result = op(given[0], *given[1], **given[2])
+                result = call(op, given)
                 for host, target in zip(targets(result, "cpu"), targets(result, device), strict=True):
                     results = self.on_both(
-                        lambda given=given, host=host: op(given[0], *given[1], **given[2], out=host),
-                        lambda mine=mine, target=target: op(mine[0], *mine[1], **mine[2], out=target),
+                        lambda given=given, host=host: call(op, given, out=host),
+                        lambda mine=mine, target=target: call(op, mine, out=target),
                     )
                     if results is not None:
                         comparison.results(results[1], results[0])
@@ -124,10 +129,7 @@ class TestOperators(TestCase):
                     continue
                 given = copy.deepcopy(arguments(sample))
                 mine = on_device(given, device)
-                results = self.on_both(
-                    lambda given=given: inplace(given[0], *given[1], **given[2]),
-                    lambda mine=mine: inplace(mine[0], *mine[1], **mine[2]),
-                )
+                results = self.on_both(lambda given=given: call(inplace, given), lambda mine=mine: call(inplace, mine))
                 if results is not None:
                     self.assertIs(results[1], mine[0])
                     comparison.results(results[1], results[0])
@@ -139,9 +141,7 @@ class TestOperators(TestCase):
                 sample = error.sample_input
                 given = arguments(sample)
                 mine = on_device(given, device)
-                self.on_both(
-                    lambda given=given: op(given[0], *given[1], **given[2]), lambda mine=mine: op(mine[0], *mine[1], **mine[2])
-                )
+                self.on_both(lambda given=given: call(op, given), lambda mine=mine: call(op, mine))
 
     @gradients
     def test_backward(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -150,7 +150,8 @@ class TestOperators(TestCase):
             for sample in few(op.sample_inputs("cpu", dtype, requires_grad=True)):
                 if is_random(op, sample):
                     continue
-                given = arguments(sample)
+                # Some samples are views that were made without autograd, which the CPU gives no gradient.
+                given = on_device(arguments(sample), "cpu")
                 mine = on_device(given, device)
                 results = self.on_both(lambda given=given: gradient(op, given), lambda mine=mine: gradient(op, mine))
                 if results is not None:
