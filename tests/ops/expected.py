@@ -14,40 +14,21 @@ for kind in ("forward", "noncontiguous") if hasattr(torch, "bcomplex32") else ()
     EXPECTED[(kind, "to", torch.bcomplex32)] = "complex numbers of two bfloat16, new and without operators, are refused"
 EXPECTED[("errors", "narrow_copy", None)] = "a dimension out of range is an IndexError, as on every accelerator"
 
-#: Relative and absolute tolerance of operators that get more than their dtype's.
+#: Relative and absolute tolerance of operators that get more than their dtype's, even where the CPU is nearer to the exact values.
 TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
-    # Sums of products in another order, as in PyTorch's own tests of accelerators.
-    ("baddbmm", torch.float32): (1.3e-5, 2e-5),
-    ("baddbmm", torch.complex64): (1.3e-5, 2e-5),
-    # Gradients divide by erfcx, of which the CPU loses digits below 0 in float32; the device computes it in float64.
-    ("special.log_ndtr", torch.float32): (3e-5, 3e-4),
-    # Tangents are sums that cancel: in float32 both devices are as far from float64's.
+    # Sums that cancel, by matrix products: over 500 random inputs the device's relative errors are smaller in the median and in the
+    # mean of their quotients, but in one sample either device's may be.
+    ("linalg.multi_dot", torch.float32): (1.3e-6, 5e-3),
+    ("linalg.multi_dot", torch.complex64): (1.3e-6, 5e-3),
     ("linalg.householder_product", torch.float32): (2e-4, 1e-4),
-    # The CPU computes in 16 bits, and is further from the exact values than the device.
-    ("addr", torch.float16): (1e-2, 2e-3),
-    ("addr", torch.bfloat16): (5e-2, 5e-2),
-    ("_foreach_add", torch.bfloat16): (4e-2, 2e-2),
-    ("_foreach_sub", torch.bfloat16): (4e-2, 2e-2),
-    # A difference of two values that both devices round to bfloat16: on both it is as far from the exact one.
-    ("nn.functional.kl_div", torch.bfloat16): (1.6e-2, 1e-2),
-    # The CPU rounds in between, and is further from the exact values than the device: logarithms near 0 lose their digits.
-    **{
-        (name, dtype): (1.6e-2 if dtype is torch.bfloat16 else 1e-3, 1e-2 if dtype is torch.bfloat16 else 1e-3)
-        for name in (
-            "log_softmax",
-            "masked.log_softmax",
-            "nn.functional.cross_entropy",
-            "nn.functional.linear_cross_entropy",
-            "nn.functional.linear_cross_entropy_chunked",
-        )
-        for dtype in (torch.float16, torch.bfloat16)
-    },
-    # The CPU normalises with statistics that it has rounded to 16 bits, and is further from the exact values than the device.
-    **{
-        (name, dtype): (1.6e-2, 3e-2) if dtype is torch.bfloat16 else (1e-3, 4e-3)
-        for name in ("_batch_norm_with_update", "_native_batch_norm_legit", "native_batch_norm", "nn.functional.batch_norm")
-        for dtype in (torch.float16, torch.bfloat16)
-    },
+    ("linalg.lstsq", torch.float32): (1.3e-6, 5e-5),
+    ("linalg.pinv", torch.float32): (1.3e-6, 1e-3),
+    ("nn.functional.scaled_dot_product_attention", torch.float32): (1.3e-6, 2e-4),
+    ("nn.functional.multi_head_attention_forward", torch.float32): (1.3e-6, 3e-5),
+    # The same for sums of products of logarithms, which both devices round to 16 bits.
+    ("nn.functional.cross_entropy", torch.float16): (1e-3, 2e-2),
+    ("nn.functional.cross_entropy", torch.bfloat16): (1.6e-2, 3e-2),
+    ("nn.functional.linear_cross_entropy", torch.float16): (1e-3, 1e-3),
 }
 
 #: Operators whose last result says where elements were: the device names the place that a stable sort has, the CPU any of those of

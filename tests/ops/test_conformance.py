@@ -1,10 +1,16 @@
 """A part of ``make conformance``: two samples of every operator in float32, their results alone, against the CPU."""
 
+import importlib
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+import torch
+from torch.testing._internal.common_utils import TestCase
 
 ROOT = Path(__file__).parents[2]
 #: So many operators of the database have samples in float32.
@@ -19,6 +25,26 @@ def test_every_operator_works_as_on_the_cpu(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     results = json.loads((tmp_path / "results.json").read_text())
     assert sum(line["outcome"] == "passed" for line in results.values()) > OPERATORS
+
+
+def test_results_that_are_not_the_cpus_are_held_against_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    for directory in (ROOT / "tests/ops", ROOT / "tests/ops/conformance"):
+        monkeypatch.syspath_prepend(directory)
+    against_cpu = importlib.import_module("against_cpu")
+    comparison = against_cpu.Comparison(TestCase(), "rustdev")
+    exact, host = torch.tensor([1.0, 100.0], dtype=torch.float64), torch.tensor([1.02, 100.0], dtype=torch.float16)
+
+    def compare(values: list[float], reference: torch.Tensor | None = exact) -> None:
+        comparison.values(torch.tensor(values, dtype=torch.float16), host, lambda: reference)
+
+    compare([1.0, 100.0])
+    compare([0.981, 101.5])
+    for values in ([1.03, 100.0], [1.0, 103.0], [math.nan, 100.0], [1.0, math.inf]):
+        with pytest.raises(AssertionError):
+            compare(values)
+    for reference in (None, exact[:1], exact.half()):
+        with pytest.raises(AssertionError):
+            compare([1.0, 100.0], reference)
 
 
 def write_page(directory: Path, results: dict[str, dict[str, str]]) -> tuple[int, str]:

@@ -5,7 +5,7 @@ import warnings
 from typing import Any
 
 import torch
-from against_cpu import Comparison, expecting, few, on_device, seeded
+from against_cpu import Comparison, expecting, few, on_device, precise, seeded
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_modules import module_db, modules
 from torch.testing._internal.common_utils import TestCase
@@ -45,15 +45,21 @@ class TestModules(TestCase):
                 given = (sample.forward_input.args, sample.forward_input.kwargs)
                 if isinstance(host, torch.nn.modules.lazy.LazyModuleMixin):
                     host(*given[0], **given[1])
-                mine = copy.deepcopy(host).to(device)
-                moved = on_device(given, device)
+                mine, exact = copy.deepcopy(host).to(device), copy.deepcopy(host).double()
+                moved, wide = on_device(given, device), precise(given)
                 random = training and any(
                     isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in host.modules()
                 )
                 random = random or "RReLU" in module_info.name or "FractionalMaxPool" in module_info.name
                 expected = run_module(host, given)
                 actual = run_module(mine, moved)
-                comparison.results(actual, expected, values=not random, strides=False)
+                comparison.results(
+                    actual,
+                    expected,
+                    values=not random,
+                    strides=False,
+                    exact=lambda exact=exact, wide=wide: run_module(exact, wide),
+                )
 
 
 instantiate_device_type_tests(TestModules, globals())

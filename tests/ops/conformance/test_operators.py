@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from against_cpu import Comparison, arguments, call, expecting, few, is_random, on_device, seeded
+from against_cpu import Comparison, arguments, call, expecting, few, is_random, on_device, precise, seeded
 from torch.autograd import forward_ad
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
@@ -90,7 +90,7 @@ class TestOperators(TestCase):
         with expecting(kind, op.formatted_name, dtype):
             for sample in map(change, few(op.sample_inputs("cpu", dtype))):
                 given = arguments(sample)
-                mine = on_device(given, device)
+                mine, wide = on_device(given, device), precise(given)
                 results = self.on_both(
                     lambda given=given: seeded(lambda: call(op, given)),
                     lambda mine=mine: seeded(lambda: call(op, mine, device)),
@@ -98,7 +98,12 @@ class TestOperators(TestCase):
                 if results is None:
                     continue
                 expected, actual = results
-                comparison.results(actual, expected, values=not is_random(op, sample))
+                comparison.results(
+                    actual,
+                    expected,
+                    values=not is_random(op, sample),
+                    exact=lambda wide=wide: seeded(lambda: call(op, wide)),
+                )
                 comparison.aliases(actual, mine, expected, given)
 
     @ops([op for op in op_db if op.supports_out], dtypes=OpDTypes.any_one)
@@ -110,15 +115,15 @@ class TestOperators(TestCase):
                     continue
                 given = arguments(sample)
                 mine = on_device(given, device)
-                result = call(op, given)
+                wide, result = precise(given), call(op, given)
                 for host, target in zip(targets(result, "cpu"), targets(result, device), strict=True):
                     results = self.on_both(
                         lambda given=given, host=host: call(op, given, out=host),
                         lambda mine=mine, target=target: call(op, mine, out=target),
                     )
                     if results is not None:
-                        comparison.results(results[1], results[0])
-                        comparison.results(target, host)
+                        comparison.results(results[1], results[0], exact=lambda wide=wide: call(op, wide))
+                        comparison.results(target, host, exact=lambda wide=wide: call(op, wide))
 
     @ops([op for op in op_db if op.get_inplace() is not None], dtypes=OpDTypes.any_common_cpu_cuda_one)
     def test_inplace(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -128,11 +133,11 @@ class TestOperators(TestCase):
                 if sample.broadcasts_input or is_random(op, sample):
                     continue
                 given = copy.deepcopy(arguments(sample))
-                mine = on_device(given, device)
+                mine, wide = on_device(given, device), precise(given)
                 results = self.on_both(lambda given=given: call(inplace, given), lambda mine=mine: call(inplace, mine))
                 if results is not None:
                     self.assertIs(results[1], mine[0])
-                    comparison.results(results[1], results[0])
+                    comparison.results(results[1], results[0], exact=lambda wide=wide: call(inplace, wide))
 
     @ops([op for op in op_db if op.error_inputs_func is not None], dtypes=OpDTypes.none)
     def test_errors(self, device: str, op: Any) -> None:
@@ -152,10 +157,10 @@ class TestOperators(TestCase):
                     continue
                 # Some samples are views that were made without autograd, which the CPU gives no gradient.
                 given = on_device(arguments(sample), "cpu")
-                mine = on_device(given, device)
+                mine, wide = on_device(given, device), precise(given)
                 results = self.on_both(lambda given=given: gradient(op, given), lambda mine=mine: gradient(op, mine))
                 if results is not None:
-                    comparison.results(results[1], results[0], strides=False)
+                    comparison.results(results[1], results[0], strides=False, exact=lambda wide=wide: gradient(op, wide))
 
     @ops([op for op in op_db if op.supports_forward_ad], allowed_dtypes=(torch.float32,))
     def test_forward_ad(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -165,8 +170,10 @@ class TestOperators(TestCase):
                 if is_random(op, sample):
                     continue
                 given = arguments(sample)
-                mine = on_device(given, device)
-                comparison.results(tangents(op, mine), tangents(op, given), strides=False)
+                mine, wide = on_device(given, device), precise(given)
+                comparison.results(
+                    tangents(op, mine), tangents(op, given), strides=False, exact=lambda wide=wide: tangents(op, wide)
+                )
 
 
 instantiate_device_type_tests(TestOperators, globals())

@@ -1,11 +1,12 @@
 """Every optimizer of PyTorch's database against itself on the CPU, in each of its implementations; and the lists' operators."""
 
 import copy
+import functools
 import warnings
 from typing import Any
 
 import torch
-from against_cpu import Comparison, expecting, few, on_device
+from against_cpu import Comparison, expecting, few, on_device, precise
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import foreach_op_db
 from torch.testing._internal.common_optimizers import optim_db, optims
@@ -77,7 +78,7 @@ class TestLists(TestCase):
             for sample in few(op.sample_inputs("cpu", dtype)):
                 given = (sample.input, sample.args, {k: v for k, v in sample.kwargs.items() if k != "disable_fastpath"})
                 for variant in filter(None, (op.method_variant, op.inplace_variant)):
-                    mine, theirs = on_device(given, device), copy.deepcopy(given)
+                    mine, theirs, wide = on_device(given, device), copy.deepcopy(given), precise(given)
                     try:
                         expected = variant(theirs[0], *theirs[1], **theirs[2])
                     except Exception as error:  # the CPU refuses, and so shall the device
@@ -85,8 +86,9 @@ class TestLists(TestCase):
                             variant(mine[0], *mine[1], **mine[2])
                         continue
                     actual = variant(mine[0], *mine[1], **mine[2])
-                    comparison.results(actual, expected)
-                    comparison.results(mine[0], theirs[0])
+                    exact = functools.cache(lambda variant=variant, wide=wide: (variant(wide[0], *wide[1], **wide[2]), wide[0]))
+                    comparison.results(actual, expected, exact=lambda exact=exact: exact()[0])
+                    comparison.results(mine[0], theirs[0], exact=lambda exact=exact: exact()[1])
 
 
 instantiate_device_type_tests(TestOptimizers, globals())
