@@ -21,6 +21,7 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
     ("linalg.multi_dot", torch.float32): (1.3e-6, 5e-3),
     ("linalg.multi_dot", torch.complex64): (1.3e-6, 5e-3),
     ("linalg.householder_product", torch.float32): (2e-4, 1e-4),
+    ("linalg.householder_product", torch.complex64): (5e-3, 1e-3),  # where the CPU's gradients are 0.4 % off themselves
     ("linalg.lstsq", torch.float32): (1.3e-6, 5e-5),
     ("linalg.pinv", torch.float32): (1.3e-6, 1e-3),
     ("nn.functional.scaled_dot_product_attention", torch.float32): (1.3e-6, 2e-4),
