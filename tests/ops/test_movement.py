@@ -167,6 +167,13 @@ def test_padding_and_its_gradient(mode: str, ndim: int) -> None:
         compare_gradient(lambda a: functional.pad(a, pad, mode=mode), last)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_padding_of_large_planes_and_of_rows_with_gaps(mode: str) -> None:
+    host = make(2, 150, 151)
+    for image in (host, host[:, ::2, 1:], host[:, :9, ::3], host.transpose(1, 2)):
+        compare(lambda a: functional.pad(a, (3, 2, 1, 4), mode=mode), image)
+
+
 def test_padding_beyond_the_mirror_is_refused() -> None:
     for shape, pad in (((2, 3), (3, 0)), ((1, 3, 3), (0, 0, 3, 0))):
         with pytest.raises(RuntimeError, match="less than the corresponding input dimension"):
