@@ -9,6 +9,7 @@
 pub mod counts;
 mod distribution;
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use distribution::{Bernoulli, Cauchy, Distribution, Exponential, Geometric, Integers, LogNormal, Normal, Uniform};
@@ -55,10 +56,16 @@ fn draw(state: State, chunk: u64, count: usize, words: &mut [u32; WORDS]) {
     }
 }
 
+thread_local! {
+    /// Where this thread draws the numbers of a chunk. What an earlier chunk left there is never read.
+    static NUMBERS: RefCell<[u32; WORDS]> = const { RefCell::new([0; WORDS]) };
+}
+
 /// Fills a chunk.
 struct Fill<'a, T, D> {
     state: State,
     chunk: u64,
+    words: &'a mut [u32; WORDS],
     values: &'a mut [T],
     distribution: D,
 }
@@ -68,9 +75,8 @@ impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
 
     #[inline(always)]
     fn run(self) {
-        let mut words = [0; WORDS];
-        draw(self.state, self.chunk, self.values.len(), &mut words);
-        self.distribution.fill(&words, self.values);
+        draw(self.state, self.chunk, self.values.len(), self.words);
+        self.distribution.fill(self.words, self.values);
     }
 }
 
@@ -78,7 +84,7 @@ impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
 fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, distribution: D) -> Result<(), String> {
     let state = State::of(launch)?;
     chunks::run::<T, Bool, 0, 1, 0>(launch, D::COUNT, &|chunk, [], [values], []| {
-        vectorize(Fill { state, chunk, values, distribution });
+        NUMBERS.with_borrow_mut(|words| vectorize(Fill { state, chunk, words, values, distribution }));
     })
 }
 
@@ -199,6 +205,7 @@ pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), String> {
 struct Trials<'a> {
     state: State,
     chunk: u64,
+    words: &'a mut [u32; WORDS],
     probabilities: &'a [f64],
     values: &'a mut [Bool],
 }
@@ -209,10 +216,9 @@ impl Leaf for Trials<'_> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        let mut words = [0; WORDS];
-        draw(self.state, self.chunk, self.values.len(), &mut words);
+        draw(self.state, self.chunk, self.values.len(), self.words);
         let mut valid = true;
-        for ((value, &p), word) in self.values.iter_mut().zip(self.probabilities).zip(&words) {
+        for ((value, &p), word) in self.values.iter_mut().zip(self.probabilities).zip(self.words) {
             *value = Bernoulli::trial(p, *word);
             valid &= (0.0..=1.0).contains(&p);
         }
@@ -228,7 +234,7 @@ pub fn bernoulli(launch: &Launch<'_>) -> Result<(), String> {
     let state = State::of(launch)?;
     let valid = AtomicBool::new(true);
     chunks::run::<f64, Bool, 1, 0, 1>(launch, WORDS, &|chunk, [probabilities], [], [values]| {
-        if !vectorize(Trials { state, chunk, probabilities, values }) {
+        if !NUMBERS.with_borrow_mut(|words| vectorize(Trials { state, chunk, words, probabilities, values })) {
             valid.store(false, Ordering::Relaxed);
         }
     })?;
@@ -239,6 +245,7 @@ pub fn bernoulli(launch: &Launch<'_>) -> Result<(), String> {
 struct Drop<'a, T> {
     state: State,
     chunk: u64,
+    words: &'a mut [u32; WORDS],
     input: &'a [T],
     output: &'a mut [T],
     mask: &'a mut [Bool],
@@ -251,9 +258,8 @@ impl<T: Real> Leaf for Drop<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let mut words = [0; WORDS];
-        draw(self.state, self.chunk, self.output.len(), &mut words);
-        for (((output, &input), mask), word) in self.output.iter_mut().zip(self.input).zip(self.mask).zip(&words) {
+        draw(self.state, self.chunk, self.output.len(), self.words);
+        for (((output, &input), mask), word) in self.output.iter_mut().zip(self.input).zip(self.mask).zip(self.words) {
             let kept = self.kept.value(*word);
             *output = input.mul(if kept.get() { self.scale } else { T::ZERO });
             *mask = kept;
@@ -269,7 +275,7 @@ pub fn native_dropout(launch: &Launch<'_>) -> Result<(), String> {
     fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
         let (state, kept, scale) = (State::of(launch)?, Bernoulli::new(parameter(launch, 0)?), parameter(launch, 1)?);
         chunks::run::<T, Bool, 1, 1, 1>(launch, WORDS, &|chunk, [input], [output], [mask]| {
-            vectorize(Drop { state, chunk, input, output, mask, kept, scale });
+            NUMBERS.with_borrow_mut(|words| vectorize(Drop { state, chunk, words, input, output, mask, kept, scale }));
         })
     }
     if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
