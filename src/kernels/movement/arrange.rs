@@ -57,7 +57,7 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), String> {
         return (0..begins.len()).try_for_each(copy_input);
     }
     let failure = std::sync::Mutex::new(Ok(()));
-    let cost = 100.0 + bytes as f64 * 0.1;
+    let cost = 100.0 + bytes as f64 * 0.02;
     parallel(begins.len(), (10_000.0 / cost) as usize, cost, &|begin, end| {
         if let Err(message) = (begin..end).try_for_each(copy_input) {
             *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Err(message);
