@@ -126,8 +126,12 @@ def is_random(op: Any, sample: Any) -> bool:
     if op.name in UNDEFINED:
         return True
 
+    def copied(value: torch.Tensor) -> torch.Tensor:
+        # With the memory around a view's elements, which as_strided may reach for; sparse tensors have no memory of their own.
+        return copy.deepcopy(value.detach()) if value.layout is torch.strided else value.detach().clone()
+
     def run(seed: int) -> Any:
-        given = pytree.tree_map_only(torch.Tensor, lambda value: copy.deepcopy(value.detach()), arguments(sample))
+        given = pytree.tree_map_only(torch.Tensor, copied, arguments(sample))
         return seeded(lambda: call(op, given), seed)
 
     # The database's own operators set the seed anew each time.
