@@ -263,12 +263,11 @@ const FEW: usize = 6;
 /// Room for as many values, on the stack where they are few.
 #[inline(always)]
 fn room<'a, T: Copy>(few: &'a mut [T; FEW], many: &'a mut Vec<T>, count: usize, value: T) -> &'a mut [T] {
-    match few.get_mut(..count) {
-        Some(few) => few,
-        None => {
-            many.resize(count, value);
-            many
-        }
+    if let Some(few) = few.get_mut(..count) {
+        few
+    } else {
+        many.resize(count, value);
+        many
     }
 }
 

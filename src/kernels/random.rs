@@ -309,13 +309,13 @@ pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 /// The numbers of a chunk, for loops that cannot be vectorised themselves.
-struct Words<'a> {
+struct Numbers<'a> {
     state: State,
     chunk: u64,
     words: &'a mut [u32; WORDS],
 }
 
-impl Leaf for Words<'_> {
+impl Leaf for Numbers<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -329,7 +329,7 @@ fn shuffle<T>(state: State, order: &mut [T]) {
     let mut place = order.len();
     let mut words = [0; WORDS];
     for chunk in 0.. {
-        vectorize(Words { state, chunk, words: &mut words });
+        vectorize(Numbers { state, chunk, words: &mut words });
         let (high, low) = words.split_at(WORDS / 2);
         for (&high, &low) in high.iter().zip(low) {
             if place <= 1 {

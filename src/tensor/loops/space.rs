@@ -214,7 +214,9 @@ mod tests {
 
     fn space<'a>(sizes: &'a [i64], strides: &[&'a [i64]]) -> Space<'a> {
         let mut space = Space::empty(sizes);
-        strides.iter().for_each(|strides| space.add(std::ptr::null_mut(), strides));
+        for strides in strides {
+            space.add(std::ptr::null_mut(), strides);
+        }
         space
     }
 
