@@ -139,6 +139,8 @@ pub trait Real: Field + Ordered {
     fn expm1(self) -> Self;
     /// ln(1 + x).
     fn log1p(self) -> Self;
+    /// ln(1 + x) for a finite x above -1.
+    fn log1p_of_finite(self) -> Self;
 }
 
 macro_rules! hub {
@@ -651,6 +653,11 @@ macro_rules! real {
             #[inline(always)]
             fn log1p(self) -> Self {
                 math::$type::log1p(self)
+            }
+
+            #[inline(always)]
+            fn log1p_of_finite(self) -> Self {
+                math::$type::log1p_of_finite(self)
             }
         }
 

@@ -26,9 +26,12 @@ functions! {
     /// `aten::leaky_relu`: x above 0, else slope * x. Operands [out, x]; scalars [slope].
     leaky_relu, LeakyRelu, FLOATING, Real, [slope], |[x]| if x > T::ZERO { x } else { x.mul(slope) };
     /// `aten::log_sigmoid_forward`: -ln(1 + e^-x). Operands [out, x].
-    log_sigmoid, LogSigmoid, FLOATING, Real, [], |[x]| x.minimum(T::ZERO).sub(x.abs().neg().exp().log1p());
+    log_sigmoid, LogSigmoid, FLOATING, Real, [], |[x]| x.minimum(T::ZERO).sub(x.abs().neg().exp().log1p_of_finite());
     /// `aten::mish`: x * tanh(ln(1 + e^x)). Operands [out, x].
-    mish, Mish, FLOATING, Real, [], |[x]| x.mul(softplus_value(x).tanh());
+    mish, Mish, FLOATING, Real, [], |[x]| {
+        let (_, over) = mish_parts(x);
+        x.mul(over.div(over.add(T::from_f64(2.0))))
+    };
     /// `aten::_prelu_kernel`: x above 0, else weight * x. Operands [out, x, weight].
     prelu, Prelu, FLOATING, Real, [], |[x, weight]| if x > T::ZERO { x } else { x.mul(weight) };
     /// `aten::relu`: max(x, 0); NaN stays. Operands [out, x].
@@ -48,10 +51,12 @@ functions! {
     threshold, Threshold, REAL, Ordered, [threshold, value], |[x, other]| if x <= threshold { value } else { other };
 }
 
-/// ln(1 + e^x), without overflow.
+/// e^x and n = e^x (e^x + 2), of which tanh(ln(1 + e^x)) = n / (n + 2). From 20 on those of 20: the quotient is 1.
 #[inline(always)]
-pub(super) fn softplus_value<T: Real>(x: T) -> T {
-    x.maximum(T::ZERO).add(x.abs().neg().exp().log1p())
+pub(super) fn mish_parts<T: Real>(x: T) -> (T, T) {
+    let limit = T::from_f64(20.0);
+    let power = (if x > limit { limit } else { x }).exp();
+    (power, power.mul(power.add(T::from_f64(2.0))))
 }
 
 /// sqrt(2 / pi).

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::activation::{GELU_CUBE, GELU_SCALE, softplus_value};
+use super::activation::{GELU_CUBE, GELU_SCALE, mish_parts};
 use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
@@ -52,10 +52,15 @@ functions! {
         let beyond = if limited { T::ZERO } else { T::from_f64(f64::NAN) };
         if outside { beyond } else { inside }
     };
-    /// `aten::mish_backward`. Operands [out, grad, x].
+    /// `aten::mish_backward`: grad * (t + x s (1 - t^2)) with t = tanh(ln(1 + e^x)), s the sigmoid of x; the second term is
+    /// 4 x e^x (1 + e^x) / (n + 2)^2. Operands [out, grad, x].
     mish_backward, MishBackward, FLOATING, Real, [], |[grad, x]| {
-        let tanh = softplus_value(x).tanh();
-        grad.mul(tanh.add(x.mul(x.sigmoid()).mul(T::ONE.sub(tanh.mul(tanh)))))
+        let (power, over) = mish_parts(x);
+        let share = T::ONE.div(over.add(T::from_f64(2.0)));
+        let slope = power.mul(share).mul(power.add(T::ONE).mul(share)).mul(T::from_f64(4.0));
+        // Beyond, 1 - t^2 is 0: as the CPU's, the product is NaN for an infinite x.
+        let rest = if x > T::from_f64(20.0) { x.sub(x) } else { x.mul(slope) };
+        grad.mul(over.mul(share).add(rest))
     };
     /// `aten::sigmoid_backward`: grad * conj(y (1 - y)). Operands [out, grad, y], y the result.
     sigmoid_backward, SigmoidBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y).mul(y).conj());

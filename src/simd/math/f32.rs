@@ -146,16 +146,23 @@ pub fn expm1(x: f32) -> f32 {
 /// ln x for a normal x above 0; 1 ulp.
 #[inline(always)]
 pub fn log_of_normal(x: f32) -> f32 {
-    log_of_bits(x.to_bits(), 0)
+    let (e, f) = log_parts(x.to_bits(), 0);
+    log_of_parts(e, f)
 }
 
-/// 2^-shift x = 2^e m with m from sqrt(1/2) to sqrt(2), x the normal number above 0 that has these bits: gives e, m - 1 and what that
-/// lacks of ln m beyond the square's part.
+/// The bits of sqrt(1/2).
+const SQRT_HALF: i32 = 0x3f35_04f3;
+
+/// 2^-shift x = 2^e m with m from sqrt(1/2) to sqrt(2), x the normal number above 0 that has these bits: gives e and m - 1.
 #[inline(always)]
-fn log_parts(bits: u32, shift: i32) -> (f32, f32, f32) {
-    let offset = (bits as i32).wrapping_sub(0x3f35_04f3);
-    let e = ((offset >> 23) - shift) as f32;
-    let f = f32::from_bits(((offset & 0x7f_ffff) + 0x3f35_04f3) as u32) - 1.0;
+fn log_parts(bits: u32, shift: i32) -> (f32, f32) {
+    let offset = (bits as i32).wrapping_sub(SQRT_HALF);
+    (((offset >> 23) - shift) as f32, f32::from_bits(((offset & 0x7f_ffff) + SQRT_HALF) as u32) - 1.0)
+}
+
+/// What f - f^2 / 2 lacks of ln(1 + f), 1 + f from sqrt(1/2) to sqrt(2).
+#[inline(always)]
+fn log_rest(f: f32) -> f32 {
     let p = polynomial(
         f,
         [
@@ -170,14 +177,13 @@ fn log_parts(bits: u32, shift: i32) -> (f32, f32, f32) {
             0.333_333_3,
         ],
     );
-    (e, f, p * (f * f) * f)
+    p * (f * f) * f
 }
 
-/// ln(2^-shift x) for the normal x above 0 that has these bits.
+/// ln(2^e (1 + f)), 1 + f from sqrt(1/2) to sqrt(2).
 #[inline(always)]
-fn log_of_bits(bits: u32, shift: i32) -> f32 {
-    let (e, f, cube) = log_parts(bits, shift);
-    let low = e.mul_add(LN_2_LOW, cube);
+fn log_of_parts(e: f32, f: f32) -> f32 {
+    let low = e.mul_add(LN_2_LOW, log_rest(f));
     e.mul_add(LN_2_HIGH, f + (f * f).mul_add(-0.5, low))
 }
 
@@ -195,15 +201,16 @@ pub(super) fn normal_parts(x: f32) -> (u32, i32) {
 #[inline(always)]
 fn split_log(x: f32) -> (f32, f32, f32) {
     let (bits, shift) = normal_parts(x);
-    let (e, f, cube) = log_parts(bits, shift);
-    (e, f, (f * f).mul_add(-0.5, cube))
+    let (e, f) = log_parts(bits, shift);
+    (e, f, (f * f).mul_add(-0.5, log_rest(f)))
 }
 
 /// ln x; 1 ulp. NaN below 0, -infinity at 0.
 #[inline(always)]
 pub fn log(x: f32) -> f32 {
     let (bits, shift) = normal_parts(x);
-    log_or_special(x, log_of_bits(bits, shift))
+    let (e, f) = log_parts(bits, shift);
+    log_or_special(x, log_of_parts(e, f))
 }
 
 /// The logarithm of `x` to any base above 1: `result` where x is positive and finite.
@@ -214,15 +221,13 @@ fn log_or_special(x: f32, result: f32) -> f32 {
     if x == f32::INFINITY { x } else { result }
 }
 
-/// ln(1 + x); 1.5 ulp. NaN below -1, -infinity at -1.
+/// ln(1 + x) for a finite x above -1; 1 ulp.
 #[inline(always)]
-pub fn log1p(x: f32) -> f32 {
-    let sum = 1.0 + x;
-    // What the sum lost, relative to it.
-    let correction = (x - (sum - 1.0)) / sum;
-    let exact = sum == f32::INFINITY || sum == 0.0;
-    // Zero keeps its sign.
-    if x == 0.0 { x } else { log(sum) + if exact { 0.0 } else { correction } }
+pub fn log1p_of_finite(x: f32) -> f32 {
+    // 1 + x = 2^e (1 + f), where f has what the sum loses. By 2^(2 - e): 2^-e alone may be out of range.
+    let e = ((1.0 + x).to_bits() as i32).wrapping_sub(SQRT_HALF) >> 23;
+    let shrink = f32::from_bits((4f32.to_bits() as i32).wrapping_sub(e << 23) as u32);
+    log_of_parts(e as f32, (x * shrink).mul_add(0.25, shrink.mul_add(0.25, -1.0)))
 }
 
 /// tanh x; 2 ulp.

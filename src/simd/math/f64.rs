@@ -182,19 +182,30 @@ pub fn expm1(x: f64) -> f64 {
     if x == 0.0 { x } else { result }
 }
 
-/// x = 2^e m with m from sqrt(1/2) to sqrt(2), for x above 0: gives e, f = m - 1, f^2 / 2, and what f - f^2 / 2 lacks of ln m.
+/// The bits of sqrt(1/2).
+const SQRT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
+
+/// x = 2^e m with m from sqrt(1/2) to sqrt(2), for x above 0: gives e and m - 1.
 #[inline(always)]
-fn log_parts(x: f64) -> (f64, f64, f64, f64) {
+fn log_parts(x: f64) -> (f64, f64) {
     const SHIFT: i64 = 54;
-    const SQRT_HALF: i64 = 0x3fe6_a09e_667f_3bcd;
     // By masks, as in `f32::normal_parts`.
     let subnormal = (x.to_bits() as i64).wrapping_sub(1 << 52) >> 63;
     let scale = f64::from_bits(1f64.to_bits() + (((subnormal & SHIFT) as u64) << 52));
-    let bits = (x * scale).to_bits() as i64;
-    // e by way of a float, as conversions of 64 bit integers are slow before AVX-512.
-    let offset = bits.wrapping_sub(SQRT_HALF);
-    let e = f64::from_bits(((offset >> 52) + ROUND.to_bits() as i64 - (subnormal & SHIFT)) as u64) - ROUND;
+    let offset = ((x * scale).to_bits() as i64).wrapping_sub(SQRT_HALF);
     let f = f64::from_bits(((offset & 0xf_ffff_ffff_ffff) + SQRT_HALF) as u64) - 1.0;
+    (small_float((offset >> 52) - (subnormal & SHIFT)), f)
+}
+
+/// A small integer as a float: conversions of 64 bit integers are slow before AVX-512.
+#[inline(always)]
+fn small_float(n: i64) -> f64 {
+    f64::from_bits(n.wrapping_add(ROUND.to_bits() as i64) as u64) - ROUND
+}
+
+/// f^2 / 2, and what f - f^2 / 2 lacks of ln(1 + f), 1 + f from sqrt(1/2) to sqrt(2).
+#[inline(always)]
+fn log_rest(f: f64) -> (f64, f64) {
     // ln(1 + f) = 2 atanh(s) with s = f / (2 + f).
     let s = f / (2.0 + f);
     let z = s * s;
@@ -211,22 +222,29 @@ fn log_parts(x: f64) -> (f64, f64, f64, f64) {
         ],
     );
     let half_square = 0.5 * f * f;
-    (e, f, half_square, s * p.mul_add(z, half_square))
+    (half_square, s * p.mul_add(z, half_square))
+}
+
+/// ln(2^e (1 + f)), 1 + f from sqrt(1/2) to sqrt(2).
+#[inline(always)]
+fn log_of_parts(e: f64, f: f64) -> f64 {
+    let (half_square, low) = log_rest(f);
+    e.mul_add(LN_2_HIGH, f - (half_square - e.mul_add(LN_2_LOW, low)))
 }
 
 /// A positive number's exponent e, and ln m as a number and a smaller one, where x = 2^e m with m from sqrt(1/2) to sqrt(2).
 #[inline(always)]
 fn split_log(x: f64) -> (f64, f64, f64) {
-    let (e, f, half_square, low) = log_parts(x);
+    let (e, f) = log_parts(x);
+    let (half_square, low) = log_rest(f);
     (e, f, low - half_square)
 }
 
 /// ln x; 1.5 ulp. NaN below 0, -infinity at 0.
 #[inline(always)]
 pub fn log(x: f64) -> f64 {
-    let (e, f, half_square, low) = log_parts(x);
-    let result = e.mul_add(LN_2_HIGH, f - (half_square - e.mul_add(LN_2_LOW, low)));
-    log_or_special(x, result)
+    let (e, f) = log_parts(x);
+    log_or_special(x, log_of_parts(e, f))
 }
 
 /// The logarithm of `x` to any base above 1: `result` where x is positive and finite.
@@ -237,15 +255,13 @@ fn log_or_special(x: f64, result: f64) -> f64 {
     if x == f64::INFINITY { x } else { result }
 }
 
-/// ln(1 + x); 2 ulp. NaN below -1, -infinity at -1.
+/// ln(1 + x) for a finite x above -1; 1.5 ulp.
 #[inline(always)]
-pub fn log1p(x: f64) -> f64 {
-    let sum = 1.0 + x;
-    // What the sum lost, relative to it.
-    let correction = (x - (sum - 1.0)) / sum;
-    let exact = sum == f64::INFINITY || sum == 0.0;
-    // Zero keeps its sign.
-    if x == 0.0 { x } else { log(sum) + if exact { 0.0 } else { correction } }
+pub fn log1p_of_finite(x: f64) -> f64 {
+    // As in `f32`.
+    let e = ((1.0 + x).to_bits() as i64).wrapping_sub(SQRT_HALF) >> 52;
+    let shrink = f64::from_bits((4f64.to_bits() as i64).wrapping_sub(e << 52) as u64);
+    log_of_parts(small_float(e), (x * shrink).mul_add(0.25, shrink.mul_add(0.25, -1.0)))
 }
 
 /// tanh x; 2.5 ulp.

@@ -35,11 +35,18 @@ macro_rules! shared {
             log_or_special(x, e.mul_add(LOG10_2_HIGH, high.mul_add(consts::LOG10_E, rest)))
         }
 
+        /// ln(1 + x); 1.5 ulp. NaN below -1, -infinity at -1.
+        #[inline(always)]
+        pub fn log1p(x: Float) -> Float {
+            // Zero keeps its sign.
+            log_or_special(1.0 + x, log1p_of_finite(x)).copysign(x)
+        }
+
         /// ln(e^x + e^y), without overflow; 2.5 ulp.
         #[inline(always)]
         pub fn logaddexp(x: Float, y: Float) -> Float {
             let greater = if x > y { x } else { y };
-            let sum = greater + log1p(exp(-(x - y).abs()));
+            let sum = greater + log1p_of_finite(exp(-(x - y).abs()));
             // The difference of equal infinities is NaN.
             if x == y { x + consts::LN_2 } else { sum }
         }
@@ -48,7 +55,7 @@ macro_rules! shared {
         #[inline(always)]
         pub fn logaddexp2(x: Float, y: Float) -> Float {
             let greater = if x > y { x } else { y };
-            let sum = greater + log1p(exp2(-(x - y).abs())) * consts::LOG2_E;
+            let sum = greater + log1p_of_finite(exp2(-(x - y).abs())) * consts::LOG2_E;
             if x == y { x + 1.0 } else { sum }
         }
 
@@ -73,7 +80,7 @@ macro_rules! shared {
         pub fn asinh(x: Float) -> Float {
             let magnitude = x.abs();
             let square = magnitude * magnitude;
-            let small = log1p(magnitude + square / (1.0 + (square + 1.0).sqrt()));
+            let small = log1p_of_finite(magnitude + square / (1.0 + (square + 1.0).sqrt()));
             (if magnitude > SQUARABLE { log(magnitude) + consts::LN_2 } else { small }).copysign(x)
         }
 
@@ -81,7 +88,7 @@ macro_rules! shared {
         #[inline(always)]
         pub fn acosh(x: Float) -> Float {
             let t = x - 1.0;
-            let small = log1p(t + (t * (x + 1.0)).sqrt());
+            let small = log1p_of_finite(t + (t * (x + 1.0)).sqrt());
             let result = if x > SQUARABLE { log(x) + consts::LN_2 } else { small };
             if x < 1.0 { Float::NAN } else { result }
         }
