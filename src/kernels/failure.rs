@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, PoisonError};
+use crate::runtime::sync::Mutex;
 
 /// Collects the first failure of a loop, from its threads.
 #[derive(Default)]
@@ -12,7 +12,7 @@ impl Failure {
     /// Keeps the error, unless there is one already.
     pub fn note(&self, result: Result<(), String>) {
         if let Err(text) = result {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(text);
+            self.0.lock().get_or_insert(text);
         }
     }
 
@@ -21,6 +21,6 @@ impl Failure {
     /// # Errors
     /// There is one.
     pub fn result(self) -> Result<(), String> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        self.0.into_inner().map_or(Ok(()), Err)
     }
 }

@@ -2,8 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, PoisonError};
-
+use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
@@ -94,7 +93,7 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), String> {
     let blocks: Vec<_> = (0..values.len().div_ceil(height)).map(|_| Mutex::new(vec![0.0; output.len()])).collect();
     parallel(blocks.len(), 1, COST * height as f64, &|begin, end| {
         for (block, counts) in blocks.iter().enumerate().take(end).skip(begin) {
-            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = counts.lock();
             for place in block * height..((block + 1) * height).min(values.len()) {
                 if let Some(bin) = bins.of(values.get(place)) {
                     counts[bin] += weights.as_ref().map_or(1.0, |weights| weights.get(place));
@@ -104,7 +103,7 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), String> {
     });
     let mut totals = vec![0.0; output.len()];
     for counts in blocks {
-        let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let counts = counts.into_inner();
         totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
     }
     totals.into_iter().enumerate().for_each(|(bin, total)| output.set(bin, total));

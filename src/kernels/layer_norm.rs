@@ -4,9 +4,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::{Mutex, PoisonError};
-
+use super::failure::Failure;
 use super::moments;
+use crate::runtime::sync::Mutex;
 use crate::simd::Aligned;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::{Launch, Scalar};
@@ -70,7 +70,7 @@ impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
     fn line(&self, row: usize, [grads, input]: [&[T]; 2], [output]: [&mut [T]; 1]) {
         let (mean, scale, count) = (self.means[row], self.scales[row], input.len());
         let (Aligned(plain), Aligned(weighted)) = (&mut Aligned([T::ZERO; LANES]), &mut Aligned([T::ZERO; LANES]));
-        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = self.sums.lock();
         let [weight_grad, bias_grad] = &mut *sums;
         let mut look = |place: usize, lane: usize| {
             let normal = input[place].sub(mean).mul(scale);
@@ -159,7 +159,7 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
     let (means, scales) = (means.to_vec(), scales.to_vec());
     let height = ROWS.max(rows.div_ceil(BLOCKS));
     let sums: Vec<_> = (0..rows.div_ceil(height)).map(|_| Mutex::new([vec![T::ZERO; cols], vec![T::ZERO; cols]])).collect();
-    let failure = Mutex::new(Ok(()));
+    let failure = Failure::default();
     parallel(sums.len(), 1, launch.cost() * (height * cols) as f64, &|begin, end| {
         for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
             let before = block * height;
@@ -170,13 +170,11 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
                 // Without a cost the rows come one after the other.
                 lines::run::<T, 2, 1>([part(first)?.view()?, part(first + 1)?.view()?], [output.view()?], 1, 0.0, &gradient)
             });
-            if result.is_err() {
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = result;
-            }
+            failure.note(result);
         }
     });
-    failure.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-    let sums: Vec<_> = sums.into_iter().map(|sums| sums.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+    failure.result()?;
+    let sums: Vec<_> = sums.into_iter().map(Mutex::into_inner).collect();
     for (which, place) in grads.into_iter().enumerate() {
         if let Some(place) = place {
             let grad = Values::<T>::new(launch.view(place))?;

@@ -4,9 +4,9 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
 
 use super::failure::Failure;
+use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
@@ -106,7 +106,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     let sums: Vec<_> = (0..rows.div_ceil(grain)).map(|_| Mutex::new([0.0; 2])).collect();
     parallel(sums.len(), 1, launch.cost() * (grain * width) as f64, &|begin, end| {
         for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
-            let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sums = sums.lock();
             for row in block * grain..((block + 1) * grain).min(rows) {
                 failure.note(losses(row, &mut |_, loss, weight| {
                     sums[0] += loss.hub().to::<f64>();
@@ -116,7 +116,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
         }
     });
     failure.result()?;
-    let sums = sums.into_iter().map(|sums| sums.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let sums = sums.into_iter().map(Mutex::into_inner);
     let [loss, weight] = sums.fold([0.0; 2], |all, block| [all[0] + block[0], all[1] + block[1]]);
     Values::<f64>::new(output)?.set(0, if classes.reduction == MEAN { loss / weight } else { loss });
     totals.set(0, weight);

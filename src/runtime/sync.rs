@@ -1,8 +1,8 @@
-//! The switch between std's synchronisation and that of the checkers; no other file of the runtime names either.
+//! The switch between std's synchronisation and that of the checkers; no other file of the runtime or of the kernels names either.
 //!
 //! The protocol cores (`queue`, `latch`, `slot`) are written against these names, so that `--cfg loom` model-checks the very code
-//! that runs; `--cfg tsan` takes locks that the thread sanitizer can follow. Locks here do not poison: a panic inside a task is caught where the task runs, and no invariant of the runtime spans a
-//! call that can panic.
+//! that runs; `--cfg tsan` takes locks that the thread sanitizer can follow. Locks here do not poison: a panic inside a task is caught
+//! where the task runs, and no invariant of the runtime spans a call that can panic.
 
 #[cfg(loom)]
 pub use loom::{
@@ -62,6 +62,12 @@ impl<T> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was locked.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Group normalisation: every sample has statistics of its own, over some neighbouring channels.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, narrow, products, wide};
 use crate::kernels::moments::{self, PIECE};
+use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
@@ -109,7 +108,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
             .collect();
         parallel(parts.len(), 1, launch.cost() * (grain * cols) as f64, &|begin, end| {
             for part in &parts[begin..end] {
-                vectorize(&mut *part.lock().unwrap_or_else(PoisonError::into_inner));
+                vectorize(&mut *part.lock());
             }
         });
         drop(parts);

@@ -9,9 +9,8 @@
 mod batch;
 mod group;
 
-use std::sync::{Mutex, PoisonError};
-
 use super::moments::{self, PIECE, Pair, wide};
+use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::launch::{Launch, Scalar};
@@ -224,7 +223,7 @@ fn each_part<T: Send>(items: &mut [T], grain: usize, cost: f64, body: &(dyn Fn(u
     let parts: Vec<_> = items.chunks_mut(grain).map(Mutex::new).collect();
     parallel(parts.len(), 1, cost * grain as f64, &|begin, end| {
         for (part, items) in parts.iter().enumerate().take(end).skip(begin) {
-            body(part * grain, &mut items.lock().unwrap_or_else(PoisonError::into_inner));
+            body(part * grain, &mut items.lock());
         }
     });
 }

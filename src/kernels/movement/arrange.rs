@@ -1,6 +1,7 @@
 //! Tensors put together, turned round and shifted: copies between parts of the operands, in one task.
 
 use super::{check, copy, count};
+use crate::kernels::failure::Failure;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::rows::Row;
@@ -56,14 +57,12 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), String> {
     if bytes >= LARGE {
         return (0..begins.len()).try_for_each(copy_input);
     }
-    let failure = std::sync::Mutex::new(Ok(()));
+    let failure = Failure::default();
     let cost = 100.0 + bytes as f64 * 0.02;
     parallel(begins.len(), (10_000.0 / cost) as usize, cost, &|begin, end| {
-        if let Err(message) = (begin..end).try_for_each(copy_input) {
-            *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Err(message);
-        }
+        failure.note((begin..end).try_for_each(copy_input));
     });
-    failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    failure.result()
 }
 
 /// A small input and its part of the output as rows, where both are one run of elements of one dtype.

@@ -4,10 +4,10 @@
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::key::{Key, Order, Pair};
 use super::sort::with_memory;
+use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
@@ -150,10 +150,10 @@ fn key_at_rank<T: Key>(line: &[T], order: Order, mut rank: usize) -> (u64, usize
                 let digits = order.key(value) >> left;
                 own[digits as usize & ((1 << width) - 1)] += u32::from(width + left == T::WIDTH || digits >> width == prefix);
             }
-            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = counts.lock();
             counts.iter_mut().zip(own).for_each(|(count, own)| *count += own as usize);
         });
-        let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let counts = counts.into_inner();
         let mut digit = 0;
         while rank >= counts[digit] {
             rank -= counts[digit];
@@ -167,14 +167,14 @@ fn key_at_rank<T: Key>(line: &[T], order: Order, mut rank: usize) -> (u64, usize
 /// Where the element of that rank among those of a key is.
 fn place_of<T: Key>(line: &[T], order: Order, key: u64, mut rank: usize) -> usize {
     let pieces = Mutex::new(vec![0usize; line.len().div_ceil(PIECE)]);
-    parallel(pieces.lock().map_or(0, |pieces| pieces.len()), 1, COST * PIECE as f64, &|begin, end| {
+    parallel(line.len().div_ceil(PIECE), 1, COST * PIECE as f64, &|begin, end| {
         for piece in begin..end {
             let part = &line[piece * PIECE..line.len().min((piece + 1) * PIECE)];
             let count = part.iter().filter(|&&value| order.key(value) == key).count();
-            pieces.lock().unwrap_or_else(PoisonError::into_inner)[piece] = count;
+            pieces.lock()[piece] = count;
         }
     });
-    let counts = pieces.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let counts = pieces.into_inner();
     let mut piece = 0;
     while rank >= counts[piece] {
         rank -= counts[piece];
@@ -194,11 +194,11 @@ fn first<T: Key, P: Pair>(line: &[T], order: Order, count: usize) -> Vec<P> {
     let piece = PIECE.max(16 * count);
     parallel(line.len(), piece, COST, &|begin, end| {
         let own = vectorize(Sieve::<'_, T, P> { line: &line[begin..end], begin, order, count, pairs: Vec::new() });
-        let mut candidates = candidates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut candidates = candidates.lock();
         candidates.extend_from_slice(&own);
         keep(&mut candidates, count);
     });
-    let mut found = candidates.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut found = candidates.into_inner();
     found.sort_unstable();
     found
 }

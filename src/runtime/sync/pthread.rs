@@ -38,6 +38,11 @@ impl<T> Mutex<T> {
         unsafe { libc::pthread_mutex_lock(self.raw.get()) };
         Ok(MutexGuard { mutex: self })
     }
+
+    #[expect(clippy::unnecessary_wraps, reason = "std's signature")]
+    pub fn into_inner(self) -> LockResult<T> {
+        Ok(self.value.into_inner())
+    }
 }
 
 /// As `std::sync::MutexGuard`.

@@ -14,12 +14,12 @@ mod position;
 mod update;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::buffer::with_zeros;
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
 use super::{BLOCK, GRAIN};
+use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, prefetch, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Launch;
@@ -201,7 +201,7 @@ struct Fault {
 impl Fault {
     #[cold]
     fn set(&self, index: i64, places: i64) {
-        self.what.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((index, places));
+        self.what.lock().get_or_insert((index, places));
         // Read after the loop has joined its threads.
         self.is_set.store(true, Ordering::Relaxed);
     }
@@ -210,7 +210,7 @@ impl Fault {
         if !self.is_set.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match *self.what.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.what.lock() {
             Some((index, places)) => Err(format!("index {index} is out of bounds for dimension with size {places}")),
             None => Ok(()),
         }
