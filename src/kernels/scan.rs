@@ -2,14 +2,15 @@
 //!
 //! Sums and products are kept in a wider type than the elements'. A line is scanned in groups: each by itself, then moved by what came
 //! before, so that the additions of a group wait only for the group's before. A long line of a sum is cut into blocks that run in parallel
-//! from the sums of the blocks before them. Groups and blocks depend on the length alone.
+//! from the sums of the blocks before them. Logarithms of sums are taken in blocks too: sums of exponentials below a common bound, and
+//! their logarithms. Groups and blocks depend on the length alone, but for the choice of the bound.
 
 #![forbid(unsafe_code)]
 
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
 
-use crate::simd::Aligned;
+use crate::runtime::sync::Mutex;
+use crate::simd::{Aligned, math};
 use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
@@ -22,8 +23,10 @@ const GROUP: usize = 4;
 /// What a scan accumulates: values of type `W`.
 trait Step<W>: Copy + Sync {
     const START: W;
-    /// Whether groups and blocks may be accumulated by themselves.
-    const SPLITS: bool;
+    /// Whether groups of elements may be accumulated by themselves.
+    const GROUPS: bool;
+    /// Whether blocks of many elements may.
+    const BLOCKS: bool = false;
     fn step(left: W, right: W) -> W;
 }
 
@@ -32,7 +35,8 @@ struct Add;
 
 impl<W: Number> Step<W> for Add {
     const START: W = W::ZERO;
-    const SPLITS: bool = true;
+    const GROUPS: bool = true;
+    const BLOCKS: bool = true;
 
     #[inline(always)]
     fn step(left: W, right: W) -> W {
@@ -40,13 +44,14 @@ impl<W: Number> Step<W> for Add {
     }
 }
 
-/// Products of later elements alone may overflow where the whole does not.
+/// Products of some elements alone may be out of range where the whole is not; `NARROW`: not those of [`GROUP`] elements, whose type is
+/// narrower than `W`.
 #[derive(Clone, Copy)]
-struct Multiply;
+struct Multiply<const NARROW: bool>;
 
-impl<W: Number> Step<W> for Multiply {
+impl<W: Number, const NARROW: bool> Step<W> for Multiply<NARROW> {
     const START: W = W::ONE;
-    const SPLITS: bool = false;
+    const GROUPS: bool = NARROW;
 
     #[inline(always)]
     fn step(left: W, right: W) -> W {
@@ -60,18 +65,14 @@ struct LogAddExp;
 
 impl Step<f64> for LogAddExp {
     const START: f64 = f64::NEG_INFINITY;
-    const SPLITS: bool = false;
+    const GROUPS: bool = false;
 
     #[inline(always)]
     fn step(left: f64, right: f64) -> f64 {
-        let (low, high) = (left.min(right), left.max(right));
-        if left.is_nan() || right.is_nan() {
-            f64::NAN
-        } else if low == high && low.is_infinite() || low == f64::NEG_INFINITY {
-            high
-        } else {
-            high + (low - high).exp().ln_1p()
-        }
+        let (high, low) = if left > right { (left, right) } else { (right, left) };
+        let sum = high + math::f64::log1p_of_finite(math::f64::exp(low - high));
+        // The difference of equal infinities is NaN.
+        if low == high { high + std::f64::consts::LN_2 } else { sum }
     }
 }
 
@@ -95,11 +96,11 @@ pub fn cumsum(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn cumprod(launch: &Launch<'_>) -> Result<(), String> {
     match launch.compute() {
-        DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Multiply>(launch),
-        DType::Double => run::<f64, f64, Multiply>(launch),
-        DType::ComplexFloat => run::<Complex32, Complex64, Multiply>(launch),
-        DType::ComplexDouble => run::<Complex64, Complex64, Multiply>(launch),
-        dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Multiply>(launch)),
+        DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Multiply<true>>(launch),
+        DType::Double => run::<f64, f64, Multiply<false>>(launch),
+        DType::ComplexFloat => run::<Complex32, Complex64, Multiply<false>>(launch),
+        DType::ComplexDouble => run::<Complex64, Complex64, Multiply<false>>(launch),
+        dtype => dispatch!(dtype in INTEGRAL, T => run::<T, T, Multiply<false>>(launch)),
     }
 }
 
@@ -109,9 +110,13 @@ pub fn cumprod(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), String> {
     match launch.compute() {
-        DType::Double => run::<f64, f64, LogAddExp>(launch),
-        _ => run::<f32, f64, LogAddExp>(launch),
+        DType::Double => run_logarithms::<f64>(launch),
+        _ => run_logarithms::<f32>(launch),
     }
+}
+
+fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(), String> {
+    lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &Logarithms)
 }
 
 /// The dimension of a launch: scalar 0.
@@ -134,7 +139,7 @@ struct Scan<W, S> {
 impl<T: Number, W: Number, S: Step<W>> Lines<T, 1, 1> for Scan<W, S> {
     #[inline(always)]
     fn line(&self, _: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
-        if S::SPLITS && input.len() >= 4 * GRAIN {
+        if S::BLOCKS && input.len() >= 4 * GRAIN {
             scan_blocks::<T, W, S>(input, output, self.cost);
         } else {
             scan::<T, W, S>(input, output, S::START);
@@ -144,24 +149,29 @@ impl<T: Number, W: Number, S: Step<W>> Lines<T, 1, 1> for Scan<W, S> {
 
 impl<T: Number, W: Number, S: Step<W>> Columns<T, 1, 1> for Scan<W, S> {
     #[inline(always)]
-    fn columns(&self, mut strip: Strip<T, 1, 1>) {
-        let Aligned(totals) = &mut Aligned([S::START; LANES]);
-        for row in strip.rows() {
-            let ([input], output) = strip.row(row);
-            for lane in 0..LANES {
-                totals[lane] = S::step(totals[lane], input[lane].hub().to());
-                output[lane] = totals[lane].hub().to();
-            }
+    fn columns(&self, strip: Strip<T, 1, 1>) {
+        scan_columns::<T, W, S>(strip);
+    }
+}
+
+#[inline(always)]
+fn scan_columns<T: Number, W: Number, S: Step<W>>(mut strip: Strip<T, 1, 1>) {
+    let Aligned(totals) = &mut Aligned([S::START; LANES]);
+    for row in strip.rows() {
+        let ([input], output) = strip.row(row);
+        for lane in 0..LANES {
+            totals[lane] = S::step(totals[lane], input[lane].hub().to());
+            output[lane] = totals[lane].hub().to();
         }
     }
 }
 
-/// Scans a line, or part of one after elements that come to `before`.
+/// Scans a line, or part of one after elements that come to `before`, and returns what all come to.
 #[inline(always)]
-fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before: W) {
+fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before: W) -> W {
     let mut total = before;
     let wide = |value: T| -> W { value.hub().to() };
-    let (groups, rest) = if S::SPLITS { input.as_chunks::<GROUP>() } else { (&[][..], input) };
+    let (groups, rest) = if S::GROUPS { input.as_chunks::<GROUP>() } else { (&[][..], input) };
     let (whole, tail) = output.split_at_mut(groups.len() * GROUP);
     for (group, output) in groups.iter().zip(whole.as_chunks_mut::<GROUP>().0) {
         let mut own = [W::ZERO; GROUP];
@@ -178,6 +188,57 @@ fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before:
         total = S::step(total, wide(value));
         *output = total.hub().to();
     }
+    total
+}
+
+/// Logarithms of sums of exponentials.
+struct Logarithms;
+
+/// Elements whose exponentials are summed below a common bound.
+const BLOCK: usize = 64;
+
+impl<T: Element<Acc = T> + Number> Lines<T, 1, 1> for Logarithms {
+    #[inline(always)]
+    fn line(&self, _: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
+        let mut before = f64::NEG_INFINITY;
+        let (blocks, rest) = input.as_chunks::<BLOCK>();
+        let (whole, tail) = output.split_at_mut(blocks.len() * BLOCK);
+        for (block, output) in blocks.iter().zip(whole.as_chunks_mut::<BLOCK>().0) {
+            before = log_block(block, output, before);
+        }
+        scan::<T, f64, LogAddExp>(rest, tail, before);
+    }
+}
+
+impl<T: Element<Acc = T> + Number> Columns<T, 1, 1> for Logarithms {
+    #[inline(always)]
+    fn columns(&self, strip: Strip<T, 1, 1>) {
+        scan_columns::<T, f64, LogAddExp>(strip);
+    }
+}
+
+/// Scans a block after elements that come to `before`, and returns what all come to. Where the least result is far below the bound, or an
+/// element is NaN or infinite, one by one.
+#[inline(always)]
+fn log_block<T: Element + Number>(input: &[T; BLOCK], output: &mut [T; BLOCK], before: f64) -> f64 {
+    // The logarithm of a sum has an absolute error by its distance from the bound: doubles have no digits to spare.
+    let reach = if T::DTYPE == DType::Double { 2.0 } else { 64.0 };
+    let wide = input.map(|value| -> f64 { value.hub().to() });
+    let (mut bound, mut is_usual) = (before, before < f64::INFINITY);
+    for value in wide {
+        bound = if value > bound { value } else { bound };
+        is_usual &= value < f64::INFINITY;
+    }
+    let least = if before > wide[0] { before } else { wide[0] };
+    if !is_usual || bound - least > reach || least == f64::NEG_INFINITY {
+        return scan::<T, f64, LogAddExp>(input, output, before);
+    }
+    let powers = wide.map(|value| math::f64::exp(value - bound));
+    let mut sums = [0.0; BLOCK];
+    scan::<f64, f64, Add>(&powers, &mut sums, math::f64::exp(before - bound));
+    let results = sums.map(|sum| bound + math::f64::log(sum));
+    *output = results.map(|result| result.hub().to());
+    results[BLOCK - 1]
 }
 
 /// All of a block.
@@ -199,19 +260,19 @@ fn scan_blocks<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], 
     let totals: Vec<Mutex<W>> = inputs.iter().map(|_| Mutex::new(S::START)).collect();
     parallel(inputs.len(), 1, cost * GRAIN as f64 / 2.0, &|begin, end| {
         for number in begin..end {
-            *totals[number].lock().unwrap_or_else(PoisonError::into_inner) = total::<T, W, S>(inputs[number]);
+            *totals[number].lock() = total::<T, W, S>(inputs[number]);
         }
     });
     let mut before = Vec::with_capacity(totals.len());
     let mut sum = S::START;
     for total in totals {
         before.push(sum);
-        sum = S::step(sum, total.into_inner().unwrap_or_else(PoisonError::into_inner));
+        sum = S::step(sum, total.into_inner());
     }
     let outputs: Vec<Mutex<&mut [T]>> = output.chunks_mut(GRAIN).map(Mutex::new).collect();
     parallel(inputs.len(), 1, cost * GRAIN as f64, &|begin, end| {
         for number in begin..end {
-            let mut output = outputs[number].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut output = outputs[number].lock();
             scan::<T, W, S>(inputs[number], &mut output, before[number]);
         }
     });

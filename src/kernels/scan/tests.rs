@@ -69,6 +69,46 @@ fn logarithms_of_sums_so_far() {
 }
 
 #[test]
+fn logarithms_of_sums_of_far_and_special_values() {
+    let far = |at: usize| (at as f64 * 0.7).sin() * 300.0 + at as f64;
+    let near = |at: usize| (at as f64 * 0.7).sin();
+    let late = |at: usize| if at < 130 { f64::NEG_INFINITY } else { near(at) };
+    let infinite = |at: usize| if at == 150 { f64::INFINITY } else { near(at) };
+    let not_a_number = |at: usize| if at == 70 { f64::NAN } else { near(at) };
+    let cases: [&dyn Fn(usize) -> f64; 5] = [&far, &near, &late, &infinite, &not_a_number];
+    let step = |left: f64, right: f64| {
+        let high = left.max(right);
+        if left.is_nan() || right.is_nan() {
+            f64::NAN
+        } else if high.is_infinite() {
+            high
+        } else {
+            high + ((left - high).exp() + (right - high).exp()).ln()
+        }
+    };
+    for (case, value) in cases.into_iter().enumerate() {
+        for dtype in [DType::Float, DType::Double] {
+            // A line of whole blocks and some more, and the same side by side with others.
+            for (sizes, axis) in [(&[300_usize][..], 0), (&[300, 40], 0)] {
+                let values = ArrayD::from_shape_fn(ndarray::IxDyn(sizes), |index| check::real(value(index[0])));
+                let input = Tensor::of(dtype, &values, Strides::Contiguous);
+                let expected =
+                    expected(&input.values(), axis, f64::NEG_INFINITY, |left, right| check::real(step(left.re, right.re)));
+                let output = Tensor::new(dtype, sizes, Strides::Contiguous);
+                check::run("_logcumsumexp", &[&output], &[&input], &[Scalar::Long(axis as i64)], dtype).unwrap();
+                for (index, found) in output.values().indexed_iter() {
+                    let expected = check::round_trip(dtype, expected[&index]);
+                    assert!(
+                        check::close(*found, expected, check::tolerance(dtype)),
+                        "{case} {dtype:?} {index:?}: {found} != {expected}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_long_line_has_the_same_bits_for_any_thread_count() {
     let values = ArrayD::from_shape_fn(ndarray::IxDyn(&[200_000]), |index| check::real((index[0] as f64).sin()));
     let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
