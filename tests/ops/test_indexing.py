@@ -186,6 +186,11 @@ def test_gradients_of_embeddings(padding: int, by_frequency: bool) -> None:
 
 def test_renorm_and_bincount() -> None:
     same(lambda x, i: torch.embedding_renorm_(x, i, 1.0, 2.0), torch.randn(9, 20), integers(9, 4))
+    # Norms and factors are rounded to the table's dtype, as the CPU's are.
+    for dtype in (torch.bfloat16, torch.float16):
+        tables = [torch.linspace(-7, 9, 1800).reshape(90, 20).to(device=device, dtype=dtype) for device in ("cpu", "rustdev")]
+        rows = [torch.embedding_renorm_(table, torch.arange(90, device=table.device), 1.0, 2.0).cpu() for table in tables]
+        assert torch.equal(*rows)
     index = integers(100, 5000)
     same(torch.bincount, index)
     same(lambda i, w: torch.bincount(i, w, minlength=120), index.to(torch.uint8), torch.rand(5000))

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::kernels::failure::Failure;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::launch::Launch;
@@ -72,22 +73,6 @@ impl Table {
     fn row<T>(&self, row: usize) -> *mut T {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         self.data.wrapping_offset(row as isize * self.step).cast()
-    }
-}
-
-/// The first failure of the threads of a loop.
-#[derive(Default)]
-struct Failure(std::sync::Mutex<Option<String>>);
-
-impl Failure {
-    fn keep(&self, result: Result<(), String>) {
-        if let Err(text) = result {
-            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(text);
-        }
-    }
-
-    fn result(self) -> Result<(), String> {
-        self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 
@@ -163,7 +148,7 @@ impl<'a> Bags<'a> {
         parallel(self.out.rows, (4_000.0 / per_bag.max(1.0)) as usize + 1, per_bag, &|begin, end| {
             let mut sums = vec![T::Acc::ZERO; self.table.cols];
             for bag in begin..end {
-                failure.keep(self.bag::<T>(bag, &mut sums));
+                failure.note(self.bag::<T>(bag, &mut sums));
             }
         });
         failure.result()
@@ -311,8 +296,8 @@ impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
     }
 }
 
-/// `aten::embedding_renorm_`: rows that indices name are scaled down to a norm where theirs is greater. Operands [table, indices]; scalars
-/// [greatest norm, kind of norm].
+/// `aten::embedding_renorm_`: rows that indices name are scaled down to a norm where theirs is greater. Norm and factor are rounded to the
+/// rows' dtype. Operands [table, indices]; scalars [greatest norm, kind of norm].
 ///
 /// # Errors
 /// An index out of bounds.
@@ -349,10 +334,12 @@ fn renorm_row<T: Element<Acc: Real>>(row: *mut T, cols: usize, greatest: f64, ki
     } else {
         values.map(|value| value.powf(kind)).sum::<f64>().powf(1.0 / kind)
     };
+    let rounded = |value: f64| T::store(T::Acc::from_f64(value)).load();
+    let norm = rounded(norm).hub().to::<f64>();
     if norm <= greatest || norm.is_nan() {
         return;
     }
-    let scale = T::Acc::from_f64(greatest / (norm + 1e-7));
+    let scale = rounded(greatest / (norm + 1e-7));
     for col in 0..cols {
         // SAFETY: as above.
         let value = unsafe { row.wrapping_add(col).read_unaligned() };
