@@ -16,20 +16,13 @@ EXPECTED[("errors", "narrow_copy", None)] = "a dimension out of range is an Inde
 
 #: Relative and absolute tolerance of operators that get more than their dtype's, even where the CPU is nearer to the exact values.
 TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
-    # Sums that cancel, by matrix products: over 500 random inputs the device's relative errors are smaller in the median and in the
-    # mean of their quotients, but in one sample either device's may be.
+    # Sums that cancel, by matrix products: over hundreds of random inputs either device is the nearer in about half of them, but
+    # the inputs' own roundings, by which the tests judge, move the results by less than those of the steps between.
+    ("cov", torch.float32): (1.3e-6, 2e-4),  # of complex input, the gradients of two observations' weights, which are 0
     ("linalg.multi_dot", torch.float32): (1.3e-6, 5e-3),
-    ("linalg.multi_dot", torch.complex64): (1.3e-6, 5e-3),
-    ("linalg.householder_product", torch.float32): (2e-4, 1e-4),
-    ("linalg.householder_product", torch.complex64): (5e-3, 1e-3),  # where the CPU's gradients are 0.4 % off themselves
+    ("linalg.householder_product", torch.float32): (2e-4, 1e-3),  # tangents, of which both devices are off by 0.2 % in the median
+    ("linalg.householder_product", torch.complex64): (5e-3, 1e-3),
     ("linalg.lstsq", torch.float32): (1.3e-6, 5e-5),
-    ("linalg.pinv", torch.float32): (1.3e-6, 1e-3),
-    ("nn.functional.scaled_dot_product_attention", torch.float32): (1.3e-6, 2e-4),
-    ("nn.functional.multi_head_attention_forward", torch.float32): (1.3e-6, 3e-5),
-    # The same for sums of products of logarithms, which both devices round to 16 bits.
-    ("nn.functional.cross_entropy", torch.float16): (1e-3, 2e-2),
-    ("nn.functional.cross_entropy", torch.bfloat16): (1.6e-2, 3e-2),
-    ("nn.functional.linear_cross_entropy", torch.float16): (1e-3, 1e-3),
 }
 
 #: Operators whose last result says where elements were: the device names the place that a stable sort has, the CPU any of those of

@@ -1,5 +1,6 @@
 """A part of ``make conformance``: two samples of every operator in float32, their results alone, against the CPU."""
 
+import contextlib
 import importlib
 import json
 import math
@@ -35,7 +36,7 @@ def test_results_that_are_not_the_cpus_are_held_against_exact_ones(monkeypatch: 
     exact, host = torch.tensor([1.0, 100.0], dtype=torch.float64), torch.tensor([1.02, 100.0], dtype=torch.float16)
 
     def compare(values: list[float], reference: torch.Tensor | None = exact) -> None:
-        comparison.values(torch.tensor(values, dtype=torch.float16), host, lambda: reference)
+        comparison.values(torch.tensor(values, dtype=torch.float16), host, lambda eps, seed: reference)
 
     compare([1.0, 100.0])
     compare([0.981, 101.5])
@@ -45,6 +46,25 @@ def test_results_that_are_not_the_cpus_are_held_against_exact_ones(monkeypatch: 
     for reference in (None, exact[:1], exact.half()):
         with pytest.raises(AssertionError):
             compare([1.0, 100.0], reference)
+
+    # Further than the CPU's worst, but no further than what roundings of the inputs do; not much further all the same.
+    def rounded(eps: float, seed: int) -> torch.Tensor:
+        return exact + torch.tensor([0.0, 2.0 if eps else 0.0]) * (-1) ** seed
+
+    for values, is_close in (([1.0, 104.0], True), ([1.05, 100.0], False), ([1.0, 400.0], False)):
+        with contextlib.nullcontext() if is_close else pytest.raises(AssertionError):
+            comparison.values(torch.tensor(values, dtype=torch.float16), host, rounded)
+
+    infinite = torch.complex(torch.tensor(math.inf), torch.tensor(math.nan))
+    for imaginary, real, is_close in (
+        (1.0, math.inf, True),
+        (-math.inf, math.inf, True),
+        (1.0, -math.inf, False),
+        (1.0, 1.0, False),
+    ):
+        with contextlib.nullcontext() if is_close else pytest.raises(AssertionError):
+            value = torch.complex(torch.tensor(real), torch.tensor(imaginary))
+            comparison.values(value, infinite, lambda eps, seed: None)
 
 
 def write_page(directory: Path, results: dict[str, dict[str, str]]) -> tuple[int, str]:

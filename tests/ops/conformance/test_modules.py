@@ -58,7 +58,7 @@ class TestModules(TestCase):
                     expected,
                     values=not random,
                     strides=False,
-                    exact=lambda exact=exact, wide=wide: run_module(exact, wide),
+                    exact=lambda change, exact=exact, wide=wide: run_module(copy.deepcopy(exact), change(wide)),
                 )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from unittest import mock
 
 import torch
-from against_cpu import Comparison, arguments, call, expecting, few, is_random, on_device, precise, seeded
+from against_cpu import Comparison, arguments, call, expecting, few, is_random, on_device, precise, seed_both, seeded
 from torch.autograd import forward_ad
+from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TestCase
@@ -73,9 +74,15 @@ class TestOperators(TestCase):
         # PyTorch chooses by the device's name what chunks are accumulated in: here as for the CPU.
         options = torch.nn.LinearCrossEntropyOptions
         adjust = functools.partial(options._adjust, device=torch.device("cpu"))
-        alike = mock.patch.object(options, "_adjust", lambda *args, device=None, **named: adjust(*args, **named))
-        alike.start()
-        self.addCleanup(alike.stop)
+        # PyTorch looks for the test's function through all frames' sources, for every list of samples.
+        test = getattr(self, self._testMethodName).__func__
+        for patch in (
+            mock.patch.object(options, "_adjust", lambda *args, device=None, **named: adjust(*args, **named)),
+            mock.patch.object(common_utils, "extract_test_fn", return_value=test),
+            mock.patch.object(torch, "manual_seed", seed_both),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
 
     @every_dtype
     def test_forward(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -102,7 +109,7 @@ class TestOperators(TestCase):
                     actual,
                     expected,
                     values=not is_random(op, sample),
-                    exact=lambda wide=wide: seeded(lambda: call(op, wide)),
+                    exact=lambda change, wide=wide: seeded(lambda: call(op, change(wide))),
                 )
                 comparison.aliases(actual, mine, expected, given)
 
@@ -122,8 +129,8 @@ class TestOperators(TestCase):
                         lambda mine=mine, target=target: call(op, mine, out=target),
                     )
                     if results is not None:
-                        comparison.results(results[1], results[0], exact=lambda wide=wide: call(op, wide))
-                        comparison.results(target, host, exact=lambda wide=wide: call(op, wide))
+                        comparison.results(results[1], results[0], exact=lambda change, wide=wide: call(op, change(wide)))
+                        comparison.results(target, host, exact=lambda change, wide=wide: call(op, change(wide)))
 
     @ops([op for op in op_db if op.get_inplace() is not None], dtypes=OpDTypes.any_common_cpu_cuda_one)
     def test_inplace(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -137,7 +144,7 @@ class TestOperators(TestCase):
                 results = self.on_both(lambda given=given: call(inplace, given), lambda mine=mine: call(inplace, mine))
                 if results is not None:
                     self.assertIs(results[1], mine[0])
-                    comparison.results(results[1], results[0], exact=lambda wide=wide: call(inplace, wide))
+                    comparison.results(results[1], results[0], exact=lambda change, wide=wide: call(inplace, change(wide)))
 
     @ops([op for op in op_db if op.error_inputs_func is not None], dtypes=OpDTypes.none)
     def test_errors(self, device: str, op: Any) -> None:
@@ -160,7 +167,9 @@ class TestOperators(TestCase):
                 mine, wide = on_device(given, device), precise(given)
                 results = self.on_both(lambda given=given: gradient(op, given), lambda mine=mine: gradient(op, mine))
                 if results is not None:
-                    comparison.results(results[1], results[0], strides=False, exact=lambda wide=wide: gradient(op, wide))
+                    comparison.results(
+                        results[1], results[0], strides=False, exact=lambda change, wide=wide: gradient(op, change(wide))
+                    )
 
     @ops([op for op in op_db if op.supports_forward_ad], allowed_dtypes=(torch.float32,))
     def test_forward_ad(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -172,7 +181,10 @@ class TestOperators(TestCase):
                 given = arguments(sample)
                 mine, wide = on_device(given, device), precise(given)
                 comparison.results(
-                    tangents(op, mine), tangents(op, given), strides=False, exact=lambda wide=wide: tangents(op, wide)
+                    tangents(op, mine),
+                    tangents(op, given),
+                    strides=False,
+                    exact=lambda change, wide=wide: tangents(op, change(wide)),
                 )
 
 

@@ -1,7 +1,6 @@
 """Every optimizer of PyTorch's database against itself on the CPU, in each of its implementations; and the lists' operators."""
 
 import copy
-import functools
 import warnings
 from typing import Any
 
@@ -30,7 +29,8 @@ def train(optim_info: Any, options: dict[str, Any], device: str, dtype: torch.dt
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = sum(((parameter - 1) ** 2).sum() for parameter in parameters)
+        # What is to be maximized has a maximum.
+        loss = sum(((parameter - 1) ** 2).sum() for parameter in parameters) * (-1 if options.get("maximize") else 1)
         loss.backward()
         if optim_info.only_supports_sparse_grads:
             for parameter in parameters:
@@ -86,9 +86,12 @@ class TestLists(TestCase):
                             variant(mine[0], *mine[1], **mine[2])
                         continue
                     actual = variant(mine[0], *mine[1], **mine[2])
-                    exact = functools.cache(lambda variant=variant, wide=wide: (variant(wide[0], *wide[1], **wide[2]), wide[0]))
-                    comparison.results(actual, expected, exact=lambda exact=exact: exact()[0])
-                    comparison.results(mine[0], theirs[0], exact=lambda exact=exact: exact()[1])
+
+                    def exact(change: Any, variant: Any = variant, wide: Any = wide) -> Any:
+                        wide = change(wide)
+                        return variant(wide[0], *wide[1], **wide[2]), wide[0]
+
+                    comparison.results((actual, mine[0]), (expected, theirs[0]), exact=exact)
 
 
 instantiate_device_type_tests(TestOptimizers, globals())
