@@ -26,7 +26,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import amp, dlpack, label, memory, random, streams
+from . import _exit, amp, dlpack, label, memory, random, streams
 from ._rustdev import __version__
 from .amp import (
     get_amp_supported_dtype,
@@ -148,6 +148,7 @@ from .streams import (
 
 label._install()
 dlpack._install()
+_exit._install()
 
 __all__ = [
     "AcceleratorError",

@@ -1,0 +1,26 @@
+"""The end of a program: no thread may run into what the interpreter takes down."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+#: Without a switch of threads the autograd thread waits for the interpreter until that is gone.
+BACKWARD = """
+import sys
+import torch
+
+x = torch.ones(4, device="rustdev", requires_grad=True)
+y = (x * 2).sum()
+sys.setswitchinterval(1000)
+{how}
+"""
+
+
+@pytest.mark.parametrize(("devices", "how"), [("1", "y.backward()"), ("1", "torch.autograd.grad(y, x)"), ("3", "y.backward()")])
+def test_a_program_may_end_right_after_a_backward(devices: str, how: str) -> None:
+    command = [sys.executable, "-c", BACKWARD.format(how=how)]
+    environment = {**os.environ, "RUSTDEV_DEVICE_COUNT": devices}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
