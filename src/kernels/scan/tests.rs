@@ -70,7 +70,7 @@ fn logarithms_of_sums_so_far() {
 
 #[test]
 fn logarithms_of_sums_of_far_and_special_values() {
-    let far = |at: usize| (at as f64 * 0.7).sin() * 300.0 + at as f64;
+    let far = |at: usize| (at as f64 * 0.7).sin() * 1000.0 + at as f64;
     let near = |at: usize| (at as f64 * 0.7).sin();
     let late = |at: usize| if at < 130 { f64::NEG_INFINITY } else { near(at) };
     let infinite = |at: usize| if at == 150 { f64::INFINITY } else { near(at) };
