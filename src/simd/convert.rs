@@ -41,7 +41,7 @@ pub fn bf16_to_f32(bits: u16) -> f32 {
 pub fn f32_to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-    (if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fc0 } else { rounded }) as u16
+    (if value.is_nan() { 0x7fc0 } else { rounded }) as u16
 }
 
 #[cfg(test)]

@@ -29,6 +29,19 @@ impl Scalar {
     }
 }
 
+impl Scalar {
+    /// Whether both have the same type and bits.
+    pub fn is_identical(self, other: Self) -> bool {
+        let bits = |value: Self| match value {
+            Self::Bool(value) => (0, value as u64, 0),
+            Self::Long(value) => (1, value as u64, 0),
+            Self::Double(value) => (2, value.to_bits(), 0),
+            Self::Complex(real, imaginary) => (3, real.to_bits(), imaginary.to_bits()),
+        };
+        bits(self) == bits(other)
+    }
+}
+
 /// How the operands of an operator relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -258,6 +271,12 @@ impl<'a> Launch<'a> {
         self.compute
     }
 
+    /// The same launch without the operands from `count` on.
+    #[inline(always)]
+    pub fn leading(self, count: usize) -> Self {
+        Self { operands: &self.operands[..count], ..self }
+    }
+
     /// Nanoseconds of one thread per element.
     #[inline(always)]
     pub fn cost(&self) -> f64 {
@@ -268,6 +287,12 @@ impl<'a> Launch<'a> {
     #[inline(always)]
     pub fn with_cost(self, cost: f64) -> Self {
         Self { cost, ..self }
+    }
+
+    /// All parameters.
+    #[inline(always)]
+    pub fn scalars(&self) -> &'a [Scalar] {
+        self.scalars
     }
 
     /// A parameter, by its place in the kernel's documentation.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::near::{self, TwoWays};
-use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::loops::pointwise::{Map, run, run_with_number};
 use crate::tensor::number::{Field, Integer, Number, Ordered, Real};
 
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl<T: Number> Map<T, 2> for Add<T> {
 /// A dtype outside the table's.
 pub fn add(launch: &Launch<'_>) -> Result<(), String> {
     let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
-    dispatch!(dtype in ALL, T => run::<T, T, _, 2>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>() }))
+    dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>() }))
 }
 
 /// `aten::sub`: lhs - alpha * rhs. Operands [out, lhs, rhs]; scalars [alpha = 1].
@@ -39,7 +39,7 @@ pub fn add(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn sub(launch: &Launch<'_>) -> Result<(), String> {
     let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
-    dispatch!(dtype in ALL, T => run::<T, T, _, 2>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>().neg() }))
+    dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>().neg() }))
 }
 
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl<T: Number> Map<T, 2> for Mul {
 /// A dtype outside the table's.
 pub fn mul(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in EVERY, T => run::<T, T, _, 2>(launch, Mul))
+    dispatch!(dtype in EVERY, T => run_with_number::<T, T, _>(launch, Mul))
 }
 
 #[derive(Clone, Copy)]
@@ -155,7 +155,7 @@ impl<T: Integer> Map<T, 2> for DivInteger<'_> {
 pub fn div(launch: &Launch<'_>) -> Result<(), String> {
     let (dtype, rounding) = (launch.compute(), launch.scalar_or(0, Scalar::Long(0)).to::<i64>());
     match rounding {
-        0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 2>(launch, Div)),
+        0 => dispatch!(dtype in FIELD, T => run_with_number::<T, T, _>(launch, Div)),
         1 if FLOATING.contains(dtype) => {
             dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivTrunc))
         }
@@ -397,13 +397,15 @@ mod tests {
     #[test]
     fn python_numbers_beside_half_are_rounded_for_sums_alone() {
         let (dtype, number) = (DType::Half, real(1.0007));
-        let tensor = Tensor::of(dtype, &ndarray::arr1(&[real(7.0); 40]).into_dyn(), Strides::Contiguous);
         let output = Tensor::new(dtype, &[40], Strides::Contiguous);
         let rounded = round_trip(dtype, number);
-        let result = |name: &str| {
+        let result_for = |name: &str, value: f64| {
+            let tensor = Tensor::of(dtype, &ndarray::arr1(&[real(value); 40]).into_dyn(), Strides::Contiguous);
             check::run(name, &[&output], &[&tensor, &Tensor::immediate(DType::Double, number)], &[], dtype).unwrap();
             output.values()[[39]]
         };
+        let result = |name: &str| result_for(name, 7.0);
+        assert_eq!(result_for("add", -1.0), rounded - 1.0);
         assert_eq!(result("mul"), round_trip(dtype, number * 7.0));
         assert_ne!(result("mul"), round_trip(dtype, rounded * 7.0));
         assert_eq!(result("fmod"), round_trip(dtype, real(7.0 % rounded.re)));

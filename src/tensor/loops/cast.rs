@@ -44,6 +44,16 @@ pub fn element(view: &View<'_>, target: DType) -> Result<u128, String> {
     Ok(word)
 }
 
+/// The first element of an operand, cast.
+///
+/// # Errors
+/// As [`element`].
+pub fn read<T: Element>(view: &View<'_>) -> Result<T, String> {
+    let word = element(view, T::DTYPE)?;
+    // SAFETY: the first bytes of the word are an element of that dtype.
+    Ok(unsafe { (&raw const word).cast::<T>().read_unaligned() })
+}
+
 /// An element in the first bytes of a word. The rest of the word is 0.
 pub fn word<T: Element>(element: T) -> u128 {
     let mut word = 0u128;

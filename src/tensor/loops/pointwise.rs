@@ -45,6 +45,42 @@ where
     }
 }
 
+/// As [`run`], of an operator whose second input may be a number: the loop then takes it as a parameter instead of an operand.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_with_number<E, O, Op>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+where
+    E: Element,
+    O: Element,
+    Op: Map<E::Acc, 2, Output = O::Acc>,
+{
+    const OPERANDS: usize = 3;
+    if launch.num_operands() != OPERANDS || !launch.view(OPERANDS - 1).flags().has(Flags::IMMEDIATE) {
+        return run::<E, O, Op, 2>(launch, op);
+    }
+    let operand = launch.view(OPERANDS - 1);
+    let number = if Op::PRECISE_NUMBERS { cast::read::<E::Acc>(&operand)? } else { cast::read::<E>(&operand)?.load() };
+    run::<E, O, _, 1>(&launch.leading(OPERANDS - 1), WithNumber { op, number })
+}
+
+/// An operator of two inputs, of which the second is this number.
+#[derive(Clone, Copy)]
+struct WithNumber<Op, T> {
+    op: Op,
+    number: T,
+}
+
+impl<T: Number, Op: Map<T, 2>> Map<T, 1> for WithNumber<Op, T> {
+    type Output = Op::Output;
+
+    #[inline(always)]
+    fn apply(self, [input]: [T; 1]) -> Op::Output {
+        self.op.apply([input, self.number])
+    }
+}
+
 /// Whether there are Python numbers, and `E` is computed in a type with more digits.
 #[inline]
 pub(super) fn has_wider_number<E: Element>(launch: &Launch<'_>) -> bool {
@@ -100,15 +136,14 @@ where
     fn run(self) {
         let whole = self.count / LANES * LANES;
         for first in (0..whole).step_by(LANES) {
-            let mut results = [O::store(O::Acc::ZERO); LANES];
-            for (lane, result) in results.iter_mut().enumerate() {
-                *result = self.result(first + lane);
+            if const { Self::PAIRED } {
+                self.paired_block(first);
+            } else {
+                self.block(first);
             }
-            // SAFETY: `straight` and `Worker::patch` give an output of at least `count` elements.
-            unsafe { self.output.wrapping_add(first).cast::<[O; LANES]>().write_unaligned(results) };
         }
         for index in whole..self.count {
-            // SAFETY: as above.
+            // SAFETY: `straight` and `Worker::patch` give an output of at least `count` elements.
             unsafe { self.output.wrapping_add(index).write_unaligned(self.result(index)) };
         }
     }
@@ -116,6 +151,8 @@ where
 
 /// Elements of a block.
 const LANES: usize = 64;
+/// Words of a block of 16 bit elements.
+const WORDS: usize = LANES / 2;
 
 impl<E, O, Op, const N: usize> Apply<E, O, Op, N>
 where
@@ -123,6 +160,9 @@ where
     O: Element,
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
+    /// Whether elements have 16 bits and are computed in 32.
+    const PAIRED: bool = size_of::<E>() == 2 && size_of::<O>() == 2 && size_of::<E::Acc>() == 4 && size_of::<O::Acc>() == 4;
+
     #[inline(always)]
     fn result(&self, index: usize) -> O {
         let mut values = [E::Acc::ZERO; N];
@@ -132,6 +172,53 @@ where
         }
         O::store(self.op.apply(values))
     }
+
+    #[inline(always)]
+    fn block(&self, first: usize) {
+        let mut results = [O::store(O::Acc::ZERO); LANES];
+        for (lane, result) in results.iter_mut().enumerate() {
+            *result = self.result(first + lane);
+        }
+        // SAFETY: as in `run`.
+        unsafe { self.output.wrapping_add(first).cast::<[O; LANES]>().write_unaligned(results) };
+    }
+
+    /// A block of 16 bit elements, by words of two. Each is widened and rounded in the half of the word where it lies, so that no vector
+    /// instruction has to move elements to other lanes.
+    #[inline(always)]
+    fn paired_block(&self, first: usize) {
+        let mut results = [0; WORDS];
+        for (place, result) in results.iter_mut().enumerate() {
+            let mut values = [[E::Acc::ZERO; N]; 2];
+            for (input, data) in self.inputs.iter().enumerate() {
+                // SAFETY: as in `result`: a word is two elements of the block.
+                let word = unsafe { data.wrapping_add(first).cast::<u32>().wrapping_add(place).read_unaligned() };
+                values[0][input] = from_bits::<E>(word as u16).load();
+                values[1][input] = from_bits::<E>((word >> 16) as u16).load();
+            }
+            let low = to_bits(O::store(self.op.apply(values[0])));
+            let high = to_bits(O::store(self.op.apply(values[1])));
+            *result = low as u32 | (high as u32) << 16;
+        }
+        // SAFETY: as in `run`.
+        unsafe { self.output.wrapping_add(first).cast::<[u32; WORDS]>().write_unaligned(results) };
+    }
+}
+
+/// The 16 bit element with these bits.
+#[inline(always)]
+fn from_bits<E: Element>(bits: u16) -> E {
+    debug_assert_eq!(size_of::<E>(), size_of::<u16>());
+    // SAFETY: elements of 16 bits take any pattern.
+    unsafe { std::mem::transmute_copy(&bits) }
+}
+
+/// The bits of a 16 bit element.
+#[inline(always)]
+fn to_bits<E: Element>(element: E) -> u16 {
+    debug_assert_eq!(size_of::<E>(), size_of::<u16>());
+    // SAFETY: elements of 16 bits have no padding.
+    unsafe { std::mem::transmute_copy(&element) }
 }
 
 pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String> {
