@@ -64,6 +64,23 @@ impl Tensor {
         tensor
     }
 
+    /// A contiguous tensor of 16 bit elements with these bits.
+    pub fn of_bits(dtype: DType, bits: &[u16]) -> Self {
+        assert_eq!(dtype.size(), size_of::<u16>());
+        let mut tensor = Self::new(dtype, &[bits.len()], Strides::Contiguous);
+        let target = tensor.memory.as_mut_ptr().cast::<u16>();
+        // SAFETY: `new` made the memory long enough, and it is apart from the slice.
+        unsafe { target.copy_from_nonoverlapping(bits.as_ptr(), bits.len()) };
+        tensor
+    }
+
+    /// The bits of a contiguous tensor of 16 bit elements.
+    pub fn bits(&self) -> Vec<u16> {
+        assert!(self.dtype.size() == size_of::<u16>() && self.view().is_dense_1d());
+        // SAFETY: `new` made the memory long enough.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.view().numel()) }.to_vec()
+    }
+
     /// A 0-dim host value.
     pub fn immediate(dtype: DType, value: Complex64) -> Self {
         let mut tensor = Self::of(dtype, &ArrayD::from_elem(IxDyn(&[]), value), Strides::Contiguous);

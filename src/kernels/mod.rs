@@ -25,3 +25,4 @@ pub mod scan;
 pub mod softmax;
 pub mod sorting;
 pub mod table;
+mod tabulated;

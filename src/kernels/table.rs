@@ -15,7 +15,7 @@ use super::pointwise::{
 use super::pointwise::{rounding, sign, special, ternary};
 use super::{
     channel_norm, copy, foreach, histogram, indexing, layer_norm, matmul, movement, nll_loss, optimizer, pool, random, reduce,
-    scan, softmax, sorting,
+    scan, softmax, sorting, tabulated,
 };
 use crate::tensor::dtype::{
     ALL, ANY, BOOL, COMPLEX, DType, DTypeSet, EVERY, FIELD, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED, WIDE,
@@ -47,6 +47,8 @@ pub struct Op {
     dtypes: DTypeSet,
     layout: Layout,
     cost: Cost,
+    /// Whether 16 bit floats may be looked up in a table of all results.
+    is_tabulated: bool,
     calls: AtomicU64,
 }
 
@@ -59,17 +61,24 @@ const fn text(name: &'static CStr) -> &'static str {
 
 /// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
 const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
-    Op { name, text: text(name), kernel, dtypes, layout: Layout::Elementwise, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
+    let (layout, cost) = (Layout::Elementwise, Cost::Element(cost));
+    Op { name, text: text(name), kernel, dtypes, layout, cost, is_tabulated: false, calls: AtomicU64::new(0) }
+}
+
+/// An elementwise operator of one input that depends on its element and scalars alone, and for 16 bit floats takes longer than to look
+/// the result up ([`tabulated`]).
+const fn function(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
+    Op { is_tabulated: true, ..op(name, kernel, dtypes, cost) }
 }
 
 /// An operator whose operands have different sizes, or keep their dimensions.
 const fn shaped(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
-    Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost: Cost::Element(cost), calls: AtomicU64::new(0) }
+    Op { layout: Layout::Shaped, ..op(name, kernel, dtypes, cost) }
 }
 
 /// An operator over lists of tensors: its operands are the tensors of one list after the other, its first scalar says how many a list has.
 const fn list(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
-    Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost: Cost::List(cost), calls: AtomicU64::new(0) }
+    Op { cost: Cost::List(cost), ..shaped(name, kernel, dtypes, 0.0) }
 }
 
 /// A list operator that runs an elementwise kernel over every place of its lists.
@@ -88,8 +97,7 @@ macro_rules! reduced {
 
 /// A matrix product: its operands have different sizes.
 const fn product(name: &'static CStr, kernel: Kernel) -> Op {
-    let (dtypes, cost) = (matmul::DTYPES, Cost::Launch(matmul::cost));
-    Op { name, text: text(name), kernel, dtypes, layout: Layout::Shaped, cost, calls: AtomicU64::new(0) }
+    Op { cost: Cost::Launch(matmul::cost), ..shaped(name, kernel, matmul::DTYPES, 0.0) }
 }
 
 /// The static array of its rows.
@@ -170,24 +178,24 @@ table![
     op(c"signbit", predicate::signbit, REAL.and(BOOL), 0.1),
     // circular and hyperbolic functions, complex numbers
     op(c"acos", circular::acos, FLOATING, 0.4),
-    op(c"acosh", circular::acosh, FLOATING, 1.0),
+    function(c"acosh", circular::acosh, FLOATING, 1.0),
     op(c"angle", parts::angle, FIELD, 0.5),
     op(c"asin", circular::asin, FLOATING, 0.4),
-    op(c"asinh", circular::asinh, FLOATING, 1.0),
+    function(c"asinh", circular::asinh, FLOATING, 1.0),
     op(c"atan", circular::atan, FLOATING, 0.4),
     op(c"atan2", circular::atan2, FLOATING, 0.6),
-    op(c"atanh", circular::atanh, FLOATING, 0.7),
+    function(c"atanh", circular::atanh, FLOATING, 0.7),
     op(c"complex", parts::complex, DTypeSet::of(&[DType::Half, DType::Float, DType::Double]), 0.3),
-    op(c"cos", circular::cos, FIELD, 0.6),
+    function(c"cos", circular::cos, FIELD, 0.6),
     op(c"cosh", circular::cosh, FLOATING, 0.5),
     op(c"polar", parts::polar, DTypeSet::of(&[DType::Half, DType::Float, DType::Double]), 20.0),
-    op(c"sin", circular::sin, FIELD, 0.6),
-    op(c"sinc", circular::sinc, FLOATING, 0.8),
-    op(c"sinh", circular::sinh, FLOATING, 0.6),
-    op(c"tan", circular::tan, FLOATING, 0.7),
+    function(c"sin", circular::sin, FIELD, 0.6),
+    function(c"sinc", circular::sinc, FLOATING, 0.8),
+    function(c"sinh", circular::sinh, FLOATING, 0.6),
+    function(c"tan", circular::tan, FLOATING, 0.7),
     // elementary functions
     op(c"erf", special::erf, FLOATING, 0.6),
-    op(c"erfc", special::erfc, FLOATING, 1.0),
+    function(c"erfc", special::erfc, FLOATING, 1.0),
     op(c"exp", special::exp, FIELD, 0.3),
     op(c"exp2", special::exp2, FLOATING, 0.3),
     op(c"expm1", special::expm1, FLOATING, 0.35),
@@ -198,26 +206,26 @@ table![
     op(c"log2", special::log2, FLOATING, 0.4),
     op(c"logaddexp", special::logaddexp, FLOATING, 0.9),
     op(c"logaddexp2", special::logaddexp2, FLOATING, 0.9),
-    op(c"logit", special::logit, FLOATING, 0.5),
+    function(c"logit", special::logit, FLOATING, 0.5),
     op(c"pow", special::pow, REAL, 1.5),
-    op(c"pow_scalar", special::pow_scalar, REAL, 1.0),
+    function(c"pow_scalar", special::pow_scalar, REAL, 1.0),
     op(c"reciprocal", special::reciprocal, FIELD, 0.2),
     op(c"rsqrt", special::rsqrt, FIELD, 0.3),
     op(c"sigmoid", special::sigmoid, FIELD, 0.4),
     op(c"sqrt", special::sqrt, FIELD, 0.2),
     op(c"tanh", special::tanh, FIELD, 0.4),
     // statistics and physics
-    op(c"digamma", rare::digamma, FLOATING, 6.0),
-    op(c"erfinv", rare::erfinv, FLOATING, 4.0),
-    op(c"i0", rare::i0, FLOATING, 4.0),
-    op(c"lgamma", rare::lgamma, FLOATING, 3.5),
-    op(c"special_entr", rare::special_entr, FLOATING, 0.5),
-    op(c"special_erfcx", rare::special_erfcx, FLOATING, 3.0),
-    op(c"special_i0e", rare::special_i0e, FLOATING, 4.0),
-    op(c"special_i1", rare::special_i1, FLOATING, 4.0),
-    op(c"special_i1e", rare::special_i1e, FLOATING, 4.0),
-    op(c"special_log_ndtr", rare::special_log_ndtr, FLOATING, 6.0),
-    op(c"special_ndtri", rare::special_ndtri, FLOATING, 5.0),
+    function(c"digamma", rare::digamma, FLOATING, 6.0),
+    function(c"erfinv", rare::erfinv, FLOATING, 4.0),
+    function(c"i0", rare::i0, FLOATING, 4.0),
+    function(c"lgamma", rare::lgamma, FLOATING, 3.5),
+    function(c"special_entr", rare::special_entr, FLOATING, 0.5),
+    function(c"special_erfcx", rare::special_erfcx, FLOATING, 3.0),
+    function(c"special_i0e", rare::special_i0e, FLOATING, 4.0),
+    function(c"special_i1", rare::special_i1, FLOATING, 4.0),
+    function(c"special_i1e", rare::special_i1e, FLOATING, 4.0),
+    function(c"special_log_ndtr", rare::special_log_ndtr, FLOATING, 6.0),
+    function(c"special_ndtri", rare::special_ndtri, FLOATING, 5.0),
     op(c"special_xlog1py", rare::special_xlog1py, FLOATING, 0.7),
     op(c"xlogy", rare::xlogy, FLOATING, 0.5),
     // activations and losses
@@ -242,7 +250,7 @@ table![
     op(c"leaky_relu", activation::leaky_relu, FLOATING, 0.1),
     op(c"leaky_relu_backward", gradient::leaky_relu_backward, FLOATING, 0.15),
     op(c"log_sigmoid_backward", gradient::log_sigmoid_backward, FLOATING, 0.4),
-    op(c"log_sigmoid_forward", activation::log_sigmoid, FLOATING, 0.6),
+    function(c"log_sigmoid_forward", activation::log_sigmoid, FLOATING, 0.6),
     op(c"logit_backward", gradient::logit_backward, FLOATING, 0.3),
     op(c"mish", activation::mish, FLOATING, 0.4),
     op(c"mish_backward", gradient::mish_backward, FLOATING, 0.5),
@@ -254,7 +262,7 @@ table![
     op(c"silu_backward", gradient::silu_backward, FLOATING, 0.5),
     op(c"smooth_l1_loss", loss::smooth_l1_loss, FLOATING, 0.2),
     op(c"smooth_l1_loss_backward", loss::smooth_l1_loss_backward, FLOATING, 0.25),
-    op(c"softplus", activation::softplus, FLOATING, 0.7),
+    function(c"softplus", activation::softplus, FLOATING, 0.7),
     op(c"softplus_backward", gradient::softplus_backward, FLOATING, 0.5),
     op(c"softshrink", activation::softshrink, FLOATING, 0.1),
     op(c"softshrink_backward", gradient::softshrink_backward, FLOATING, 0.15),
@@ -472,6 +480,11 @@ impl Op {
         self.dtypes
     }
 
+    /// Whether 16 bit floats may be looked up in a table of all results.
+    pub fn is_tabulated(&self) -> bool {
+        self.is_tabulated
+    }
+
     /// How its operands relate.
     pub fn layout(&self) -> Layout {
         self.layout
@@ -496,13 +509,14 @@ impl Op {
         }
     }
 
-    /// Runs the kernel.
+    /// Runs the operator.
     ///
     /// # Errors
     /// The kernel's text.
     #[inline]
     pub fn run(&self, launch: &Launch<'_>) -> Result<(), String> {
         match self.cost {
+            Cost::Element(cost) if self.is_tabulated => tabulated::run(self.text, self.kernel, &launch.with_cost(cost)),
             Cost::Element(cost) | Cost::List(cost) => (self.kernel)(&launch.with_cost(cost)),
             Cost::Launch(_) => (self.kernel)(launch),
         }

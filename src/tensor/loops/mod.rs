@@ -16,6 +16,7 @@ pub mod indexed;
 pub mod lines;
 pub mod lists;
 pub mod long_lines;
+pub mod lookup;
 pub mod movement;
 pub mod near;
 pub mod pointwise;
