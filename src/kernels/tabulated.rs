@@ -93,14 +93,13 @@ enum Found {
 fn find(operator: &'static str, launch: &Launch<'_>) -> Found {
     let numel = launch.view(0).numel();
     let mut functions = FUNCTIONS.lock();
-    let mut function = match functions.iter().rposition(|function| function.is(operator, launch)) {
-        Some(place) => functions.remove(place),
-        None => {
-            if functions.len() == REMEMBERED {
-                functions.remove(0);
-            }
-            Function { operator, dtype: launch.compute(), scalars: launch.scalars().to_vec(), seen: 0, table: None }
+    let mut function = if let Some(place) = functions.iter().rposition(|function| function.is(operator, launch)) {
+        functions.remove(place)
+    } else {
+        if functions.len() == REMEMBERED {
+            functions.remove(0);
         }
+        Function { operator, dtype: launch.compute(), scalars: launch.scalars().to_vec(), seen: 0, table: None }
     };
     function.seen = function.seen.saturating_add(numel);
     let found = match &function.table {
@@ -136,7 +135,7 @@ fn fill(kernel: Kernel, launch: &Launch<'_>) -> Result<Arc<Table>, String> {
 mod tests {
     use super::*;
     use crate::kernels::check::{self, Strides, Tensor};
-    use crate::kernels::table::TABLE;
+    use crate::kernels::table::{Op, TABLE};
 
     /// Parameters of the operators that have some.
     fn scalars(name: &str) -> &'static [Scalar] {
@@ -163,7 +162,7 @@ mod tests {
 
     #[test]
     fn tables_hold_what_kernels_compute() {
-        let functions: Vec<_> = TABLE.iter().filter(|op| op.is_tabulated()).map(|op| op.text()).collect();
+        let functions: Vec<_> = TABLE.iter().filter(|op| op.is_tabulated()).map(Op::text).collect();
         assert!(functions.len() > 20);
         for name in functions {
             for dtype in [DType::Half, DType::BFloat16] {
