@@ -4,7 +4,7 @@
 
 use crate::tensor::dtype::{Bool, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::loops::pointwise::{Map, run_with_number};
 use crate::tensor::number::{Number, Ordered};
 
 /// Whether the two are (not) equal.
@@ -40,7 +40,7 @@ impl<T: Ordered, const SWAP: bool, const OR_EQUAL: bool> Map<T, 2> for Less<SWAP
 /// A dtype outside the table's.
 pub fn eq(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in EVERY, T => run::<T, Bool, _, 2>(launch, Equal::<false>))
+    dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<false>))
 }
 
 /// `aten::ne`: lhs != rhs. Operands [out, lhs, rhs].
@@ -49,7 +49,7 @@ pub fn eq(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn ne(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in EVERY, T => run::<T, Bool, _, 2>(launch, Equal::<true>))
+    dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<true>))
 }
 
 /// `aten::lt`: lhs < rhs. Operands [out, lhs, rhs].
@@ -58,7 +58,7 @@ pub fn ne(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn lt(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, Bool, _, 2>(launch, Less::<false, false>))
+    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, false>))
 }
 
 /// `aten::le`: lhs <= rhs. Operands [out, lhs, rhs].
@@ -67,7 +67,7 @@ pub fn lt(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn le(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, Bool, _, 2>(launch, Less::<false, true>))
+    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, true>))
 }
 
 /// `aten::gt`: lhs > rhs. Operands [out, lhs, rhs].
@@ -76,7 +76,7 @@ pub fn le(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn gt(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, Bool, _, 2>(launch, Less::<true, false>))
+    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, false>))
 }
 
 /// `aten::ge`: lhs >= rhs. Operands [out, lhs, rhs].
@@ -85,7 +85,7 @@ pub fn gt(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn ge(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, Bool, _, 2>(launch, Less::<true, true>))
+    dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, true>))
 }
 
 #[cfg(test)]
