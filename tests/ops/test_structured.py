@@ -140,6 +140,16 @@ def test_a_zero_dim_tensor_of_the_device_does_not_promote() -> None:
     same(torch.add(scalar, host.to("rustdev")), torch.add(scalar, host))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("number", [torch.tensor(1 / 3), torch.tensor(1 / 3, dtype=torch.float64), torch.tensor([3.3])])
+def test_a_number_on_the_device_has_the_precision_that_it_has_on_the_cpu(dtype: torch.dtype, number: torch.Tensor) -> None:
+    tensor = make((3000,), dtype)
+    for call in (operator.mul, operator.truediv, operator.add, operator.sub, operator.gt, operator.eq):
+        given = number if number.dim() == 0 else number.to(dtype)
+        assert torch.equal(call(tensor.to("rustdev"), given.to("rustdev")).cpu(), call(tensor, given)), call
+        assert torch.equal(call(tensor.to("rustdev")[::2], given.to("rustdev")).cpu(), call(tensor[::2], given)), call
+
+
 def test_numbers_in_host_memory_are_read_at_the_call() -> None:
     device, strided = torch.ones(3, device="rustdev"), torch.ones(2, 3, device="rustdev").t()
     number = torch.tensor(2.0)

@@ -13,8 +13,8 @@ use crate::tensor::view::{Flags, View};
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
     /// The type of the result: `T`, or `Bool` for a predicate.
     type Output: Number;
-    /// Whether Python numbers beside 16 bit floats keep their precision instead of being rounded to the dtype first: PyTorch's CPU does the
-    /// one for products and quotients, the other for everything else.
+    /// Whether numbers beside 16 bit floats keep their precision instead of being rounded to the dtype first: PyTorch's CPU does the one for
+    /// products and quotients, the other for everything else.
     const PRECISE_NUMBERS: bool = false;
 
     /// One element; mark it `#[inline(always)]`.
@@ -45,7 +45,8 @@ where
     }
 }
 
-/// As [`run`], of an operator whose second input may be a number: the loop then takes it as a parameter instead of an operand.
+/// As [`run`], of an operator whose second input may be one value for all elements, a Python number or a tensor of no dimension: the loop
+/// then takes it as a parameter instead of an operand.
 ///
 /// # Errors
 /// As [`run`].
@@ -56,13 +57,18 @@ where
     O: Element,
     Op: Map<E::Acc, 2, Output = O::Acc>,
 {
-    const OPERANDS: usize = 3;
-    if launch.num_operands() != OPERANDS || !launch.view(OPERANDS - 1).flags().has(Flags::IMMEDIATE) {
+    const TENSORS: usize = 2;
+    if launch.num_operands() != TENSORS + 1 || !is_number(&launch.view(TENSORS)) {
         return run::<E, O, Op, 2>(launch, op);
     }
-    let operand = launch.view(OPERANDS - 1);
+    let operand = launch.view(TENSORS);
     let number = if Op::PRECISE_NUMBERS { cast::read::<E::Acc>(&operand)? } else { cast::read::<E>(&operand)?.load() };
-    run::<E, O, _, 1>(&launch.leading(OPERANDS - 1), WithNumber { op, number })
+    run::<E, O, _, 1>(&launch.leading(TENSORS), WithNumber { op, number })
+}
+
+/// Whether an operand is one value for all elements, of which there are some.
+fn is_number(view: &View<'_>) -> bool {
+    (view.flags().has(Flags::IMMEDIATE) || view.is_constant() && view.flags() == Flags::default()) && view.numel() != 0
 }
 
 /// An operator of two inputs, of which the second is this number.
