@@ -26,25 +26,13 @@ pub fn run(launch: &Launch<'_>, table: &Table) -> Result<(), String> {
     })
 }
 
-/// Elements of a block.
-const LANES: usize = 16;
-
-/// For every processor: vectors would gather, which takes longer.
+/// For every processor, one element after the other: vectors would gather, which takes longer.
 ///
 /// # Safety
 /// `input` has `count` readable and `output` as many writable elements, at the same place or apart.
-unsafe fn look_up(input: *const [u16; LANES], output: *mut [u16; LANES], count: usize, table: &Table) {
-    let blocks = count / LANES;
-    for block in 0..blocks {
-        // All results of a block are known before the first is written: the output may be the input.
+unsafe fn look_up(input: *const u16, output: *mut u16, count: usize, table: &Table) {
+    for index in 0..count {
         // SAFETY: the caller's promise.
-        let results = unsafe { input.wrapping_add(block).read_unaligned() }.map(|value| table[value as usize]);
-        // SAFETY: as above.
-        unsafe { output.wrapping_add(block).write_unaligned(results) };
-    }
-    let (input, output) = (input.wrapping_add(blocks).cast::<u16>(), output.wrapping_add(blocks).cast::<u16>());
-    for index in 0..count % LANES {
-        // SAFETY: as above.
         let result = table[unsafe { input.wrapping_add(index).read_unaligned() } as usize];
         // SAFETY: as above.
         unsafe { output.wrapping_add(index).write_unaligned(result) };
