@@ -23,8 +23,11 @@ bool plain_dtype(Fast fast, c10::ScalarType dtype) {
   return fast != Fast::floating && c10::isIntegralType(dtype, /*includeBool=*/false);
 }
 
-bool dense_on_device(const at::Tensor& tensor) {
-  return on_device(tensor) && tensor.layout() == at::kStrided && tensor.is_contiguous();
+bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided && tensor.is_contiguous(); }
+
+// Whether a tensor lies beside one that is dense: on its device, of its sizes and dense too.
+bool matches(const at::Tensor& dense, const at::Tensor& tensor) {
+  return tensor.device() == dense.device() && tensor.sizes() == dense.sizes() && is_dense(tensor);
 }
 
 // A Python number that does not change the dtype of a result with `dtype`.
@@ -38,7 +41,7 @@ bool plain_number(const at::Tensor& other, c10::ScalarType dtype) {
 }
 
 bool plain_tensor(const at::Tensor& self, const at::Tensor& other, bool inplace) {
-  if (other.scalar_type() != self.scalar_type() || !side_by_side(self, other)) {
+  if (other.scalar_type() != self.scalar_type() || !matches(self, other)) {
     return false;
   }
   return !inplace || !other.is_alias_of(self) || other.storage_offset() == self.storage_offset();
@@ -107,14 +110,14 @@ namespace {
 
 bool plain_self(Fast fast, const Binding& binding, const at::Tensor& self, const Launch& launch) {
   const c10::ScalarType dtype = self.scalar_type();
-  return plain_dtype(fast, dtype) && takes_dtype(binding, dtype) && dense_on_device(self) &&
-         launch.plain_scalars(c10::isFloatingType(dtype));
+  return plain_dtype(fast, dtype) && takes_dtype(binding, dtype) && on_device(self) && is_dense(self) &&
+         launch.plain_scalars(dtype);
 }
 
 }  // namespace
 
 bool side_by_side(const at::Tensor& self, const at::Tensor& other) {
-  return other.sizes() == self.sizes() && dense_on_device(self) && dense_on_device(other) && other.device() == self.device();
+  return on_device(self) && is_dense(self) && matches(self, other);
 }
 
 at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,

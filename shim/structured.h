@@ -127,13 +127,6 @@ inline void check_number(const std::optional<at::Scalar>& value, c10::ScalarType
 template <class T>
 void check_number(const T&, c10::ScalarType) {}
 
-// Whether an argument is no number that has to be looked at more closely.
-inline bool is_plain_argument(const at::Scalar& value, c10::ScalarType dtype) { return surely_holds(dtype, value); }
-template <class T>
-bool is_plain_argument(const T&, c10::ScalarType) {
-  return true;
-}
-
 // A meta's parameter types as the operator's schema has them.
 template <class T>
 struct SchemaType {
@@ -269,8 +262,6 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
     add_scalars(launch, rest...);
     if constexpr (fast == Fast::number) {
       return launch_plain_number(binding, self, rest..., launch);
-    } else if (!(is_plain_argument(rest, self.scalar_type()) && ...)) {
-      return {};
     } else {
       return launch_plain(fast, binding, self, tensors(rest...), false, launch);
     }
@@ -278,9 +269,6 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
 
   template <class... Rest>
   static bool plain_inplace(at::Tensor& self, const Rest&... rest) {
-    if (!(is_plain_argument(rest, self.scalar_type()) && ...)) {
-      return false;
-    }
     Launch launch;
     add_scalars(launch, rest...);
     return launch_plain(fast, binding, self, tensors(rest...), true, launch).defined();

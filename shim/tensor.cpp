@@ -16,7 +16,8 @@ rd_scalar to_scalar(const c10::Scalar& value) {
   }
   // Integers beyond int64 go as the float64 nearest to them.
   if (value.isIntegral(/*includeBool=*/false) && value.type() != c10::ScalarType::UInt64) {
-    return {static_cast<int32_t>(c10::ScalarType::Long), value.to<int64_t>(), value.to<double>(), 0.0};
+    const int64_t integer = value.toLong();
+    return {static_cast<int32_t>(c10::ScalarType::Long), integer, static_cast<double>(integer), 0.0};
   }
   if (value.isComplex()) {
     const auto complex = value.to<c10::complex<double>>();
@@ -88,16 +89,6 @@ void Launch::iterator(const at::TensorIteratorBase& iter) {
     add(iter.data_ptr(arg), sizes, strides, ndim, dtype, 0);
   }
   num_outputs_ = static_cast<size_t>(iter.noutputs());
-}
-
-bool Launch::plain_scalars(bool floating) const {
-  for (size_t index = 0; index < num_scalars_; ++index) {
-    const auto dtype = static_cast<c10::ScalarType>(scalars_[index].dtype);
-    if (dtype != c10::ScalarType::Long && !(floating && dtype == c10::ScalarType::Double)) {
-      return false;
-    }
-  }
-  return true;
 }
 
 bool Launch::run(const rd_op* op, int32_t compute_dtype, int32_t device) const {

@@ -66,17 +66,16 @@ rd_scalar to_scalar(const c10::Scalar& value);
 void check_value(const at::Scalar& value, c10::ScalarType dtype);
 
 // Whether every dtype that results of `dtype` are computed in holds a value. It may say no where a closer look says yes.
-inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) {
-  if (value.isComplex() || value.isBoolean()) {
-    return false;
+inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
+  if (value.dtype == static_cast<int32_t>(c10::ScalarType::Long)) {
+    const int64_t greatest = c10::elementSize(dtype) == 1 ? 127 : 32767;
+    return value.integer <= greatest && value.integer >= -greatest;
   }
-  const double magnitude = std::abs(value.toDouble());
-  if (value.isFloatingPoint()) {
-    // The greatest number of float16.
-    return c10::isFloatingType(dtype) && !(magnitude > 65504.0);
-  }
-  return magnitude <= (c10::elementSize(dtype) == 1 ? 127.0 : 32767.0);
+  // The greatest number of float16.
+  return value.dtype == static_cast<int32_t>(c10::ScalarType::Double) && c10::isFloatingType(dtype) &&
+         !(std::abs(value.real) > 65504.0);
 }
+inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) { return surely_holds(dtype, to_scalar(value)); }
 
 // The least and the greatest value of an integer dtype, as far as int64 holds them.
 struct IntegerRange {
@@ -168,8 +167,10 @@ class Launch {
 
   void scalar(const c10::Scalar& value) { scalars_[num_scalars_++] = to_scalar(value); }
 
-  // Whether every scalar is a number that a tensor of a real dtype may be computed with: an integer, or, for floating-point, any.
-  bool plain_scalars(bool floating) const;
+  // Whether every scalar is a number that a tensor of that real dtype may be computed with, and surely holds.
+  bool plain_scalars(c10::ScalarType dtype) const {
+    return std::all_of(scalars_, scalars_ + num_scalars_, [&](const rd_scalar& value) { return surely_holds(dtype, value); });
+  }
 
   // Enqueues on the current stream of `device`. Returns false where the kernel refuses the dtypes.
   bool run(const rd_op* op, int32_t compute_dtype, int32_t device) const;

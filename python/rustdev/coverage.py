@@ -124,5 +124,8 @@ def _full_names(operators: Iterable[str]) -> list[str]:
 
 
 def op_calls() -> dict[str, int]:
-    """Return how often each kernel of the operator table was launched, in the table's order."""
+    """Return how often each kernel of the operator table was launched, in the table's order.
+
+    Launches of one kernel by several threads at the same moment may be counted as one.
+    """
     return dict(_rustdev.op_calls())

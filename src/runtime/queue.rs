@@ -2,18 +2,21 @@
 //!
 //! Anyone may push. Whoever drains holds the [`Owner`], a value that exists at most once per queue and may travel between threads: a
 //! worker hands it to a host thread for a callback, or leaves it with the event that the head of the queue waits for. An idle queue may
-//! have a [`Guest`] instead, who runs one item that is never queued.
+//! have a [`Guest`] instead, who runs one item that is never queued, and as long as nobody else comes needs no lock for it.
 //!
 //! | field | who may touch it |
 //! |---|---|
 //! | `inner.incoming` | under the lock: pushed by anyone, taken as a whole by the owner |
 //! | `inner.rest` | under the lock, while nobody owns: what the last owner left |
 //! | `Owner::items` | the owner alone, without the lock |
-//! | `inner.owned` | under the lock: whether an owner exists |
+//! | `inner.owned` | under the lock, while `state` is taken: whether an owner exists, or a guest |
 //! | `inner.ready` | under the lock: whether the queue was handed to the executor and not yet fetched from there |
-//! | `submitted` | written under the lock |
-//! | `completed` | written by the owner; read by anyone |
+//! | `state` | the items pushed so far, and who may go on: anyone while idle, a guest alone, or, once taken, whoever holds the lock |
+//! | `completed` | written by the owner or the guest; read by anyone |
 //! | `wake_at` | lowered by sleepers under the lock, read by the owner after each item |
+//!
+//! The state is idle only if nothing is queued and nobody owns. Who takes it from a guest makes the guest an owner, which the guest finds
+//! when it ends.
 //!
 //! No wake-up is lost: whoever leaves a queue that is neither empty nor owned has set `ready` and tells the executor (the calls that
 //! return `true`), and a sleeper lowers `wake_at` before it looks at `completed`, while the owner raises `completed` before it looks
@@ -26,11 +29,20 @@ use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence, wait};
 
 const NOBODY: u64 = u64::MAX;
 
+/// Of [`Queue::state`]: a guest runs its item.
+const GUEST: u64 = 1;
+/// Of [`Queue::state`]: the lock decides.
+const TAKEN: u64 = 2;
+/// One item more, of [`Queue::state`].
+const ITEM: u64 = 4;
+/// Of [`Queue::state`]: everything but the number of items.
+const MODE: u64 = ITEM - 1;
+
 /// The queue.
 #[derive(Debug)]
 pub struct Queue<T> {
     inner: Mutex<Inner<T>>,
-    submitted: AtomicU64,
+    state: AtomicU64,
     completed: AtomicU64,
     wake_at: AtomicU64,
     changed: Condvar,
@@ -86,7 +98,7 @@ impl<T> Default for Queue<T> {
     fn default() -> Self {
         Self {
             inner: Mutex::new(Inner { incoming: Vec::new(), rest: Items::default(), owned: false, ready: false }),
-            submitted: AtomicU64::new(0),
+            state: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             wake_at: AtomicU64::new(NOBODY),
             changed: Condvar::new(),
@@ -98,7 +110,7 @@ impl<T> Queue<T> {
     /// How many items were pushed so far.
     #[inline]
     pub fn submitted(&self) -> u64 {
-        self.submitted.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) / ITEM
     }
 
     /// How many of them are done. Acquire: pairs with the store in `complete`, so that what an item wrote is visible.
@@ -110,7 +122,7 @@ impl<T> Queue<T> {
     /// Appends an item. Returns its number, counted from 1, and whether the caller has to hand the queue to the executor.
     #[inline]
     pub fn push(&self, item: T) -> (u64, bool) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.take_over();
         inner.incoming.push(Some(item));
         let number = self.count(&inner);
         let hand_over = !inner.owned && !replace(&mut inner.ready, true);
@@ -119,7 +131,7 @@ impl<T> Queue<T> {
 
     /// Appends an item, and owns the queue if nobody does.
     pub fn push_and_own(&self, item: T) -> (u64, Option<Owner<'_, T>>) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.take_over();
         inner.incoming.push(Some(item));
         let number = self.count(&inner);
         let owner = (!inner.owned).then(|| inner.own(self));
@@ -129,12 +141,37 @@ impl<T> Queue<T> {
     /// Owns the queue if nothing is queued or running, counting one item that the caller runs without queueing it.
     #[inline]
     pub fn own_idle(&self) -> Option<Guest<'_, T>> {
-        let mut inner = self.inner.lock();
-        if inner.owned || !inner.is_empty() {
+        let idle = self.state.load(Ordering::Relaxed);
+        if idle & MODE != 0 {
             return None;
         }
-        inner.owned = true;
-        Some(Guest { queue: self, number: self.count(&inner) })
+        let held = idle + ITEM + GUEST;
+        // Acquire: pairs with the release of whoever left the queue idle, so that what its items wrote is visible.
+        self.state.compare_exchange(idle, held, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(Guest { queue: self, held })
+    }
+
+    /// The lock, from which on no guest comes in; one that is there becomes the owner. Something has to be pushed now: who owns the queue
+    /// afterwards makes it idle again.
+    #[inline]
+    fn take_over(&self) -> MutexGuard<'_, Inner<T>> {
+        let mut inner = self.inner.lock();
+        if self.state.load(Ordering::Relaxed) & TAKEN == 0 {
+            // Acquire: as in `own_idle`, where the guest has left just now.
+            let before = self.state.fetch_or(TAKEN, Ordering::Acquire);
+            inner.owned = before & GUEST != 0;
+        }
+        inner
+    }
+
+    /// Makes a guest the owner, if there is one.
+    fn adopt_guest(&self, inner: &mut MutexGuard<'_, Inner<T>>) {
+        let state = self.state.load(Ordering::Acquire);
+        // Where it fails, the guest has left.
+        if state & MODE == GUEST && self.state.compare_exchange(state, state | TAKEN, Ordering::Acquire, Ordering::Acquire).is_ok()
+        {
+            inner.owned = true;
+        }
     }
 
     /// Owns the queue if nobody does and something is queued.
@@ -153,7 +190,11 @@ impl<T> Queue<T> {
     /// Sleeps until `target` items are done or nobody owns the queue.
     pub fn sleep(&self, target: u64) {
         let mut inner = self.inner.lock();
-        while inner.owned {
+        loop {
+            self.adopt_guest(&mut inner);
+            if !inner.owned {
+                return;
+            }
             self.wake_at.fetch_min(target, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             if self.completed() >= target {
@@ -163,10 +204,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Counts an item of a queue that is taken.
     fn count(&self, _locked: &MutexGuard<'_, Inner<T>>) -> u64 {
-        let number = self.submitted.load(Ordering::Relaxed) + 1;
-        self.submitted.store(number, Ordering::Release);
-        number
+        let state = self.state.load(Ordering::Relaxed) + ITEM;
+        self.state.store(state, Ordering::Release);
+        state / ITEM
     }
 
     /// Ends an ownership; returns whether the queue has to be handed to the executor.
@@ -176,7 +218,12 @@ impl<T> Queue<T> {
         if self.wake_at.load(Ordering::Relaxed) != NOBODY {
             self.wake_sleepers(&inner);
         }
-        !inner.is_empty() && !replace(&mut inner.ready, true)
+        if inner.is_empty() {
+            // Release: pairs with the next guest's acquire. Nobody else writes: the state is taken, and the lock is held.
+            self.state.store(self.state.load(Ordering::Relaxed) & !MODE, Ordering::Release);
+            return false;
+        }
+        !replace(&mut inner.ready, true)
     }
 
     /// Sleepers look again; they register anew if they go on sleeping.
@@ -237,23 +284,26 @@ impl<'a, T> Owner<'a, T> {
 #[must_use = "a queue whose owner is dropped stands still"]
 pub struct Guest<'a, T> {
     queue: &'a Queue<T>,
-    number: u64,
+    /// The queue's state while nobody else comes.
+    held: u64,
 }
 
 impl<T> Guest<'_, T> {
     /// The item's number.
     #[inline]
     pub fn number(&self) -> u64 {
-        self.number
+        self.held / ITEM
     }
 
-    /// Counts the item as done and ends the ownership, as [`Owner::release`]. Under the lock no sleeper can miss the count, so that this
-    /// needs no fence.
+    /// Counts the item as done and ends the ownership, as [`Owner::release`]. Sleepers have taken the queue before they look at the count,
+    /// so that this needs no fence.
     #[inline]
     #[must_use]
     pub fn finish(self) -> bool {
-        let inner = self.queue.inner.lock();
-        self.queue.completed.store(self.number, Ordering::Release);
-        self.queue.leave(inner)
+        let queue = self.queue;
+        queue.completed.store(self.number(), Ordering::Release);
+        // Release: pairs with the acquire of the next guest, or of whoever takes the queue.
+        let left = queue.state.compare_exchange(self.held, self.held - GUEST, Ordering::Release, Ordering::Relaxed);
+        left.is_err() && queue.leave(queue.inner.lock())
     }
 }

@@ -235,8 +235,9 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     if output.numel() == 0 {
         return Ok(());
     }
-    if is_straight(launch, types, &output) {
-        straight(launch, types, body);
+    let mut inputs = [std::ptr::null(); MAX_OPERANDS];
+    if find_straight(launch, types, &output, &mut inputs) {
+        straight(launch, types, &inputs, body);
         return Ok(());
     }
     check_dtypes(launch)?;
@@ -248,22 +249,35 @@ pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result
     Ok(())
 }
 
-/// Whether all operands are dense and of the loop's types, and none overlaps the output without being its very elements.
-fn is_straight(launch: &Launch<'_>, types: Types, output: &View<'_>) -> bool {
+/// Whether all operands are dense and of the loop's types, and none overlaps the output without being its very elements. Fills `inputs`.
+#[inline]
+fn find_straight(launch: &Launch<'_>, types: Types, output: &View<'_>, inputs: &mut Inputs) -> bool {
     let fits = |view: &View<'_>, dtype: DType| view.dtype() == dtype && view.is_dense_1d();
-    let (begin, count) = (output.data() as usize, output.size(0));
-    fits(output, types.output)
-        && (1..=types.inputs).all(|index| {
-            let view = launch.view(index);
-            let first = view.data() as usize;
-            let apart = first + count * types.input.size() <= begin || begin + count * types.output.size() <= first;
-            fits(&view, types.input) && (apart || first == begin && types.input.size() == types.output.size())
-        })
+    if !fits(output, types.output) {
+        return false;
+    }
+    let (count, size) = (output.size(0), types.input.size());
+    let begin = output.data() as usize;
+    let end = begin + count * types.output.size();
+    for (index, input) in inputs.iter_mut().enumerate().take(types.inputs) {
+        let view = launch.view(index + 1);
+        let first = view.data() as usize;
+        let apart = first + count * size <= begin || end <= first;
+        if !fits(&view, types.input) || !(apart || first == begin && size == types.output.size()) {
+            return false;
+        }
+        *input = view.data().cast_const();
+    }
+    true
 }
 
 /// All operands are dense and of the loop's types.
-fn straight(launch: &Launch<'_>, types: Types, body: Loop<'_>) {
+#[inline]
+fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) {
     let output = launch.view(0);
+    if output.size(0) <= GRAIN {
+        return body(output.data(), inputs, output.size(0));
+    }
     parallel(output.size(0), GRAIN, launch.cost(), &|begin, end| {
         let mut inputs = [std::ptr::null(); MAX_OPERANDS];
         for (index, input) in inputs.iter_mut().enumerate().take(types.inputs) {
