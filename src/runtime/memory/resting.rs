@@ -1,9 +1,10 @@
-//! The block that rests: the small one that was freed last, before it is joined with its neighbours.
+//! The blocks that rest: the small ones that were freed last, before they are joined with their neighbours.
 //!
-//! A loop over small tensors frees one and asks for another of the same size, again and again. The pool keeps such a block as it is for
-//! one request; if that is of the same size and stream, and nothing else about the block matters, it gets it without a way through the
-//! free lists. Whoever looks at the pool has it settled first ([`Pool::settle`]), so that blocks and counters are as if each free and
-//! each request had been carried out in turn; only the peaks of `inactive_split` do not see what lasted from a free to the next request.
+//! A loop over small tensors frees some and asks for others of the same sizes, again and again. The pool keeps such blocks as they are; a
+//! request of the same size and stream as one of them, where nothing else about the block matters, gets it without a way through the
+//! free lists. Any other request, and whoever looks at the pool, has it settled first ([`Pool::settle`]), so that the counters are as if
+//! each free and each request had been carried out in turn; only the peaks of `inactive_split` do not see what lasted from a free to the
+//! next request.
 
 #![forbid(unsafe_code)]
 
@@ -11,9 +12,14 @@ use super::block::{BlockId, Kind, NONE, State};
 use super::pool::{Pool, Request};
 use super::stats::PerKind;
 
-/// The resting block, and what the counters do not know yet.
+/// How many blocks rest: as many as a few operators with several results give back between two calls.
+pub const RESTS: usize = 4;
+
+/// The resting blocks, and what the counters do not know yet.
 pub struct Resting {
-    block: BlockId,
+    /// The first `used` rest, the one freed last at the end.
+    blocks: [BlockId; RESTS],
+    used: usize,
     /// Blocks that were freed and handed out again, their bytes, and the bytes that were asked for.
     count: usize,
     bytes: usize,
@@ -22,7 +28,22 @@ pub struct Resting {
 
 impl Default for Resting {
     fn default() -> Self {
-        Self { block: NONE, count: 0, bytes: 0, requested: 0 }
+        Self { blocks: [NONE; RESTS], used: 0, count: 0, bytes: 0, requested: 0 }
+    }
+}
+
+impl Resting {
+    #[inline]
+    fn remove(&mut self, place: usize) -> BlockId {
+        let id = self.blocks[place];
+        self.blocks.copy_within(place + 1..self.used, place);
+        self.used -= 1;
+        id
+    }
+
+    #[inline]
+    fn all(&self) -> &[BlockId] {
+        &self.blocks[..self.used]
     }
 }
 
@@ -35,37 +56,49 @@ impl Pool {
             return false;
         }
         block.state = State::Resting;
-        let before = std::mem::replace(&mut self.resting.block, id);
-        if before != NONE {
-            self.wake(before);
+        if self.resting.used == RESTS {
+            let oldest = self.resting.remove(0);
+            self.wake(oldest);
         }
+        self.resting.blocks[self.resting.used] = id;
+        self.resting.used += 1;
         true
     }
 
-    /// The resting block for a request, if it is of that size and stream.
+    /// A resting block for a request, if there is one of that size and stream.
     #[inline]
     pub(super) fn take_resting(&mut self, size: usize, request: &Request) -> Option<(usize, usize)> {
-        if self.resting.block == NONE {
+        let fits = |&id: &BlockId| {
+            let block = &self.blocks[id];
+            let timeline = self.lists[block.owner as usize].timeline;
+            block.size == size && block.requested == request.bytes && std::ptr::addr_eq(timeline, request.stream)
+        };
+        let Some(place) = self.resting.all().iter().rposition(fits) else {
+            self.settle();
             return None;
-        }
-        let block = &mut self.blocks[self.resting.block];
-        let timeline = self.lists[block.owner as usize].timeline;
-        let fits = block.size == size && block.requested == request.bytes && std::ptr::addr_eq(timeline, request.stream);
-        if !fits || request.context.is_some() || self.history.records_events() {
+        };
+        if request.context.is_some() || self.history.records_events() {
             self.settle();
             return None;
         }
+        let block = &mut self.blocks[self.resting.remove(place)];
         block.state = State::Allocated;
-        self.resting.block = NONE;
         self.resting.count += 1;
         self.resting.bytes += size;
         self.resting.requested += request.bytes;
         Some((block.address, size))
     }
 
-    /// Frees the resting block for good and brings the counters up to date.
+    /// Frees the resting blocks for good and brings the counters up to date.
+    #[inline]
     pub fn settle(&mut self) {
-        let Resting { block, count, bytes, requested } = std::mem::take(&mut self.resting);
+        if self.resting.used > 0 || self.resting.count > 0 {
+            self.settle_now();
+        }
+    }
+
+    fn settle_now(&mut self) {
+        let Resting { blocks, used, count, bytes, requested } = std::mem::take(&mut self.resting);
         if count > 0 {
             let pass = |stat: &mut PerKind, amount| stat.pass(Kind::Small as usize, amount);
             let stats = &mut self.stats;
@@ -75,15 +108,15 @@ impl Pool {
             pass(&mut stats.active_bytes, bytes);
             pass(&mut stats.requested_bytes, requested);
         }
-        if block != NONE {
-            self.wake(block);
+        for &id in &blocks[..used] {
+            self.wake(id);
         }
     }
 
-    /// Whether that is the resting block.
+    /// Whether the block is among those that rest.
     #[cfg(test)]
     pub(super) fn is_resting(&self, id: BlockId) -> bool {
-        self.resting.block == id
+        self.resting.all().contains(&id)
     }
 
     /// Frees a block that rested.

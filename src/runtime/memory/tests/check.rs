@@ -50,7 +50,7 @@ fn count_block(pool: &Pool, id: BlockId, kind: usize, counts: &mut Counts) {
     if matches!(block.state, State::Allocated | State::Resting) {
         let is_live = block.state == State::Allocated;
         assert_eq!(pool.live(block.address), is_live.then_some(id));
-        assert!(is_live || pool.is_resting(id), "one block rests");
+        assert!(is_live || pool.is_resting(id), "a block of this state rests");
         counts.add(|stats| &mut stats.allocation, kind, 1);
         counts.add(|stats| &mut stats.allocated_bytes, kind, block.size);
     }

@@ -1,5 +1,6 @@
 //! Which blocks and segments requests get, as PyTorch documents it.
 
+use super::super::block::State;
 use super::super::pool::{Pool, Refusal, Request, Settings};
 use super::check::check;
 use super::{Counter, MIB, budget};
@@ -181,4 +182,25 @@ fn the_block_that_rests_is_given_out_again_and_counted() {
     assert_ne!(pool.allocate(&request(other, 100)).unwrap().0, first.0, "another stream's");
     assert_eq!(pool.allocate(&request(stream, 200)), Ok(first), "from the free list");
     check(&pool);
+}
+
+#[test]
+fn the_blocks_freed_last_rest_and_the_oldest_makes_room() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    let sizes = [100, 100, 2000, 100, 2000];
+    let blocks = sizes.map(|bytes| pool.allocate(&request(stream, bytes)).unwrap());
+    for (address, size) in blocks {
+        assert_eq!(pool.free(address, None), Some(size));
+    }
+    let state = |pool: &Pool, place: usize| pool.blocks[pool.arena.start(blocks[place].0)].state;
+    assert_eq!(state(&pool, 0), State::Free, "five were freed, four rest");
+    assert_eq!(pool.allocate(&request(stream, 2000)), Ok(blocks[4]), "the one freed last");
+    assert_eq!(pool.allocate(&request(stream, 100)), Ok(blocks[3]));
+    assert_eq!(pool.allocate(&request(stream, 2000)), Ok(blocks[2]));
+    assert_eq!(state(&pool, 1), State::Resting);
+    assert_eq!(pool.allocate(&request(stream, 300)), Ok(blocks[0]), "a request that none fits has all of them freed");
+    check(&pool);
+    let allocation = pool.stats.allocation.values[0];
+    assert_eq!((allocation.current, allocation.peak, allocation.allocated, allocation.freed), (4, 5, 9, 5));
 }
