@@ -48,11 +48,10 @@ fn measure(dtype: DType, [m, n, k]: [i64; 3], transposed: bool, threads: usize) 
     let mut memory = [m * n, m * k, k * n].map(|count| vec![0u8; (count * size) as usize]);
     let sizes = [[m, n], [m, k], [k, n]];
     let strides = [[n * size, size], [k * size, size], if transposed { [size, k * size] } else { [n * size, size] }];
-    let mut views = [View::EMPTY; 3];
-    for (index, view) in views.iter_mut().enumerate() {
+    let views: [View<'_>; 3] = std::array::from_fn(|index| {
         let data = memory[index].as_mut_ptr();
-        *view = View::new(data, dtype, Flags::default(), &sizes[index], &strides[index]).expect("a valid operand");
-    }
+        View::new(data, dtype, Flags::default(), &sizes[index], &strides[index]).expect("a valid operand")
+    });
     let op = Op::find(b"mm").expect("the table has mm");
     let record = Record::new(op.layout(), &views, 1, &[], Some(dtype)).expect("valid operands");
     let nanoseconds = best(|| op.run(&record.launch()).expect("a product that runs"));

@@ -10,8 +10,8 @@ use crate::kernels::table::{Op, TABLE};
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Work};
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Record, Scalar};
-use crate::tensor::view::{Flags, View};
+use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Operands, Record, Scalar};
+use crate::tensor::view::{Flags, MAX_DIMS, View};
 
 /// An entry of the operator table; it lives forever.
 #[allow(non_camel_case_types)]
@@ -142,7 +142,8 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         // SAFETY: the caller promises arguments that are readable during the call.
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
         let stream = stream::current(device_index(device)?);
-        if args.dense_numel > 0 && args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS {
+        let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
+        if args.dense_numel > 0 && is_small {
             // SAFETY: as above, for everything that the arguments point at.
             unsafe { launch_dense(op, stream, args) }
         } else {
@@ -190,20 +191,17 @@ unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_
     // SAFETY: the caller's promise.
     let parts = unsafe { Parts::new(op, args) }?;
     op.count_call();
-    let (mut few, mut many) = ([View::EMPTY; FEW], Vec::new());
-    let views = room(&mut few, &mut many, parts.operands.len(), View::EMPTY);
-    for (place, operand) in views.iter_mut().zip(parts.operands) {
+    for operand in parts.operands {
         // SAFETY: as above.
-        *place = unsafe { view(operand, &args.dense_numel) }?;
+        unsafe { check(operand, args.dense_numel) }?;
     }
-    let (mut few, mut many) = ([Scalar::Bool(false); FEW], Vec::new());
-    let scalars = room(&mut few, &mut many, parts.scalars.len(), Scalar::Bool(false));
-    for (place, number) in scalars.iter_mut().zip(parts.scalars) {
-        *place = scalar(number)?;
-    }
+    let operands = Checked { operands: parts.operands, dense_numel: &args.dense_numel };
     let mut work = Run { op, record: Record::empty(args.num_outputs, parts.compute) };
-    let filled = work.record.fill(op.layout(), views, scalars);
+    let filled = work.record.fill(op.layout(), &operands, parts.scalars.len());
     filled.map_err(|message| invalid(format!("{}: {message}", op.text())))?;
+    for number in parts.scalars {
+        work.record.push_scalar(scalar(number)?);
+    }
     let cost = op.cost(&work.record.launch());
     Ok(stream.launch(op.text(), cost, &mut work)?)
 }
@@ -257,37 +255,61 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Operands and scalars of most launches.
-const FEW: usize = 6;
-
-/// Room for as many values, on the stack where they are few.
-#[inline(always)]
-fn room<'a, T: Copy>(few: &'a mut [T; FEW], many: &'a mut Vec<T>, count: usize, value: T) -> &'a mut [T] {
-    if let Some(few) = few.get_mut(..count) {
-        few
-    } else {
-        many.resize(count, value);
-        many
-    }
-}
-
-/// An operand, checked. `dense_numel`: its only size in a dense launch; else 0.
+/// Checks an operand: what [`Checked`] relies on, and its sizes. `dense_numel`: its only size in a dense launch; else 0.
 ///
 /// # Safety
 /// The operand's sizes and strides are readable.
 #[inline(always)]
-unsafe fn view<'a>(operand: &'a rd_operand, dense_numel: &'a i64) -> Result<View<'a>, Failure> {
-    let (dtype, flags) = (dtype(operand.dtype)?, Flags(operand.flags as u8));
-    let (sizes, strides) = if *dense_numel > 0 {
-        (std::slice::from_ref(dense_numel), dtype.size_word())
-    } else {
-        let ndim = usize::try_from(operand.ndim).map_err(|_| invalid(format!("{} dimensions", operand.ndim)))?;
+unsafe fn check(operand: &rd_operand, dense_numel: i64) -> Result<(), Failure> {
+    dtype(operand.dtype)?;
+    let mut elements = 1;
+    if dense_numel == 0 {
+        let ndim = usize::try_from(operand.ndim).ok().filter(|&ndim| ndim <= MAX_DIMS);
+        let ndim = ndim.ok_or_else(|| invalid(format!("{} dimensions; at most {MAX_DIMS}", operand.ndim)))?;
         // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
         let sizes = unsafe { slice(operand.sizes, ndim) }?;
         // SAFETY: as above, for strides.
-        (sizes, unsafe { slice(operand.strides, ndim) }?)
-    };
-    View::new(operand.data.cast(), dtype, flags, sizes, strides).map_err(invalid)
+        unsafe { slice(operand.strides, ndim) }?;
+        elements = sizes.iter().copied().min().unwrap_or(1);
+        if elements < 0 {
+            return Err(invalid(format!("an operand has a negative size: {sizes:?}")));
+        }
+    }
+    if operand.data.is_null() && elements > 0 {
+        return Err(invalid("an operand has no memory".into()));
+    }
+    Ok(())
+}
+
+/// Operands that [`check`] has accepted. Their views are made anew each time: that costs less than to keep them.
+struct Checked<'a> {
+    operands: &'a [rd_operand],
+    dense_numel: &'a i64,
+}
+
+impl<'a> Operands<'a> for Checked<'a> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.operands.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, index: usize) -> View<'a> {
+        let operand = &self.operands[index];
+        let (data, flags, ndim) = (operand.data.cast(), Flags(operand.flags as u8), operand.ndim as usize);
+        let dtype = DType::from_number(operand.dtype).unwrap_or(DType::Byte);
+        let (sizes, strides): (&[i64], &[i64]) = if *self.dense_numel > 0 {
+            (std::slice::from_ref(self.dense_numel), dtype.size_word())
+        } else if ndim == 0 {
+            (&[], &[])
+        } else {
+            // SAFETY: `check` refused null; the launch's caller promises `ndim` readable sizes.
+            let sizes = unsafe { std::slice::from_raw_parts(operand.sizes, ndim) };
+            // SAFETY: as above, for strides.
+            (sizes, unsafe { std::slice::from_raw_parts(operand.strides, ndim) })
+        };
+        View::from_checked(data, dtype, flags, sizes, strides)
+    }
 }
 
 #[inline(always)]

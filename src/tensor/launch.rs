@@ -130,7 +130,10 @@ impl Record {
     ) -> Result<Self, String> {
         let first = operands.first().ok_or("a launch has no operands")?;
         let mut record = Self::empty(num_outputs, compute.unwrap_or(first.dtype()));
-        record.fill(layout, operands, scalars)?;
+        record.fill(layout, &operands, scalars.len())?;
+        for &scalar in scalars {
+            record.push_scalar(scalar);
+        }
         Ok(record)
     }
 
@@ -141,28 +144,22 @@ impl Record {
         Self { storage: Storage::Inline(Inline::EMPTY), num_outputs: num_outputs.min(u16::MAX as usize) as u16, compute }
     }
 
-    /// Copies operands (outputs first) and scalars into an empty record.
+    /// Copies operands into an empty record, and makes room for as many scalars:
+    /// [`Record::push_scalar`].
     ///
     /// # Errors
     /// No outputs, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
     #[inline(always)]
-    pub fn fill(&mut self, layout: Layout, operands: &[View<'_>], scalars: &[Scalar]) -> Result<(), String> {
-        let (outputs, count) = (self.num_outputs as usize, operands.len());
+    pub fn fill<'a>(&mut self, layout: Layout, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+        let (outputs, count) = (self.num_outputs as usize, operands.count());
         if outputs == 0 || outputs > count {
             return Err(format!("{outputs} outputs of {count} operands"));
         }
         match layout {
-            Layout::Elementwise => elementwise(&mut self.storage, operands, scalars.len())?,
-            Layout::Shaped => shaped(&mut self.storage, operands, scalars.len())?,
+            Layout::Elementwise if operands.get(0).ndim() <= 1 => one_line(&mut self.storage, operands, num_scalars),
+            Layout::Elementwise => elementwise(&mut self.storage, operands, num_scalars),
+            Layout::Shaped => shaped(&mut self.storage, operands, num_scalars),
         }
-        match &mut self.storage {
-            Storage::Inline(inline) => {
-                inline.num_scalars = scalars.len() as u8;
-                inline.scalars.iter_mut().zip(scalars).for_each(|(place, &scalar)| *place = scalar);
-            }
-            Storage::Boxed(boxed) => boxed.scalars.extend_from_slice(scalars),
-        }
-        Ok(())
     }
 
     /// An elementwise launch of `numel` elements (at least 1) that lie side by side in every operand, without its operands and
@@ -195,15 +192,19 @@ impl Record {
         inline.num_operands += 1;
     }
 
-    /// Adds a scalar to a dense launch. At most [`INLINE_SCALARS`].
+    /// Adds a scalar: to a dense launch at most [`INLINE_SCALARS`], to another as many as it has room for.
     ///
     /// # Panics
-    /// The launch is not dense, or has so many scalars.
+    /// There is no room.
     #[inline(always)]
     pub fn push_scalar(&mut self, scalar: Scalar) {
-        let Storage::Inline(inline) = &mut self.storage else { panic!("a dense launch is kept inline") };
-        inline.scalars[inline.num_scalars as usize] = scalar;
-        inline.num_scalars += 1;
+        match &mut self.storage {
+            Storage::Inline(inline) => {
+                inline.scalars[inline.num_scalars as usize] = scalar;
+                inline.num_scalars += 1;
+            }
+            Storage::Boxed(boxed) => boxed.scalars.push(scalar),
+        }
     }
 
     /// The kernel's view of the record.
@@ -322,6 +323,46 @@ impl<'a> Launch<'a> {
     }
 }
 
+/// The operands of a launch, outputs first: views that are there, or made when they are looked at.
+pub trait Operands<'a> {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The operand at that place, below the count; mark it `#[inline(always)]`.
+    fn get(&self, index: usize) -> View<'a>;
+
+    /// One after the other.
+    #[inline(always)]
+    fn all(&self) -> impl Iterator<Item = View<'a>> {
+        (0..self.count()).map(|index| self.get(index))
+    }
+}
+
+impl<'a> Operands<'a> for &[View<'a>] {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, index: usize) -> View<'a> {
+        self[index]
+    }
+}
+
+/// Checks that every operand but an immediate has the first one's sizes.
+#[inline(always)]
+fn check_sizes<'a>(operands: &impl Operands<'a>) -> Result<(), String> {
+    let sizes = operands.get(0).sizes();
+    for index in 1..operands.count() {
+        let operand = operands.get(index);
+        if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
+            return Err(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes()));
+        }
+    }
+    Ok(())
+}
+
 /// The sizes and strides of an elementwise launch while it is put in order: row 0 the sizes, row 1 + i the strides of operand i.
 struct Table<'a> {
     words: &'a mut [i64],
@@ -331,12 +372,9 @@ struct Table<'a> {
 
 impl Table<'_> {
     #[inline(always)]
-    fn fill(&mut self, operands: &[View<'_>]) -> Result<(), String> {
-        let (sizes, ndim) = (operands[0].sizes(), self.ndim);
-        for (index, operand) in operands.iter().enumerate() {
-            if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
-                return Err(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes()));
-            }
+    fn fill<'a>(&mut self, operands: &impl Operands<'a>) {
+        let (sizes, ndim) = (operands.get(0).sizes(), self.ndim);
+        for (index, operand) in operands.all().enumerate() {
             let row = &mut self.words[(1 + index) * self.pitch..][..ndim];
             for (dim, word) in row.iter_mut().enumerate() {
                 let stride = if operand.flags().has(Flags::IMMEDIATE) { 0 } else { operand.strides()[ndim - 1 - dim] };
@@ -346,7 +384,6 @@ impl Table<'_> {
         for (dim, word) in self.words[..ndim].iter_mut().enumerate() {
             *word = sizes[ndim - 1 - dim];
         }
-        Ok(())
     }
 
     fn rows(&self) -> usize {
@@ -404,9 +441,9 @@ impl Table<'_> {
 
     /// The only element of a launch counts as side by side with the next.
     #[inline(always)]
-    fn set_single_strides(&mut self, operands: &[View<'_>]) {
+    fn set_single_strides<'a>(&mut self, operands: &impl Operands<'a>) {
         if self.ndim == 1 && self.words[0] == 1 {
-            for (index, operand) in operands.iter().enumerate() {
+            for (index, operand) in operands.all().enumerate() {
                 if !operand.flags().has(Flags::IMMEDIATE) {
                     self.words[(1 + index) * self.pitch] = operand.dtype().size() as i64;
                 }
@@ -424,10 +461,31 @@ impl Table<'_> {
 /// Dimensions and operands that are put in order on the stack.
 const STACK_TABLE: usize = 40;
 
+/// An elementwise launch of at most one dimension. Its only element counts as side by side with the next.
 #[inline(always)]
-fn elementwise(storage: &mut Storage, operands: &[View<'_>], num_scalars: usize) -> Result<(), String> {
-    let (ndim, count) = (operands[0].ndim(), operands.len());
-    let pitch = ndim.max(1);
+fn one_line<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+    check_sizes(operands)?;
+    let size = operands.get(0).sizes().first().copied().unwrap_or(1);
+    let mut writer = Writer::new(storage, operands, num_scalars, 1 + operands.count())?;
+    writer.extend(&[size]);
+    for operand in operands.all() {
+        let stride = match operand.strides() {
+            _ if operand.flags().has(Flags::IMMEDIATE) => 0,
+            &[stride] if size != 1 => stride,
+            _ => operand.dtype().size() as i64,
+        };
+        writer.extend(&[stride]);
+    }
+    for (index, operand) in operands.all().enumerate() {
+        writer.operand(&operand, 1, 0, 1 + index);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn elementwise<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+    check_sizes(operands)?;
+    let (pitch, count) = (operands.get(0).ndim(), operands.count());
     let length = (1 + count) * pitch;
     let mut stack = [0i64; STACK_TABLE];
     let mut heap = Vec::new();
@@ -437,35 +495,30 @@ fn elementwise(storage: &mut Storage, operands: &[View<'_>], num_scalars: usize)
         heap.resize(length, 0);
         &mut heap[..]
     };
-    let mut table = Table { words, ndim, pitch };
-    table.fill(operands)?;
-    if ndim == 0 {
-        table.words[0] = 1;
-        table.ndim = 1;
-    } else if ndim > 1 {
-        table.sort();
-        table.coalesce();
-    }
+    let mut table = Table { words, ndim: pitch, pitch };
+    table.fill(operands);
+    table.sort();
+    table.coalesce();
     table.set_single_strides(operands);
     let mut writer = Writer::new(storage, operands, num_scalars, (1 + count) * table.ndim)?;
     for row in 0..=count {
         writer.extend(&table.words[row * pitch..][..table.ndim]);
     }
-    for (index, operand) in operands.iter().enumerate() {
-        writer.operand(operand, table.ndim, 0, (1 + index) * table.ndim);
+    for (index, operand) in operands.all().enumerate() {
+        writer.operand(&operand, table.ndim, 0, (1 + index) * table.ndim);
     }
     Ok(())
 }
 
 #[inline(always)]
-fn shaped(storage: &mut Storage, operands: &[View<'_>], num_scalars: usize) -> Result<(), String> {
-    let words = operands.iter().map(|operand| 2 * operand.ndim()).sum();
+fn shaped<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+    let words = operands.all().map(|operand| 2 * operand.ndim()).sum();
     let mut writer = Writer::new(storage, operands, num_scalars, words)?;
-    for operand in operands {
+    for operand in operands.all() {
         let place = writer.num_words;
         writer.extend(operand.sizes());
         writer.extend(operand.strides());
-        writer.operand(operand, operand.ndim(), place, place + operand.ndim());
+        writer.operand(&operand, operand.ndim(), place, place + operand.ndim());
     }
     Ok(())
 }
@@ -478,9 +531,14 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     #[inline(always)]
-    fn new(storage: &'a mut Storage, operands: &[View<'_>], num_scalars: usize, mut num_words: usize) -> Result<Self, String> {
-        let count = operands.len();
-        num_words += VALUE_WORDS * operands.iter().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
+    fn new<'b>(
+        storage: &'a mut Storage,
+        operands: &impl Operands<'b>,
+        num_scalars: usize,
+        mut num_words: usize,
+    ) -> Result<Self, String> {
+        let count = operands.count();
+        num_words += VALUE_WORDS * operands.all().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
         if num_words > u16::MAX as usize {
             return Err(format!("{count} operands of so many dimensions are too many for one launch"));
         }

@@ -48,10 +48,6 @@ unsafe impl Send for View<'_> {}
 unsafe impl Sync for View<'_> {}
 
 impl<'a> View<'a> {
-    /// A view of nothing.
-    pub const EMPTY: View<'static> =
-        View { data: std::ptr::null_mut(), dtype: DType::Byte, flags: Flags(0), sizes: &[0], strides: &[1] };
-
     /// The view of `data` with `sizes` (elements) and `strides` (bytes).
     ///
     /// # Errors
