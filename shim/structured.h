@@ -21,7 +21,8 @@
 
 namespace rustdev {
 
-// Which calls may skip TensorIterator: dense operands of one shape and dtype, or such a tensor and a Python number.
+// Which calls may skip TensorIterator and the meta: dense operands of one shape and dtype, or such a tensor and a Python number. A
+// meta that refuses more than wrong operands says with `is_plain(arguments after self...)` when it has nothing to refuse.
 enum class Fast {
   none,      // never
   floating,  // floating-point operands; the result has their dtype
@@ -100,7 +101,7 @@ inline void add_scalar(Launch& launch, const std::optional<double>& value) {
   launch.scalar(value.value_or(0.0));
 }
 inline void add_scalar(Launch& launch, const std::optional<at::Scalar>& value) {
-  launch.scalar(value.has_value());
+  launch.scalar(int64_t{value.has_value()});
   launch.scalar(value ? *value : at::Scalar(0));
 }
 inline void add_scalar(Launch&, const at::Tensor&) {}
@@ -258,6 +259,9 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
 
   template <class... Rest>
   static at::Tensor plain(const at::Tensor& self, const Rest&... rest) {
+    if (!may_be_plain(rest...)) {
+      return {};
+    }
     Launch launch;
     add_scalars(launch, rest...);
     if constexpr (fast == Fast::number) {
@@ -269,9 +273,21 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
 
   template <class... Rest>
   static bool plain_inplace(at::Tensor& self, const Rest&... rest) {
+    if (!may_be_plain(rest...)) {
+      return false;
+    }
     Launch launch;
     add_scalars(launch, rest...);
     return launch_plain(fast, binding, self, tensors(rest...), true, launch).defined();
+  }
+
+  // Whether what the meta itself refuses is not there.
+  template <class... Rest>
+  static bool may_be_plain(const Rest&... rest) {
+    if constexpr (requires { Meta::is_plain(rest...); }) {
+      return Meta::is_plain(rest...);
+    }
+    return true;
   }
 
   template <class First, class... Rest>

@@ -38,6 +38,8 @@ double greatest_of(c10::ScalarType dtype) {
 // PyTorch's metas, with what its kernels refuse.
 // NOLINTBEGIN(bugprone-derived-method-shadowing-base-method): the template calls these by their types
 struct Clamp : public at::meta::structured_clamp {
+  static bool is_plain(const std::optional<at::Scalar>& min, const std::optional<at::Scalar>& max) { return min || max; }
+
   void meta(const at::Tensor& self, at::OptionalScalarRef min, at::OptionalScalarRef max) {
     at::meta::structured_clamp::meta(self, min, max);
     if (min) {
@@ -74,6 +76,8 @@ struct PowerOfTensor : public at::meta::structured_pow_Tensor_Scalar {
 };
 
 struct Softshrink : public at::meta::structured_softshrink {
+  static bool is_plain(const at::Scalar& lambd) { return !lambd.isComplex() && lambd.toDouble() >= 0; }
+
   void meta(const at::Tensor& self, const at::Scalar& lambd) {
     at::meta::structured_softshrink::meta(self, lambd);
     if (takes_dtype(Structured<Softshrink>::binding, common_dtype())) {
@@ -89,11 +93,11 @@ struct Softshrink : public at::meta::structured_softshrink {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  bind<Structured<Clamp, Fast::none, Scalars::checked>>(m, {"clamp", "clamp_", "clamp.out", "clamp"});
+  bind<Structured<Clamp, Fast::numeric, Scalars::checked>>(m, {"clamp", "clamp_", "clamp.out", "clamp"});
   bind<Structured<ClampMax, Fast::numeric, Scalars::checked>>(m, {"clamp_max", "clamp_max_", "clamp_max.out", "clamp_max"});
   bind<Structured<PowerOfTensor, Fast::floating, Scalars::checked>>(
       m, {"pow.Tensor_Scalar", "pow_.Scalar", "pow.Tensor_Scalar_out", "pow_scalar"});
-  bind<Structured<Softshrink, Fast::none, Scalars::checked>>(m, {"softshrink", nullptr, "softshrink.out", "softshrink"});
+  bind<Structured<Softshrink, Fast::floating, Scalars::checked>>(m, {"softshrink", nullptr, "softshrink.out", "softshrink"});
   bind<Structured<ClampMin, Fast::numeric, Scalars::checked>>(m, {"clamp_min", "clamp_min_", "clamp_min.out", "clamp_min"});
 }
 

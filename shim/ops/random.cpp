@@ -61,11 +61,23 @@ void draw(const rd_op* op, const at::TensorBase& self, const OptionalGenerator& 
   }
 }
 
+const rd_op* uniform_op() {
+  static const rd_op* const op = kernel("uniform_");
+  return op;
+}
+const rd_op* exponential_op() {
+  static const rd_op* const op = kernel("exponential_");
+  return op;
+}
+const rd_op* random_op() {
+  static const rd_op* const op = kernel("random_");
+  return op;
+}
+
 template <typename>
 struct UniformKernel {
   void operator()(at::TensorIteratorBase& iter, double from, double to, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("uniform_");
-    draw(op, iter, given, {from, to});
+    draw(uniform_op(), iter, given, {from, to});
   }
 };
 
@@ -90,8 +102,7 @@ struct ExponentialKernel {
   void operator()(at::TensorIteratorBase& iter, double lambda, const OptionalGenerator& given) {
     TORCH_CHECK(at::isFloatingType(iter.dtype()), "exponential_ draws floating-point numbers, but the tensor has dtype ",
                 iter.dtype());
-    static const rd_op* const op = kernel("exponential_");
-    draw(op, iter, given, {lambda});
+    draw(exponential_op(), iter, given, {lambda});
   }
 };
 
@@ -135,13 +146,11 @@ struct BernoulliTensorKernel {
 template <typename>
 struct RandomFromToKernel {
   void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t from, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("random_");
-    draw(op, iter, given, {from, static_cast<int64_t>(range)});
+    draw(random_op(), iter, given, {from, static_cast<int64_t>(range)});
   }
   // Everything that 64 bits can be.
   void operator()(at::TensorIteratorBase& iter, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("random_");
-    draw(op, iter, given, {std::numeric_limits<int64_t>::min(), int64_t{0}});
+    draw(random_op(), iter, given, {std::numeric_limits<int64_t>::min(), int64_t{0}});
   }
 };
 
@@ -163,12 +172,18 @@ struct RandomKernel {
     uint64_t range = 0;
     AT_DISPATCH_V2(iter.dtype(), "random_", AT_WRAP([&] { range = values_of<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES), c10::kBool,
                    c10::kHalf, c10::kBFloat16);
-    static const rd_op* const op = kernel("random_");
-    draw(op, iter, given, {int64_t{0}, static_cast<int64_t>(range)});
+    draw(random_op(), iter, given, {int64_t{0}, static_cast<int64_t>(range)});
   }
 };
 
+// The common calls of uniform_, exponential_ and random_, in which PyTorch's checks find nothing, need no iterator.
 at::Tensor& uniform_(at::Tensor& self, double from, double to, OptionalGenerator given) {
+  // Half of what float16 holds: the width of the range fits too.
+  constexpr double limit = 32752.0;
+  if (C10_LIKELY(is_real(self.scalar_type()) && from <= to && from >= -limit && to <= limit)) {
+    draw(uniform_op(), self, given, {from, to});
+    return self;
+  }
   return templates::uniform_impl_<UniformKernel, Generator>(self, from, to, std::move(given));
 }
 
@@ -191,6 +206,10 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, OptionalGener
 }
 
 at::Tensor& exponential_(at::Tensor& self, double lambda, OptionalGenerator given) {
+  if (C10_LIKELY(is_real(self.scalar_type()) && lambda > 0.0)) {
+    draw(exponential_op(), self, given, {lambda});
+    return self;
+  }
   return templates::exponential_impl_<ExponentialKernel, Generator>(self, lambda, std::move(given));
 }
 
@@ -219,6 +238,11 @@ at::Tensor& random_(at::Tensor& self, OptionalGenerator given) {
 }
 
 at::Tensor& random_from_to_(at::Tensor& self, int64_t from, std::optional<int64_t> to, OptionalGenerator given) {
+  if (C10_LIKELY(self.scalar_type() == at::kLong && to.has_value() && from < *to)) {
+    const uint64_t range = static_cast<uint64_t>(*to) - static_cast<uint64_t>(from);
+    draw(random_op(), self, given, {from, static_cast<int64_t>(range)});
+    return self;
+  }
   return templates::random_from_to_impl<RandomFromToKernel, Generator>(self, from, to, std::move(given));
 }
 
@@ -228,8 +252,13 @@ at::Tensor& random_to_(at::Tensor& self, int64_t to, OptionalGenerator given) {
 
 at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  at::native::check_supported_max_int_with_precision(n, result);
-  result.resize_({n});
+  // The check makes a tensor of n; int64 holds every n.
+  if (result.scalar_type() != at::kLong) {
+    at::native::check_supported_max_int_with_precision(n, result);
+  }
+  if (result.dim() != 1 || result.size(0) != n) {
+    result.resize_({n});
+  }
   static const rd_op* const op = kernel("randperm");
   if (result.is_contiguous()) {
     draw(op, result, given, {});

@@ -78,6 +78,14 @@ struct Place {
     if (dim) {
       return launch_reduction(binding, rules, output, self, reduced_dims(self, *dim), keepdim);
     }
+    if (self.is_contiguous() && self.numel() != 0 && takes_dtype(binding, self.scalar_type())) {
+      const int64_t size = self.numel(), strides[] = {0, 1};
+      Launch launch;
+      launch.restrided(output, size, strides[0]);
+      launch.finish_outputs();
+      launch.restrided(self, size, strides[1]);
+      return launch.run(binding.op, static_cast<int32_t>(self.scalar_type()), self.device().index());
+    }
     return launch_reduction(binding, rules, output.view(at::IntArrayRef()), self.reshape({-1}), at::DimVector{0}, false);
   }
 };

@@ -166,6 +166,10 @@ struct CountNonzero {
     }
     return call_fallback<at::Tensor, const at::Tensor&, at::IntArrayRef>(binding.functional, self, dim);
   }
+
+  static at::Tensor along(const at::Tensor& self, std::optional<int64_t> dim) {
+    return dim ? functional(self, *dim) : functional(self, at::IntArrayRef());
+  }
 };
 
 template <bool root>
@@ -198,6 +202,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   if (find_kernel(CountNonzero::binding,
                   {"count_nonzero.dim_IntList", nullptr, "count_nonzero.dim_IntList_out", "count_nonzero"})) {
     m.impl("count_nonzero.dim_IntList", TORCH_FN(CountNonzero::functional));
+    m.impl("count_nonzero", TORCH_FN(CountNonzero::along));
   }
 }
 

@@ -51,7 +51,7 @@ struct Searchsorted {
 
   static at::Tensor functional(const at::Tensor& sorted, const at::Tensor& self, bool out_int32, bool right, Side side,
                                OptionalTensor sorter) {
-    at::Tensor result = new_empty({0}, out_int32 ? at::kInt : at::kLong, self.device());
+    at::Tensor result = new_empty(self.sizes(), out_int32 ? at::kInt : at::kLong, self.device());
     return out(sorted, self, out_int32, right, side, sorter, result);
   }
 
@@ -72,7 +72,7 @@ at::Tensor& bucketize_out(const at::Tensor& self, const at::Tensor& boundaries, 
 }
 
 at::Tensor bucketize_tensor(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32, bool right) {
-  at::Tensor result = new_empty({0}, out_int32 ? at::kInt : at::kLong, boundaries.device());
+  at::Tensor result = new_empty(self.sizes(), out_int32 ? at::kInt : at::kLong, boundaries.device());
   return bucketize_out(self, boundaries, out_int32, right, result);
 }
 

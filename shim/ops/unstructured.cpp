@@ -65,7 +65,8 @@ struct Unary {
   }
 
   static at::Tensor& inplace(at::Tensor& self) {
-    if (run_unary(binding<op>(), self, self)) {
+    Launch launch;
+    if (launch_plain(Fast::floating, binding<op>(), self, {}, true, launch).defined() || run_unary(binding<op>(), self, self)) {
       return self;
     }
     return call_fallback<at::Tensor&, at::Tensor&>(binding<op>().inplace, self);
