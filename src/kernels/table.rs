@@ -334,7 +334,7 @@ table![
     shaped(c"median", sorting::select::median, ORDERED, 2.0),
     shaped(c"mode", sorting::search::mode, ORDERED, 2.0),
     shaped(c"nanmedian", sorting::select::nanmedian, ORDERED, 2.0),
-    shaped(c"searchsorted", sorting::search::searchsorted, ORDERED, 15.0),
+    shaped(c"searchsorted", sorting::search::searchsorted, ORDERED, 6.0),
     shaped(c"sort.stable", sorting::sort::sort, ORDERED, 10.0),
     shaped(c"topk", sorting::select::topk, ORDERED, 2.0),
     shaped(c"unique_collect", sorting::unique::collect, DTypeSet::of(&[DType::Long]), 3.0),

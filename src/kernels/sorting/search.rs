@@ -1,6 +1,7 @@
 //! Search in sorted elements.
 
 use super::key::Key;
+use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Bool, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::parallel;
@@ -36,26 +37,57 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), String> {
     })
 }
 
+/// Values that are searched side by side: as many comparisons are under way while one waits for its element.
+const LANES: usize = 16;
+
 /// Writes the place of every value to `target`. `RIGHT`: behind equal elements.
 fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: &[T], begin: usize, target: Row, wide: bool) {
-    for (at, &value) in values.iter().enumerate() {
-        let place = match order {
-            Some(order) => position::<T, RIGHT>(keys.len(), value, |at| keys[order[at] as usize]),
-            None => position::<T, RIGHT>(keys.len(), value, |at| keys[at]),
-        };
-        if wide { target.store(begin + at, place as i64) } else { target.store(begin + at, place as i32) }
+    let mut places = [0; LANES];
+    for (group, values) in values.chunks(LANES).enumerate() {
+        let mut lanes = [values[0]; LANES];
+        lanes[..values.len()].copy_from_slice(values);
+        vectorize(Search::<T, RIGHT> { keys, order, values: &lanes, places: &mut places });
+        for (at, &place) in (begin + group * LANES..).zip(&places[..values.len()]) {
+            if wide { target.store(at, place as i64) } else { target.store(at, place as i32) }
+        }
     }
 }
 
-/// The first place whose element is not less than `value`, or, `RIGHT`, greater. NaN is neither, as on the CPU.
+/// For each value the first place whose element is not less than it, or, `RIGHT`, greater. NaN is neither, as on the CPU; so all lanes
+/// look at the middles that a search for one value would look at.
+struct Search<'a, T, const RIGHT: bool> {
+    keys: &'a [T],
+    order: Option<&'a [i64]>,
+    values: &'a [T; LANES],
+    places: &'a mut [usize; LANES],
+}
+
+impl<T: Key, const RIGHT: bool> Leaf for Search<'_, T, RIGHT> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { keys, order, values, places } = self;
+        *places = match order {
+            Some(order) => positions::<T, RIGHT>(keys.len(), values, |at| keys[order[at] as usize]),
+            None => positions::<T, RIGHT>(keys.len(), values, |at| keys[at]),
+        };
+    }
+}
+
+/// As [`Search`], of a line with elements.
 #[inline(always)]
-fn position<T: Key, const RIGHT: bool>(len: usize, value: T, key: impl Fn(usize) -> T) -> usize {
-    let (mut begin, mut end) = (0, len);
-    while begin < end {
-        let middle = usize::midpoint(begin, end);
-        let behind = key(middle).is_behind::<RIGHT>(value);
-        end = if behind { middle } else { end };
-        begin = if behind { begin } else { middle + 1 };
+fn positions<T: Key, const RIGHT: bool>(len: usize, values: &[T; LANES], key: impl Fn(usize) -> T) -> [usize; LANES] {
+    let (mut begin, mut end) = ([0; LANES], [len; LANES]);
+    let steps = usize::BITS - len.leading_zeros();
+    for _ in 0..steps {
+        for lane in 0..LANES {
+            let middle = usize::midpoint(begin[lane], end[lane]);
+            let is_open = begin[lane] < end[lane];
+            let is_behind = key(middle.min(len - 1)).is_behind::<RIGHT>(values[lane]);
+            end[lane] = if is_open & is_behind { middle } else { end[lane] };
+            begin[lane] = if is_open & !is_behind { middle + 1 } else { begin[lane] };
+        }
     }
     begin
 }
