@@ -85,8 +85,8 @@ fn positions<T: Key, const RIGHT: bool>(len: usize, values: &[T; LANES], key: im
             let middle = usize::midpoint(begin[lane], end[lane]);
             let is_open = begin[lane] < end[lane];
             let is_behind = key(middle.min(len - 1)).is_behind::<RIGHT>(values[lane]);
-            end[lane] = if is_open & is_behind { middle } else { end[lane] };
-            begin[lane] = if is_open & !is_behind { middle + 1 } else { begin[lane] };
+            let (low, high) = if is_behind { (begin[lane], middle) } else { (middle + 1, end[lane]) };
+            (begin[lane], end[lane]) = if is_open { (low, high) } else { (begin[lane], end[lane]) };
         }
     }
     begin
