@@ -3,14 +3,16 @@
 //! Dtypes are `c10::ScalarType` as is.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::ops::Range;
 
 use super::device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
 use crate::kernels::table::{Op, TABLE};
 use crate::runtime::stream::{self, Stream};
-use crate::runtime::task::{Access, Work};
+use crate::runtime::task::{Access, Row, Span, Work};
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Operands, Record, Scalar};
+use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
+use crate::tensor::loops::lists;
 use crate::tensor::view::{Flags, MAX_DIMS, View};
 
 /// An entry of the operator table; it lives forever.
@@ -220,6 +222,25 @@ impl Work for Run {
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         self.record.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
+    }
+
+    fn row(&self) -> Option<&dyn Row> {
+        if self.op.is_piecewise() { Some(self) } else { None }
+    }
+}
+
+/// A launch over lists of tensors.
+impl Row for Run {
+    fn ends(&self) -> Option<Vec<usize>> {
+        lists::row(&self.record.launch())
+    }
+
+    fn spans(&self, visit: &mut dyn FnMut(Span)) {
+        lists::spans(&self.record.launch(), visit);
+    }
+
+    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String> {
+        self.op.run(&self.record.launch().with_piece(Piece { ends, begin: range.start, end: range.end }))
     }
 }
 

@@ -7,7 +7,8 @@ use ndarray::{ArrayD, Dimension, IxDyn};
 use super::table::Op;
 use crate::simd::{Isa, for_each_isa};
 use crate::tensor::dtype::{Complex64, DType, Element, UNSIGNED, dispatch};
-use crate::tensor::launch::{Record, Scalar};
+use crate::tensor::launch::{Piece, Record, Scalar};
+use crate::tensor::loops::lists;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::{Flags, View};
 
@@ -88,6 +89,11 @@ impl Tensor {
         tensor
     }
 
+    /// Whether both hold the same bytes.
+    pub fn has_equal_bytes(&self, other: &Self) -> bool {
+        self.memory == other.memory
+    }
+
     /// The same memory with flags.
     pub fn with_flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
@@ -145,10 +151,40 @@ impl Tensor {
 
 /// Runs a table row.
 pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), String> {
+    let (op, record) = prepare(name, outputs, inputs, scalars, compute)?;
+    op.run(&record.launch())
+}
+
+/// Runs a table row over lists of tensors in pieces of so many elements, the last ones first.
+pub fn run_in_pieces(
+    name: &str,
+    outputs: &[&Tensor],
+    inputs: &[&Tensor],
+    scalars: &[Scalar],
+    compute: DType,
+    size: usize,
+) -> Result<(), String> {
+    let (op, record) = prepare(name, outputs, inputs, scalars, compute)?;
+    let launch = record.launch();
+    assert!(op.is_piecewise(), "{name}");
+    let ends = lists::row(&launch).ok_or("the lists do not fit together")?;
+    let total = ends.last().copied().unwrap_or(0);
+    (0..total).step_by(size).rev().try_for_each(|begin| {
+        let end = total.min(begin + size);
+        op.run(&launch.with_piece(Piece { ends: &ends, begin, end }))
+    })
+}
+
+fn prepare(
+    name: &str,
+    outputs: &[&Tensor],
+    inputs: &[&Tensor],
+    scalars: &[Scalar],
+    compute: DType,
+) -> Result<(&'static Op, Record), String> {
     let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
     let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
-    let record = Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?;
-    op.run(&record.launch())
+    Ok((op, Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?))
 }
 
 /// Values, the same for the same seed: spread over -8..8 in steps of 1/8, cast to the dtype; not

@@ -190,9 +190,14 @@ mod tests {
             scalars.extend(numbers.iter().map(|&number| Scalar::Double(number)));
             for_each_isa(|isa| {
                 let inputs = given.clone();
-                let output = if in_place { inputs[0].clone() } else { list(dtype, 99) };
-                let used = inputs[in_place as usize..].iter().flatten().chain(&factor);
-                check::run(name, &output.iter().collect::<Vec<_>>(), &used.collect::<Vec<_>>(), &scalars, dtype).unwrap();
+                let output = || if in_place { inputs[0].clone() } else { list(dtype, 99) };
+                let used: Vec<_> = inputs[in_place as usize..].iter().flatten().chain(&factor).collect();
+                let (output, pieces) = (output(), output());
+                check::run(name, &output.iter().collect::<Vec<_>>(), &used, &scalars, dtype).unwrap();
+                check::run_in_pieces(name, &pieces.iter().collect::<Vec<_>>(), &used, &scalars, dtype, 37).unwrap();
+                for (whole, pieces) in output.iter().zip(&pieces) {
+                    assert!(whole.has_equal_bytes(pieces), "{name} {dtype:?} {isa:?} {in_place} in pieces");
+                }
                 for (place, output) in output.iter().enumerate() {
                     let number = numbers.get(if numbers.len() > 1 { place } else { 0 }).copied().unwrap_or(0.0);
                     let number = number * factor.as_ref().map_or(1.0, |factor| factor.values()[[0]].re);

@@ -49,6 +49,8 @@ pub struct Op {
     cost: Cost,
     /// Whether 16 bit floats may be looked up in a table of all results.
     is_tabulated: bool,
+    /// Whether it is elementwise over lists of tensors: any piece of them can be done for itself.
+    is_piecewise: bool,
     calls: AtomicU64,
 }
 
@@ -62,7 +64,8 @@ const fn text(name: &'static CStr) -> &'static str {
 /// An elementwise operator (reductions among them: their outputs have stride 0 where they are reduced).
 const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
     let (layout, cost) = (Layout::Elementwise, Cost::Element(cost));
-    Op { name, text: text(name), kernel, dtypes, layout, cost, is_tabulated: false, calls: AtomicU64::new(0) }
+    let (text, calls) = (text(name), AtomicU64::new(0));
+    Op { name, text, kernel, dtypes, layout, cost, is_tabulated: false, is_piecewise: false, calls }
 }
 
 /// An elementwise operator of one input that depends on its element and scalars alone, and for 16 bit floats takes longer than to look
@@ -81,10 +84,15 @@ const fn list(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) 
     Op { cost: Cost::List(cost), ..shaped(name, kernel, dtypes, 0.0) }
 }
 
+/// A list operator that is elementwise: what it does with the lists, the first ones of them written, and at most one more operand.
+const fn elementwise_list(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
+    Op { is_piecewise: true, ..list(name, kernel, dtypes, cost) }
+}
+
 /// A list operator that runs an elementwise kernel over every place of its lists.
 macro_rules! each {
     ($name:expr, $kernel:expr, $dtypes:expr, $cost:expr) => {
-        list($name, |launch| foreach::each::<1>(launch, $kernel), $dtypes, $cost)
+        elementwise_list($name, |launch| foreach::each::<1>(launch, $kernel), $dtypes, $cost)
     };
 }
 
@@ -387,10 +395,10 @@ table![
     // lists of tensors
     each!(c"_foreach_abs", sign::abs, REAL, 0.1),
     each!(c"_foreach_acos", circular::acos, FLOATING, 0.4),
-    list(c"_foreach_add.List", foreach::add_list, FIELD.and(INTEGRAL), 0.15),
-    list(c"_foreach_add.Scalar", foreach::add_scalar, FIELD.and(INTEGRAL), 0.1),
-    list(c"_foreach_addcdiv.Scalar", foreach::addcdiv, FIELD, 0.3),
-    list(c"_foreach_addcmul.Scalar", foreach::addcmul, FIELD.and(INTEGRAL), 0.2),
+    elementwise_list(c"_foreach_add.List", foreach::add_list, FIELD.and(INTEGRAL), 0.15),
+    elementwise_list(c"_foreach_add.Scalar", foreach::add_scalar, FIELD.and(INTEGRAL), 0.1),
+    elementwise_list(c"_foreach_addcdiv.Scalar", foreach::addcdiv, FIELD, 0.3),
+    elementwise_list(c"_foreach_addcmul.Scalar", foreach::addcmul, FIELD.and(INTEGRAL), 0.2),
     each!(c"_foreach_asin", circular::asin, FLOATING, 0.4),
     each!(c"_foreach_atan", circular::atan, FLOATING, 0.4),
     each!(c"_foreach_ceil", rounding::ceil, FLOATING, 0.1),
@@ -399,45 +407,45 @@ table![
     each!(c"_foreach_copy_", copy::copy_, ANY, 0.15),
     each!(c"_foreach_cos", circular::cos, FIELD, 0.6),
     each!(c"_foreach_cosh", circular::cosh, FLOATING, 0.5),
-    list(c"_foreach_div.List", foreach::div_list, FIELD, 0.2),
-    list(c"_foreach_div.Scalar", foreach::div_scalar, FIELD, 0.15),
+    elementwise_list(c"_foreach_div.List", foreach::div_list, FIELD, 0.2),
+    elementwise_list(c"_foreach_div.Scalar", foreach::div_scalar, FIELD, 0.15),
     each!(c"_foreach_erf", special::erf, FLOATING, 0.6),
     each!(c"_foreach_erfc", special::erfc, FLOATING, 1.0),
     each!(c"_foreach_exp", special::exp, FIELD, 0.3),
     each!(c"_foreach_expm1", special::expm1, FLOATING, 0.35),
     each!(c"_foreach_floor", rounding::floor, FLOATING, 0.1),
     each!(c"_foreach_frac", rounding::frac, FLOATING, 0.1),
-    list(c"_foreach_lerp.List", foreach::lerp_list, FLOATING, 0.2),
-    list(c"_foreach_lerp.Scalar", foreach::lerp_scalar, FLOATING, 0.2),
+    elementwise_list(c"_foreach_lerp.List", foreach::lerp_list, FLOATING, 0.2),
+    elementwise_list(c"_foreach_lerp.Scalar", foreach::lerp_scalar, FLOATING, 0.2),
     each!(c"_foreach_lgamma", rare::lgamma, FLOATING, 6.0),
     each!(c"_foreach_log", special::log, FIELD, 0.35),
     each!(c"_foreach_log10", special::log10, FLOATING, 0.4),
     each!(c"_foreach_log1p", special::log1p, FLOATING, 0.4),
     each!(c"_foreach_log2", special::log2, FLOATING, 0.4),
     reduced!(c"_foreach_max", reduce::limit::amax, REAL.and(BOOL)),
-    list(c"_foreach_maximum.List", foreach::maximum_list, REAL, 0.15),
-    list(c"_foreach_minimum.List", foreach::minimum_list, REAL, 0.15),
-    list(c"_foreach_mul.List", foreach::mul_list, FIELD.and(INTEGRAL), 0.15),
-    list(c"_foreach_mul.Scalar", foreach::mul_scalar, FIELD.and(INTEGRAL), 0.1),
-    list(c"_foreach_neg", foreach::neg, FIELD.and(INTEGRAL), 0.1),
+    elementwise_list(c"_foreach_maximum.List", foreach::maximum_list, REAL, 0.15),
+    elementwise_list(c"_foreach_minimum.List", foreach::minimum_list, REAL, 0.15),
+    elementwise_list(c"_foreach_mul.List", foreach::mul_list, FIELD.and(INTEGRAL), 0.15),
+    elementwise_list(c"_foreach_mul.Scalar", foreach::mul_scalar, FIELD.and(INTEGRAL), 0.1),
+    elementwise_list(c"_foreach_neg", foreach::neg, FIELD.and(INTEGRAL), 0.1),
     reduced!(c"_foreach_norm.Scalar", reduce::norm::linalg_vector_norm, FIELD),
-    list(c"_foreach_pow.List", foreach::pow_list, FLOATING, 1.5),
+    elementwise_list(c"_foreach_pow.List", foreach::pow_list, FLOATING, 1.5),
     each!(c"_foreach_pow.Scalar", special::pow_scalar, FLOATING, 1.0),
-    list(c"_foreach_pow.ScalarAndTensor", foreach::pow_base, FLOATING, 1.5),
-    list(c"_foreach_reciprocal", foreach::reciprocal, FIELD, 0.2),
+    elementwise_list(c"_foreach_pow.ScalarAndTensor", foreach::pow_base, FLOATING, 1.5),
+    elementwise_list(c"_foreach_reciprocal", foreach::reciprocal, FIELD, 0.2),
     each!(c"_foreach_round", rounding::round, FLOATING, 0.1),
     each!(c"_foreach_rsqrt", special::rsqrt, FIELD, 0.3),
     each!(c"_foreach_sigmoid", special::sigmoid, FIELD, 0.4),
     each!(c"_foreach_sign", rounding::sign, REAL, 0.1),
     each!(c"_foreach_sin", circular::sin, FIELD, 0.6),
     each!(c"_foreach_sinh", circular::sinh, FLOATING, 0.6),
-    list(c"_foreach_sqrt", foreach::sqrt, FIELD, 0.2),
-    list(c"_foreach_sub.List", foreach::sub_list, FIELD.and(INTEGRAL), 0.15),
-    list(c"_foreach_sub.Scalar", foreach::sub_scalar, FIELD.and(INTEGRAL), 0.1),
+    elementwise_list(c"_foreach_sqrt", foreach::sqrt, FIELD, 0.2),
+    elementwise_list(c"_foreach_sub.List", foreach::sub_list, FIELD.and(INTEGRAL), 0.15),
+    elementwise_list(c"_foreach_sub.Scalar", foreach::sub_scalar, FIELD.and(INTEGRAL), 0.1),
     each!(c"_foreach_tan", circular::tan, FLOATING, 0.7),
     each!(c"_foreach_tanh", special::tanh, FIELD, 0.4),
     each!(c"_foreach_trunc", rounding::trunc, FLOATING, 0.1),
-    list(c"_foreach_zero_", foreach::zero, FIELD.and(INTEGRAL), 0.1),
+    elementwise_list(c"_foreach_zero_", foreach::zero, FIELD.and(INTEGRAL), 0.1),
     // optimizers
     list(c"_amp_foreach_non_finite_check_and_unscale_", optimizer::amp::unscale, FLOATING, 0.15),
     shaped(c"_amp_update_scale_", optimizer::amp::update_scale, DTypeSet::of(&[DType::Float]), 10.0),
@@ -507,6 +515,11 @@ impl Op {
             Cost::Element(cost) | Cost::List(cost) => (numel as f64 * cost) as u64,
             Cost::Launch(cost) => cost(&record.launch()),
         }
+    }
+
+    /// Whether it is elementwise over lists of tensors, so that any piece of a launch can be done for itself.
+    pub fn is_piecewise(&self) -> bool {
+        self.is_piecewise
     }
 
     /// Runs the operator.

@@ -250,6 +250,16 @@ impl<'a, T> Owner<'a, T> {
         self.items.items.get_mut(self.items.next)?.as_mut()
     }
 
+    /// The items that are not done, none of them `None`: the head, if anyone has looked for it, and those that [`Owner::look`] found.
+    pub fn waiting(&self) -> &[Option<T>] {
+        &self.items.items[self.items.next..]
+    }
+
+    /// Takes what was pushed meanwhile, without going on.
+    pub fn look(&mut self) {
+        self.items.items.append(&mut self.queue.inner.lock().incoming);
+    }
+
     /// Drops the head and counts it as done.
     #[inline]
     pub fn advance(&mut self) {

@@ -20,6 +20,7 @@ use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::{Error, device, exit, host};
 
+mod lockstep;
 mod wait;
 
 #[cfg(test)]
@@ -30,7 +31,7 @@ const INLINE_COLD: u64 = 15_000;
 /// The same while a compute thread is awake to take the work.
 const INLINE_HOT: u64 = 3_000;
 /// Tasks of one stream that a compute thread runs while others of the same priority are ready.
-const SHARE: u32 = 16;
+const SHARE: usize = 16;
 
 thread_local! {
     static CURRENT: [Cell<Option<&'static Stream>>; MAX_DEVICES] = const { [const { Cell::new(None) }; MAX_DEVICES] };
@@ -268,9 +269,11 @@ impl Stream {
         let mut ran = 0;
         while let Some(task) = lease.head() {
             let name = task.name();
-            let mut released = Vec::new();
+            let is_row = task.row().is_some();
+            let (mut finished, mut released) = (1, Vec::new());
             match &mut task.payload {
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
+                Payload::Kernel(_) if is_row => finished = self.run_rows(&mut lease, until),
                 Payload::Kernel(work) => self.run(name, || work.run()),
                 Payload::Record(recording) => released = recording.reach(),
                 Payload::Wait(recording) => {
@@ -292,11 +295,11 @@ impl Stream {
                     return host::wake_at(deadline, self, lease);
                 }
             }
-            lease.advance();
+            (0..finished).for_each(|_| lease.advance());
             for (stream, lease) in released {
                 stream.resume(lease);
             }
-            ran += 1;
+            ran += finished;
             if self.is_over(until, ran) {
                 break;
             }
@@ -304,7 +307,7 @@ impl Stream {
         self.release(lease);
     }
 
-    fn is_over(&self, until: Until, ran: u32) -> bool {
+    fn is_over(&self, until: Until, ran: usize) -> bool {
         match until {
             Until::Done(target) => self.completed() >= target,
             Until::Share => EXECUTOR.is_wanted_elsewhere(self.priority, ran >= SHARE) || exit::is_exiting(),

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::mem::{MaybeUninit, align_of, size_of};
+use std::ops::Range;
 use std::time::Duration;
 
 use super::event::Recording;
@@ -12,6 +13,9 @@ use super::sync::Arc;
 
 /// Room for a payload inside the task; a larger one is boxed.
 pub const INLINE_BYTES: usize = 376;
+
+/// Nanoseconds of one thread from which on it matters whether a work finds its memory in a cache.
+const LARGE: u64 = 50_000;
 
 /// A byte range that a task reads or writes; `end` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,40 @@ pub trait Work: Send {
 
     /// Names the memory that it reads and writes.
     fn accesses(&self, visit: &mut dyn FnMut(Access));
+
+    /// The work as one over a row of elements, if it is that.
+    fn row(&self) -> Option<&dyn Row> {
+        None
+    }
+}
+
+/// Work over the elements of some tensors, one tensor after the other: any piece of that row can be done for itself, as often as its
+/// stream likes, once the same piece of the works before it is done.
+pub trait Row: Sync {
+    /// Where the elements of each tensor end in the row of all. `None`: this work cannot be done in pieces.
+    fn ends(&self) -> Option<Vec<usize>>;
+
+    /// Names the memory that it reads and writes. Nothing outside of it is touched.
+    fn spans(&self, visit: &mut dyn FnMut(Span));
+
+    /// Does the elements `range` of the row. `ends`: what [`Row::ends`] gave.
+    ///
+    /// # Errors
+    /// As [`Work::run`].
+    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String>;
+}
+
+/// Memory of a [`Row`]: the elements of one of its tensors side by side, or something that every piece may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    pub begin: usize,
+    /// Exclusive.
+    pub end: usize,
+    /// Which tensor of the row it is; none where every piece may touch it.
+    pub place: Option<usize>,
+    /// Bytes of an element.
+    pub size: usize,
+    pub write: bool,
 }
 
 /// The payload of a task, and with it who may run it.
@@ -103,6 +141,14 @@ impl Task {
             work.accesses(visit);
         }
     }
+
+    /// The device work as one over a row of elements, if it is that and large.
+    pub(super) fn row(&self) -> Option<&dyn Row> {
+        match &self.payload {
+            Payload::Kernel(work) if self.cost >= LARGE => work.row(),
+            _ => None,
+        }
+    }
 }
 
 type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
@@ -111,6 +157,7 @@ type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 struct Table {
     run: unsafe fn(*mut Storage) -> Result<(), String>,
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
+    row: unsafe fn(&Storage) -> Option<&dyn Row>,
     drop: unsafe fn(*mut Storage),
 }
 
@@ -141,7 +188,8 @@ impl Erased {
         let place = storage.as_mut_ptr().cast::<W>();
         // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
         unsafe { place.write(work) };
-        Self { table: const { &Table { run: run::<W>, accesses: accesses::<W>, drop: drop_in_place::<W> } }, storage }
+        let table = const { &Table { run: run::<W>, accesses: accesses::<W>, row: row::<W>, drop: drop_in_place::<W> } };
+        Self { table, storage }
     }
 
     #[inline]
@@ -153,6 +201,11 @@ impl Erased {
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         // SAFETY: as in `run`.
         unsafe { (self.table.accesses)(&raw const self.storage, visit) }
+    }
+
+    pub(super) fn row(&self) -> Option<&dyn Row> {
+        // SAFETY: as in `run`.
+        unsafe { (self.table.row)(&self.storage) }
     }
 }
 
@@ -181,6 +234,14 @@ unsafe fn accesses<W: Work>(storage: *const Storage, visit: &mut dyn FnMut(Acces
 }
 
 /// # Safety
+/// `storage` holds a live `W`.
+unsafe fn row<W: Work + 'static>(storage: &Storage) -> Option<&dyn Row> {
+    // SAFETY: the caller's promise; the value inside is borrowed as long as the storage.
+    let work = unsafe { &*storage.as_ptr().cast::<W>() };
+    work.row()
+}
+
+/// # Safety
 /// `storage` holds a live `W`, which nothing uses afterwards.
 unsafe fn drop_in_place<W: Work>(storage: *mut Storage) {
     // SAFETY: the caller's promise.
@@ -197,6 +258,10 @@ impl<W: Work> Work for Boxed<W> {
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         self.0.accesses(visit);
+    }
+
+    fn row(&self) -> Option<&dyn Row> {
+        self.0.row()
     }
 }
 

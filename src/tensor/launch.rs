@@ -218,7 +218,8 @@ impl Record {
             ),
             Storage::Boxed(boxed) => (&boxed.operands[..], &boxed.words[..], &boxed.scalars[..]),
         };
-        Launch { operands, words, scalars, num_outputs: self.num_outputs as usize, compute: self.compute, cost: DEFAULT_COST }
+        let (num_outputs, compute) = (self.num_outputs as usize, self.compute);
+        Launch { operands, words, scalars, num_outputs, compute, cost: DEFAULT_COST, piece: None }
     }
 }
 
@@ -231,6 +232,18 @@ pub struct Launch<'a> {
     num_outputs: usize,
     compute: DType,
     cost: f64,
+    piece: Option<Piece<'a>>,
+}
+
+/// Some elements of a launch over lists of tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Where the elements of each place end in the row of all.
+    pub ends: &'a [usize],
+    /// The first element of the piece in that row.
+    pub begin: usize,
+    /// Exclusive.
+    pub end: usize,
 }
 
 /// Nanoseconds per element where the operator table says nothing.
@@ -288,6 +301,21 @@ impl<'a> Launch<'a> {
     #[inline(always)]
     pub fn with_cost(self, cost: f64) -> Self {
         Self { cost, ..self }
+    }
+
+    /// The only elements to compute, if not all; on this thread alone.
+    #[inline(always)]
+    pub fn piece(&self) -> Option<Piece<'a>> {
+        self.piece
+    }
+
+    /// The same launch over lists, of that piece alone. Its operands fit together, and nothing else is done with the memory meanwhile.
+    #[inline(always)]
+    pub fn with_piece<'b>(self, piece: Piece<'b>) -> Launch<'b>
+    where
+        'a: 'b,
+    {
+        Launch { piece: Some(piece), ..self }
     }
 
     /// All parameters.

@@ -323,3 +323,29 @@ def test_lists_that_overlap_in_part_are_refused(name: str) -> None:
         getattr(torch, name)([values[:-1]], [values[1:]])
     assert torch.equal(values.cpu(), torch.arange(5001.0))
     getattr(torch, name)([values[:2500]], [values[2500:5000]])
+
+
+@pytest.mark.parametrize("shift", [0, 1, 3])
+def test_calls_on_large_lists_that_wait_together_keep_their_order(shift: int) -> None:
+    """They may run piece by piece together: never where a list has other elements of the memory that another one writes."""
+    length = 300_000
+
+    def run(device: str) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        memory = [torch.randint(-9, 9, (2 * length + 3,), generator=generator, dtype=torch.int32).to(device) for _ in range(3)]
+        x, y, z = ([part[:length], part[length : 2 * length]] for part in memory)
+        moved = [memory[0][shift : length + shift], memory[0][length + shift : 2 * length + shift]]
+        if device != "cpu":
+            torch.rustdev._sleep(20_000_000)
+        torch._foreach_add_(x, y)
+        torch._foreach_mul_(y, x)
+        new = torch._foreach_sub(y, moved)
+        torch._foreach_add_(z, new, alpha=2)
+        del new
+        torch._foreach_add_(moved, z)
+        other = torch._foreach_mul(x, 3)
+        torch._foreach_add_(y, [other[1], other[0]])
+        torch._foreach_mul_(z, memory[2][-1].clone())
+        return [*memory, *other]
+
+    assert_same(run("rustdev"), run("cpu"))

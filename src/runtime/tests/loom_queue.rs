@@ -46,6 +46,19 @@ impl Model {
         }
     }
 
+    /// Does all items that are there before it counts any of them.
+    fn drain_together(&self, mut owner: Owner<'_, usize>) {
+        while owner.head().is_some() {
+            owner.look();
+            let items: Vec<usize> = owner.waiting().iter().flatten().copied().collect();
+            items.iter().for_each(|&item| self.note(item));
+            items.iter().for_each(|_| owner.advance());
+        }
+        if owner.release() {
+            self.ready.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     /// A compute thread: serves the queue if it was handed over; returns whether it was.
     fn serve(&self) -> bool {
         if self.ready.load(Ordering::SeqCst) == 0 {
@@ -185,5 +198,23 @@ fn loom_a_sleeper_wakes_when_its_item_is_done_and_not_only_at_the_release() {
             queue.sleep(1);
         }
         assert!(!worker.join().unwrap().release());
+    });
+}
+
+#[test]
+fn loom_an_owner_that_looks_ahead_loses_nothing() {
+    loom::model(|| {
+        let model = Model::new();
+        model.submit(1);
+        let other = Arc::clone(&model);
+        let worker = thread::spawn(move || {
+            if let Some(owner) = other.queue.own() {
+                other.drain_together(owner);
+            }
+        });
+        model.submit(2);
+        worker.join().unwrap();
+        model.synchronize(2);
+        assert_eq!(model.queue.completed(), 2);
     });
 }

@@ -4,6 +4,8 @@
 mod errors;
 #[cfg(not(loom))]
 mod events;
+#[cfg(not(loom))]
+mod lockstep;
 #[cfg(loom)]
 mod loom_latch;
 #[cfg(loom)]

@@ -4,14 +4,16 @@
 //! list have the same number of elements, side by side in memory, and the same dtype. The work is divided over the elements of all
 //! tensors together, so that many small tensors cost no more than a large one.
 //!
-//! Values go through block buffers: a result may be stored where an input was, and the loop between load and store knows that no
-//! two of its arrays overlap. Where a tensor shares memory with a tensor at another place, the places are computed one after the
+//! The results of a block are known before the first is stored: a result may be stored where an input was, and the loop knows that it writes
+//! nothing that it reads. Where a tensor shares memory with a tensor at another place, the places are computed one after the
 //! other.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::pointwise::{from_bits, to_bits};
 use super::{GRAIN, parallel};
+use crate::runtime::task::Span;
 use crate::runtime::threads;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
@@ -19,8 +21,8 @@ use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
 
-/// Elements that are loaded, computed and stored at a time: some vectors. With blocks of kilobytes the memory rests while a block is
-/// computed, and steps of large models take twice as long.
+/// Elements that are computed before they are stored: some vectors. With blocks of kilobytes the memory rests while a block is computed, and
+/// steps of large models take twice as long.
 const LANES: usize = 32;
 
 /// What is done with the values at one index: `I` inputs give `O` results.
@@ -167,22 +169,17 @@ where
 
     #[inline(always)]
     fn run(self) -> bool {
-        let mut values = [[E::default(); LANES]; I];
-        let mut results = [[E::default(); LANES]; O];
+        let whole = self.count / LANES * LANES;
         let mut found = false;
-        for begin in (0..self.count).step_by(LANES) {
-            let count = LANES.min(self.count - begin);
-            for (block, input) in values.iter_mut().zip(&self.inputs) {
-                // SAFETY: `drive` gives pieces inside the operands; the block is memory of this call.
-                unsafe { move_elements(input.wrapping_add(begin), block.as_mut_ptr(), count) };
-            }
-            self.compute(&values, &mut results);
-            if S::FINDS {
-                found |= results[O - 1].iter().take(count).any(|result| result.load() != E::Acc::ZERO);
-            }
-            for (block, output) in results.iter().zip(&self.outputs).take(self.written) {
-                // SAFETY: as above; the launch may write its outputs.
-                unsafe { move_elements(block.as_ptr(), output.wrapping_add(begin), count) };
+        for first in (0..whole).step_by(LANES) {
+            found |= if const { Self::PAIRED } { self.paired_block(first) } else { self.block(first) };
+        }
+        for index in whole..self.count {
+            let results = self.results(index);
+            found |= S::FINDS && results[O - 1].load() != E::Acc::ZERO;
+            for (output, result) in self.outputs.iter().zip(results).take(self.written) {
+                // SAFETY: `drive` gives pieces inside the operands, and the launch may write its outputs.
+                unsafe { output.wrapping_add(index).write_unaligned(result) };
             }
         }
         found
@@ -194,35 +191,60 @@ where
     E: Element,
     S: Step<E::Acc, I, O>,
 {
-    /// All lanes, those behind the end of a tensor with whatever they hold: a fixed number of turns is what the compiler does best.
+    /// Whether elements have 16 bits and are computed in 32.
+    const PAIRED: bool = size_of::<E>() == 2 && size_of::<E::Acc>() == 4;
+
     #[inline(always)]
-    fn compute(&self, values: &[[E; LANES]; I], results: &mut [[E; LANES]; O]) {
+    fn results(&self, index: usize) -> [E; O] {
+        let mut values = [E::Acc::ZERO; I];
+        for (value, input) in values.iter_mut().zip(&self.inputs) {
+            // SAFETY: `drive` gives pieces inside the operands.
+            *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
+        }
+        self.step.apply(values).map(E::store)
+    }
+
+    /// A block, whose results are all known before the first is written.
+    #[inline(always)]
+    fn block(&self, first: usize) -> bool {
+        let mut blocks = [[E::default(); LANES]; O];
         for lane in 0..LANES {
-            let mut inputs = [E::Acc::ZERO; I];
-            for (input, block) in inputs.iter_mut().zip(values) {
-                *input = block[lane].load();
-            }
-            for (result, block) in self.step.apply(inputs).into_iter().zip(results.iter_mut()) {
-                block[lane] = E::store(result);
+            for (block, result) in blocks.iter_mut().zip(self.results(first + lane)) {
+                block[lane] = result;
             }
         }
+        self.write(first, &blocks);
+        S::FINDS && blocks[O - 1].iter().fold(false, |found, result| found | (result.load() != E::Acc::ZERO))
     }
-}
 
-/// Copies up to [`LANES`] elements; a whole block without a loop.
-///
-/// # Safety
-/// `from` has `count` readable and `to` as many writable elements, and they do not overlap.
-#[inline(always)]
-unsafe fn move_elements<E: Element>(from: *const E, to: *mut E, count: usize) {
-    if count == LANES {
-        // SAFETY: the caller's promise.
-        let block = unsafe { from.cast::<[E; LANES]>().read_unaligned() };
-        // SAFETY: as above.
-        unsafe { to.cast::<[E; LANES]>().write_unaligned(block) };
-    } else {
-        // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), count * size_of::<E>()) };
+    /// A block of 16 bit elements by words of two: see [`pointwise`](super::pointwise).
+    #[inline(always)]
+    fn paired_block(&self, first: usize) -> bool {
+        let mut blocks = [[0u32; LANES / 2]; O];
+        for place in 0..LANES / 2 {
+            let (mut low, mut high) = ([E::Acc::ZERO; I], [E::Acc::ZERO; I]);
+            for (index, input) in self.inputs.iter().enumerate() {
+                // SAFETY: as in `results`: a word is two elements of the block.
+                let word = unsafe { input.wrapping_add(first).cast::<u32>().wrapping_add(place).read_unaligned() };
+                (low[index], high[index]) = (from_bits::<E>(word as u16).load(), from_bits::<E>((word >> 16) as u16).load());
+            }
+            let results = self.step.apply(low).into_iter().zip(self.step.apply(high));
+            for (block, (low, high)) in blocks.iter_mut().zip(results) {
+                block[place] = to_bits(E::store(low)) as u32 | (to_bits(E::store(high)) as u32) << 16;
+            }
+        }
+        self.write(first, &blocks);
+        // Zero has two patterns, which differ in the sign alone.
+        S::FINDS && blocks[O - 1].iter().fold(0, |all, word| all | word) & 0x7fff_7fff != 0
+    }
+
+    /// Writes the blocks of the lists that are written.
+    #[inline(always)]
+    fn write<B: Copy>(&self, first: usize, blocks: &[B; O]) {
+        for (output, &block) in self.outputs.iter().zip(blocks).take(self.written) {
+            // SAFETY: as in `run`; a block is that of `LANES` elements.
+            unsafe { output.wrapping_add(first).cast::<B>().write_unaligned(block) };
+        }
     }
 }
 
@@ -233,6 +255,10 @@ fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize,
     let used = lists.written.max(lists.first_input + inputs);
     if used * lists.tensors > launch.num_operands() || lists.written * lists.tensors > launch.num_outputs() {
         return Err(format!("{} operands are too few for {used} lists of {} tensors", launch.num_operands(), lists.tensors));
+    }
+    if let Some(piece) = launch.piece() {
+        walk(piece.ends, piece.begin, piece.end, body);
+        return Ok(());
     }
     let ends = ends(launch, lists.tensors, used, dtype)?;
     if apart(launch, lists, used) {
@@ -245,6 +271,34 @@ fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize,
         }
     }
     Ok(())
+}
+
+/// Tensors of each list: the first scalar of a launch.
+fn tensors(launch: &Launch<'_>) -> usize {
+    launch.scalar_or(0, Scalar::Long(0)).to::<i64>() as usize
+}
+
+/// Where the elements of each place of a launch end in the row of all, for pieces of it. `None` where operands differ in their dtypes or
+/// do not fit together. One more operand may stand behind the lists.
+pub fn row(launch: &Launch<'_>) -> Option<Vec<usize>> {
+    let tensors = tensors(launch);
+    match launch.num_operands().checked_div(tensors)? {
+        0 => None,
+        lists => ends(launch, tensors, lists, Some(launch.compute())).ok(),
+    }
+}
+
+/// Visits the memory of a launch that [`row`] accepts.
+pub fn spans(launch: &Launch<'_>, visit: &mut dyn FnMut(Span)) {
+    let tensors = tensors(launch);
+    let in_lists = launch.num_operands() / tensors * tensors;
+    for index in 0..launch.num_operands() {
+        let view = launch.view(index);
+        if let Some((begin, end)) = view.extent() {
+            let place = (index < in_lists).then_some(index % tensors);
+            visit(Span { begin, end, place, size: view.dtype().size(), write: index < launch.num_outputs() });
+        }
+    }
 }
 
 /// Where the elements of each place end in the row of all. Without a dtype, each tensor may have its own.

@@ -213,15 +213,15 @@ where
 
 /// The 16 bit element with these bits.
 #[inline(always)]
-fn from_bits<E: Element>(bits: u16) -> E {
+pub(super) fn from_bits<E: Copy>(bits: u16) -> E {
     debug_assert_eq!(size_of::<E>(), size_of::<u16>());
-    // SAFETY: elements of 16 bits take any pattern.
+    // SAFETY: elements of 16 bits take any pattern; callers have no other types.
     unsafe { std::mem::transmute_copy(&bits) }
 }
 
 /// The bits of a 16 bit element.
 #[inline(always)]
-fn to_bits<E: Element>(element: E) -> u16 {
+pub(super) fn to_bits<E: Copy>(element: E) -> u16 {
     debug_assert_eq!(size_of::<E>(), size_of::<u16>());
     // SAFETY: elements of 16 bits have no padding.
     unsafe { std::mem::transmute_copy(&element) }

@@ -1,0 +1,156 @@
+//! Lockstep: kernels over the same row of elements that follow one another are run together, piece by piece.
+//!
+//! Kernels over large tensors wait for memory, each for all of it again. Where the works at the head of a stream are [`Row`]s over equal
+//! rows, a thread takes a piece of the row through all of them while it is in its cache. The submitter is usually still busy with the
+//! calls that follow, so the stream looks for more after every round; who comes late catches up over the part that is done.
+//!
+//! The order that a stream promises is kept as far as memory can tell: of two works in lockstep, a piece of the later one runs after the
+//! same piece of the earlier one, and [`Memory`] admits a work only if no piece touches what another piece of a member writes.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::{Lease, Stream, Until};
+use crate::runtime::task::{Payload, Row, Span, Task};
+use crate::runtime::threads;
+
+/// Elements of a piece: those of some tensors have to stay in a core's cache.
+const PIECE: usize = 8 * 1024;
+/// Elements of the first round, after which the stream looks for works that came meanwhile. Rounds become longer while none comes.
+const ROUND: usize = 256 * 1024;
+/// Works in lockstep at most.
+const MOST: usize = 32;
+
+impl Stream {
+    /// Runs the kernel at the head, one over a row, and those behind it that keep step. Returns how many of them are done; the queue does
+    /// not know yet.
+    pub(super) fn run_rows(&'static self, lease: &mut Lease, until: Until) -> usize {
+        let most = match until {
+            Until::Done(target) => usize::try_from(target.saturating_sub(self.completed())).unwrap_or(MOST).clamp(1, MOST),
+            Until::Share | Until::Kernel => MOST,
+        };
+        let mut memory = Memory::default();
+        let head = lease.waiting().iter().flatten().next().and_then(Task::row);
+        let Some(ends) = head.filter(|row| memory.admit(*row)).and_then(Row::ends) else { return self.run_head(lease) };
+        let total = ends.last().copied().unwrap_or(0);
+        let (mut members, mut done, mut round) = (1, 0, ROUND);
+        while done < total {
+            lease.look();
+            let tasks = &lease.waiting()[..most.min(lease.waiting().len())];
+            let keeps_step = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
+            let joined = members + tasks[members..].iter().flatten().take_while(keeps_step).count();
+            self.run_pieces(&tasks[members..joined], &ends, 0..done);
+            round = if joined > members { ROUND } else { round };
+            members = joined;
+            // Behind one that does not keep step nobody else may come.
+            let is_complete = members < tasks.len() || members == most;
+            let next = if is_complete { total } else { total.min(done + round) };
+            self.run_pieces(&tasks[..members], &ends, done..next);
+            (done, round) = (next, 2 * round);
+        }
+        members
+    }
+
+    /// Runs the kernel at the head for itself.
+    fn run_head(&'static self, lease: &mut Lease) -> usize {
+        if let Some(task) = lease.head() {
+            let name = task.name();
+            if let Payload::Kernel(work) = &mut task.payload {
+                self.run(name, || work.run());
+            }
+        }
+        1
+    }
+
+    /// Runs a part of the row through the works.
+    fn run_pieces(&'static self, tasks: &[Option<Task>], ends: &[usize], range: Range<usize>) {
+        let rows: Vec<_> = tasks.iter().flatten().filter_map(|task| Some((task.name(), task.row()?))).collect();
+        let Some(&(first, _)) = rows.first() else { return };
+        let total = ends.last().copied().unwrap_or(0).max(1);
+        let cost: u64 = tasks.iter().flatten().map(Task::cost).sum();
+        let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
+        let failure = OnceLock::new();
+        self.run(first, || {
+            threads::parallel_for(range.len().div_ceil(PIECE), cost, &|piece| {
+                let begin = range.start + piece * PIECE;
+                let piece = begin..range.end.min(begin + PIECE);
+                for (name, row) in &rows {
+                    if failure.get().is_some() {
+                        return;
+                    }
+                    if let Err(text) = row.run_piece(ends, piece.clone()) {
+                        // The first failure is the one that is told.
+                        let _ = failure.set((*name, text));
+                    }
+                }
+            });
+            Ok(())
+        });
+        if let Some((name, text)) = failure.into_inner() {
+            self.poison(name, &text);
+        }
+    }
+}
+
+/// The memory of works in lockstep.
+#[derive(Default)]
+struct Memory {
+    /// Sorted; spans that are equal but for `write` are one.
+    spans: Vec<Span>,
+}
+
+impl Memory {
+    /// Adds a work's memory, unless one of its pieces would touch what another piece of a work writes.
+    ///
+    /// Spans that have bytes in common have to be the same elements of the same tensor of the row, unless nothing is written there: then
+    /// a piece meets the elements of that very piece alone.
+    fn admit(&mut self, row: &dyn Row) -> bool {
+        let mut spans = self.spans.clone();
+        row.spans(&mut |span| spans.push(span));
+        // Stable, and nearly sorted already.
+        spans.sort();
+        spans.dedup_by(|later, kept| {
+            let is_same = Span { write: false, ..*later } == Span { write: false, ..*kept };
+            if is_same {
+                kept.write |= later.write;
+            }
+            is_same
+        });
+        let is_apart = are_apart(&spans);
+        if is_apart {
+            self.spans = spans;
+        }
+        is_apart
+    }
+}
+
+/// Whether what one span has in common with others is written by none. `spans`: sorted, no two the same.
+fn are_apart(spans: &[Span]) -> bool {
+    // How far the spans so far reach, and those that are written.
+    let (mut reach, mut written) = (0, 0);
+    spans.iter().all(|span| {
+        let is_apart = span.begin >= written && !(span.write && (span.begin < reach || span.place.is_none()));
+        reach = reach.max(span.end);
+        written = if span.write { written.max(span.end) } else { written };
+        is_apart
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_elements_may_be_written_and_met() {
+        let span = |begin, end, place, write| Span { begin, end, place: Some(place), size: 4, write };
+        assert!(are_apart(&[span(0, 16, 0, true), span(16, 32, 1, true)]));
+        assert!(are_apart(&[span(0, 16, 0, false), span(0, 32, 1, false)]), "nothing is written");
+        assert!(!are_apart(&[span(0, 16, 0, false), span(0, 16, 1, true)]), "another place reads it");
+        assert!(!are_apart(&[span(0, 16, 0, true), span(8, 24, 0, false)]), "other elements of the place");
+        assert!(!are_apart(&[span(0, 64, 0, false), span(8, 16, 0, false), span(20, 24, 0, true)]), "behind a short one");
+        assert!(!are_apart(&[span(0, 64, 0, true), span(8, 16, 0, false), span(20, 24, 0, false)]), "inside of a long one");
+        let shared = Span { place: None, ..span(0, 4, 0, true) };
+        assert!(!are_apart(&[shared]), "every piece would write it");
+    }
+}
