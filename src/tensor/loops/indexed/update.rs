@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 
 use super::super::BLOCK;
 use super::super::buffer::with_zeros;
+use super::super::pointwise::{from_bits, to_bits};
 use super::super::space::{Patch, Space};
 use super::super::strided::Place;
 use super::direct::Direct;
@@ -304,7 +305,7 @@ impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
             let to = self.to.data.wrapping_offset(row as isize * self.to.steps.row + position as isize);
             let from = self.from.data.wrapping_offset(row as isize * self.from.steps.row);
             if self.to.steps.col == dense && self.from.steps.col == dense {
-                self.line(to, dense, from, dense);
+                self.dense_line(to.cast(), from.cast_const().cast());
             } else {
                 self.line(to, self.to.steps.col, from, self.from.steps.col);
             }
@@ -312,7 +313,57 @@ impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
     }
 }
 
+/// Elements of a block of a line.
+const LANES: usize = 64;
+
 impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
+    /// Both rows' elements lie side by side. In blocks whose results are all known before the first is written, so that the compiler need not
+    /// ask whether the rows overlap.
+    #[inline(always)]
+    fn dense_line(&self, to: *mut E, from: *const E) {
+        let whole = self.cols / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            if size_of::<E>() == size_of::<u16>() {
+                self.paired_block(to.wrapping_add(first).cast(), from.wrapping_add(first).cast());
+            } else {
+                self.block(to.wrapping_add(first).cast(), from.wrapping_add(first).cast());
+            }
+        }
+        for col in whole..self.cols {
+            // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
+            unsafe { change(to.wrapping_add(col), from.wrapping_add(col), self.update) };
+        }
+    }
+
+    #[inline(always)]
+    fn block(&self, to: *mut E, from: *const E) {
+        // SAFETY: as in `dense_line`: a block is a part of the rows.
+        let mut results = unsafe { to.cast::<[E; LANES]>().read_unaligned() };
+        for (lane, result) in results.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *result = self.update.apply(*result, unsafe { from.wrapping_add(lane).read_unaligned() });
+        }
+        // SAFETY: as above.
+        unsafe { to.cast::<[E; LANES]>().write_unaligned(results) };
+    }
+
+    /// A block of 16 bit elements by words of two: see [`pointwise`](super::super::pointwise).
+    #[inline(always)]
+    fn paired_block(&self, to: *mut u32, from: *const u32) {
+        let mut results = [0; LANES / 2];
+        for (place, result) in results.iter_mut().enumerate() {
+            // SAFETY: as in `dense_line`: a block is a part of the rows, and a word two elements of it.
+            let old = unsafe { to.wrapping_add(place).read_unaligned() };
+            // SAFETY: as above.
+            let new = unsafe { from.wrapping_add(place).read_unaligned() };
+            let low = self.update.apply(from_bits(old as u16), from_bits(new as u16));
+            let high = self.update.apply(from_bits((old >> 16) as u16), from_bits((new >> 16) as u16));
+            *result = to_bits(low) as u32 | (to_bits(high) as u32) << 16;
+        }
+        // SAFETY: as above.
+        unsafe { to.cast::<[u32; LANES / 2]>().write_unaligned(results) };
+    }
+
     #[inline(always)]
     fn line(&self, to: *mut u8, to_step: isize, from: *const u8, from_step: isize) {
         for col in 0..self.cols as isize {
