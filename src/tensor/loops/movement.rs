@@ -68,8 +68,8 @@ fn copy_same(launch: &Launch<'_>) {
     if output.is_dense_1d() && input.is_dense_1d() {
         parallel(output.size(0) * size, PIECE, BYTE_COST, &|begin, end| {
             let (from, to) = (input.data().wrapping_add(begin), output.data().wrapping_add(begin));
-            // SAFETY: both operands are dense runs of that many bytes; `copy` allows that they are the same.
-            unsafe { std::ptr::copy(from, to, end - begin) };
+            // SAFETY: both operands are dense runs of that many bytes, the same or apart.
+            unsafe { strided::copy_run(from, to, end - begin) };
         });
         return;
     }

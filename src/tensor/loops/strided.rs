@@ -4,7 +4,7 @@ use super::space::Steps;
 use super::transpose::{Squares, Turn};
 use crate::simd::{Leaf, vectorize};
 
-/// Bytes side by side from which on a call that copies them is worth it.
+/// Bytes that a run is copied by.
 const RUN: usize = 128;
 
 /// Where the elements of a patch are.
@@ -36,7 +36,7 @@ impl Place {
 pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize) {
     if from.is_dense(size, cols, rows) && to.is_dense(size, cols, rows) {
         // SAFETY: both are dense runs of that many bytes; `copy` allows that they are the same.
-        unsafe { std::ptr::copy(from.data, to.data, size * cols * rows) };
+        unsafe { copy_run(from.data, to.data, size * cols * rows) };
         return;
     }
     let place = Copy::new(from, to, cols, rows);
@@ -51,6 +51,50 @@ pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize
         4 => vectorize(Sized::<u32>(place, std::marker::PhantomData)),
         8 => vectorize(Sized::<u64>(place, std::marker::PhantomData)),
         _ => vectorize(Sized::<u128>(place, std::marker::PhantomData)),
+    }
+}
+
+/// Copies bytes that lie side by side.
+///
+/// The C library's function is not used for more than some of them: on AMD's Zen 3, `rep movsb` takes 0.35 ns a byte, ten times as long as
+/// anything else, where both addresses lie nearly at the same place of a page.
+///
+/// # Safety
+/// So many bytes may be read and written, and both runs are the same or apart.
+pub unsafe fn copy_run(from: *const u8, to: *mut u8, bytes: usize) {
+    if bytes < RUN {
+        // SAFETY: the caller's promise; `copy` allows that they are the same.
+        unsafe { std::ptr::copy(from, to, bytes) };
+    } else {
+        vectorize(Run { from, to, bytes });
+    }
+}
+
+/// At least [`RUN`] bytes.
+struct Run {
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+}
+
+impl Leaf for Run {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        type Block = [u64; RUN / size_of::<u64>()];
+        let copy_block = |first: usize| {
+            // SAFETY: `copy_run`'s caller, or that of `copy`, promises the bytes.
+            let block = unsafe { self.from.wrapping_add(first).cast::<Block>().read_unaligned() };
+            // SAFETY: as above.
+            unsafe { self.to.wrapping_add(first).cast::<Block>().write_unaligned(block) };
+        };
+        // The last block may overlap the one before: both write the same there.
+        let last = self.bytes - RUN;
+        for first in (0..last).step_by(RUN) {
+            copy_block(first);
+        }
+        copy_block(last);
     }
 }
 
@@ -128,8 +172,7 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
                     line.copy::<T>(inner);
                 }
                 (true, step) if step == size && inner * size_of::<T>() >= RUN => {
-                    // SAFETY: every element of the line may be accessed; `copy` allows that both are the same.
-                    unsafe { std::ptr::copy(line.from, line.to, inner * size_of::<T>()) };
+                    Run { from: line.from, to: line.to, bytes: inner * size_of::<T>() }.run();
                 }
                 (true, step) if step == size => {
                     (line.from_step, line.to_step) = (size, size);
