@@ -2,8 +2,8 @@
 
     python benches/operators/compare.py [--only TEXT] [--quick] [--output FILE]
 
-Both devices run in one process with the same number of threads, in alternating blocks; a figure is the median over the blocks,
-and each case first checks that both devices compute the same. Factors are the CPU's time over the device's: above 1 the device is
+Both devices run in one process with the same number of threads, in alternating blocks; a figure is the median over the blocks, of which
+there are more as long as they do not agree, and each case first checks that both devices compute the same. Factors are the CPU's time over the device's: above 1 the device is
 faster. Beside pointwise operators a copy of as many bytes runs on the device, in the same blocks. A table is only good for the
 processor that it names.
 """
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 BLOCKS = 7
 #: Blocks where one call takes longer than `LONG` seconds.
 LONG_BLOCKS = 3
+#: How often so many blocks are measured as long as the factors of the middle half of them differ by more than `SPREAD`.
+ROUNDS = 4
+SPREAD = 1.15
 LONG = 0.1
 #: Seconds of a block, about.
 BLOCK = 2e-3
@@ -93,6 +96,12 @@ def block(call: Callable[..., Any], arguments: list[torch.Tensor], count: int) -
     return (time.perf_counter() - start) / count
 
 
+def are_steady(times: list[list[float]]) -> bool:
+    """Return whether the blocks agree about the factor."""
+    low, _, high = statistics.quantiles([cpu / device for cpu, device, *_ in times], n=4)
+    return high <= SPREAD * low
+
+
 def measure(family: Family, operator: str, size: str, dtype: torch.dtype, *, transposed: bool) -> Row:
     """Measure one case.
 
@@ -116,7 +125,11 @@ def measure(family: Family, operator: str, size: str, dtype: torch.dtype, *, tra
     once = block(call, host, 2)
     count = max(1, min(5000, int(BLOCK / max(once, 1e-7))))
     blocks = LONG_BLOCKS if once > LONG else BLOCKS
-    times = [[block(*contender, count) for contender in contenders] for _ in range(blocks)]
+    times: list[list[float]] = []
+    for _ in range(ROUNDS):
+        times += [[block(*contender, count) for contender in contenders] for _ in range(blocks)]
+        if are_steady(times):
+            break
     cpu, device, *copy = (statistics.median(column) for column in zip(*times, strict=True))
     name = str(dtype).removeprefix("torch.")
     return Row(
