@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::common::{Gate, LARGE, callback, kernel, stream};
+use super::common::{Gate, LARGE, callback, eventually, kernel, stream};
 use crate::runtime::Error;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex};
@@ -19,6 +19,8 @@ struct Noted {
     number: usize,
     spans: Vec<Span>,
     fails: bool,
+    /// What the first piece waits for.
+    gate: Option<Gate>,
     log: Log,
 }
 
@@ -46,6 +48,9 @@ impl Row for Noted {
     fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String> {
         assert_eq!(ends, [ROW]);
         self.log.lock().push((self.number, range.clone()));
+        if let Some(gate) = self.gate.as_ref().filter(|_| range.start == 0) {
+            gate.pass();
+        }
         if self.fails && range.contains(&(ROW / 2)) { Err("half is enough".to_owned()) } else { Ok(()) }
     }
 }
@@ -56,7 +61,7 @@ const NAMES: [&str; 3] = ["first", "second", "third"];
 fn task(number: usize, written: usize, read: usize, log: &Log) -> Task {
     let span = |begin, write| Span { begin, end: begin + 4 * ROW, place: Some(0), size: 4, write };
     let spans = vec![span(written, true), span(read, false)];
-    Task::new(NAMES[number], LARGE, Noted { number, spans, fails: false, log: Arc::clone(log) })
+    Task::new(NAMES[number], LARGE, Noted { number, spans, fails: false, gate: None, log: Arc::clone(log) })
 }
 
 /// Submits tasks behind a closed gate, opens it and waits for all.
@@ -125,18 +130,23 @@ fn what_lies_between_two_works_stays_there() {
 #[test]
 fn a_work_that_comes_late_catches_up() {
     let log = Log::default();
-    let stream = stream();
-    stream.submit(task(0, 0x1000_0000, 0x2000_0000, &log)).unwrap();
+    let (stream, gate) = (stream(), Gate::default());
+    let span = Span { begin: 0x1000_0000, end: 0x1000_0000 + 4 * ROW, place: Some(0), size: 4, write: true };
+    let held = Noted { number: 0, spans: vec![span], fails: false, gate: Some(gate.clone()), log: Arc::clone(&log) };
+    stream.submit(Task::new(NAMES[0], LARGE, held)).unwrap();
+    eventually("the first work", || !log.lock().is_empty());
     stream.submit(task(1, 0x1000_0000, 0x2000_0000, &log)).unwrap();
+    gate.open();
     stream.synchronize().unwrap();
-    turns(&log, 2);
+    let turns = turns(&log, 2);
+    assert!(turns[1].0 < turns[0].1, "they go on together: {turns:?}");
 }
 
 #[test]
 fn the_work_that_fails_is_named_and_stops_the_others() {
     let log = Log::default();
     let span = Span { begin: 0x1000_0000, end: 0x1000_0000 + 4 * ROW, place: Some(0), size: 4, write: true };
-    let failing = Noted { number: 1, spans: vec![span], fails: true, log: Arc::clone(&log) };
+    let failing = Noted { number: 1, spans: vec![span], fails: true, gate: None, log: Arc::clone(&log) };
     let tasks =
         vec![task(0, 0x1000_0000, 0x2000_0000, &log), Task::new(NAMES[1], LARGE, failing), task(2, 0x1000_0000, 0x2000_0000, &log)];
     let stream = stream();
