@@ -33,8 +33,8 @@ BLOCKS = 7
 #: Blocks where one call takes longer than `LONG` seconds.
 LONG_BLOCKS = 3
 #: How often so many blocks are measured as long as the factors of the middle half of them differ by more than `SPREAD`.
-ROUNDS = 4
-SPREAD = 1.15
+ROUNDS = 3
+SPREAD = 1.2
 LONG = 0.1
 #: Seconds of a block, about.
 BLOCK = 2e-3

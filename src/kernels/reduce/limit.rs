@@ -49,7 +49,7 @@ impl<V: Ordered, const GREATEST: bool> Fold<V> for Limit<GREATEST> {
     }
 }
 
-/// The least and the greatest of some values.
+/// The least and the greatest of some values. Where one was NaN, `greatest` is, and `least` may be anything.
 #[derive(Clone, Copy, Default)]
 struct Range<V> {
     least: V,
@@ -61,8 +61,12 @@ struct Range<V> {
 struct Limits;
 
 impl Limits {
-    const LEAST: Limit<false> = Limit;
     const GREATEST: Limit<true> = Limit;
+}
+
+#[inline(always)]
+fn lesser<V: Ordered>(left: V, right: V) -> V {
+    if left < right { left } else { right }
 }
 
 impl<V: Ordered> Fold<V> for Limits {
@@ -82,18 +86,18 @@ impl<V: Ordered> Fold<V> for Limits {
 
     #[inline(always)]
     fn merge(self, left: Range<V>, right: Range<V>) -> Range<V> {
-        let least = Self::LEAST.merge(left.least, right.least);
-        Range { least, greatest: Self::GREATEST.merge(left.greatest, right.greatest) }
+        Range { least: lesser(left.least, right.least), greatest: Self::GREATEST.merge(left.greatest, right.greatest) }
     }
 
     #[inline(always)]
     fn lift_four(self, values: [V; 4]) -> Range<V> {
-        Range { least: Self::LEAST.lift_four(values), greatest: Self::GREATEST.lift_four(values) }
+        let [first, second, third, fourth] = values;
+        Range { least: lesser(lesser(first, second), lesser(third, fourth)), greatest: Self::GREATEST.lift_four(values) }
     }
 
     #[inline(always)]
     fn finish(self, range: Range<V>, _: usize) -> V {
-        range.least
+        if range.greatest.is_nan() { range.greatest } else { range.least }
     }
 
     #[inline(always)]

@@ -23,11 +23,17 @@ const LOOK_COST: f64 = 0.4;
 const PASS_COST: f64 = 1.2;
 
 /// Elements below which comparisons are faster.
-pub const SHORT: usize = 512;
+pub const SHORT: usize = 4 * 1024;
 
 /// 16-byte words of memory that [`sort`] needs for a line of `len` elements of `T`.
 pub const fn memory<T: Key>(len: usize) -> usize {
     if T::WIDTH <= <u64 as Pair>::KEY_BITS && len >> 32 == 0 { len.div_ceil(2) } else { 2 * len }
+}
+
+/// Words as pairs of 64 bits.
+pub fn as_words(memory: &mut [u128]) -> &mut [u64] {
+    // SAFETY: any bits are a `u64`, and it needs no more alignment than what it is made of.
+    unsafe { memory.align_to_mut().1 }
 }
 
 /// How a line is cut.
@@ -117,8 +123,7 @@ pub fn sort<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], memory: &m
     let bits = (64 - (extent.greatest - extent.least).leading_zeros()).max(1);
     let job = Job { line, order, bits, ambiguous: extent.ambiguous };
     if bits <= <u64 as Pair>::KEY_BITS && <u64 as Pair>::holds(line.len()) {
-        // SAFETY: any bits are a `u64`, and it needs no more alignment than what it is made of.
-        let (_, first, _) = unsafe { memory.align_to_mut::<u64>() };
+        let first = as_words(memory);
         job.run::<u64>(&Shared::new(&mut first[..line.len()]), None, &Shared::new(values), &Shared::new(places));
     } else {
         let (first, second) = memory.split_at_mut(line.len());

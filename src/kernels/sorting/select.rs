@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::key::{Key, Order, Pair};
+use super::radix::as_words;
 use super::sort::with_memory;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
@@ -126,15 +127,22 @@ fn each_line<T: Key>(launch: &Launch<'_>, body: Body<'_, T>) -> Result<(), Strin
 /// Where the element of that rank is.
 fn at_rank<T: Key>(line: &[T], order: Order, rank: usize) -> usize {
     if line.len() <= SHORT {
-        return with_memory(line.len(), |pairs| {
-            for (place, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {
-                *pair = <u128 as Pair>::new(order.key(value), place);
-            }
-            pairs.select_nth_unstable(rank).1.place()
-        });
+        return if T::WIDTH <= <u64 as Pair>::KEY_BITS {
+            with_memory(line.len().div_ceil(2), |memory| place_at_rank(line, order, rank, &mut as_words(memory)[..line.len()]))
+        } else {
+            with_memory(line.len(), |pairs| place_at_rank(line, order, rank, pairs))
+        };
     }
     let (key, rank) = key_at_rank(line, order, rank);
     place_of(line, order, key, rank)
+}
+
+/// As [`at_rank`], with room for as many pairs as the line has elements.
+fn place_at_rank<T: Key, P: Pair>(line: &[T], order: Order, rank: usize, pairs: &mut [P]) -> usize {
+    for (place, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {
+        *pair = P::new(order.key(value), place);
+    }
+    pairs.select_nth_unstable(rank).1.place()
 }
 
 /// The key of the element of that rank, and its rank among its equals: digit by digit, the first digit first.
