@@ -2,10 +2,10 @@
 
     python benches/operators/compare.py [--only TEXT] [--quick] [--output FILE]
 
-Both devices run in one process with the same number of threads, in alternating blocks; a figure is the median over the blocks, of which
-there are more as long as they do not agree, and each case first checks that both devices compute the same. Factors are the CPU's time over the device's: above 1 the device is
-faster. Beside pointwise operators a copy of as many bytes runs on the device, in the same blocks. A table is only good for the
-processor that it names.
+Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks, since what
+else the machine does only adds to a time, and there are more blocks as long as the two least differ. Each case first checks that both
+devices compute the same. Factors are the CPU's time over the device's: above 1 the device is faster. Beside pointwise operators a copy of
+as many bytes runs on the device, in the same blocks. A table is only good for the processor that it names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import statistics
 import sys
 import time
 import warnings
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 BLOCKS = 7
 #: Blocks where one call takes longer than `LONG` seconds.
 LONG_BLOCKS = 3
-#: How often so many blocks are measured as long as the factors of the middle half of them differ by more than `SPREAD`.
-ROUNDS = 3
-SPREAD = 1.2
 LONG = 0.1
+#: How often so many blocks are measured, as long as the two least of a contender differ by more than `SPREAD`.
+ROUNDS = 3
+SPREAD = 1.05
 #: Seconds of a block, about.
 BLOCK = 2e-3
 #: Seconds before a block, in which the other device's threads stop looking for work: OpenMP's spin for some milliseconds, and would
@@ -97,9 +96,9 @@ def block(call: Callable[..., Any], arguments: list[torch.Tensor], count: int) -
 
 
 def are_steady(times: list[list[float]]) -> bool:
-    """Return whether the blocks agree about the factor."""
-    low, _, high = statistics.quantiles([cpu / device for cpu, device, *_ in times], n=4)
-    return high <= SPREAD * low
+    """Return whether every contender's least time was nearly reached twice."""
+    least = [sorted(column)[:2] for column in zip(*times, strict=True)]
+    return all(second <= SPREAD * first for first, second in least)
 
 
 def measure(family: Family, operator: str, size: str, dtype: torch.dtype, *, transposed: bool) -> Row:
@@ -130,7 +129,7 @@ def measure(family: Family, operator: str, size: str, dtype: torch.dtype, *, tra
         times += [[block(*contender, count) for contender in contenders] for _ in range(blocks)]
         if are_steady(times):
             break
-    cpu, device, *copy = (statistics.median(column) for column in zip(*times, strict=True))
+    cpu, device, *copy = map(min, zip(*times, strict=True))
     name = str(dtype).removeprefix("torch.")
     return Row(
         family.name, operator, size, name, "transposed" if transposed else "contiguous", cpu, device, copy[0] if copy else None

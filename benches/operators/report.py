@@ -109,15 +109,14 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
     """Return docs/benchmarks.md."""
     worst = sorted(rows, key=lambda row: row.factor)[:WORST]
     farthest = sorted((row for row in rows if row.copies), key=lambda row: -(row.copies or 0))[:WORST]
-    info = (
-        f"{rustdev.get_device_name()}, {torch.get_num_threads()} threads, torch {torch.__version__}, rustdev {rustdev.__version__}"
-    )
+    machine = f"{rustdev.get_device_name()} with {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+    info = f"{machine}, torch {torch.__version__}, rustdev {rustdev.__version__}"
     parts = [
         "# Benchmarks",
         "",
-        "Operators beside PyTorch's CPU device, in one process, with the same number of threads, in alternating blocks,",
-        "results checked: `make bench` writes this page. A factor is the CPU's time over the device's; it holds for the processor",
-        "that is named here. `copies` is the time of a pointwise operator over that of a copy on the device that reads and writes",
+        "Operators beside PyTorch's CPU device, in one process, with the same number of threads, in alternating blocks, of which",
+        "the least counts, results checked: `make bench` writes this page. A factor is the CPU's time over the device's; it holds for the",
+        "processor that is named here. `copies` is the time of a pointwise operator over that of a copy on the device that reads and writes",
         "together as many bytes.",
         "",
         f"{info}." + (" The largest and the second smallest sizes are left out (`--quick`)." if quick else ""),
