@@ -2,10 +2,11 @@
 
     python benches/operators/compare.py [--only TEXT] [--quick] [--output FILE]
 
-Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks, since what
-else the machine does only adds to a time, and there are more blocks as long as the two least differ. Each case first checks that both
-devices compute the same. Factors are the CPU's time over the device's: above 1 the device is faster. Beside pointwise operators a copy of
-as many bytes runs on the device, in the same blocks. A table is only good for the processor that it names.
+Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks,
+since what else the machine does only adds to a time, and there are more blocks as long as the two least differ. Each case first
+checks that both devices compute the same. Factors are the CPU's time over the device's: above 1 the device is faster. Beside
+pointwise operators a copy of as many bytes runs on the device, in the same blocks. A table is only good for the processor that it
+names.
 """
 
 from __future__ import annotations

@@ -144,8 +144,7 @@ impl Record {
         Self { storage: Storage::Inline(Inline::EMPTY), num_outputs: num_outputs.min(u16::MAX as usize) as u16, compute }
     }
 
-    /// Copies operands into an empty record, and makes room for as many scalars:
-    /// [`Record::push_scalar`].
+    /// Copies operands into an empty record, and makes room for as many scalars: [`Record::push_scalar`].
     ///
     /// # Errors
     /// No outputs, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
