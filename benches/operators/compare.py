@@ -34,7 +34,7 @@ BLOCKS = 7
 LONG_BLOCKS = 3
 LONG = 0.1
 #: How often so many blocks are measured, as long as the two least of a contender differ by more than `SPREAD`.
-ROUNDS = 3
+ROUNDS = 2
 SPREAD = 1.05
 #: Seconds of a block, about.
 BLOCK = 2e-3
