@@ -1,8 +1,12 @@
 // Variances, standard deviations, norms, nansum and count_nonzero: reductions with a scalar, or without a meta.
 #include "reduce.h"
 
+#include <ATen/ops/imag.h>
 #include <ATen/ops/linalg_vector_norm_meta.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/real.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/var.h>
 
 #include <limits>
 
@@ -27,6 +31,9 @@ struct Variance {
 
   static at::Tensor functional(const at::Tensor& self, at::OptionalIntArrayRef dim, OptionalScalar correction, bool keepdim) {
     check(name, self);
+    if (self.is_complex()) {
+      return of_parts(self, dim, correction, keepdim);
+    }
     if (takes(self)) {
       const at::DimVector dims = reduced_dims(self, dim);
       const at::Tensor result = new_reduced(self, dims, keepdim, self.scalar_type());
@@ -53,6 +60,9 @@ struct Variance {
   static Pair mean(const at::Tensor& self, at::OptionalIntArrayRef dim, OptionalScalar correction, bool keepdim) {
     constexpr const char* full_name = root ? "std_mean" : "var_mean";
     check(full_name, self);
+    if (self.is_complex()) {
+      return {of_parts(self, dim, correction, keepdim), at::mean(self, dim, keepdim)};
+    }
     if (takes(self)) {
       const at::DimVector dims = reduced_dims(self, dim);
       const at::Tensor result = new_reduced(self, dims, keepdim, self.scalar_type());
@@ -66,6 +76,13 @@ struct Variance {
 
  private:
   static bool takes(const at::Tensor& self) { return takes_dtype(binding, self.scalar_type()); }
+
+  // The variance of complex numbers is the sum of those of their parts.
+  static at::Tensor of_parts(const at::Tensor& self, at::OptionalIntArrayRef dim, OptionalScalar correction, bool keepdim) {
+    at::Tensor sum = at::var(at::real(self), dim, correction, keepdim);
+    sum.add_(at::var(at::imag(self), dim, correction, keepdim));
+    return root ? sum.sqrt_() : sum;
+  }
 
   static void check(const char* function, const at::Tensor& self) {
     TORCH_CHECK(self.is_floating_point() || self.is_complex(), function == name ? "std and var" : function,

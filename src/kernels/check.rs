@@ -242,6 +242,12 @@ pub fn pointwise<const N: usize>(
     pointwise_by_dtype(name, scalars, result, |_, inputs| oracle(inputs));
 }
 
+/// Checks a function of one number that is real or complex by the dtype: outside its real domain the real one is NaN.
+pub fn function(name: &str, of_real: impl Fn(f64) -> f64, of_complex: impl Fn(Complex64) -> Complex64) {
+    let oracle = |dtype: DType, [x]: [Complex64; 1]| if dtype.is_complex() { of_complex(x) } else { real(of_real(x.re)) };
+    pointwise_by_dtype::<1>(name, &[], |dtype| dtype, oracle);
+}
+
 /// As [`pointwise`], with an oracle that is told the dtype.
 pub fn pointwise_by_dtype<const N: usize>(
     name: &str,

@@ -11,7 +11,7 @@ use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::{self, Kernel, Lists, Step};
-use crate::tensor::number::{Field, Number, Ordered, Real};
+use crate::tensor::number::{Field, Number, Ordered};
 use crate::tensor::view::View;
 
 /// What the launches have in common.
@@ -134,9 +134,9 @@ steps! {
     /// `aten::_foreach_div.Scalar`: x / number.
     div_scalar, DivScalar, FIELD, Field, Whole, |[x], number| x.div(number);
     /// `aten::_foreach_lerp.List`: from x to end by weight.
-    lerp_list, LerpList, FLOATING, Real, Whole, |[x, end, weight], _number| interpolate(x, end, weight);
+    lerp_list, LerpList, FIELD, Field, Whole, |[x, end, weight], _number| interpolate(x, end, weight);
     /// `aten::_foreach_lerp.Scalar`: from x to end by the number.
-    lerp_scalar, LerpScalar, FLOATING, Real, Whole, |[x, end], weight| interpolate(x, end, weight);
+    lerp_scalar, LerpScalar, FIELD, Field, Whole, |[x, end], weight| interpolate(x, end, weight);
     /// `aten::_foreach_maximum.List`: the greater one.
     maximum_list, MaximumList, REAL, Ordered, Whole, |[x, other], _number| x.maximum(other);
     /// `aten::_foreach_minimum.List`: the lesser one.
@@ -148,9 +148,9 @@ steps! {
     /// `aten::_foreach_neg`: -x.
     neg, Neg, FIELD | INTEGRAL, Number, Whole, |[x], _number| x.neg();
     /// `aten::_foreach_pow.List`: x^exponent.
-    pow_list, PowList, FLOATING, Real, Whole, |[x, exponent], _number| x.pow(exponent);
+    pow_list, PowList, FIELD, Field, Whole, |[x, exponent], _number| x.pow(exponent);
     /// `aten::_foreach_pow.ScalarAndTensor`: number^exponent.
-    pow_base, PowBase, FLOATING, Real, Rounded, |[exponent], number| number.pow(exponent);
+    pow_base, PowBase, FIELD, Field, Rounded, |[exponent], number| number.pow(exponent);
     /// `aten::_foreach_reciprocal`: 1 / x.
     reciprocal, Reciprocal, FIELD, Field, Whole, |[x], _number| T::ONE.div(x);
     /// `aten::_foreach_sqrt`: the root of x.

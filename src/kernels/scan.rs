@@ -76,6 +76,15 @@ impl Step<f64> for LogAddExp {
     }
 }
 
+impl Step<Complex64> for LogAddExp {
+    const START: Complex64 = Complex64::new(f64::NEG_INFINITY, 0.0);
+    const GROUPS: bool = false;
+
+    fn step(left: Complex64, right: Complex64) -> Complex64 {
+        math::complex::logaddexp(left, right)
+    }
+}
+
 /// `aten::cumsum`. Integers wrap.
 ///
 /// # Errors
@@ -111,6 +120,8 @@ pub fn cumprod(launch: &Launch<'_>) -> Result<(), String> {
 pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), String> {
     match launch.compute() {
         DType::Double => run_logarithms::<f64>(launch),
+        DType::ComplexFloat => run::<Complex32, Complex64, LogAddExp>(launch),
+        DType::ComplexDouble => run::<Complex64, Complex64, LogAddExp>(launch),
         _ => run_logarithms::<f32>(launch),
     }
 }

@@ -1,9 +1,55 @@
-//! [`Elementary`]: the functions of real numbers beyond those of [`Real`], for generic kernels.
+//! The functions beyond those of [`Field`] and [`Real`], for generic kernels: [`Analytic`] of real and complex numbers, [`Elementary`] of real
+//! ones alone.
 
 #![forbid(unsafe_code)]
 
-use super::number::Real;
+use super::dtype::{Complex32, Complex64};
+use super::number::{Field, Hub, Real};
 use crate::simd::math;
+
+macro_rules! analytic {
+    (
+        unary { $($unary:ident)* }
+        binary { $($binary:ident)* }
+    ) => {
+        /// Real and complex numbers with the functions of `simd::math`, under their names there.
+        #[allow(missing_docs, reason = "documented in simd::math")]
+        pub trait Analytic: Field {
+            $(fn $unary(self) -> Self;)*
+            $(fn $binary(self, other: Self) -> Self;)*
+        }
+
+        analytic!(@impl f32, f32, |x| x, unary { $($unary)* } binary { $($binary)* });
+        analytic!(@impl f64, f64, |x| x, unary { $($unary)* } binary { $($binary)* });
+        analytic!(@impl Complex32, complex, |z| z.to(), unary { $($unary)* } binary { $($binary)* });
+        analytic!(@impl Complex64, complex, |z| z, unary { $($unary)* } binary { $($binary)* });
+    };
+    (@impl $type:ident, $module:ident, |$value:ident| $cast:expr, unary { $($unary:ident)* } binary { $($binary:ident)* }) => {
+        impl Analytic for $type {
+            $(
+                #[inline(always)]
+                fn $unary(self) -> Self {
+                    let $value = self;
+                    let $value = math::$module::$unary($cast);
+                    $cast
+                }
+            )*
+            $(
+                #[inline(always)]
+                fn $binary(self, other: Self) -> Self {
+                    let cast = |$value: Self| $cast;
+                    let $value = math::$module::$binary(cast(self), cast(other));
+                    $cast
+                }
+            )*
+        }
+    };
+}
+
+analytic! {
+    unary { acos acosh asin asinh atan atanh cosh exp2 log10 log2 sinh tan }
+    binary { logaddexp }
+}
 
 macro_rules! elementary {
     (
@@ -13,7 +59,7 @@ macro_rules! elementary {
     ) => {
         /// Real numbers with the functions of `simd::math`, under their names there.
         #[allow(missing_docs, reason = "documented in simd::math")]
-        pub trait Elementary: Real {
+        pub trait Elementary: Real + Analytic {
             $(fn $unary(self) -> Self;)*
             $(fn $binary(self, other: Self) -> Self;)*
             $(fn $wide(self) -> Self;)*
@@ -72,8 +118,8 @@ macro_rules! elementary {
 }
 
 elementary! {
-    unary { acos acosh asin asinh atan atanh cosh erfc exp2 lgamma log10 log2 sinh tan }
-    binary { hypot logaddexp logaddexp2 nextafter }
+    unary { erfc lgamma }
+    binary { hypot logaddexp2 nextafter }
     wide {
         digamma in gamma,
         erfcx in normal,

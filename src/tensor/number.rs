@@ -72,6 +72,13 @@ pub trait Ordered: Number + PartialOrd {
         let lesser = if self < other { self } else { other };
         if self.is_nan() { self } else { lesser }
     }
+
+    /// The lesser one; either where one is NaN. Not a choice between two values, which the compiler would not write to memory where the one
+    /// that is there is kept, and waits for such a store are long.
+    #[inline(always)]
+    fn lesser(self, other: Self) -> Self {
+        if self < other { self } else { other }
+    }
 }
 
 /// An integer with wrapping arithmetic.
@@ -113,6 +120,14 @@ pub trait Field: Number {
     fn tanh(self) -> Self;
     /// 1 / (1 + e^-x).
     fn sigmoid(self) -> Self;
+    /// self^exponent.
+    fn pow(self, exponent: Self) -> Self;
+    /// e^x - 1.
+    fn expm1(self) -> Self;
+    /// ln(1 + x).
+    fn log1p(self) -> Self;
+    /// Whether the absolute value is below 1/2.
+    fn is_below_half(self) -> bool;
 }
 
 /// Real floating point.
@@ -123,8 +138,6 @@ pub trait Real: Field + Ordered {
     fn trunc(self) -> Self;
     /// To the nearest integer, ties to even.
     fn round(self) -> Self;
-    /// self^exponent.
-    fn pow(self, exponent: Self) -> Self;
     fn atan2(self, other: Self) -> Self;
     /// The remainder with the sign of `self`, exact.
     fn fmod(self, divisor: Self) -> Self;
@@ -135,10 +148,6 @@ pub trait Real: Field + Ordered {
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
     fn erf(self) -> Self;
-    /// e^x - 1.
-    fn expm1(self) -> Self;
-    /// ln(1 + x).
-    fn log1p(self) -> Self;
     /// ln(1 + x) for a finite x above -1.
     fn log1p_of_finite(self) -> Self;
 }
@@ -534,6 +543,11 @@ macro_rules! real {
             fn is_nan(self) -> bool {
                 self != self
             }
+
+            #[inline(always)]
+            fn lesser(self, other: Self) -> Self {
+                self.min(other)
+            }
         }
 
         impl Field for $type {
@@ -576,6 +590,26 @@ macro_rules! real {
             fn sigmoid(self) -> Self {
                 math::$type::sigmoid(self)
             }
+
+            #[inline(always)]
+            fn pow(self, exponent: Self) -> Self {
+                math::$type::pow(self, exponent)
+            }
+
+            #[inline(always)]
+            fn expm1(self) -> Self {
+                math::$type::expm1(self)
+            }
+
+            #[inline(always)]
+            fn log1p(self) -> Self {
+                math::$type::log1p(self)
+            }
+
+            #[inline(always)]
+            fn is_below_half(self) -> bool {
+                self.abs() < 0.5
+            }
         }
 
         impl Real for $type {
@@ -602,11 +636,6 @@ macro_rules! real {
             #[inline(always)]
             fn round(self) -> Self {
                 self.round_ties_even()
-            }
-
-            #[inline(always)]
-            fn pow(self, exponent: Self) -> Self {
-                math::$type::pow(self, exponent)
             }
 
             #[inline(always)]
@@ -643,16 +672,6 @@ macro_rules! real {
             #[inline(always)]
             fn erf(self) -> Self {
                 math::$type::erf(self)
-            }
-
-            #[inline(always)]
-            fn expm1(self) -> Self {
-                math::$type::expm1(self)
-            }
-
-            #[inline(always)]
-            fn log1p(self) -> Self {
-                math::$type::log1p(self)
             }
 
             #[inline(always)]
@@ -787,6 +806,26 @@ macro_rules! real {
             #[inline(always)]
             fn sigmoid(self) -> Self {
                 complex::sigmoid(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn pow(self, exponent: Self) -> Self {
+                complex::pow(self.to(), exponent.to()).to()
+            }
+
+            #[inline(always)]
+            fn expm1(self) -> Self {
+                complex::expm1(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn log1p(self) -> Self {
+                complex::log1p(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn is_below_half(self) -> bool {
+                self.norm_sqr() < 0.25
             }
         }
     )*};

@@ -38,29 +38,6 @@ RELATIVE = {("baddbmm", torch.complex64): 1.2e-3}
 
 # What decomposes into operators that have no kernel of ours.
 MAY_FALL_BACK = ["conj_physical"]
-# Dtypes and overloads that the table's row leaves to the fallback: integers that rounding does not change, complex numbers of real
-# functions, and 16 bit floats where rounding to them in between matters.
-OFF_THE_TABLE = {
-    "ceil": {torch.int64},
-    "clamp_max": {torch.bool},
-    "clamp_min": {torch.bool},
-    "expm1": {torch.complex64},
-    "floor": {torch.int64},
-    "lerp": {torch.complex64},
-    "log1p": {torch.complex64},
-    "logcumsumexp": {torch.complex64},
-    "nn_functional_silu_complex": {torch.complex64},
-    "pow": {torch.complex64},
-    "round": {torch.int64},
-    "nextafter": {torch.bfloat16},
-    **{f"round_decimals_{number}": {torch.bfloat16} for number in ("0", "3", "neg_3")},
-    "sgn": {torch.bool},
-    "sign": {torch.bool},
-    **{name: {torch.complex64} for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan", "sinc")},
-    **{name: {torch.complex64} for name in ("exp2", "log10", "log2", "logaddexp")},
-    "trunc": {torch.int64},
-    **{name + variant: {torch.complex64} for name in ("std", "std_mean", "var", "var_mean") for variant in ("", "_unbiased")},
-}
 
 
 def to_device(value: object) -> object:
@@ -78,8 +55,6 @@ def to_device(value: object) -> object:
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda value: getattr(value, "formatted_name", str(value)))
 def test_samples(op: object, dtype: torch.dtype) -> None:
     torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
-    if dtype in OFF_THE_TABLE.get(op.formatted_name, ()):
-        torch.rustdev.set_fallback_mode("allow")
     tolerance = TOLERANCE.get(dtype, 1e-5)
     relative = RELATIVE.get((op.name, dtype), tolerance)
     # Variances of too few values warn on both sides.

@@ -6,7 +6,7 @@ use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Ordered, Real};
+use crate::tensor::number::{Field, Ordered, Real};
 
 functions! {
     /// `aten::elu`: scale * x above 0, else scale * alpha * (e^(input_scale * x) - 1). Operands [out, x]; scalars [alpha, scale,
@@ -37,7 +37,7 @@ functions! {
     /// `aten::relu`: max(x, 0); NaN stays. Operands [out, x].
     relu, Relu, REAL | UNSIGNED, Ordered, [], |[x]| if x < T::ZERO { T::ZERO } else { x };
     /// `aten::silu`: x / (1 + e^-x). Operands [out, x].
-    silu, Silu, FLOATING, Real, [], |[x]| x.div(T::ONE.add(x.neg().exp()));
+    silu, Silu, FIELD, Field, [], |[x]| x.div(T::ONE.add(x.neg().exp()));
     /// `aten::softplus`: ln(1 + e^(beta x)) / beta; x where beta x is above the threshold. Operands [out, x]; scalars [beta, threshold].
     softplus, Softplus, FLOATING, Real, [beta, threshold], |[x]| {
         let scaled = x.mul(beta);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn smooth_functions() {
-        check("silu", &[], |x| x / (1.0 + (-x).exp()));
+        check::function("silu", |x| x / (1.0 + (-x).exp()), |z| z / (1.0 + (-z).exp()));
         check::pointwise::<2>("_prelu_kernel", &[], |dtype| dtype, |[x, w]| real(if x.re > 0.0 { x.re } else { x.re * w.re }));
         check("log_sigmoid_forward", &[], |x| -(-x).exp().ln_1p());
         check::pointwise::<2>("glu", &[], |dtype| dtype, |[x, gate]| real(x.re / (1.0 + (-gate.re).exp())));

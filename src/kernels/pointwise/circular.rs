@@ -3,32 +3,40 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::dtype::{FLOATING, dispatch};
-use crate::tensor::elementary::Elementary;
+use crate::simd::math::complex;
+use crate::tensor::dtype::dispatch;
+use crate::tensor::elementary::{Analytic, Elementary};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::near::{self, TwoWays};
-use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Field, Real};
+use crate::tensor::number::{Field, Hub, Number, Real};
 
 functions! {
     /// `aten::acos`: the inverse cosine.
-    acos, Acos, FLOATING, Elementary, [], |[x]| x.acos();
+    acos, Acos, FIELD, Analytic, [], |[x]| x.acos();
     /// `aten::acosh`: the inverse hyperbolic cosine.
-    acosh, Acosh, FLOATING, Elementary, [], |[x]| x.acosh();
+    acosh, Acosh, FIELD, Analytic, [], |[x]| x.acosh();
     /// `aten::asin`: the inverse sine.
-    asin, Asin, FLOATING, Elementary, [], |[x]| x.asin();
+    asin, Asin, FIELD, Analytic, [], |[x]| x.asin();
     /// `aten::asinh`: the inverse hyperbolic sine.
-    asinh, Asinh, FLOATING, Elementary, [], |[x]| x.asinh();
+    asinh, Asinh, FIELD, Analytic, [], |[x]| x.asinh();
     /// `aten::atan`: the inverse tangent.
-    atan, Atan, FLOATING, Elementary, [], |[x]| x.atan();
+    atan, Atan, FIELD, Analytic, [], |[x]| x.atan();
     /// `aten::atan2`: the angle of the point (x, y). Operands [out, y, x].
     atan2, Atan2, FLOATING, Real, [], |[y, x]| y.atan2(x);
     /// `aten::atanh`: the inverse hyperbolic tangent.
-    atanh, Atanh, FLOATING, Elementary, [], |[x]| x.atanh();
+    atanh, Atanh, FIELD, Analytic, [], |[x]| x.atanh();
     /// `aten::cosh`: the hyperbolic cosine.
-    cosh, Cosh, FLOATING, Elementary, [], |[x]| x.cosh();
+    cosh, Cosh, FIELD, Analytic, [], |[x]| x.cosh();
     /// `aten::sinh`: the hyperbolic sine.
-    sinh, Sinh, FLOATING, Elementary, [], |[x]| x.sinh();
+    sinh, Sinh, FIELD, Analytic, [], |[x]| x.sinh();
+    /// The cosine of complex numbers.
+    complex_cos, ComplexCos, WIDE_COMPLEX, Field, [], |[z]| z.cos();
+    /// The sine of complex numbers.
+    complex_sin, ComplexSin, WIDE_COMPLEX, Field, [], |[z]| z.sin();
+    /// sin(pi z) / (pi z) of complex numbers, 1 at 0.
+    complex_sinc, ComplexSinc, WIDE_COMPLEX, Number, [], |[z]| complex::sinc(z.hub().to()).hub().to();
+    /// The tangent of complex numbers.
+    complex_tan, ComplexTan, WIDE_COMPLEX, Analytic, [], |[z]| z.tan();
 }
 
 /// Functions of an angle, by the short and by the long way.
@@ -75,29 +83,16 @@ fn quotient<T: Real>(sine: T, angle: T) -> T {
     if angle == T::ZERO { T::ONE } else { sine.div(angle) }
 }
 
-/// The sine or, otherwise, the cosine of complex numbers.
-#[derive(Clone, Copy)]
-struct Complex<const SINE: bool>;
-
-impl<T: Field, const SINE: bool> Map<T, 1> for Complex<SINE> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> T {
-        if SINE { x.sin() } else { x.cos() }
-    }
-}
-
 /// `aten::sin`.
 ///
 /// # Errors
 /// A dtype outside the table's.
 pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Sin));
+    if dtype.is_complex() {
+        return complex_sin(launch);
     }
-    dispatch!(dtype in WIDE_COMPLEX, T => run::<T, T, _, 1>(launch, Complex::<true>))
+    dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Sin))
 }
 
 /// `aten::cos`.
@@ -106,10 +101,10 @@ pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Cos));
+    if dtype.is_complex() {
+        return complex_cos(launch);
     }
-    dispatch!(dtype in WIDE_COMPLEX, T => run::<T, T, _, 1>(launch, Complex::<false>))
+    dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Cos))
 }
 
 /// `aten::tan`.
@@ -118,6 +113,9 @@ pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
+    if dtype.is_complex() {
+        return complex_tan(launch);
+    }
     dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Tan))
 }
 
@@ -127,40 +125,42 @@ pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
 /// A dtype outside the table's.
 pub fn sinc(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
+    if dtype.is_complex() {
+        return complex_sinc(launch);
+    }
     dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Sinc))
 }
 
 #[cfg(test)]
 mod tests {
     use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::simd::math::complex;
     use crate::tensor::dtype::{Complex64, DType};
-
-    fn check(name: &str, oracle: fn(f64) -> f64) {
-        check::pointwise::<1>(name, &[], |dtype| dtype, |[x]| real(oracle(x.re)));
-    }
 
     #[test]
     fn circular_functions() {
-        check::pointwise::<1>("sin", &[], |dtype| dtype, |[x]| x.sin());
-        check::pointwise::<1>("cos", &[], |dtype| dtype, |[x]| x.cos());
-        check("tan", f64::tan);
-        check("sinc", |x| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) });
+        check::function("sin", f64::sin, Complex64::sin);
+        check::function("cos", f64::cos, Complex64::cos);
+        check::function("tan", f64::tan, complex::tan);
+        let turns = |x: f64| std::f64::consts::PI * x;
+        let sinc = |x: f64| if x == 0.0 { 1.0 } else { turns(x).sin() / turns(x) };
+        check::function("sinc", sinc, |z| if z == real(0.0) { real(1.0) } else { (turns(1.0) * z).sin() / (turns(1.0) * z) });
     }
 
     #[test]
     fn hyperbolic_functions() {
-        check("sinh", f64::sinh);
-        check("cosh", f64::cosh);
+        check::function("sinh", f64::sinh, Complex64::sinh);
+        check::function("cosh", f64::cosh, Complex64::cosh);
     }
 
     #[test]
     fn inverse_functions() {
-        check("acos", f64::acos);
-        check("acosh", f64::acosh);
-        check("asin", f64::asin);
-        check("asinh", f64::asinh);
-        check("atan", f64::atan);
-        check("atanh", f64::atanh);
+        check::function("acos", f64::acos, complex::acos);
+        check::function("acosh", f64::acosh, complex::acosh);
+        check::function("asin", f64::asin, complex::asin);
+        check::function("asinh", f64::asinh, complex::asinh);
+        check::function("atan", f64::atan, complex::atan);
+        check::function("atanh", f64::atanh, complex::atanh);
         check::pointwise::<2>("atan2", &[], |dtype| dtype, |[y, x]| real(y.re.atan2(x.re)));
     }
 

@@ -10,9 +10,9 @@ use crate::tensor::number::{Hub, Ordered};
 
 functions! {
     /// `aten::clamp_max.Tensor`: at most the limit. Operands [out, x, max].
-    clamp_max_tensor, ClampMaxTensor, REAL, Ordered, [], |[x, max]| x.minimum(max);
+    clamp_max_tensor, ClampMaxTensor, REAL | BOOL, Ordered, [], |[x, max]| x.minimum(max);
     /// `aten::clamp_min.Tensor`: at least the limit. Operands [out, x, min].
-    clamp_min_tensor, ClampMinTensor, REAL, Ordered, [], |[x, min]| x.maximum(min);
+    clamp_min_tensor, ClampMinTensor, REAL | BOOL, Ordered, [], |[x, min]| x.maximum(min);
 }
 
 #[derive(Clone, Copy)]

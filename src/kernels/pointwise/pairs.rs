@@ -3,7 +3,11 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::simd::convert;
+use crate::tensor::dtype::{DType, HalfBits};
 use crate::tensor::elementary::Elementary;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Integer, Ordered};
 
 functions! {
@@ -23,8 +27,39 @@ functions! {
         let multiple = lhs.trunc_div(lhs.gcd(rhs)).unwrap_or(T::ZERO).mul(rhs);
         if multiple < T::ZERO { multiple.neg() } else { multiple }
     };
-    /// `aten::nextafter`: the next number after lhs on the way to rhs.
-    nextafter, Nextafter, WIDE, Elementary, [], |[lhs, rhs]| lhs.nextafter(rhs);
+    /// `aten::nextafter` of `Float` and `Double`.
+    wide_nextafter, Nextafter, WIDE, Elementary, [], |[lhs, rhs]| lhs.nextafter(rhs);
+}
+
+/// The next 16 bit float after a number, in bits; of BFloat16 or, without `BRAIN`, of Half.
+#[derive(Clone, Copy)]
+struct NextHalf<const BRAIN: bool>;
+
+impl<const BRAIN: bool> Map<u16, 2> for NextHalf<BRAIN> {
+    type Output = u16;
+
+    #[inline(always)]
+    fn apply(self, [lhs, rhs]: [u16; 2]) -> u16 {
+        let [from, to] = [lhs, rhs].map(if BRAIN { convert::bf16_to_f32 } else { convert::f16_to_f32 });
+        let is_away = (from < to) == (from > 0.0);
+        let next = if is_away { lhs.wrapping_add(1) } else { lhs.wrapping_sub(1) };
+        let next = if from == 0.0 { 1 | rhs & 0x8000 } else { next };
+        let next = if from == to { rhs } else { next };
+        let either = if from.is_nan() { lhs } else { rhs };
+        if from.is_nan() || to.is_nan() { either } else { next }
+    }
+}
+
+/// `aten::nextafter`: the next number after lhs on the way to rhs.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn nextafter(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::Half => run::<HalfBits<false>, HalfBits<false>, _, 2>(launch, NextHalf::<false>),
+        DType::BFloat16 => run::<HalfBits<true>, HalfBits<true>, _, 2>(launch, NextHalf::<true>),
+        _ => wide_nextafter(launch),
+    }
 }
 
 #[cfg(test)]
@@ -99,5 +134,18 @@ mod tests {
         assert_eq!(pair("nextafter", DType::Double, 1.0, 0.0), 1.0 - f64::EPSILON / 2.0);
         assert_eq!(pair("nextafter", DType::Double, f64::MAX, f64::INFINITY), f64::INFINITY);
         assert!(pair("nextafter", DType::Double, 1.0, f64::NAN).is_nan());
+        let brain = |from: f64, to: f64| pair("nextafter", DType::BFloat16, from, to);
+        let least = f64::from(f32::from_bits(1 << 16));
+        assert_eq!(
+            [brain(0.0, -1.0), brain(1.0, 2.0), brain(-1.0, -2.0), brain(3.0, 3.0)],
+            [-least, 1.007_812_5, -1.007_812_5, 3.0]
+        );
+        assert_eq!(brain(2.0, 1.0), 1.992_187_5);
+        assert!(brain(f64::NAN, 1.0).is_nan() && brain(1.0, f64::NAN).is_nan());
+        let half = |from: f64, to: f64| pair("nextafter", DType::Half, from, to);
+        assert_eq!(
+            [half(1.0, 2.0), half(2.0, 1.0), half(0.0, -1.0), half(65504.0, f64::INFINITY)],
+            [1.0 + 1.0 / 1024.0, 2.0 - 1.0 / 1024.0, -1.0 / 16_777_216.0, f64::INFINITY]
+        );
     }
 }

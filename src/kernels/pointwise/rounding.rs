@@ -3,40 +3,67 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::dtype::dispatch;
+use crate::kernels::copy;
+use crate::tensor::dtype::{Element, INTEGRAL, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Ordered, Real};
+use crate::tensor::number::{Field, Number, Ordered, Real};
 
 functions! {
-    /// `aten::ceil`: up to a whole number. Operands [out, x].
-    ceil, Ceil, FLOATING, Real, [], |[x]| x.ceil();
-    /// `aten::floor`: down to a whole number. Operands [out, x].
-    floor, Floor, FLOATING, Real, [], |[x]| x.floor();
+    /// `aten::ceil` of floating point.
+    real_ceil, Ceil, FLOATING, Real, [], |[x]| x.ceil();
+    /// `aten::floor` of floating point.
+    real_floor, Floor, FLOATING, Real, [], |[x]| x.floor();
     /// `aten::frac`: x - trunc(x). Operands [out, x].
     frac, Frac, FLOATING, Real, [], |[x]| x.sub(x.trunc());
-    /// `aten::round`: to the nearest whole number, ties to even. Operands [out, x].
-    round, Round, FLOATING, Real, [], |[x]| x.round();
+    /// `aten::round` of floating point.
+    real_round, Round, FLOATING, Real, [], |[x]| x.round();
     /// `aten::sign`: -1, 0 or 1; 0 for NaN. Operands [out, x].
-    sign, Sign, REAL, Ordered, [], |[x]| if x > T::ZERO { T::ONE } else if x < T::ZERO { T::ZERO.sub(T::ONE) } else { T::ZERO };
-    /// `aten::trunc`: towards 0 to a whole number. Operands [out, x].
-    trunc, Trunc, FLOATING, Real, [], |[x]| x.trunc();
+    sign, Sign, REAL | BOOL, Ordered, [], |[x]| if x > T::ZERO { T::ONE } else if x < T::ZERO { T::ZERO.sub(T::ONE) } else { T::ZERO };
+    /// `aten::trunc` of floating point.
+    real_trunc, Trunc, FLOATING, Real, [], |[x]| x.trunc();
 }
 
-/// To multiples of a power of 10, or of its inverse.
+/// Rounding, which leaves integers as they are.
+macro_rules! to_whole_numbers {
+    ($($(#[$doc:meta])* $kernel:ident = $real:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// A dtype outside the table's.
+        pub fn $kernel(launch: &Launch<'_>) -> Result<(), String> {
+            if INTEGRAL.contains(launch.compute()) { copy::copy_(launch) } else { $real(launch) }
+        }
+    )*};
+}
+
+to_whole_numbers! {
+    /// `aten::ceil`: up to a whole number. Operands [out, x].
+    ceil = real_ceil;
+    /// `aten::floor`: down to a whole number. Operands [out, x].
+    floor = real_floor;
+    /// `aten::round`: to the nearest whole number, ties to even. Operands [out, x].
+    round = real_round;
+    /// `aten::trunc`: towards 0 to a whole number. Operands [out, x].
+    trunc = real_trunc;
+}
+
+/// To multiples of a power of 10, or of its inverse. As PyTorch's CPU does, the first result is rounded to the dtype.
 #[derive(Clone, Copy)]
-struct Decimals<T> {
-    power: T,
+struct Decimals<E: Element> {
+    power: E::Acc,
     whole: bool,
 }
 
-impl<T: Real> Map<T, 1> for Decimals<T> {
-    type Output = T;
+impl<E: Element<Acc: Real>> Map<E::Acc, 1> for Decimals<E> {
+    type Output = E::Acc;
 
     #[inline(always)]
-    fn apply(self, [x]: [T; 1]) -> T {
-        let (tens, decimals) = (x.div(self.power).round().mul(self.power), x.mul(self.power).round().div(self.power));
-        if self.whole { tens } else { decimals }
+    fn apply(self, [x]: [E::Acc; 1]) -> E::Acc {
+        let Self { power, whole } = self;
+        let narrow = |value: E::Acc| E::store(value).load();
+        let (tens, decimals) = (narrow(x.div(power)).round().mul(power), narrow(x.mul(power)).round().div(power));
+        if whole { tens } else { decimals }
     }
 }
 
@@ -50,7 +77,10 @@ pub fn round_decimals(launch: &Launch<'_>) -> Result<(), String> {
     let power = 10f64.powi(decimals.unsigned_abs().min(400) as i32);
     match decimals {
         0 => round(launch),
-        _ => dispatch!(dtype in WIDE, T => run::<T, T, _, 1>(launch, Decimals { power: power as T, whole: decimals < 0 })),
+        _ => dispatch!(dtype in FLOATING, T => {
+            let power = T::store(<T as Element>::Acc::from_f64(power)).load();
+            run::<T, T, _, 1>(launch, Decimals::<T> { power, whole: decimals < 0 })
+        }),
     }
 }
 

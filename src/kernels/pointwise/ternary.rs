@@ -3,13 +3,13 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::number::{Field, Number, Real};
+use crate::tensor::number::{Field, Number};
 
 /// Between `start` and `end`; exact at both.
 #[inline(always)]
-pub fn interpolate<T: Real>(start: T, end: T, weight: T) -> T {
+pub fn interpolate<T: Field>(start: T, end: T, weight: T) -> T {
     let span = end.sub(start);
-    if weight.abs() < T::from_f64(0.5) { start.add(weight.mul(span)) } else { end.sub(span.mul(T::ONE.sub(weight))) }
+    if weight.is_below_half() { start.add(weight.mul(span)) } else { end.sub(span.mul(T::ONE.sub(weight))) }
 }
 
 functions! {
@@ -23,9 +23,9 @@ functions! {
         if beta == T::ZERO { product } else { beta.mul(x).add(product) }
     };
     /// `aten::lerp.Tensor`: from start to end by weight. Operands [out, start, end, weight].
-    lerp, Lerp, FLOATING, Real, [], |[start, end, weight]| interpolate(start, end, weight);
+    lerp, Lerp, FIELD, Field, [], |[start, end, weight]| interpolate(start, end, weight);
     /// `aten::lerp.Scalar`: from start to end by weight. Operands [out, start, end]; scalars [weight].
-    lerp_scalar, LerpScalar, FLOATING, Real, [weight], |[start, end]| interpolate(start, end, weight);
+    lerp_scalar, LerpScalar, FIELD, Field, [weight], |[start, end]| interpolate(start, end, weight);
     /// `aten::where`: lhs where the condition is not 0, else rhs. Operands [out, condition, lhs, rhs]; the condition is Bool.
     where_self, Where, ALL, Number, [], |[condition, lhs, rhs]| if condition == T::ZERO { rhs } else { lhs };
 }
@@ -36,7 +36,7 @@ mod tests {
 
     use crate::kernels::check::{self, Strides, Tensor, real};
     use crate::kernels::table::Op;
-    use crate::tensor::dtype::DType;
+    use crate::tensor::dtype::{Complex64, DType};
     use crate::tensor::launch::Scalar;
 
     fn same(dtype: DType) -> DType {
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn interpolation_is_exact_at_the_ends() {
-        let between = |start: f64, end: f64, weight: f64| {
-            real(if weight.abs() < 0.5 { start + weight * (end - start) } else { end - (end - start) * (1.0 - weight) })
+        let between = |start: Complex64, end: Complex64, weight: Complex64| {
+            if weight.norm() < 0.5 { start + weight * (end - start) } else { end - (end - start) * (1.0 - weight) }
         };
-        check::pointwise::<3>("lerp", &[], same, |[start, end, weight]| between(start.re, end.re, weight.re));
+        check::pointwise::<3>("lerp", &[], same, |[start, end, weight]| between(start, end, weight));
         for weight in [0.0, 0.25, 1.0] {
-            check::pointwise::<2>("lerp_scalar", &[Scalar::Double(weight)], same, |[start, end]| between(start.re, end.re, weight));
+            check::pointwise::<2>("lerp_scalar", &[Scalar::Double(weight)], same, |[start, end]| between(start, end, real(weight)));
         }
     }
 

@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
-use crate::tensor::dtype::{Complex32, Complex64, DType, dispatch};
+use half::f16;
+
+use crate::tensor::dtype::{Complex32, Complex64, ComplexHalf, DType, dispatch};
 use crate::tensor::elementary::Elementary;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduce::fold::{self, Fold};
@@ -163,6 +165,7 @@ pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), String> {
 
 fn run<F: Fold<f32> + Fold<f64> + Fold<Complex32> + Fold<Complex64>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
     match launch.compute() {
+        DType::ComplexHalf => fold::run::<ComplexHalf, f16, F>(launch, fold),
         DType::ComplexFloat => fold::run::<Complex32, f32, F>(launch, fold),
         DType::ComplexDouble => fold::run::<Complex64, f64, F>(launch, fold),
         dtype => dispatch!(dtype in FLOATING, T => fold::run::<T, T, F>(launch, fold)),

@@ -66,6 +66,10 @@ fn logarithms_of_sums_so_far() {
     for dtype in [DType::BFloat16, DType::Float, DType::Double] {
         check("_logcumsumexp", dtype, 1.0, f64::NEG_INFINITY, |left, right| check::real((left.re.exp() + right.re.exp()).ln()));
     }
+    // Angles so small that no sum of exponentials comes near 0.
+    for dtype in [DType::ComplexFloat, DType::ComplexDouble] {
+        check("_logcumsumexp", dtype, 0.0625, f64::NEG_INFINITY, |left, right| (left.exp() + right.exp()).ln());
+    }
 }
 
 #[test]

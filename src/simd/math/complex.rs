@@ -1,50 +1,84 @@
-//! Elementary functions of complex numbers, in double precision; single precision is rounded from them. They are scalar code.
-
-#![forbid(unsafe_code)]
+//! Elementary functions of complex numbers, in double precision; single precision is rounded from them. They are scalar code: the C
+//! library's (C99, section 7.3 and annex G), which PyTorch's CPU device calls as well, and what C has not.
 
 use num_complex::Complex;
 
+use super::f64 as real;
+
 type Complex64 = Complex<f64>;
 
-/// e^z.
-pub fn exp(z: Complex64) -> Complex64 {
-    z.exp()
+/// Declares functions of C's library under names of ours. `name = function(arguments);`
+macro_rules! of_c {
+    ($($(#[$doc:meta])* $name:ident = $function:ident($($argument:ident),+);)*) => {
+        // SAFETY: C99 declares these functions so, for numbers without preconditions. The psABIs of x86-64 (3.2.3) and AArch64 (6.8) pass
+        // a complex number as a struct of its two parts, which `Complex` is (`repr(C)`).
+        unsafe extern "C" {
+            $(safe fn $function($($argument: Complex64),+) -> Complex64;)*
+        }
+
+        $(
+            $(#[$doc])*
+            pub fn $name($($argument: Complex64),+) -> Complex64 {
+                $function($($argument),+)
+            }
+        )*
+    };
 }
 
-/// The principal logarithm.
-pub fn log(z: Complex64) -> Complex64 {
-    z.ln()
+of_c! {
+    /// The principal inverse cosine.
+    acos = cacos(z);
+    /// The principal inverse hyperbolic cosine.
+    acosh = cacosh(z);
+    /// The principal inverse sine.
+    asin = casin(z);
+    /// The principal inverse hyperbolic sine.
+    asinh = casinh(z);
+    /// The principal inverse tangent.
+    atan = catan(z);
+    /// The principal inverse hyperbolic tangent.
+    atanh = catanh(z);
+    /// cos z.
+    cos = ccos(z);
+    /// cosh z.
+    cosh = ccosh(z);
+    /// e^z.
+    exp = cexp(z);
+    /// The principal logarithm.
+    log = clog(z);
+    /// base^exponent.
+    pow = cpow(base, exponent);
+    /// sin z.
+    sin = csin(z);
+    /// sinh z.
+    sinh = csinh(z);
+    /// The principal square root.
+    sqrt = csqrt(z);
+    /// tan z.
+    tan = ctan(z);
+    /// tanh z.
+    tanh = ctanh(z);
 }
 
-/// The principal square root.
-pub fn sqrt(z: Complex64) -> Complex64 {
-    z.sqrt()
+/// 2^z.
+pub fn exp2(z: Complex64) -> Complex64 {
+    exp(z * std::f64::consts::LN_2)
 }
 
-/// sin z.
-pub fn sin(z: Complex64) -> Complex64 {
-    z.sin()
+/// The principal logarithm to base 10.
+pub fn log10(z: Complex64) -> Complex64 {
+    log(z) / std::f64::consts::LN_10
 }
 
-/// cos z.
-pub fn cos(z: Complex64) -> Complex64 {
-    z.cos()
+/// The principal logarithm to base 2.
+pub fn log2(z: Complex64) -> Complex64 {
+    log(z) / std::f64::consts::LN_2
 }
 
-/// tanh z, accurate near its poles and without overflow.
-///
-/// W. Kahan, *Branch cuts for complex elementary functions* (1987).
-pub fn tanh(z: Complex64) -> Complex64 {
-    if z.re.abs() > 22.0 {
-        let (sin, cos) = z.im.sin_cos();
-        let decay = (-2.0 * z.re.abs()).exp();
-        return Complex64::new(1f64.copysign(z.re), 4.0 * sin * cos * decay);
-    }
-    let (tan, sinh) = (z.im.tan(), z.re.sinh());
-    let beta = 1.0 + tan * tan;
-    let rho = (1.0 + sinh * sinh).sqrt();
-    let denominator = 1.0 + beta * sinh * sinh;
-    Complex64::new(beta * rho * sinh / denominator, tan / denominator)
+/// sin(pi z) / (pi z), 1 at 0.
+pub fn sinc(z: Complex64) -> Complex64 {
+    let turns = z * std::f64::consts::PI;
+    if turns == Complex64::ZERO { Complex64::ONE } else { sin(turns) / turns }
 }
 
 /// 1 / (1 + e^-z).
@@ -52,19 +86,110 @@ pub fn sigmoid(z: Complex64) -> Complex64 {
     (1.0 + exp(-z)).inv()
 }
 
+/// e^z - 1, accurate near 0.
+pub fn expm1(z: Complex64) -> Complex64 {
+    if z.im == 0.0 {
+        return Complex64::new(real::expm1(z.re), z.im);
+    }
+    let half_sine = (0.5 * z.im).sin();
+    // cos y - 1 = -2 sin(y/2)^2
+    Complex64::new(real::expm1(z.re) * z.im.cos() - 2.0 * half_sine * half_sine, z.re.exp() * z.im.sin())
+}
+
+/// ln(1 + z), accurate near 0.
+pub fn log1p(z: Complex64) -> Complex64 {
+    let next = Complex64::new(1.0 + z.re, z.im);
+    if z.re.abs() > 0.5 || z.im.abs() > 0.5 || z.re.is_nan() || z.im.is_nan() {
+        return log(next);
+    }
+    // |1 + z|^2 = 1 + x (2 + x) + y^2
+    Complex64::new(0.5 * real::log1p(z.re.mul_add(2.0 + z.re, z.im * z.im)), z.im.atan2(next.re))
+}
+
+/// ln(e^lhs + e^rhs). Where the real parts are equal, the greater is the one with the greater imaginary part. A number beyond all others, or
+/// NaN, is the result.
+pub fn logaddexp(lhs: Complex64, rhs: Complex64) -> Complex64 {
+    let is_nan = |z: Complex64| z.re.is_nan() || z.im.is_nan();
+    if is_nan(lhs) || is_nan(rhs) {
+        return Complex64::new(f64::NAN, f64::NAN);
+    }
+    let is_left_less = lhs.re < rhs.re || lhs.re == rhs.re && lhs.im < rhs.im;
+    let (low, high) = if is_left_less { (lhs, rhs) } else { (rhs, lhs) };
+    if high.re.is_infinite() && low.re == high.re {
+        // Of two that vanish either will do; of two beyond all others the angle of the sum is that of the units'.
+        return if high.re < 0.0 { low } else { log(exp(low) + exp(high)) };
+    }
+    high + log1p(exp(low - high))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn points() -> impl Iterator<Item = Complex64> {
+        let parts = [-3.0, -0.4, -1e-9, 0.0, 1e-9, 0.3, 1.5, 20.0];
+        parts.into_iter().flat_map(move |re| parts.map(|im| Complex64::new(re, im)))
+    }
+
+    fn assert_close(found: Complex64, expected: Complex64, z: Complex64) {
+        assert!((found - expected).norm() <= 1e-13 * expected.norm().max(1.0), "{found} != {expected} of {z}");
+    }
+
     #[test]
-    fn tanh_is_the_quotient_of_sinh_and_cosh() {
-        for re in [-3.0, -0.1, 0.0, 0.5, 20.0] {
-            for im in [-7.0, -0.5, 0.0, 1.5, 3.0] {
-                let z = Complex64::new(re, im);
-                assert!((tanh(z) - z.sinh() / z.cosh()).norm() < 1e-13, "{z}");
+    fn inverses_lead_back() {
+        for z in points() {
+            for (function, inverse) in [(sin, asin), (cos, acos), (sinh, asinh), (cosh, acosh)] as [(Unary, Unary); 4] {
+                assert_close(function(inverse(z)), z, z);
+            }
+            assert_close(
+                exp(log(if z.norm() == 0.0 { Complex64::ONE } else { z })),
+                if z.norm() == 0.0 { Complex64::ONE } else { z },
+                z,
+            );
+            assert_close(sqrt(z) * sqrt(z), z, z);
+            if z.norm() < 10.0 {
+                assert_close(tan(atan(z)), z, z);
+                assert_close(tanh(atanh(z)), z, z);
             }
         }
-        assert_eq!(tanh(Complex64::new(-500.0, 1.0)).re, -1.0);
-        assert!((tanh(Complex64::new(21.99, 1.0)) - tanh(Complex64::new(22.01, 1.0))).norm() < 1e-18);
+    }
+
+    type Unary = fn(Complex64) -> Complex64;
+
+    #[test]
+    fn logarithms_and_powers() {
+        let two = Complex64::new(2.0, 0.0);
+        for z in points().filter(|z| z.norm() > 0.0) {
+            assert_close(exp2(log2(z)), z, z);
+            assert_close(log10(z) * std::f64::consts::LN_10, log(z), z);
+            assert_close(pow(z, two) / z, z, z);
+            assert_close(sigmoid(z) * (1.0 + exp(-z)), Complex64::ONE, z);
+        }
+    }
+
+    #[test]
+    fn numbers_near_0_keep_their_digits() {
+        for z in points() {
+            assert_close(expm1(z), exp(z) - 1.0, z);
+            if z.re > -1.0 {
+                assert_close(log1p(z), log(1.0 + z), z);
+            }
+        }
+        let small = Complex64::new(3e-20, -2e-20);
+        assert_eq!((expm1(small), log1p(small)), (small, small));
+    }
+
+    #[test]
+    fn sums_of_exponentials() {
+        for z in points() {
+            let other = Complex64::new(0.25, -2.0);
+            if (exp(z) + exp(other)).norm() > 1e-6 {
+                assert_close(exp(logaddexp(z, other)) / exp(z).norm().max(1.0), (exp(z) + exp(other)) / exp(z).norm().max(1.0), z);
+            }
+        }
+        let nothing = Complex64::new(f64::NEG_INFINITY, 0.0);
+        assert_eq!(logaddexp(nothing, Complex64::new(2.0, 1.0)), Complex64::new(2.0, 1.0));
+        assert_eq!(logaddexp(nothing, nothing).re, f64::NEG_INFINITY);
+        assert!(logaddexp(Complex64::new(f64::NAN, 0.0), nothing).re.is_nan());
     }
 }
