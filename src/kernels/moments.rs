@@ -47,6 +47,11 @@ fn add<T: Number, const W: usize, const O: usize>(sums: &mut [[T; W]; O], lane: 
     }
 }
 
+#[inline(always)]
+fn both<T: Number, const O: usize>(left: [T; O], right: [T; O]) -> [T; O] {
+    std::array::from_fn(|output| left[output].add(right[output]))
+}
+
 /// The sum of all lanes, by halves.
 #[inline(always)]
 fn halves<T: Number, const W: usize>(mut lanes: [T; W]) -> T {
@@ -70,9 +75,19 @@ where
     let long = inputs.map(|input| input.as_chunks::<LANES>());
     if !long[0].0.is_empty() {
         let Aligned(sums) = &mut Aligned([[E::Acc::ZERO; LANES]; O]);
-        for chunk in 0..long[0].0.len() {
+        let (chunks, at) =
+            (long[0].0.len(), |chunk: usize, lane: usize| function(long.map(|(chunks, _)| chunks[chunk][lane].load())));
+        let fours = chunks / 4 * 4;
+        // Four for a lane at a time: one by one, the compiler keeps the lanes in registers of one number each.
+        for chunk in (0..fours).step_by(4) {
             for lane in 0..LANES {
-                add(sums, lane, function(long.map(|(chunks, _)| chunks[chunk][lane].load())));
+                let [first, second, third, fourth] = [0, 1, 2, 3].map(|next| at(chunk + next, lane));
+                add(sums, lane, both(both(first, second), both(third, fourth)));
+            }
+        }
+        for chunk in fours..chunks {
+            for lane in 0..LANES {
+                add(sums, lane, at(chunk, lane));
             }
         }
         total = sums.map(halves);

@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use super::fold::fold_column;
+use super::limit::Limit;
 use super::{Block, Blocks, Targets, drive, load};
 use crate::simd::{Aligned, Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
@@ -91,63 +93,27 @@ struct Runs<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
 }
 
 impl<E: Element<Acc: Ordered>, const GREATEST: bool> Runs<'_, E, GREATEST> {
+    /// The first place of a value, which is there.
     #[inline(always)]
-    fn further(left: E::Acc, right: E::Acc) -> E::Acc {
-        let is_left = if GREATEST { left > right } else { left < right };
-        let chosen = if is_left { left } else { right };
-        if left.is_nan() { left } else { chosen }
-    }
-
-    #[inline(always)]
-    fn value(&self, data: *const u8, step: isize) -> E::Acc {
-        let Aligned(lanes) = &mut Aligned([load::<E>(data, 0); LANES]);
-        let (fours, whole) = (self.block.rows / (4 * LANES) * (4 * LANES), self.block.rows / LANES * LANES);
-        // Lanes are loaded and stored, with all the waiting, once for four values.
-        for first in (0..fours).step_by(4 * LANES) {
-            for (lane, found) in lanes.iter_mut().enumerate() {
-                let at = |next: usize| load::<E>(data, (first + lane + next * LANES) as isize * step);
-                *found = Self::further(*found, Self::further(Self::further(at(0), at(1)), Self::further(at(2), at(3))));
-            }
-        }
-        for first in (fours..whole).step_by(LANES) {
-            for (lane, found) in lanes.iter_mut().enumerate() {
-                *found = Self::further(*found, load::<E>(data, (first + lane) as isize * step));
-            }
-        }
-        for (lane, found) in lanes.iter_mut().enumerate().take(self.block.rows - whole) {
-            *found = Self::further(*found, load::<E>(data, (whole + lane) as isize * step));
-        }
-        let mut half = LANES / 2;
-        while half > 0 {
-            for lane in 0..half {
-                lanes[lane] = Self::further(lanes[lane], lanes[lane + half]);
-            }
-            half /= 2;
-        }
-        lanes[0]
-    }
-
-    #[inline(always)]
-    fn place(&self, data: *const u8, step: isize, value: E::Acc) -> usize {
-        let is_nan = value.is_nan();
-        let is_it = |place: usize| {
-            let found = load::<E>(data, place as isize * step);
-            (found == value) | (is_nan & found.is_nan())
-        };
-        let rows = self.block.rows;
-        let mut first = 0;
-        while first + LANES <= rows && !(0..LANES).fold(false, |any, lane| any | is_it(first + lane)) {
+    fn place(&self, data: *const u8, step: isize, is_it: impl Fn(E::Acc) -> bool) -> usize {
+        let (rows, mut first) = (self.block.rows, 0);
+        let is_at = |place: usize| is_it(load::<E>(data, place as isize * step));
+        while first + LANES <= rows && !(0..LANES).fold(false, |any, lane| any | is_at(first + lane)) {
             first += LANES;
         }
-        (first..rows).find(|&place| is_it(place)).unwrap_or(0)
+        (first..rows).find(|&place| is_at(place)).unwrap_or(0)
     }
 
     #[inline(always)]
     fn columns(self, step: isize) {
         for col in 0..self.block.cols {
-            let data = self.block.col(col);
-            let value = self.value(data, step);
-            self.states[col] = Extreme { value, place: (self.block.first + self.place(data, step, value)) as i64 };
+            let (data, value) = (self.block.col(col), fold_column::<E, _>(Limit::<GREATEST>, &self.block, col));
+            let place = if value.is_nan() {
+                self.place(data, step, E::Acc::is_nan)
+            } else {
+                self.place(data, step, |found| found == value)
+            };
+            self.states[col] = Extreme { value, place: (self.block.first + place) as i64 };
         }
     }
 }

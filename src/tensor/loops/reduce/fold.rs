@@ -31,31 +31,86 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
     }
     /// The result for the state of `count` values.
     fn finish(self, state: Self::State, count: usize) -> Self::Output;
-    /// The second result, of a fold that has two outputs.
-    #[inline(always)]
-    fn finish_second(self, state: Self::State, count: usize) -> Self::Output {
-        self.finish(state, count)
-    }
 }
 
-/// Folds the launch's input, cast to `E`, into its outputs, whose dtype is `O`'s (or Byte, where `O` is Bool).
+/// Folds the launch's input, cast to `E`, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
 ///
 /// # Errors
 /// The wrong operands.
 #[inline]
 pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
-    let outputs = launch.num_outputs();
+    check::<O>(launch, 1)?;
+    drive::<F::State>(launch, &Folding::<E, O, F> { fold, types: PhantomData })
+}
+
+/// Folds the launch's input, cast to `E`, into its two outputs of that dtype: `finish` makes both results of the two states.
+///
+/// # Errors
+/// The wrong operands.
+#[inline]
+pub fn run_both<E, F, G, P>(launch: &Launch<'_>, first: F, second: G, finish: P) -> Result<(), String>
+where
+    E: Element,
+    F: Fold<E::Acc>,
+    G: Fold<E::Acc>,
+    P: Fn(F::State, G::State) -> [E::Acc; 2] + Sync,
+{
+    check::<E>(launch, 2)?;
+    drive::<(F::State, G::State)>(launch, &Both::<E, F, G, P> { first, second, finish, element: PhantomData })
+}
+
+fn check<O: Element>(launch: &Launch<'_>, outputs: usize) -> Result<(), String> {
+    if launch.num_outputs() != outputs {
+        return Err(format!("{} outputs where {outputs} are needed", launch.num_outputs()));
+    }
     for output in (0..outputs).map(|index| launch.view(index).dtype()) {
         if output != O::DTYPE && !(O::DTYPE == DType::Bool && output == DType::Byte) {
             return Err(format!("cannot reduce to {output:?}"));
         }
     }
-    drive::<F::State>(launch, &Folding::<E, O, F> { fold, outputs, types: PhantomData })
+    Ok(())
+}
+
+/// The states of a block's columns, of two folds.
+#[inline]
+fn fold_block<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
+    folds: (F, G),
+    block: &Block,
+    states: (&mut [F::State], &mut [G::State]),
+) {
+    if block.by_runs {
+        vectorize(Runs::<E, F, G> { block: *block, folds, states });
+    } else {
+        vectorize(Rows::<E, F, G> { block: *block, folds, states });
+    }
+}
+
+/// Beside a fold that is alone.
+#[derive(Clone, Copy)]
+struct Nothing;
+
+impl<V: Number> Fold<V> for Nothing {
+    type State = ();
+    type Output = V;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, _: V) {}
+
+    #[inline(always)]
+    fn lift(self, _: V) {}
+
+    #[inline(always)]
+    fn merge(self, (): (), (): ()) {}
+
+    #[inline(always)]
+    fn finish(self, (): (), _: usize) -> V {
+        V::ZERO
+    }
 }
 
 struct Folding<E, O, F> {
     fold: F,
-    outputs: usize,
     types: PhantomData<fn(E) -> O>,
 }
 
@@ -67,11 +122,9 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> Blocks<F::State> for Folding<E, O,
 
     #[inline]
     fn fold(&self, block: &Block, states: &mut [F::State]) {
-        if block.by_runs {
-            vectorize(Runs::<E, F> { block: *block, states, fold: self.fold });
-        } else {
-            vectorize(Rows::<E, F> { block: *block, states, fold: self.fold });
-        }
+        // Elements of no size take no memory.
+        let mut nothing = vec![(); states.len()];
+        fold_block::<E, F, Nothing>((self.fold, Nothing), block, (states, &mut nothing));
     }
 
     #[inline]
@@ -83,8 +136,58 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> Blocks<F::State> for Folding<E, O,
     fn finish(&self, states: &[F::State], count: usize, targets: &Targets) {
         for (col, &state) in states.iter().enumerate() {
             targets.write(0, col, O::store(self.fold.finish(state, count).hub().to()));
-            if self.outputs > 1 {
-                targets.write(1, col, O::store(self.fold.finish_second(state, count).hub().to()));
+        }
+    }
+}
+
+/// Two folds, whose states are apart while a block is looked at: pairs would lie mixed in the lanes.
+struct Both<E, F, G, P> {
+    first: F,
+    second: G,
+    finish: P,
+    element: PhantomData<fn() -> E>,
+}
+
+/// Columns of a block whose states the two folds write apart.
+const COLS: usize = 64;
+
+impl<E, F, G, P> Blocks<(F::State, G::State)> for Both<E, F, G, P>
+where
+    E: Element,
+    F: Fold<E::Acc>,
+    G: Fold<E::Acc>,
+    P: Fn(F::State, G::State) -> [E::Acc; 2] + Sync,
+{
+    #[inline]
+    fn element(&self) -> DType {
+        E::DTYPE
+    }
+
+    #[inline]
+    fn fold(&self, block: &Block, states: &mut [(F::State, G::State)]) {
+        let (mut firsts, mut seconds) = ([F::State::default(); COLS], [G::State::default(); COLS]);
+        for (part, states) in states.chunks_mut(COLS).enumerate() {
+            let cols = states.len();
+            let block = Block { data: block.col(part * COLS), cols, ..*block };
+            fold_block::<E, F, G>((self.first, self.second), &block, (&mut firsts[..cols], &mut seconds[..cols]));
+            for (state, found) in states.iter_mut().zip(firsts.into_iter().zip(seconds)) {
+                *state = found;
+            }
+        }
+    }
+
+    #[inline]
+    fn merge(&self, states: &mut [(F::State, G::State)], later: &[(F::State, G::State)]) {
+        for (state, &(first, second)) in states.iter_mut().zip(later) {
+            *state = (self.first.merge(state.0, first), self.second.merge(state.1, second));
+        }
+    }
+
+    #[inline]
+    fn finish(&self, states: &[(F::State, G::State)], _: usize, targets: &Targets) {
+        for (col, &(first, second)) in states.iter().enumerate() {
+            for (output, result) in (self.finish)(first, second).into_iter().enumerate() {
+                targets.write(output, col, E::store(result));
             }
         }
     }
@@ -109,117 +212,147 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Merge<'_, E, F> {
 }
 
 /// Folds each column of a block by itself.
-struct Runs<'a, E: Element, F: Fold<E::Acc>> {
+struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> {
     block: Block,
-    states: &'a mut [F::State],
-    fold: F,
+    folds: (F, G),
+    states: (&'a mut [F::State], &'a mut [G::State]),
 }
 
 /// Lanes of a long run, and of one that is short or strided.
 const LANES: usize = 32;
 const FEW_LANES: usize = 8;
 
-impl<E: Element, F: Fold<E::Acc>> Runs<'_, E, F> {
-    #[inline(always)]
-    fn lanes<const N: usize>(&self, data: *const u8, step: isize) -> F::State {
-        let (fold, count) = (self.fold, self.block.rows);
-        let value = |place: usize| load::<E>(data, place as isize * step);
-        let state = |place: usize| fold.lift(value(place));
-        let Aligned(lanes) = &mut Aligned([fold.start(load::<E>(data, 0)); N]);
-        let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
-        // Lanes are loaded and stored, with all the waiting, once for four values.
-        for first in (0..fours).step_by(4 * N) {
-            for (lane, folded) in lanes.iter_mut().enumerate() {
-                let at = first + lane;
-                let four = fold.lift_four([value(at), value(at + N), value(at + 2 * N), value(at + 3 * N)]);
-                *folded = fold.merge(*folded, four);
-            }
-        }
-        for first in (fours..whole).step_by(N) {
-            for (lane, folded) in lanes.iter_mut().enumerate() {
-                *folded = fold.merge(*folded, state(first + lane));
-            }
-        }
-        if F::IDEMPOTENT && count > N && whole < count {
-            for (lane, folded) in lanes.iter_mut().enumerate() {
-                *folded = fold.merge(*folded, state(count - N + lane));
-            }
-        } else {
-            for (lane, folded) in lanes.iter_mut().enumerate().take(count - whole) {
-                *folded = fold.merge(*folded, state(whole + lane));
-            }
-        }
-        let mut half = N / 2;
-        while half > 0 {
-            for lane in 0..half {
-                lanes[lane] = fold.merge(lanes[lane], lanes[lane + half]);
-            }
-            half /= 2;
-        }
-        lanes[0]
+/// The state of a block's column. Within a [`Leaf`].
+#[inline(always)]
+pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &Block, col: usize) -> F::State {
+    fold_run::<E, F, Nothing>((fold, Nothing), block, col).0
+}
+
+#[inline(always)]
+fn fold_run<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(folds: (F, G), block: &Block, col: usize) -> (F::State, G::State) {
+    let data = block.col(col);
+    if block.is_dense::<E>() && block.rows >= 2 * LANES {
+        fold_lanes::<E, F, G, LANES>(folds, data, size_of::<E>() as isize, block.rows)
+    } else {
+        fold_lanes::<E, F, G, FEW_LANES>(folds, data, block.row_step, block.rows)
     }
 }
 
-impl<E: Element, F: Fold<E::Acc>> Leaf for Runs<'_, E, F> {
+#[inline(always)]
+fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
+    (fold, other): (F, G),
+    data: *const u8,
+    step: isize,
+    count: usize,
+) -> (F::State, G::State) {
+    let value = |place: usize| load::<E>(data, place as isize * step);
+    let Aligned(lanes) = &mut Aligned([fold.start(value(0)); N]);
+    let Aligned(others) = &mut Aligned([other.start(value(0)); N]);
+    let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
+    // Lanes are loaded and stored, with all the waiting, once for four values.
+    for first in (0..fours).step_by(4 * N) {
+        for lane in 0..N {
+            let at = first + lane;
+            let four = [value(at), value(at + N), value(at + 2 * N), value(at + 3 * N)];
+            lanes[lane] = fold.merge(lanes[lane], fold.lift_four(four));
+            others[lane] = other.merge(others[lane], other.lift_four(four));
+        }
+    }
+    let mut add = |lane: usize, place: usize| {
+        let value = value(place);
+        lanes[lane] = fold.merge(lanes[lane], fold.lift(value));
+        others[lane] = other.merge(others[lane], other.lift(value));
+    };
+    for first in (fours..whole).step_by(N) {
+        for lane in 0..N {
+            add(lane, first + lane);
+        }
+    }
+    if F::IDEMPOTENT && G::IDEMPOTENT && count > N && whole < count {
+        for lane in 0..N {
+            add(lane, count - N + lane);
+        }
+    } else {
+        for lane in 0..count - whole {
+            add(lane, whole + lane);
+        }
+    }
+    let mut half = N / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] = fold.merge(lanes[lane], lanes[lane + half]);
+            others[lane] = other.merge(others[lane], others[lane + half]);
+        }
+        half /= 2;
+    }
+    (lanes[0], others[0])
+}
+
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for Runs<'_, E, F, G> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let size = size_of::<E>() as isize;
-        let is_long = self.block.is_dense::<E>() && self.block.rows >= 2 * LANES;
-        for col in 0..self.block.cols {
-            let data = self.block.col(col);
-            self.states[col] =
-                if is_long { self.lanes::<LANES>(data, size) } else { self.lanes::<FEW_LANES>(data, self.block.row_step) };
+        let (states, others) = self.states;
+        for (col, (state, other)) in states.iter_mut().zip(others).enumerate() {
+            (*state, *other) = fold_run::<E, F, G>(self.folds, &self.block, col);
         }
     }
 }
 
 /// Folds a block row by row.
-struct Rows<'a, E: Element, F: Fold<E::Acc>> {
+struct Rows<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> {
     block: Block,
-    states: &'a mut [F::State],
-    fold: F,
+    folds: (F, G),
+    states: (&'a mut [F::State], &'a mut [G::State]),
 }
 
-impl<E: Element, F: Fold<E::Acc>> Rows<'_, E, F> {
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Rows<'_, E, F, G> {
     /// Rows whose elements lie side by side, four at a time.
     #[inline(always)]
     fn dense(self) {
-        let (fold, rows, step) = (self.fold, self.block.rows, size_of::<E>() as isize);
+        let ((fold, other), (states, others)) = (self.folds, self.states);
+        let (rows, step) = (self.block.rows, size_of::<E>() as isize);
         let first = self.block.data;
-        for (col, state) in self.states.iter_mut().enumerate() {
-            *state = fold.start(load::<E>(first, col as isize * step));
+        for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
+            let value = load::<E>(first, col as isize * step);
+            (*state, *second) = (fold.start(value), other.start(value));
         }
         for row in (0..rows / 4 * 4).step_by(4) {
             let data = self.block.row(row);
-            for (col, state) in self.states.iter_mut().enumerate() {
+            for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
                 let at = |next: isize| load::<E>(data, next * self.block.row_step + col as isize * step);
-                *state = fold.merge(*state, fold.lift_four([at(0), at(1), at(2), at(3)]));
+                let four = [at(0), at(1), at(2), at(3)];
+                *state = fold.merge(*state, fold.lift_four(four));
+                *second = other.merge(*second, other.lift_four(four));
             }
         }
         for row in rows / 4 * 4..rows {
             let data = self.block.row(row);
-            for (col, state) in self.states.iter_mut().enumerate() {
-                *state = fold.merge(*state, fold.lift(load::<E>(data, col as isize * step)));
+            for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
+                let value = load::<E>(data, col as isize * step);
+                *state = fold.merge(*state, fold.lift(value));
+                *second = other.merge(*second, other.lift(value));
             }
         }
     }
 
     #[inline(always)]
     fn strided(self) {
-        let (fold, step) = (self.fold, self.block.col_step);
-        for (col, state) in self.states.iter_mut().enumerate() {
+        let ((fold, other), (states, others)) = (self.folds, self.states);
+        let step = self.block.col_step;
+        for (col, (state, second)) in states.iter_mut().zip(others).enumerate() {
             let value = |row: usize| load::<E>(self.block.row(row), col as isize * step);
-            *state = fold.start(value(0));
+            (*state, *second) = (fold.start(value(0)), other.start(value(0)));
             for row in 0..self.block.rows {
                 *state = fold.merge(*state, fold.lift(value(row)));
+                *second = other.merge(*second, other.lift(value(row)));
             }
         }
     }
 }
 
-impl<E: Element, F: Fold<E::Acc>> Leaf for Rows<'_, E, F> {
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for Rows<'_, E, F, G> {
     type Output = ();
 
     #[inline(always)]

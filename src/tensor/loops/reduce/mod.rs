@@ -12,6 +12,7 @@
 
 pub mod extreme;
 pub mod fold;
+pub mod limit;
 pub mod moments;
 mod plan;
 mod tree;

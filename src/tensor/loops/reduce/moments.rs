@@ -129,20 +129,28 @@ impl<E: Element<Acc: Real>> Runs<'_, E> {
     #[inline(always)]
     fn moments(&self, data: *const u8, step: isize) -> Moments {
         let rows = self.block.rows;
-        let whole = rows / LANES * LANES;
+        let (fours, whole) = (rows / (4 * LANES) * (4 * LANES), rows / LANES * LANES);
+        let value = |place: usize| load::<E>(data, place as isize * step);
         let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
-        for first in (0..whole).step_by(LANES) {
+        // Four values for a lane at a time: one by one, the compiler keeps the lanes in registers of one number each.
+        for first in (0..fours).step_by(4 * LANES) {
             for (lane, sum) in sums.iter_mut().enumerate() {
-                *sum = sum.add(load::<E>(data, (first + lane) as isize * step));
+                let at = |next: usize| value(first + lane + next * LANES);
+                *sum = sum.add(at(0).add(at(1)).add(at(2).add(at(3))));
+            }
+        }
+        for first in (fours..whole).step_by(LANES) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.add(value(first + lane));
             }
         }
         for (lane, sum) in sums.iter_mut().enumerate().take(rows - whole) {
-            *sum = sum.add(load::<E>(data, (whole + lane) as isize * step));
+            *sum = sum.add(value(whole + lane));
         }
         let near = total(*sums).div(E::Acc::from_i64(rows as i64));
         let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; LANES]), &mut Aligned([E::Acc::ZERO; LANES]));
         let mut look = |place: usize, lane: usize| {
-            let apart = load::<E>(data, place as isize * step).sub(near);
+            let apart = value(place).sub(near);
             deviations[lane] = deviations[lane].add(apart);
             squares[lane] = squares[lane].add(apart.mul(apart));
         };
