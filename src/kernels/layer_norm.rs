@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::moments;
 use crate::runtime::sync::Mutex;
 use crate::simd::Aligned;
-use crate::tensor::dtype::{DType, Element};
+use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::{self, LANES, Lines, Values};
 use crate::tensor::loops::parallel;
@@ -41,15 +41,15 @@ struct Normalize<'a, T> {
     scales: Values<'a, T>,
 }
 
-impl<T: Element<Acc = T> + Real> Lines<T, 1, 1> for Normalize<'_, T> {
+impl<E: Element<Acc = T>, T: Element<Acc = T> + Real> Lines<E, 1, 1> for Normalize<'_, T> {
     #[inline(always)]
-    fn line(&self, row: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
+    fn line(&self, row: usize, [input]: [&[E]; 1], [output]: [&mut [E]; 1]) {
         let [mean, squares] = moments::of_row(input);
         let scale = T::from_f64(1.0 / (squares / input.len() as f64 + self.eps).sqrt());
         let mean = T::from_f64(mean);
         let parameters = self.weight.iter().zip(self.bias);
         for ((output, &value), (&weight, &bias)) in output.iter_mut().zip(input).zip(parameters) {
-            *output = value.sub(mean).mul(scale).mul(weight).add(bias);
+            *output = E::store(value.load().sub(mean).mul(scale).mul(weight).add(bias));
         }
         self.means.set(row, mean);
         self.scales.set(row, scale);
@@ -124,10 +124,11 @@ impl Places<'_> {
 /// # Errors
 /// The wrong operands.
 pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), String> {
-    if launch.compute() == DType::Double { forward::<f64>(launch) } else { forward::<f32>(launch) }
+    let dtype = launch.view(3).dtype();
+    dispatch!(dtype in FLOATING, E => forward::<E, <E as Element>::Acc>(launch))
 }
 
-fn forward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
+fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
     let input = launch.view(3);
     let cols = input.size(1);
     let mut places = Places { launch, next: 4 };
@@ -135,7 +136,7 @@ fn forward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String
     let (weight, bias) = (parameter(launch, weight, cols, T::ONE)?, parameter(launch, bias, cols, T::ZERO)?);
     let (means, scales) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?);
     let normalize = Normalize { weight: &weight, bias: &bias, eps: launch.scalar(0)?.to(), means, scales };
-    lines::run::<T, 1, 1>([input], [launch.view(0)], 1, launch.cost(), &normalize)
+    lines::run::<E, 1, 1>([input], [launch.view(0)], 1, launch.cost(), &normalize)
 }
 
 /// `aten::native_layer_norm_backward`. Operands [grad of x, grad of weight?, grad of bias?, grad, x, mean, rstd, weight?]; scalars [whether

@@ -39,7 +39,7 @@ pub trait Columns<T, const I: usize, const O: usize>: Lines<T, I, O> {
     fn columns(&self, strip: Strip<T, I, O>);
 }
 
-/// Runs `kernel` over the lines along `dim` of operands of the same sizes. `cost`: nanoseconds of one thread per element.
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per element.
 ///
 /// # Errors
 /// Operands of different sizes, or dtypes without conversions.
@@ -52,7 +52,7 @@ pub fn run<T, const I: usize, const O: usize>(
     kernel: &impl Lines<T, I, O>,
 ) -> Result<(), String>
 where
-    T: Element<Acc = T>,
+    T: Element,
 {
     let operands = operands::<T, I, O>(inputs, outputs);
     drive(&operands, dim, cost, None, &|batch| vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData }))
