@@ -139,7 +139,7 @@ struct Isin {
 
 // The kernels that unique is made of.
 struct Unique {
-  static inline Binding groups, collect, order, rows;
+  static inline Binding groups, collect, line, order, rows;
 
   static bool takes(const at::Tensor& self) { return takes_dtype(groups, self.scalar_type()); }
 
@@ -173,6 +173,18 @@ struct Unique {
   }
 };
 
+// Elements of a line that one thread sorts in less time than more launches would take.
+constexpr int64_t short_line = 4096;
+
+// The elements that differ, of a short line. Waits for their number.
+at::Tensor unique_line(const at::Tensor& line) {
+  at::Tensor values = new_empty(line.sizes(), line.scalar_type(), line.device());
+  const at::Tensor count = new_empty({1}, at::kLong, line.device());
+  const at::Tensor* const inputs[] = {&line};
+  launch_shaped(Unique::line, line.scalar_type(), {&values, &count}, inputs, {});
+  return values.resize_({count.item<int64_t>()});
+}
+
 at::Tensor no_longs(const at::Tensor& self) { return new_empty({0}, at::kLong, self.device()); }
 
 // The elements of any tensor as rows.
@@ -182,6 +194,9 @@ Triple unique_flat(const at::Tensor& self, bool consecutive, bool return_inverse
     return {new_empty({0}, self.scalar_type(), self.device()), inverse, no_longs(self)};
   }
   at::Tensor line = self.contiguous().view({-1});
+  if (!consecutive && !return_inverse && !return_counts && line.numel() <= short_line) {
+    return {unique_line(line), no_longs(self), no_longs(self)};
+  }
   at::Tensor places;
   if (!consecutive) {
     std::tie(line, places) = sorted_with_places(line);
@@ -281,7 +296,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("isin.Scalar_Tensor", TORCH_FN(Isin::scalar_in));
   }
   if (find_kernel_of_unique(Unique::groups, "unique_groups") && find_kernel_of_unique(Unique::collect, "unique_collect") &&
-      find_kernel_of_unique(Unique::order, "unique_order") && find_kernel_of_unique(Unique::rows, "unique_rows")) {
+      find_kernel_of_unique(Unique::line, "unique_line") && find_kernel_of_unique(Unique::order, "unique_order") &&
+      find_kernel_of_unique(Unique::rows, "unique_rows")) {
     m.impl("_unique", TORCH_FN(unique1));
     m.impl("_unique2", TORCH_FN(unique2));
     m.impl("unique_dim", TORCH_FN(unique_dim));

@@ -347,6 +347,7 @@ table![
     shaped(c"topk", sorting::select::topk, ORDERED, 2.0),
     shaped(c"unique_collect", sorting::unique::collect, DTypeSet::of(&[DType::Long]), 3.0),
     shaped(c"unique_groups", sorting::unique::groups, ORDERED, 1.0),
+    shaped(c"unique_line", sorting::unique::unique_line, ORDERED, 15.0),
     shaped(c"unique_order", sorting::unique::order_rows, ORDERED, 100.0),
     shaped(c"unique_rows", sorting::unique::take_rows, ANY, 1.0),
     // random numbers

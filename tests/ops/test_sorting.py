@@ -147,6 +147,16 @@ def test_unique(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     compare(lambda a: torch.unique_consecutive(a, return_inverse=True, return_counts=True), host)
 
 
+@pytest.mark.parametrize("size", [1, 4096, 4097])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8])
+def test_unique_elements_alone(dtype: torch.dtype, size: int) -> None:
+    host = (torch.arange(size) * 7919 % 97).to(dtype)
+    compare(torch.unique, host)
+    if dtype.is_floating_point:
+        host[::100] = torch.nan
+        compare(torch.unique, host - 40)
+
+
 def test_unique_rows() -> None:
     host = make((60, 4), torch.int64) % 2
     for dim in (0, 1):

@@ -52,7 +52,7 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 /// Sorts a line that is short, or that one thread sorts alone.
-fn sort_line<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], descending: bool) {
+pub(super) fn sort_line<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], descending: bool) {
     if line.len() >= SHORT {
         with_memory(radix::memory::<T>(line.len()), |memory| radix::sort(line, values, places, memory, descending));
         return;

@@ -1,6 +1,7 @@
 //! What is made of neighbours that are equal: groups, one row for each, how long each is, and in which one every row is.
 
 use super::key::Key;
+use super::sort::sort_line;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::parallel;
@@ -123,6 +124,35 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// `unique` of a line that is short: its elements in order, each of those that are equal once, and how many these are. Operands [values, count
+/// (Long), input], values and input of one size and without gaps. Scalars: none. NaN is equal to nothing.
+///
+/// # Errors
+/// A dtype outside the table's, or operands with gaps.
+pub fn unique_line(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, count, input) = (launch.view(0), longs(&launch.view(1))?, launch.view(2));
+    let dtype = input.dtype();
+    if output.dtype() != dtype || output.numel() != input.numel() || count.is_empty() {
+        return Err(format!("{} of {} elements", output.numel(), input.numel()));
+    }
+    dispatch!(dtype in ORDERED, T => {
+        let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), Row::of(&output, &[]).as_slice_mut::<T>()) else {
+            return Err("a line with gaps".to_owned());
+        };
+        sort_line(line, values, &mut vec![0; line.len()], false);
+        let mut kept = 0;
+        for at in 0..values.len() {
+            let value = values[at];
+            if at == 0 || value.is_nan() || value.key() != values[kept - 1].key() {
+                values[kept] = value;
+                kept += 1;
+            }
+        }
+        count[0] = kept as i64;
+        Ok(())
+    })
 }
 
 /// Rows taken by number. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype. Scalars: none.
