@@ -3,10 +3,10 @@
     python benches/operators/compare.py [--only TEXT] [--quick] [--output FILE]
 
 Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks,
-since what else the machine does only adds to a time, and there are more blocks as long as the two least differ. Each case first
-checks that both devices compute the same. Factors are the CPU's time over the device's: above 1 the device is faster. Beside
-pointwise operators a copy of as many bytes runs on the device, in the same blocks. A table is only good for the processor that it
-names.
+since what else the machine does only adds to a time. The whole table is measured twice, so that a busy neighbour of some minutes
+has no row to itself, and a third time where the two least differ. Each case first checks that both devices compute the same.
+Factors are the CPU's time over the device's: above 1 the device is faster. Beside pointwise operators a copy of as many bytes runs
+on the device, in the same blocks. A table is only good for the processor that it names.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import math
 import sys
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,14 @@ from torch.utils import _pytree as pytree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BLOCKS = 7
-#: Blocks where one call takes longer than `LONG` seconds.
-LONG_BLOCKS = 3
-LONG = 0.1
-#: How often so many blocks are measured, as long as the two least of a contender differ by more than `SPREAD`.
-ROUNDS = 2
+#: How often the table is measured; the last time only the cases of which the two least times of a contender differ by more than
+#: `SPREAD`.
+SWEEPS = 3
 SPREAD = 1.05
+#: Blocks of a case in a sweep, and of one whose call takes longer than `LONG` seconds.
+BLOCKS = 4
+LONG_BLOCKS = 2
+LONG = 0.1
 #: Seconds of a block, about.
 BLOCK = 2e-3
 #: Seconds before a block, in which the other device's threads stop looking for work: OpenMP's spin for some milliseconds, and would
@@ -48,33 +50,53 @@ LARGE = 1 << 22
 COPIED = 1 << 16
 
 
-def cases(*, quick: bool) -> Iterator[tuple[Family, str, str, torch.dtype, bool]]:
-    """Yield family, operator, size, dtype and whether the inputs are transposed."""
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What is measured: an operator of a family for inputs of one size, dtype and layout."""
+
+    family: Family
+    operator: str
+    size: str
+    dtype: torch.dtype
+    is_transposed: bool
+
+    def inputs(self) -> list[torch.Tensor]:
+        """Return the inputs on the CPU."""
+        shape = self.family.sizes[self.size]
+        tensors = [noise(shape, seed).to(self.dtype, copy=True) for seed in range(self.family.inputs)]
+        if self.family.positive:
+            tensors = [tensor.abs() + 0.1 for tensor in tensors]
+        # One input turned is what cannot be had by renaming dimensions.
+        return [tensors[0].t(), *tensors[1:]] if self.is_transposed else tensors
+
+    def row(self, times: list[list[float]]) -> Row:
+        """Return what the times of the blocks come to."""
+        cpu, device, *copy = map(min, zip(*times, strict=True))
+        layout = "transposed" if self.is_transposed else "contiguous"
+        name = str(self.dtype).removeprefix("torch.")
+        return Row(self.family.name, self.operator, self.size, name, layout, cpu, device, copy[0] if copy else None)
+
+
+def cases(*, quick: bool, only: str) -> Iterator[Case]:
+    """Yield what is measured, of operators or families whose name has a text."""
     for family in FAMILIES:
         for operator in family.operators:
+            if only not in family.name and only not in operator:
+                continue
             for size, shape in family.sizes.items():
                 large = math.prod(shape) > LARGE
                 if quick and (large or size == "1k"):
                     continue
                 for dtype in (FLOAT, BFLOAT16):
-                    yield family, operator, size, dtype, False
+                    yield Case(family, operator, size, dtype, is_transposed=False)
                 if family.transposed and len(shape) > 1 and not large:
-                    yield family, operator, size, FLOAT, True
+                    yield Case(family, operator, size, FLOAT, is_transposed=True)
 
 
 @functools.cache
 def noise(shape: tuple[int, ...], seed: int) -> torch.Tensor:
     """Return random numbers, the same for every operator."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def inputs_of(family: Family, shape: tuple[int, ...], dtype: torch.dtype, *, transposed: bool) -> list[torch.Tensor]:
-    """Return the inputs on the CPU."""
-    tensors = [noise(shape, seed).to(dtype, copy=True) for seed in range(family.inputs)]
-    if family.positive:
-        tensors = [tensor.abs() + 0.1 for tensor in tensors]
-    # One input turned is what cannot be had by renaming dimensions.
-    return [tensors[0].t(), *tensors[1:]] if transposed else tensors
 
 
 def copying(arguments: list[torch.Tensor], results: list[torch.Tensor]) -> Callable[..., Any]:
@@ -102,39 +124,36 @@ def are_steady(times: list[list[float]]) -> bool:
     return all(second <= SPREAD * first for first, second in least)
 
 
-def measure(family: Family, operator: str, size: str, dtype: torch.dtype, *, transposed: bool) -> Row:
-    """Measure one case.
+def check(case: Case, call: Callable[..., Any], host: list[torch.Tensor], mine: list[torch.Tensor]) -> None:
+    """Hold the device's results against the CPU's.
 
     Raises:
         AssertionError: The devices compute different values.
     """
-    call = family.operators[operator]
-    host = inputs_of(family, family.sizes[size], dtype, transposed=transposed)
-    mine = [tensor.to("rustdev") for tensor in host]
     expected = pytree.tree_leaves(call(*[tensor.clone() for tensor in host]))
-    if not family.random:
-        tolerance = 2e-2 if dtype == BFLOAT16 else 1e-3
-        actual = [leaf.cpu() for leaf in pytree.tree_leaves(call(*[tensor.clone() for tensor in mine]))]
-        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
-    contenders = [(call, host), (call, mine)]
-    if family.pointwise and not transposed and host[0].numel() >= COPIED:
-        contenders.append((copying(host, expected), []))
-    del expected
+    tolerance = 2e-2 if case.dtype == BFLOAT16 else 1e-3
+    actual = [leaf.cpu() for leaf in pytree.tree_leaves(call(*[tensor.clone() for tensor in mine]))]
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
+
+def measure(case: Case, *, checked: bool) -> list[list[float]]:
+    """Return the seconds of a call on the CPU, on the device and, where that says something, of a copy, for each of some blocks.
+
+    Raises:
+        AssertionError: The devices compute different values, where that is to be checked.
+    """
+    family, call = case.family, case.family.operators[case.operator]
+    host = case.inputs()
+    mine = [tensor.to("rustdev") for tensor in host]
+    if checked and not family.random:
+        check(case, call, host, mine)
+    contenders = [(call, host), (call, mine)]
+    if family.pointwise and not case.is_transposed and host[0].numel() >= COPIED:
+        contenders.append((copying(host, pytree.tree_leaves(call(*[tensor.clone() for tensor in host]))), []))
     block(call, host, 1)
     once = block(call, host, 2)
     count = max(1, min(5000, int(BLOCK / max(once, 1e-7))))
-    blocks = LONG_BLOCKS if once > LONG else BLOCKS
-    times: list[list[float]] = []
-    for _ in range(ROUNDS):
-        times += [[block(*contender, count) for contender in contenders] for _ in range(blocks)]
-        if are_steady(times):
-            break
-    cpu, device, *copy = map(min, zip(*times, strict=True))
-    name = str(dtype).removeprefix("torch.")
-    return Row(
-        family.name, operator, size, name, "transposed" if transposed else "contiguous", cpu, device, copy[0] if copy else None
-    )
+    return [[block(*contender, count) for contender in contenders] for _ in range(LONG_BLOCKS if once > LONG else BLOCKS)]
 
 
 def main(arguments: list[str]) -> None:
@@ -146,15 +165,17 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     rustdev.set_num_threads(torch.get_num_threads())
     warnings.filterwarnings("ignore", message=".*degrees of freedom")
-    rows = []
-    for family, operator, size, dtype, transposed in cases(quick=options.quick):
-        if options.only not in family.name and options.only not in operator:
-            continue
-        row = measure(family, operator, size, dtype, transposed=transposed)
-        place = f"{row.operator:28}{row.size:>12} {row.dtype:9}{row.layout:11}"
-        copies = f"{row.copies:8.2f} copies" if row.copies else ""
-        print(f"{place}{duration(row.cpu):>10}{duration(row.device):>10}{row.factor:8.2f}{copies}", flush=True)
-        rows.append(row)
+    times: dict[Case, list[list[float]]] = {case: [] for case in cases(quick=options.quick, only=options.only)}
+    for sweep in range(SWEEPS):
+        for case, mine in times.items():
+            if sweep == SWEEPS - 1 and are_steady(mine):
+                continue
+            mine += measure(case, checked=sweep == 0)
+            row = case.row(mine)
+            place = f"{row.operator:28}{row.size:>12} {row.dtype:9}{row.layout:11}"
+            copies = f"{row.copies:8.2f} copies" if row.copies else ""
+            print(f"{place}{duration(row.cpu):>10}{duration(row.device):>10}{row.factor:8.2f}{copies}", flush=True)
+    rows = [case.row(mine) for case, mine in times.items()]
     if not rows:
         sys.exit("no such operator")
     print("\n".join(summary(rows)))
