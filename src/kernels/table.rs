@@ -22,6 +22,8 @@ use crate::tensor::dtype::{
 };
 use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 
+/// Nanoseconds of a function of complex numbers.
+const COMPLEX_FUNCTION: f64 = 60.0;
 /// Byte alone.
 const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 
@@ -47,6 +49,8 @@ pub struct Op {
     dtypes: DTypeSet,
     layout: Layout,
     cost: Cost,
+    /// Nanoseconds per element in complex numbers, where they are not the [`Cost::Element`] of real ones.
+    complex_cost: Option<f64>,
     /// Whether 16 bit floats may be looked up in a table of all results.
     is_tabulated: bool,
     /// Whether it is elementwise over lists of tensors: any piece of them can be done for itself.
@@ -65,7 +69,7 @@ const fn text(name: &'static CStr) -> &'static str {
 const fn op(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: f64) -> Op {
     let (layout, cost) = (Layout::Elementwise, Cost::Element(cost));
     let (text, calls) = (text(name), AtomicU64::new(0));
-    Op { name, text, kernel, dtypes, layout, cost, is_tabulated: false, is_piecewise: false, calls }
+    Op { name, text, kernel, dtypes, layout, cost, complex_cost: None, is_tabulated: false, is_piecewise: false, calls }
 }
 
 /// An elementwise operator of one input that depends on its element and scalars alone, and for 16 bit floats takes longer than to look
@@ -185,43 +189,43 @@ table![
     op(c"logical_xor", predicate::logical_xor, ALL, 0.15),
     op(c"signbit", predicate::signbit, REAL.and(BOOL), 0.1),
     // circular and hyperbolic functions, complex numbers
-    op(c"acos", circular::acos, FIELD, 0.4),
-    function(c"acosh", circular::acosh, FIELD, 2.0),
+    op(c"acos", circular::acos, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
+    function(c"acosh", circular::acosh, FIELD, 2.0).in_complex(COMPLEX_FUNCTION),
     op(c"angle", parts::angle, FIELD, 0.5),
-    op(c"asin", circular::asin, FIELD, 0.4),
-    function(c"asinh", circular::asinh, FIELD, 2.0),
-    op(c"atan", circular::atan, FIELD, 0.4),
+    op(c"asin", circular::asin, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
+    function(c"asinh", circular::asinh, FIELD, 2.0).in_complex(COMPLEX_FUNCTION),
+    op(c"atan", circular::atan, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
     op(c"atan2", circular::atan2, FLOATING, 0.6),
-    function(c"atanh", circular::atanh, FIELD, 0.7),
+    function(c"atanh", circular::atanh, FIELD, 0.7).in_complex(COMPLEX_FUNCTION),
     op(c"complex", parts::complex, DTypeSet::of(&[DType::Half, DType::Float, DType::Double]), 0.3),
-    function(c"cos", circular::cos, FIELD, 0.6),
-    function(c"cosh", circular::cosh, FIELD, 0.5),
+    function(c"cos", circular::cos, FIELD, 0.6).in_complex(COMPLEX_FUNCTION),
+    function(c"cosh", circular::cosh, FIELD, 0.5).in_complex(COMPLEX_FUNCTION),
     op(c"polar", parts::polar, DTypeSet::of(&[DType::Half, DType::Float, DType::Double]), 20.0),
-    function(c"sin", circular::sin, FIELD, 0.6),
-    function(c"sinc", circular::sinc, FIELD, 0.8),
-    function(c"sinh", circular::sinh, FIELD, 0.6),
-    function(c"tan", circular::tan, FIELD, 0.7),
+    function(c"sin", circular::sin, FIELD, 0.6).in_complex(COMPLEX_FUNCTION),
+    function(c"sinc", circular::sinc, FIELD, 0.8).in_complex(COMPLEX_FUNCTION),
+    function(c"sinh", circular::sinh, FIELD, 0.6).in_complex(COMPLEX_FUNCTION),
+    function(c"tan", circular::tan, FIELD, 0.7).in_complex(COMPLEX_FUNCTION),
     // elementary functions
     op(c"erf", special::erf, FLOATING, 0.6),
     function(c"erfc", special::erfc, FLOATING, 1.0),
-    op(c"exp", special::exp, FIELD, 0.3),
-    op(c"exp2", special::exp2, FIELD, 0.3),
-    op(c"expm1", special::expm1, FIELD, 0.35),
+    op(c"exp", special::exp, FIELD, 0.3).in_complex(COMPLEX_FUNCTION),
+    op(c"exp2", special::exp2, FIELD, 0.3).in_complex(COMPLEX_FUNCTION),
+    op(c"expm1", special::expm1, FIELD, 0.35).in_complex(COMPLEX_FUNCTION),
     op(c"hypot", special::hypot, FLOATING, 0.4),
-    function(c"log", special::log, FIELD, 0.35),
-    function(c"log10", special::log10, FIELD, 0.4),
-    function(c"log1p", special::log1p, FIELD, 0.4),
-    function(c"log2", special::log2, FIELD, 0.4),
-    op(c"logaddexp", special::logaddexp, FIELD, 0.9),
+    function(c"log", special::log, FIELD, 0.35).in_complex(COMPLEX_FUNCTION),
+    function(c"log10", special::log10, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
+    function(c"log1p", special::log1p, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
+    function(c"log2", special::log2, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
+    op(c"logaddexp", special::logaddexp, FIELD, 0.9).in_complex(COMPLEX_FUNCTION),
     op(c"logaddexp2", special::logaddexp2, FLOATING, 0.9),
     function(c"logit", special::logit, FLOATING, 0.5),
-    op(c"pow", special::pow, INTEGRAL.and(FIELD), 2.0),
-    function(c"pow_scalar", special::pow_scalar, INTEGRAL.and(FIELD), 1.0),
+    op(c"pow", special::pow, INTEGRAL.and(FIELD), 2.0).in_complex(COMPLEX_FUNCTION),
+    function(c"pow_scalar", special::pow_scalar, INTEGRAL.and(FIELD), 1.0).in_complex(COMPLEX_FUNCTION),
     op(c"reciprocal", special::reciprocal, FIELD, 0.2),
-    op(c"rsqrt", special::rsqrt, FIELD, 0.3),
-    op(c"sigmoid", special::sigmoid, FIELD, 0.4),
-    op(c"sqrt", special::sqrt, FIELD, 0.2),
-    function(c"tanh", special::tanh, FIELD, 0.4),
+    op(c"rsqrt", special::rsqrt, FIELD, 0.3).in_complex(COMPLEX_FUNCTION),
+    op(c"sigmoid", special::sigmoid, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
+    op(c"sqrt", special::sqrt, FIELD, 0.2).in_complex(COMPLEX_FUNCTION),
+    function(c"tanh", special::tanh, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
     // statistics and physics
     function(c"digamma", rare::digamma, FLOATING, 6.0),
     function(c"erfinv", rare::erfinv, FLOATING, 4.0),
@@ -266,7 +270,7 @@ table![
     op(c"mse_loss", loss::mse_loss, FLOATING, 0.15),
     op(c"relu", activation::relu, REAL.and(UNSIGNED), 0.1),
     op(c"sigmoid_backward", gradient::sigmoid_backward, FIELD, 0.15),
-    op(c"silu", activation::silu, FIELD, 0.4),
+    op(c"silu", activation::silu, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
     op(c"silu_backward", gradient::silu_backward, FLOATING, 0.5),
     op(c"smooth_l1_loss", loss::smooth_l1_loss, FLOATING, 0.2),
     op(c"smooth_l1_loss_backward", loss::smooth_l1_loss_backward, FLOATING, 0.25),
@@ -300,7 +304,7 @@ table![
     shaped(c"_cummin_helper", scan::cummin, REAL.and(BOOL), 1.0),
     shaped(c"_log_softmax", softmax::log_softmax, FLOATING, 0.6),
     shaped(c"_log_softmax_backward_data", softmax::log_softmax_backward, FLOATING, 0.5),
-    shaped(c"_logcumsumexp", scan::logcumsumexp, FIELD, 4.0),
+    shaped(c"_logcumsumexp", scan::logcumsumexp, FIELD, 4.0).in_complex(COMPLEX_FUNCTION),
     shaped(c"_softmax", softmax::softmax, FLOATING, 0.6),
     shaped(c"_softmax_backward_data", softmax::softmax_backward, FLOATING, 0.3),
     shaped(c"cumprod", scan::cumprod, INTEGRAL.and(FIELD), 0.6),
@@ -468,6 +472,20 @@ fn list_numel(launch: &Launch<'_>) -> usize {
 }
 
 impl Op {
+    /// The operator where an element in complex numbers takes so many nanoseconds: their functions are scalar code.
+    const fn in_complex(self, cost: f64) -> Self {
+        Self { complex_cost: Some(cost), ..self }
+    }
+
+    /// Nanoseconds of an element that take `cost` in real numbers.
+    #[inline(always)]
+    fn element_cost(&self, cost: f64, compute: DType) -> f64 {
+        match self.complex_cost {
+            Some(complex) if compute.is_complex() => complex,
+            _ => cost,
+        }
+    }
+
     /// The operator of that name.
     pub fn find(name: &[u8]) -> Option<&'static Self> {
         TABLE.iter().find(|op| op.name.to_bytes() == name)
@@ -503,7 +521,7 @@ impl Op {
     #[inline]
     pub fn cost(&self, launch: &Launch<'_>) -> u64 {
         match self.cost {
-            Cost::Element(cost) => (launch.view(0).numel() as f64 * cost) as u64,
+            Cost::Element(cost) => (launch.view(0).numel() as f64 * self.element_cost(cost, launch.compute())) as u64,
             Cost::List(cost) => (list_numel(launch) as f64 * cost) as u64,
             Cost::Launch(cost) => cost(launch),
         }
@@ -513,7 +531,8 @@ impl Op {
     #[inline]
     pub fn dense_cost(&self, numel: usize, record: &Record) -> u64 {
         match self.cost {
-            Cost::Element(cost) | Cost::List(cost) => (numel as f64 * cost) as u64,
+            Cost::Element(cost) => (numel as f64 * self.element_cost(cost, record.compute())) as u64,
+            Cost::List(cost) => (numel as f64 * cost) as u64,
             Cost::Launch(cost) => cost(&record.launch()),
         }
     }
@@ -530,8 +549,11 @@ impl Op {
     #[inline]
     pub fn run(&self, launch: &Launch<'_>) -> Result<(), String> {
         match self.cost {
-            Cost::Element(cost) if self.is_tabulated => tabulated::run(self.text, self.kernel, &launch.with_cost(cost)),
-            Cost::Element(cost) | Cost::List(cost) => (self.kernel)(&launch.with_cost(cost)),
+            Cost::Element(cost) if self.is_tabulated => {
+                tabulated::run(self.text, self.kernel, &launch.with_cost(self.element_cost(cost, launch.compute())))
+            }
+            Cost::Element(cost) => (self.kernel)(&launch.with_cost(self.element_cost(cost, launch.compute()))),
+            Cost::List(cost) => (self.kernel)(&launch.with_cost(cost)),
             Cost::Launch(_) => (self.kernel)(launch),
         }
     }
@@ -552,6 +574,7 @@ impl Op {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::check::{Strides, Tensor};
 
     #[test]
     fn names_are_unique_and_found() {
@@ -559,5 +582,18 @@ mod tests {
             assert!(std::ptr::eq(Op::find(op.name.to_bytes()).unwrap(), op), "{}", op.text());
         }
         assert!(Op::find(b"no such operator").is_none());
+    }
+
+    #[test]
+    fn functions_of_complex_numbers_cost_more() {
+        let op = Op::find(b"acos").unwrap();
+        let costs = [DType::Float, DType::ComplexFloat].map(|dtype| {
+            let tensors = [(); 2].map(|()| Tensor::new(dtype, &[1000], Strides::Contiguous));
+            let views = tensors.each_ref().map(Tensor::view);
+            let record = Record::new(op.layout(), &views, 1, &[], Some(dtype)).unwrap();
+            assert_eq!(op.cost(&record.launch()), op.dense_cost(1000, &record));
+            op.cost(&record.launch())
+        });
+        assert!(costs[1] > 10 * costs[0], "{costs:?}");
     }
 }

@@ -206,6 +206,12 @@ impl Record {
         }
     }
 
+    /// The dtype that the kernel computes in.
+    #[inline]
+    pub fn compute(&self) -> DType {
+        self.compute
+    }
+
     /// The kernel's view of the record.
     #[inline(always)]
     pub fn launch(&self) -> Launch<'_> {
