@@ -165,6 +165,10 @@ where
 
     #[inline]
     fn fold(&self, block: &Block, states: &mut [(F::State, G::State)]) {
+        if let [(first, second)] = states {
+            let states = (std::slice::from_mut(first), std::slice::from_mut(second));
+            return fold_block::<E, F, G>((self.first, self.second), block, states);
+        }
         let (mut firsts, mut seconds) = ([F::State::default(); COLS], [G::State::default(); COLS]);
         for (part, states) in states.chunks_mut(COLS).enumerate() {
             let cols = states.len();
