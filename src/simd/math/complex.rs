@@ -10,8 +10,8 @@ type Complex64 = Complex<f64>;
 /// Declares functions of C's library under names of ours. `name = function(arguments);`
 macro_rules! of_c {
     ($($(#[$doc:meta])* $name:ident = $function:ident($($argument:ident),+);)*) => {
-        // SAFETY: C99 declares these functions so, for numbers without preconditions. The psABIs of x86-64 (3.2.3) and AArch64 (6.8) pass
-        // a complex number as a struct of its two parts, which `Complex` is (`repr(C)`).
+        // SAFETY: C99 declares these functions so, for numbers without preconditions. The procedure call standards of x86-64 and AArch64
+        // pass a complex number as a struct of its two parts, which `Complex` is (`repr(C)`).
         unsafe extern "C" {
             $(safe fn $function($($argument: Complex64),+) -> Complex64;)*
         }
