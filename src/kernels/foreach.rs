@@ -128,7 +128,7 @@ steps! {
     /// `aten::_foreach_addcdiv`: x + number * numerator / denominator.
     addcdiv, Addcdiv, FIELD, Field, Whole, |[x, numerator, denominator], number| x.add(number.mul(numerator).div(denominator));
     /// `aten::_foreach_addcmul`: x + number * lhs * rhs.
-    addcmul, Addcmul, FIELD | INTEGRAL, Number, Whole, |[x, lhs, rhs], number| x.add(number.mul(lhs).mul(rhs));
+    addcmul, Addcmul, FIELD | INTEGRAL | COMPLEX_HALF, Number, Whole, |[x, lhs, rhs], number| x.add(number.mul(lhs).mul(rhs));
     /// `aten::_foreach_div.List`: x / other.
     div_list, DivList, FIELD, Field, Whole, |[x, other], _number| x.div(other);
     /// `aten::_foreach_div.Scalar`: x / number.
@@ -138,9 +138,9 @@ steps! {
     /// `aten::_foreach_lerp.Scalar`: from x to end by the number.
     lerp_scalar, LerpScalar, FIELD, Field, Whole, |[x, end], weight| interpolate(x, end, weight);
     /// `aten::_foreach_maximum.List`: the greater one.
-    maximum_list, MaximumList, REAL, Ordered, Whole, |[x, other], _number| x.maximum(other);
+    maximum_list, MaximumList, ORDERED, Ordered, Whole, |[x, other], _number| x.maximum(other);
     /// `aten::_foreach_minimum.List`: the lesser one.
-    minimum_list, MinimumList, REAL, Ordered, Whole, |[x, other], _number| x.minimum(other);
+    minimum_list, MinimumList, ORDERED, Ordered, Whole, |[x, other], _number| x.minimum(other);
     /// `aten::_foreach_mul.List`: x * other.
     mul_list, MulList, FIELD | INTEGRAL, Number, Whole, |[x, other], _number| x.mul(other);
     /// `aten::_foreach_mul.Scalar`: x * number.

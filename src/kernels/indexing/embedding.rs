@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::failure::Failure;
 use crate::simd::{Leaf, vectorize};
-use crate::tensor::dtype::{DType, Element, dispatch};
+use crate::tensor::dtype::{Complex64, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::{indexed, parallel};
 use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
@@ -310,7 +310,7 @@ pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), String> {
         named[row].store(true, Ordering::Relaxed);
     }
     let dtype = launch.view(0).dtype();
-    dispatch!(dtype in FLOATING, T => {
+    dispatch!(dtype in FIELD | COMPLEX_HALF, T => {
         let cost = table.cols as f64 * launch.cost();
         parallel(table.rows, (4_000.0 / cost.max(1.0)) as usize + 1, cost, &|begin, end| {
             for row in (begin..end).filter(|&row| named[row].load(Ordering::Relaxed)) {
@@ -321,10 +321,11 @@ pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), String> {
     })
 }
 
-fn renorm_row<T: Element<Acc: Real>>(row: *mut T, cols: usize, greatest: f64, kind: f64) {
+fn renorm_row<T: Element>(row: *mut T, cols: usize, greatest: f64, kind: f64) {
     // SAFETY: a row of the table, which is the launch's to read and write, by this thread alone.
-    let read = |col: usize| unsafe { row.wrapping_add(col).read_unaligned() }.load().hub().to::<f64>().abs();
-    let values = (0..cols).map(read);
+    let read = |col: usize| unsafe { row.wrapping_add(col).read_unaligned() }.load().hub().to::<Complex64>();
+    let magnitude = |value: Complex64| if value.im == 0.0 { value.re.abs() } else { value.norm() };
+    let values = (0..cols).map(|col| magnitude(read(col)));
     let norm = if kind == 2.0 {
         values.map(|value| value * value).sum::<f64>().sqrt()
     } else if kind.is_infinite() {

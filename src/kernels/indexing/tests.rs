@@ -352,4 +352,9 @@ fn rows_are_scaled_to_a_norm() {
         assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-6), "{kind}: {found:?}");
         assert!(check::run("embedding_renorm_", &[&table], &[&longs(&[3])], &scalars, DType::Float).is_err());
     }
+    let rows = ArrayD::from_shape_vec(IxDyn(&[1, 2]), vec![Complex64::new(3.0, 4.0), real(0.0)]).unwrap();
+    let table = Tensor::of(DType::ComplexDouble, &rows, Strides::Contiguous);
+    let scalars = [Scalar::Double(1.0), Scalar::Double(2.0)];
+    check::run("embedding_renorm_", &[&table], &[&longs(&[0])], &scalars, DType::ComplexDouble).unwrap();
+    assert!(check::close(table.values()[[0, 0]], Complex64::new(0.6, 0.8), 1e-6) && table.values()[[0, 1]] == real(0.0));
 }

@@ -103,7 +103,7 @@ pub fn col2im(launch: &Launch<'_>) -> Result<(), String> {
     let (output, columns) = (launch.view(0), launch.view(1));
     let [height, width] = parts(launch, columns, output)?;
     let (taps, dtype) = (height.kernel * width.kernel, output.dtype());
-    dispatch!(dtype in FIELD, T => {
+    dispatch!(dtype in FIELD | BOOL, T => {
         rows::for_each(output, WINDOW_COST * taps as f64, &|index, row| {
             let mut sums = vec![<T as Element>::Acc::ZERO; output.size(3)];
             for tap in 0..taps {
@@ -136,7 +136,7 @@ pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), String> {
     }
     let windows = grad.sizes().get(dim).map_or(1, |&windows| windows as usize);
     let dtype = output.dtype();
-    dispatch!(dtype in FIELD, T => {
+    dispatch!(dtype in FIELD | INTEGRAL | BOOL, T => {
         rows::for_each(output, WINDOW_COST * (3 + size / step) as f64, &|index, row| {
             let mut place = [0; MAX_DIMS];
             place[..index.len()].copy_from_slice(index);

@@ -10,9 +10,9 @@ use crate::tensor::number::{Hub, Ordered};
 
 functions! {
     /// `aten::clamp_max.Tensor`: at most the limit. Operands [out, x, max].
-    clamp_max_tensor, ClampMaxTensor, REAL | BOOL, Ordered, [], |[x, max]| x.minimum(max);
+    clamp_max_tensor, ClampMaxTensor, ORDERED, Ordered, [], |[x, max]| x.minimum(max);
     /// `aten::clamp_min.Tensor`: at least the limit. Operands [out, x, min].
-    clamp_min_tensor, ClampMinTensor, REAL | BOOL, Ordered, [], |[x, min]| x.maximum(min);
+    clamp_min_tensor, ClampMinTensor, ORDERED, Ordered, [], |[x, min]| x.maximum(min);
 }
 
 #[derive(Clone, Copy)]
@@ -125,7 +125,7 @@ impl<T: Ordered> Map<T, 3> for ClampTensor {
 pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     match (launch.scalar(0)?.to::<i64>() != 0, launch.scalar(1)?.to::<i64>() != 0) {
-        (true, true) => dispatch!(dtype in REAL, T => run::<T, T, _, 3>(launch, ClampTensor)),
+        (true, true) => dispatch!(dtype in REAL | UNSIGNED, T => run::<T, T, _, 3>(launch, ClampTensor)),
         (true, false) => clamp_min_tensor(launch),
         (false, _) => clamp_max_tensor(launch),
     }

@@ -10,7 +10,7 @@ use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Number, Ordered, Real};
+use crate::tensor::number::{Field, Number, Ordered, Real};
 
 functions! {
     /// `aten::elu_backward`. Operands [out, grad, x or the result]; scalars [alpha, scale, input_scale, whether it is the result].
@@ -64,8 +64,8 @@ functions! {
     };
     /// `aten::sigmoid_backward`: grad * conj(y (1 - y)). Operands [out, grad, y], y the result.
     sigmoid_backward, SigmoidBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y).mul(y).conj());
-    /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x. Operands [out, grad, x].
-    silu_backward, SiluBackward, FLOATING, Real, [], |[grad, x]| {
+    /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x, not its conjugate, as the CPU's. Operands [out, grad, x].
+    silu_backward, SiluBackward, FIELD, Field, [], |[grad, x]| {
         let sigmoid = x.sigmoid();
         grad.mul(sigmoid).mul(T::ONE.add(x.mul(T::ONE.sub(sigmoid))))
     };
@@ -153,6 +153,20 @@ mod tests {
         let same = |dtype| dtype;
         check::pointwise::<2>("sigmoid_backward", &[], same, |[grad, y]: [Complex64; 2]| grad * ((1.0 - y) * y).conj());
         check::pointwise::<2>("tanh_backward", &[], same, |[grad, y]: [Complex64; 2]| grad * (1.0 - y * y).conj());
+    }
+
+    #[test]
+    fn slope_of_silu_is_not_conjugated() {
+        let dtype = DType::ComplexDouble;
+        let (grad, x) = (check::values(dtype, &[500], 3), check::values(dtype, &[500], 9));
+        let output = Tensor::new(dtype, &[500], Strides::Contiguous);
+        let of = |values| Tensor::of(dtype, values, Strides::Contiguous);
+        check::run("silu_backward", &[&output], &[&of(&grad), &of(&x)], &[], dtype).unwrap();
+        for ((found, grad), x) in output.values().iter().zip(&grad).zip(&x) {
+            let sigmoid = 1.0 / (1.0 + (-x).exp());
+            let slope = sigmoid * (1.0 + x * (1.0 - sigmoid));
+            assert!((found - grad * slope).norm() < 1e-9, "{x}: {found} != {grad} * {slope}");
+        }
     }
 
     /// Compares with the difference quotient of the forward kernel.

@@ -12,9 +12,9 @@ use crate::tensor::number::{Integer, Ordered};
 
 functions! {
     /// `aten::fmax`: the greater one; the other one where one is NaN.
-    fmax, Fmax, REAL | BOOL, Ordered, [], |[lhs, rhs]| if lhs >= rhs || rhs.is_nan() { lhs } else { rhs };
+    fmax, Fmax, ORDERED, Ordered, [], |[lhs, rhs]| if lhs >= rhs || rhs.is_nan() { lhs } else { rhs };
     /// `aten::fmin`: the lesser one; the other one where one is NaN.
-    fmin, Fmin, REAL | BOOL, Ordered, [], |[lhs, rhs]| if lhs <= rhs || rhs.is_nan() { lhs } else { rhs };
+    fmin, Fmin, ORDERED, Ordered, [], |[lhs, rhs]| if lhs <= rhs || rhs.is_nan() { lhs } else { rhs };
     /// `aten::gcd`: the greatest common divisor.
     gcd, Gcd, INTEGRAL, Integer, [], |[lhs, rhs]| lhs.gcd(rhs);
     /// `aten::heaviside`: 0 below 0, 1 above 0, rhs at 0, 0 for NaN.

@@ -81,7 +81,7 @@ pub fn signbit(launch: &Launch<'_>) -> Result<(), String> {
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, SignBit));
     }
-    dispatch!(dtype in INTEGRAL | BOOL, T => run::<T, Bool, _, 1>(launch, Negative))
+    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Negative))
 }
 
 /// `aten::isposinf`. Operands [out, x].
@@ -93,7 +93,7 @@ pub fn isposinf(launch: &Launch<'_>) -> Result<(), String> {
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Highest));
     }
-    dispatch!(dtype in INTEGRAL | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
+    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
 }
 
 /// `aten::isneginf`. Operands [out, x].
@@ -105,7 +105,7 @@ pub fn isneginf(launch: &Launch<'_>) -> Result<(), String> {
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Lowest));
     }
-    dispatch!(dtype in INTEGRAL | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
+    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
 }
 
 #[cfg(test)]

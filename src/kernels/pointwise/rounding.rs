@@ -4,7 +4,7 @@
 
 use super::functions;
 use crate::kernels::copy;
-use crate::tensor::dtype::{Element, INTEGRAL, dispatch};
+use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Field, Number, Ordered, Real};
@@ -32,7 +32,7 @@ macro_rules! to_whole_numbers {
         /// # Errors
         /// A dtype outside the table's.
         pub fn $kernel(launch: &Launch<'_>) -> Result<(), String> {
-            if INTEGRAL.contains(launch.compute()) { copy::copy_(launch) } else { $real(launch) }
+            if FLOATING.contains(launch.compute()) { $real(launch) } else { copy::copy_(launch) }
         }
     )*};
 }

@@ -13,7 +13,7 @@ const SIGN: u16 = 0x8000;
 
 functions! {
     /// `aten::abs` beyond 16 bit floats.
-    wide_abs, Abs, WIDE | INTEGRAL, Ordered, [], |[x]| if x < T::ZERO { x.neg() } else { x.add(T::ZERO) };
+    wide_abs, Abs, WIDE | INTEGRAL | FLOAT8, Ordered, [], |[x]| if x < T::ZERO { x.neg() } else { x.add(T::ZERO) };
     /// `aten::copysign` beyond 16 bit floats.
     wide_copysign, Copysign, WIDE, Real, [], |[lhs, rhs]| lhs.copysign(rhs);
     /// `aten::neg` beyond 16 bit floats.

@@ -16,7 +16,7 @@ functions! {
     /// `aten::addcdiv`: x + value * numerator / denominator. Operands [out, x, numerator, denominator]; scalars [value].
     addcdiv, Addcdiv, FIELD, Field, [value], |[x, numerator, denominator]| x.add(value.mul(numerator).div(denominator));
     /// `aten::addcmul`: x + value * lhs * rhs. Operands [out, x, lhs, rhs]; scalars [value].
-    addcmul, Addcmul, FIELD | INTEGRAL, Number, [value], |[x, lhs, rhs]| x.add(value.mul(lhs).mul(rhs));
+    addcmul, Addcmul, FIELD | INTEGRAL | COMPLEX_HALF, Number, [value], |[x, lhs, rhs]| x.add(value.mul(lhs).mul(rhs));
     /// `aten::addr`: beta x + alpha lhs rhs; x is not looked at for a beta of 0. Operands [out, x, lhs, rhs]; scalars [beta, alpha].
     addr, Addr, FIELD | INTEGRAL | BOOL, Number, [beta, alpha], |[x, lhs, rhs]| {
         let product = alpha.mul(lhs).mul(rhs);

@@ -72,7 +72,7 @@ impl<V: Number, const ALL: bool> Fold<V> for Truth<ALL> {
 /// A dtype outside the table's.
 pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, i64, _>(launch, CountNonzero))
+    dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX | COMPLEX_HALF, T => fold::run::<T, i64, _>(launch, CountNonzero))
 }
 
 /// `aten::any`: whether any value is not 0, as Bool or as Byte 0 or 1. The input is not cast.
