@@ -10,6 +10,8 @@ use crate::kernels::movement::window::Windows;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduce::fold::Fold;
+use crate::tensor::loops::reduce::limit::Limit;
 use crate::tensor::loops::rows::{self, Row};
 use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Number, Ordered};
@@ -66,9 +68,11 @@ impl<T: Ordered> Best<T> {
 
 #[inline(always)]
 fn look<T: Ordered>((best, at): (&mut T, &mut i32), value: T, place: i32) {
-    let better = value > *best || value.is_nan();
-    *best = if better { value } else { *best };
-    *at = if better { place } else { *at };
+    let better = (value > *best) | value.is_nan();
+    *best = Limit::<true>.merge(value, *best);
+    // Places come in order. Neither result is "the one that is there, or another": the compiler would store that under a mask (with AVX2),
+    // and the next look waits long for such a store.
+    *at = (*at).max(if better { place } else { 0 });
 }
 
 /// The shape of a pooling.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::fold::fold_column;
+use super::fold::{Fold, fold_column};
 use super::limit::Limit;
 use super::{Block, Blocks, Targets, drive, load};
 use crate::simd::{Aligned, Leaf, vectorize};
@@ -143,7 +143,7 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Rows<'_, E, GREATEST> {
         for begin in (0..self.block.cols).step_by(COLS) {
             let cols = COLS.min(self.block.cols - begin);
             let data = self.block.col(begin);
-            let (Aligned(values), Aligned(places)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([0u32; COLS]));
+            let (Aligned(values), Aligned(places)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([0i32; COLS]));
             for (col, value) in values[..cols].iter_mut().enumerate() {
                 *value = load::<E>(data, col as isize * step);
             }
@@ -152,8 +152,10 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Rows<'_, E, GREATEST> {
                 for (col, (value, place)) in values[..cols].iter_mut().zip(&mut places[..cols]).enumerate() {
                     let later = load::<E>(data, col as isize * step);
                     let better = beats::<E::Acc, GREATEST>(later, *value);
-                    *value = if better { later } else { *value };
-                    *place = if better { row as u32 } else { *place };
+                    *value = Limit::<GREATEST>.merge(later, *value);
+                    // Rows come in order. Neither result is "the one that is there, or another": the compiler would store that under a mask
+                    // (with AVX2), and the next row waits long for such a store. It knows that nothing unsigned is below 0.
+                    *place = (*place).max(if better { row as i32 } else { 0 });
                 }
             }
             for (state, (&value, &place)) in self.states[begin..begin + cols].iter_mut().zip(values.iter().zip(&*places)) {
