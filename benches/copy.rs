@@ -1,39 +1,33 @@
-//! Copies and casts: nanoseconds per element of contiguous, transposed, strided and converting copies.
-//!
-//! Each figure is the best of many calls, which other load on the machine disturbs least. "naive" is `ndarray`'s own assignment.
+//! Copies and casts: nanoseconds per element of contiguous, transposed and converting copies. "naive" is `ndarray`'s own assignment.
 
-use std::time::{Duration, Instant};
+mod harness;
 
+use harness::{Operand, best, call, heading, introduce, line};
 use ndarray::Array2;
-use rustdev::kernels::table::Op;
-use rustdev::runtime::threads::num_threads;
-use rustdev::simd::isa;
 use rustdev::tensor::dtype::Element;
-use rustdev::tensor::launch::Record;
-use rustdev::tensor::view::{Flags, View};
 
 fn main() {
-    println!("{:?}, {} threads; ns per element", isa(), num_threads());
-    println!("{:28}{:>10}{:>10}", "", "rustdev", "naive");
+    introduce("ns per element");
+    heading("", &["rustdev", "naive"].map(String::from));
     for edge in [500, 1500, 4096] {
-        report("transposed f32", edge, transposed::<f32>, |matrix| naive(matrix, true));
+        report("transposed f32", edge, &[transposed::<f32>(edge), naive(edge, true)]);
     }
-    report("transposed bf16", 4096, transposed::<half::bf16>, |_| f64::NAN);
-    report("transposed f64", 4096, transposed::<f64>, |_| f64::NAN);
+    report("transposed bf16", 4096, &[transposed::<half::bf16>(4096)]);
+    report("transposed f64", 4096, &[transposed::<f64>(4096)]);
     for edge in [150, 1000, 4096] {
-        report("contiguous f32", edge, straight::<f32, f32>, |matrix| naive(matrix, false));
+        report("contiguous f32", edge, &[straight::<f32, f32>(edge), naive(edge, false)]);
     }
-    report("f32 to bf16", 1000, straight::<f32, half::bf16>, |_| f64::NAN);
-    report("bf16 to f32", 1000, straight::<half::bf16, f32>, |_| f64::NAN);
-    report("f32 to f16", 1000, straight::<f32, half::f16>, |_| f64::NAN);
-    report("f16 to f32", 1000, straight::<half::f16, f32>, |_| f64::NAN);
-    report("i64 to f32", 1000, straight::<i64, f32>, |_| f64::NAN);
-    report("f32 to i32", 1000, straight::<f32, i32>, |_| f64::NAN);
-    report("u8 to f32", 1000, straight::<u8, f32>, |_| f64::NAN);
+    report("f32 to bf16", 1000, &[straight::<f32, half::bf16>(1000)]);
+    report("bf16 to f32", 1000, &[straight::<half::bf16, f32>(1000)]);
+    report("f32 to f16", 1000, &[straight::<f32, half::f16>(1000)]);
+    report("f16 to f32", 1000, &[straight::<half::f16, f32>(1000)]);
+    report("i64 to f32", 1000, &[straight::<i64, f32>(1000)]);
+    report("f32 to i32", 1000, &[straight::<f32, i32>(1000)]);
+    report("u8 to f32", 1000, &[straight::<u8, f32>(1000)]);
 }
 
-fn report(what: &str, edge: usize, ours: impl Fn(usize) -> f64, theirs: impl Fn(usize) -> f64) {
-    println!("{:28}{:10.3}{:10.3}", format!("{what} {edge} x {edge}"), ours(edge), theirs(edge));
+fn report(what: &str, edge: usize, figures: &[f64]) {
+    line(&format!("{what} {edge} x {edge}"), figures.iter().copied());
 }
 
 fn transposed<T: Element>(edge: usize) -> f64 {
@@ -47,33 +41,14 @@ fn straight<S: Element, D: Element>(edge: usize) -> f64 {
 }
 
 fn measure<S: Element, D: Element>(edge: usize, strides: [i64; 2]) -> f64 {
-    let (input, output) = (Array2::<S>::default((edge, edge)), Array2::<D>::default((edge, edge)));
     let sizes = [edge as i64; 2];
-    let size = size_of::<D>() as i64;
-    let to = [edge as i64 * size, size];
-    let views = [
-        View::new(output.as_ptr().cast_mut().cast(), D::DTYPE, Flags::default(), &sizes, &to).unwrap(),
-        View::new(input.as_ptr().cast_mut().cast(), S::DTYPE, Flags::default(), &sizes, &strides).unwrap(),
-    ];
-    let op = Op::find(b"copy_").expect("the table has the operator");
-    let record = Record::new(op.layout(), &views, 1, &[], None).unwrap();
-    best(|| op.run(&record.launch()).unwrap()) * 1e9 / (edge * edge) as f64
+    let input = Operand::new::<S>(&sizes, |_| 0.0).restrided(&sizes, &strides);
+    let output = Operand::new::<D>(&sizes, |_| 0.0);
+    call::<D>("copy_", 1, &[&output, &input], &[]) / (edge * edge) as f64
 }
 
 fn naive(edge: usize, transposed: bool) -> f64 {
     let (input, mut output) = (Array2::<f32>::zeros((edge, edge)), Array2::<f32>::zeros((edge, edge)));
     let source = if transposed { input.t() } else { input.view() };
-    best(|| output.assign(&source)) * 1e9 / (edge * edge) as f64
-}
-
-/// Seconds of the quickest call.
-fn best(mut call: impl FnMut()) -> f64 {
-    let end = Instant::now() + Duration::from_millis(300);
-    let mut best = f64::INFINITY;
-    while Instant::now() < end {
-        let start = Instant::now();
-        call();
-        best = best.min(start.elapsed().as_secs_f64());
-    }
-    best
+    best(|| output.assign(&source)) / (edge * edge) as f64
 }

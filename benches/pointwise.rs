@@ -1,18 +1,12 @@
 //! Pointwise kernels: nanoseconds per element, in the cache and beyond it, beside a copy of the same size.
-//!
-//! Kernels are called as a stream's task calls them. Each figure is the best of many calls, which other load on the machine disturbs least.
 
-use std::time::{Duration, Instant};
+mod harness;
 
-use ndarray::Array1;
-use rustdev::kernels::table::Op;
-use rustdev::runtime::threads::num_threads;
-use rustdev::simd::isa;
+use harness::{Operand, call, heading, introduce, line};
 use rustdev::tensor::dtype::Element;
-use rustdev::tensor::launch::{Record, Scalar};
-use rustdev::tensor::view::{Flags, View};
+use rustdev::tensor::launch::Scalar;
 
-const SIZES: [usize; 3] = [1_000, 25_000, 1_000_000];
+const SIZES: [i64; 3] = [1_000, 25_000, 1_000_000];
 const OPERATORS: [(&str, usize, &[f64]); 16] = [
     ("copy_", 1, &[]),
     ("add", 2, &[]),
@@ -33,45 +27,21 @@ const OPERATORS: [(&str, usize, &[f64]); 16] = [
 ];
 
 fn main() {
-    println!("{:?}, {} threads; ns per element", isa(), num_threads());
-    for (dtype, measure) in [("float32", measure::<f32> as fn(_, _, _, _) -> f64), ("bfloat16", measure::<half::bf16>)] {
-        print!("\n{dtype:20}");
-        for size in SIZES {
-            print!("{size:>10}");
-        }
-        println!();
-        for (name, inputs, scalars) in OPERATORS {
-            print!("{:20}", format!("{name}{scalars:?}").replace("[]", ""));
-            for size in SIZES {
-                print!("{:10.3}", measure(name, inputs, scalars, size));
-            }
-            println!();
-        }
-    }
+    introduce("ns per element");
+    family::<f32>("float32");
+    family::<half::bf16>("bfloat16");
 }
 
-fn measure<T: Element<Acc = f32>>(name: &str, inputs: usize, scalars: &[f64], size: usize) -> f64 {
-    let op = Op::find(name.as_bytes()).expect("the table has the operator");
-    let values = Array1::from_shape_fn(size, |index| T::store((index % 977) as f32 * 0.005 + 0.1));
-    let operands: Vec<Array1<T>> = vec![values; inputs + 1];
-    let (sizes, strides) = ([size as i64], [size_of::<T>() as i64]);
-    let views: Vec<View<'_>> = operands
-        .iter()
-        .map(|array| View::new(array.as_ptr().cast_mut().cast(), T::DTYPE, Flags::default(), &sizes, &strides).unwrap())
-        .collect();
-    let scalars: Vec<Scalar> = scalars.iter().map(|&value| Scalar::Double(value)).collect();
-    let record = Record::new(op.layout(), &views, 1, &scalars, Some(T::DTYPE)).unwrap();
-    best(Duration::from_millis(60), || op.run(&record.launch()).unwrap()) * 1e9 / size as f64
-}
-
-/// Seconds of the quickest call.
-fn best(time: Duration, mut call: impl FnMut()) -> f64 {
-    let end = Instant::now() + time;
-    let mut best = f64::INFINITY;
-    while Instant::now() < end {
-        let start = Instant::now();
-        call();
-        best = best.min(start.elapsed().as_secs_f64());
+fn family<T: Element>(dtype: &str) {
+    heading(dtype, &SIZES.map(|size| size.to_string()));
+    for (name, inputs, scalars) in OPERATORS {
+        let scalars: Vec<Scalar> = scalars.iter().map(|&value| Scalar::Double(value)).collect();
+        let title = format!("{name}{}", scalars.first().map_or(String::new(), |scalar| format!(" {}", scalar.to::<f64>())));
+        let figure = |size: i64| {
+            let operands = [0; 3].map(|_: i32| Operand::new::<T>(&[size], |index| (index % 977) as f64 * 0.005 + 0.1));
+            let operands: Vec<&Operand> = operands.iter().take(inputs + 1).collect();
+            call::<T>(name, 1, &operands, &scalars) / size as f64
+        };
+        line(&title, SIZES.map(figure));
     }
-    best
 }
