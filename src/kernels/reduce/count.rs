@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+use std::marker::PhantomData;
+use std::ops::{BitAnd, BitOr};
+
 use crate::tensor::dtype::{Bool, Complex32, Complex64, DType, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduce::fold::{self, Fold};
@@ -36,33 +39,37 @@ impl<V: Number> Fold<V> for CountNonzero {
     }
 }
 
-/// Whether any value is not 0 or, with `ALL`, none is.
+/// Whether any value is not 0 or, with `ALL`, none is: as 0 or 1 in an integer of the values' width, so that lanes stay where they are.
 #[derive(Clone, Copy)]
-struct Truth<const ALL: bool>;
+struct Truth<const ALL: bool, W>(PhantomData<W>);
 
-impl<V: Number, const ALL: bool> Fold<V> for Truth<ALL> {
-    type State = V;
+impl<V, W, const ALL: bool> Fold<V> for Truth<ALL, W>
+where
+    V: Number,
+    W: Copy + Default + Send + Sync + From<bool> + PartialEq + BitAnd<Output = W> + BitOr<Output = W>,
+{
+    type State = W;
     type Output = Bool;
     const IDEMPOTENT: bool = true;
 
     #[inline(always)]
-    fn start(self, _: V) -> V {
-        if ALL { V::ONE } else { V::ZERO }
+    fn start(self, _: V) -> W {
+        W::from(ALL)
     }
 
     #[inline(always)]
-    fn lift(self, value: V) -> V {
-        value
+    fn lift(self, value: V) -> W {
+        W::from(value != V::ZERO)
     }
 
     #[inline(always)]
-    fn merge(self, left: V, right: V) -> V {
-        if ALL == (right != V::ZERO) { left } else { right }
+    fn merge(self, left: W, right: W) -> W {
+        if ALL { left & right } else { left | right }
     }
 
     #[inline(always)]
-    fn finish(self, state: V, _: usize) -> Bool {
-        Bool::from(state != V::ZERO)
+    fn finish(self, state: W, _: usize) -> Bool {
+        Bool::from(state != W::from(false))
     }
 }
 
@@ -93,14 +100,14 @@ pub fn all(launch: &Launch<'_>) -> Result<(), String> {
 
 fn truth<const ALL: bool>(launch: &Launch<'_>) -> Result<(), String> {
     match launch.view(1).dtype() {
-        DType::Float => fold::run::<f32, Bool, _>(launch, Truth::<ALL>),
-        DType::Double => fold::run::<f64, Bool, _>(launch, Truth::<ALL>),
-        DType::BFloat16 => fold::run::<half::bf16, Bool, _>(launch, Truth::<ALL>),
-        DType::Half => fold::run::<half::f16, Bool, _>(launch, Truth::<ALL>),
-        DType::Int => fold::run::<i32, Bool, _>(launch, Truth::<ALL>),
-        DType::Long => fold::run::<i64, Bool, _>(launch, Truth::<ALL>),
-        DType::ComplexFloat => fold::run::<Complex32, Bool, _>(launch, Truth::<ALL>),
-        DType::ComplexDouble => fold::run::<Complex64, Bool, _>(launch, Truth::<ALL>),
-        _ => fold::run::<Bool, Bool, _>(launch, Truth::<ALL>),
+        DType::Float => fold::run::<f32, Bool, _>(launch, Truth::<ALL, u32>(PhantomData)),
+        DType::Double => fold::run::<f64, Bool, _>(launch, Truth::<ALL, u64>(PhantomData)),
+        DType::BFloat16 => fold::run::<half::bf16, Bool, _>(launch, Truth::<ALL, u32>(PhantomData)),
+        DType::Half => fold::run::<half::f16, Bool, _>(launch, Truth::<ALL, u32>(PhantomData)),
+        DType::Int => fold::run::<i32, Bool, _>(launch, Truth::<ALL, u32>(PhantomData)),
+        DType::Long => fold::run::<i64, Bool, _>(launch, Truth::<ALL, u64>(PhantomData)),
+        DType::ComplexFloat => fold::run::<Complex32, Bool, _>(launch, Truth::<ALL, u64>(PhantomData)),
+        DType::ComplexDouble => fold::run::<Complex64, Bool, _>(launch, Truth::<ALL, u64>(PhantomData)),
+        _ => fold::run::<Bool, Bool, _>(launch, Truth::<ALL, u8>(PhantomData)),
     }
 }
