@@ -77,9 +77,11 @@ mod tests {
                 for from in Strides::ALL {
                     let input = Tensor::of(dtype, &values, from);
                     for to in [Strides::Contiguous, Strides::Transposed, Strides::Sliced] {
-                        let output = Tensor::new(dtype, sizes, to);
-                        check::run("copy_", &[&output], &[&input], &[], dtype).unwrap();
-                        assert_eq!(output.values(), input.values(), "{dtype:?} {sizes:?} {from:?} {to:?}");
+                        for_each_isa(|isa| {
+                            let output = Tensor::new(dtype, sizes, to);
+                            check::run("copy_", &[&output], &[&input], &[], dtype).unwrap();
+                            assert_eq!(output.values(), input.values(), "{dtype:?} {sizes:?} {from:?} {to:?} {isa:?}");
+                        });
                     }
                 }
             }

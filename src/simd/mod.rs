@@ -7,6 +7,8 @@
 
 pub mod convert;
 pub mod math;
+#[cfg(target_arch = "x86_64")]
+pub mod turn;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -1,7 +1,11 @@
 //! Moving the elements of a patch by size: from any steps to any steps. The dtype does not matter.
 
 use super::space::Steps;
+#[cfg(target_arch = "x86_64")]
+use super::transpose::turn_in_registers;
 use super::transpose::{Squares, Turn};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Isa, isa};
 use crate::simd::{Leaf, vectorize};
 
 /// Bytes that a run is copied by.
@@ -101,6 +105,18 @@ impl Leaf for Run {
 /// # Safety
 /// As [`Squares::new`].
 unsafe fn copy_turned(turn: Turn, size: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if isa() >= Isa::Avx2 && matches!(size, 2 | 4 | 8) {
+        match size {
+            // SAFETY: passed on, and the machine has AVX2.
+            2 => unsafe { turn_in_registers::<u16, 32>(turn) },
+            // SAFETY: as above.
+            4 => unsafe { turn_in_registers::<u32, 32>(turn) },
+            // SAFETY: as above.
+            _ => unsafe { turn_in_registers::<u64, 16>(turn) },
+        }
+        return;
+    }
     match size {
         // SAFETY: passed on.
         1 => vectorize(unsafe { Squares::<u8, 16>::new(turn) }),

@@ -1,10 +1,12 @@
 //! Copying where source and target disagree about which dimension lies side by side.
 //!
 //! Walking along either one would touch a cache line per element, and rows that are a power of two apart fall into the same few places of
-//! the cache. So small squares are read by whole lines of the source into registers or the stack, turned there, and written by whole lines
-//! of the target; neither side needs its lines to stay in the cache.
+//! the cache. So squares of whole cache lines are turned one after the other, each by small ones that fit into registers; neither side needs
+//! its lines to stay in the cache.
 
 use super::strided::Line;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::turn::{Square, Turned};
 use crate::simd::{Leaf, prefetch};
 
 /// Squares to fetch ahead.
@@ -21,6 +23,49 @@ pub struct Turn {
     pub to_step: isize,
     pub inner: usize,
     pub outer: usize,
+}
+
+impl Turn {
+    /// Copies what is left beside and below the first `inner` × `outer` elements.
+    #[inline(always)]
+    fn rest<T: Copy>(self, inner: usize, outer: usize) {
+        let size = size_of::<T>();
+        for col in 0..self.outer {
+            let start = if col < outer { inner } else { 0 };
+            let line = Line {
+                from: self.from.wrapping_add(col * size).wrapping_offset(start as isize * self.from_step),
+                from_step: self.from_step,
+                to: self.to.wrapping_offset(col as isize * self.to_step).wrapping_add(start * size),
+                to_step: size as isize,
+            };
+            line.copy::<T>(self.inner - start);
+        }
+    }
+}
+
+/// The turn of elements `T` by the squares that fit into registers, in squares of `SIDE`.
+///
+/// # Safety
+/// The processor has AVX2. All elements of both sides may be accessed, and the sides do not overlap.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub unsafe fn turn_in_registers<T: Turned, const SIDE: usize>(turn: Turn) {
+    let size = size_of::<T>();
+    let [inner, outer] = [turn.inner / T::EDGE * T::EDGE, turn.outer / T::EDGE * T::EDGE];
+    for first_row in (0..inner).step_by(SIDE) {
+        for first_col in (0..outer).step_by(SIDE) {
+            // Whole lines of the target one after the other.
+            for col in (first_col..outer.min(first_col + SIDE)).step_by(T::EDGE) {
+                for row in (first_row..inner.min(first_row + SIDE)).step_by(T::EDGE) {
+                    let from = turn.from.wrapping_offset(row as isize * turn.from_step).wrapping_add(col * size);
+                    let to = turn.to.wrapping_offset(col as isize * turn.to_step).wrapping_add(row * size);
+                    // SAFETY: the caller's promise; the square is inside.
+                    unsafe { T::turn(Square { data: from, step: turn.from_step }, Square { data: to, step: turn.to_step }) };
+                }
+            }
+        }
+    }
+    turn.rest::<T>(inner, outer);
 }
 
 /// The turn of elements `T` in squares of `EDGE`.
@@ -55,17 +100,7 @@ impl<T: Copy + Default, const EDGE: usize> Leaf for Squares<T, EDGE> {
                 square::<T, EDGE>(from, turn.from_step, to, turn.to_step);
             }
         }
-        // What is left beside and below the squares.
-        for col in 0..turn.outer {
-            let start = if col < outer { inner } else { 0 };
-            let line = Line {
-                from: turn.from.wrapping_add(col * size).wrapping_offset(start as isize * turn.from_step),
-                from_step: turn.from_step,
-                to: turn.to.wrapping_offset(col as isize * turn.to_step).wrapping_add(start * size),
-                to_step: size as isize,
-            };
-            line.copy::<T>(turn.inner - start);
-        }
+        turn.rest::<T>(inner, outer);
     }
 }
 
