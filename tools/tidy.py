@@ -26,13 +26,16 @@ def check(source: str) -> subprocess.CompletedProcess[str]:
 
 
 def main(sources: list[str]) -> None:
-    """Prints what clang-tidy finds; fails if it finds anything."""
+    """Prints what clang-tidy finds, as it comes, and how far it is; fails if it finds anything."""
+    failed = False
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(check, sources))
-    for result in results:
-        if result.returncode:
-            print(result.stdout, result.stderr, sep="\n")
-    sys.exit(any(result.returncode for result in results))
+        for number, result in enumerate(pool.map(check, sources), 1):
+            if result.returncode:
+                failed = True
+                print(result.stdout, result.stderr, sep="\n", flush=True)
+            if number % 10 == 0 or number == len(sources):
+                print(f"clang-tidy: {number} of {len(sources)} files", flush=True)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":
