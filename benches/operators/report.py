@@ -16,12 +16,21 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TRANSPOSED = "contiguous of a transposed"
 #: The share of the CPU's speed below which a case counts as slower: less is noise.
 SLOWER = 0.95
 #: Copies of the same bytes that a pointwise operator may take.
 COPIES = 1.3
 #: Rows of the lists of the worst.
 WORST = 20
+#: How many times as fast as the CPU the mean of all cases shall be, and of those with one element.
+AIM = 2.5
+AIM_OF_ONE = 1 / 0.7
+#: The same for single operators; for what writes more memory than the CPU's allocator keeps, so that it pays for fresh pages each
+#: time; and for optimizers.
+AIMS = {"argmax": 4.0, "cumsum": 4.0, "sort": 4.0, "var": 4.0, "randn": 4.0, "dropout": 4.0, "where": 4.0, TRANSPOSED: 4.0}
+AIM_OF_FRESH = 3.0
+AIM_OF_OPTIMIZERS = 2.0
 
 
 @dataclass
@@ -105,6 +114,29 @@ def means(rows: list[Row], column: str) -> Iterator[str]:
         yield f"| {value} | {len(mine)} | {mean(mine):.2f} | {min(factors):.2f} | {max(factors):.2f} |"
 
 
+def aims(rows: list[Row]) -> Iterator[str]:
+    """Yield a table of what was aimed at, and how far it is reached."""
+    groups = {
+        "all": (AIM, rows),
+        "one element": (AIM_OF_ONE, [row for row in rows if row.size == "1"]),
+        **{name: (aim, [row for row in rows if row.operator == name]) for name, aim in AIMS.items()},
+        "pointwise, 16M float32, into fresh memory": (AIM_OF_FRESH, [row for row in rows if is_fresh(row)]),
+        "optimizers": (AIM_OF_OPTIMIZERS, [row for row in rows if row.family == "optimizers"]),
+    }
+    yield "| | aim | geometric mean | cases | reach the aim | of 64k and more | reach it |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for name, (aim, mine) in groups.items():
+        if mine:
+            large = [row for row in mine if row.size not in {"1", "1k"}]
+            counts = [f"{len(some)} | {sum(row.factor >= aim for row in some)}" for some in (mine, large)]
+            yield f"| {name} | {aim:.2f} | {mean(mine):.2f} | {' | '.join(counts)} |"
+
+
+def is_fresh(row: Row) -> bool:
+    """Return whether a pointwise operator gives 64 MiB."""
+    return row.copy is not None and (row.size, row.dtype) == ("16M", "float32") and "in place" not in row.family
+
+
 def page(rows: list[Row], picture: str, *, quick: bool) -> str:
     """Return docs/benchmarks.md."""
     worst = sorted(rows, key=lambda row: row.factor)[:WORST]
@@ -139,6 +171,7 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
     parts += ["", f"## The {len(worst)} slowest beside the CPU", "", *table(worst)]
     if farthest:
         parts += ["", f"## The {len(farthest)} farthest from a copy", "", *table(farthest)]
+    parts += ["", "## Aims", "", *aims(rows)]
     parts += ["", "## What limits", "", (Path(__file__).parent / "limits.md").read_text().rstrip()]
     parts += ["", "## All", "", *table(rows)]
     return "\n".join(parts) + "\n"
