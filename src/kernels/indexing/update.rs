@@ -6,6 +6,8 @@ use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::cast;
 use crate::tensor::loops::indexed::{Indexed, Rules, Update, store};
+use crate::tensor::loops::reduce::fold::Fold;
+use crate::tensor::loops::reduce::limit::Limit;
 use crate::tensor::number::{Number, Ordered};
 use crate::tensor::view::Flags;
 
@@ -94,24 +96,25 @@ trait Function<T>: Copy + Send + Sync {
 }
 
 macro_rules! functions {
-    ($($name:ident: $bound:ident, $method:ident;)*) => {$(
+    ($($name:ident: $bound:ident, |$old:ident, $new:ident| $result:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $name;
 
         impl<T: $bound> Function<T> for $name {
             #[inline(always)]
-            fn of(old: T, new: T) -> T {
-                old.$method(new)
+            fn of($old: T, $new: T) -> T {
+                $result
             }
         }
     )*};
 }
 
 functions! {
-    Add: Number, add;
-    Multiply: Number, mul;
-    Maximum: Ordered, maximum;
-    Minimum: Ordered, minimum;
+    Add: Number, |old, new| old.add(new);
+    Multiply: Number, |old, new| old.mul(new);
+    // Not a choice of the old value, for which the compiler would branch to leave out the store.
+    Maximum: Ordered, |old, new| Limit::<true>.merge(old, new);
+    Minimum: Ordered, |old, new| Limit::<false>.merge(old, new);
 }
 
 /// The old value and the new one in a function, rounded each time, as PyTorch does.
