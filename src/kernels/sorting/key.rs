@@ -104,7 +104,9 @@ macro_rules! float_keys {
 
             #[inline(always)]
             fn is_behind<const STRICT: bool>(self, other: Self) -> bool {
-                if STRICT { self > other } else { self >= other }
+                // Of 16 bit floats too this is one comparison, where those of their own are several.
+                let (own, other) = (self.load(), other.load());
+                if STRICT { own > other } else { own >= other }
             }
 
             #[inline(always)]
