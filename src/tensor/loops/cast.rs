@@ -7,6 +7,7 @@ use std::any::TypeId;
 
 use super::strided::copy_run;
 use super::{BLOCK, Buffer};
+use crate::simd::stream::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::number::{Hub, Number};
@@ -25,7 +26,7 @@ const RUN: usize = BLOCK;
 pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
     if source == target {
         // SAFETY: the caller promises both runs and that they are apart.
-        unsafe { copy_run(from, to, count * source.size()) };
+        unsafe { copy_run(from, to, count * source.size(), Stores::Cached) };
         return Ok(());
     }
     dispatch!(source in EVERY, S => from_source::<S>(from.cast(), to, target, count))

@@ -19,7 +19,7 @@ pub fn run(launch: &Launch<'_>, table: &Table) -> Result<(), String> {
         return Err(format!("a table of 16 bit values for {dtype:?}"));
     }
     let types = Types { input: dtype, output: dtype, inputs: 1 };
-    drive(&launch.with_cost(COST), types, &|output, inputs, count| {
+    drive(&launch.with_cost(COST), types, &|output, inputs, count, _| {
         // SAFETY: `drive` gives `count` readable elements at the input and as many writable ones at the output, which are the very
         // elements of the input or apart from it.
         unsafe { look_up(inputs[0].cast(), output.cast(), count, table) };

@@ -4,6 +4,7 @@ use super::pointwise::{self, Map, check_dtypes, gather};
 use super::space::{Patch, Space};
 use super::strided::{self, Place};
 use super::{Buffer, GRAIN, cast, parallel};
+use crate::simd::stream::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::launch::Launch;
@@ -66,10 +67,11 @@ fn copy_same(launch: &Launch<'_>) {
     let (output, input) = (launch.view(0), launch.view(1));
     let size = output.dtype().size();
     if output.is_dense_1d() && input.is_dense_1d() {
+        let stores = Stores::of(output.data(), output.size(0) * size);
         parallel(output.size(0) * size, PIECE, BYTE_COST, &|begin, end| {
             let (from, to) = (input.data().wrapping_add(begin), output.data().wrapping_add(begin));
             // SAFETY: both operands are dense runs of that many bytes, the same or apart.
-            unsafe { strided::copy_run(from, to, end - begin) };
+            unsafe { strided::copy_run(from, to, end - begin, stores) };
         });
         return;
     }
@@ -146,8 +148,9 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
     let output = launch.view(0);
     let size = output.dtype().size();
     if output.is_dense_1d() {
+        let stores = Stores::of(output.data(), output.size(0) * size);
         parallel(output.size(0), PIECE / size, BYTE_COST * size as f64, &|begin, end| {
-            fill_run(output.data().wrapping_add(begin * size), output.dtype(), element, end - begin);
+            fill_run(output.data().wrapping_add(begin * size), output.dtype(), element, end - begin, stores);
         });
         return;
     }
@@ -163,13 +166,13 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
     });
 }
 
-fn fill_run(to: *mut u8, dtype: DType, element: u128, count: usize) {
+fn fill_run(to: *mut u8, dtype: DType, element: u128, count: usize, stores: Stores) {
     match dtype.size() {
-        1 => vectorize(Fill { to, element: element as u8, count }),
-        2 => vectorize(Fill { to: to.cast(), element: element as u16, count }),
-        4 => vectorize(Fill { to: to.cast(), element: element as u32, count }),
-        8 => vectorize(Fill { to: to.cast(), element: element as u64, count }),
-        _ => vectorize(Fill { to: to.cast(), element, count }),
+        1 => vectorize(Fill { to, element: element as u8, count, stores }),
+        2 => vectorize(Fill { to: to.cast(), element: element as u16, count, stores }),
+        4 => vectorize(Fill { to: to.cast(), element: element as u32, count, stores }),
+        8 => vectorize(Fill { to: to.cast(), element: element as u64, count, stores }),
+        _ => vectorize(Fill { to: to.cast(), element, count, stores }),
     }
 }
 
@@ -177,6 +180,7 @@ struct Fill<T> {
     to: *mut T,
     element: T,
     count: usize,
+    stores: Stores,
 }
 
 impl<T: Copy> Leaf for Fill<T> {
@@ -184,9 +188,16 @@ impl<T: Copy> Leaf for Fill<T> {
 
     #[inline(always)]
     fn run(self) {
-        for index in 0..self.count {
-            // SAFETY: `fill_with` gives runs of `count` elements of the launch's output.
+        const LANES: usize = 16;
+        let whole = self.count / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            // SAFETY: `fill_with` gives runs of `count` elements of the launch's output, streamed only where it is aligned, as blocks are.
+            unsafe { self.stores.write(self.to.wrapping_add(first).cast(), [self.element; LANES]) };
+        }
+        for index in whole..self.count {
+            // SAFETY: as above.
             unsafe { self.to.wrapping_add(index).write_unaligned(self.element) };
         }
+        self.stores.finish();
     }
 }

@@ -39,7 +39,7 @@ where
         return run::<E::Acc, Op, N>(launch, op);
     }
     let types = Types { input: E::DTYPE, output: E::DTYPE, inputs: N };
-    drive(launch, types, &|output, inputs, count| {
+    drive(launch, types, &|output, inputs, count, _| {
         let inputs = std::array::from_fn(|input| inputs[input].cast());
         vectorize(Apply::<E, Op, N> { output: output.cast(), inputs, count, op });
     })

@@ -3,6 +3,7 @@
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
 use super::{Buffer, GRAIN, cast, parallel};
+use crate::simd::stream::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
@@ -38,10 +39,10 @@ where
     const { assert!(N < MAX_OPERANDS) };
     if Op::PRECISE_NUMBERS && has_wider_number::<E>(launch) {
         let types = Types { input: E::Acc::DTYPE, output: O::Acc::DTYPE, inputs: N };
-        drive(launch, types, &|output, inputs, count| apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count))
+        drive(launch, types, &|output, inputs, count, stores| apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count, stores))
     } else {
         let types = Types { input: E::DTYPE, output: O::DTYPE, inputs: N };
-        drive(launch, types, &|output, inputs, count| apply::<E, O, Op, N>(op, output, inputs, count))
+        drive(launch, types, &|output, inputs, count, stores| apply::<E, O, Op, N>(op, output, inputs, count, stores))
     }
 }
 
@@ -96,8 +97,9 @@ pub(super) fn has_wider_number<E: Element>(launch: &Launch<'_>) -> bool {
 /// Elements that lie side by side: the first of each input.
 pub(super) type Inputs = [*const u8; MAX_OPERANDS];
 
-/// An operator's loop over elements that lie side by side: output, inputs, number of elements. The output may be one of the inputs.
-pub(super) type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize) + Sync);
+/// An operator's loop over elements that lie side by side: output, inputs, number of elements, how the output is written. The output may be
+/// one of the inputs.
+pub(super) type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize, Stores) + Sync);
 
 /// What a [`Loop`] works on.
 #[derive(Clone, Copy)]
@@ -108,7 +110,7 @@ pub(super) struct Types {
 }
 
 #[inline]
-fn apply<E, O, Op, const N: usize>(op: Op, output: *mut u8, inputs: &Inputs, count: usize)
+fn apply<E, O, Op, const N: usize>(op: Op, output: *mut u8, inputs: &Inputs, count: usize, stores: Stores)
 where
     E: Element,
     O: Element,
@@ -118,7 +120,7 @@ where
     for (typed, input) in typed.iter_mut().zip(inputs) {
         *typed = input.cast();
     }
-    vectorize(Apply::<E, O, Op, N> { output: output.cast(), inputs: typed, count, op });
+    vectorize(Apply::<E, O, Op, N> { output: output.cast(), inputs: typed, count, op, stores });
 }
 
 struct Apply<E, O, Op, const N: usize> {
@@ -126,6 +128,7 @@ struct Apply<E, O, Op, const N: usize> {
     inputs: [*const E; N],
     count: usize,
     op: Op,
+    stores: Stores,
 }
 
 impl<E, O, Op, const N: usize> Leaf for Apply<E, O, Op, N>
@@ -152,6 +155,7 @@ where
             // SAFETY: `straight` and `Worker::patch` give an output of at least `count` elements.
             unsafe { self.output.wrapping_add(index).write_unaligned(self.result(index)) };
         }
+        self.stores.finish();
     }
 }
 
@@ -185,8 +189,8 @@ where
         for (lane, result) in results.iter_mut().enumerate() {
             *result = self.result(first + lane);
         }
-        // SAFETY: as in `run`.
-        unsafe { self.output.wrapping_add(first).cast::<[O; LANES]>().write_unaligned(results) };
+        // SAFETY: as in `run`; `straight` has the output streamed only where it is aligned, and blocks are.
+        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
     }
 
     /// A block of 16 bit elements, by words of two. Each is widened and rounded in the half of the word where it lies, so that no vector
@@ -206,8 +210,8 @@ where
             let high = to_bits(O::store(self.op.apply(values[1])));
             *result = low as u32 | (high as u32) << 16;
         }
-        // SAFETY: as in `run`.
-        unsafe { self.output.wrapping_add(first).cast::<[u32; WORDS]>().write_unaligned(results) };
+        // SAFETY: as in `block`.
+        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
     }
 }
 
@@ -276,14 +280,16 @@ fn find_straight(launch: &Launch<'_>, types: Types, output: &View<'_>, inputs: &
 fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) {
     let output = launch.view(0);
     if output.size(0) <= GRAIN {
-        return body(output.data(), inputs, output.size(0));
+        return body(output.data(), inputs, output.size(0), Stores::Cached);
     }
+    let is_in_place = inputs[..types.inputs].contains(&output.data().cast_const());
+    let stores = if is_in_place { Stores::Cached } else { Stores::of(output.data(), output.size(0) * types.output.size()) };
     parallel(output.size(0), GRAIN, launch.cost(), &|begin, end| {
         let mut inputs = [std::ptr::null(); MAX_OPERANDS];
         for (index, input) in inputs.iter_mut().enumerate().take(types.inputs) {
             *input = launch.view(index + 1).data().wrapping_add(begin * types.input.size()).cast_const();
         }
-        body(output.data().wrapping_add(begin * types.output.size()), &inputs, end - begin);
+        body(output.data().wrapping_add(begin * types.output.size()), &inputs, end - begin, stores);
     });
 }
 
@@ -368,7 +374,7 @@ impl<'a> Worker<'a> {
         let direct = self.dtypes[0] == dtype && !self.is_crossed && output.is_dense(dtype.size(), patch.cols, patch.rows);
         // The output's own block buffer is free: only inputs are gathered.
         let result = self.blocks[0].data();
-        (self.body)(if direct { output.data } else { result }, &inputs, patch.len());
+        (self.body)(if direct { output.data } else { result }, &inputs, patch.len(), Stores::Cached);
         if !direct {
             // SAFETY: the result buffer holds the patch's elements; the output's are the launch's to write.
             unsafe { scatter(result, dtype, output, self.dtypes[0], &mut self.raw, patch) };

@@ -4,6 +4,7 @@ use super::space::Steps;
 #[cfg(target_arch = "x86_64")]
 use super::transpose::turn_in_registers;
 use super::transpose::{Squares, Turn};
+use crate::simd::stream::Stores;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Isa, isa};
 use crate::simd::{Leaf, vectorize};
@@ -40,7 +41,7 @@ impl Place {
 pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize) {
     if from.is_dense(size, cols, rows) && to.is_dense(size, cols, rows) {
         // SAFETY: both are dense runs of that many bytes; `copy` allows that they are the same.
-        unsafe { copy_run(from.data, to.data, size * cols * rows) };
+        unsafe { copy_run(from.data, to.data, size * cols * rows, Stores::Cached) };
         return;
     }
     let place = Copy::new(from, to, cols, rows);
@@ -64,13 +65,13 @@ pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize
 /// anything else, where both addresses lie nearly at the same place of a page.
 ///
 /// # Safety
-/// So many bytes may be read and written, and both runs are the same or apart.
-pub unsafe fn copy_run(from: *const u8, to: *mut u8, bytes: usize) {
+/// So many bytes may be read and written, and both runs are the same or apart. To be streamed, `to` starts at a multiple of 16.
+pub unsafe fn copy_run(from: *const u8, to: *mut u8, bytes: usize, stores: Stores) {
     if bytes < RUN {
         // SAFETY: the caller's promise; `copy` allows that they are the same.
         unsafe { std::ptr::copy(from, to, bytes) };
     } else {
-        vectorize(Run { from, to, bytes });
+        vectorize(Run { from, to, bytes, stores });
     }
 }
 
@@ -79,6 +80,7 @@ struct Run {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
+    stores: Stores,
 }
 
 impl Leaf for Run {
@@ -87,18 +89,19 @@ impl Leaf for Run {
     #[inline(always)]
     fn run(self) {
         type Block = [u64; RUN / size_of::<u64>()];
-        let copy_block = |first: usize| {
+        let copy_block = |first: usize, stores: Stores| {
             // SAFETY: `copy_run`'s caller, or that of `copy`, promises the bytes.
             let block = unsafe { self.from.wrapping_add(first).cast::<Block>().read_unaligned() };
-            // SAFETY: as above.
-            unsafe { self.to.wrapping_add(first).cast::<Block>().write_unaligned(block) };
+            // SAFETY: as above; of the blocks that are streamed all but the last start at a multiple of their size.
+            unsafe { stores.write(self.to.wrapping_add(first).cast(), block) };
         };
         // The last block may overlap the one before: both write the same there.
         let last = self.bytes - RUN;
         for first in (0..last).step_by(RUN) {
-            copy_block(first);
+            copy_block(first, self.stores);
         }
-        copy_block(last);
+        copy_block(last, Stores::Cached);
+        self.stores.finish();
     }
 }
 
@@ -188,7 +191,7 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
                     line.copy::<T>(inner);
                 }
                 (true, step) if step == size && inner * size_of::<T>() >= RUN => {
-                    Run { from: line.from, to: line.to, bytes: inner * size_of::<T>() }.run();
+                    Run { from: line.from, to: line.to, bytes: inner * size_of::<T>(), stores: Stores::Cached }.run();
                 }
                 (true, step) if step == size => {
                     (line.from_step, line.to_step) = (size, size);
