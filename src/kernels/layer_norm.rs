@@ -7,30 +7,17 @@
 use super::failure::Failure;
 use super::moments;
 use crate::runtime::sync::Mutex;
-use crate::simd::Aligned;
+use crate::simd::{Aligned, across};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::{self, LANES, Lines, Values};
 use crate::tensor::loops::parallel;
-use crate::tensor::number::Real;
+use crate::tensor::number::{Number, Real};
 use crate::tensor::view::View;
 
 /// Rows of a block, at least, and how many blocks there are at most.
 const ROWS: usize = 16;
 const BLOCKS: usize = 64;
-
-/// The sum of all lanes, by halves.
-#[inline(always)]
-fn total<T: Real>(mut lanes: [T; LANES]) -> T {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for lane in 0..half {
-            lanes[lane] = lanes[lane].add(lanes[lane + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
 
 /// Normalises rows; gives the mean of each and the reciprocal of its standard deviation.
 struct Normalize<'a, T> {
@@ -91,7 +78,7 @@ impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
             look(whole + lane, lane);
         }
         let count = T::from_i64(count as i64);
-        let (plain, weighted) = (total(*plain).div(count), total(*weighted).div(count));
+        let (plain, weighted) = (across(*plain, Number::add).div(count), across(*weighted, Number::add).div(count));
         for (place, output) in output.iter_mut().enumerate() {
             let normal = input[place].sub(mean).mul(scale);
             *output = grads[place].mul(self.weight[place]).sub(plain).sub(normal.mul(weighted)).mul(scale);

@@ -7,7 +7,7 @@
 
 #![forbid(unsafe_code)]
 
-use crate::simd::Aligned;
+use crate::simd::{Aligned, across};
 use crate::tensor::dtype::Element;
 use crate::tensor::number::{Field, Hub, Number, Real};
 
@@ -52,19 +52,6 @@ fn both<T: Number, const O: usize>(left: [T; O], right: [T; O]) -> [T; O] {
     std::array::from_fn(|output| left[output].add(right[output]))
 }
 
-/// The sum of all lanes, by halves.
-#[inline(always)]
-fn halves<T: Number, const W: usize>(mut lanes: [T; W]) -> T {
-    let mut half = W / 2;
-    while half > 0 {
-        for lane in 0..half {
-            lanes[lane] = lanes[lane].add(lanes[lane + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
-
 /// The sums of a function's results over the elements of a piece. To be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn sums<E, const I: usize, const O: usize>(inputs: [&[E]; I], function: impl Fn([E::Acc; I]) -> [E::Acc; O]) -> [E::Acc; O]
@@ -90,7 +77,7 @@ where
                 add(sums, lane, at(chunk, lane));
             }
         }
-        total = sums.map(halves);
+        total = sums.map(|lanes| across(lanes, Number::add));
     }
     let short = long.map(|(_, rest)| rest.as_chunks::<SHORT>());
     if !short[0].0.is_empty() {
@@ -100,7 +87,7 @@ where
                 add(sums, lane, function(short.map(|(chunks, _)| chunks[chunk][lane].load())));
             }
         }
-        for (total, sum) in total.iter_mut().zip(sums.map(halves)) {
+        for (total, sum) in total.iter_mut().zip(sums.map(|lanes| across(lanes, Number::add))) {
             *total = total.add(sum);
         }
     }

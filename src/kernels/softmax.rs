@@ -3,24 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-use crate::simd::Aligned;
+use crate::simd::{Aligned, across};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
 use crate::tensor::number::Real;
-
-/// The fold of all lanes, by halves.
-#[inline(always)]
-fn across<T: Real, const N: usize>(mut lanes: [T; N], merge: impl Fn(T, T) -> T) -> T {
-    let mut half = N / 2;
-    while half > 0 {
-        for lane in 0..half {
-            lanes[lane] = merge(lanes[lane], lanes[lane + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
 
 /// The elements of a line in chunks, the last one filled up with `filler`.
 #[inline(always)]

@@ -132,6 +132,29 @@ fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
 #[repr(C, align(64))]
 pub struct Aligned<T>(pub T);
 
+/// The merge of all lanes, by halves; there is a power of two of them, at most 64.
+#[inline(always)]
+pub fn across<T: Copy, const N: usize>(mut lanes: [T; N], merge: impl Fn(T, T) -> T) -> T {
+    const { assert!(N.is_power_of_two() && N <= 64) };
+    // Each step by itself, so that the compiler knows how many lanes it has and keeps them in registers.
+    halve(&mut lanes, 32, &merge);
+    halve(&mut lanes, 16, &merge);
+    halve(&mut lanes, 8, &merge);
+    halve(&mut lanes, 4, &merge);
+    halve(&mut lanes, 2, &merge);
+    halve(&mut lanes, 1, &merge);
+    lanes[0]
+}
+
+#[inline(always)]
+fn halve<T: Copy, const N: usize>(lanes: &mut [T; N], half: usize, merge: &impl Fn(T, T) -> T) {
+    if half < N {
+        for lane in 0..half {
+            lanes[lane] = merge(lanes[lane], lanes[lane + half]);
+        }
+    }
+}
+
 /// Asks the processor to bring the line at `address` near; any address will do.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
@@ -182,6 +205,15 @@ mod tests {
         });
         assert_eq!(seen.first(), Some(&Isa::Portable));
         assert_eq!(seen.last(), Some(&detect()));
+    }
+
+    #[test]
+    fn lanes_are_merged_by_halves() {
+        let join = |left: u64, right: u64| 100 * left + right;
+        assert_eq!(across([7], join), 7);
+        assert_eq!(across([1, 2], join), 102);
+        assert_eq!(across([1, 2, 3, 4], join), 100 * 103 + 204);
+        assert_eq!(across(std::array::from_fn::<u64, 64, _>(|lane| lane as u64), |left, right| left + right), 63 * 32);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Block, Blocks, Targets, drive, load};
-use crate::simd::{Aligned, Leaf, vectorize};
+use crate::simd::{Aligned, Leaf, across, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Hub, Number};
@@ -121,6 +121,11 @@ impl<E: Element, O: Element, F: Fold<E::Acc>> Blocks<F::State> for Folding<E, O,
     }
 
     #[inline]
+    fn looks_twice(&self) -> bool {
+        false
+    }
+
+    #[inline]
     fn fold(&self, block: &Block, states: &mut [F::State]) {
         // Elements of no size take no memory.
         let mut nothing = vec![(); states.len()];
@@ -161,6 +166,11 @@ where
     #[inline]
     fn element(&self) -> DType {
         E::DTYPE
+    }
+
+    #[inline]
+    fn looks_twice(&self) -> bool {
+        false
     }
 
     #[inline]
@@ -253,15 +263,19 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
     let Aligned(lanes) = &mut Aligned([fold.start(value(0)); N]);
     let Aligned(others) = &mut Aligned([other.start(value(0)); N]);
     let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
-    // Lanes are loaded and stored, with all the waiting, once for four values.
-    for first in (0..fours).step_by(4 * N) {
+    // Lanes are loaded and stored, with all the waiting, once for four values. Both halves are read side by side: memory is slow to answer,
+    // and a core that asks at two places hears more.
+    let middle = fours / 2;
+    for first in (0..middle).step_by(2 * N) {
         for lane in 0..N {
             let at = first + lane;
-            let four = [value(at), value(at + N), value(at + 2 * N), value(at + 3 * N)];
+            let four = [value(at), value(at + N), value(middle + at), value(middle + at + N)];
             lanes[lane] = fold.merge(lanes[lane], fold.lift_four(four));
             others[lane] = other.merge(others[lane], other.lift_four(four));
         }
     }
+    // The rest has lanes of its own: it takes them one by one, for which they must be in memory, where those above had to wait for themselves.
+    let (mut lanes, mut others) = (*lanes, *others);
     let mut add = |lane: usize, place: usize| {
         let value = value(place);
         lanes[lane] = fold.merge(lanes[lane], fold.lift(value));
@@ -281,15 +295,7 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
             add(lane, whole + lane);
         }
     }
-    let mut half = N / 2;
-    while half > 0 {
-        for lane in 0..half {
-            lanes[lane] = fold.merge(lanes[lane], lanes[lane + half]);
-            others[lane] = other.merge(others[lane], others[lane + half]);
-        }
-        half /= 2;
-    }
-    (lanes[0], others[0])
+    (across(lanes, |left, right| fold.merge(left, right)), across(others, |left, right| other.merge(left, right)))
 }
 
 impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for Runs<'_, E, F, G> {

@@ -101,6 +101,11 @@ pub trait Blocks<S>: Sync {
         false
     }
 
+    /// Whether a block's elements are read again and had better stay in the first cache.
+    fn looks_twice(&self) -> bool {
+        true
+    }
+
     /// The states of a block's columns.
     fn fold(&self, block: &Block, states: &mut [S]);
 
@@ -125,7 +130,7 @@ pub fn drive<S: Copy + Default + Send + Sync>(launch: &Launch<'_>, blocks: &dyn 
         return Err(format!("cannot reduce {:?}", input.dtype()));
     }
     if input.numel() > 0 {
-        let plan = Plan::new(launch, blocks.element(), size_of::<S>(), blocks.is_ordered());
+        let plan = Plan::new(launch, blocks);
         tree::run(&plan, blocks, launch.cost());
     }
     Ok(())

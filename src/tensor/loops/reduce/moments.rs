@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 
 use super::{Block, Blocks, Targets, drive, load};
-use crate::simd::{Aligned, Leaf, vectorize};
+use crate::simd::{Aligned, Leaf, across, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Field, Hub, Number, Real};
@@ -112,19 +112,6 @@ struct Runs<'a, E> {
     element: PhantomData<E>,
 }
 
-/// The sum of all lanes, by halves.
-#[inline(always)]
-fn total<V: Number>(mut lanes: [V; LANES]) -> V {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for lane in 0..half {
-            lanes[lane] = lanes[lane].add(lanes[lane + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
-
 impl<E: Element<Acc: Real>> Runs<'_, E> {
     #[inline(always)]
     fn moments(&self, data: *const u8, step: isize) -> Moments {
@@ -147,7 +134,7 @@ impl<E: Element<Acc: Real>> Runs<'_, E> {
         for (lane, sum) in sums.iter_mut().enumerate().take(rows - whole) {
             *sum = sum.add(value(whole + lane));
         }
-        let near = total(*sums).div(E::Acc::from_i64(rows as i64));
+        let near = across(*sums, Number::add).div(E::Acc::from_i64(rows as i64));
         let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; LANES]), &mut Aligned([E::Acc::ZERO; LANES]));
         let mut look = |place: usize, lane: usize| {
             let apart = value(place).sub(near);
@@ -162,7 +149,7 @@ impl<E: Element<Acc: Real>> Runs<'_, E> {
         for lane in 0..rows - whole {
             look(whole + lane, lane);
         }
-        Moments::of(rows, near, total(*deviations), total(*squares))
+        Moments::of(rows, near, across(*deviations, Number::add), across(*squares, Number::add))
     }
 }
 

@@ -3,13 +3,15 @@
 #![forbid(unsafe_code)]
 
 use super::super::{BLOCK, GRAIN};
-use super::{Block, MAX_OUTPUTS, Targets};
+use super::{Block, Blocks, MAX_OUTPUTS, Targets};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Launch;
 use crate::tensor::view::View;
 
-/// Elements of a run: they stay in the first cache, for reductions that look twice.
+/// Elements of a run that is looked at twice: they stay in the first cache.
 const RUN: usize = 4096;
+/// Elements of a run that is looked at once.
+const LONG_RUN: usize = 16 * 1024;
 /// Outputs of a tile that are folded by runs.
 const RUNS: usize = 64;
 /// Bytes of a tile's states.
@@ -94,7 +96,8 @@ pub(super) struct Tile {
 }
 
 impl<'a> Plan<'a> {
-    pub fn new(launch: &Launch<'a>, element: DType, state_size: usize, is_ordered: bool) -> Self {
+    /// How `blocks` are to see the launch's input.
+    pub fn new<S>(launch: &Launch<'a>, blocks: &dyn Blocks<S>) -> Self {
         let count = launch.num_outputs();
         let input = launch.view(count);
         let outputs = std::array::from_fn(|index| launch.view(index.min(count - 1)));
@@ -108,13 +111,13 @@ impl<'a> Plan<'a> {
         let cols = Dim::take_nearest(&mut kept);
         let item = input.dtype().size() as isize;
         let is_dense = cols.input == item && rows.input == cols.size as isize * item;
-        let is_wide = is_dense && !is_ordered && cols.size <= WIDE / 2;
+        let is_wide = is_dense && !blocks.is_ordered() && cols.size <= WIDE / 2;
         let inner = rows.input.unsigned_abs() < cols.input.unsigned_abs() || cols.size < NARROW && !is_wide;
         let by_runs = cols.size == 1 || rows.size >= SHORT && inner;
         let mut plan = Self {
             outputs,
             input,
-            element,
+            element: blocks.element(),
             by_runs,
             is_wide: is_wide && !by_runs,
             cols,
@@ -126,14 +129,14 @@ impl<'a> Plan<'a> {
             tiles_per_line: 1,
             blocks_per_line: 1,
         };
-        plan.cut(state_size);
+        plan.cut(size_of::<S>(), if blocks.looks_twice() { RUN } else { LONG_RUN });
         plan
     }
 
-    fn cut(&mut self, state_size: usize) {
+    fn cut(&mut self, state_size: usize, run: usize) {
         let is_cast = self.is_cast();
         if self.by_runs {
-            self.height = self.rows.size.min(if is_cast { BLOCK } else { RUN });
+            self.height = self.rows.size.min(if is_cast { BLOCK } else { run });
             self.width = (GRAIN / self.extent()).clamp(1, if is_cast { PATCH / self.height } else { RUNS });
         } else {
             let most = (STATES / state_size).max(1);
