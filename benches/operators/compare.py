@@ -4,16 +4,19 @@
 
 Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks,
 since what else the machine does only adds to a time. The whole table is measured twice, so that a busy neighbour of some minutes
-has no row to itself, and a third time where the two least differ. Each case first checks that both devices compute the same.
-Factors are the CPU's time over the device's: above 1 the device is faster. Beside pointwise operators a copy of as many bytes runs
-on the device, in the same blocks. A table is only good for the processor that it names.
+has no row to itself, and a third time where the two least differ. Every family has a new process each time: whether the CPU's
+allocator has the memory for a large result at hand depends on what ran before. Each case first checks that both devices compute
+the same. Factors are the CPU's time over the device's: above 1 the device is faster. Beside the operators a copy of as many bytes
+as their tensors have runs on the device, in the same blocks. A table is only good for the processor that it names.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import math
+import multiprocessing
 import sys
 import time
 import warnings
@@ -46,8 +49,6 @@ PAUSE = 1e-2
 FLOAT, BFLOAT16 = torch.float32, torch.bfloat16
 #: Elements above which a size counts as large.
 LARGE = 1 << 22
-#: Elements from which an operator is held against a copy: below, a call costs more than its work.
-COPIED = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +75,14 @@ class Case:
         cpu, device, *copy = map(min, zip(*times, strict=True))
         layout = "transposed" if self.is_transposed else "contiguous"
         name = str(self.dtype).removeprefix("torch.")
-        return Row(self.family.name, self.operator, self.size, name, layout, cpu, device, copy[0] if copy else None)
+        kind = self.family.pointwise
+        return Row(self.family.name, self.operator, self.size, name, layout, cpu, device, copy[0] if copy else None, kind)
 
 
-def cases(*, quick: bool, only: str) -> Iterator[Case]:
-    """Yield what is measured, of operators or families whose name has a text."""
+@functools.cache
+def cases(*, quick: bool, only: str) -> list[Case]:
+    """Return what is measured, of operators or families whose name has a text."""
+    found = []
     for family in FAMILIES:
         for operator in family.operators:
             if only not in family.name and only not in operator:
@@ -87,10 +91,10 @@ def cases(*, quick: bool, only: str) -> Iterator[Case]:
                 large = math.prod(shape) > LARGE
                 if quick and (large or size == "1k"):
                     continue
-                for dtype in (FLOAT, BFLOAT16):
-                    yield Case(family, operator, size, dtype, is_transposed=False)
+                found += [Case(family, operator, size, dtype, is_transposed=False) for dtype in (FLOAT, BFLOAT16)]
                 if family.transposed and len(shape) > 1 and not large:
-                    yield Case(family, operator, size, FLOAT, is_transposed=True)
+                    found.append(Case(family, operator, size, FLOAT, is_transposed=True))
+    return found
 
 
 @functools.cache
@@ -101,7 +105,7 @@ def noise(shape: tuple[int, ...], seed: int) -> torch.Tensor:
 
 def copying(arguments: list[torch.Tensor], results: list[torch.Tensor]) -> Callable[..., Any]:
     """Return a copy on the device that reads and writes together as many bytes as the arguments and results have."""
-    count = sum(tensor.nbytes for tensor in (*arguments, *results)) // 8
+    count = max(1, sum(tensor.nbytes for tensor in (*arguments, *results)) // 8)
     source, target = torch.ones(count, device="rustdev"), torch.zeros(count, device="rustdev")
     return lambda *_: target.copy_(source)
 
@@ -137,7 +141,7 @@ def check(case: Case, call: Callable[..., Any], host: list[torch.Tensor], mine: 
 
 
 def measure(case: Case, *, checked: bool) -> list[list[float]]:
-    """Return the seconds of a call on the CPU, on the device and, where that says something, of a copy, for each of some blocks.
+    """Return the seconds of a call on the CPU, on the device and, where bytes are known, of a copy, for each of some blocks.
 
     Raises:
         AssertionError: The devices compute different values, where that is to be checked.
@@ -148,12 +152,33 @@ def measure(case: Case, *, checked: bool) -> list[list[float]]:
     if checked and not family.random:
         check(case, call, host, mine)
     contenders = [(call, host), (call, mine)]
-    if family.pointwise and not case.is_transposed and host[0].numel() >= COPIED:
+    if family.copied:
         contenders.append((copying(host, pytree.tree_leaves(call(*[tensor.clone() for tensor in host]))), []))
     block(call, host, 1)
     once = block(call, host, 2)
     count = max(1, min(5000, int(BLOCK / max(once, 1e-7))))
     return [[block(*contender, count) for contender in contenders] for _ in range(LONG_BLOCKS if once > LONG else BLOCKS)]
+
+
+def prepare() -> None:
+    """Make a new process ready for `measure_one`."""
+    rustdev.set_num_threads(torch.get_num_threads())
+    warnings.filterwarnings("ignore", message=".*degrees of freedom")
+
+
+def measure_one(number: int, *, quick: bool, only: str, checked: bool) -> list[list[float]]:
+    """Return what `measure` does for one of the cases, by its number: a process can not be sent the functions themselves."""
+    return measure(cases(quick=quick, only=only)[number], checked=checked)
+
+
+def measure_all(
+    pending: list[tuple[int, Case]], options: argparse.Namespace, *, checked: bool
+) -> Iterator[tuple[int, list[list[float]]]]:
+    """Yield the times of cases, which come with their numbers: of each family in a new process."""
+    for _, mine in itertools.groupby(pending, lambda numbered: numbered[1].family.name):
+        with multiprocessing.get_context("spawn").Pool(1, prepare) as pool:
+            for number, _ in mine:
+                yield number, pool.apply(measure_one, (number,), {"quick": options.quick, "only": options.only, "checked": checked})
 
 
 def main(arguments: list[str]) -> None:
@@ -163,21 +188,19 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--quick", action="store_true", help="without the largest and the second smallest size")
     parser.add_argument("--output", type=Path, help="where the page goes, its plot beside it; without, nothing is written")
     options = parser.parse_args(arguments)
-    rustdev.set_num_threads(torch.get_num_threads())
-    warnings.filterwarnings("ignore", message=".*degrees of freedom")
-    times: dict[Case, list[list[float]]] = {case: [] for case in cases(quick=options.quick, only=options.only)}
+    chosen = cases(quick=options.quick, only=options.only)
+    if not chosen:
+        sys.exit("no such operator")
+    times: list[list[list[float]]] = [[] for _ in chosen]
     for sweep in range(SWEEPS):
-        for case, mine in times.items():
-            if sweep == SWEEPS - 1 and are_steady(mine):
-                continue
-            mine += measure(case, checked=sweep == 0)
-            row = case.row(mine)
+        pending = [(number, case) for number, case in enumerate(chosen) if sweep < SWEEPS - 1 or not are_steady(times[number])]
+        for number, blocks in measure_all(pending, options, checked=sweep == 0):
+            times[number] += blocks
+            row = chosen[number].row(times[number])
             place = f"{row.operator:28}{row.size:>12} {row.dtype:9}{row.layout:11}"
             copies = f"{row.copies:8.2f} copies" if row.copies else ""
             print(f"{place}{duration(row.cpu):>10}{duration(row.device):>10}{row.factor:8.2f}{copies}", flush=True)
-    rows = [case.row(mine) for case, mine in times.items()]
-    if not rows:
-        sys.exit("no such operator")
+    rows = [case.row(blocks) for case, blocks in zip(chosen, times, strict=True)]
     print("\n".join(summary(rows)))
     if options.output:
         options.output.write_text(page(rows, options.output.with_suffix(".png").name, quick=options.quick))

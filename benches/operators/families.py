@@ -33,7 +33,8 @@ class Family:
         sizes: the shapes, by name.
         random: whether values depend on the generator, and are not compared.
         positive: whether inputs are above 0.
-        pointwise: whether a copy of the same bytes is measured beside them.
+        pointwise: whether every element of a result is computed of those at its place alone.
+        copied: whether their tensors are all that they read and write, so that a copy of as many bytes says something.
         transposed: whether they are measured with one input transposed, too.
     """
 
@@ -44,6 +45,7 @@ class Family:
     random: bool = False
     positive: bool = False
     pointwise: bool = False
+    copied: bool = True
     transposed: bool = False
 
 
@@ -385,5 +387,6 @@ FAMILIES = [
             for implementation in implementations
         },
         MODEL,
+        copied=False,
     ),
 ]

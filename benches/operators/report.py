@@ -12,30 +12,24 @@ from typing import TYPE_CHECKING
 
 import rustdev
 import torch
+from families import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-TRANSPOSED = "contiguous of a transposed"
 #: The share of the CPU's speed below which a case counts as slower: less is noise.
 SLOWER = 0.95
 #: Copies of the same bytes that a pointwise operator may take.
 COPIES = 1.3
 #: Rows of the lists of the worst.
 WORST = 20
-#: How many times as fast as the CPU the mean of all cases shall be, and of those with one element.
-AIM = 2.5
-AIM_OF_ONE = 1 / 0.7
-#: The same for single operators; for what writes more memory than the CPU's allocator keeps, so that it pays for fresh pages each
-#: time; and for optimizers.
-AIMS = {"argmax": 4.0, "cumsum": 4.0, "sort": 4.0, "var": 4.0, "randn": 4.0, "dropout": 4.0, "where": 4.0, TRANSPOSED: 4.0}
-AIM_OF_FRESH = 3.0
-AIM_OF_OPTIMIZERS = 2.0
+#: The sizes at which a call costs more than its work: their pointwise operators are not held against a copy.
+SMALL = {"1", "1k"}
 
 
 @dataclass
 class Row:
-    """A measured case: seconds on both devices, and of a copy of the same bytes where that says something."""
+    """A measured case: seconds on both devices, and of a copy of the same bytes where these are known."""
 
     family: str
     operator: str
@@ -45,6 +39,7 @@ class Row:
     cpu: float
     device: float
     copy: float | None
+    is_pointwise: bool
 
     @property
     def factor(self) -> float:
@@ -55,6 +50,41 @@ class Row:
     def copies(self) -> float | None:
         """How many copies of the same bytes the device makes in the operator's time."""
         return self.device / self.copy if self.copy else None
+
+    @property
+    def is_held_to_copies(self) -> bool:
+        """Whether the operator shall take about the time of a copy."""
+        return self.is_pointwise and self.layout == "contiguous" and self.size not in SMALL
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether a pointwise operator gives 64 MiB: more than the CPU's allocator keeps, so that it pays for pages each time."""
+        return self.is_held_to_copies and (self.size, self.dtype) == ("16M", "float32") and "in place" not in self.family
+
+
+@dataclass(frozen=True)
+class Aim:
+    """How many times as fast as the CPU some cases shall be, each or in the mean."""
+
+    name: str
+    factor: float
+    is_meant: Callable[[Row], bool]
+    is_of_mean: bool = False
+
+
+def of_operator(name: str) -> Aim:
+    """Return the aim for a single operator."""
+    assert any(name in family.operators for family in FAMILIES), name
+    return Aim(name, 4.0, lambda row: row.operator == name)
+
+
+AIMS = [
+    Aim("all", 2.5, lambda _: True, is_of_mean=True),
+    Aim("one element", 1 / 0.7, lambda row: row.size == "1", is_of_mean=True),
+    *map(of_operator, ("argmax", "cumsum", "sort", "var", "randn", "dropout", "where", "contiguous of a transposed")),
+    Aim("pointwise, 16M float32, into fresh memory", 3.0, lambda row: row.is_fresh),
+    Aim("optimizers", 2.0, lambda row: row.family == "optimizers"),
+]
 
 
 def mean(rows: list[Row]) -> float:
@@ -77,12 +107,13 @@ def summary(rows: list[Row]) -> list[str]:
     ones = [row for row in rows if row.size == "1"]
     if ones:
         sentences.append(f"Of one element: {len(ones)} cases, the device takes {1 / mean(ones):.2f} of the CPU's time in the mean.")
-    copies = [row.copies for row in rows if row.copies]
-    if copies:
+    held = [row for row in rows if row.is_held_to_copies]
+    if held:
+        copies = [row.copies for row in held if row.copies]
         near = sum(count <= COPIES for count in copies)
         counts = f"{near} of {len(copies)} pointwise cases within {COPIES}"
         sentences.append(f"Beside a copy of the same bytes: {counts}, median {statistics.median(copies):.2f}.")
-        bound = math.exp(statistics.fmean(math.log(row.cpu / row.copy) for row in rows if row.copy))
+        bound = math.exp(statistics.fmean(math.log(row.cpu / row.copy) for row in held if row.copy))
         sentences.append(f"In a copy's time they would be {bound:.2f} times as fast as the CPU in the mean.")
     return sentences
 
@@ -116,40 +147,30 @@ def means(rows: list[Row], column: str) -> Iterator[str]:
 
 def aims(rows: list[Row]) -> Iterator[str]:
     """Yield a table of what was aimed at, and how far it is reached."""
-    groups = {
-        "all": (AIM, rows),
-        "one element": (AIM_OF_ONE, [row for row in rows if row.size == "1"]),
-        **{name: (aim, [row for row in rows if row.operator == name]) for name, aim in AIMS.items()},
-        "pointwise, 16M float32, into fresh memory": (AIM_OF_FRESH, [row for row in rows if is_fresh(row)]),
-        "optimizers": (AIM_OF_OPTIMIZERS, [row for row in rows if row.family == "optimizers"]),
-    }
     yield "| | aim | geometric mean | cases | reach the aim | of 64k and more | reach it |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
-    for name, (aim, mine) in groups.items():
+    for aim in AIMS:
+        mine = [row for row in rows if aim.is_meant(row)]
         if mine:
-            large = [row for row in mine if row.size not in {"1", "1k"}]
-            counts = [f"{len(some)} | {sum(row.factor >= aim for row in some)}" for some in (mine, large)]
-            yield f"| {name} | {aim:.2f} | {mean(mine):.2f} | {' | '.join(counts)} |"
-
-
-def is_fresh(row: Row) -> bool:
-    """Return whether a pointwise operator gives 64 MiB."""
-    return row.copy is not None and (row.size, row.dtype) == ("16M", "float32") and "in place" not in row.family
+            large = [row for row in mine if row.size not in SMALL]
+            reached = ["" if aim.is_of_mean else str(sum(row.factor >= aim.factor for row in some)) for some in (mine, large)]
+            counts = f"{len(mine)} | {reached[0]} | {len(large)} | {reached[1]}"
+            yield f"| {aim.name} | {aim.factor:.2f} | {mean(mine):.2f} | {counts} |"
 
 
 def page(rows: list[Row], picture: str, *, quick: bool) -> str:
     """Return docs/benchmarks.md."""
     worst = sorted(rows, key=lambda row: row.factor)[:WORST]
-    farthest = sorted((row for row in rows if row.copies), key=lambda row: -(row.copies or 0))[:WORST]
+    farthest = sorted((row for row in rows if row.is_held_to_copies), key=lambda row: -(row.copies or 0))[:WORST]
     machine = f"{rustdev.get_device_name()} with {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     info = f"{machine}, torch {torch.__version__}, rustdev {rustdev.__version__}"
     parts = [
         "# Benchmarks",
         "",
-        "Operators beside PyTorch's CPU device, in one process, with the same number of threads, in alternating blocks, of which",
-        "the least counts, results checked: `make bench` writes this page. A factor is the CPU's time over the device's; it holds",
-        "for the processor that is named here. `copies` is the time of a pointwise operator over that of a copy on the device that",
-        "reads and writes together as many bytes.",
+        "Operators beside PyTorch's CPU device, both in one process, a new one for each family, with the same number of threads,",
+        "in alternating blocks, of which the least counts, results checked: `make bench` writes this page. A factor is the CPU's",
+        "time over the device's; it holds for the processor that is named here. `copies` is the device's time over that of its own",
+        "copy of as many bytes as the operator's arguments and results have together, half of them read and half written.",
         "",
         f"{info}." + (" The largest and the second smallest sizes are left out (`--quick`)." if quick else ""),
         "",
