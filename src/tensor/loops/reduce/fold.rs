@@ -263,8 +263,8 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
     let Aligned(lanes) = &mut Aligned([fold.start(value(0)); N]);
     let Aligned(others) = &mut Aligned([other.start(value(0)); N]);
     let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
-    // Lanes are loaded and stored, with all the waiting, once for four values. Both halves are read side by side: memory is slow to answer,
-    // and a core that asks at two places hears more.
+    // Four values for a lane at a time. Both halves are read side by side: memory is slow to answer, and a core that asks at two places
+    // hears more.
     let middle = fours / 2;
     for first in (0..middle).step_by(2 * N) {
         for lane in 0..N {
@@ -274,7 +274,7 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
             others[lane] = other.merge(others[lane], other.lift_four(four));
         }
     }
-    // The rest has lanes of its own: it takes them one by one, for which they must be in memory, where those above had to wait for themselves.
+    // The rest has lanes of its own: it takes them one by one, for which they must be in memory; those above stay in registers.
     let (mut lanes, mut others) = (*lanes, *others);
     let mut add = |lane: usize, place: usize| {
         let value = value(place);
