@@ -37,6 +37,16 @@ pub const GRAIN: usize = 16 * 1024;
 /// Elements of a block buffer.
 pub const BLOCK: usize = 1024;
 
+/// The most nanoseconds that a piece shall take.
+const PIECE: f64 = 4_000.0;
+
+/// Elements that one thread takes at a time where each takes `cost` nanoseconds: a power of two, from [`BLOCK`] to [`GRAIN`]. The cores
+/// of one machine need not be equally fast at a moment, and a loop lasts until its last piece is done.
+#[inline]
+pub fn grain(cost: f64) -> usize {
+    1 << ((PIECE / cost) as usize).clamp(BLOCK, GRAIN).ilog2()
+}
+
 /// Runs `body(begin, end)` over pieces of `0..count`, in parallel where it is worth it. `cost`: nanoseconds of one thread per index.
 /// The pieces depend on `count` and `grain` alone.
 #[inline]
@@ -49,4 +59,14 @@ pub fn parallel(count: usize, grain: usize, cost: f64, body: &(dyn Fn(usize, usi
     let pieces = count.div_ceil(grain);
     let total = (count as f64 * cost) as u64;
     threads::parallel_for(pieces, total, &|piece| body(piece * grain, (piece * grain + grain).min(count)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costly_elements_make_smaller_pieces() {
+        assert_eq!([0.0, 0.1, 0.3, 1.0, 3.0, 1e6].map(grain), [GRAIN, GRAIN, 8192, 2048, BLOCK, BLOCK]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
-use super::{Buffer, GRAIN, cast, parallel};
+use super::{Buffer, cast, grain, parallel};
 use crate::simd::stream::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
@@ -279,12 +279,13 @@ fn find_straight(launch: &Launch<'_>, types: Types, output: &View<'_>, inputs: &
 #[inline]
 fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) {
     let output = launch.view(0);
-    if output.size(0) <= GRAIN {
+    let grain = grain(launch.cost());
+    if output.size(0) <= grain {
         return body(output.data(), inputs, output.size(0), Stores::Cached);
     }
     let is_in_place = inputs[..types.inputs].contains(&output.data().cast_const());
     let stores = if is_in_place { Stores::Cached } else { Stores::of(output.data(), output.size(0) * types.output.size()) };
-    parallel(output.size(0), GRAIN, launch.cost(), &|begin, end| {
+    parallel(output.size(0), grain, launch.cost(), &|begin, end| {
         let mut inputs = [std::ptr::null(); MAX_OPERANDS];
         for (index, input) in inputs.iter_mut().enumerate().take(types.inputs) {
             *input = launch.view(index + 1).data().wrapping_add(begin * types.input.size()).cast_const();

@@ -1,6 +1,6 @@
 //! [`Space`]: an index space over several operands, cut into patches.
 
-use super::{BLOCK, GRAIN, parallel};
+use super::{BLOCK, grain, parallel};
 use crate::tensor::launch::Launch;
 use crate::tensor::view::MAX_DIMS;
 
@@ -156,7 +156,7 @@ impl<'a> Space<'a> {
     /// `cost`: nanoseconds of one thread per element.
     pub fn for_each_piece(&self, cost: f64, body: &(dyn Fn(usize, usize) + Sync)) {
         let len = self.patch_len();
-        parallel(self.patches(), GRAIN.div_ceil(len), cost * len as f64, body);
+        parallel(self.patches(), grain(cost).div_ceil(len), cost * len as f64, body);
     }
 
     /// Visits the patches `begin..end`.
