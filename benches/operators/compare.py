@@ -22,12 +22,12 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rustdev
 import torch
 from families import FAMILIES, Family
-from report import Row, duration, page, plot, summary
+from report import SMALL, Row, duration, page, plot, summary
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -37,15 +37,28 @@ if TYPE_CHECKING:
 #: `SPREAD`.
 SWEEPS = 3
 SPREAD = 1.05
-#: Blocks of a case in a sweep, and of one whose call takes longer than `LONG` seconds.
-BLOCKS = 4
-LONG_BLOCKS = 2
+
+
+class Pace(NamedTuple):
+    """How a case is measured in a sweep: so many blocks of about so many seconds, with a pause before each.
+
+    In a pause the other device's threads stop looking for work: OpenMP's spin for some milliseconds, and would take a core away. A
+    call that is not timed wakes the device's own.
+    """
+
+    blocks: int
+    seconds: float
+    pause: float
+
+
+#: Calls on one thread need no pause. A core of a shared machine is up to twice as slow while somebody computes beside it, often for
+#: many milliseconds: short blocks in quick turns meet each of its speeds on both devices.
+SMALL_PACE = Pace(100, 5e-4, 0)
+#: Calls of which several fit a block, others, and those longer than `LONG` seconds.
+SHORT_PACE = Pace(12, 2e-3, 1e-2)
+PACE = Pace(4, 2e-3, 1e-2)
+LONG_PACE = Pace(2, 2e-3, 1e-2)
 LONG = 0.1
-#: Seconds of a block, about.
-BLOCK = 2e-3
-#: Seconds before a block, in which the other device's threads stop looking for work: OpenMP's spin for some milliseconds, and would
-#: take a core away. A call that is not timed wakes the device's own.
-PAUSE = 1e-2
 FLOAT, BFLOAT16 = torch.float32, torch.bfloat16
 #: Elements above which a size counts as large.
 LARGE = 1 << 22
@@ -110,9 +123,10 @@ def copying(arguments: list[torch.Tensor], results: list[torch.Tensor]) -> Calla
     return lambda *_: target.copy_(source)
 
 
-def block(call: Callable[..., Any], arguments: list[torch.Tensor], count: int) -> float:
-    """Return the seconds of a call, over some of them."""
-    time.sleep(PAUSE)
+def block(call: Callable[..., Any], arguments: list[torch.Tensor], count: int, pause: float = 0) -> float:
+    """Return the seconds of a call, over some of them, after a pause of so many seconds."""
+    if pause:
+        time.sleep(pause)
     call(*arguments)
     rustdev.synchronize()
     start = time.perf_counter()
@@ -140,6 +154,15 @@ def check(case: Case, call: Callable[..., Any], host: list[torch.Tensor], mine: 
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+def pace_of(case: Case, once: float) -> Pace:
+    """Return how a case is measured of which a call takes so many seconds."""
+    if case.size in SMALL:
+        return SMALL_PACE
+    if once > LONG:
+        return LONG_PACE
+    return SHORT_PACE if once < SHORT_PACE.seconds / 2 else PACE
+
+
 def measure(case: Case, *, checked: bool) -> list[list[float]]:
     """Return the seconds of a call on the CPU, on the device and, where bytes are known, of a copy, for each of some blocks.
 
@@ -156,8 +179,9 @@ def measure(case: Case, *, checked: bool) -> list[list[float]]:
         contenders.append((copying(host, pytree.tree_leaves(call(*[tensor.clone() for tensor in host]))), []))
     block(call, host, 1)
     once = block(call, host, 2)
-    count = max(1, min(5000, int(BLOCK / max(once, 1e-7))))
-    return [[block(*contender, count) for contender in contenders] for _ in range(LONG_BLOCKS if once > LONG else BLOCKS)]
+    pace = pace_of(case, once)
+    count = max(1, int(pace.seconds / max(once, 1e-7)))
+    return [[block(*contender, count, pace.pause) for contender in contenders] for _ in range(pace.blocks)]
 
 
 def prepare() -> None:
