@@ -51,8 +51,8 @@ class Pace(NamedTuple):
     pause: float
 
 
-#: Calls on one thread need no pause. A core of a shared machine is up to twice as slow while somebody computes beside it, often for
-#: many milliseconds: short blocks in quick turns meet each of its speeds on both devices.
+#: Calls on one thread need no pause. A core of a shared machine may change its speed within milliseconds: short blocks in quick
+#: turns meet each of its speeds on both devices.
 SMALL_PACE = Pace(100, 5e-4, 0)
 #: Calls of which several fit a block, others, and those longer than `LONG` seconds.
 SHORT_PACE = Pace(12, 2e-3, 1e-2)
