@@ -137,7 +137,8 @@ impl<'a> Plan<'a> {
         let is_cast = self.is_cast();
         if self.by_runs {
             self.height = self.rows.size.min(if is_cast { BLOCK } else { run });
-            self.width = (GRAIN / self.extent()).clamp(1, if is_cast { PATCH / self.height } else { RUNS });
+            let most = if is_cast { PATCH / self.height } else { RUNS };
+            self.width = (GRAIN / self.extent()).min(self.cols.size).clamp(1, most);
         } else {
             let most = (STATES / state_size).max(1);
             self.width = self.cols.size.min(if is_cast { most.min(CAST_COLS) } else { most });

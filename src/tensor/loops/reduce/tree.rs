@@ -6,6 +6,8 @@ use super::super::{BLOCK, Buffer, GRAIN, cast, parallel};
 use super::plan::{PATCH, Plan, Tile, WIDE};
 use super::{Block, Blocks};
 
+use crate::simd::Aligned;
+
 /// Tiles fewer than this with enough elements are divided further, into at least as many subtrees as can be but not many more than MANY.
 const FEW: usize = 16;
 const MANY: usize = 64;
@@ -93,23 +95,32 @@ impl Counter {
     }
 }
 
+/// The most states that take no memory of the heap.
+const HELD: usize = 8;
+
 /// States that begin with a cache line where their size allows it.
-struct States<S> {
-    memory: Vec<S>,
-    first: usize,
+enum States<S> {
+    Few(Aligned<[S; HELD]>),
+    Many { memory: Vec<S>, first: usize },
 }
 
 impl<S: Copy + Default> States<S> {
     fn new(count: usize) -> Self {
         const LINE: usize = 64;
+        if count <= HELD {
+            return Self::Few(Aligned([S::default(); HELD]));
+        }
         let memory = vec![S::default(); count + LINE / size_of::<S>().clamp(1, LINE)];
         let first = memory.as_ptr().align_offset(LINE);
         let first = if first.saturating_add(count) <= memory.len() { first } else { 0 };
-        Self { memory, first }
+        Self::Many { memory, first }
     }
 
     fn get(&mut self) -> &mut [S] {
-        &mut self.memory[self.first..]
+        match self {
+            Self::Few(Aligned(states)) => states,
+            Self::Many { memory, first } => &mut memory[*first..],
+        }
     }
 }
 
