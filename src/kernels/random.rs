@@ -308,10 +308,11 @@ pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), String> {
     })
 }
 
-/// The numbers of a chunk, for loops that cannot be vectorised themselves.
+/// The numbers of a chunk, for loops that cannot be vectorised themselves: what `count` values need.
 struct Numbers<'a> {
     state: State,
     chunk: u64,
+    count: usize,
     words: &'a mut [u32; WORDS],
 }
 
@@ -320,7 +321,7 @@ impl Leaf for Numbers<'_> {
 
     #[inline(always)]
     fn run(self) {
-        draw(self.state, self.chunk, WORDS, self.words);
+        draw(self.state, self.chunk, self.count, self.words);
     }
 }
 
@@ -329,12 +330,12 @@ fn shuffle<T>(state: State, order: &mut [T]) {
     let mut place = order.len();
     let mut words = [0; WORDS];
     for chunk in 0.. {
-        vectorize(Numbers { state, chunk, words: &mut words });
+        if place <= 1 {
+            return;
+        }
+        vectorize(Numbers { state, chunk, count: place - 1, words: &mut words });
         let (high, low) = words.split_at(WORDS / 2);
-        for (&high, &low) in high.iter().zip(low) {
-            if place <= 1 {
-                return;
-            }
+        for (&high, &low) in high.iter().zip(low).take(place - 1) {
             let word = u64::from(high) << 32 | u64::from(low);
             let chosen = (u128::from(word) * place as u128) >> 64;
             place -= 1;
