@@ -60,6 +60,9 @@ at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::S
 // The kernel of that name, which the operator table has.
 const rd_op* kernel(const char* name);
 
+// Whether a kernel takes a dtype.
+inline bool takes(const rd_op* op, c10::ScalarType dtype) { return (rd_op_dtypes(op) >> static_cast<unsigned>(dtype)) & 1U; }
+
 rd_scalar to_scalar(const c10::Scalar& value);
 
 // Refuses a value that the dtype cannot hold, as PyTorch does.

@@ -1,9 +1,12 @@
-// fill_ and zero_.
+// fill_ and zero_, and the new tensors that they fill: zeros, ones, full.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/full_like_native.h>
+#include <ATen/ops/ones_like_native.h>
+#include <ATen/ops/zeros_like_native.h>
 #include <torch/library.h>
 
-#include "tensor.h"
+#include "factory.h"
 
 namespace rustdev {
 void check_value(const at::Scalar& value, c10::ScalarType dtype) {
@@ -54,12 +57,44 @@ at::Tensor& zero_(at::Tensor& self) {
   return self;
 }
 
+void fill_one(at::Tensor& self) { fill_scalar_(self, 1); }
+
+at::Tensor zeros(at::IntArrayRef size, RD_OPTIONS) {
+  return filled<zero_>(size, c10::get_default_dtype_as_scalartype(), dtype, layout, device, pin_memory);
+}
+
+at::Tensor ones(at::IntArrayRef size, RD_OPTIONS) {
+  return filled<fill_one>(size, c10::get_default_dtype_as_scalartype(), dtype, layout, device, pin_memory);
+}
+
+// The dtype of a full tensor that is given none: the value's.
+at::ScalarType dtype_of(const at::Scalar& value) {
+  if (value.isBoolean()) {
+    return at::kBool;
+  }
+  if (value.isIntegral(/*includeBool=*/false)) {
+    return at::kLong;
+  }
+  const at::ScalarType real = c10::get_default_dtype_as_scalartype();
+  return value.isComplex() ? c10::toComplexType(real) : real;
+}
+
+at::Tensor full(at::IntArrayRef size, const at::Scalar& value, RD_OPTIONS) {
+  return filled<fill_scalar_>(size, dtype_of(value), dtype, layout, device, pin_memory, value);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fill_.Scalar", TORCH_FN(fill_scalar_));
   m.impl("fill_.Tensor", TORCH_FN(fill_tensor_));
   m.impl("zero_", TORCH_FN(zero_));
+  m.impl("zeros", TORCH_FN(zeros));
+  m.impl("ones", TORCH_FN(ones));
+  m.impl("full", TORCH_FN(full));
+  m.impl("zeros_like", TORCH_FN(Like<zero_>::call<at::native::zeros_like>));
+  m.impl("ones_like", TORCH_FN(Like<fill_one>::call<at::native::ones_like>));
+  m.impl("full_like", TORCH_FN((Like<fill_scalar_, const at::Scalar&>::call<at::native::full_like>)));
 }
 
 }  // namespace rustdev

@@ -68,7 +68,7 @@ class Arguments {
   // Whether one launch of the kernel does the call; `inplace`: whether it writes to the first list.
   bool fit(const rd_op* op, bool inplace) const {
     const at::TensorList first = lists_[0];
-    if (first.empty() || !on_device(first[0]) || !((rd_op_dtypes(op) >> static_cast<unsigned>(first[0].scalar_type())) & 1U)) {
+    if (first.empty() || !on_device(first[0]) || !takes(op, first[0].scalar_type())) {
       return false;
     }
     const auto same_length = [&](const at::TensorList& list) { return list.size() == first.size(); };

@@ -1,5 +1,5 @@
-// Advanced indexing: index.Tensor and _index_put_impl_. Masks become the indices of what they select; that waits for the device, as
-// a number of elements is to be known.
+// Advanced indexing: index.Tensor, index_put_ and _index_put_impl_. Masks become the indices of what they select; that waits for
+// the device, as a number of elements is to be known.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/IndexingUtils.h>
@@ -151,6 +151,10 @@ struct IndexPut {
     return self;
   }
 
+  static at::Tensor& put(at::Tensor& self, const Indices& indices, const at::Tensor& values, bool accumulate) {
+    return inplace(self, indices, values, accumulate, /*unsafe=*/false);
+  }
+
  private:
   static void check_overlap(const at::Tensor& self, const Indices& indices, const at::Tensor& source) {
     at::assert_no_overlap(self, source);
@@ -189,6 +193,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   }
   if (find_kernel(IndexPut::binding, {"_index_put_impl_", nullptr, "_index_put_impl_", "index_put"})) {
     m.impl("_index_put_impl_", TORCH_FN(IndexPut::inplace));
+    m.impl("index_put_", TORCH_FN(IndexPut::put));
   }
 }
 

@@ -7,10 +7,14 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/multinomial_native.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/rand_like_native.h>
+#include <ATen/ops/randint_like_native.h>
+#include <ATen/ops/randn_like_native.h>
 #include <ATen/ops/zeros.h>
 
 #include <limits>
 
+#include "factory.h"
 #include "runtime/generator.h"
 #include "structured.h"
 
@@ -237,8 +241,24 @@ at::Tensor& random_(at::Tensor& self, OptionalGenerator given) {
   return templates::random_impl<RandomKernel, Generator>(self, std::move(given));
 }
 
+// Whether a dtype holds a whole number and every one between it and zero. It says no of dtypes that random_ treats in their own
+// way.
+bool surely_holds_exactly(at::ScalarType dtype, int64_t number) {
+  if (dtype == at::kBool || c10::isBarebonesUnsignedType(dtype)) {
+    return false;
+  }
+  if (at::isIntegralType(dtype, /*includeBool=*/false)) {
+    const IntegerRange range = integer_range(dtype);
+    return number >= range.least && number <= range.greatest;
+  }
+  const int64_t greatest = dtype == at::kBFloat16 ? 1 << 8 : dtype == at::kHalf ? 1 << 11 : 1 << 24;
+  return is_real(dtype) && number >= -greatest && number <= greatest;
+}
+
 at::Tensor& random_from_to_(at::Tensor& self, int64_t from, std::optional<int64_t> to, OptionalGenerator given) {
-  if (C10_LIKELY(self.scalar_type() == at::kLong && to.has_value() && from < *to)) {
+  const at::ScalarType dtype = self.scalar_type();
+  if (C10_LIKELY(to.has_value() && from < *to && takes(random_op(), dtype) && surely_holds_exactly(dtype, from) &&
+                 surely_holds_exactly(dtype, *to))) {
     const uint64_t range = static_cast<uint64_t>(*to) - static_cast<uint64_t>(from);
     draw(random_op(), self, given, {from, static_cast<int64_t>(range)});
     return self;
@@ -249,6 +269,39 @@ at::Tensor& random_from_to_(at::Tensor& self, int64_t from, std::optional<int64_
 at::Tensor& random_to_(at::Tensor& self, int64_t to, OptionalGenerator given) {
   return random_from_to_(self, 0, to, std::move(given));
 }
+
+void fill_uniform(at::Tensor& self, const OptionalGenerator& given) { uniform_(self, 0.0, 1.0, given); }
+void fill_normal(at::Tensor& self, const OptionalGenerator& given) { normal_(self, 0.0, 1.0, given); }
+void fill_random(at::Tensor& self, int64_t low, int64_t high, const OptionalGenerator& given) {
+  random_from_to_(self, low, high, given);
+}
+
+at::Tensor rand(at::IntArrayRef size, OptionalGenerator given, RD_OPTIONS) {
+  return filled<fill_uniform>(size, c10::get_default_dtype_as_scalartype(), dtype, layout, device, pin_memory, given);
+}
+
+at::Tensor randn(at::IntArrayRef size, OptionalGenerator given, RD_OPTIONS) {
+  return filled<fill_normal>(size, c10::get_default_dtype_as_scalartype(), dtype, layout, device, pin_memory, given);
+}
+
+at::Tensor randint_low(int64_t low, int64_t high, at::IntArrayRef size, OptionalGenerator given, RD_OPTIONS) {
+  return filled<fill_random>(size, c10::get_default_dtype_as_scalartype(), dtype, layout, device, pin_memory, low, high, given);
+}
+
+at::Tensor randint(int64_t high, at::IntArrayRef size, OptionalGenerator given, RD_OPTIONS) {
+  return randint_low(0, high, size, std::move(given), dtype, layout, device, pin_memory);
+}
+
+// The overload of a factory without a generator: it draws from the device's.
+template <auto factory, class... Args>
+at::Tensor undirected(Args... args, at::IntArrayRef size, RD_OPTIONS) {
+  return factory(args..., size, std::nullopt, dtype, layout, device, pin_memory);
+}
+
+void like_uniform(at::Tensor& self) { fill_uniform(self, std::nullopt); }
+void like_normal(at::Tensor& self) { fill_normal(self, std::nullopt); }
+void like_random_low(at::Tensor& self, int64_t low, int64_t high) { fill_random(self, low, high, std::nullopt); }
+void like_random(at::Tensor& self, int64_t high) { like_random_low(self, 0, high); }
 
 at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result) {
   TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
@@ -269,6 +322,15 @@ at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result)
   return result.copy_(dense);
 }
 
+at::Tensor randperm_drawn(int64_t n, OptionalGenerator given, RD_OPTIONS) {
+  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
+  at::Tensor result = new_plain(n, at::kLong, dtype, layout, device, pin_memory);
+  randperm_out(n, std::move(given), result);
+  return result;
+}
+
+at::Tensor randperm(int64_t n, RD_OPTIONS) { return randperm_drawn(n, std::nullopt, dtype, layout, device, pin_memory); }
+
 // Counts for every element of the inputs, in a tensor like the first.
 at::Tensor draw_counts(const char* name, at::ArrayRef<at::Tensor> inputs, const OptionalGenerator& given) {
   const at::Tensor result = at::zeros(inputs[0].sizes(), inputs[0].options());
@@ -278,8 +340,7 @@ at::Tensor draw_counts(const char* name, at::ArrayRef<at::Tensor> inputs, const 
     config.add_const_input(input);
   }
   const rd_op* const op = kernel(name);
-  TORCH_CHECK_NOT_IMPLEMENTED((rd_op_dtypes(op) >> static_cast<unsigned>(result.scalar_type())) & 1U, name,
-                              " is not implemented for ", result.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(takes(op, result.scalar_type()), name, " is not implemented for ", result.scalar_type());
   draw(op, config.build(), given, {});
   return result;
 }
@@ -394,6 +455,20 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("random_", TORCH_FN(random_));
   m.impl("random_.from", TORCH_FN(random_from_to_));
   m.impl("random_.to", TORCH_FN(random_to_));
+  m.impl("rand", TORCH_FN(undirected<rand>));
+  m.impl("rand.generator", TORCH_FN(rand));
+  m.impl("rand_like", TORCH_FN(Like<like_uniform>::call<at::native::rand_like>));
+  m.impl("randn", TORCH_FN(undirected<randn>));
+  m.impl("randn.generator", TORCH_FN(randn));
+  m.impl("randn_like", TORCH_FN(Like<like_normal>::call<at::native::randn_like>));
+  m.impl("randint", TORCH_FN((undirected<randint, int64_t>)));
+  m.impl("randint.generator", TORCH_FN(randint));
+  m.impl("randint.low", TORCH_FN((undirected<randint_low, int64_t, int64_t>)));
+  m.impl("randint.low_generator", TORCH_FN(randint_low));
+  m.impl("randint_like", TORCH_FN((Like<like_random, int64_t>::call<at::native::randint_like>)));
+  m.impl("randint_like.low_dtype", TORCH_FN((Like<like_random_low, int64_t, int64_t>::call<at::native::randint_like>)));
+  m.impl("randperm", TORCH_FN(randperm));
+  m.impl("randperm.generator", TORCH_FN(randperm_drawn));
   m.impl("randperm.generator_out", TORCH_FN(randperm_out));
   m.impl("binomial", TORCH_FN(binomial));
   m.impl("multinomial", TORCH_FN(at::native::multinomial));

@@ -1,10 +1,13 @@
 // Factories of elements that follow from their place: ranges, triangles' indices, identity matrices, repeated places.
+#include <ATen/Dispatch_v2.h>
 #include <ATen/native/RangeFactories.h>
+#include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/ops/arange_native.h>
 #include <ATen/ops/linspace_native.h>
 
+#include "factory.h"
 #include "ops/tier.h"
 #include "structured.h"
 
@@ -47,9 +50,50 @@ void arange_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::
   launch_line(arange_op(), iter.tensor(0), {start, step});
 }
 
-void linspace_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::Scalar& end, int64_t) {
+// Whether a range of these numbers in this dtype is one that PyTorch has nothing to refuse in but the numbers' order.
+bool is_plain_range(const rd_op* op, at::ScalarType dtype, std::initializer_list<const at::Scalar*> numbers) {
+  return takes(op, dtype) && std::all_of(numbers.begin(), numbers.end(), [&](const at::Scalar* number) {
+           return (dtype == at::kLong && number->isIntegral(/*includeBool=*/true)) || surely_holds(dtype, *number);
+         });
+}
+
+at::Tensor arange_step(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, RD_OPTIONS) {
+  const bool whole = start.isIntegral(true) && end.isIntegral(true) && step.isIntegral(true);
+  const at::ScalarType wanted = dtype.value_or(whole ? at::kLong : c10::get_default_dtype_as_scalartype());
+  if (C10_UNLIKELY(!is_plain_range(arange_op(), wanted, {&start, &end, &step}))) {
+    return at::native::arange(start, end, step, dtype, layout, device, pin_memory);
+  }
+  // Only Long numbers are counted in another way than as float64.
+  const int64_t size = wanted == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step)
+                                           : at::native::compute_arange_size<double>(start, end, step);
+  at::Tensor result = new_plain(size, wanted, dtype, layout, device, pin_memory);
+  launch_line(arange_op(), result, {start, step});
+  return result;
+}
+
+at::Tensor arange_start(const at::Scalar& start, const at::Scalar& end, RD_OPTIONS) {
+  return arange_step(start, end, 1, dtype, layout, device, pin_memory);
+}
+
+at::Tensor arange(const at::Scalar& end, RD_OPTIONS) { return arange_step(0, end, 1, dtype, layout, device, pin_memory); }
+
+const rd_op* linspace_op() {
   static const rd_op* const op = kernel("linspace");
-  launch_line(op, iter.tensor(0), {start, end});
+  return op;
+}
+
+void linspace_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::Scalar& end, int64_t) {
+  launch_line(linspace_op(), iter.tensor(0), {start, end});
+}
+
+at::Tensor linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, RD_OPTIONS) {
+  const at::ScalarType wanted = dtype.value_or(c10::get_default_dtype_as_scalartype());
+  if (C10_UNLIKELY(steps < 0 || !is_plain_range(linspace_op(), wanted, {&start, &end}))) {
+    return at::native::linspace(start, end, steps, dtype, layout, device, pin_memory);
+  }
+  at::Tensor result = new_plain(steps, wanted, dtype, layout, device, pin_memory);
+  launch_line(linspace_op(), result, {start, end});
+  return result;
 }
 
 at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& result) {
@@ -147,6 +191,10 @@ REGISTER_PRIVATEUSE1_DISPATCH(linspace_stub, &rustdev::linspace_kernel)
 namespace rustdev {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("arange", TORCH_FN(arange));
+  m.impl("arange.start", TORCH_FN(arange_start));
+  m.impl("arange.start_step", TORCH_FN(arange_step));
+  m.impl("linspace", TORCH_FN(linspace));
   m.impl("arange.start_out", static_cast<at::Tensor& (*)(const at::Scalar&, const at::Scalar&, const at::Scalar&, at::Tensor&)>(
                                  at::native::arange_out));
   m.impl("linspace.out",
