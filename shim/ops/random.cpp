@@ -251,7 +251,8 @@ bool surely_holds_exactly(at::ScalarType dtype, int64_t number) {
     const IntegerRange range = integer_range(dtype);
     return number >= range.least && number <= range.greatest;
   }
-  const int64_t greatest = dtype == at::kBFloat16 ? 1 << 8 : dtype == at::kHalf ? 1 << 11 : 1 << 24;
+  // 2 to the power of the significand's bits; of float64 no more than of float32.
+  const int64_t greatest = dtype == at::kBFloat16 ? 256 : dtype == at::kHalf ? 2048 : 16'777'216;
   return is_real(dtype) && number >= -greatest && number <= greatest;
 }
 
