@@ -7,6 +7,7 @@
 
 pub mod convert;
 pub mod math;
+pub mod single;
 pub mod stream;
 #[cfg(target_arch = "x86_64")]
 pub mod turn;

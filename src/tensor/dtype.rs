@@ -12,7 +12,7 @@ use num_complex::Complex;
 
 use super::float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
 use super::number::Number;
-use crate::simd::convert;
+use crate::simd::{convert, single};
 
 /// Single-precision complex number.
 pub type Complex32 = Complex<f32>;
@@ -292,6 +292,18 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
     fn load(self) -> Self::Acc;
     /// The value rounded to this type, once.
     fn store(value: Self::Acc) -> Self;
+
+    /// As [`Self::load`], for an element by itself rather than one of a loop that vectorises.
+    #[inline(always)]
+    fn load_single(self) -> Self::Acc {
+        self.load()
+    }
+
+    /// As [`Self::store`], for an element by itself.
+    #[inline(always)]
+    fn store_single(value: Self::Acc) -> Self {
+        Self::store(value)
+    }
 }
 
 macro_rules! element {
@@ -350,12 +362,36 @@ macro_rules! element_f32 {
 
 element_f32! {
     f16, Half, |half: f16| convert::f16_to_f32(half.to_bits()), |value| f16::from_bits(convert::f32_to_f16(value));
-    bf16, BFloat16, |half: bf16| convert::bf16_to_f32(half.to_bits()), |value| bf16::from_bits(convert::f32_to_bf16(value));
     Float8E5M2, Float8E5M2, Float8E5M2::to_f32, Float8E5M2::from_f32;
     Float8E4M3Fn, Float8E4M3Fn, Float8E4M3Fn::to_f32, Float8E4M3Fn::from_f32;
     Float8E5M2FnUz, Float8E5M2FnUz, Float8E5M2FnUz::to_f32, Float8E5M2FnUz::from_f32;
     Float8E4M3FnUz, Float8E4M3FnUz, Float8E4M3FnUz::to_f32, Float8E4M3FnUz::from_f32;
     Float8E8M0FnU, Float8E8M0FnU, Float8E8M0FnU::to_f32, Float8E8M0FnU::from_f32;
+}
+
+impl Element for bf16 {
+    const DTYPE: DType = DType::BFloat16;
+    type Acc = f32;
+
+    #[inline(always)]
+    fn load(self) -> f32 {
+        convert::bf16_to_f32(self.to_bits())
+    }
+
+    #[inline(always)]
+    fn store(value: f32) -> Self {
+        Self::from_bits(convert::f32_to_bf16(value))
+    }
+
+    #[inline(always)]
+    fn load_single(self) -> f32 {
+        single::bf16_to_f32(self.to_bits())
+    }
+
+    #[inline(always)]
+    fn store_single(value: f32) -> Self {
+        Self::from_bits(single::f32_to_bf16(value))
+    }
 }
 
 /// The bits of a 16 bit float, for what concerns the sign alone: an element of BFloat16 or, without `BRAIN`, of Half.

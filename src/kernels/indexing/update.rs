@@ -126,6 +126,11 @@ impl<E: Element, F: Function<E::Acc>> Update<E> for Combine<F> {
     fn apply(self, old: E, new: E) -> E {
         E::store(F::of(old.load(), new.load()))
     }
+
+    #[inline(always)]
+    fn apply_single(self, old: E, new: E) -> E {
+        E::store_single(F::of(old.load_single(), new.load_single()))
+    }
 }
 
 /// The sum of the old value and a multiple of the new one.
@@ -136,5 +141,10 @@ impl<E: Element> Update<E> for AddScaled<E::Acc> {
     #[inline(always)]
     fn apply(self, old: E, new: E) -> E {
         E::store(old.load().add_scaled(self.0, new.load()))
+    }
+
+    #[inline(always)]
+    fn apply_single(self, old: E, new: E) -> E {
+        E::store_single(old.load_single().add_scaled(self.0, new.load_single()))
     }
 }

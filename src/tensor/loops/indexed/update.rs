@@ -30,6 +30,12 @@ const LANE: usize = 256;
 pub trait Update<E>: Copy + Send + Sync {
     /// The new value; mark it `#[inline(always)]`.
     fn apply(self, old: E, new: E) -> E;
+
+    /// As [`Self::apply`], for an element by itself rather than one of a row.
+    #[inline(always)]
+    fn apply_single(self, old: E, new: E) -> E {
+        self.apply(old, new)
+    }
 }
 
 /// The new value takes the place of the old one.
@@ -408,5 +414,5 @@ pub(super) unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, u
     // SAFETY: as above.
     let old = unsafe { to.read_unaligned() };
     // SAFETY: as above.
-    unsafe { to.write_unaligned(update.apply(old, new)) };
+    unsafe { to.write_unaligned(update.apply_single(old, new)) };
 }
