@@ -13,6 +13,13 @@ use crate::tensor::view::View;
 const SUM: i64 = 0;
 const MEAN: i64 = 1;
 
+/// Rows that are added to the sums together.
+const ROWS: usize = 16;
+/// Columns whose sums stay in registers meanwhile.
+const LANES: usize = 64;
+/// Bytes of a table beyond the caches near a core, whose rows are fetched before they are added.
+const FAR: usize = 8 << 20;
+
 /// A contiguous operand of Int or Long, read by index.
 #[derive(Clone, Copy)]
 struct Numbers<'a>(View<'a>);
@@ -162,10 +169,9 @@ impl<'a> Bags<'a> {
         if let Some(maxima) = maxima {
             vectorize(Zero { to: maxima, count: self.table.cols });
         }
-        let mut count = 0i64;
+        let (mut count, mut rows, mut pending) = (0i64, [AddedRow::NONE; ROWS], 0);
         for at in begin..end {
             let row = self.indices.row(at, self.table.rows)?;
-            self.fetch::<T>(at + indexed::AHEAD);
             write(&self.bag_of, at, bag as i64);
             if row as i64 == self.padding {
                 continue;
@@ -174,23 +180,27 @@ impl<'a> Bags<'a> {
             if is_maximum {
                 vectorize(Maximum { from, sums: &mut *sums, maxima, row: row as i64, is_first: count == 0 });
             } else {
-                vectorize(AddRow { from, sums: &mut *sums, weight: self.weight::<T>(at) });
+                rows[pending] = AddedRow { from, weight: self.weight::<T>(at), later: self.later(at) };
+                pending += 1;
+                if pending == ROWS {
+                    vectorize(AddRows { rows: &rows, sums: &mut *sums });
+                    pending = 0;
+                }
             }
             count += 1;
         }
+        vectorize(AddRows { rows: &rows[..pending], sums: &mut *sums });
         write(&self.sizes, bag, count);
         let divisor = if self.mode == MEAN && count > 0 { T::Acc::from_i64(count) } else { T::Acc::ONE };
         vectorize(Finish { to: self.out.row::<T>(bag), sums: &*sums, divisor });
         Ok(())
     }
 
-    /// Fetches the row of an index that comes later.
-    fn fetch<T>(&self, at: usize) {
-        if at < self.indices.len()
-            && let Ok(row) = self.indices.row(at, self.table.rows)
-        {
-            indexed::fetch(self.table.row::<u8>(row), self.table.cols * size_of::<T>());
-        }
+    /// The row of an index that comes later, where rows are to be fetched into the cache.
+    fn later<T>(&self, at: usize) -> Option<*const T> {
+        let is_far = self.table.rows * self.table.cols * size_of::<T>() >= FAR;
+        let at = Some(at + indexed::AHEAD).filter(|&at| is_far && at < self.indices.len())?;
+        self.indices.row(at, self.table.rows).ok().map(|row| self.table.row::<T>(row).cast_const())
     }
 
     fn weight<T: Element>(&self, at: usize) -> T::Acc {
@@ -229,22 +239,51 @@ impl Leaf for Zero {
     }
 }
 
-/// Adds a row, scaled.
-struct AddRow<'a, T: Element> {
+/// A row to add, the factor that scales it, and another to be fetched into the cache meanwhile.
+#[derive(Clone, Copy)]
+struct AddedRow<T: Element> {
     from: *const T,
-    sums: &'a mut [T::Acc],
     weight: T::Acc,
+    later: Option<*const T>,
 }
 
-impl<T: Element> Leaf for AddRow<'_, T> {
+impl<T: Element<Acc: Number>> AddedRow<T> {
+    const NONE: Self = Self { from: std::ptr::null(), weight: T::Acc::ONE, later: None };
+}
+
+/// Adds rows in their order.
+struct AddRows<'a, T: Element> {
+    rows: &'a [AddedRow<T>],
+    sums: &'a mut [T::Acc],
+}
+
+impl<T: Element> Leaf for AddRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        for (col, sum) in self.sums.iter_mut().enumerate() {
-            // SAFETY: a row of the table has as many readable elements as there are sums.
-            let value = unsafe { self.from.wrapping_add(col).read_unaligned() };
-            *sum = sum.add(value.load().mul(self.weight));
+        let (blocks, rest) = self.sums.as_chunks_mut::<LANES>();
+        let first_of_rest = blocks.len() * LANES;
+        for (number, block) in blocks.iter_mut().enumerate() {
+            let mut sums = *block;
+            for &AddedRow { from, weight, later } in self.rows {
+                if let Some(later) = later {
+                    indexed::fetch(later.wrapping_add(number * LANES).cast(), LANES * size_of::<T>());
+                }
+                // SAFETY: a row of the table has as many readable elements as there are sums.
+                let values = unsafe { from.wrapping_add(number * LANES).cast::<[T; LANES]>().read_unaligned() };
+                for (sum, value) in sums.iter_mut().zip(values) {
+                    *sum = sum.add(value.load().mul(weight));
+                }
+            }
+            *block = sums;
+        }
+        for (col, sum) in rest.iter_mut().enumerate() {
+            for &AddedRow { from, weight, .. } in self.rows {
+                // SAFETY: as above.
+                let value = unsafe { from.wrapping_add(first_of_rest + col).read_unaligned() };
+                *sum = sum.add(value.load().mul(weight));
+            }
         }
     }
 }
@@ -264,7 +303,7 @@ impl<T: Element<Acc: Ordered>> Leaf for Maximum<'_, T> {
     #[inline(always)]
     fn run(self) {
         for (col, best) in self.sums.iter_mut().enumerate() {
-            // SAFETY: as in `AddRow`.
+            // SAFETY: as in `AddRows`.
             let value = unsafe { self.from.wrapping_add(col).read_unaligned() }.load();
             if self.is_first || value > *best {
                 *best = value;

@@ -341,6 +341,33 @@ fn bags_of_rows() {
 }
 
 #[test]
+fn bags_of_many_long_rows() {
+    let (cols, lengths, padding) = (150, [0, 1, 16, 17, 40], 3);
+    let table = Tensor::of(DType::Float, &values(DType::Float, &[11, cols], 1), Strides::Contiguous);
+    let indices: Vec<usize> = (0..lengths.iter().sum()).map(|at| at * 7 % 11).collect();
+    let (mut offsets, mut expected, mut at) = (Vec::new(), Vec::new(), 0);
+    for length in lengths {
+        offsets.push(at as i64);
+        let mut sums = vec![0.0f32; cols];
+        for &row in indices[at..at + length].iter().filter(|&&row| row != padding) {
+            sums.iter_mut().enumerate().for_each(|(col, sum)| *sum += table.values()[[row, col]].re as f32);
+        }
+        expected.extend(sums);
+        at += length;
+    }
+    let long = |sizes: &[usize]| Tensor::new(DType::Long, sizes, Strides::Contiguous);
+    let [of, sizes, places] = [long(&[at]), long(&[lengths.len()]), long(&[0])];
+    let indices = longs(&indices.iter().map(|&row| row as i64).collect::<Vec<_>>());
+    for_each_isa(|isa| {
+        let out = Tensor::new(DType::Float, &[lengths.len(), cols], Strides::Contiguous);
+        let scalars = [Scalar::Long(0), Scalar::Long(padding as i64)];
+        check::run("_embedding_bag", &[&out, &of, &sizes, &places], &[&table, &indices, &longs(&offsets)], &scalars, DType::Float)
+            .unwrap();
+        assert!(out.values().iter().zip(&expected).all(|(found, &wanted)| found.re as f32 == wanted), "{isa:?}");
+    });
+}
+
+#[test]
 fn rows_are_scaled_to_a_norm() {
     let given = ArrayD::from_shape_vec(IxDyn(&[3, 2]), vec![3.0, 4.0, 0.3, 0.4, 6.0, 8.0]).unwrap().mapv(real);
     for (kind, expected) in [(2.0, [0.6, 0.8]), (1.0, [3.0 / 7.0, 4.0 / 7.0]), (f64::INFINITY, [0.75, 1.0])] {

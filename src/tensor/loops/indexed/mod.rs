@@ -185,6 +185,7 @@ fn load_rows(to: Place, from: Place, positions: &[i64], cols: usize, size: usize
 }
 
 /// Fetches the beginning of a row, from where the processor fetches the rest by itself.
+#[inline(always)]
 pub fn fetch(row: *const u8, bytes: usize) {
     for line in (0..bytes.min(FETCHED)).step_by(64) {
         prefetch(row.wrapping_add(line));
