@@ -12,6 +12,9 @@ use crate::simd::{Leaf, vectorize};
 /// Bytes that a run is copied by.
 const RUN: usize = 128;
 
+/// Bytes of a row that are too few to be copied by two words and what overlaps them.
+const SHORT: usize = 16;
+
 /// Where the elements of a patch are.
 #[derive(Clone, Copy)]
 pub struct Place {
@@ -50,6 +53,15 @@ pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize
         unsafe { copy_turned(turn, size) };
         return;
     }
+    if let Some(bytes) = place.dense_rows(size) {
+        match bytes {
+            RUN.. => vectorize(Rows::<{ RUN / 8 }>(place, bytes)),
+            64.. => vectorize(Rows::<8>(place, bytes)),
+            32.. => vectorize(Rows::<4>(place, bytes)),
+            _ => vectorize(Rows::<2>(place, bytes)),
+        }
+        return;
+    }
     match size {
         1 => vectorize(Sized::<u8>(place, std::marker::PhantomData)),
         2 => vectorize(Sized::<u16>(place, std::marker::PhantomData)),
@@ -71,33 +83,33 @@ pub unsafe fn copy_run(from: *const u8, to: *mut u8, bytes: usize, stores: Store
         // SAFETY: the caller's promise; `copy` allows that they are the same.
         unsafe { std::ptr::copy(from, to, bytes) };
     } else {
-        vectorize(Run { from, to, bytes, stores });
+        vectorize(Run::<{ RUN / 8 }> { from, to, bytes, stores });
     }
 }
 
-/// At least [`RUN`] bytes.
-struct Run {
+/// At least as many bytes as `WORDS` have.
+struct Run<const WORDS: usize> {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
     stores: Stores,
 }
 
-impl Leaf for Run {
+impl<const WORDS: usize> Leaf for Run<WORDS> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        type Block = [u64; RUN / size_of::<u64>()];
+        let size = WORDS * size_of::<u64>();
         let copy_block = |first: usize, stores: Stores| {
             // SAFETY: `copy_run`'s caller, or that of `copy`, promises the bytes.
-            let block = unsafe { self.from.wrapping_add(first).cast::<Block>().read_unaligned() };
+            let block = unsafe { self.from.wrapping_add(first).cast::<[u64; WORDS]>().read_unaligned() };
             // SAFETY: as above; of the blocks that are streamed all but the last start at a multiple of their size.
             unsafe { stores.write(self.to.wrapping_add(first).cast(), block) };
         };
         // The last block may overlap the one before: both write the same there.
-        let last = self.bytes - RUN;
-        for first in (0..last).step_by(RUN) {
+        let last = self.bytes - size;
+        for first in (0..last).step_by(size) {
             copy_block(first, self.stores);
         }
         copy_block(last, Stores::Cached);
@@ -152,6 +164,12 @@ impl Copy {
         Self { from: turned(from), to: turned(to), inner: rows, outer: cols }
     }
 
+    /// The bytes of a row, where rows lie side by side on both sides and are not too short to be copied by words.
+    fn dense_rows(&self, size: usize) -> Option<usize> {
+        let dense = [self.from, self.to].iter().all(|place| place.steps.col == size as isize);
+        Some(self.inner * size).filter(|&bytes| dense && bytes >= SHORT)
+    }
+
     /// The patch as a turn, if it is one and large enough to be worth it.
     fn turn(&self, size: usize) -> Option<Turn> {
         let size = size as isize;
@@ -165,6 +183,22 @@ impl Copy {
             inner: self.inner,
             outer: self.outer,
         })
+    }
+}
+
+/// Rows that lie side by side on both sides, of so many bytes each, at least as many as `WORDS` have.
+struct Rows<const WORDS: usize>(Copy, usize);
+
+impl<const WORDS: usize> Leaf for Rows<WORDS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(Copy { from, to, outer, .. }, bytes) = self;
+        for index in 0..outer as isize {
+            let (from, to) = (from.data.wrapping_offset(index * from.steps.row), to.data.wrapping_offset(index * to.steps.row));
+            Run::<WORDS> { from, to, bytes, stores: Stores::Cached }.run();
+        }
     }
 }
 
@@ -189,9 +223,6 @@ impl<T: std::marker::Copy> Leaf for Sized<T> {
                 (true, 0) => {
                     (line.from_step, line.to_step) = (0, size);
                     line.copy::<T>(inner);
-                }
-                (true, step) if step == size && inner * size_of::<T>() >= RUN => {
-                    Run { from: line.from, to: line.to, bytes: inner * size_of::<T>(), stores: Stores::Cached }.run();
                 }
                 (true, step) if step == size => {
                     (line.from_step, line.to_step) = (size, size);
@@ -230,6 +261,32 @@ impl Line {
             let value = unsafe { from.cast::<T>().read_unaligned() };
             // SAFETY: as above, for writing.
             unsafe { to.cast::<T>().write_unaligned(value) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::for_each_isa;
+
+    #[test]
+    fn rows_of_any_length() {
+        const ROWS: usize = 3;
+        let from: Vec<u8> = (0..=u8::MAX).cycle().take(2000).collect();
+        for (size, cols) in [1, 2, 4, 8, 16].into_iter().flat_map(|size| (1..=300 / size).map(move |cols| (size, cols))) {
+            let (bytes, step) = (size * cols, size * cols + 2 * size);
+            for_each_isa(|isa| {
+                let mut to = vec![0; 2000];
+                let place = |data: *mut u8, row: usize| Place { data, steps: Steps { col: size as isize, row: row as isize } };
+                // SAFETY: both vectors have room for three rows and two elements more behind each.
+                unsafe { copy(place(from.as_ptr().cast_mut(), step), place(to.as_mut_ptr(), step + size), size, cols, ROWS) };
+                for row in 0..ROWS {
+                    let (copied, rest) = to[row * (step + size)..].split_at(bytes);
+                    assert_eq!(copied, &from[row * step..][..bytes], "{isa:?} {size} {cols}");
+                    assert!(rest[..3 * size].iter().all(|&byte| byte == 0), "{isa:?} {size} {cols}");
+                }
+            });
         }
     }
 }
