@@ -49,9 +49,7 @@ struct Binding {
 };
 
 // Whether the kernel takes a dtype.
-inline bool takes_dtype(const Binding& binding, c10::ScalarType dtype) {
-  return (binding.dtypes >> static_cast<unsigned>(dtype)) & 1U;
-}
+inline bool takes_dtype(const Binding& binding, c10::ScalarType dtype) { return is_among(binding.dtypes, dtype); }
 
 struct Names {
   const char* functional;

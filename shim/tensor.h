@@ -60,8 +60,9 @@ at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::S
 // The kernel of that name, which the operator table has.
 const rd_op* kernel(const char* name);
 
-// Whether a kernel takes a dtype.
-inline bool takes(const rd_op* op, c10::ScalarType dtype) { return (rd_op_dtypes(op) >> static_cast<unsigned>(dtype)) & 1U; }
+// Whether a dtype is among those of a mask, and whether a kernel takes it.
+inline bool is_among(uint64_t dtypes, c10::ScalarType dtype) { return (dtypes >> static_cast<unsigned>(dtype)) & 1U; }
+inline bool takes(const rd_op* op, c10::ScalarType dtype) { return is_among(rd_op_dtypes(op), dtype); }
 
 rd_scalar to_scalar(const c10::Scalar& value);
 
