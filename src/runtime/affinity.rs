@@ -1,11 +1,14 @@
-//! Keeps compute threads off the core of whoever wakes them.
+//! Cores: keeps compute threads off the core of whoever wakes them, and says which share of a loop belongs to a core.
 //!
 //! Linux puts a woken thread on an idle core if it looks for one. Where the cores were busy a moment ago it does not look (since 5.19 the
 //! scheduler scales its search by their recent load), and the thread then waits for its waker's time slice, for milliseconds, while
 //! another core idles. So before compute threads are woken they are barred from the waker's core, which costs two system calls for each
 //! of them, and nothing as long as the next wakers run on that same core.
+//!
+//! Cores have caches of their own, and groups of cores often a last one and a way to memory of their own. So the shares of a loop go to
+//! cores, not to threads, which come and go: what a core has in its caches is then of the share that it takes again.
 
-use super::sync::Mutex;
+use super::sync::{LazyLock, Mutex};
 
 static WORKERS: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
 
@@ -40,6 +43,17 @@ pub fn keep_off() {
     }
 }
 
+/// The cores that the process may run on when this is first asked, in ascending order.
+static CORES: LazyLock<Vec<usize>> = LazyLock::new(system::cores);
+
+/// The share of a loop, of so many, that belongs to the core which this thread runs on: neighbouring cores have neighbouring shares.
+/// None where the core is not known.
+#[inline]
+pub fn share(shares: usize) -> Option<usize> {
+    let place = CORES.binary_search(&system::core()?).ok()?;
+    Some(place * shares / CORES.len())
+}
+
 #[cfg(target_os = "linux")]
 mod system {
     const SIZE: usize = size_of::<libc::cpu_set_t>();
@@ -63,6 +77,14 @@ mod system {
         // SAFETY: the set is writable and as large as said.
         let result = unsafe { libc::sched_getaffinity(thread, SIZE, &raw mut set) };
         (result == 0).then_some(set)
+    }
+
+    /// The cores that the process's first thread may run on.
+    pub fn cores() -> Vec<usize> {
+        // SAFETY: the call has no conditions.
+        let Some(set) = allowed(unsafe { libc::getpid() }) else { return Vec::new() };
+        // SAFETY: every place is inside the set.
+        (0..8 * SIZE).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect()
     }
 
     /// Lets a thread run where the process's first thread may, but for one core. Does nothing where none is left or the system refuses.
@@ -89,6 +111,10 @@ mod system {
 
     pub fn core() -> Option<usize> {
         None
+    }
+
+    pub fn cores() -> Vec<usize> {
+        Vec::new()
     }
 
     pub fn bar(_: i32, _: Option<usize>) {}
@@ -127,5 +153,23 @@ mod tests {
         assert_eq!(worker.join().unwrap(), all);
         assert_eq!(left.len(), (all.len() - 1).max(1), "of {all:?}");
         keep_off();
+    }
+
+    #[test]
+    fn cores_have_shares_in_their_order() {
+        let cores = CORES.clone();
+        let shares = cores.iter().map(|&core| {
+            let pinned = std::thread::spawn(move || {
+                // SAFETY: all zeros are an empty set.
+                let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+                // SAFETY: `CORES` gives places inside the set.
+                unsafe { libc::CPU_SET(core, &mut set) };
+                // SAFETY: the set is readable and as large as said; 0 is this thread.
+                assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }, 0);
+                [share(CORES.len()), share(1), share(2 * CORES.len())].map(Option::unwrap)
+            });
+            pinned.join().unwrap()
+        });
+        assert!(shares.eq((0..cores.len()).map(|place| [place, 0, 2 * place])));
     }
 }

@@ -5,11 +5,12 @@
 //! valid, because the caller closes the slot and waits for `inside == 0` before it returns. A helper that finds another job than the
 //! one it saw does no harm: it reads the job only after it has entered.
 //!
-//! The chunks are divided into *shares*, one for each thread that may take part. A thread takes chunks of its own share first, by adding
-//! to the share's counter, then of the others': the caller takes back whatever nobody else has claimed, and loops that follow each other
-//! over the same memory find most of it in the same core's cache.
+//! The chunks are divided into *shares*, one for each thread that may take part. A thread takes chunks of the share of its core first, by
+//! adding to the share's counter, then of the others': the caller takes back whatever nobody else has claimed, and loops that follow each
+//! other over the same memory find most of it in the same core's cache, whichever threads they run on. A share may be taken from its end as well: [`Direction`].
 
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, UnsafeCell, yield_now};
@@ -25,8 +26,53 @@ const SPINS_BEFORE_YIELD: u32 = if cfg!(loom) { 0 } else { 4096 };
 /// The most shares of a loop; further threads begin where others do.
 const SHARES: usize = if cfg!(loom) { 2 } else { 16 };
 
+/// The share that belongs to the core which this thread runs on, of so many; none where the core is not known.
+pub type Place = fn(usize) -> Option<usize>;
+
+/// What a loop does: `body(0..count)`.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    pub count: usize,
+    /// Chunks that are claimed at a time.
+    pub grain: usize,
+    pub direction: Direction,
+    pub body: Body<'a>,
+}
+
 /// The loop body.
 pub type Body<'a> = &'a (dyn Fn(usize) + Sync);
+
+/// From which end the chunks of a share are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    /// Runs of [`RUN`] neighbours, each forward, from the last one to the first: a processor fetches memory ahead of ascending addresses,
+    /// and would do so for nothing at the end of every chunk.
+    Backward,
+}
+
+/// Neighbouring chunks that are taken forward in either direction.
+const RUN: usize = if cfg!(loom) { 1 } else { 8 };
+
+impl Direction {
+    /// The chunk of `0..count` that is taken at this turn of as many.
+    #[inline]
+    pub fn chunk(self, turn: usize, count: usize) -> usize {
+        match self {
+            Self::Forward => turn,
+            Self::Backward => {
+                // The run of the last chunks is the short one.
+                let short = count % RUN;
+                if turn < short {
+                    count - short + turn
+                } else {
+                    let rest = turn - short;
+                    count - short - (rest / RUN + 1) * RUN + rest % RUN
+                }
+            }
+        }
+    }
+}
 
 /// A loop: `body(0..count)` in so many shares, claimed `grain` at a time.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +80,7 @@ struct Job {
     count: usize,
     shares: usize,
     grain: usize,
+    direction: Direction,
     body: *const (dyn Fn(usize) + Sync),
 }
 
@@ -42,9 +89,16 @@ impl Job {
     fn start(&self, share: usize) -> usize {
         self.count * share / self.shares
     }
+
+    /// Runs the chunks of a share at these turns.
+    fn run_turns(&self, share: usize, turns: Range<usize>, body: Body<'_>) {
+        let start = self.start(share);
+        let count = self.start(share + 1) - start;
+        turns.for_each(|turn| body(start + self.direction.chunk(turn - start, count)));
+    }
 }
 
-/// The first chunk of a share that nobody has claimed, in a cache line of its own.
+/// The first turn of a share that nobody has claimed, in a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Next(AtomicUsize);
@@ -87,9 +141,9 @@ impl Slot {
         claimed.is_ok().then(|| Claim { slot: self })
     }
 
-    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk.
+    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk. `place`: as for [`Claim::run`].
     #[inline]
-    pub fn help(&self) -> bool {
+    pub fn help(&self, place: Place) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
             if state & OPEN == 0 || state & INSIDE >= state >> LIMIT_SHIFT & INSIDE {
@@ -101,19 +155,20 @@ impl Slot {
                 Err(now) => state = now,
             }
         }
-        // The caller's share is the first one; whoever finds nobody else inside takes the second.
-        let ran = self.run_chunks(1 + (state & INSIDE) as usize);
+        let ran = self.run_chunks(place, 1 + (state & INSIDE) as usize);
         // Release: pairs with the load in `Claim::run` that finds nobody inside.
         self.state.fetch_sub(1, Ordering::Release);
         ran
     }
 
-    /// Runs chunks until none is left, those of share `own` first; called by the claimant and by those inside.
-    fn run_chunks(&self, own: usize) -> bool {
+    /// Runs chunks until none is left, first those of the share of this thread's place, or else of that number; called by the claimant
+    /// and by those inside.
+    fn run_chunks(&self, place: Place, number: usize) -> bool {
         // SAFETY: nobody writes `job` while the slot is open or somebody is inside.
         let Some(job) = self.job.with(|job| unsafe { *job }) else { return false };
         // SAFETY: the claimant keeps the body alive until nobody is inside.
         let body = unsafe { &*job.body };
+        let own = place(job.shares).unwrap_or(number);
         let mut ran = false;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for share in (own..own + job.shares).map(|share| share % job.shares) {
@@ -124,7 +179,7 @@ impl Slot {
                         break;
                     }
                     ran = true;
-                    (first..end.min(first + job.grain)).for_each(body);
+                    job.run_turns(share, first..end.min(first + job.grain), body);
                 }
             }
         }));
@@ -148,11 +203,12 @@ impl Claim<'_> {
     /// # Panics
     /// With the panic of a chunk, after all helpers have left.
     #[inline]
-    pub fn run(self, count: usize, grain: usize, helpers: usize, body: Body<'_>, opened: impl FnOnce()) {
+    pub fn run(self, work: Work<'_>, helpers: usize, place: Place, opened: impl FnOnce()) {
+        let Work { count, grain, direction, body } = work;
         let slot = self.slot;
         // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
         let body: Body<'static> = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
-        let job = Job { count, shares: (helpers + 1).clamp(1, SHARES), grain, body };
+        let job = Job { count, shares: (helpers + 1).clamp(1, SHARES), grain, direction, body };
         // SAFETY: the slot is claimed by us and not open, so that nobody reads `job`.
         slot.job.with_mut(|place| unsafe { *place = Some(job) });
         for (share, next) in slot.next.iter().enumerate().take(job.shares) {
@@ -162,7 +218,7 @@ impl Claim<'_> {
         // Release: pairs with the entering helper's compare-and-swap.
         slot.state.store(CLAIMED | OPEN | limit, Ordering::Release);
         opened();
-        slot.run_chunks(0);
+        slot.run_chunks(place, 0);
         self.close();
         let panic = slot.panic.lock().take();
         drop(self);

@@ -3,15 +3,19 @@
 //! The caller publishes its loop in a [`Slot`], takes chunks itself, and whoever is awake joins: searching drainers, threads that wait
 //! in a synchronise. Sleepers are woken only for work much longer than the waking; where nobody is awake and none is woken, the loop
 //! runs as a serial one.
+//!
+//! Long loops go over their chunks forward and backward in turns. What a loop has left in a cache is the end of what it went over: the
+//! next one over the same memory finds that first, where a loop in the same direction would have displaced it before it came there.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use super::affinity;
 use super::config::config;
 use super::executor::EXECUTOR;
-use super::slot::Slot;
-use super::sync::{AtomicU64, AtomicUsize, LazyLock, Ordering};
+use super::slot::{Direction, Slot, Work};
+use super::sync::{AtomicBool, AtomicU64, AtomicUsize, LazyLock, Ordering};
 
 /// Work below this many nanoseconds stays on its thread.
 const SERIAL: u64 = 2_000;
@@ -55,30 +59,44 @@ pub fn set_num_threads(count: usize) {
 /// With the panic of a chunk, after all have ended.
 #[inline]
 pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
-    if count <= 1 || cost < SERIAL || num_threads() == 1 || IN_LOOP.get() {
+    if count <= 1 || cost < SERIAL || IN_LOOP.get() {
         (0..count).for_each(body);
     } else {
-        run_parallel(count, cost, body);
+        run_long(count, cost, body);
     }
 }
 
-fn run_parallel(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
+fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
+    let direction = next_direction();
+    let serially = || (0..count).for_each(|turn| body(direction.chunk(turn, count)));
+    if num_threads() == 1 {
+        return serially();
+    }
     let alone = ONLOOKERS.load(Ordering::Relaxed) == 0 && !EXECUTOR.is_searching();
     let wakes = cost >= WAKE || (alone && missed(cost) >= MISSED);
     if alone && !wakes {
-        return (0..count).for_each(body);
+        return serially();
     }
     let Some(claim) = SLOTS.iter().find_map(Slot::claim) else {
-        return (0..count).for_each(body);
+        return serially();
     };
     let helpers = num_threads().min(count) - 1;
     let _loop = InLoop::enter();
     let _open = Open::new();
-    claim.run(count, grain(count, cost), helpers, body, || {
+    let work = Work { count, grain: grain(count, cost), direction, body };
+    claim.run(work, helpers, affinity::share, || {
         if wakes {
             EXECUTOR.wake(helpers);
         }
     });
+}
+
+/// The other direction than the last time. Two threads that ask at once may get the same one.
+fn next_direction() -> Direction {
+    static BACKWARD: AtomicBool = AtomicBool::new(false);
+    let backward = BACKWARD.load(Ordering::Relaxed);
+    BACKWARD.store(!backward, Ordering::Relaxed);
+    if backward { Direction::Backward } else { Direction::Forward }
 }
 
 /// Adds up the loops that found no helper awake; returns the nanoseconds of the present window. Not exact where threads collide.
@@ -113,7 +131,7 @@ pub fn help() -> bool {
         return false;
     }
     let _loop = InLoop::enter();
-    SLOTS.iter().filter(|slot| slot.help()).count() > 0
+    SLOTS.iter().filter(|slot| slot.help(affinity::share)).count() > 0
 }
 
 /// Counts this thread as one that waits for others and helps with loops meanwhile, until dropped.

@@ -3,7 +3,7 @@
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::runtime::slot::Slot;
+use crate::runtime::slot::{Direction, Place, Slot, Work};
 use crate::runtime::sync::Arc;
 
 struct Chunks<const N: usize>([UnsafeCell<usize>; N]);
@@ -11,15 +11,19 @@ struct Chunks<const N: usize>([UnsafeCell<usize>; N]);
 // SAFETY: each chunk touches its own cell, and loom reports two at once.
 unsafe impl<const N: usize> Sync for Chunks<N> {}
 
+/// Threads on cores that are not known, and all on the first one.
+const PLACES: [Place; 2] = [|_| None, |_| Some(0)];
+
 impl<const N: usize> Chunks<N> {
     fn new() -> Self {
         Self(std::array::from_fn(|_| UnsafeCell::new(0)))
     }
 
-    fn run(&self, slot: &Slot, helpers: usize) {
+    fn run(&self, slot: &Slot, helpers: usize, place: Place) {
         // SAFETY: see the type.
         let body = |chunk: usize| self.0[chunk].with_mut(|count| unsafe { *count += 1 });
-        slot.claim().expect("nobody else claims").run(N, 1, helpers, &body, || {});
+        let work = Work { count: N, grain: 1, direction: Direction::Backward, body: &body };
+        slot.claim().expect("nobody else claims").run(work, helpers, place, || {});
         for chunk in &self.0 {
             // SAFETY: as above: all helpers have left.
             assert_eq!(chunk.with(|count| unsafe { *count }), 1);
@@ -29,13 +33,15 @@ impl<const N: usize> Chunks<N> {
 
 #[test]
 fn loom_each_chunk_runs_once_and_is_visible_afterwards() {
-    loom::model(|| {
-        let slot = Arc::new(Slot::new());
-        let other = Arc::clone(&slot);
-        let helper = thread::spawn(move || _ = other.help());
-        Chunks::<2>::new().run(&slot, 1);
-        helper.join().unwrap();
-    });
+    for place in PLACES {
+        loom::model(move || {
+            let slot = Arc::new(Slot::new());
+            let other = Arc::clone(&slot);
+            let helper = thread::spawn(move || _ = other.help(place));
+            Chunks::<2>::new().run(&slot, 1, place);
+            helper.join().unwrap();
+        });
+    }
 }
 
 #[test]
@@ -43,9 +49,10 @@ fn loom_a_slot_is_used_again_while_a_helper_comes_and_goes() {
     loom::model(|| {
         let slot = Arc::new(Slot::new());
         let other = Arc::clone(&slot);
-        let helper = thread::spawn(move || _ = other.help());
-        Chunks::<1>::new().run(&slot, 1);
-        Chunks::<2>::new().run(&slot, 1);
+        let [place, _] = PLACES;
+        let helper = thread::spawn(move || _ = other.help(place));
+        Chunks::<1>::new().run(&slot, 1, place);
+        Chunks::<2>::new().run(&slot, 1, place);
         helper.join().unwrap();
     });
 }
@@ -55,7 +62,8 @@ fn loom_one_claim_at_a_time() {
     loom::model(|| {
         let slot = Arc::new(Slot::new());
         let other = Arc::clone(&slot);
-        let claims = move |slot: &Slot| slot.claim().map(|claim| claim.run(1, 1, 0, &|_| (), || {})).is_some();
+        let work = Work { count: 1, grain: 1, direction: Direction::Forward, body: &|_| () };
+        let claims = move |slot: &Slot| slot.claim().map(|claim| claim.run(work, 0, |_| None, || {})).is_some();
         let first = thread::spawn(move || claims(&other));
         let second = claims(&slot);
         assert!(first.join().unwrap() || second);
