@@ -141,7 +141,7 @@ impl Slot {
         claimed.is_ok().then(|| Claim { slot: self })
     }
 
-    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk. `place`: as for [`Claim::run`].
+    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk. `place` says where it begins.
     #[inline]
     pub fn help(&self, place: Place) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -198,7 +198,8 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Opens the slot to at most `helpers` others, calls `opened`, runs chunks, and returns when all are done.
+    /// Opens the slot to at most `helpers` others, calls `opened`, runs chunks, and returns when all are done. `place` says where it
+    /// begins.
     ///
     /// # Panics
     /// With the panic of a chunk, after all helpers have left.
