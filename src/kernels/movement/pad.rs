@@ -64,8 +64,8 @@ fn replicate(place: i64, size: i64) -> i64 {
 /// For each dimension, the input's place of every output place.
 struct Maps {
     maps: Vec<Vec<usize>>,
-    /// The places of the output's last dimension that are the input's in the same order: begin and end.
-    middle: (usize, usize),
+    /// The places of each output dimension that are the input's in the same order: begin and end.
+    middles: Vec<(usize, usize)>,
 }
 
 impl Maps {
@@ -74,19 +74,18 @@ impl Maps {
         if padded.ndim() != ndim || !(1..=DIMS).contains(&ndim) || padded.dtype() != inner.dtype() {
             return Err(format!("{:?} from {:?}", padded.sizes(), inner.sizes()));
         }
-        let mut maps = Vec::with_capacity(ndim);
+        whole(launch, 0)?;
+        let (mut maps, mut middles) = (Vec::with_capacity(ndim), Vec::with_capacity(ndim));
         for dim in 0..ndim {
             let before = whole(launch, ndim - 1 - dim).unwrap_or(0);
-            let size = inner.sizes()[dim];
-            let places = (0..padded.sizes()[dim]).map(|place| rule(place - before, size));
+            let (size, end) = (inner.sizes()[dim], padded.sizes()[dim]);
+            middles.push((before.clamp(0, end) as usize, (before + size).clamp(0, end) as usize));
+            let places = (0..end).map(|place| rule(place - before, size));
             let map: Option<Vec<usize>> =
                 places.map(|place| usize::try_from(place).ok().filter(|&place| place < size as usize)).collect();
             maps.push(map.ok_or_else(|| format!("padding of {before} before {size} elements"))?);
         }
-        let (before, size) = (whole(launch, 0)?, inner.sizes()[ndim - 1]);
-        let end = padded.sizes()[ndim - 1];
-        let middle = (before.clamp(0, end) as usize, (before + size).clamp(0, end) as usize);
-        Ok(Self { maps, middle })
+        Ok(Self { maps, middles })
     }
 }
 
@@ -107,33 +106,49 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
 }
 
 /// The rows of elements as large as `T`, in planes of them where these are small and whole in both operands.
-fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middle }: &Maps) -> Result<(), String> {
+fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middles }: &Maps) -> Result<(), String> {
     let (last, above) = maps.split_last().ok_or("no dimensions")?;
-    let (begin, end) = *middle;
+    let (begin, end) = middles[above.len()];
     let edges: Vec<(usize, usize)> = (0..begin).chain(end.max(begin)..last.len()).map(|at| (at, last[at])).collect();
+    let pad_edges = |row: &mut [T], from: &[T]| {
+        for &(at, source) in &edges {
+            row[at] = from[source];
+        }
+    };
     let pad_row = |row: &mut [T], from: &[T]| {
         if begin < end {
             row[begin..end].copy_from_slice(&from[last[begin]..][..end - begin]);
         }
-        for &(at, source) in &edges {
-            row[at] = from[source];
-        }
+        pad_edges(row, from);
     };
     let plane = above.len().saturating_sub(1);
     let is_small = above.last().is_some_and(|map| map.len() * last.len() <= GRAIN);
     let is_whole = [output, input].iter().all(|view| rows::is_line(view, plane));
     let outer = if is_small && is_whole { plane } else { above.len() };
-    let width = *input.sizes().last().ok_or("no dimensions")? as usize;
+    let (padded, width) = (last.len(), *input.sizes().last().ok_or("no dimensions")? as usize);
     rows::for_each_line(output, outer, 0.05 * output.dtype().size() as f64, &|index, lines| {
         let mut source = [0; DIMS];
         for ((source, map), &at) in source.iter_mut().zip(above).zip(index) {
             *source = map[at];
         }
         let from = Row::of(&input, &source[..outer]);
+        let middle = above.get(outer).map(|map| (map, middles[outer])).filter(|&(_, (top, bottom))| top < bottom && begin < end);
+        if let Some((map, (top, bottom))) = middle {
+            let (to, source) = ((top * padded + begin, padded), (map[top] * width + last[begin], width));
+            lines.copy_lines(to, &from, source, (end - begin, bottom - top));
+        }
         match (lines.as_slice_mut::<T>(), from.as_slice::<T>(), above.get(outer)) {
             (Some(plane), Some(from), Some(map)) => {
-                for (row, &source) in plane.chunks_exact_mut(last.len()).zip(map) {
-                    pad_row(row, &from[source * width..][..width]);
+                let (top, bottom) = middle.map_or((0, 0), |(_, middle)| middle);
+                for (row, &source) in plane.chunks_exact_mut(padded).zip(map).take(bottom).skip(top) {
+                    pad_edges(row, &from[source * width..][..width]);
+                }
+                for row in (0..top).chain(bottom..map.len()) {
+                    // Most rows beyond the middle are one of it again.
+                    match (top..bottom).nth(map[row].wrapping_sub(map[top])) {
+                        Some(same) => plane.copy_within(same * padded..(same + 1) * padded, row * padded),
+                        None => pad_row(&mut plane[row * padded..][..padded], &from[map[row] * width..][..width]),
+                    }
                 }
             }
             (Some(row), Some(from), None) => pad_row(row, from),

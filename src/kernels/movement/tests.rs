@@ -174,7 +174,7 @@ fn padded(place: usize, before: i64, size: usize, reflects: bool) -> usize {
 fn padding_repeats_the_input() {
     for dtype in SIZES {
         for (name, reflects) in [("reflection_pad", true), ("replication_pad", false)] {
-            for [left, right, top, bottom] in [[2i64, 3, 1, 0], [0, 0, 4, 4], [-1, 5, -2, -1], [-2, -3, 0, 1]] {
+            for [left, right, top, bottom] in [[2i64, 3, 1, 0], [0, 0, 4, 4], [-1, 5, -2, -1], [-2, -3, 0, 1], [1, 1, -3, 2]] {
                 let sizes = [2, (5 + top + bottom) as usize, (40 + left + right) as usize];
                 compare(name, dtype, &[2, 5, 40], &[left, top], |input| {
                     taken(input, &sizes, |at| Some(vec![at[0], padded(at[1], top, 5, reflects), padded(at[2], left, 40, reflects)]))

@@ -83,6 +83,32 @@ impl Row {
         unsafe { strided::copy(from.place(start, every), self.place(at, 1), self.size, count, 1) };
     }
 
+    /// Copies runs of `count` elements of `from`, `lines` of them, the first one at its element `start` and each `from_every` elements behind the
+    /// one before, to the elements from `at` on, `every` elements from run to run.
+    ///
+    /// # Panics
+    /// As [`Row::copy`].
+    #[inline]
+    pub fn copy_lines(
+        &self,
+        (at, every): (usize, usize),
+        from: &Self,
+        (start, from_every): (usize, usize),
+        (count, lines): (usize, usize),
+    ) {
+        if count == 0 || lines == 0 {
+            return;
+        }
+        let fits = |row: &Self, first: usize, every: usize| first + (lines - 1) * every + count <= row.len;
+        assert!(self.size == from.size && fits(self, at, every) && fits(from, start, from_every));
+        let place = |row: &Self, first: usize, every: usize| {
+            let Place { data, .. } = row.place(first, 1);
+            Place { data, steps: Steps { col: row.step, row: row.step * every as isize } }
+        };
+        // SAFETY: as in `copy`.
+        unsafe { strided::copy(place(from, start, from_every), place(self, at, every), self.size, count, lines) };
+    }
+
     /// Copies one element of `from`: [`Row::copy`] without its way in.
     ///
     /// # Panics
