@@ -5,160 +5,98 @@
 
 use std::hint::black_box;
 
-use crate::simd::{Aligned, across};
-use crate::tensor::dtype::{DType, Element};
+use crate::simd::Aligned;
+use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
-use crate::tensor::number::Real;
+use crate::tensor::loops::lines::LANES;
+use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
+use crate::tensor::number::{Field, Number, Ordered};
 
-/// The elements of a line in chunks, the last one filled up with `filler`.
+/// The greater one. Where one is NaN it may be either, since then every result of the line is NaN.
 #[inline(always)]
-fn filled<T: Real>(rest: &[T], filler: T) -> [T; LANES] {
-    let mut chunk = [filler; LANES];
-    chunk[..rest.len()].copy_from_slice(rest);
-    chunk
-}
-
-#[inline(always)]
-fn greater<T: Real>(left: T, right: T) -> T {
+fn greater<T: Ordered>(left: T, right: T) -> T {
     if right > left { right } else { left }
 }
 
-/// The greatest value. Where some are NaN it may be any, since then every result is NaN.
+/// e^x, as accurate as results of `E` need it.
 #[inline(always)]
-fn greatest<T: Real>(values: &[T]) -> T {
-    let Aligned(lanes) = &mut Aligned([values[0]; LANES]);
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = greater(*lane, value);
-        }
-    }
-    for (lane, value) in lanes.iter_mut().zip(filled(rest, values[0])) {
-        *lane = greater(*lane, value);
-    }
-    across(*lanes, greater)
+fn exp<E: Element<Brief: Field>>(x: E::Acc) -> E::Acc {
+    E::Brief::from(x).exp().into()
 }
 
 /// Softmax or, with `LOG`, its logarithm.
 struct Forward<const LOG: bool>;
 
-impl<const LOG: bool> Forward<LOG> {
-    /// The powers of a chunk, or their exponents; adds the powers up.
-    #[inline(always)]
-    fn chunk<T: Real>(input: &[T; LANES], output: &mut [T; LANES], sums: &mut [T; LANES], highest: &[T; LANES]) {
-        for lane in 0..LANES {
-            let apart = input[lane].sub(highest[lane]);
-            let power = apart.exp();
-            sums[lane] = sums[lane].add(power);
-            output[lane] = if LOG { apart } else { power };
-        }
-    }
-}
+impl<E: Element<Acc: Field + Ordered, Brief: Field>, const LOG: bool> Passes<E, 1> for Forward<LOG> {
+    const KEEPS: bool = true;
 
-impl<T: Real, const LOG: bool> Lines<T, 1, 1> for Forward<LOG> {
     #[inline(always)]
-    fn line(&self, _: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
-        let highest = [greatest(input); LANES];
-        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
-        let (inputs, input_rest) = input.as_chunks::<LANES>();
-        let (outputs, output_rest) = output.as_chunks_mut::<LANES>();
-        for (input, output) in inputs.iter().zip(outputs) {
-            Self::chunk(input, output, sums, &highest);
-        }
-        if !input_rest.is_empty() {
-            let Aligned(powers) = &mut Aligned([T::ZERO; LANES]);
-            Self::chunk(&filled(input_rest, T::from_f32(f32::NEG_INFINITY)), powers, sums, &highest);
-            output_rest.copy_from_slice(&powers[..output_rest.len()]);
-        }
-        let sum = across(*sums, T::add);
-        let (shift, scale) = (sum.log(), T::ONE.div(sum));
-        for value in output {
-            *value = if LOG { value.sub(shift) } else { value.mul(scale) };
-        }
-    }
-}
-
-impl<T: Real, const LOG: bool> Columns<T, 1, 1> for Forward<LOG> {
-    #[inline(always)]
-    fn columns(&self, mut strip: Strip<T, 1, 1>) {
-        let Aligned(highest) = &mut Aligned(*strip.input(0, 0));
-        for row in strip.rows() {
-            for (highest, &value) in highest.iter_mut().zip(strip.input(0, row)) {
-                *highest = greater(*highest, value);
+    fn run<R: Rows<E, 1>>(&self, mut rows: R) {
+        let lowest = E::Acc::LOWEST;
+        let Aligned(highest) = &mut Aligned([lowest; LANES]);
+        for_each_row!(rows, row, {
+            let [input] = rows.values(row, lowest);
+            for lane in 0..LANES {
+                highest[lane] = greater(highest[lane], input[lane]);
             }
-        }
-        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
-        for row in strip.rows() {
-            let ([input], output) = strip.row(row);
-            Self::chunk(input, output, sums, highest);
-        }
+        });
+        R::merge(highest, greater);
+        let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
+        for_each_row!(rows, row, {
+            let [mut values] = rows.values(row, lowest);
+            for lane in 0..LANES {
+                let apart = values[lane].sub(highest[lane]);
+                let power = exp::<E>(apart);
+                sums[lane] = sums[lane].add(power);
+                values[lane] = if LOG { apart } else { power };
+            }
+            rows.keep(row, &values);
+        });
+        R::merge(sums, Number::add);
         for sum in sums.iter_mut() {
-            *sum = if LOG { sum.log() } else { T::ONE.div(*sum) };
+            *sum = if LOG { sum.log() } else { E::Acc::ONE.div(*sum) };
         }
         // Sums in memory: kept in registers since the pass before, they make this one scalar code.
         let sums = black_box(sums);
-        for row in strip.rows() {
-            for (value, &sum) in strip.output(0, row).iter_mut().zip(sums.iter()) {
-                *value = if LOG { value.sub(sum) } else { value.mul(sum) };
+        for_each_row!(rows, row, {
+            let mut values = rows.kept(row);
+            for lane in 0..LANES {
+                values[lane] = if LOG { values[lane].sub(sums[lane]) } else { values[lane].mul(sums[lane]) };
             }
-        }
+            rows.store(row, &values);
+        });
     }
 }
 
 /// The gradient, from the gradient and the values of the result.
 struct Backward<const LOG: bool>;
 
-impl<const LOG: bool> Backward<LOG> {
-    /// What is summed up along a line.
-    #[inline(always)]
-    fn part<T: Real>(grad: T, result: T) -> T {
-        if LOG { grad } else { grad.mul(result) }
-    }
+impl<E: Element<Acc: Field, Brief: Field>, const LOG: bool> Passes<E, 2> for Backward<LOG> {
+    const KEEPS: bool = false;
 
     #[inline(always)]
-    fn finish<T: Real>(grad: T, result: T, sum: T) -> T {
-        if LOG { grad.sub(result.exp().mul(sum)) } else { grad.sub(sum).mul(result) }
-    }
-}
-
-impl<T: Real, const LOG: bool> Lines<T, 2, 1> for Backward<LOG> {
-    #[inline(always)]
-    fn line(&self, _: usize, [grad, result]: [&[T]; 2], [output]: [&mut [T]; 1]) {
-        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
-        let (grads, grad_rest) = grad.as_chunks::<LANES>();
-        let (results, result_rest) = result.as_chunks::<LANES>();
-        for (grad, result) in grads.iter().zip(results) {
+    fn run<R: Rows<E, 2>>(&self, mut rows: R) {
+        let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
+        for_each_row!(rows, row, {
+            let [grad, result] = rows.values(row, E::Acc::ZERO);
             for lane in 0..LANES {
-                sums[lane] = sums[lane].add(Self::part(grad[lane], result[lane]));
+                let part = if LOG { grad[lane] } else { grad[lane].mul(result[lane]) };
+                sums[lane] = sums[lane].add(part);
             }
-        }
-        for ((sum, &grad), &result) in sums.iter_mut().zip(grad_rest).zip(result_rest) {
-            *sum = sum.add(Self::part(grad, result));
-        }
-        let sum = across(*sums, T::add);
-        for ((&grad, &result), output) in grad.iter().zip(result).zip(output) {
-            *output = Self::finish(grad, result, sum);
-        }
-    }
-}
-
-impl<T: Real, const LOG: bool> Columns<T, 2, 1> for Backward<LOG> {
-    #[inline(always)]
-    fn columns(&self, mut strip: Strip<T, 2, 1>) {
-        let Aligned(sums) = &mut Aligned([T::ZERO; LANES]);
-        for row in strip.rows() {
-            let ([grad, result], _) = strip.row(row);
+        });
+        R::merge(sums, Number::add);
+        for_each_row!(rows, row, {
+            let [grad, result] = rows.values(row, E::Acc::ZERO);
+            let mut output = [E::Acc::ZERO; LANES];
             for lane in 0..LANES {
-                sums[lane] = sums[lane].add(Self::part(grad[lane], result[lane]));
+                output[lane] = if LOG {
+                    grad[lane].sub(exp::<E>(result[lane]).mul(sums[lane]))
+                } else {
+                    grad[lane].sub(sums[lane]).mul(result[lane])
+                };
             }
-        }
-        for row in strip.rows() {
-            let ([grad, result], output) = strip.row(row);
-            for lane in 0..LANES {
-                output[lane] = Self::finish(grad[lane], result[lane], sums[lane]);
-            }
-        }
+            rows.store(row, &output);
+        });
     }
 }
 
@@ -168,13 +106,16 @@ fn dim(launch: &Launch<'_>) -> Result<usize, String> {
     usize::try_from(dim).map_err(|_| format!("dimension {dim}"))
 }
 
-fn forward<T: Element<Acc = T> + Real, const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
-    lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &Forward::<LOG>)
+fn forward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    let (dtype, dim) = (launch.compute(), dim(launch)?);
+    let (input, output) = (launch.view(1), launch.view(0));
+    dispatch!(dtype in FLOATING, E => passes::run::<E, _, 1>([input], output, dim, launch.cost(), &Forward::<LOG>))
 }
 
-fn backward<T: Element<Acc = T> + Real, const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
-    let inputs = [launch.view(1), launch.view(2)];
-    lines::run_either::<T, 2, 1>(inputs, [launch.view(0)], dim(launch)?, launch.cost(), &Backward::<LOG>)
+fn backward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    let (dtype, dim) = (launch.compute(), dim(launch)?);
+    let (inputs, output) = ([launch.view(1), launch.view(2)], launch.view(0));
+    dispatch!(dtype in FLOATING, E => passes::run::<E, _, 2>(inputs, output, dim, launch.cost(), &Backward::<LOG>))
 }
 
 /// `aten::_softmax`.
@@ -182,7 +123,7 @@ fn backward<T: Element<Acc = T> + Real, const LOG: bool>(launch: &Launch<'_>) ->
 /// # Errors
 /// The wrong operands.
 pub fn softmax(launch: &Launch<'_>) -> Result<(), String> {
-    if launch.compute() == DType::Double { forward::<f64, false>(launch) } else { forward::<f32, false>(launch) }
+    forward::<false>(launch)
 }
 
 /// `aten::_log_softmax`.
@@ -190,7 +131,7 @@ pub fn softmax(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// The wrong operands.
 pub fn log_softmax(launch: &Launch<'_>) -> Result<(), String> {
-    if launch.compute() == DType::Double { forward::<f64, true>(launch) } else { forward::<f32, true>(launch) }
+    forward::<true>(launch)
 }
 
 /// `aten::_softmax_backward_data`. Operands [out, grad, output].
@@ -198,7 +139,7 @@ pub fn log_softmax(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// The wrong operands.
 pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), String> {
-    if launch.compute() == DType::Double { backward::<f64, false>(launch) } else { backward::<f32, false>(launch) }
+    backward::<false>(launch)
 }
 
 /// `aten::_log_softmax_backward_data`. Operands [out, grad, output].
@@ -206,7 +147,7 @@ pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// The wrong operands.
 pub fn log_softmax_backward(launch: &Launch<'_>) -> Result<(), String> {
-    if launch.compute() == DType::Double { backward::<f64, true>(launch) } else { backward::<f32, true>(launch) }
+    backward::<true>(launch)
 }
 
 #[cfg(test)]

@@ -225,7 +225,7 @@ table![
     op(c"rsqrt", special::rsqrt, FIELD, 0.3).in_complex(COMPLEX_FUNCTION),
     op(c"sigmoid", special::sigmoid, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
     op(c"sqrt", special::sqrt, FIELD, 0.2).in_complex(COMPLEX_FUNCTION),
-    function(c"tanh", special::tanh, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
+    op(c"tanh", special::tanh, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
     // statistics and physics
     function(c"digamma", rare::digamma, FLOATING, 6.0),
     function(c"erfinv", rare::erfinv, FLOATING, 4.0),
@@ -264,7 +264,7 @@ table![
     op(c"log_sigmoid_backward", gradient::log_sigmoid_backward, FLOATING, 0.4),
     function(c"log_sigmoid_forward", activation::log_sigmoid, FLOATING, 0.6),
     op(c"logit_backward", gradient::logit_backward, FLOATING, 0.3),
-    function(c"mish", activation::mish, FLOATING, 0.4),
+    op(c"mish", activation::mish, FLOATING, 0.4),
     op(c"mish_backward", gradient::mish_backward, FLOATING, 0.5),
     op(c"mse_loss_backward", loss::mse_loss_backward, REAL, 0.2),
     op(c"mse_loss", loss::mse_loss, FLOATING, 0.15),

@@ -10,6 +10,7 @@
 use half::{bf16, f16};
 use num_complex::Complex;
 
+use super::brief::Brief;
 use super::float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
 use super::number::Number;
 use crate::simd::{convert, single};
@@ -287,6 +288,8 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
     const DTYPE: DType;
     /// What kernels compute in (opmath).
     type Acc: Number + Element<Acc = Self::Acc>;
+    /// What functions are computed in whose results are rounded to this type: `Acc` or, of 16 bit floats, [`Brief`].
+    type Brief: Number + From<Self::Acc> + Into<Self::Acc>;
 
     /// The value, widened.
     fn load(self) -> Self::Acc;
@@ -311,6 +314,7 @@ macro_rules! element {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             type Acc = $type;
+            type Brief = $type;
 
             #[inline(always)]
             fn load(self) -> Self {
@@ -342,10 +346,11 @@ element! {
 }
 
 macro_rules! element_f32 {
-    ($($type:ty, $dtype:ident, $load:expr, $store:expr;)*) => {$(
+    ($($type:ty, $dtype:ident, $brief:ty, $load:expr, $store:expr;)*) => {$(
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             type Acc = f32;
+            type Brief = $brief;
 
             #[inline(always)]
             fn load(self) -> f32 {
@@ -361,17 +366,18 @@ macro_rules! element_f32 {
 }
 
 element_f32! {
-    f16, Half, |half: f16| convert::f16_to_f32(half.to_bits()), |value| f16::from_bits(convert::f32_to_f16(value));
-    Float8E5M2, Float8E5M2, Float8E5M2::to_f32, Float8E5M2::from_f32;
-    Float8E4M3Fn, Float8E4M3Fn, Float8E4M3Fn::to_f32, Float8E4M3Fn::from_f32;
-    Float8E5M2FnUz, Float8E5M2FnUz, Float8E5M2FnUz::to_f32, Float8E5M2FnUz::from_f32;
-    Float8E4M3FnUz, Float8E4M3FnUz, Float8E4M3FnUz::to_f32, Float8E4M3FnUz::from_f32;
-    Float8E8M0FnU, Float8E8M0FnU, Float8E8M0FnU::to_f32, Float8E8M0FnU::from_f32;
+    f16, Half, Brief, |half: f16| convert::f16_to_f32(half.to_bits()), |value| f16::from_bits(convert::f32_to_f16(value));
+    Float8E5M2, Float8E5M2, f32, Float8E5M2::to_f32, Float8E5M2::from_f32;
+    Float8E4M3Fn, Float8E4M3Fn, f32, Float8E4M3Fn::to_f32, Float8E4M3Fn::from_f32;
+    Float8E5M2FnUz, Float8E5M2FnUz, f32, Float8E5M2FnUz::to_f32, Float8E5M2FnUz::from_f32;
+    Float8E4M3FnUz, Float8E4M3FnUz, f32, Float8E4M3FnUz::to_f32, Float8E4M3FnUz::from_f32;
+    Float8E8M0FnU, Float8E8M0FnU, f32, Float8E8M0FnU::to_f32, Float8E8M0FnU::from_f32;
 }
 
 impl Element for bf16 {
     const DTYPE: DType = DType::BFloat16;
     type Acc = f32;
+    type Brief = Brief;
 
     #[inline(always)]
     fn load(self) -> f32 {
@@ -402,6 +408,7 @@ pub struct HalfBits<const BRAIN: bool>(u16);
 impl<const BRAIN: bool> Element for HalfBits<BRAIN> {
     const DTYPE: DType = if BRAIN { DType::BFloat16 } else { DType::Half };
     type Acc = u16;
+    type Brief = u16;
 
     #[inline(always)]
     fn load(self) -> u16 {
@@ -417,6 +424,7 @@ impl<const BRAIN: bool> Element for HalfBits<BRAIN> {
 impl Element for ComplexHalf {
     const DTYPE: DType = DType::ComplexHalf;
     type Acc = Complex32;
+    type Brief = Complex32;
 
     #[inline(always)]
     fn load(self) -> Complex32 {

@@ -3,8 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+use super::brief::Brief;
 use super::dtype::{Complex32, Complex64};
-use super::number::{Field, Hub, Real};
+use super::number::{Field, Hub, Number, Real};
 use crate::simd::math;
 
 macro_rules! analytic {
@@ -21,6 +22,7 @@ macro_rules! analytic {
 
         analytic!(@impl f32, f32, |x| x, unary { $($unary)* } binary { $($binary)* });
         analytic!(@impl f64, f64, |x| x, unary { $($unary)* } binary { $($binary)* });
+        analytic!(@impl Brief, brief, |x| x.into(), unary { $($unary)* } binary { $($binary)* });
         analytic!(@impl Complex32, complex, |z| z.to(), unary { $($unary)* } binary { $($binary)* });
         analytic!(@impl Complex64, complex, |z| z, unary { $($unary)* } binary { $($binary)* });
     };
@@ -70,48 +72,49 @@ macro_rules! elementary {
             fn tan_near(self) -> Self;
         }
 
-        elementary!(@impl f32, unary { $($unary)* } binary { $($binary)* } wide { $($wide in $module,)* });
-        elementary!(@impl f64, unary { $($unary)* } binary { $($binary)* } wide { $($wide in $module,)* });
+        elementary!(@impl f32, f32, unary { $($unary)* } binary { $($binary)* } wide { $($wide in $module,)* });
+        elementary!(@impl f64, f64, unary { $($unary)* } binary { $($binary)* } wide { $($wide in $module,)* });
+        elementary!(@impl Brief, brief, unary { $($unary)* } binary { $($binary)* } wide { $($wide in $module,)* });
     };
-    (@impl $type:ident, unary { $($unary:ident)* } binary { $($binary:ident)* } wide { $($wide:ident in $module:ident,)* }) => {
+    (@impl $type:ident, $math:ident, unary { $($unary:ident)* } binary { $($binary:ident)* } wide { $($wide:ident in $module:ident,)* }) => {
         impl Elementary for $type {
             $(
                 #[inline(always)]
                 fn $unary(self) -> Self {
-                    math::$type::$unary(self)
+                    math::$math::$unary(self.into()).into()
                 }
             )*
             $(
                 #[inline(always)]
                 fn $binary(self, other: Self) -> Self {
-                    math::$type::$binary(self, other)
+                    math::$math::$binary(self.into(), other.into()).into()
                 }
             )*
             $(
                 #[inline(always)]
                 fn $wide(self) -> Self {
-                    math::$module::$wide(self as f64) as Self
+                    Self::from_f64(math::$module::$wide(self.hub() as f64))
                 }
             )*
 
             #[inline(always)]
             fn is_near(self) -> bool {
-                math::$type::is_near(self)
+                math::$math::is_near(self.into())
             }
 
             #[inline(always)]
             fn sin_near(self) -> Self {
-                math::$type::sin_cos_near(self).0
+                math::$math::sin_cos_near(self.into()).0.into()
             }
 
             #[inline(always)]
             fn cos_near(self) -> Self {
-                math::$type::sin_cos_near(self).1
+                math::$math::sin_cos_near(self.into()).1.into()
             }
 
             #[inline(always)]
             fn tan_near(self) -> Self {
-                math::$type::tan_near(self)
+                math::$math::tan_near(self.into()).into()
             }
         }
     };

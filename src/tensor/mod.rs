@@ -1,5 +1,6 @@
 //! Typed, checked views of operands and the loops over them.
 
+pub mod brief;
 pub mod dtype;
 pub mod elementary;
 pub mod float8;

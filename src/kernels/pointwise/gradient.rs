@@ -9,7 +9,7 @@ use super::activation::{GELU_CUBE, GELU_SCALE, mish_parts};
 use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::loops::pointwise::{Map, run_brief};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 
 functions! {
@@ -122,8 +122,8 @@ impl<T: Real> Map<T, 2> for GeluTanhBackward {
 pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     match launch.scalar(0)?.to::<i64>() {
-        0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluErfBackward)),
-        _ => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluTanhBackward)),
+        0 => dispatch!(dtype in FLOATING, T => run_brief::<T, _, 2>(launch, GeluErfBackward)),
+        _ => dispatch!(dtype in FLOATING, T => run_brief::<T, _, 2>(launch, GeluTanhBackward)),
     }
 }
 

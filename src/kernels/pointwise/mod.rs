@@ -21,7 +21,7 @@ pub mod special;
 pub mod ternary;
 
 /// Kernels that are given by a function of values: for each, a [`Map`](crate::tensor::loops::pointwise::Map) generic over the computing
-/// type `T`, and the kernel that runs it over a set of dtypes.
+/// type `T`, and the kernel that runs it over a set of dtypes, in their [`Brief`](crate::tensor::dtype::Element::Brief) type.
 ///
 /// `kernel, Map, SET, Bound, [scalars], |[inputs]| value;` The scalars are the launch's, in order, as `T`; the value is a `T` too.
 macro_rules! functions {
@@ -52,8 +52,8 @@ macro_rules! functions {
             let mut _scalars = (0..).map(|index| launch.scalar(index));
             $(let $scalar = _scalars.next().unwrap_or(Err(String::new()))?;)*
             $crate::tensor::dtype::dispatch!(dtype in $set $(| $more)*, E => {
-                let map = $map::<<E as $crate::tensor::dtype::Element>::Acc> { $($scalar: $scalar.to(),)* _computes: std::marker::PhantomData };
-                $crate::tensor::loops::pointwise::run::<E, E, _, { [$(stringify!($x)),+].len() }>(launch, map)
+                let map = $map::<<E as $crate::tensor::dtype::Element>::Brief> { $($scalar: $scalar.to(),)* _computes: std::marker::PhantomData };
+                $crate::tensor::loops::pointwise::run_brief::<E, _, { [$(stringify!($x)),+].len() }>(launch, map)
             })
         }
     )*};

@@ -18,7 +18,7 @@ pub use super::gamma::lgamma_f32 as lgamma;
 pub use super::power::pow;
 
 /// Adding and subtracting this rounds a value of magnitude below 2^22 to the nearest integer.
-const ROUND: f32 = 12_582_912.0;
+pub(super) const ROUND: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 /// From this magnitude on, e^x is 0 or infinite.
@@ -85,19 +85,19 @@ pub(super) fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 
 
 /// 2^n for an integral `n` in -126..=127.
 #[inline(always)]
-fn power_of_two(n: i32) -> f32 {
+pub(super) fn power_of_two(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
 /// The integer that `rounded` is, less [`ROUND`].
 #[inline(always)]
-fn integer(rounded: f32) -> i32 {
+pub(super) fn integer(rounded: f32) -> i32 {
     (rounded.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32)
 }
 
 /// `x` between the bounds; NaN stays.
 #[inline(always)]
-fn clamp(x: f32, low: f32, high: f32) -> f32 {
+pub(super) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x > high { high } else { x };
     if x < low { low } else { x }
 }

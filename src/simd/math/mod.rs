@@ -4,6 +4,7 @@
 //! computation, in units in the last place (ulp). NaN gives NaN, infinities and subnormal values give what IEEE 754 says.
 
 pub mod bessel;
+pub mod brief;
 pub mod complex;
 pub mod f32;
 pub mod f64;
@@ -143,6 +144,19 @@ mod tests {
         check_f32("tanh", f32::tanh, f64::tanh, 2.0);
         check_f32("sigmoid", f32::sigmoid, |x| if x < -88.7 { 0.0 } else { sigmoid(x) }, 2.0);
         check_f32("erf", f32::erf, erf, 2.5);
+    }
+
+    #[test]
+    fn brief_functions_are_accurate_enough_for_16_bits() {
+        use super::brief;
+        // 2^-15 in half units of `f32`.
+        const LIMIT: f64 = 256.0;
+        let or_zero = |value: f64| if value < f32::MIN_POSITIVE as f64 { 0.0 } else { value };
+        check_f32("exp", brief::exp, |x| or_zero(x.exp()), LIMIT);
+        check_f32("exp2", brief::exp2, |x| or_zero(x.exp2()), LIMIT);
+        check_f32("expm1", brief::expm1, f64::exp_m1, LIMIT);
+        check_f32("tanh", brief::tanh, f64::tanh, LIMIT);
+        check_f32("sigmoid", brief::sigmoid, |x| if x < -88.7 { 0.0 } else { sigmoid(x) }, LIMIT);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! [`Buffer`]: scratch memory of one block, which a thread keeps for its next loop.
+//! Scratch memory, which a thread keeps for its next loop: [`Buffer`] of one block, [`Memory`] of any size.
 //!
 //! Blocks are taken when they are first written to. On the stack they would cost every loop a touch of each of their pages, which all
 //! fall into the same set of the first-level cache.
@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::rc::Rc;
 
 use super::BLOCK;
+use crate::simd::Aligned;
 
 /// A block of elements of any dtype. A loop writes through its address while the buffer has it.
 #[repr(C, align(64))]
@@ -66,6 +67,58 @@ impl Drop for Buffer {
     }
 }
 
+/// A cache line.
+type Line = Aligned<[u128; 4]>;
+
+/// The largest memory that a thread keeps, in bytes, and how many.
+const MEMORY: usize = 4 << 20;
+const MEMORIES: usize = 8;
+
+thread_local! {
+    /// This thread's memories that nobody has.
+    static SPARE_MEMORIES: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Aligned memory of any size, with zeros or what its last user left.
+pub struct Memory(Vec<Line>);
+
+impl Memory {
+    /// Memory of at least so many bytes.
+    pub fn of(bytes: usize) -> Self {
+        let lines = bytes.div_ceil(size_of::<Line>());
+        let spare = |spare: &RefCell<Vec<Vec<Line>>>| {
+            let mut spare = spare.borrow_mut();
+            let fitting = spare.iter().position(|memory| memory.len() >= lines);
+            fitting.map(|place| spare.swap_remove(place)).or_else(|| spare.pop())
+        };
+        let mut memory = SPARE_MEMORIES.try_with(spare).ok().flatten().unwrap_or_default();
+        if memory.len() < lines {
+            memory.resize(lines, Aligned([0; 4]));
+        }
+        Self(memory)
+    }
+
+    /// Its first byte.
+    pub fn data(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let memory = std::mem::take(&mut self.0);
+        if memory.len() * size_of::<Line>() <= MEMORY {
+            // A thread that ends has no list any more: the memory is freed.
+            let _ = SPARE_MEMORIES.try_with(|spare| {
+                let mut spare = spare.borrow_mut();
+                if spare.len() < MEMORIES {
+                    spare.push(memory);
+                }
+            });
+        }
+    }
+}
+
 /// Elements of a loop whose scratch memory is no block.
 const FEW: usize = 16;
 
@@ -78,6 +131,22 @@ pub fn with_zeros<T: Default + Copy>(len: usize, body: impl FnOnce(&mut [T])) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_keeps_its_memories() {
+        let mut one = Memory::of(1000);
+        let first = one.data();
+        assert_eq!(first as usize % 64, 0);
+        assert_ne!(Memory::of(1000).data(), first);
+        // SAFETY: the memory has so many bytes.
+        unsafe { first.write(7) };
+        drop(one);
+        let mut again = [Memory::of(900), Memory::of(900)];
+        // SAFETY: as above.
+        assert!(again.iter_mut().any(|memory| unsafe { memory.data().read() } == 7));
+        assert!(Memory::of(MEMORY + 1).0.len() * 64 > MEMORY);
+        assert!(SPARE_MEMORIES.with_borrow(Vec::is_empty));
+    }
 
     #[test]
     fn a_thread_keeps_its_blocks() {

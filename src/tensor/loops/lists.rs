@@ -11,7 +11,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::pointwise::{from_bits, to_bits};
+use super::words::{from_bits, is_paired, to_bits};
 use super::{GRAIN, parallel};
 use crate::runtime::task::Span;
 use crate::runtime::threads;
@@ -192,7 +192,7 @@ where
     S: Step<E::Acc, I, O>,
 {
     /// Whether elements have 16 bits and are computed in 32.
-    const PAIRED: bool = size_of::<E>() == 2 && size_of::<E::Acc>() == 4;
+    const PAIRED: bool = is_paired::<E>();
 
     #[inline(always)]
     fn results(&self, index: usize) -> [E; O] {
@@ -217,7 +217,7 @@ where
         S::FINDS && blocks[O - 1].iter().fold(false, |found, result| found | (result.load() != E::Acc::ZERO))
     }
 
-    /// A block of 16 bit elements by words of two: see [`pointwise`](super::pointwise).
+    /// A block of 16 bit elements by words of two: see [`words`](super::words).
     #[inline(always)]
     fn paired_block(&self, first: usize) -> bool {
         let mut blocks = [[0u32; LANES / 2]; O];

@@ -26,8 +26,9 @@ pub mod shared;
 pub mod space;
 pub mod strided;
 mod transpose;
+pub mod words;
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Memory};
 
 use crate::runtime::threads;
 

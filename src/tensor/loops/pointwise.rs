@@ -1,7 +1,10 @@
 //! Elementwise operators given as a function of values: [`Map`], run over a launch by [`run`].
 
+use std::marker::PhantomData;
+
 use super::space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, Place};
+use super::words::{from_bits, is_paired, to_bits};
 use super::{Buffer, cast, grain, parallel};
 use crate::simd::stream::Stores;
 use crate::simd::{Leaf, vectorize};
@@ -43,6 +46,45 @@ where
     } else {
         let types = Types { input: E::DTYPE, output: O::DTYPE, inputs: N };
         drive(launch, types, &|output, inputs, count, stores| apply::<E, O, Op, N>(op, output, inputs, count, stores))
+    }
+}
+
+/// As [`run`], of an operator that computes in [`Element::Brief`].
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_brief<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+where
+    E: Element,
+    Op: Map<E::Brief, N, Output = E::Brief>,
+{
+    run::<E, E, _, N>(launch, Briefly { op, computes: PhantomData::<E::Brief> })
+}
+
+/// An operator that computes in `T`.
+#[derive(Clone, Copy)]
+struct Briefly<Op, T> {
+    op: Op,
+    computes: PhantomData<T>,
+}
+
+impl<A, T, Op, const N: usize> Map<A, N> for Briefly<Op, T>
+where
+    A: Number,
+    T: Number + From<A> + Into<A>,
+    Op: Map<T, N, Output = T>,
+{
+    type Output = A;
+    const PRECISE_NUMBERS: bool = Op::PRECISE_NUMBERS;
+
+    #[inline(always)]
+    fn apply(self, inputs: [A; N]) -> A {
+        let mut values = [T::ZERO; N];
+        for (value, input) in values.iter_mut().zip(inputs) {
+            *value = input.into();
+        }
+        self.op.apply(values).into()
     }
 }
 
@@ -171,7 +213,7 @@ where
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
     /// Whether elements have 16 bits and are computed in 32.
-    const PAIRED: bool = size_of::<E>() == 2 && size_of::<O>() == 2 && size_of::<E::Acc>() == 4 && size_of::<O::Acc>() == 4;
+    const PAIRED: bool = is_paired::<E>() && is_paired::<O>();
 
     #[inline(always)]
     fn result(&self, index: usize) -> O {
@@ -193,8 +235,7 @@ where
         unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
     }
 
-    /// A block of 16 bit elements, by words of two. Each is widened and rounded in the half of the word where it lies, so that no vector
-    /// instruction has to move elements to other lanes.
+    /// A block of 16 bit elements, by words of two: see [`words`](super::words).
     #[inline(always)]
     fn paired_block(&self, first: usize) {
         let mut results = [0; WORDS];
@@ -213,22 +254,6 @@ where
         // SAFETY: as in `block`.
         unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
     }
-}
-
-/// The 16 bit element with these bits.
-#[inline(always)]
-pub(super) fn from_bits<E: Copy>(bits: u16) -> E {
-    debug_assert_eq!(size_of::<E>(), size_of::<u16>());
-    // SAFETY: elements of 16 bits take any pattern; callers have no other types.
-    unsafe { std::mem::transmute_copy(&bits) }
-}
-
-/// The bits of a 16 bit element.
-#[inline(always)]
-pub(super) fn to_bits<E: Copy>(element: E) -> u16 {
-    debug_assert_eq!(size_of::<E>(), size_of::<u16>());
-    // SAFETY: elements of 16 bits have no padding.
-    unsafe { std::mem::transmute_copy(&element) }
 }
 
 pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String> {

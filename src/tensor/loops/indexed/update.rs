@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 
 use super::super::BLOCK;
 use super::super::buffer::with_zeros;
-use super::super::pointwise::{from_bits, to_bits};
 use super::super::space::{Patch, Space};
 use super::super::strided::Place;
+use super::super::words::{from_bits, to_bits};
 use super::direct::Direct;
 use super::position::Places;
 use super::{Index, Indexed, MAX_OPERANDS};
@@ -353,7 +353,7 @@ impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
         unsafe { to.cast::<[E; LANES]>().write_unaligned(results) };
     }
 
-    /// A block of 16 bit elements by words of two: see [`pointwise`](super::super::pointwise).
+    /// A block of 16 bit elements by words of two: see [`words`](super::super::words).
     #[inline(always)]
     fn paired_block(&self, to: *mut u32, from: *const u32) {
         let mut results = [0; LANES / 2];

@@ -2,7 +2,7 @@
 
 use super::plan::{Operand, Plan};
 use crate::tensor::loops::strided::Place;
-use crate::tensor::loops::{cast, strided};
+use crate::tensor::loops::{Memory, cast, strided};
 
 /// Lines of every operand.
 pub struct Batch<'a> {
@@ -11,10 +11,14 @@ pub struct Batch<'a> {
     pub count: usize,
     /// Elements of a line.
     pub len: usize,
+    /// Rows of [`LANES`](super::LANES) elements: those of a strip, or as many as hold a line.
+    pub rows: usize,
     /// Whether the lines are columns, in whole strips, not one after the other.
     pub side_by_side: bool,
     /// Of each operand, in bytes: from one line to the next and from one row of columns to the next.
     places: &'a [Place],
+    /// Memory that is the batch's to work in.
+    pub kept: *mut u8,
 }
 
 impl Batch<'_> {
@@ -43,20 +47,23 @@ pub struct Worker<'a> {
     plan: &'a Plan,
     operands: &'a [Operand<'a>],
     /// A batch of each operand that is not taken where it is.
-    scratch: Vec<Option<Vec<u128>>>,
+    scratch: Vec<Option<Memory>>,
     /// A batch in an operand's own dtype.
-    raw: Vec<u128>,
+    raw: Memory,
     places: Vec<Place>,
+    /// What a kernel keeps while it goes over a line.
+    kept: Memory,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(plan: &'a Plan, operands: &'a [Operand<'a>], lanes: Option<usize>) -> Self {
-        let words = |size: usize| (plan.batch * plan.len * size).div_ceil(16);
+    /// `kept`: bytes that the kernel keeps while it goes over lines.
+    pub fn new(plan: &'a Plan, operands: &'a [Operand<'a>], lanes: Option<usize>, kept: usize) -> Self {
+        let memory = |size: usize| Memory::of(plan.batch * plan.len * size);
         let is_overwritten = |input: &Operand<'_>| {
             operands.iter().any(|output| output.is_output && !input.is_output && output.view.overlaps(&input.view))
         };
         let scratch = |operand: &Operand<'_>| {
-            (!plan.is_direct(operand, lanes) || is_overwritten(operand)).then(|| vec![0; words(operand.dtype.size())])
+            (!plan.is_direct(operand, lanes) || is_overwritten(operand)).then(|| memory(operand.dtype.size()))
         };
         let cast =
             operands.iter().filter(|operand| operand.view.dtype() != operand.dtype).map(|operand| operand.view.dtype().size());
@@ -64,8 +71,9 @@ impl<'a> Worker<'a> {
             plan,
             operands,
             scratch: operands.iter().map(scratch).collect(),
-            raw: vec![0; words(cast.max().unwrap_or(0))],
+            raw: memory(cast.max().unwrap_or(0)),
             places: Vec::with_capacity(operands.len()),
+            kept: Memory::of(kept),
         }
     }
 
@@ -79,24 +87,17 @@ impl<'a> Worker<'a> {
                 self.places.push(place);
                 continue;
             };
-            let dense = plan.dense(scratch.as_mut_ptr().cast(), operand.dtype.size());
+            let dense = plan.dense(scratch.data(), operand.dtype.size());
             if !operand.is_output {
-                gather(plan, operand, place, count, dense.data, self.raw.as_mut_ptr().cast());
+                gather(plan, operand, place, count, dense.data, self.raw.data());
             }
             self.places.push(dense);
         }
         let Plan { len, side_by_side, .. } = *plan;
-        body(&Batch { first, count, len, side_by_side, places: &self.places });
+        body(&Batch { first, count, len, rows: plan.rows(), side_by_side, places: &self.places, kept: self.kept.data() });
         for (operand, scratch) in self.operands.iter().zip(&mut self.scratch).filter(|(operand, _)| operand.is_output) {
             if let Some(scratch) = scratch {
-                scatter(
-                    plan,
-                    operand,
-                    plan.place(operand, &index),
-                    count,
-                    scratch.as_mut_ptr().cast(),
-                    self.raw.as_mut_ptr().cast(),
-                );
+                scatter(plan, operand, plan.place(operand, &index), count, scratch.data(), self.raw.data());
             }
         }
     }

@@ -5,8 +5,11 @@
 //!
 //! Where neighbouring lines are closer in memory than the elements of one line, turning them costs more than many a kernel. A kernel that
 //! is [`Columns`] too gets such lines side by side, as a [`Strip`] of [`LANES`] columns.
+//!
+//! [`passes`] has loops for kernels that widen elements whenever they read them, so that 16 bit floats need no copy in `f32`.
 
 mod batch;
+pub mod passes;
 mod plan;
 mod values;
 
@@ -55,7 +58,7 @@ where
     T: Element,
 {
     let operands = operands::<T, I, O>(inputs, outputs);
-    drive(&operands, dim, cost, None, &|batch| vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData }))
+    drive(&operands, dim, cost, None, 0, &|batch| vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData }))
 }
 
 /// As [`run`], with lines side by side where that is nearer to how they lie.
@@ -74,7 +77,7 @@ where
     T: Element<Acc = T>,
 {
     let operands = operands::<T, I, O>(inputs, outputs);
-    drive(&operands, dim, cost, Some(LANES), &|batch| {
+    drive(&operands, dim, cost, Some(LANES), 0, &|batch| {
         if batch.side_by_side {
             vectorize(EachStrip::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
         } else {
@@ -100,7 +103,7 @@ pub fn run_with_places<T: Element>(
 ) -> Result<(), String> {
     let operands =
         [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(places, DType::Long, true)];
-    drive(&operands, dim, cost, None, &|batch| {
+    drive(&operands, dim, cost, None, 0, &|batch| {
         for line in 0..batch.count {
             // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
             let input = unsafe { std::slice::from_raw_parts(batch.line(0, line).cast::<T>().cast_const(), batch.len) };
@@ -118,12 +121,14 @@ fn operands<'a, T: Element, const I: usize, const O: usize>(inputs: [View<'a>; I
     inputs.chain(outputs.into_iter().map(|view| Operand::new(view, T::DTYPE, true))).collect()
 }
 
-/// Gives all batches of lines to `body`; with `lanes`, side by side in strips of so many where that is nearer to how they lie.
+/// Gives all batches of lines to `body`; with `lanes`, side by side in strips of so many where that is nearer to how they lie. `kept`: bytes
+/// that the kernel keeps for each row.
 fn drive(
     operands: &[Operand<'_>],
     dim: usize,
     cost: f64,
     lanes: Option<usize>,
+    kept: usize,
     body: &(dyn Fn(&Batch<'_>) + Sync),
 ) -> Result<(), String> {
     let sizes = operands[0].view.sizes();
@@ -140,8 +145,9 @@ fn drive(
     }
     let plan = Plan::new(operands, dim, lanes);
     let batch_len = plan.batch * plan.len;
+    let kept = kept * plan.rows();
     parallel(plan.batches(), GRAIN.div_ceil(batch_len), cost * batch_len as f64, &|begin, end| {
-        let mut worker = Worker::new(&plan, operands, lanes);
+        let mut worker = Worker::new(&plan, operands, lanes, kept);
         for number in begin..end {
             worker.batch(number, body);
         }
@@ -186,12 +192,7 @@ impl<T, K: Columns<T, I, O>, const I: usize, const O: usize> Leaf for EachStrip<
     #[inline(always)]
     fn run(self) {
         for col in (0..self.batch.count).step_by(LANES) {
-            let (place, step) = (|operand: usize| self.batch.column::<T>(operand, col), |operand: usize| self.batch.step(operand));
-            self.kernel.columns(Strip {
-                inputs: std::array::from_fn(|input| (place(input).cast_const(), step(input))),
-                outputs: std::array::from_fn(|output| (place(I + output), step(I + output))),
-                len: self.batch.len,
-            });
+            self.kernel.columns(Strip::of(self.batch, col));
         }
     }
 }
@@ -205,6 +206,16 @@ pub struct Strip<T, const I: usize, const O: usize> {
 }
 
 impl<T, const I: usize, const O: usize> Strip<T, I, O> {
+    /// The strip of a batch side by side that begins with a column.
+    #[inline(always)]
+    fn of(batch: &Batch<'_>, col: usize) -> Self {
+        Self {
+            inputs: std::array::from_fn(|input| (batch.column::<T>(input, col).cast_const(), batch.step(input))),
+            outputs: std::array::from_fn(|output| (batch.column(I + output, col), batch.step(I + output))),
+            len: batch.len,
+        }
+    }
+
     /// The rows: the elements of a line.
     #[inline(always)]
     pub fn rows(&self) -> std::ops::Range<usize> {
@@ -227,6 +238,15 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
         let (data, step) = self.outputs[which];
         // SAFETY: as above; outputs overlap no input of the batch, and the strip is borrowed for as long as the row.
         unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
+    }
+
+    /// A row of the first output, to be read.
+    #[inline(always)]
+    pub fn written(&self, row: usize) -> &[T; LANES] {
+        debug_assert!(row < self.len);
+        let (data, step) = self.outputs[0];
+        // SAFETY: as in `input`; who writes an output borrows the strip mutably.
+        unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
     }
 
     /// A row of every input, and one of the first output.

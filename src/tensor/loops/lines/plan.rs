@@ -1,5 +1,6 @@
 //! How lines are taken: where they are, and how many together.
 
+use super::LANES;
 use crate::tensor::dtype::DType;
 use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::space::Steps;
@@ -102,6 +103,11 @@ impl Plan {
             }
             _ => operand.is_direct(self.dim),
         }
+    }
+
+    /// Rows of [`LANES`] elements: those of a strip, or as many as hold a line.
+    pub fn rows(&self) -> usize {
+        if self.side_by_side { self.len } else { self.len.div_ceil(LANES) }
     }
 
     pub fn batches(&self) -> usize {

@@ -1,0 +1,251 @@
+//! Lines that are gone over several times: [`Passes`].
+//!
+//! Such a kernel is written once, over [`Rows`]: of one line, whose elements are taken [`LANES`] at a time and whose lanes are merged in the
+//! end, or of a strip of as many lines side by side, each in a lane of its own. Elements are widened when they are read and rounded when
+//! they are written.
+
+use std::marker::PhantomData;
+
+use super::batch::Batch;
+use super::{LANES, Strip, drive, operands};
+use crate::simd::{Leaf, across, prefetch, vectorize};
+use crate::tensor::dtype::Element;
+use crate::tensor::loops::words::{narrow, widen};
+use crate::tensor::number::Number;
+use crate::tensor::view::View;
+
+/// The values of a row, or what belongs to each lane.
+pub type Lanes<E> = [<E as Element>::Acc; LANES];
+
+/// What is done with lines of `I` inputs and one output.
+pub trait Passes<E: Element, const I: usize>: Sync {
+    /// Whether it keeps values from one pass to the next.
+    const KEEPS: bool;
+
+    /// Computes the output from the inputs. Compiled for each instruction set: it is to be marked `#[inline(always)]`, as is what it calls.
+    fn run<R: Rows<E, I>>(&self, rows: R);
+}
+
+/// One line or several side by side.
+pub trait Rows<E: Element, const I: usize> {
+    /// How many rows there are in which every lane has an element.
+    fn whole(&self) -> usize;
+
+    /// Whether there is another row, the end of a line.
+    fn has_rest(&self) -> bool;
+
+    /// A row of every input. Lanes beyond the end of a line have `filler`. The order of lanes is the same for all rows.
+    fn values(&self, row: usize, filler: E::Acc) -> [Lanes<E>; I];
+
+    /// Keeps values for a later pass of a kernel that does so: in the output where that has their precision, else beside it, the output's row
+    /// being fetched meanwhile.
+    fn keep(&mut self, row: usize, values: &Lanes<E>);
+
+    /// What was kept of a row.
+    fn kept(&self, row: usize) -> Lanes<E>;
+
+    /// Writes a row of the output.
+    fn store(&mut self, row: usize, values: &Lanes<E>);
+
+    /// Merges what belongs to the same line, and gives the merge to each of its lanes.
+    fn merge(lanes: &mut Lanes<E>, merge: impl Fn(E::Acc, E::Acc) -> E::Acc);
+}
+
+/// Runs a block for every row: a loop over the whole ones, in which the compiler knows that they are whole, and once more for the rest.
+macro_rules! for_each_row {
+    ($rows:ident, $row:ident, $body:block) => {
+        for $row in 0..$rows.whole() $body
+        if $rows.has_rest() {
+            let $row = $rows.whole();
+            $body
+        }
+    };
+}
+pub(crate) use for_each_row;
+
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `E`. `cost`: nanoseconds of one thread per element.
+///
+/// # Errors
+/// Operands of different sizes, or dtypes without conversions.
+#[inline]
+pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
+    inputs: [View<'_>; I],
+    output: View<'_>,
+    dim: usize,
+    cost: f64,
+    kernel: &K,
+) -> Result<(), String> {
+    let operands = operands::<E, I, 1>(inputs, [output]);
+    let kept = if keeps_beside::<E, K, I>() { size_of::<Lanes<E>>() } else { 0 };
+    drive(&operands, dim, cost, Some(LANES), kept, &|batch| {
+        vectorize(EachPass::<'_, E, _, I> { batch, kernel, element: PhantomData });
+    })
+}
+
+/// Whether a kernel keeps values that the output cannot hold.
+const fn keeps_beside<E: Element, K: Passes<E, I>, const I: usize>() -> bool {
+    K::KEEPS && is_wider::<E>()
+}
+
+/// Whether the computing type holds more than the elements do.
+const fn is_wider<E: Element>() -> bool {
+    size_of::<E>() < size_of::<E::Acc>()
+}
+
+/// The lines or strips of a batch.
+struct EachPass<'a, E, K, const I: usize> {
+    batch: &'a Batch<'a>,
+    kernel: &'a K,
+    element: PhantomData<E>,
+}
+
+impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { batch, kernel, .. } = self;
+        let rows = if keeps_beside::<E, K, I>() { batch.rows } else { 0 };
+        // SAFETY: `drive` has memory for so many rows of numbers, which may be any bits, for this batch alone.
+        let kept = unsafe { std::slice::from_raw_parts_mut(batch.kept.cast::<Lanes<E>>(), rows) };
+        if batch.side_by_side {
+            for col in (0..batch.count).step_by(LANES) {
+                kernel.run(SideBySide { strip: Strip::of(batch, col), kept });
+            }
+            return;
+        }
+        for line in 0..batch.count {
+            let place = |operand: usize| batch.line(operand, line).cast::<E>();
+            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(place(input).cast_const(), batch.len) });
+            // SAFETY: as above; the lines of the output overlap no other line.
+            let output = unsafe { std::slice::from_raw_parts_mut(place(I), batch.len) };
+            kernel.run(Line { inputs, output, kept });
+        }
+    }
+}
+
+/// A row of a line, the lanes beyond its end with `filler`.
+#[inline(always)]
+fn row_of<E: Element>(line: &[E], row: usize, filler: E::Acc) -> Lanes<E> {
+    let (whole, rest) = line.as_chunks::<LANES>();
+    if let Some(chunk) = whole.get(row) {
+        widen(chunk)
+    } else {
+        let mut chunk = [E::store(filler); LANES];
+        chunk[..rest.len()].copy_from_slice(rest);
+        widen(&chunk)
+    }
+}
+
+/// One line.
+struct Line<'a, E: Element, const I: usize> {
+    inputs: [&'a [E]; I],
+    output: &'a mut [E],
+    /// Rows of values beside the output, or none.
+    kept: &'a mut [Lanes<E>],
+}
+
+impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
+    #[inline(always)]
+    fn whole(&self) -> usize {
+        self.output.len() / LANES
+    }
+
+    #[inline(always)]
+    fn has_rest(&self) -> bool {
+        !self.output.len().is_multiple_of(LANES)
+    }
+
+    #[inline(always)]
+    fn values(&self, row: usize, filler: E::Acc) -> [Lanes<E>; I] {
+        let mut values = [[E::Acc::ZERO; LANES]; I];
+        for (values, input) in values.iter_mut().zip(&self.inputs) {
+            *values = row_of(input, row, filler);
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, row: usize, values: &Lanes<E>) {
+        if const { is_wider::<E>() } {
+            prefetch(self.output.as_ptr().wrapping_add(row * LANES).cast());
+            self.kept[row] = *values;
+        } else {
+            self.store(row, values);
+        }
+    }
+
+    #[inline(always)]
+    fn kept(&self, row: usize) -> Lanes<E> {
+        if const { is_wider::<E>() } { self.kept[row] } else { row_of(self.output, row, E::Acc::ZERO) }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, row: usize, values: &Lanes<E>) {
+        let (whole, rest) = self.output.as_chunks_mut::<LANES>();
+        if let Some(chunk) = whole.get_mut(row) {
+            narrow(values, chunk);
+        } else {
+            let mut chunk = [E::default(); LANES];
+            narrow(values, &mut chunk);
+            rest.copy_from_slice(&chunk[..rest.len()]);
+        }
+    }
+
+    #[inline(always)]
+    fn merge(lanes: &mut Lanes<E>, merge: impl Fn(E::Acc, E::Acc) -> E::Acc) {
+        *lanes = [across(*lanes, merge); LANES];
+    }
+}
+
+/// Lines side by side.
+struct SideBySide<'a, E: Element, const I: usize> {
+    strip: Strip<E, I, 1>,
+    /// As in [`Line`].
+    kept: &'a mut [Lanes<E>],
+}
+
+impl<E: Element, const I: usize> Rows<E, I> for SideBySide<'_, E, I> {
+    #[inline(always)]
+    fn whole(&self) -> usize {
+        self.strip.rows().len()
+    }
+
+    #[inline(always)]
+    fn has_rest(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn values(&self, row: usize, _: E::Acc) -> [Lanes<E>; I] {
+        let mut values = [[E::Acc::ZERO; LANES]; I];
+        for (which, values) in values.iter_mut().enumerate() {
+            *values = widen(self.strip.input(which, row));
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, row: usize, values: &Lanes<E>) {
+        if const { is_wider::<E>() } {
+            prefetch(self.strip.output(0, row).as_ptr().cast());
+            self.kept[row] = *values;
+        } else {
+            self.store(row, values);
+        }
+    }
+
+    #[inline(always)]
+    fn kept(&self, row: usize) -> Lanes<E> {
+        if const { is_wider::<E>() } { self.kept[row] } else { widen(self.strip.written(row)) }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, row: usize, values: &Lanes<E>) {
+        narrow(values, self.strip.output(0, row));
+    }
+
+    #[inline(always)]
+    fn merge(_: &mut Lanes<E>, _: impl Fn(E::Acc, E::Acc) -> E::Acc) {}
+}

@@ -1,0 +1,90 @@
+//! Elements of 16 bits, which loops take by words of two.
+//!
+//! Each is widened and rounded in the half of the word where it lies, so that no vector instruction has to move elements to other lanes.
+
+use crate::tensor::dtype::Element;
+use crate::tensor::number::Number;
+
+/// Whether elements have 16 bits and are computed in 32.
+pub const fn is_paired<E: Element>() -> bool {
+    size_of::<E>() == 2 && size_of::<E::Acc>() == 4
+}
+
+/// The 16 bit element with these bits.
+#[inline(always)]
+pub fn from_bits<E: Copy>(bits: u16) -> E {
+    debug_assert_eq!(size_of::<E>(), size_of::<u16>());
+    // SAFETY: elements of 16 bits take any pattern; callers have no other types.
+    unsafe { std::mem::transmute_copy(&bits) }
+}
+
+/// The bits of a 16 bit element.
+#[inline(always)]
+pub fn to_bits<E: Copy>(element: E) -> u16 {
+    debug_assert_eq!(size_of::<E>(), size_of::<u16>());
+    // SAFETY: elements of 16 bits have no padding.
+    unsafe { std::mem::transmute_copy(&element) }
+}
+
+/// Neighbours, widened: in their order or, of 16 bits, those at even places before those at odd ones. There is an even number of them.
+#[inline(always)]
+pub fn widen<E: Element, const N: usize>(elements: &[E; N]) -> [E::Acc; N] {
+    let mut values = [E::Acc::ZERO; N];
+    if const { is_paired::<E>() } {
+        let (low, high) = values.split_at_mut(N / 2);
+        for (place, (low, high)) in low.iter_mut().zip(high).enumerate() {
+            // SAFETY: two elements of 16 bits are a word.
+            let word = unsafe { elements.as_ptr().cast::<u32>().wrapping_add(place).read_unaligned() };
+            (*low, *high) = (from_bits::<E>(word as u16).load(), from_bits::<E>((word >> 16) as u16).load());
+        }
+    } else {
+        for (value, element) in values.iter_mut().zip(elements) {
+            *value = element.load();
+        }
+    }
+    values
+}
+
+/// Rounds values into neighbours; they come as [`widen`] gives them.
+#[inline(always)]
+pub fn narrow<E: Element, const N: usize>(values: &[E::Acc; N], elements: &mut [E; N]) {
+    if const { is_paired::<E>() } {
+        // All are known before the first is written.
+        let mut words = [0u32; N];
+        let (low, high) = values.split_at(N / 2);
+        for (word, (&low, &high)) in words.iter_mut().zip(low.iter().zip(high)) {
+            *word = to_bits(E::store(low)) as u32 | (to_bits(E::store(high)) as u32) << 16;
+        }
+        for (place, &word) in words[..N / 2].iter().enumerate() {
+            // SAFETY: as in `widen`.
+            unsafe { elements.as_mut_ptr().cast::<u32>().wrapping_add(place).write_unaligned(word) };
+        }
+    } else {
+        for (element, &value) in elements.iter_mut().zip(values) {
+            *element = E::store(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+
+    fn check<E: Element + PartialEq + std::fmt::Debug>(elements: [E; 6], widened: [E::Acc; 6]) {
+        assert_eq!(widen(&elements), widened);
+        let mut back = [E::default(); 6];
+        narrow(&widened, &mut back);
+        assert_eq!(back, elements);
+    }
+
+    #[test]
+    fn elements_of_16_bits_are_parted_by_their_halves_of_words() {
+        let numbers = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let parted = [1.0, 3.0, 5.0, 2.0, 4.0, 6.0];
+        check(numbers.map(bf16::from_f32), parted);
+        check(numbers.map(f16::from_f32), parted);
+        check(numbers, numbers);
+    }
+}
