@@ -247,6 +247,30 @@ fn any_number_of_threads_gives_the_same_bits() {
     }
 }
 
+/// They are divided by where they lead if that is all over the target, else by their columns.
+#[test]
+fn long_rows_are_added_in_their_order() {
+    let (rows, cols, places) = (400, 1024, 50);
+    let fraction =
+        |sizes: &[usize], seed| Tensor::of(DType::Float, &(values(DType::Float, sizes, seed) / real(3.0)), Strides::Contiguous);
+    let (before, source) = (fraction(&[places, cols], 1), fraction(&[rows, cols], 2));
+    let count = threads::num_threads();
+    for spread in [places as i64, 3] {
+        let found = indices(&[rows], places, false).mapv(|place| place % spread);
+        let index = index_tensor(DType::Long, &found, Strides::Contiguous).restrided(&[rows as i64, cols as i64], &[8, 0]);
+        let found = found.insert_axis(Axis(1)).broadcast(IxDyn(&[rows, cols])).unwrap().to_owned();
+        let expected = updated(DType::Float, &before.values(), &source.values(), &found, 0, &function(ADD));
+        for count in [1, 2, 3] {
+            threads::set_num_threads(count);
+            let (target, pair) = addressed(before.clone(), 0, &[rows, cols]);
+            let scalars = update_scalars(ADD, false, 1.0, -1, pair);
+            check::run("index_add", &[&target], &[&source, &index], &scalars, DType::Float).unwrap();
+            assert_eq!(whole(target, &before).values(), expected, "{count} threads, {spread} places");
+        }
+    }
+    threads::set_num_threads(count);
+}
+
 /// A tensor of Longs.
 fn longs(values: &[i64]) -> Tensor {
     index_tensor(DType::Long, &ArrayD::from_shape_vec(IxDyn(&[values.len()]), values.to_vec()).unwrap(), Strides::Contiguous)

@@ -111,6 +111,18 @@ impl<'a> Space<'a> {
         self
     }
 
+    /// Cuts the space into patches of up to [`BLOCK`] whole rows; tiles of as many elements where operands disagree about the innermost
+    /// dimension.
+    pub fn cut_rows(mut self) -> Self {
+        if self.crossing_dim().is_some() {
+            return self.cut_tiles(BLOCK, 1);
+        }
+        let size = |dim: usize| (self.sizes[dim] as usize).max(1);
+        let rows = if self.sizes.len() > 1 { size(1).min(BLOCK) } else { 1 };
+        (self.row_dim, self.cols, self.rows) = (usize::from(self.sizes.len() > 1), size(0), rows);
+        self
+    }
+
     /// Elements of a patch along a dimension, at most.
     fn step(&self, dim: usize) -> usize {
         match dim {
@@ -145,6 +157,11 @@ impl<'a> Space<'a> {
     /// The most elements that a patch has.
     pub fn patch_len(&self) -> usize {
         self.cols * self.rows
+    }
+
+    /// The most rows that a patch has.
+    pub fn patch_rows(&self) -> usize {
+        self.rows
     }
 
     /// Number of patches.

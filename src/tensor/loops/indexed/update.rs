@@ -25,6 +25,9 @@ const DIVIDED: f64 = 150_000.0;
 const FAR: i64 = 16 << 20;
 /// Bytes side by side that a thread should have for itself.
 const LANE: usize = 256;
+/// Bytes of rows that are long enough to be divided by where they lead, and how many of them are looked at before.
+const LONG: usize = 1024;
+const SAMPLES: usize = 32;
 
 /// What becomes of an element of the target. The type of elements may be a dtype's or one of the same size.
 pub trait Update<E>: Copy + Send + Sync {
@@ -148,6 +151,8 @@ impl Indexed<'_> {
             _ => target.size(dim),
         };
         match (0..target.ndim()).max_by_key(|&dim| lanes(dim)) {
+            // Threads that have whole rows for themselves share neither pages nor what a cache fetches ahead.
+            Some(_) if self.rows_are_spread(size, threads) => Division::Ranges { pieces: threads },
             Some(dim) if lanes(dim) >= threads => {
                 // Where the indices are the same all along the dimension, each piece looks at all of them.
                 Division::Along { dim, pieces: lanes(dim).min(if self.is_by_row_along(dim) { threads } else { 4 * threads }) }
@@ -156,6 +161,36 @@ impl Indexed<'_> {
             _ if self.is_by_row_along(0) || self.span() > FAR => Division::Ranges { pieces: threads },
             _ => Division::None,
         }
+    }
+
+    /// Whether there are many long rows, of which about as many lead to each of so many ranges of positions, by a sample.
+    fn rows_are_spread(&self, size: usize, ranges: usize) -> bool {
+        let target = self.launch.view(0);
+        let sizes = target.sizes();
+        let row = sizes[0] as usize;
+        let is_long = target.stride(0).unsigned_abs() == size && row * size >= LONG;
+        if !is_long || !self.is_by_row_along(0) || target.numel() < SAMPLES * ranges * row {
+            return false;
+        }
+        let mut space = Space::empty(sizes);
+        for number in 0..self.launch.num_operands().min(MAX_OPERANDS) {
+            space.add(self.launch.view(number).data(), self.launch.view(number).strides());
+        }
+        let space = space.cut_tiles(row, 1);
+        let (patches, span) = (space.patches(), self.span());
+        let mut counts = vec![0; ranges];
+        for sample in 0..SAMPLES {
+            let patch = sample * patches / SAMPLES;
+            space.walk(patch, patch + 1, &mut |patch| {
+                let mut position = [0];
+                if patch.rows == 1 && self.locate(&space, patch, true, &mut position) {
+                    let range = i128::from(position[0].max(0)) * ranges as i128 / i128::from(span);
+                    counts[(range as usize).min(ranges - 1)] += 1;
+                }
+            });
+        }
+        // Three quarters of them on one of two threads are still faster than columns.
+        counts.iter().sum::<usize>() == SAMPLES && counts.iter().all(|&count| count * ranges * 2 <= SAMPLES * 3)
     }
 
     /// The only index, where its positions need not be known before the update.
@@ -168,6 +203,7 @@ impl Indexed<'_> {
     fn piece(&self, value: Option<usize>, part: Option<(usize, usize, usize)>, range: Range, body: Body<'_>) {
         let sizes = part_sizes(&self.launch, part);
         let space = part_space(&self.launch, &sizes, part, value);
+        let space = if self.is_by_row_along(0) { space.cut_rows() } else { space.cut_tiles(BLOCK, 1) };
         let by_row = self.is_by_row(&space);
         if let Some(only) = self.direct(by_row, range) {
             space.walk(0, space.patches(), &mut |patch| {
@@ -180,19 +216,24 @@ impl Indexed<'_> {
             });
             return;
         }
-        with_zeros(space.patch_len(), |positions| {
-            with_zeros(space.patch_len(), |places| {
+        let places = |patch: &Patch| [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
+        if by_row {
+            with_zeros(space.patch_rows(), |positions| {
                 space.walk(0, space.patches(), &mut |patch| {
-                    if !self.locate(&space, patch, by_row, positions) {
-                        return;
+                    if self.locate(&space, patch, by_row, positions) {
+                        let ([to, from], positions) = (places(patch), &positions[..patch.rows]);
+                        let _known = body(to, from, Picked::Rows { cols: patch.cols, rows: patch.rows, positions, range });
                     }
-                    let [to, from] = [0, 1].map(|operand| Place { data: patch.data(operand), steps: space.steps(operand) });
-                    if by_row {
-                        let positions = &positions[..patch.rows];
-                        let rows = Picked::Rows { cols: patch.cols, rows: patch.rows, positions, range };
-                        let _known = body(to, from, rows);
-                    } else {
-                        each_row(to, from, patch, positions, places, range, body);
+                });
+            });
+            return;
+        }
+        with_zeros(space.patch_len(), |positions| {
+            with_zeros(space.patch_len(), |picked| {
+                space.walk(0, space.patches(), &mut |patch| {
+                    if self.locate(&space, patch, by_row, positions) {
+                        let [to, from] = places(patch);
+                        each_row(to, from, patch, positions, picked, range, body);
                     }
                 });
             });
@@ -218,7 +259,7 @@ fn part_sizes(launch: &Launch<'_>, part: Option<(usize, usize, usize)>) -> Vec<i
     sizes
 }
 
-/// The launch's space, or a part of it, cut into patches in the order of its elements.
+/// The launch's space, or a part of it.
 fn part_space<'a>(launch: &Launch<'a>, sizes: &'a [i64], part: Option<(usize, usize, usize)>, value: Option<usize>) -> Space<'a> {
     let mut space = Space::empty(sizes);
     for number in 0..launch.num_operands().min(MAX_OPERANDS) {
@@ -229,7 +270,7 @@ fn part_space<'a>(launch: &Launch<'a>, sizes: &'a [i64], part: Option<(usize, us
             _ => space.add(view.data().wrapping_offset(begin), view.strides()),
         }
     }
-    space.cut_tiles(BLOCK, 1)
+    space
 }
 
 static NO_STEPS: [i64; crate::tensor::view::MAX_DIMS] = [0; crate::tensor::view::MAX_DIMS];
