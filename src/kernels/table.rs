@@ -264,7 +264,7 @@ table![
     op(c"log_sigmoid_backward", gradient::log_sigmoid_backward, FLOATING, 0.4),
     function(c"log_sigmoid_forward", activation::log_sigmoid, FLOATING, 0.6),
     op(c"logit_backward", gradient::logit_backward, FLOATING, 0.3),
-    op(c"mish", activation::mish, FLOATING, 0.4),
+    function(c"mish", activation::mish, FLOATING, 0.4),
     op(c"mish_backward", gradient::mish_backward, FLOATING, 0.5),
     op(c"mse_loss_backward", loss::mse_loss_backward, REAL, 0.2),
     op(c"mse_loss", loss::mse_loss, FLOATING, 0.15),

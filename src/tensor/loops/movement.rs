@@ -191,8 +191,8 @@ struct Fill {
 impl Leaf for Fill {
     type Output = ();
 
-    /// By blocks that are made of the widest stores: Zen 4 writes whole cache lines without reading them first, but not where each is
-    /// written in four (4 MiB on one thread: 41 µs instead of 71).
+    /// By blocks of the widest stores: Zen 4 writes whole cache lines without reading them first, but not those that are written in single
+    /// words (4 MiB on one thread: 41 µs instead of 71).
     #[inline(always)]
     fn run(self) {
         const WORDS: usize = 32;
