@@ -172,11 +172,7 @@ impl Indexed<'_> {
         if !is_long || !self.is_by_row_along(0) || target.numel() < SAMPLES * ranges * row {
             return false;
         }
-        let mut space = Space::empty(sizes);
-        for number in 0..self.launch.num_operands().min(MAX_OPERANDS) {
-            space.add(self.launch.view(number).data(), self.launch.view(number).strides());
-        }
-        let space = space.cut_tiles(row, 1);
+        let space = part_space(&self.launch, sizes, None, None).cut_tiles(row, 1);
         let (patches, span) = (space.patches(), self.span());
         let mut counts = vec![0; ranges];
         for sample in 0..SAMPLES {
