@@ -85,6 +85,9 @@ pub struct Memory(Vec<Line>);
 impl Memory {
     /// Memory of at least so many bytes.
     pub fn of(bytes: usize) -> Self {
+        if bytes == 0 {
+            return Self(Vec::new());
+        }
         let lines = bytes.div_ceil(size_of::<Line>());
         let spare = |spare: &RefCell<Vec<Vec<Line>>>| {
             let mut spare = spare.borrow_mut();
@@ -107,7 +110,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.0);
-        if memory.len() * size_of::<Line>() <= MEMORY {
+        if !memory.is_empty() && memory.len() * size_of::<Line>() <= MEMORY {
             // A thread that ends has no list any more: the memory is freed.
             let _ = SPARE_MEMORIES.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
@@ -144,6 +147,7 @@ mod tests {
         let mut again = [Memory::of(900), Memory::of(900)];
         // SAFETY: as above.
         assert!(again.iter_mut().any(|memory| unsafe { memory.data().read() } == 7));
+        assert!(Memory::of(0).0.is_empty());
         assert!(Memory::of(MEMORY + 1).0.len() * 64 > MEMORY);
         assert!(SPARE_MEMORIES.with_borrow(Vec::is_empty));
     }
