@@ -78,10 +78,11 @@ fn fold_block<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
     block: &Block,
     states: (&mut [F::State], &mut [G::State]),
 ) {
-    if block.by_runs {
-        vectorize(Runs::<E, F, G> { block: *block, folds, states });
-    } else {
-        vectorize(Rows::<E, F, G> { block: *block, folds, states });
+    match Run::of::<E>(block) {
+        _ if !block.by_runs => vectorize(Rows::<E, F, G> { block: *block, folds, states }),
+        Run::Short => vectorize(Runs::<E, F, G, FEW_LANES, true> { block: *block, folds, states }),
+        Run::Dense => vectorize(Runs::<E, F, G, LANES, false> { block: *block, folds, states }),
+        Run::Long => vectorize(Runs::<E, F, G, LANES, true> { block: *block, folds, states }),
     }
 }
 
@@ -225,35 +226,67 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Merge<'_, E, F> {
     }
 }
 
-/// Folds each column of a block by itself.
-struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> {
+/// Lanes of a run, and of one that is short or strided.
+const LANES: usize = 32;
+const FEW_LANES: usize = 8;
+/// Bytes of a dense run whose halves are read side by side.
+const LONG: usize = 32 * 1024;
+
+/// How the columns of a block are folded.
+enum Run {
+    Short,
+    Dense,
+    Long,
+}
+
+impl Run {
+    #[inline(always)]
+    fn of<E: Element>(block: &Block) -> Self {
+        if !block.is_dense::<E>() || block.rows < 2 * LANES {
+            Self::Short
+        } else if block.rows * size_of::<E>() < LONG {
+            Self::Dense
+        } else {
+            Self::Long
+        }
+    }
+}
+
+/// The state of a block's column. Within a [`Leaf`].
+#[inline(always)]
+pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &Block, col: usize) -> F::State {
+    let (data, rows, dense) = (block.col(col), block.rows, size_of::<E>() as isize);
+    let (state, ()) = match Run::of::<E>(block) {
+        Run::Short => fold_lanes::<E, F, Nothing, FEW_LANES, true>((fold, Nothing), data, block.row_step, rows),
+        Run::Dense => fold_lanes::<E, F, Nothing, LANES, false>((fold, Nothing), data, dense, rows),
+        Run::Long => fold_lanes::<E, F, Nothing, LANES, true>((fold, Nothing), data, dense, rows),
+    };
+    state
+}
+
+/// Folds each column of a block by itself, with so many lanes; `HALVED`: both halves side by side.
+struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool> {
     block: Block,
     folds: (F, G),
     states: (&'a mut [F::State], &'a mut [G::State]),
 }
 
-/// Lanes of a long run, and of one that is short or strided.
-const LANES: usize = 32;
-const FEW_LANES: usize = 8;
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool> Leaf for Runs<'_, E, F, G, N, HALVED> {
+    type Output = ();
 
-/// The state of a block's column. Within a [`Leaf`].
-#[inline(always)]
-pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &Block, col: usize) -> F::State {
-    fold_run::<E, F, Nothing>((fold, Nothing), block, col).0
-}
-
-#[inline(always)]
-fn fold_run<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(folds: (F, G), block: &Block, col: usize) -> (F::State, G::State) {
-    let data = block.col(col);
-    if block.is_dense::<E>() && block.rows >= 2 * LANES {
-        fold_lanes::<E, F, G, LANES>(folds, data, size_of::<E>() as isize, block.rows)
-    } else {
-        fold_lanes::<E, F, G, FEW_LANES>(folds, data, block.row_step, block.rows)
+    #[inline(always)]
+    fn run(self) {
+        let (states, others) = self.states;
+        // A number that the compiler knows makes loads of vectors.
+        let step = if N == LANES { size_of::<E>() as isize } else { self.block.row_step };
+        for (col, (state, other)) in states.iter_mut().zip(others).enumerate() {
+            (*state, *other) = fold_lanes::<E, F, G, N, HALVED>(self.folds, self.block.col(col), step, self.block.rows);
+        }
     }
 }
 
 #[inline(always)]
-fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
+fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool>(
     (fold, other): (F, G),
     data: *const u8,
     step: isize,
@@ -263,13 +296,13 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
     let Aligned(lanes) = &mut Aligned([fold.start(value(0)); N]);
     let Aligned(others) = &mut Aligned([other.start(value(0)); N]);
     let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
-    // Four values for a lane at a time. Both halves are read side by side: memory is slow to answer, and a core that asks at two places
-    // hears more.
-    let middle = fours / 2;
-    for first in (0..middle).step_by(2 * N) {
+    // Four values for a lane at a time: two, and two that are further on. Both halves of a long run are read side by side: memory is slow to
+    // answer, and a core that asks at two places hears more. A shorter run comes in its order, in which the processor fetches ahead.
+    let (stride, apart) = if HALVED { (2 * N, fours / 2) } else { (4 * N, 2 * N) };
+    for first in (0..fours / (4 * N) * stride).step_by(stride) {
         for lane in 0..N {
             let at = first + lane;
-            let four = [value(at), value(at + N), value(middle + at), value(middle + at + N)];
+            let four = [value(at), value(at + N), value(apart + at), value(apart + at + N)];
             lanes[lane] = fold.merge(lanes[lane], fold.lift_four(four));
             others[lane] = other.merge(others[lane], other.lift_four(four));
         }
@@ -296,18 +329,6 @@ fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize>(
         }
     }
     (across(lanes, |left, right| fold.merge(left, right)), across(others, |left, right| other.merge(left, right)))
-}
-
-impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for Runs<'_, E, F, G> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let (states, others) = self.states;
-        for (col, (state, other)) in states.iter_mut().zip(others).enumerate() {
-            (*state, *other) = fold_run::<E, F, G>(self.folds, &self.block, col);
-        }
-    }
 }
 
 /// Folds a block row by row.
