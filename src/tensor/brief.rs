@@ -109,6 +109,8 @@ impl Field for Brief {
 impl Real for Brief {
     as_f32!(Real: abs floor ceil trunc round erf log1p_of_finite; atan2 fmod fmod_near copysign);
 
+    briefly!(exp_nonpositive);
+
     #[inline(always)]
     fn has_fmod_near(self, divisor: Self) -> bool {
         self.0.has_fmod_near(divisor.0)

@@ -132,6 +132,8 @@ pub trait Field: Number {
 
 /// Real floating point.
 pub trait Real: Field + Ordered {
+    /// e^x for an x that is not above 0; 0 where that is below the normal numbers.
+    fn exp_nonpositive(self) -> Self;
     fn abs(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
@@ -613,6 +615,11 @@ macro_rules! real {
         }
 
         impl Real for $type {
+            #[inline(always)]
+            fn exp_nonpositive(self) -> Self {
+                math::$type::exp_nonpositive(self)
+            }
+
             #[inline(always)]
             fn abs(self) -> Self {
                 self.abs()

@@ -44,6 +44,12 @@ fn power(x: f32, scale: f32, least: f32, greatest: f32) -> f32 {
     if x > greatest { f32::INFINITY } else { power }
 }
 
+/// e^x for an x that is not above 0; 0 where that is below the normal numbers.
+#[inline(always)]
+pub fn exp_nonpositive(x: f32) -> f32 {
+    power(x, LOG2_E, LEAST, f32::INFINITY)
+}
+
 /// e^x; 0 where that is below the normal numbers.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {

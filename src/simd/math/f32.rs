@@ -11,6 +11,7 @@ use std::f32::consts;
 
 /// What [`shared!`](super::shared) is written for.
 type Float = f32;
+type Bits = u32;
 
 super::shared::shared!();
 
@@ -23,6 +24,8 @@ const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f32 = 104.0;
+/// From this number on, up to the greatest ones, e^x is a normal number.
+const LEAST_EXPONENT: f32 = -87.336_54;
 
 /// What `consts::LOG2_E` lacks.
 const LOG2_E_LOW: f32 = 1.925_963e-8;
@@ -117,18 +120,11 @@ fn exp_parts(x: f32) -> (f32, f32) {
     (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
 }
 
-/// value 2^n, rounded once: in two steps, since 2^n alone may be out of range where the result is not.
-#[inline(always)]
-fn scale(value: f32, n: i32) -> f32 {
-    let half = n >> 1;
-    value * power_of_two(half) * power_of_two(n.wrapping_sub(half))
-}
-
 /// e^x; 1.1 ulp.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
-    scale(p + 1.0, integer(rounded))
+    scale(p, rounded)
 }
 
 /// e^x - 1; 1.5 ulp.

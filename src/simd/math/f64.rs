@@ -8,6 +8,7 @@ use std::f64::consts;
 
 /// What [`shared!`](super::shared) is written for.
 type Float = f64;
+type Bits = u64;
 
 super::shared::shared!();
 
@@ -19,6 +20,8 @@ const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f64 = 746.0;
+/// From this number on, up to the greatest ones, e^x is a normal number.
+const LEAST_EXPONENT: f64 = -708.396_418_532_264_1;
 
 /// What `consts::LOG2_E` lacks.
 const LOG2_E_LOW: f64 = 2.035_527_374_093_103_3e-17;
@@ -156,18 +159,11 @@ fn exp_parts(x: f64) -> (f64, f64) {
     (rounded, expm1_near_0(n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x))))
 }
 
-/// value 2^n, rounded once: in two steps, since 2^n alone may be out of range where the result is not.
-#[inline(always)]
-fn scale(value: f64, n: i64) -> f64 {
-    let half = n >> 1;
-    value * power_of_two(half) * power_of_two(n.wrapping_sub(half))
-}
-
 /// e^x; 1.6 ulp.
 #[inline(always)]
 pub fn exp(x: f64) -> f64 {
     let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
-    scale(p + 1.0, integer(rounded))
+    scale(p, rounded)
 }
 
 /// e^x - 1; 2 ulp.

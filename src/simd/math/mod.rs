@@ -136,6 +136,8 @@ mod tests {
     fn f32_functions_are_accurate() {
         use super::f32;
         check_f32("exp", f32::exp, f64::exp, 1.1);
+        let or_zero = |value: f64| if value < core::primitive::f32::MIN_POSITIVE as f64 { 0.0 } else { value };
+        check_f32("exp_nonpositive", |x| f32::exp_nonpositive(-x.abs()), |x| or_zero((-x.abs()).exp()), 1.1);
         check_f32("expm1", f32::expm1, f64::exp_m1, 1.5);
         check_f32("log", f32::log, f64::ln, 1.0);
         let normal = |x: f32| if x.is_normal() && x > 0.0 { f32::log_of_normal(x) } else { f32::log(x) };
@@ -153,6 +155,7 @@ mod tests {
         const LIMIT: f64 = 256.0;
         let or_zero = |value: f64| if value < f32::MIN_POSITIVE as f64 { 0.0 } else { value };
         check_f32("exp", brief::exp, |x| or_zero(x.exp()), LIMIT);
+        check_f32("exp_nonpositive", |x| brief::exp_nonpositive(-x.abs()), |x| or_zero((-x.abs()).exp()), LIMIT);
         check_f32("exp2", brief::exp2, |x| or_zero(x.exp2()), LIMIT);
         check_f32("expm1", brief::expm1, f64::exp_m1, LIMIT);
         check_f32("tanh", brief::tanh, f64::tanh, LIMIT);
@@ -163,6 +166,8 @@ mod tests {
     fn f64_functions_are_accurate() {
         use super::f64 as tested;
         check_f64("exp", tested::exp, f64::exp, 1.6);
+        let or_zero = |value: f64| if value < f64::MIN_POSITIVE { 0.0 } else { value };
+        check_f64("exp_nonpositive", |x| tested::exp_nonpositive(-x.abs()), |x| or_zero((-x.abs()).exp()), 1.6);
         check_f64("expm1", tested::expm1, f64::exp_m1, 2.0);
         check_f64("log", tested::log, f64::ln, 1.5);
         check_f64("log1p", tested::log1p, f64::ln_1p, 2.0);

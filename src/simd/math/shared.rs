@@ -3,20 +3,46 @@
 /// The functions. `Float` is the type; accuracies are the greater of the two.
 macro_rules! shared {
     () => {
+        /// The bits of a number below its exponent's.
+        const FRACTION: u32 = Float::MANTISSA_DIGITS - 1;
+
+        /// 2^n, where n is an exponent that a normal number has, as the exponent's bits.
+        #[inline(always)]
+        fn power(exponent: Bits) -> Float {
+            Float::from_bits(Float::to_bits(1.0).wrapping_add(exponent))
+        }
+
+        /// (1 + p) 2^n, rounded once, for `rounded` = n + [`ROUND`]: in two steps, since 2^n alone may be out of range where the result is not.
+        #[inline(always)]
+        fn scale(p: Float, rounded: Float) -> Float {
+            // n is in the last bits of `rounded`: they become exponents, of half of n and of the rest.
+            let half = rounded.to_bits() << (FRACTION - 1) & (Bits::MAX << FRACTION);
+            let (first, second) = (power(half), power((rounded.to_bits() << FRACTION).wrapping_sub(half)));
+            p.mul_add(first, first) * second
+        }
+
+        /// e^x for an x that is not above 0; 0 where that is below the normal numbers; 1.6 ulp.
+        #[inline(always)]
+        pub fn exp_nonpositive(x: Float) -> Float {
+            let (rounded, p) = exp_parts(x);
+            let scale = power(rounded.to_bits() << FRACTION);
+            if x < LEAST_EXPONENT { 0.0 } else { p.mul_add(scale, scale) }
+        }
+
         /// 2^x; 2 ulp.
         #[inline(always)]
         pub fn exp2(x: Float) -> Float {
             let x = clamp(x, -EXP_LIMIT * consts::LOG2_E, EXP_LIMIT * consts::LOG2_E);
             let rounded = x + ROUND;
             let p = expm1_near_0((x - (rounded - ROUND)) * consts::LN_2);
-            scale(p + 1.0, integer(rounded))
+            scale(p, rounded)
         }
 
         /// e^x / 2, also where e^x alone is out of range; 1.6 ulp.
         #[inline(always)]
         fn half_exp(x: Float) -> Float {
             let (rounded, p) = exp_parts(clamp(x, -EXP_LIMIT, EXP_LIMIT));
-            scale(p + 1.0, integer(rounded).wrapping_sub(1))
+            scale(p, rounded - 1.0)
         }
 
         /// log to base 2; 2 ulp, exact for powers of 2. NaN below 0, -infinity at 0.
