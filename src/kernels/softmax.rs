@@ -10,7 +10,7 @@ use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::LANES;
 use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
-use crate::tensor::number::{Field, Number, Ordered};
+use crate::tensor::number::{Field, Number, Ordered, Real};
 
 /// The greater one. Where one is NaN it may be either, since then every result of the line is NaN.
 #[inline(always)]
@@ -18,16 +18,10 @@ fn greater<T: Ordered>(left: T, right: T) -> T {
     if right > left { right } else { left }
 }
 
-/// e^x, as accurate as results of `E` need it.
-#[inline(always)]
-fn exp<E: Element<Brief: Field>>(x: E::Acc) -> E::Acc {
-    E::Brief::from(x).exp().into()
-}
-
 /// Softmax or, with `LOG`, its logarithm.
 struct Forward<const LOG: bool>;
 
-impl<E: Element<Acc: Field + Ordered, Brief: Field>, const LOG: bool> Passes<E, 1> for Forward<LOG> {
+impl<E: Element<Acc: Field + Ordered, Brief: Real>, const LOG: bool> Passes<E, 1> for Forward<LOG> {
     const KEEPS: bool = true;
 
     #[inline(always)]
@@ -46,7 +40,7 @@ impl<E: Element<Acc: Field + Ordered, Brief: Field>, const LOG: bool> Passes<E, 
             let [mut values] = rows.values(row, lowest);
             for lane in 0..LANES {
                 let apart = values[lane].sub(highest[lane]);
-                let power = exp::<E>(apart);
+                let power = E::Brief::from(apart).exp_nonpositive().into();
                 sums[lane] = sums[lane].add(power);
                 values[lane] = if LOG { apart } else { power };
             }
@@ -56,8 +50,9 @@ impl<E: Element<Acc: Field + Ordered, Brief: Field>, const LOG: bool> Passes<E, 
         for sum in sums.iter_mut() {
             *sum = if LOG { sum.log() } else { E::Acc::ONE.div(*sum) };
         }
-        // Sums in memory: kept in registers since the pass before, they make this one scalar code.
-        let sums = black_box(sums);
+        // A copy in memory: in registers since the pass before, they make this one scalar code, and where their own address were known
+        // outside they would be in memory all the time.
+        let Aligned(sums) = &black_box(Aligned(*sums));
         for_each_row!(rows, row, {
             let mut values = rows.kept(row);
             for lane in 0..LANES {
@@ -90,7 +85,7 @@ impl<E: Element<Acc: Field, Brief: Field>, const LOG: bool> Passes<E, 2> for Bac
             let mut output = [E::Acc::ZERO; LANES];
             for lane in 0..LANES {
                 output[lane] = if LOG {
-                    grad[lane].sub(exp::<E>(result[lane]).mul(sums[lane]))
+                    grad[lane].sub(E::Brief::from(result[lane]).exp().into().mul(sums[lane]))
                 } else {
                     grad[lane].sub(sums[lane]).mul(result[lane])
                 };

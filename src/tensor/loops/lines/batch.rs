@@ -42,21 +42,23 @@ impl Batch<'_> {
     }
 }
 
+/// The most operands.
+const MAX_OPERANDS: usize = 4;
+
 /// One thread's scratch memory.
 pub struct Worker<'a> {
     plan: &'a Plan,
     operands: &'a [Operand<'a>],
     /// A batch of each operand that is not taken where it is.
-    scratch: Vec<Option<Memory>>,
+    scratch: [Option<Memory>; MAX_OPERANDS],
     /// A batch in an operand's own dtype.
     raw: Memory,
-    places: Vec<Place>,
     /// What a kernel keeps while it goes over a line.
     kept: Memory,
 }
 
 impl<'a> Worker<'a> {
-    /// `kept`: bytes that the kernel keeps while it goes over lines.
+    /// `kept`: bytes that the kernel keeps while it goes over lines. There are at most [`MAX_OPERANDS`].
     pub fn new(plan: &'a Plan, operands: &'a [Operand<'a>], lanes: Option<usize>, kept: usize) -> Self {
         let memory = |size: usize| Memory::of(plan.batch * plan.len * size);
         let is_overwritten = |input: &Operand<'_>| {
@@ -70,9 +72,8 @@ impl<'a> Worker<'a> {
         Self {
             plan,
             operands,
-            scratch: operands.iter().map(scratch).collect(),
+            scratch: std::array::from_fn(|operand| operands.get(operand).and_then(scratch)),
             raw: memory(cast.max().unwrap_or(0)),
-            places: Vec::with_capacity(operands.len()),
             kept: Memory::of(kept),
         }
     }
@@ -80,21 +81,20 @@ impl<'a> Worker<'a> {
     pub fn batch(&mut self, number: usize, body: &(dyn Fn(&Batch<'_>) + Sync)) {
         let plan = self.plan;
         let (first, count, index) = plan.lines(number);
-        self.places.clear();
-        for (operand, scratch) in self.operands.iter().zip(&mut self.scratch) {
-            let place = plan.place(operand, &index);
+        let mut places = [Place::dense(std::ptr::null_mut(), 0, 0); MAX_OPERANDS];
+        for ((operand, scratch), target) in self.operands.iter().zip(&mut self.scratch).zip(&mut places) {
+            *target = plan.place(operand, &index);
             let Some(scratch) = scratch else {
-                self.places.push(place);
                 continue;
             };
             let dense = plan.dense(scratch.data(), operand.dtype.size());
             if !operand.is_output {
-                gather(plan, operand, place, count, dense.data, self.raw.data());
+                gather(plan, operand, *target, count, dense.data, self.raw.data());
             }
-            self.places.push(dense);
+            *target = dense;
         }
         let Plan { len, side_by_side, .. } = *plan;
-        body(&Batch { first, count, len, rows: plan.rows(), side_by_side, places: &self.places, kept: self.kept.data() });
+        body(&Batch { first, count, len, rows: plan.rows(), side_by_side, places: &places, kept: self.kept.data() });
         for (operand, scratch) in self.operands.iter().zip(&mut self.scratch).filter(|(operand, _)| operand.is_output) {
             if let Some(scratch) = scratch {
                 scatter(plan, operand, plan.place(operand, &index), count, scratch.data(), self.raw.data());

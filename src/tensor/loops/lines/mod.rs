@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use batch::{Batch, Worker};
 use plan::{Operand, Plan};
 
-use super::{GRAIN, parallel};
+use super::{GRAIN, grain, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::view::View;
@@ -27,6 +27,9 @@ pub use values::Values;
 
 /// The columns of a strip.
 pub const LANES: usize = 32;
+
+/// From so many elements on threads share them evenly also in long pieces, of which each begins by preparing its memory.
+const MANY: usize = 64 * GRAIN;
 
 /// What is done with the lines of `I` inputs and `O` outputs. The method is compiled for each instruction set: it is to be marked
 /// `#[inline(always)]`, as is what it calls.
@@ -143,10 +146,11 @@ fn drive(
     if operands[0].view.numel() == 0 {
         return Ok(());
     }
-    let plan = Plan::new(operands, dim, lanes);
+    let grain = if operands[0].view.numel() < MANY { grain(cost) } else { GRAIN };
+    let plan = Plan::new(operands, dim, grain, lanes);
     let batch_len = plan.batch * plan.len;
     let kept = kept * plan.rows();
-    parallel(plan.batches(), GRAIN.div_ceil(batch_len), cost * batch_len as f64, &|begin, end| {
+    parallel(plan.batches(), grain.div_ceil(batch_len), cost * batch_len as f64, &|begin, end| {
         let mut worker = Worker::new(&plan, operands, lanes, kept);
         for number in begin..end {
             worker.batch(number, body);
@@ -238,15 +242,6 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
         let (data, step) = self.outputs[which];
         // SAFETY: as above; outputs overlap no input of the batch, and the strip is borrowed for as long as the row.
         unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
-    }
-
-    /// A row of the first output, to be read.
-    #[inline(always)]
-    pub fn written(&self, row: usize) -> &[T; LANES] {
-        debug_assert!(row < self.len);
-        let (data, step) = self.outputs[0];
-        // SAFETY: as in `input`; who writes an output borrows the strip mutably.
-        unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
     }
 
     /// A row of every input, and one of the first output.

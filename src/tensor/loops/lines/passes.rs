@@ -4,6 +4,7 @@
 //! end, or of a strip of as many lines side by side, each in a lane of its own. Elements are widened when they are read and rounded when
 //! they are written.
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 
 use super::batch::Batch;
@@ -26,6 +27,11 @@ pub trait Passes<E: Element, const I: usize>: Sync {
     fn run<R: Rows<E, I>>(&self, rows: R);
 }
 
+/// The number of a row, and whether every lane has an element there. That is part of the type, since a loop that also has code for the end of
+/// a line does not keep its constants in registers.
+#[derive(Clone, Copy)]
+pub struct Row<const WHOLE: bool>(pub usize);
+
 /// One line or several side by side.
 pub trait Rows<E: Element, const I: usize> {
     /// How many rows there are in which every lane has an element.
@@ -35,28 +41,31 @@ pub trait Rows<E: Element, const I: usize> {
     fn has_rest(&self) -> bool;
 
     /// A row of every input. Lanes beyond the end of a line have `filler`. The order of lanes is the same for all rows.
-    fn values(&self, row: usize, filler: E::Acc) -> [Lanes<E>; I];
+    fn values<const WHOLE: bool>(&self, row: Row<WHOLE>, filler: E::Acc) -> [Lanes<E>; I];
 
-    /// Keeps values for a later pass of a kernel that does so: in the output where that has their precision, else beside it, the output's row
-    /// being fetched meanwhile.
-    fn keep(&mut self, row: usize, values: &Lanes<E>);
+    /// Keeps values for a later pass of a kernel that does so: of a line in the output where that has their precision, else beside it, the
+    /// output's row being fetched meanwhile. The rows of a strip may displace each other in the caches, and are not read back.
+    fn keep<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>);
 
     /// What was kept of a row.
-    fn kept(&self, row: usize) -> Lanes<E>;
+    fn kept<const WHOLE: bool>(&self, row: Row<WHOLE>) -> Lanes<E>;
 
     /// Writes a row of the output.
-    fn store(&mut self, row: usize, values: &Lanes<E>);
+    fn store<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>);
 
     /// Merges what belongs to the same line, and gives the merge to each of its lanes.
     fn merge(lanes: &mut Lanes<E>, merge: impl Fn(E::Acc, E::Acc) -> E::Acc);
 }
 
-/// Runs a block for every row: a loop over the whole ones, in which the compiler knows that they are whole, and once more for the rest.
+/// Runs a block for every [`Row`]: in a loop over the whole ones, and once more for the rest.
 macro_rules! for_each_row {
     ($rows:ident, $row:ident, $body:block) => {
-        for $row in 0..$rows.whole() $body
+        for row in 0..$rows.whole() {
+            let $row = crate::tensor::loops::lines::passes::Row::<true>(row);
+            $body
+        }
         if $rows.has_rest() {
-            let $row = $rows.whole();
+            let $row = crate::tensor::loops::lines::passes::Row::<false>($rows.whole());
             $body
         }
     };
@@ -76,15 +85,10 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     kernel: &K,
 ) -> Result<(), String> {
     let operands = operands::<E, I, 1>(inputs, [output]);
-    let kept = if keeps_beside::<E, K, I>() { size_of::<Lanes<E>>() } else { 0 };
+    let kept = if K::KEEPS { size_of::<Lanes<E>>() } else { 0 };
     drive(&operands, dim, cost, Some(LANES), kept, &|batch| {
         vectorize(EachPass::<'_, E, _, I> { batch, kernel, element: PhantomData });
     })
-}
-
-/// Whether a kernel keeps values that the output cannot hold.
-const fn keeps_beside<E: Element, K: Passes<E, I>, const I: usize>() -> bool {
-    K::KEEPS && is_wider::<E>()
 }
 
 /// Whether the computing type holds more than the elements do.
@@ -105,7 +109,7 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
     #[inline(always)]
     fn run(self) {
         let Self { batch, kernel, .. } = self;
-        let rows = if keeps_beside::<E, K, I>() { batch.rows } else { 0 };
+        let rows = if K::KEEPS { batch.rows } else { 0 };
         // SAFETY: `drive` has memory for so many rows of numbers, which may be any bits, for this batch alone.
         let kept = unsafe { std::slice::from_raw_parts_mut(batch.kept.cast::<Lanes<E>>(), rows) };
         if batch.side_by_side {
@@ -114,12 +118,14 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
             }
             return;
         }
+        // One number for all slices, by which the compiler knows that a row of one is a row of each.
+        let len = batch.len;
         for line in 0..batch.count {
             let place = |operand: usize| batch.line(operand, line).cast::<E>();
             // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
-            let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(place(input).cast_const(), batch.len) });
+            let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(place(input).cast_const(), len) });
             // SAFETY: as above; the lines of the output overlap no other line.
-            let output = unsafe { std::slice::from_raw_parts_mut(place(I), batch.len) };
+            let output = unsafe { std::slice::from_raw_parts_mut(place(I), len) };
             kernel.run(Line { inputs, output, kept });
         }
     }
@@ -127,10 +133,10 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
 
 /// A row of a line, the lanes beyond its end with `filler`.
 #[inline(always)]
-fn row_of<E: Element>(line: &[E], row: usize, filler: E::Acc) -> Lanes<E> {
+fn row_of<E: Element, const WHOLE: bool>(line: &[E], Row(row): Row<WHOLE>, filler: E::Acc) -> Lanes<E> {
     let (whole, rest) = line.as_chunks::<LANES>();
-    if let Some(chunk) = whole.get(row) {
-        widen(chunk)
+    if const { WHOLE } {
+        widen(&whole[row])
     } else {
         let mut chunk = [E::store(filler); LANES];
         chunk[..rest.len()].copy_from_slice(rest);
@@ -158,7 +164,7 @@ impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
     }
 
     #[inline(always)]
-    fn values(&self, row: usize, filler: E::Acc) -> [Lanes<E>; I] {
+    fn values<const WHOLE: bool>(&self, row: Row<WHOLE>, filler: E::Acc) -> [Lanes<E>; I] {
         let mut values = [[E::Acc::ZERO; LANES]; I];
         for (values, input) in values.iter_mut().zip(&self.inputs) {
             *values = row_of(input, row, filler);
@@ -167,25 +173,34 @@ impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
     }
 
     #[inline(always)]
-    fn keep(&mut self, row: usize, values: &Lanes<E>) {
+    fn keep<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>) {
         if const { is_wider::<E>() } {
-            prefetch(self.output.as_ptr().wrapping_add(row * LANES).cast());
-            self.kept[row] = *values;
+            prefetch(self.output.as_ptr().wrapping_add(row.0 * LANES).cast());
+            self.kept[row.0] = *values;
         } else {
             self.store(row, values);
         }
     }
 
     #[inline(always)]
-    fn kept(&self, row: usize) -> Lanes<E> {
-        if const { is_wider::<E>() } { self.kept[row] } else { row_of(self.output, row, E::Acc::ZERO) }
+    fn kept<const WHOLE: bool>(&self, row: Row<WHOLE>) -> Lanes<E> {
+        if const { is_wider::<E>() } {
+            // What most likely comes next.
+            for input in &self.inputs {
+                prefetch(input.as_ptr().wrapping_add(input.len() + row.0 * LANES).cast());
+            }
+            self.kept[row.0]
+        } else {
+            // Where the compiler sees how rows follow each other, it changes the same lane of several rows at a time, and gathers them.
+            row_of(self.output, Row::<WHOLE>(black_box(row.0)), E::Acc::ZERO)
+        }
     }
 
     #[inline(always)]
-    fn store(&mut self, row: usize, values: &Lanes<E>) {
+    fn store<const WHOLE: bool>(&mut self, Row(row): Row<WHOLE>, values: &Lanes<E>) {
         let (whole, rest) = self.output.as_chunks_mut::<LANES>();
-        if let Some(chunk) = whole.get_mut(row) {
-            narrow(values, chunk);
+        if const { WHOLE } {
+            narrow(values, &mut whole[row]);
         } else {
             let mut chunk = [E::default(); LANES];
             narrow(values, &mut chunk);
@@ -218,7 +233,7 @@ impl<E: Element, const I: usize> Rows<E, I> for SideBySide<'_, E, I> {
     }
 
     #[inline(always)]
-    fn values(&self, row: usize, _: E::Acc) -> [Lanes<E>; I] {
+    fn values<const WHOLE: bool>(&self, Row(row): Row<WHOLE>, _: E::Acc) -> [Lanes<E>; I] {
         let mut values = [[E::Acc::ZERO; LANES]; I];
         for (which, values) in values.iter_mut().enumerate() {
             *values = widen(self.strip.input(which, row));
@@ -227,22 +242,18 @@ impl<E: Element, const I: usize> Rows<E, I> for SideBySide<'_, E, I> {
     }
 
     #[inline(always)]
-    fn keep(&mut self, row: usize, values: &Lanes<E>) {
-        if const { is_wider::<E>() } {
-            prefetch(self.strip.output(0, row).as_ptr().cast());
-            self.kept[row] = *values;
-        } else {
-            self.store(row, values);
-        }
+    fn keep<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>) {
+        prefetch(self.strip.output(0, row.0).as_ptr().cast());
+        self.kept[row.0] = *values;
     }
 
     #[inline(always)]
-    fn kept(&self, row: usize) -> Lanes<E> {
-        if const { is_wider::<E>() } { self.kept[row] } else { widen(self.strip.written(row)) }
+    fn kept<const WHOLE: bool>(&self, Row(row): Row<WHOLE>) -> Lanes<E> {
+        self.kept[row]
     }
 
     #[inline(always)]
-    fn store(&mut self, row: usize, values: &Lanes<E>) {
+    fn store<const WHOLE: bool>(&mut self, Row(row): Row<WHOLE>, values: &Lanes<E>) {
         narrow(values, self.strip.output(0, row));
     }
 

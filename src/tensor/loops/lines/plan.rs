@@ -2,7 +2,6 @@
 
 use super::LANES;
 use crate::tensor::dtype::DType;
-use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::space::Steps;
 use crate::tensor::loops::strided::Place;
 use crate::tensor::view::{MAX_DIMS, View};
@@ -65,8 +64,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `lanes`: the columns of a strip, where lines may be taken side by side.
-    pub fn new(operands: &[Operand<'_>], dim: usize, lanes: Option<usize>) -> Self {
+    /// `grain`: elements that are worth a batch. `lanes`: the columns of a strip, where lines may be taken side by side.
+    pub fn new(operands: &[Operand<'_>], dim: usize, grain: usize, lanes: Option<usize>) -> Self {
         let first = operands[0].view;
         let sizes: Vec<usize> = first.sizes().iter().map(|&size| size as usize).collect();
         let dim = (dim < sizes.len()).then_some(dim);
@@ -86,7 +85,7 @@ impl Plan {
         let fitting = SCRATCH / (len * size);
         plan.batch = match strip {
             Some(lanes) => (fitting / lanes).clamp(1, STRIPS).min(row.div_ceil(lanes)) * lanes,
-            None if is_direct => (GRAIN / len).clamp(1, LINES).min(row),
+            None if is_direct => (grain / len).clamp(1, LINES).min(row),
             None if operands.iter().all(|operand| operand.is_dense(dim)) => (CAST_SCRATCH / (len * size)).clamp(1, LINES).min(row),
             None => fitting.clamp(FEW_LINES, LINES).min(row),
         };
