@@ -61,7 +61,9 @@ where
     T: Element,
 {
     let operands = operands::<T, I, O>(inputs, outputs);
-    drive(&operands, dim, cost, None, 0, &|batch| vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData }))
+    drive(&operands, dim, cost, None, &|_| 0, &|batch| {
+        vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData })
+    })
 }
 
 /// As [`run`], with lines side by side where that is nearer to how they lie.
@@ -80,7 +82,7 @@ where
     T: Element<Acc = T>,
 {
     let operands = operands::<T, I, O>(inputs, outputs);
-    drive(&operands, dim, cost, Some(LANES), 0, &|batch| {
+    drive(&operands, dim, cost, Some(LANES), &|_| 0, &|batch| {
         if batch.side_by_side {
             vectorize(EachStrip::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
         } else {
@@ -106,7 +108,7 @@ pub fn run_with_places<T: Element>(
 ) -> Result<(), String> {
     let operands =
         [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(places, DType::Long, true)];
-    drive(&operands, dim, cost, None, 0, &|batch| {
+    drive(&operands, dim, cost, None, &|_| 0, &|batch| {
         for line in 0..batch.count {
             // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
             let input = unsafe { std::slice::from_raw_parts(batch.line(0, line).cast::<T>().cast_const(), batch.len) };
@@ -125,13 +127,13 @@ fn operands<'a, T: Element, const I: usize, const O: usize>(inputs: [View<'a>; I
 }
 
 /// Gives all batches of lines to `body`; with `lanes`, side by side in strips of so many where that is nearer to how they lie. `kept`: bytes
-/// that the kernel keeps for each row.
+/// that the kernel keeps while it goes over lines of a plan.
 fn drive(
     operands: &[Operand<'_>],
     dim: usize,
     cost: f64,
     lanes: Option<usize>,
-    kept: usize,
+    kept: &dyn Fn(&Plan) -> usize,
     body: &(dyn Fn(&Batch<'_>) + Sync),
 ) -> Result<(), String> {
     let sizes = operands[0].view.sizes();
@@ -149,7 +151,7 @@ fn drive(
     let grain = if operands[0].view.numel() < MANY { grain(cost) } else { GRAIN };
     let plan = Plan::new(operands, dim, grain, lanes);
     let batch_len = plan.batch * plan.len;
-    let kept = kept * plan.rows();
+    let kept = kept(&plan);
     parallel(plan.batches(), grain.div_ceil(batch_len), cost * batch_len as f64, &|begin, end| {
         let mut worker = Worker::new(&plan, operands, lanes, kept);
         for number in begin..end {
@@ -242,6 +244,15 @@ impl<T, const I: usize, const O: usize> Strip<T, I, O> {
         let (data, step) = self.outputs[which];
         // SAFETY: as above; outputs overlap no input of the batch, and the strip is borrowed for as long as the row.
         unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
+    }
+
+    /// A row of the first output, to be read.
+    #[inline(always)]
+    pub fn written(&self, row: usize) -> &[T; LANES] {
+        debug_assert!(row < self.len);
+        let (data, step) = self.outputs[0];
+        // SAFETY: as in `input`; who writes an output borrows the strip mutably.
+        unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
     }
 
     /// A row of every input, and one of the first output.

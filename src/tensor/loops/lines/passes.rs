@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 
 use super::batch::Batch;
+use super::plan::Plan;
 use super::{LANES, Strip, drive, operands};
 use crate::simd::{Leaf, across, prefetch, vectorize};
 use crate::tensor::dtype::Element;
@@ -43,8 +44,8 @@ pub trait Rows<E: Element, const I: usize> {
     /// A row of every input. Lanes beyond the end of a line have `filler`. The order of lanes is the same for all rows.
     fn values<const WHOLE: bool>(&self, row: Row<WHOLE>, filler: E::Acc) -> [Lanes<E>; I];
 
-    /// Keeps values for a later pass of a kernel that does so: of a line in the output where that has their precision, else beside it, the
-    /// output's row being fetched meanwhile. The rows of a strip may displace each other in the caches, and are not read back.
+    /// Keeps values for a later pass of a kernel that does so: beside the output, the output's row being fetched meanwhile, or in it where it
+    /// has their precision and they are those of a line, or many. The rows of a strip may displace each other in the caches.
     fn keep<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>);
 
     /// What was kept of a row.
@@ -85,10 +86,18 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     kernel: &K,
 ) -> Result<(), String> {
     let operands = operands::<E, I, 1>(inputs, [output]);
-    let kept = if K::KEEPS { size_of::<Lanes<E>>() } else { 0 };
-    drive(&operands, dim, cost, Some(LANES), kept, &|batch| {
+    let kept = |plan: &Plan| kept_beside::<E, K, I>(plan.rows(), plan.side_by_side) * size_of::<Lanes<E>>();
+    drive(&operands, dim, cost, Some(LANES), &kept, &|batch| {
         vectorize(EachPass::<'_, E, _, I> { batch, kernel, element: PhantomData });
     })
+}
+
+/// Rows of a strip that are kept beside an output that could hold them.
+const FEW_ROWS: usize = if cfg!(test) { 64 } else { 8192 };
+
+/// The rows of a line or strip that are kept beside the output.
+const fn kept_beside<E: Element, K: Passes<E, I>, const I: usize>(rows: usize, side_by_side: bool) -> usize {
+    if K::KEEPS && (is_wider::<E>() || side_by_side && rows <= FEW_ROWS) { rows } else { 0 }
 }
 
 /// Whether the computing type holds more than the elements do.
@@ -109,12 +118,17 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
     #[inline(always)]
     fn run(self) {
         let Self { batch, kernel, .. } = self;
-        let rows = if K::KEEPS { batch.rows } else { 0 };
+        let rows = kept_beside::<E, K, I>(batch.rows, batch.side_by_side);
         // SAFETY: `drive` has memory for so many rows of numbers, which may be any bits, for this batch alone.
         let kept = unsafe { std::slice::from_raw_parts_mut(batch.kept.cast::<Lanes<E>>(), rows) };
         if batch.side_by_side {
             for col in (0..batch.count).step_by(LANES) {
-                kernel.run(SideBySide { strip: Strip::of(batch, col), kept });
+                let strip = Strip::of(batch, col);
+                if const { K::KEEPS && !is_wider::<E>() } && rows == 0 {
+                    kernel.run(SideBySide::<E, I, false> { strip, kept });
+                } else {
+                    kernel.run(SideBySide::<E, I, true> { strip, kept });
+                }
             }
             return;
         }
@@ -214,14 +228,14 @@ impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
     }
 }
 
-/// Lines side by side.
-struct SideBySide<'a, E: Element, const I: usize> {
+/// Lines side by side. `BESIDE`: what a kernel keeps is beside the output.
+struct SideBySide<'a, E: Element, const I: usize, const BESIDE: bool> {
     strip: Strip<E, I, 1>,
     /// As in [`Line`].
     kept: &'a mut [Lanes<E>],
 }
 
-impl<E: Element, const I: usize> Rows<E, I> for SideBySide<'_, E, I> {
+impl<E: Element, const I: usize, const BESIDE: bool> Rows<E, I> for SideBySide<'_, E, I, BESIDE> {
     #[inline(always)]
     fn whole(&self) -> usize {
         self.strip.rows().len()
@@ -243,13 +257,17 @@ impl<E: Element, const I: usize> Rows<E, I> for SideBySide<'_, E, I> {
 
     #[inline(always)]
     fn keep<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>) {
-        prefetch(self.strip.output(0, row.0).as_ptr().cast());
-        self.kept[row.0] = *values;
+        if const { BESIDE } {
+            prefetch(self.strip.output(0, row.0).as_ptr().cast());
+            self.kept[row.0] = *values;
+        } else {
+            self.store(row, values);
+        }
     }
 
     #[inline(always)]
     fn kept<const WHOLE: bool>(&self, Row(row): Row<WHOLE>) -> Lanes<E> {
-        self.kept[row]
+        if const { BESIDE } { self.kept[row] } else { widen(self.strip.written(black_box(row))) }
     }
 
     #[inline(always)]
