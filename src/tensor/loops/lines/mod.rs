@@ -62,7 +62,7 @@ where
 {
     let operands = operands::<T, I, O>(inputs, outputs);
     drive(&operands, dim, cost, None, &|_| 0, &|batch| {
-        vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData })
+        vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
     })
 }
 
