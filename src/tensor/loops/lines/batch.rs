@@ -1,6 +1,7 @@
 //! Lines that are taken together, in their operands' memory or in a thread's scratch memory.
 
 use super::plan::{Operand, Plan};
+use crate::tensor::loops::space::MAX_OPERANDS;
 use crate::tensor::loops::strided::Place;
 use crate::tensor::loops::{Memory, cast, strided};
 
@@ -42,9 +43,6 @@ impl Batch<'_> {
     }
 }
 
-/// The most operands.
-const MAX_OPERANDS: usize = 4;
-
 /// One thread's scratch memory.
 pub struct Worker<'a> {
     plan: &'a Plan,
@@ -60,6 +58,7 @@ pub struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// `kept`: bytes that the kernel keeps while it goes over lines. There are at most [`MAX_OPERANDS`].
     pub fn new(plan: &'a Plan, operands: &'a [Operand<'a>], lanes: Option<usize>, kept: usize) -> Self {
+        debug_assert!(operands.len() <= MAX_OPERANDS, "{} operands", operands.len());
         let memory = |size: usize| Memory::of(plan.batch * plan.len * size);
         let is_overwritten = |input: &Operand<'_>| {
             operands.iter().any(|output| output.is_output && !input.is_output && output.view.overlaps(&input.view))
