@@ -55,8 +55,8 @@ void launch_long_sort(const at::Tensor& values, const at::Tensor& places, const 
   }
   const at::Tensor moved[] = {with_last(values, dim), with_last(places, dim)};
   const at::Tensor targets[] = {target_for(moved[0]), target_for(moved[1])};
-  const int64_t bytes = source.size(-1) * (source.element_size() == 8 ? 32 : 8) + 16;
-  const at::Tensor workspace = new_empty({bytes}, at::kByte, self.device());
+  const size_t bytes = rd_sort_workspace(static_cast<int32_t>(self.scalar_type()), static_cast<size_t>(source.size(-1)));
+  const at::Tensor workspace = new_empty({static_cast<int64_t>(bytes)}, at::kByte, self.device());
   const at::Tensor* const inputs[] = {&source};
   launch_shaped(Sort::binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs, {source.dim() - 1, descending});
   for (const size_t index : {0, 1}) {
@@ -96,6 +96,7 @@ PairOut stable_sort_out(const at::Tensor& self, std::optional<bool> stable, int6
                         at::Tensor& places) {
   Given<at::meta::structured_sort_stable, 2, false> op(values, places);
   op.meta(self, stable, dim, descending);
+  check_overlap({values, places}, self);
   if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
     op.finish();
     return {values, places};
@@ -138,6 +139,7 @@ struct Topk {
                      at::Tensor& places) {
     Given<at::meta::structured_topk, 2, false> op(values, places);
     op.meta(self, k, dim, largest, sorted);
+    check_overlap({values, places}, self);
     if (C10_LIKELY(launch(op.maybe_get_output(0), op.maybe_get_output(1), self, k, dim, largest))) {
       op.finish();
       return {values, places};
@@ -184,6 +186,7 @@ std::array<at::Tensor, 2> prepare(at::Tensor& values, at::Tensor& places, const 
   }
   const auto with_dim = [&](at::Tensor& tensor) {
     at::native::resize_output(tensor, sizes);
+    at::assert_no_internal_overlap(tensor);
     return keepdim || kept.empty() ? tensor : tensor.unsqueeze(dim);
   };
   return {with_dim(values), with_dim(places)};
@@ -261,6 +264,7 @@ struct Mode {
     const auto [found, origins] = functional(self, dim, keepdim);
     resize_out(values, found.sizes(), {}, found.options());
     resize_out(places, origins.sizes(), {}, origins.options());
+    check_separate({values, places}, self);
     values.copy_(found);
     places.copy_(origins);
     return {values, places};

@@ -141,13 +141,13 @@ impl<'a> View<'a> {
         self.strides.len() == 1 && self.strides[0] == self.dtype.size() as i64
     }
 
-    /// Whether the elements lie side by side, the last dimension's next to each other.
+    /// Whether the elements lie side by side, the last dimension's next to each other; without elements always.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut expected = self.dtype.size() as i64;
         for (&size, &stride) in self.sizes.iter().zip(self.strides).rev() {
             if size != 1 && stride != expected {
-                return false;
+                return self.sizes.contains(&0);
             }
             expected *= size;
         }
@@ -246,6 +246,22 @@ mod tests {
         assert_eq!(view(&[3, 2], &[4, 100]), Some((4096, 4096 + 8 + 100 + 4)));
         assert_eq!(view(&[3], &[-4]), Some((4088, 4100)));
         assert_eq!(view(&[3, 0], &[4, 4]), None);
+    }
+
+    #[test]
+    fn contiguous_is_what_has_no_gaps_or_no_elements() {
+        let mut value = 0f32;
+        let data = (&raw mut value).cast::<u8>();
+        let is_contiguous = |sizes: &[i64], strides: &[i64]| {
+            View::new(data, DType::Float, Flags::default(), sizes, strides).unwrap().is_contiguous()
+        };
+        assert!(is_contiguous(&[5, 3, 4], &[48, 16, 4]));
+        assert!(is_contiguous(&[5, 1, 4], &[16, 100, 4]));
+        assert!(!is_contiguous(&[5, 3, 4], &[48, 4, 12]));
+        for sizes in [[0, 3, 4], [5, 0, 4], [5, 3, 0]] {
+            assert!(is_contiguous(&sizes, &[16, 16, 4]));
+            assert!(is_contiguous(&sizes, &[4, 20, 400]));
+        }
     }
 
     #[test]

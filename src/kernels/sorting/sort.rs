@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use super::key::{Key, Order, Pair};
 use super::radix::{self, SHORT};
-use crate::tensor::dtype::dispatch;
+use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::{lines, long_lines};
 
@@ -25,9 +25,14 @@ pub(super) fn with_memory<R>(words: usize, body: impl FnOnce(&mut [u128]) -> R) 
     })
 }
 
+/// Bytes of the workspace that a line of `len` elements needs to be sorted by all threads; 0 for a dtype outside the table's.
+pub fn workspace(dtype: DType, len: usize) -> usize {
+    dispatch!(dtype in ORDERED, T => Ok(16 * radix::memory::<T>(len))).unwrap_or(0)
+}
+
 /// `aten::sort.stable`: each line in order, and where its elements were; NaN is the greatest. Operands [values, places, input], or [values,
 /// places, workspace, input], where `places` is Long. With a workspace the lines go along the last dimension, have no gaps, and each is sorted
-/// by all threads; it has 8 bytes for every element of a line, or 32 for elements of 8 bytes. Scalars [dim, descending].
+/// by all threads; it has as many bytes as [`workspace`] says. Scalars [dim, descending].
 ///
 /// # Errors
 /// A dtype outside the table's, or a workspace that is too small.
@@ -35,13 +40,13 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), String> {
     let (values, places, input) = (launch.view(0), launch.view(1), launch.view(launch.num_operands() - 1));
     let (dim, descending) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() != 0);
     let dtype = input.dtype();
+    let needed = workspace(dtype, input.sizes().last().map_or(1, |&len| len as usize));
     dispatch!(dtype in ORDERED, T => {
         if launch.num_operands() == 3 {
             return lines::run_with_places::<T>(input, values, places, dim, launch.cost(), &|line, values, places| {
                 sort_line(line, values, places, descending);
             });
         }
-        let needed = 16 * radix::memory::<T>(input.sizes().last().map_or(1, |&len| len as usize));
         match launch.view(2).numel() {
             found if found < needed => Err(format!("a workspace of {found} bytes where {needed} are needed")),
             _ => long_lines::run::<T>(input, values, places, launch.view(2), &mut |line, values, places, memory| {

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use ndarray::{ArrayD, Axis, IxDyn};
 
+use super::sort::workspace;
 use crate::kernels::check::{self, Strides, Tensor, real, round_trip, values};
 use crate::runtime::threads;
 use crate::tensor::dtype::{Complex64, DType, FLOATING, ORDERED};
@@ -85,7 +86,7 @@ fn sort_long(dtype: DType, values: &ArrayD<Complex64>, descending: bool) -> [Ten
     let input = Tensor::of(dtype, values, Strides::Contiguous);
     let sizes = values.shape();
     let outputs = [dtype, DType::Long].map(|dtype| Tensor::new(dtype, sizes, Strides::Contiguous));
-    let bytes = sizes[sizes.len() - 1] * if dtype.size() == 8 { 32 } else { 8 } + 16;
+    let bytes = workspace(dtype, sizes[sizes.len() - 1]);
     let workspace = Tensor::new(DType::Byte, &[bytes], Strides::Contiguous);
     let scalars = longs(&[sizes.len() as i64 - 1, descending.into()]);
     check::run("sort.stable", &[&outputs[0], &outputs[1], &workspace], &[&input], &scalars, dtype).unwrap();
@@ -119,6 +120,16 @@ fn keys_of_any_width_are_sorted() {
         let [found, places, input] = sort_long(dtype, &values, false);
         compare(&format!("{dtype:?} {scale}"), [&found, &places], &input, 0, |line| order_of(line, false));
     }
+}
+
+#[test]
+fn places_beyond_32_bits_take_wider_workspaces() {
+    for (dtype, per_element) in [(DType::Bool, 8), (DType::Half, 8), (DType::Float, 8), (DType::Long, 32), (DType::Double, 32)] {
+        assert_eq!(workspace(dtype, 1 << 20), per_element << 20, "{dtype:?}");
+        assert_eq!(workspace(dtype, (1 << 32) - 1).next_multiple_of(32), per_element << 32, "{dtype:?}");
+        assert_eq!(workspace(dtype, 1 << 32), 32 << 32, "{dtype:?}");
+    }
+    assert_eq!(workspace(DType::ComplexFloat, 100), 0);
 }
 
 #[test]
