@@ -17,10 +17,14 @@ from torch import AcceleratorError, OutOfMemoryError
 from . import _torch_build
 
 _torch_build.require(torch.__version__)
-if torch._C._get_privateuse1_backend_name() != "privateuseone":
+if torch._C._get_privateuse1_backend_name() not in ("privateuseone", "rustdev"):
     raise ImportError(f"torch holds one extension device at a time, and it is {torch._C._get_privateuse1_backend_name()} already")
 
 from . import _rustdev
+
+# What stands in for the module after an import that failed.
+if hasattr(torch, "rustdev"):
+    del torch.rustdev
 
 torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])

@@ -69,7 +69,8 @@ def test_another_minor_is_refused_in_one_sentence(other_build: str) -> None:
 def test_torch_works_without_a_matching_build(other_build: str) -> None:
     program = """
 import torch
-print(torch.ones(2).sum().item(), hasattr(torch, "rustdev"))
+torch.manual_seed(0)
+print(torch.ones(2).sum().item(), torch.rustdev.is_available(), torch.rustdev.device_count())
 try:
     import rustdev
 except ImportError as error:
@@ -77,6 +78,36 @@ except ImportError as error:
 """
     result = python(program, PYTHONPATH=other_build)
     works, refusal = result.stdout.splitlines()
-    assert works == "2.0 False"
+    assert works == "2.0 False 0"
     assert refusal.startswith("ImportError rustdev was built for torch 2.0")
     assert "rustdev was built for torch" in result.stderr
+
+
+USES = {
+    "factory": "torch.zeros(2, device='rustdev')",
+    "to": "torch.zeros(2).to('rustdev')",
+    "module": "torch.nn.Linear(2, 2).to('rustdev')",
+    "synchronize": "torch.rustdev.synchronize()",
+    "stream": "torch.rustdev.Stream()",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_the_first_use_says_why_the_device_is_not_there(use: str) -> None:
+    result = python(f"import torch; {USES[use]}", RUSTDEV_FOO="1")
+    assert result.returncode == 1
+    assert "not available" in result.stderr.splitlines()[-1]
+    assert "RUSTDEV_FOO" in result.stderr.splitlines()[-1]
+
+
+def test_a_later_import_raises_the_reason() -> None:
+    program = """
+import torch
+for _ in range(2):
+    try:
+        import rustdev
+    except ValueError as error:
+        print("ValueError", "RUSTDEV_FOO" in str(error))
+"""
+    result = python(program, RUSTDEV_FOO="1")
+    assert result.stdout.splitlines() == ["ValueError True", "ValueError True"], result.stderr
