@@ -4,6 +4,7 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/ResizeCommon.h>
+#include <ATen/ops/_has_compatible_shallow_copy_type_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
@@ -83,10 +84,25 @@ at::Tensor& set_empty_(at::Tensor& self) {
   return set_storage_offset_(self, std::move(storage), 0, {0}, {});
 }
 
+bool is_dense(const at::Tensor& tensor) {
+  using c10::BackendComponent;
+  constexpr c10::DispatchKeySet backends({BackendComponent::CPUBit, BackendComponent::CUDABit, BackendComponent::MPSBit,
+                                          BackendComponent::HIPBit, BackendComponent::XPUBit, BackendComponent::HPUBit,
+                                          BackendComponent::MTIABit, BackendComponent::PrivateUse1Bit});
+  return tensor.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && tensor.key_set().has_any(backends);
+}
+
+// Whether `self` may become a tensor like `from` in place: `Tensor.data =`, and with it `Module.to`, which otherwise makes new
+// parameters. PyTorch's rule, with the device among those whose dense tensors are alike.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  return at::native::_has_compatible_shallow_copy_type(self, from) || (is_dense(self) && is_dense(from));
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier aten(m, "aten");
+  aten.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
   aten.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   aten.impl("view", TORCH_FN(at::native::view));
   aten.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
