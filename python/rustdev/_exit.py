@@ -1,6 +1,6 @@
 """The end of the interpreter: PyTorch's autograd threads must not run into it.
 
-PyTorch runs the backward of device tensors on a thread per device. That thread tells of the end of a backward before it drops what
+Where the user asks for it, PyTorch runs the backward of device tensors on a thread per device. That thread tells of the end of a backward before it drops what
 it kept of it, Python objects among them (``Engine::thread_main`` in ``torch/csrc/autograd/engine.cpp``; ``thread_locals_`` of
 ``graph_task.h``). A program that ends at that moment leaves the thread waiting for an interpreter that is gone, and CPython ends
 such threads in a way that C++ answers with ``std::terminate``.
@@ -10,7 +10,7 @@ import atexit
 import contextlib
 
 import torch
-from torch.autograd import Variable
+from torch.autograd import Variable, set_multithreading_enabled
 
 from .device import _is_in_bad_fork, device_count
 from .memory import memory_stats
@@ -26,7 +26,7 @@ def settle_autograd() -> None:
         return
     for index in range(device_count()):
         # At the end of a program whatever fails has been told before, or is of no use any more.
-        with contextlib.suppress(Exception), torch.inference_mode(False), torch.enable_grad():
+        with contextlib.suppress(Exception), torch.inference_mode(False), torch.enable_grad(), set_multithreading_enabled(True):
             leaf = torch.ones((), device=f"rustdev:{index}", requires_grad=True)
             # Not by torch.autograd, which keeps the context of Python; into `leaf.grad`, as results that are returned are kept.
             Variable._execution_engine.run_backward((leaf * 1,), (torch.ones_like(leaf),), False, False, (), True, True)

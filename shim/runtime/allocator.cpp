@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "rustdev.h"
+#include "runtime/guard.h"
 
 namespace rustdev {
 namespace {
@@ -66,6 +67,7 @@ void synchronize_for(const void* pointer) {
 struct Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     observe_for_profiler();
+    keep_backward_here();
     void* pointer = nullptr;
     int32_t device = -1;
     const rd_status status = rd_memory_allocate(bytes, &pointer, &device);

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include <c10/core/Allocator.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/library.h>
@@ -22,6 +24,14 @@ c10::DeviceIndex device_index(c10::Device device) {
     RD_CHECK(rd_device_set_current(index));  // the runtime says why not
   }
   return static_cast<c10::DeviceIndex>(index);
+}
+
+void keep_backward_here() {
+  thread_local bool is_kept = rd_autograd_threads();
+  if (C10_UNLIKELY(!is_kept) && c10::GradMode::is_enabled()) {
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+    is_kept = true;
+  }
 }
 
 namespace {
@@ -82,7 +92,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   // ---- streams ----
 
-  c10::Stream getStream(c10::Device device) const override { return current_stream(device_index(device)); }
+  c10::Stream getStream(c10::Device device) const override {
+    keep_backward_here();
+    return current_stream(device_index(device));
+  }
 
   c10::Stream getDefaultStream(c10::Device device) const override { return make_stream(device_index(device), 0); }
 

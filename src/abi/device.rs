@@ -81,6 +81,12 @@ pub extern "C" fn rd_launch_blocking() -> bool {
     shield(false, || config().launch_blocking)
 }
 
+/// `RUSTDEV_AUTOGRAD_THREADS`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_autograd_threads() -> bool {
+    shield(false, || config().autograd_threads)
+}
+
 /// `RUSTDEV_FALLBACK` at start: 0 allow, 1 warn, 2 error.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_fallback_mode() -> i32 {

@@ -19,8 +19,9 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     "RUSTDEV_ALLOC_CONF",
+    "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_FALLBACK",
     "RUSTDEV_ISA",
@@ -52,6 +53,8 @@ pub struct Config {
     pub num_threads: usize,
     /// `RUSTDEV_LAUNCH_BLOCKING`.
     pub launch_blocking: bool,
+    /// `RUSTDEV_AUTOGRAD_THREADS`.
+    pub autograd_threads: bool,
     /// `RUSTDEV_FALLBACK` at start.
     pub fallback: Fallback,
     /// `RUSTDEV_ISA`: the name of the instruction set to keep to, one that this processor has.
@@ -98,6 +101,7 @@ impl Config {
             memory_limit: 0,
             num_threads: 0,
             launch_blocking: false,
+            autograd_threads: false,
             fallback: Fallback::Allow,
             isa: None,
             alloc_conf: AllocConf::default(),
@@ -143,6 +147,7 @@ impl Config {
         match name {
             "RUSTDEV_DEVICE_COUNT" => self.device_count = whole(name, value, MAX_DEVICES)?,
             "RUSTDEV_NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
+            "RUSTDEV_AUTOGRAD_THREADS" => self.autograd_threads = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_FALLBACK" => {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
@@ -227,6 +232,7 @@ mod tests {
         assert!(config.num_threads >= 1);
         assert!(config.memory_limit > 64 << 20);
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (false, Fallback::Allow, None));
+        assert!(!config.autograd_threads);
     }
 
     #[test]
@@ -237,12 +243,14 @@ mod tests {
             ("RUSTDEV_NUM_THREADS", "3"),
             ("OMP_NUM_THREADS", "7"),
             ("RUSTDEV_LAUNCH_BLOCKING", "1"),
+            ("RUSTDEV_AUTOGRAD_THREADS", "1"),
             ("RUSTDEV_FALLBACK", "error"),
             ("RUSTDEV_ISA", "portable"),
         ])
         .unwrap();
         assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
+        assert!(config.autograd_threads);
     }
 
     #[test]
@@ -295,6 +303,7 @@ mod tests {
             ("RUSTDEV_MEMORY_LIMIT", "18446744073709551615", "can reserve"),
             ("RUSTDEV_MEMORY_LIMIT", "99999999999T", "512M, 8G"),
             ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
+            ("RUSTDEV_AUTOGRAD_THREADS", "2", "0, 1"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
             ("RUSTDEV_ISA", "mmx", "portable"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),
