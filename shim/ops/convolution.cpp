@@ -1,6 +1,6 @@
-// Convolutions in all directions: PyTorch's CPU kernels as tasks on the stream, the batch split over the pool.
+// Convolutions in all directions: PyTorch's CPU kernels as tasks on the stream, the batch or the channels divided over the pool.
 //
-// The number of parts depends on the shapes alone, so that results do not depend on the number of threads.
+// The parts depend on the shapes alone, so that results do not depend on the number of threads.
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/convolution.h>
@@ -16,9 +16,11 @@
 namespace rustdev {
 namespace {
 
-constexpr double nanoseconds_per_product = 0.03;
 constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
 constexpr int64_t max_parts = 16;
+// Positions of the output for which a kernel's reordering of the weights is a small share of its work, and the channels of a block.
+constexpr int64_t least_positions = 1024;
+constexpr int64_t least_channels = 32;
 
 // The parameters of a convolution, owned, because the task outlives the call.
 struct Geometry {
@@ -27,23 +29,74 @@ struct Geometry {
   int64_t groups;
 };
 
-uint64_t cost_of(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& output, bool transposed) {
+// How a call is divided: along the batch, or along the channels that its parts do not share, those of the output forward and those of
+// the input backward.
+struct Division {
+  int64_t parts = 1;
+  bool by_channels = false;
+  uint64_t cost = 0;
+
+  // Part number `part` of a tensor along a dimension.
+  at::Tensor along(const at::Tensor& tensor, int64_t dim, int64_t part) const {
+    const int64_t size = tensor.size(dim);
+    const int64_t begin = size * part / parts;
+    return tensor.narrow(dim, begin, size * (part + 1) / parts - begin);
+  }
+  // The same of what has a batch: the whole tensor where the channels are divided.
+  at::Tensor of_batch(const at::Tensor& tensor, int64_t part) const { return by_channels ? tensor : along(tensor, 0, part); }
+  // The same of what has the divided channels in dimension `dim`: the whole tensor where the batch is divided.
+  at::Tensor of_channels(const at::Tensor& tensor, int64_t dim, int64_t part) const {
+    return by_channels && tensor.defined() ? along(tensor, dim, part) : tensor;
+  }
+};
+
+// The greatest power of two up to both.
+int64_t power_of_two(int64_t limit, int64_t other) {
+  int64_t power = 1;
+  while (2 * power <= std::min(limit, other)) {
+    power *= 2;
+  }
+  return power;
+}
+
+// `channels`: those that can be divided. `factor`: how many such products a call makes.
+Division divide(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& output, const Geometry& geometry,
+                int64_t channels, double factor) {
   // Each weight meets every position of the smaller side once.
-  const at::Tensor& positions = transposed ? input : output;
-  const auto channels = static_cast<double>(std::max<int64_t>(positions.size(1), 1));
-  const double per_channel = static_cast<double>(positions.numel()) / channels;
-  return static_cast<uint64_t>(per_channel * static_cast<double>(weight.numel()) * nanoseconds_per_product) + 1000;
+  const at::Tensor& smaller = geometry.transposed ? input : output;
+  const int64_t positions = smaller.numel() / std::max<int64_t>(smaller.size(1), 1);
+  const double per_product = c10::isReducedFloatingType(input.scalar_type()) ? 0.006 : 0.03;  // ns
+  Division division;
+  division.cost =
+      static_cast<uint64_t>(factor * static_cast<double>(positions) * static_cast<double>(weight.numel()) * per_product) + 1000;
+  const auto worth = std::min<int64_t>(static_cast<int64_t>(division.cost / part_cost), max_parts);
+  const int64_t by_batch = power_of_two(std::min(worth, input.size(0)), positions / least_positions);
+  const bool can_divide_channels = !geometry.transposed && geometry.groups == 1;
+  const int64_t by_channels = can_divide_channels ? power_of_two(worth, channels / least_channels) : 1;
+  division.by_channels = by_channels > by_batch;
+  division.parts = std::max(by_batch, by_channels);
+  return division;
 }
 
-int64_t parts_of(int64_t batch, uint64_t cost) {
-  return std::clamp<int64_t>(static_cast<int64_t>(cost / part_cost), 1, std::clamp<int64_t>(batch, 1, max_parts));
+// Whether the kernels for 16 bit numbers are not to be trusted with a convolution from `input` to `output`.
+bool needs_float32(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& output, const Geometry& geometry) {
+  if (!c10::isReducedFloatingType(input.scalar_type())) {
+    return false;
+  }
+  const at::Tensor& image = geometry.transposed ? output : input;
+  const at::Tensor& windows = geometry.transposed ? input : output;
+  c10::SmallVector<rd_convolution_dimension, 3> dimensions;
+  for (size_t dim = 0; dim < geometry.stride.size(); ++dim) {
+    const auto at = static_cast<int64_t>(dim) + 2;
+    dimensions.push_back({image.size(at), windows.size(at), weight.size(at), geometry.stride[dim], geometry.padding[dim],
+                          geometry.dilation[dim]});
+  }
+  return !rd_convolution_is_regular(dimensions.data(), dimensions.size(), geometry.transposed);
 }
 
-// Part number `part` of `parts` along the batch.
-at::Tensor slice(const at::Tensor& tensor, int64_t part, int64_t parts) {
-  const int64_t batch = tensor.size(0);
-  const int64_t begin = batch * part / parts;
-  return tensor.narrow(0, begin, batch * (part + 1) / parts - begin);
+// A part of a task's operand, in the dtype that it is computed in.
+at::Tensor in_computed_dtype(const at::Tensor& tensor, bool in_float32) {
+  return in_float32 && tensor.defined() ? tensor.to(at::kFloat) : tensor;
 }
 
 at::MemoryFormat format_of(const at::Tensor& input, const at::Tensor& weight) {
@@ -70,6 +123,10 @@ at::Tensor new_output(const at::Tensor& input, const at::Tensor& weight, const G
           ? at::native::conv_input_size(input.sizes(), weight.sizes(), geometry.padding, geometry.output_padding, geometry.stride,
                                         geometry.dilation, geometry.groups)
           : at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, geometry.stride, geometry.dilation);
+  const at::IntArrayRef spatial = at::IntArrayRef(sizes).slice(2);
+  TORCH_CHECK(std::all_of(spatial.begin(), spatial.end(), [](int64_t size) { return size > 0; }),
+              "Given input size per channel: ", input.sizes().slice(2), ". Calculated output size per channel: ", spatial,
+              ". Output size is too small");
   return new_empty(sizes, input.scalar_type(), input.device(), format_of(input, weight));
 }
 
@@ -83,17 +140,22 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   if (output.numel() == 0) {
     return output;
   }
-  const uint64_t cost = cost_of(input, weight, output, transposed);
-  const int64_t parts = parts_of(input.size(0), cost);
-  auto work = [x = borrow(input), w = borrow(weight), b = borrow(bias), y = borrow(output), g = std::move(geometry), cost, parts] {
-    parallel_aten(parts, cost, [&](int64_t part) {
-      const std::optional<at::Tensor> bias_of_part = b.defined() ? std::optional<at::Tensor>(b) : std::nullopt;
-      slice(y, part, parts)
-          .copy_(at::convolution(slice(x, part, parts), w, bias_of_part, g.stride, g.padding, g.dilation, g.transposed,
-                                 g.output_padding, g.groups));
+  const Division division = divide(input, weight, output, geometry, weight.size(0), 1.0);
+  const bool in_float32 = needs_float32(input, weight, output, geometry);
+  auto work = [x = borrow(input), w = borrow(weight), b = borrow(bias), y = borrow(output), g = std::move(geometry), division,
+               in_float32] {
+    const at::Tensor weights = in_computed_dtype(w, in_float32);
+    const at::Tensor biases = in_computed_dtype(b, in_float32);
+    parallel_aten(division.parts, division.cost, [&](int64_t part) {
+      const at::Tensor own_bias = division.of_channels(biases, 0, part);
+      const at::Tensor found = at::convolution(
+          in_computed_dtype(division.of_batch(x, part), in_float32), division.of_channels(weights, 0, part),
+          own_bias.defined() ? std::optional<at::Tensor>(own_bias) : std::nullopt, g.stride, g.padding, g.dilation, g.transposed,
+          g.output_padding, g.groups);
+      division.of_batch(division.of_channels(y, 1, part), part).copy_(found);
     });
   };
-  submit_aten("convolution", {output}, {input, weight, bias}, cost, std::move(work));
+  submit_aten("convolution", {output}, {input, weight, bias}, division.cost, std::move(work));
   return output;
 }
 
@@ -105,28 +167,45 @@ struct Backward {
   at::Tensor grad_input, grad_weight, grad_bias;
   std::array<bool, 3> mask;
   Geometry geometry;
-  uint64_t cost;
-  int64_t parts;
+  Division division;
+  bool in_float32;
 
   Gradients run_part(int64_t part) const {
-    const at::OptionalIntArrayRef bias_sizes = mask[2] ? at::OptionalIntArrayRef(grad_bias.sizes()) : std::nullopt;
-    auto result = at::convolution_backward(slice(grad_output, part, parts), slice(input, part, parts), weight, bias_sizes,
+    const bool with_bias = mask[2] && (!division.by_channels || part == 0);
+    const at::OptionalIntArrayRef bias_sizes = with_bias ? at::OptionalIntArrayRef(grad_bias.sizes()) : std::nullopt;
+    auto result = at::convolution_backward(in_computed_dtype(division.of_batch(grad_output, part), in_float32),
+                                           in_computed_dtype(part_of_input(input, part), in_float32),
+                                           in_computed_dtype(division.of_channels(weight, 1, part), in_float32), bias_sizes,
                                            geometry.stride, geometry.padding, geometry.dilation, geometry.transposed,
-                                           geometry.output_padding, geometry.groups, mask);
+                                           geometry.output_padding, geometry.groups, {mask[0], mask[1], with_bias});
     if (mask[0]) {
-      slice(grad_input, part, parts).copy_(std::get<0>(result));
+      part_of_input(grad_input, part).copy_(std::get<0>(result));
     }
     return result;
   }
 
   void run() const {
-    std::vector<Gradients> results(parts);
-    parallel_aten(parts, cost, [&](int64_t part) { results[part] = run_part(part); });
-    if (mask[1]) {
+    std::vector<Gradients> results(division.parts);
+    parallel_aten(division.parts, division.cost, [&](int64_t part) { results[part] = run_part(part); });
+    if (mask[1] && division.by_channels) {
+      join_weights(results);
+    } else if (mask[1]) {
       sum_parts<1>(results, grad_weight);
     }
-    if (mask[2]) {
+    if (mask[2] && division.by_channels) {
+      grad_bias.copy_(std::get<2>(results.front()));
+    } else if (mask[2]) {
       sum_parts<2>(results, grad_bias);
+    }
+  }
+
+  at::Tensor part_of_input(const at::Tensor& tensor, int64_t part) const {
+    return division.of_batch(division.of_channels(tensor, 1, part), part);
+  }
+
+  void join_weights(const std::vector<Gradients>& results) const {
+    for (int64_t part = 0; part < division.parts; ++part) {
+      division.of_channels(grad_weight, 1, part).copy_(std::get<1>(results[part]));
     }
   }
 
@@ -159,7 +238,9 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
     }
     return gradients;
   }
-  const uint64_t cost = 2 * cost_of(input, weight, grad_output, transposed);
+  Geometry geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups};
+  const bool in_float32 = needs_float32(input, weight, grad_output, geometry);
+  const Division division = divide(input, weight, grad_output, geometry, weight.size(1), 2.0);
   Backward backward{borrow(grad_output),
                     borrow(input),
                     borrow(weight),
@@ -167,10 +248,10 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
                     borrow(grad_weight),
                     borrow(grad_bias),
                     mask,
-                    Geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups},
-                    cost,
-                    parts_of(input.size(0), cost)};
-  submit_aten("convolution_backward", {grad_input, grad_weight, grad_bias}, {grad_output, input, weight}, cost,
+                    std::move(geometry),
+                    division,
+                    in_float32};
+  submit_aten("convolution_backward", {grad_input, grad_weight, grad_bias}, {grad_output, input, weight}, division.cost,
               [backward = std::move(backward)] { backward.run(); });
   return gradients;
 }

@@ -6,6 +6,7 @@
 pub mod channel_norm;
 #[cfg(test)]
 mod check;
+pub mod convolution;
 pub mod copy;
 mod failure;
 pub mod foreach;

@@ -1,0 +1,101 @@
+//! Which convolutions PyTorch's 16 bit kernels may compute.
+//!
+//! oneDNN's kernels for AMX return wrong values, or end the process, where a window or an element of the kernel meets no element of the
+//! image, and where rows of one window are narrower than the kernel (found by comparing random shapes with float64; oneDNN of PyTorch
+//! 2.15). Such geometries are rare, so that they are computed in float32 on every processor.
+
+#![forbid(unsafe_code)]
+
+/// One spatial dimension of a convolution, in the direction of one that is not transposed: windows over an image. A transposed
+/// convolution goes from the windows to the image.
+#[derive(Clone, Copy, Debug)]
+pub struct Dimension {
+    /// Elements of the image.
+    pub image: i64,
+    /// Windows.
+    pub windows: i64,
+    /// Elements of the kernel.
+    pub kernel: i64,
+    /// Image elements from one window to the next.
+    pub stride: i64,
+    /// Zeros before the image.
+    pub padding: i64,
+    /// Image elements from one element of the kernel to the next.
+    pub dilation: i64,
+}
+
+impl Dimension {
+    /// Whether an element of the kernel lies on the image in a window.
+    fn meets(self, window: i64, element: i64) -> bool {
+        (0..self.image).contains(&(window * self.stride - self.padding + element * self.dilation))
+    }
+
+    /// Whether the kernel lies on an image element in any window.
+    fn reaches(self, place: i64) -> bool {
+        (0..self.kernel).any(|element| {
+            let from_first = place + self.padding - element * self.dilation;
+            from_first % self.stride == 0 && (0..self.windows).contains(&(from_first / self.stride))
+        })
+    }
+
+    fn is_regular(self, transposed: bool) -> bool {
+        (0..self.windows).all(|window| (0..self.kernel).any(|element| self.meets(window, element)))
+            && (0..self.kernel).all(|element| (0..self.windows).any(|window| self.meets(window, element)))
+            && (!transposed || (0..self.image).all(|place| self.reaches(place)))
+    }
+}
+
+/// Whether a convolution of 16 bit numbers and its gradients may be left to oneDNN as they are. `transposed`: image elements that no
+/// window reaches have the bias alone.
+pub fn is_regular(dimensions: &[Dimension], transposed: bool) -> bool {
+    let is_narrow = dimensions.last().is_some_and(|last| last.windows == 1 && last.kernel > 1);
+    !is_narrow && dimensions.iter().all(|dimension| dimension.is_regular(transposed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A dimension of a convolution over so many elements.
+    fn over(image: i64, kernel: i64, stride: i64, padding: i64, dilation: i64) -> Dimension {
+        let windows = (image + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+        Dimension { image, windows, kernel, stride, padding, dilation }
+    }
+
+    /// A dimension of a transposed convolution of so many elements.
+    fn of(windows: i64, kernel: i64, stride: i64, padding: i64) -> Dimension {
+        Dimension { image: (windows - 1) * stride - 2 * padding + kernel, windows, kernel, stride, padding, dilation: 1 }
+    }
+
+    #[test]
+    fn layers_of_networks_are_regular() {
+        assert!(is_regular(&[over(32, 3, 1, 1, 1); 2], false));
+        assert!(is_regular(&[over(224, 7, 2, 3, 1); 2], false));
+        assert!(is_regular(&[over(224, 16, 16, 0, 1); 2], false));
+        assert!(is_regular(&[over(56, 1, 2, 0, 1); 2], false));
+        assert!(is_regular(&[over(64, 3, 1, 4, 4); 2], false));
+        assert!(is_regular(&[of(16, 4, 2, 1); 2], true));
+        assert!(is_regular(&[of(16, 2, 2, 0); 3], true));
+    }
+
+    #[test]
+    fn rows_of_one_window_are_not() {
+        assert!(!is_regular(&[over(12, 4, 2, 2, 1), over(6, 3, 3, 0, 2)], false));
+        assert!(!is_regular(&[over(8, 4, 1, 1, 1), over(10, 1, 1, 0, 2), over(1, 4, 3, 2, 1)], false));
+        assert!(is_regular(&[over(12, 4, 2, 2, 1), over(1, 1, 1, 0, 1)], false));
+    }
+
+    #[test]
+    fn windows_beside_the_image_are_not() {
+        assert!(!is_regular(&[over(1, 4, 2, 3, 2), over(4, 1, 1, 0, 1)], false));
+        assert!(!is_regular(&[over(4, 2, 1, 3, 1)], false));
+        assert!(!is_regular(&[over(1, 4, 2, 3, 1)], false));
+    }
+
+    #[test]
+    fn images_with_gaps_between_windows_are_not_transposed() {
+        assert!(!is_regular(&[of(7, 1, 3, 1)], true));
+        assert!(!is_regular(&[of(8, 2, 3, 0)], true));
+        assert!(is_regular(&[over(22, 1, 3, 0, 1)], false));
+    }
+}
