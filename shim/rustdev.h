@@ -79,6 +79,9 @@ bool rd_is_fork_child(void);
 // `RUSTDEV_LAUNCH_BLOCKING`.
 bool rd_launch_blocking(void);
 
+// `RUSTDEV_AUTOGRAD_THREADS`.
+bool rd_autograd_threads(void);
+
 // `RUSTDEV_FALLBACK` at start: 0 allow, 1 warn, 2 error.
 int32_t rd_fallback_mode(void);
 
@@ -330,6 +333,39 @@ rd_status rd_host_reset_accumulated(void);
 // An entry of the operator table; it lives forever.
 typedef struct rd_op rd_op;
 
+// One spatial dimension of a convolution, in elements, in the direction of one that is not transposed: windows over an image.
+typedef struct rd_convolution_dimension {
+  int64_t image;
+  int64_t windows;
+  int64_t kernel;
+  int64_t stride;
+  int64_t padding;
+  int64_t dilation;
+} rd_convolution_dimension;
+
+// A matrix of a product, its columns side by side, `leading` elements from one to the next; or the same of its transpose.
+typedef struct rd_columns {
+  void *data;
+  bool transposed;
+  int32_t leading;
+} rd_columns;
+
+// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). Of 16 bit floats `out` is float32.
+typedef struct rd_gemm {
+  int32_t dtype;
+  int32_t m;
+  int32_t n;
+  int32_t k;
+  struct rd_columns a;
+  struct rd_columns b;
+  struct rd_columns out;
+  double alpha;
+  double beta;
+} rd_gemm;
+
+// Makes a product.
+typedef void (*rd_gemm_run)(const struct rd_gemm *product);
+
 // One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
 typedef struct rd_operand {
   void *data;
@@ -380,6 +416,16 @@ size_t rd_op_count(void);
 
 // The operator at a place of the table; null past its end.
 const struct rd_op *rd_op_at(size_t index);
+
+// Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
+bool rd_convolution_is_regular(const struct rd_convolution_dimension *dimensions, size_t count, bool transposed);
+
+// Bytes of the workspace with which `sort.stable` sorts lines of `len` elements by all threads; 0 for a dtype that it does not take.
+size_t rd_sort_workspace(int32_t dtype,
+                         size_t len);
+
+// Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
+void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 
 // Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);

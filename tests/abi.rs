@@ -13,7 +13,7 @@ use std::{env, fs};
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
 use rustdev::abi::host_memory::{rd_duration, rd_host_stats};
-use rustdev::abi::launch::{rd_launch_args, rd_operand, rd_scalar};
+use rustdev::abi::launch::{rd_columns, rd_convolution_dimension, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::memory::{rd_memory_stats, rd_stat};
 use rustdev::abi::stream::rd_access;
 
@@ -117,7 +117,7 @@ impl Layout {
     }
 }
 
-fn layouts() -> [Layout; 8] {
+fn layouts() -> [Layout; 11] {
     [
         Layout::of::<rd_access>(
             "rd_access",
@@ -176,6 +176,32 @@ fn layouts() -> [Layout; 8] {
                 ("scalars", offset_of!(rd_launch_args, scalars)),
                 ("num_scalars", offset_of!(rd_launch_args, num_scalars)),
                 ("compute_dtype", offset_of!(rd_launch_args, compute_dtype)),
+            ],
+        ),
+        Layout::of::<rd_convolution_dimension>(
+            "rd_convolution_dimension",
+            &[
+                ("image", offset_of!(rd_convolution_dimension, image)),
+                ("stride", offset_of!(rd_convolution_dimension, stride)),
+                ("dilation", offset_of!(rd_convolution_dimension, dilation)),
+            ],
+        ),
+        Layout::of::<rd_columns>(
+            "rd_columns",
+            &[
+                ("data", offset_of!(rd_columns, data)),
+                ("transposed", offset_of!(rd_columns, transposed)),
+                ("leading", offset_of!(rd_columns, leading)),
+            ],
+        ),
+        Layout::of::<rd_gemm>(
+            "rd_gemm",
+            &[
+                ("dtype", offset_of!(rd_gemm, dtype)),
+                ("k", offset_of!(rd_gemm, k)),
+                ("a", offset_of!(rd_gemm, a)),
+                ("out", offset_of!(rd_gemm, out)),
+                ("beta", offset_of!(rd_gemm, beta)),
             ],
         ),
     ]

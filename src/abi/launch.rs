@@ -6,11 +6,14 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 
 use super::device::device_index;
-use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
+use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status, shield};
+use crate::kernels::convolution::{self, Dimension};
+use crate::kernels::matmul::library::{self, Columns, Gemm};
+use crate::kernels::sorting::sort;
 use crate::kernels::table::{Op, TABLE};
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Row, Span, Work};
-use crate::tensor::dtype::DType;
+use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
 use crate::tensor::view::{Flags, MAX_DIMS, View};
@@ -129,6 +132,91 @@ pub extern "C" fn rd_op_count() -> usize {
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
     TABLE.get(index).map_or(std::ptr::null(), std::ptr::from_ref)
+}
+
+/// One spatial dimension of a convolution, in elements, in the direction of one that is not transposed: windows over an image.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_convolution_dimension {
+    pub image: i64,
+    pub windows: i64,
+    pub kernel: i64,
+    pub stride: i64,
+    pub padding: i64,
+    pub dilation: i64,
+}
+
+/// Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
+///
+/// # Safety
+/// `dimensions` points at `count` of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_convolution_is_regular(
+    dimensions: *const rd_convolution_dimension,
+    count: usize,
+    transposed: bool,
+) -> bool {
+    shield(false, || {
+        let given = |index: usize| {
+            // SAFETY: the caller promises so many dimensions.
+            let dimension = unsafe { &*dimensions.add(index) };
+            let &rd_convolution_dimension { image, windows, kernel, stride, padding, dilation } = dimension;
+            Dimension { image, windows, kernel, stride, padding, dilation }
+        };
+        convolution::is_regular(&(0..count).map(given).collect::<Vec<_>>(), transposed)
+    })
+}
+
+/// Bytes of the workspace with which `sort.stable` sorts lines of `len` elements by all threads; 0 for a dtype that it does not take.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_sort_workspace(dtype: i32, len: usize) -> usize {
+    DType::from_number(dtype).map_or(0, |dtype| sort::workspace(dtype, len))
+}
+
+/// A matrix of a product, its columns side by side, `leading` elements from one to the next; or the same of its transpose.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_columns {
+    pub data: *mut c_void,
+    pub transposed: bool,
+    pub leading: i32,
+}
+
+/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). Of 16 bit floats `out` is float32.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_gemm {
+    pub dtype: i32,
+    pub m: i32,
+    pub n: i32,
+    pub k: i32,
+    pub a: rd_columns,
+    pub b: rd_columns,
+    pub out: rd_columns,
+    pub alpha: f64,
+    pub beta: f64,
+}
+
+/// Makes a product.
+#[allow(non_camel_case_types)]
+pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm);
+
+/// Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
+///
+/// # Safety
+/// `run` reads and writes what a product describes, may be called from several threads at once, and does not unwind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
+    library::register(DTypeSet(dtypes), move |gemm| {
+        let columns = |matrix: Columns| {
+            let Columns { data, transposed, leading } = matrix;
+            rd_columns { data: data.cast(), transposed, leading }
+        };
+        let &Gemm { dtype, m, n, k, a, b, out, alpha, beta } = gemm;
+        let product = rd_gemm { dtype: dtype as i32, m, n, k, a: columns(a), b: columns(b), out: columns(out), alpha, beta };
+        // SAFETY: the caller's promise about `run`; the kernel has the memory of the launch.
+        unsafe { run(&raw const product) };
+    });
 }
 
 /// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.

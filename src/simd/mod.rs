@@ -92,6 +92,22 @@ fn detect() -> Isa {
     Isa::Portable
 }
 
+/// Whether the processor is Intel's: libraries choose their code by that.
+#[cfg(target_arch = "x86_64")]
+pub fn is_intel() -> bool {
+    static ANSWER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let vendor = std::arch::x86_64::__cpuid(0);
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
+    })
+}
+
+/// Whether the processor is Intel's.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn is_intel() -> bool {
+    false
+}
+
 /// A loop to compile for every instruction set.
 pub trait Leaf {
     /// What the loop returns.

@@ -1,6 +1,8 @@
 //! Matrix products: `out = beta * self + alpha * (a @ b)`.
 //!
-//! Three ways lead through the arithmetic, chosen by [`run`]:
+//! Five ways lead through the arithmetic, chosen by [`run`]:
+//! - [`narrow`]: many rows with few columns of few terms;
+//! - [`library`]: PyTorch's BLAS, where it was found to be faster;
 //! - [`skinny`]: few rows or few columns, and integers: every element of the large operand is read once, where it lies;
 //! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides;
 //! - [`widened`]: f16 and bf16, widened to f32 block by block, rounded once at the end.
@@ -9,6 +11,8 @@
 //! on the number of threads.
 
 mod direct;
+pub mod library;
+mod narrow;
 mod problem;
 mod skinny;
 #[cfg(test)]
@@ -77,6 +81,14 @@ fn run(problem: &Problem) -> Result<(), String> {
     if problem.batch * problem.m * problem.n == 0 {
         return Ok(());
     }
+    // In the orientation in which there are more rows than columns.
+    let upright = if problem.n > problem.m { problem.transposed() } else { *problem };
+    if narrow::takes(&upright) {
+        return run_narrow(&upright);
+    }
+    if library::takes(problem) {
+        return library::run(problem);
+    }
     match problem.dtype {
         DType::Float if problem.is_skinny() => skinny::run::<f32>(problem),
         DType::Double if problem.is_skinny() => skinny::run::<f64>(problem),
@@ -94,6 +106,22 @@ fn run(problem: &Problem) -> Result<(), String> {
         DType::Int => skinny::run::<i32>(problem),
         DType::Long => skinny::run::<i64>(problem),
         other => return Err(format!("matrix products do not take {other:?}")),
+    }
+    Ok(())
+}
+
+fn run_narrow(problem: &Problem) -> Result<(), String> {
+    match problem.dtype {
+        DType::Float => narrow::run::<f32>(problem),
+        DType::Double => narrow::run::<f64>(problem),
+        DType::Half => narrow::run::<half::f16>(problem),
+        DType::BFloat16 => narrow::run::<half::bf16>(problem),
+        DType::Byte => narrow::run::<u8>(problem),
+        DType::Char => narrow::run::<i8>(problem),
+        DType::Short => narrow::run::<i16>(problem),
+        DType::Int => narrow::run::<i32>(problem),
+        DType::Long => narrow::run::<i64>(problem),
+        other => return Err(format!("narrow products do not take {other:?}")),
     }
     Ok(())
 }

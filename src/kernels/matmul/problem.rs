@@ -1,5 +1,6 @@
 //! [`Problem`]: a matrix product as numbers and pointers, whatever operator it came from.
 
+use super::library;
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::number::Number;
@@ -186,13 +187,13 @@ fn is_zero(scalar: Scalar) -> bool {
 
 /// Nanoseconds of one thread for `outputs` sums of `depth` products, over operands of `inputs` elements.
 pub fn cost(dtype: DType, outputs: usize, depth: usize, inputs: usize) -> f64 {
-    let product = match dtype {
+    let product = library::product_cost(dtype).unwrap_or(match dtype {
         DType::Float => 0.018,
         DType::Double | DType::Half | DType::BFloat16 => 0.036,
         DType::ComplexFloat => 0.08,
         DType::ComplexDouble => 0.16,
         _ => 0.1,
-    };
+    });
     100.0 + outputs as f64 * (depth as f64 * product + 0.2) + inputs as f64 * 0.1
 }
 

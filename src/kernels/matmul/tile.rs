@@ -3,8 +3,8 @@
 use super::problem::Problem;
 use crate::tensor::loops::parallel;
 
-/// Multiply-adds that are worth a thread of their own.
-const WORTH: f64 = 1e6;
+/// Multiply-adds of `f32` that are worth a thread of their own.
+pub const WORTH: f64 = 1e6;
 /// Tiles of a product that is not huge.
 const TILES: f64 = 8.0;
 /// Multiply-adds of a tile of a huge product; more of them feed more threads.
@@ -22,10 +22,11 @@ pub struct Tile {
     pub cols: usize,
 }
 
-/// The size of tiles for an output of `m` × `n`, with sums over `k`, one of `batch`; at most `limit` rows and columns.
-fn size(batch: usize, m: usize, n: usize, k: usize, limit: usize) -> (usize, usize) {
+/// The size of tiles for an output of `m` × `n`, with sums over `k`, one of `batch`; at most `limit` rows and columns, and at least
+/// `worth` multiply-adds where that is more.
+fn size(batch: usize, [m, n, k]: [usize; 3], limit: usize, worth: f64) -> (usize, usize) {
     let work = batch as f64 * m as f64 * n as f64 * k as f64;
-    let wanted = (work / WORTH).min(TILES).max((work / HUGE).min(256.0)) / batch as f64;
+    let wanted = (work / worth).min(TILES).max((work / HUGE).min(256.0)) / batch as f64;
     let (mut rows, mut cols) = (m, n);
     while (m.div_ceil(rows) * n.div_ceil(cols)) as f64 * 2.0 <= wanted || rows.max(cols) > limit {
         let longer = if rows >= cols { &mut rows } else { &mut cols };
@@ -38,9 +39,10 @@ fn size(batch: usize, m: usize, n: usize, k: usize, limit: usize) -> (usize, usi
     (rows, cols)
 }
 
-/// Runs `body` for every tile of the product, in parallel where it is worth it.
-pub fn for_each(problem: &Problem, limit: usize, body: &(dyn Fn(Tile) + Sync)) {
-    let (rows, cols) = size(problem.batch, problem.m, problem.n, problem.k, limit);
+/// Runs `body` for every tile of the product, in parallel where it is worth it: tiles of at most `limit` rows and columns, that have
+/// `worth` multiply-adds at least, unless the limit makes them smaller.
+pub fn for_each(problem: &Problem, limit: usize, worth: f64, body: &(dyn Fn(Tile) + Sync)) {
+    let (rows, cols) = size(problem.batch, [problem.m, problem.n, problem.k], limit, worth);
     let (down, across) = (problem.m.div_ceil(rows), problem.n.div_ceil(cols));
     let count = problem.batch * down * across;
     parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
@@ -58,10 +60,11 @@ mod tests {
 
     #[test]
     fn small_products_are_one_tile_and_huge_ones_many() {
-        assert_eq!(size(1, 64, 64, 64, 4096), (64, 64));
-        assert_eq!(size(1000, 64, 64, 64, 4096), (64, 64));
-        assert_eq!(size(1, 1024, 1024, 1024, 4096), (288, 528));
-        assert!(size(1, 4096, 4096, 4096, 4096).0 <= 1056);
-        assert_eq!(size(1, 1000, 10, 0, 256), (144, 10));
+        assert_eq!(size(1, [64, 64, 64], 4096, WORTH), (64, 64));
+        assert_eq!(size(1000, [64, 64, 64], 4096, WORTH), (64, 64));
+        assert_eq!(size(1, [1024, 1024, 1024], 4096, WORTH), (288, 528));
+        assert_eq!(size(1, [384, 384, 384], 4096, 2e7), (192, 384));
+        assert!(size(1, [4096, 4096, 4096], 4096, WORTH).0 <= 1056);
+        assert_eq!(size(1, [1000, 10, 0], 256, WORTH), (144, 10));
     }
 }

@@ -8,6 +8,7 @@ use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
+use crate::tensor::number::Number;
 
 /// The most rows and columns of a tile.
 const SIDE: usize = 288;
@@ -22,7 +23,7 @@ thread_local! {
 /// Runs a product of `T`.
 pub fn run<T: Element<Acc = f32>>(problem: &Problem) {
     let [beta, alpha] = problem.scalars::<f32>();
-    tile::for_each(problem, SIDE, &|tile| {
+    tile::for_each(problem, SIDE, tile::WORTH, &|tile| {
         let mut blocks = BLOCKS.take();
         blocks.resize((tile.rows + tile.cols) * DEPTH + tile.rows * tile.cols, 0.0);
         one::<T>(problem, Finish { beta, alpha }, tile, &mut blocks);
@@ -125,12 +126,44 @@ impl<T: Element<Acc = f32>> Leaf for Widen<'_, T> {
     }
 }
 
-struct Store<'a, T: Element> {
-    out: Matrix,
-    addend: Option<Matrix>,
-    cols: usize,
-    sums: &'a [T::Acc],
-    finish: Finish<T>,
+/// Writes rows of sums to a tile of the output.
+pub struct Store<'a, T: Element> {
+    pub out: Matrix,
+    pub addend: Option<Matrix>,
+    pub cols: usize,
+    pub sums: &'a [T::Acc],
+    pub finish: Finish<T>,
+}
+
+impl<T: Element> Store<'_, T> {
+    /// Whether a row of the matrix lies side by side.
+    #[inline(always)]
+    fn is_dense(matrix: Matrix) -> bool {
+        matrix.col == size_of::<T>() as isize
+    }
+
+    /// Rows that lie side by side, as those of the addend do, if there is one.
+    #[inline(always)]
+    fn dense_rows(&self) {
+        let Finish { alpha, beta } = self.finish;
+        for (row, line) in self.sums.chunks_exact(self.cols).enumerate() {
+            let out = self.out.at(0, row, 0).data.cast::<T>();
+            let Some(addend) = self.addend else {
+                for (col, &sum) in line.iter().enumerate() {
+                    // SAFETY: the tile lies inside the output, as the launch promises.
+                    unsafe { out.wrapping_add(col).write_unaligned(T::store(alpha.mul(sum))) };
+                }
+                continue;
+            };
+            let addend = addend.at(0, row, 0).data.cast::<T>();
+            for (col, &sum) in line.iter().enumerate() {
+                // SAFETY: the tile lies inside the addend, as the launch promises.
+                let own = unsafe { addend.wrapping_add(col).read_unaligned() }.load();
+                // SAFETY: as above.
+                unsafe { out.wrapping_add(col).write_unaligned(T::store(alpha.mul(sum).add(beta.mul(own)))) };
+            }
+        }
+    }
 }
 
 impl<T: Element> Leaf for Store<'_, T> {
@@ -138,6 +171,9 @@ impl<T: Element> Leaf for Store<'_, T> {
 
     #[inline(always)]
     fn run(self) {
+        if Self::is_dense(self.out) && self.addend.is_none_or(Self::is_dense) {
+            return self.dense_rows();
+        }
         for (row, line) in self.sums.chunks_exact(self.cols).enumerate() {
             for (col, &sum) in line.iter().enumerate() {
                 let addend = self.addend.map(|addend| addend.at(0, row, col));

@@ -1,0 +1,177 @@
+//! Products by the BLAS that PyTorch brings along (Intel's MKL): the operands stay where they are, and 16 bit floats are multiplied by AMX
+//! where the processor has it, with sums in float32 that are rounded once.
+//!
+//! The other side of the C ABI registers a [`Gemm`] function at load; without one, as in `cargo test`, this module takes nothing. When
+//! the library is the better choice is said in [`takes`] alone, from `benches/operators/products.py`.
+
+use std::sync::OnceLock;
+
+use super::problem::{Finish, Matrix, Problem};
+use super::tile::{self, Tile};
+use super::widened::Store;
+use crate::simd::{self, Isa, vectorize};
+use crate::tensor::dtype::{DType, DTypeSet, Element};
+use crate::tensor::loops::Memory;
+use crate::tensor::loops::space::Steps;
+use crate::tensor::loops::strided::{self, Place};
+use crate::tensor::number::Number;
+
+/// A matrix as BLAS has it: columns side by side, `leading` elements from one to the next, or the same of its transpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    pub data: *mut u8,
+    pub transposed: bool,
+    pub leading: i32,
+}
+
+/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). Of 16 bit floats `out` is float32.
+#[derive(Clone, Copy, Debug)]
+pub struct Gemm {
+    pub dtype: DType,
+    pub m: i32,
+    pub n: i32,
+    pub k: i32,
+    pub a: Columns,
+    pub b: Columns,
+    pub out: Columns,
+    pub alpha: f64,
+    pub beta: f64,
+}
+
+/// The library.
+struct Library {
+    dtypes: DTypeSet,
+    run: Box<dyn Fn(&Gemm) + Send + Sync>,
+}
+
+static LIBRARY: OnceLock<Library> = OnceLock::new();
+
+/// Has products of these dtypes made by `run`, which reads a and b and writes out as they are described. The first call counts.
+pub fn register(dtypes: DTypeSet, run: impl Fn(&Gemm) + Send + Sync + 'static) {
+    let _ = LIBRARY.set(Library { dtypes, run: Box::new(run) });
+}
+
+/// Multiply-adds from which on the library is faster than the `gemm` crate for f32 and f64, and than widened blocks for f16 and bf16:
+/// Intel Xeon with AVX-512 and AMX (Sapphire Rapids), one thread, November 2026.
+const WORTH: usize = 300_000;
+const WORTH_16_BIT: usize = 16 * 16 * 16;
+/// The most rows and columns of a tile of 16 bit floats, whose sums stay in a second-level cache of 2 MiB.
+const SIDE: usize = 512;
+/// Multiply-adds of 16 bit floats that are worth a thread of their own.
+const TILE_16_BIT: f64 = 2e7;
+
+/// Whether the library makes the product. It was measured on Intel's processors; on others it may run code for old ones.
+pub fn takes(problem: &Problem) -> bool {
+    let work = problem.m * problem.n * problem.k;
+    let is_worth_it = match problem.dtype {
+        DType::Float | DType::Double => work >= WORTH || problem.m.min(problem.n) == 1,
+        DType::Half => work >= WORTH_16_BIT && problem.m.min(problem.n) > 1,
+        DType::BFloat16 => work >= WORTH_16_BIT,
+        _ => false,
+    };
+    is_worth_it && is_registered(problem.dtype) && operands(&upright(problem)).is_some()
+}
+
+fn is_registered(dtype: DType) -> bool {
+    LIBRARY.get().is_some_and(|library| library.dtypes.contains(dtype)) && simd::isa() == Isa::Avx512 && simd::is_intel()
+}
+
+/// Nanoseconds of one thread for a multiply-add, where the library takes the dtype.
+pub fn product_cost(dtype: DType) -> Option<f64> {
+    let cost = match dtype {
+        DType::BFloat16 => 0.003,
+        DType::Half => 0.015,
+        _ => return None,
+    };
+    is_registered(dtype).then_some(cost)
+}
+
+/// The product with the columns of its output side by side, as BLAS has them.
+fn upright(problem: &Problem) -> Problem {
+    let size = problem.dtype.size() as isize;
+    if problem.out.row == size && problem.m > 1 { *problem } else { problem.transposed() }
+}
+
+/// A matrix of `rows` x `cols` as BLAS has it, if it lies so.
+fn columns(matrix: Matrix, rows: usize, cols: usize, size: usize) -> Option<Columns> {
+    let leading = |inner: usize, outer: usize, near: isize, far: isize| {
+        let elements = far / size as isize;
+        let fits = (near == size as isize || inner == 1) && (outer == 1 || far % size as isize == 0 && elements >= inner as isize);
+        let leading = if outer == 1 { inner as isize } else { elements };
+        if fits { i32::try_from(leading.max(1)).ok() } else { None }
+    };
+    let found = |transposed| move |leading| Columns { data: matrix.data, transposed, leading };
+    let upright = leading(rows, cols, matrix.row, matrix.col).map(found(false));
+    upright.or_else(|| leading(cols, rows, matrix.col, matrix.row).map(found(true)))
+}
+
+/// The operands [out, a, b] of a product whose sizes BLAS can count, if all lie so.
+fn operands(problem: &Problem) -> Option<[Columns; 3]> {
+    let Problem { m, n, k, .. } = *problem;
+    let size = problem.dtype.size();
+    if k == 0 || [m, n, k].into_iter().any(|count| i32::try_from(count).is_err()) {
+        return None;
+    }
+    let out = columns(problem.out, m, n, size).filter(|out| !out.transposed)?;
+    Some([out, columns(problem.a, m, k, size)?, columns(problem.b, k, n, size)?])
+}
+
+/// Runs a product that [`takes`] says yes to.
+///
+/// # Errors
+/// It takes no such product.
+pub fn run(problem: &Problem) -> Result<(), String> {
+    let problem = &upright(problem);
+    match problem.dtype {
+        DType::Float => in_place::<f32>(problem),
+        DType::Double => in_place::<f64>(problem),
+        DType::Half => rounded::<half::f16>(problem),
+        DType::BFloat16 => rounded::<half::bf16>(problem),
+        other => return Err(format!("the library's products do not take {other:?}")),
+    }
+    Ok(())
+}
+
+/// One tile's product into `out`.
+fn multiply(problem: &Problem, tile: Tile, out: Columns, alpha: f64, beta: f64) {
+    let size = problem.dtype.size();
+    let (a, b) = (problem.a.at(tile.batch, tile.row, 0), problem.b.at(tile.batch, 0, tile.col));
+    let parts = columns(a, tile.rows, problem.k, size).zip(columns(b, problem.k, tile.cols, size));
+    let (a, b) = parts.expect("parts of operands lie as the operands do");
+    let [m, n, k] = [tile.rows, tile.cols, problem.k].map(|count| count as i32);
+    let library = LIBRARY.get().expect("a product that the library takes");
+    (library.run)(&Gemm { dtype: problem.dtype, m, n, k, a, b, out, alpha, beta });
+}
+
+/// Into the output itself, where the addend is put first.
+fn in_place<T: Element<Acc = T> + Number>(problem: &Problem) {
+    let [beta, alpha] = problem.scalars::<f64>();
+    tile::for_each(problem, usize::MAX, tile::WORTH, &|tile| {
+        let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
+        let out = place(problem.out);
+        if let (Some(addend), false) = (problem.addend.map(place), problem.in_place) {
+            let at = |matrix: Matrix| Place { data: matrix.data, steps: Steps { col: matrix.row, row: matrix.col } };
+            // SAFETY: the launch promises both operands; the addend is not the output, and PyTorch refuses partial overlap.
+            unsafe { strided::copy(at(addend), at(out), size_of::<T>(), tile.rows, tile.cols) };
+        }
+        let beta = if problem.addend.is_some() { beta } else { 0.0 };
+        let out = columns(out, tile.rows, tile.cols, size_of::<T>()).expect("a part of the output lies as the output does");
+        multiply(problem, tile, out, alpha, beta);
+    });
+}
+
+/// Into sums of float32, which are scaled, added to and rounded at the end.
+fn rounded<T: Element<Acc = f32>>(problem: &Problem) {
+    let [beta, alpha] = problem.scalars::<f32>();
+    tile::for_each(problem, SIDE, TILE_16_BIT, &|tile| {
+        let mut memory = Memory::of(tile.rows * tile.cols * size_of::<f32>());
+        let data = memory.data();
+        multiply(problem, tile, Columns { data, transposed: false, leading: tile.rows as i32 }, 1.0, 0.0);
+        // SAFETY: the memory is aligned for any number and has so many floats, which `multiply` has written.
+        let sums = unsafe { std::slice::from_raw_parts(data.cast::<f32>(), tile.rows * tile.cols) };
+        // Columns of the output are rows of its transpose, whose elements lie side by side.
+        let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).transposed();
+        let (out, addend) = (place(problem.out), problem.addend.map(place));
+        vectorize(Store { out, addend, cols: tile.rows, sums, finish: Finish::<T> { beta, alpha } });
+    });
+}
