@@ -1,0 +1,151 @@
+// scaled_dot_product_attention: PyTorch's CPU flash attention as tasks on the stream, forward and backward, cut along the batch or the
+// heads. Memory is linear in the length. What its choice leaves out (dropout, nested tensors, masks with gradients) is PyTorch's own
+// composition, of products and softmax.
+#include <ATen/OpMathType.h>
+#include <ATen/core/op_registration/adaption.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+#include "ops/aten_task.h"
+#include "ops/tier.h"
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+using OptionalTensor = const std::optional<at::Tensor>&;
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+constexpr double nanoseconds_per_product = 0.03;
+constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
+constexpr int64_t max_parts = 16;
+
+// How a call is cut: along which dimension of query, key and value [batch, heads, length, size], and into how many parts. Heads that
+// share keys stay together.
+struct Cut {
+  Cut(const at::Tensor& query, const at::Tensor& key, double factor) {
+    const bool shares_keys = query.size(1) != key.size(1);
+    dim = shares_keys || query.size(0) >= query.size(1) ? 0 : 1;
+    cost = static_cast<uint64_t>(factor * static_cast<double>(query.numel()) * static_cast<double>(key.size(2)) *
+                                 nanoseconds_per_product) +
+           1000;
+    parts = std::clamp<int64_t>(static_cast<int64_t>(cost / part_cost), 1, std::clamp<int64_t>(query.size(dim), 1, max_parts));
+  }
+
+  // One part of a tensor; of a mask, where it has a part for each, and of nothing nothing.
+  at::Tensor part(const at::Tensor& tensor, int64_t index) const {
+    if (!tensor.defined() || parts == 1 || tensor.dim() != 4 || tensor.size(dim) == 1) {
+      return tensor;
+    }
+    const int64_t begin = tensor.size(dim) * index / parts;
+    return tensor.narrow(dim, begin, tensor.size(dim) * (index + 1) / parts - begin);
+  }
+
+  int64_t dim;
+  int64_t parts;
+  uint64_t cost;
+};
+
+void check_devices(std::initializer_list<at::Tensor> tensors) {
+  std::optional<at::Device> device;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined()) {
+      c10::impl::check_and_update_common_device(device, tensor, "scaled_dot_product_attention", "an operand");
+    }
+  }
+}
+
+// A new tensor of a [batch, heads, length, ...] whose heads lie beside each other for each place, as PyTorch's kernels lay them out.
+at::Tensor new_by_places(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
+  at::DimVector by_places(sizes);
+  std::swap(by_places[1], by_places[2]);
+  return new_empty(by_places, dtype, device).transpose(1, 2);
+}
+
+std::optional<at::Tensor> as_optional(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
+}
+
+Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout, bool is_causal,
+               OptionalTensor optional_mask, std::optional<double> scale) {
+  const at::Tensor mask = given(optional_mask);
+  check_devices({query, key, value, mask});
+  at::DimVector sizes(query.sizes());
+  sizes[3] = value.size(3);
+  const at::Tensor output = new_by_places(sizes, query.scalar_type(), query.device());
+  const at::Tensor logsumexp =
+      new_by_places(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
+  const Cut cut(query, key, 2.0);
+  auto work = [=, q = borrow(query), k = borrow(key), v = borrow(value), m = borrow(mask), out = borrow(output),
+               sums = borrow(logsumexp)] {
+    parallel_aten(cut.parts, cut.cost, [&](int64_t part) {
+      const auto [found, found_sums] = at::_scaled_dot_product_flash_attention_for_cpu(
+          cut.part(q, part), cut.part(k, part), cut.part(v, part), dropout, is_causal, as_optional(cut.part(m, part)), scale);
+      cut.part(out, part).copy_(found);
+      cut.part(sums.unsqueeze(-1), part).copy_(found_sums.unsqueeze(-1));
+    });
+  };
+  submit_aten("scaled_dot_product_attention", {output, logsumexp}, {query, key, value, mask}, cut.cost, std::move(work));
+  return {output, logsumexp};
+}
+
+Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const at::Tensor& output, const at::Tensor& logsumexp, double dropout, bool is_causal,
+                          OptionalTensor optional_mask, std::optional<double> scale) {
+  const at::Tensor mask = given(optional_mask);
+  check_devices({grad, query, key, value, output, logsumexp, mask});
+  const auto like = [](const at::Tensor& tensor) {
+    return new_by_places(tensor.sizes(), tensor.scalar_type(), tensor.device());
+  };
+  const Triple gradients{like(query), like(key), like(value)};
+  const auto& [grad_query, grad_key, grad_value] = gradients;
+  const Cut cut(query, key, 5.0);
+  auto work = [=, g = borrow(grad), q = borrow(query), k = borrow(key), v = borrow(value), o = borrow(output),
+               sums = borrow(logsumexp), m = borrow(mask), gq = borrow(grad_query), gk = borrow(grad_key),
+               gv = borrow(grad_value)] {
+    parallel_aten(cut.parts, cut.cost, [&](int64_t part) {
+      const auto [found_query, found_key, found_value] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          cut.part(g, part), cut.part(q, part), cut.part(k, part), cut.part(v, part), cut.part(o, part),
+          cut.part(sums.unsqueeze(-1), part).squeeze(-1), dropout, is_causal, as_optional(cut.part(m, part)), scale);
+      cut.part(gq, part).copy_(found_query);
+      cut.part(gk, part).copy_(found_key);
+      cut.part(gv, part).copy_(found_value);
+    });
+  };
+  submit_aten("scaled_dot_product_attention_backward", {grad_query, grad_key, grad_value},
+              {grad, query, key, value, output, logsumexp, mask}, cut.cost, std::move(work));
+  return gradients;
+}
+
+// The kernels are the CPU's, and so is what they take.
+int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
+               double dropout, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  return at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, is_causal, scale, enable_gqa);
+}
+
+}  // namespace
+}  // namespace rustdev
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &rustdev::choose)
+
+}  // namespace at::native
+
+namespace rustdev {
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  Tier aten(m, "aten");
+  aten.impl("_fused_sdp_choice", TORCH_FN(choose));
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention));
+  aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward));
+}
+
+}  // namespace rustdev

@@ -1,0 +1,101 @@
+"""scaled_dot_product_attention and its gradients, without the fallback, against float64 on the CPU."""
+
+import pytest
+import torch
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+D = "rustdev"
+#: Query [batch, heads, length, size], then heads and length of key and value.
+SHAPES = [
+    ((2, 3, 5, 16), (3, 5)), ((1, 4, 70, 64), (4, 70)), ((5, 2, 33, 24), (2, 17)), ((2, 8, 1, 64), (8, 90)),
+    ((2, 8, 40, 32), (2, 40)), ((16, 8, 64, 64), (8, 64)), ((1, 16, 200, 256), (16, 130)),
+]  # fmt: skip
+
+
+def inputs(query: tuple[int, ...], keys: tuple[int, int], dtype: torch.dtype, by_places: bool) -> list[torch.Tensor]:
+    """Return query, key and value of the device, laid out by heads, or by places as a projection gives them."""
+
+    def make(batch: int, heads: int, length: int, size: int) -> torch.Tensor:
+        if by_places:
+            return torch.randn(batch, length, heads, size).to(D, dtype).transpose(1, 2).requires_grad_()
+        return torch.randn(batch, heads, length, size).to(D, dtype).requires_grad_()
+
+    return [make(*query), make(query[0], *keys, query[3]), make(query[0], *keys, query[3])]
+
+
+def check(given: list[torch.Tensor], mask: torch.Tensor | None = None, **options: object) -> None:
+    """Hold results and gradients against those of the same numbers in float64."""
+    exact = [it.detach().cpu().double().requires_grad_() for it in given]
+    wide = mask if mask is None or mask.dtype is torch.bool else mask.double()
+    mine = mask if mask is None or mask.dtype is torch.bool else mask.to(given[0].dtype)
+    found = functional.scaled_dot_product_attention(*given, attn_mask=None if mine is None else mine.to(D), **options)
+    with sdpa_kernel(SDPBackend.MATH):
+        expected = functional.scaled_dot_product_attention(*exact, attn_mask=wide, **options)
+    grad = torch.randn(expected.shape).to(found.dtype)
+    found.backward(grad.to(D))
+    expected.backward(grad.double())
+    tolerance = {torch.float32: 2e-5, torch.float64: 1e-10}.get(found.dtype, 8 * torch.finfo(found.dtype).eps)
+    for one, other in [(found, expected), *((it.grad, also.grad) for it, also in zip(given, exact, strict=True))]:
+        scale = float(other.detach().abs().max())
+        torch.testing.assert_close(one.detach().cpu().double(), other.detach(), rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("by_places", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_values_and_gradients(shape: tuple, by_places: bool, dtype: torch.dtype) -> None:
+    query, keys = shape
+    check(inputs(query, keys, dtype, by_places), enable_gqa=query[1] != keys[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_causal_masked_and_scaled(dtype: torch.dtype) -> None:
+    shape = (3, 4, 30, 32), (4, 30)
+    check(inputs(*shape, dtype, False), is_causal=True)
+    check(inputs(*shape, dtype, True), is_causal=True, scale=0.3)
+    for sizes in ((30, 30), (3, 1, 30, 30), (1, 4, 30, 30), (3, 4, 30, 30)):
+        kept = torch.rand(sizes) < 0.7
+        kept[..., 0] = True
+        check(inputs(*shape, dtype, False), kept)
+        check(inputs(*shape, dtype, False), torch.randn(sizes))
+
+
+def test_it_runs_as_one_task_without_waiting() -> None:
+    query, key, value = (torch.randn(4, 4, 128, 64, device=D) for _ in range(3))
+    torch.rustdev.synchronize()
+    torch.rustdev._sleep(200_000_000)
+    result = functional.scaled_dot_product_attention(query, key, value)
+    assert not torch.rustdev.current_stream().query()
+    expected = functional.scaled_dot_product_attention(query.cpu(), key.cpu(), value.cpu())
+    torch.testing.assert_close(result.cpu(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_memory_is_linear_in_the_length() -> None:
+    query, key, value = (torch.randn(1, 2, 2048, 32, device=D, requires_grad=True) for _ in range(3))
+    torch.rustdev.reset_peak_memory_stats()
+    before = torch.rustdev.memory_allocated()
+    functional.scaled_dot_product_attention(query, key, value).sum().backward()
+    torch.rustdev.synchronize()
+    assert torch.rustdev.max_memory_allocated() - before < 2048 * 2048 * 4
+
+
+def test_modules_of_attention() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
+    x = torch.randn(2, 9, 32)
+    padding = torch.zeros(2, 9, dtype=torch.bool)
+    padding[1, 6:] = True
+    expected = layer(x, src_key_padding_mask=padding)
+    layer.to(D)
+    found = layer(x.to(D), src_key_padding_mask=padding.to(D))
+    torch.testing.assert_close(found.cpu()[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
+    found.sum().backward()
+
+
+def test_devices_do_not_mix() -> None:
+    query, key, value = (torch.randn(1, 2, 4, 8, device=f"{D}:{index}") for index in (0, 1, 0))
+    with pytest.raises(RuntimeError, match="device"):
+        functional.scaled_dot_product_attention(query, key, value)
