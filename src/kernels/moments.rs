@@ -100,6 +100,14 @@ where
     total
 }
 
+/// The moments of a piece in `f64`: for values whose sums or squares leave the range of the computing type.
+#[cold]
+fn in_double<E: Element>(values: &[E]) -> Pair {
+    let value = |element: &E| wide(element.load());
+    let mean = values.iter().map(value).sum::<f64>() / values.len() as f64;
+    [mean, values.iter().map(|element| (value(element) - mean).powi(2)).sum()]
+}
+
 /// The moments of a piece, which is not empty. To be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn of_piece<E: Element<Acc: Real>>(values: &[E]) -> Pair {
@@ -107,7 +115,8 @@ pub fn of_piece<E: Element<Acc: Real>>(values: &[E]) -> Pair {
     let [sum] = sums([values], |[x]| [x.sub(first)]);
     let mean = first.add(sum.div(E::Acc::from_i64(values.len() as i64)));
     let [rest, squares] = sums([values], |[x]| [x.sub(mean), x.sub(mean).mul(x.sub(mean))]);
-    corrected(mean, rest, squares, values.len() as f64)
+    let found = corrected(mean, rest, squares, values.len() as f64);
+    if found[1].is_finite() { found } else { in_double(values) }
 }
 
 /// The moments of values of any number, in pieces. To be called within a [`Leaf`](crate::simd::Leaf).
@@ -141,6 +150,14 @@ mod tests {
             assert!((mean - expected).abs() < 1e-9 * expected, "{count}: {mean} != {expected}");
             assert!((squares - distances).abs() <= 1e-5 * distances, "{count}: {squares} != {distances}");
         }
+    }
+
+    #[test]
+    fn squares_may_leave_the_range_of_the_dtype() {
+        let [mean, squares] = of_row(&[1e38_f32, -1e38, 1e38]);
+        assert!((mean / 1e38 - 1.0 / 3.0).abs() < 1e-6 && (squares / 1e76 - 8.0 / 3.0).abs() < 1e-6, "{mean} {squares}");
+        let [mean, squares] = of_row(&[f32::MAX, f32::MIN]);
+        assert_eq!((mean, squares), (0.0, 2.0 * f64::from(f32::MAX).powi(2)));
     }
 
     #[test]

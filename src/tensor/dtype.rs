@@ -55,6 +55,14 @@ pub struct ComplexHalf {
     pub im: f16,
 }
 
+/// A complex number of two BFloat16 in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct ComplexBFloat16 {
+    pub re: bf16,
+    pub im: bf16,
+}
+
 /// A dtype, numbered as `c10::ScalarType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -105,10 +113,11 @@ pub enum DType {
     Int7 = 43,
     Float8E8M0FnU = 44,
     Float4E2M1FnX2 = 45,
+    ComplexBFloat16 = 46,
 }
 
 /// Every dtype, at the index of its number.
-const DTYPES: [DType; 46] = {
+const DTYPES: [DType; 47] = {
     use DType::*;
     [
         Byte,
@@ -157,6 +166,7 @@ const DTYPES: [DType; 46] = {
         Int7,
         Float8E8M0FnU,
         Float4E2M1FnX2,
+        ComplexBFloat16,
     ]
 };
 
@@ -173,7 +183,7 @@ impl DType {
         use DType::*;
         match self {
             Short | Half | BFloat16 | Bits16 | UInt16 => 2,
-            Int | Float | ComplexHalf | QInt32 | UInt32 => 4,
+            Int | Float | ComplexHalf | ComplexBFloat16 | QInt32 | UInt32 => 4,
             Long | Double | ComplexFloat | UInt64 => 8,
             ComplexDouble => 16,
             _ => 1,
@@ -198,7 +208,7 @@ impl DType {
         use DType::*;
         match self {
             Half | BFloat16 | Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz | Float8E8M0FnU => Float,
-            ComplexHalf => ComplexFloat,
+            ComplexHalf | ComplexBFloat16 => ComplexFloat,
             other => other,
         }
     }
@@ -206,7 +216,7 @@ impl DType {
     /// Whether values have an imaginary part.
     #[inline]
     pub const fn is_complex(self) -> bool {
-        COMPLEX.contains(self)
+        COMPLEX.contains(self) || matches!(self, Self::ComplexBFloat16)
     }
 
     /// Whether values can be converted to and from other dtypes; the others can only be moved as they are.
@@ -277,7 +287,7 @@ pub const ALL: DTypeSet = ORDERED.and(COMPLEX);
 pub const FLOAT8: DTypeSet =
     DTypeSet::of(&[DType::Float8E5M2, DType::Float8E4M3Fn, DType::Float8E5M2FnUz, DType::Float8E4M3FnUz, DType::Float8E8M0FnU]);
 /// Every dtype whose values can be converted.
-pub const EVERY: DTypeSet = ALL.and(FLOAT8);
+pub const EVERY: DTypeSet = ALL.and(FLOAT8).and(DTypeSet::of(&[DType::ComplexBFloat16]));
 
 /// Every dtype, those that can only be moved among them.
 pub const ANY: DTypeSet = DTypeSet((1 << DTYPES.len()) - 1);
@@ -437,6 +447,22 @@ impl Element for ComplexHalf {
     }
 }
 
+impl Element for ComplexBFloat16 {
+    const DTYPE: DType = DType::ComplexBFloat16;
+    type Acc = Complex32;
+    type Brief = Complex32;
+
+    #[inline(always)]
+    fn load(self) -> Complex32 {
+        Complex32::new(self.re.load(), self.im.load())
+    }
+
+    #[inline(always)]
+    fn store(value: Complex32) -> Self {
+        Self { re: bf16::store(value.re), im: bf16::store(value.im) }
+    }
+}
+
 /// Runs `$body` with `$T` standing for the [`Element`] type of `$dtype`, if it is in the named set; an error that names it otherwise.
 ///
 /// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, which a loop then casts from: slower, and half the code. `HALF_BITS` is the 16
@@ -511,7 +537,8 @@ macro_rules! dispatch {
             FLOATING INTEGRAL UNSIGNED BOOL WIDE_COMPLEX COMPLEX_HALF $($rest)*)
     };
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*] EVERY $($rest:ident)*) => {
-        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*] ALL FLOAT8 $($rest)*)
+        $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [$($done)*
+            ComplexBFloat16: $crate::tensor::dtype::ComplexBFloat16,] ALL FLOAT8 $($rest)*)
     };
     ($dtype:ident in $($set:ident)|+, $T:ident => $body:expr) => {
         $crate::tensor::dtype::dispatch!(@sets $dtype, $T, $body, [] $($set)+)
@@ -530,7 +557,7 @@ mod tests {
             assert_eq!(DType::from_number(number as i32), Some(dtype));
         }
         assert_eq!(DType::from_number(-1), None);
-        assert_eq!(DType::from_number(46), None);
+        assert_eq!(DType::from_number(47), None);
         assert_eq!(DType::BFloat16 as u8, 15);
         assert_eq!(DType::Float8E8M0FnU as u8, 44);
     }

@@ -15,6 +15,8 @@ trait Format {
     const UNSIGNED_ZERO: bool;
     /// The pattern of infinity, where there is one.
     const INFINITY: Option<u8>;
+    /// What numbers beyond the finite range become: infinity, NaN or, of [`Float8E4M3Fn`], the greatest number.
+    const OVERFLOW: u8;
     /// A pattern of NaN, without its sign.
     const NAN: u8;
 }
@@ -49,16 +51,13 @@ fn narrow<F: Format>(value: f32) -> u8 {
     let odd = (magnitude >> shift) & 1;
     let normal = magnitude.wrapping_sub((127 - F::BIAS) << 23).wrapping_add((1 << (shift - 1)) - 1 + odd) >> shift;
     let finite = if magnitude < (128 - F::BIAS) << 23 { subnormal } else { normal } as u8;
-    let beyond = match F::INFINITY {
-        Some(infinity) if magnitude <= 0x7f80_0000 => infinity,
-        _ => F::NAN,
-    };
-    let result = if magnitude >= F::LIMIT { beyond } else { finite };
+    let beyond = if magnitude > 0x7f80_0000 { F::NAN } else { F::OVERFLOW };
+    let result = if magnitude >= F::LIMIT { beyond } else { finite.min(F::OVERFLOW) };
     if F::UNSIGNED_ZERO && result == 0 { 0 } else { result | (value.to_bits() >> 24) as u8 & 0x80 }
 }
 
 macro_rules! float8 {
-    ($($(#[$doc:meta])* $name:ident { $mantissa:expr, $bias:expr, $limit:expr, $unsigned_zero:expr, $infinity:expr, $nan:expr })*) => {$(
+    ($($(#[$doc:meta])* $name:ident { $mantissa:expr, $bias:expr, $limit:expr, $unsigned_zero:expr, $infinity:expr, $overflow:expr, $nan:expr })*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[repr(transparent)]
@@ -70,6 +69,7 @@ macro_rules! float8 {
             const LIMIT: u32 = $limit;
             const UNSIGNED_ZERO: bool = $unsigned_zero;
             const INFINITY: Option<u8> = $infinity;
+            const OVERFLOW: u8 = $overflow;
             const NAN: u8 = $nan;
         }
 
@@ -91,13 +91,13 @@ macro_rules! float8 {
 
 float8! {
     /// 1 sign, 5 exponent, 2 mantissa bits, with infinity; to 57344.
-    Float8E5M2 { 2, 15, 143 << 23, false, Some(0x7c), 0x7f }
+    Float8E5M2 { 2, 15, 143 << 23, false, Some(0x7c), 0x7c, 0x7f }
     /// 1 sign, 4 exponent, 3 mantissa bits, no infinity; to 448.
-    Float8E4M3Fn { 3, 7, 1087 << 20, false, None, 0x7f }
+    Float8E4M3Fn { 3, 7, 1087 << 20, false, None, 0x7e, 0x7f }
     /// [`Float8E5M2`] without infinity and negative zero; to 57344.
-    Float8E5M2FnUz { 2, 16, 143 << 23, true, None, 0x80 }
+    Float8E5M2FnUz { 2, 16, 143 << 23, true, None, 0x80, 0x80 }
     /// [`Float8E4M3Fn`] without negative zero; to 240.
-    Float8E4M3FnUz { 3, 8, 135 << 23, true, None, 0x80 }
+    Float8E4M3FnUz { 3, 8, 135 << 23, true, None, 0x80, 0x80 }
 }
 
 /// An unsigned power of two from 2^-127 to 2^127, or NaN.
@@ -168,9 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn overflow_is_infinity_or_nan() {
+    fn overflow_is_infinity_or_nan_or_the_greatest_number() {
         assert_eq!(Float8E5M2::from_f32(-1e30).to_f32(), f32::NEG_INFINITY);
-        assert!(Float8E4M3Fn::from_f32(1e30).to_f32().is_nan());
+        for (value, expected) in [(1e30, 448.0), (-465.0, -448.0), (464.0, 448.0), (f32::NEG_INFINITY, -448.0)] {
+            assert_eq!(Float8E4M3Fn::from_f32(value).to_f32(), expected, "{value}");
+        }
+        assert!(Float8E4M3Fn::from_f32(f32::NAN).to_f32().is_nan());
         assert_eq!(Float8E4M3FnUz::from_f32(f32::INFINITY).0, 0x80);
         assert_eq!(Float8E5M2FnUz::from_f32(-0.0).0, 0);
     }

@@ -60,6 +60,14 @@ impl Moments {
     }
 }
 
+/// The moments of `rows` values in `f64`: for those whose sums or squares leave the range of the computing type.
+#[cold]
+fn in_double<E: Element>(data: *const u8, rows: usize, step: isize) -> Moments {
+    let value = |row: usize| -> f64 { load::<E>(data, row as isize * step).hub().to() };
+    let mean = (0..rows).map(value).sum::<f64>() / rows as f64;
+    Moments { count: rows as f64, mean, squares: (0..rows).map(|row| (value(row) - mean).powi(2)).sum() }
+}
+
 struct Variances<E> {
     variance: Variance,
     with_mean: bool,
@@ -149,7 +157,8 @@ impl<E: Element<Acc: Real>> Runs<'_, E> {
         for lane in 0..rows - whole {
             look(whole + lane, lane);
         }
-        Moments::of(rows, near, across(*deviations, Number::add), across(*squares, Number::add))
+        let found = Moments::of(rows, near, across(*deviations, Number::add), across(*squares, Number::add));
+        if found.squares.is_finite() { found } else { in_double::<E>(data, rows, step) }
     }
 }
 
@@ -204,7 +213,9 @@ impl<E: Element<Acc: Real>> Rows<'_, E> {
                 }
             }
             for (col, state) in self.states[begin..begin + cols].iter_mut().enumerate() {
-                *state = Moments::of(rows, near[col], deviations[col], squares[col]);
+                let found = Moments::of(rows, near[col], deviations[col], squares[col]);
+                let again = || in_double::<E>(data.wrapping_offset(col as isize * step), rows, row_step);
+                *state = if found.squares.is_finite() { found } else { again() };
             }
         }
     }
