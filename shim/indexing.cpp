@@ -35,6 +35,10 @@ int64_t step_along(const at::Tensor& tensor, int64_t dim) {
 Addressing each_element(const at::Tensor& addressed, int64_t dim, const at::Tensor& index) {
   dim = at::maybe_wrap_dim(dim, addressed.dim());
   Addressing result;
+  if (index.numel() == 0) {
+    result.sizes.push_back(0);  // an empty index may have any number of dimensions
+    return result;
+  }
   result.sizes = index.sizes();
   if (result.sizes.empty()) {
     result.sizes.push_back(1);

@@ -56,6 +56,9 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&, Dim, bool, Rest...)>
   static at::Tensor& out(const at::Tensor& self, Dim dim, bool keepdim, Rest... rest, at::Tensor& result) {
     Given<Meta, 1, false> op(result);
     op.meta(self, dim, keepdim, rest...);
+    if constexpr (refuses_overlap<Meta>) {
+      at::assert_no_internal_overlap(result);
+    }
     if (C10_LIKELY(launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, dim), keepdim))) {
       op.finish();
       return result;

@@ -20,6 +20,8 @@ class LineArguments {
     (add(args), ...);
   }
 
+  const at::Tensor& first() const { return *tensors_[0]; }
+
   bool launch(const Binding& binding, const at::Tensor& output) const {
     if (output.numel() == 0) {
       return takes_dtype(binding, output.scalar_type());
@@ -59,6 +61,9 @@ class LineImpl<Meta, void (Meta::*)(Args...)> {
   static at::Tensor& out(Args... args, at::Tensor& result) {
     Given<Meta, 1, false> op(result);
     op.meta(args...);
+    if constexpr (refuses_overlap<Meta>) {
+      check_overlap({result}, LineArguments(args...).first());
+    }
     if (C10_LIKELY(LineArguments(args...).launch(binding, op.maybe_get_output(0)))) {
       op.finish();
       return result;
@@ -71,6 +76,9 @@ class LineImpl<Meta, void (Meta::*)(Args...)> {
     static at::Tensor& inplace(at::Tensor& self, Rest... rest) {
       Given<Meta, 1, true> op(self);
       op.meta(self, rest...);
+      if constexpr (refuses_overlap<Meta>) {
+        check_overlap({self}, self);
+      }
       if (C10_LIKELY(LineArguments(self, rest...).launch(binding, op.maybe_get_output(0)))) {
         op.finish();
         return self;

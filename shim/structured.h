@@ -41,6 +41,10 @@ enum class Scalars {
   loss,       // as arguments; a reduction, which the meta does not describe, is an operator of its own
 };
 
+// Metas whose operators refuse outputs that overlap on the CPU, though they are no iterator's.
+template <class Meta>
+inline constexpr bool refuses_overlap = false;
+
 // One operator variant at run time: its kernel, and the way to the fallback.
 struct Binding {
   const rd_op* op = nullptr;

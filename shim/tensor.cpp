@@ -26,6 +26,16 @@ rd_scalar to_scalar(const c10::Scalar& value) {
   return {static_cast<int32_t>(c10::ScalarType::Double), 0, value.to<double>(), 0.0};
 }
 
+at::Tensor distinct(const at::Tensor& tensor) {
+  at::DimVector sizes(tensor.sizes());
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.stride(dim) == 0 && sizes[dim] > 1) {
+      sizes[dim] = 1;
+    }
+  }
+  return sizes == tensor.sizes() ? tensor : tensor.as_strided(sizes, tensor.strides());
+}
+
 uint32_t Launch::flags(const at::TensorBase& tensor) {
   uint32_t flags = 0;
   if (C10_UNLIKELY(tensor.is_conj())) {

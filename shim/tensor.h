@@ -97,6 +97,25 @@ inline bool overlap_in_part(const at::Tensor& first, const at::Tensor& second) {
   return first.is_alias_of(second) && at::get_overlap_status(first, second) == at::MemOverlapStatus::Partial;
 }
 
+// The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
+at::Tensor distinct(const at::Tensor& tensor);
+
+// Refuses outputs whose elements share memory with each other, or in part with an input, as PyTorch's iterators do.
+inline void check_overlap(std::initializer_list<at::Tensor> outputs, const at::Tensor& input) {
+  for (const at::Tensor& output : outputs) {
+    at::assert_no_internal_overlap(output);
+    at::assert_no_partial_overlap(output, input);
+  }
+}
+
+// The same, where an output may not be the input either.
+inline void check_separate(std::initializer_list<at::Tensor> outputs, const at::Tensor& input) {
+  for (const at::Tensor& output : outputs) {
+    at::assert_no_internal_overlap(output);
+    at::assert_no_overlap(output, input);
+  }
+}
+
 // One kernel launch under construction: outputs are added first, then inputs, then scalars.
 class Launch {
  public:

@@ -10,5 +10,8 @@
 // c10::GeneratorImpl::philox_state, which hands (seed, offset) to extensions as tensors.
 #define RUSTDEV_TORCH_HAS_GENERATOR_PHILOX_STATE (TORCH_VERSION_MINOR >= 15)
 
+// Complex numbers of two BFloat16.
+#define RUSTDEV_TORCH_HAS_BCOMPLEX32 (TORCH_VERSION_MINOR >= 15)
+
 // Named tensors: at::TensorBase::has_names.
 #define RUSTDEV_TORCH_HAS_NAMES (TORCH_VERSION_MINOR < 15)

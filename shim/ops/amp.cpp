@@ -1,6 +1,8 @@
 // What torch.amp.GradScaler asks of a device: everything stays on it, the scale too.
 #include <torch/library.h>
 
+#include <map>
+
 #include "lists.h"
 
 namespace rustdev {
@@ -33,23 +35,27 @@ void unscale(at::TensorList self, at::Tensor& found_inf, const at::Tensor& inv_s
   }
   check_single(inv_scale, "inv_scale", at::kFloat, "a float");
   check_single(found_inf, "found_inf", at::kFloat, "a float");
-  // Gradients with gaps are unscaled in copies, which are written back. Those of another dtype or device than the first are
-  // refused, as GradScaler has sorted them.
-  std::vector<at::Tensor> dense;
-  dense.reserve(self.size());
-  for (const at::Tensor& grad : self) {
-    TORCH_CHECK(on_device(grad), "one of scaled_grads was not a rustdev tensor.");
-    TORCH_CHECK(grad.layout() == at::kStrided, "one of scaled_grads was not a strided tensor.");
-    TORCH_CHECK(grad.device() == found_inf.device() && grad.device() == inv_scale.device(),
+  // One launch for the gradients of each dtype. Those with gaps are unscaled in copies, which are written back.
+  std::map<c10::ScalarType, std::vector<at::Tensor>> dense;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+  for (const at::Tensor& given : self) {
+    TORCH_CHECK(on_device(given), "one of scaled_grads was not a rustdev tensor.");
+    TORCH_CHECK(given.layout() == at::kStrided, "one of scaled_grads was not a strided tensor.");
+    TORCH_CHECK(given.device() == found_inf.device() && given.device() == inv_scale.device(),
                 "scaled_grads, found_inf and inv_scale must be on one device.");
-    TORCH_CHECK(grad.scalar_type() == self[0].scalar_type(), "scaled_grads must have one dtype.");
-    dense.push_back(grad.is_non_overlapping_and_dense() ? grad : grad.contiguous());
-  }
-  launch_unscale(dense, found_inf, inv_scale);
-  for (size_t index = 0; index < self.size(); ++index) {
-    if (!dense[index].is_same(self[index])) {
-      self[index].copy_(dense[index]);
+    const at::Tensor grad = distinct(given);
+    if (grad.is_non_overlapping_and_dense()) {
+      dense[grad.scalar_type()].push_back(grad);
+    } else {
+      copies.emplace_back(grad, grad.contiguous());
+      dense[grad.scalar_type()].push_back(copies.back().second);
     }
+  }
+  for (const auto& [dtype, grads] : dense) {
+    launch_unscale(grads, found_inf, inv_scale);
+  }
+  for (const auto& [grad, copy] : copies) {
+    grad.copy_(copy);
   }
 }
 

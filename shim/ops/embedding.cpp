@@ -18,11 +18,13 @@ constexpr int64_t mode_sum = 0;
 constexpr int64_t mode_mean = 1;
 constexpr int64_t mode_max = 2;
 
-void check_indices(const at::Tensor& indices, const char* name) {
-  TORCH_CHECK(indices.scalar_type() == at::ScalarType::Long || indices.scalar_type() == at::ScalarType::Int,
-              "Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; but got ",
-              indices.toString(), " instead (while checking arguments for ", name, ")");
+void check_places(const at::Tensor& places, const char* argument, const char* name) {
+  TORCH_CHECK(places.scalar_type() == at::ScalarType::Long || places.scalar_type() == at::ScalarType::Int,
+              "Expected tensor for argument ", argument, " to have one of the following scalar types: Long, Int; but got ",
+              places.toString(), " instead (while checking arguments for ", name, ")");
 }
+
+void check_indices(const at::Tensor& indices, const char* name) { check_places(indices, "#2 'indices'", name); }
 
 // 1 over how often the index at each place occurs among all.
 at::Tensor inverse_counts(const Binding& binding, const at::Tensor& indices, int64_t places, at::ScalarType dtype) {
@@ -84,12 +86,12 @@ struct EmbeddingBag {
  private:
   static void check(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, int64_t mode,
                     const at::Tensor& sample_weights, bool include_last_offset) {
+    // The two may differ: the kernel reads each in its own dtype.
     check_indices(indices, "embedding_bag");
+    check_places(offsets, "#3 'offsets'", "embedding_bag");
     TORCH_CHECK(indices.dim() == 1 && offsets.dim() == 1 && weight.dim() == 2,
                 "embedding_bag: expected indices and offsets of one dimension and a weight of two, but got ", indices.dim(), ", ",
                 offsets.dim(), " and ", weight.dim());
-    TORCH_CHECK(indices.scalar_type() == offsets.scalar_type(), "expected indices and offsets of one dtype, but got ",
-                indices.scalar_type(), " and ", offsets.scalar_type());
     TORCH_CHECK(c10::isFloatingType(weight.scalar_type()) && takes_dtype(binding, weight.scalar_type()),
                 "embedding_bag: expected a weight of a floating-point dtype, but got ", weight.scalar_type());
     TORCH_CHECK(weight.device() == indices.device() && weight.device() == offsets.device(),

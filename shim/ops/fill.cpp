@@ -7,12 +7,21 @@
 #include <torch/library.h>
 
 #include "factory.h"
+#include "torch_version.h"
 
 namespace rustdev {
 void check_value(const at::Scalar& value, c10::ScalarType dtype) {
   if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && surely_holds(dtype, value)) {
     return;
   }
+#if RUSTDEV_TORCH_HAS_BCOMPLEX32
+  if (dtype == c10::ScalarType::BComplex32) {
+    const auto parts = value.to<c10::complex<double>>();
+    check_value(parts.real(), c10::kBFloat16);
+    check_value(parts.imag(), c10::kBFloat16);
+    return;
+  }
+#endif
   AT_DISPATCH_V2(dtype, "a number", AT_WRAP([&] { static_cast<void>(value.to<scalar_t>()); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
                  AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), c10::kBool, c10::kHalf, c10::kBFloat16,
                  c10::kComplexHalf);
@@ -22,8 +31,10 @@ namespace {
 
 at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
   static const rd_op* const op = kernel("fill_");
-  check_value(value, self.scalar_type());
-  at::assert_no_internal_overlap(self);
+  // A single element takes what a cast gives, as in PyTorch's fast path: a number beyond 16 bits becomes an infinity.
+  if (self.numel() != 1 || !c10::isReducedFloatingType(self.scalar_type()) || value.isComplex()) {
+    check_value(value, self.scalar_type());
+  }
   if (self.numel() != 0) {
     rd_scalar number = to_scalar(value);
     if (self.scalar_type() == c10::ScalarType::UInt64) {
@@ -31,7 +42,7 @@ at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
       number = {static_cast<int32_t>(c10::ScalarType::Long), static_cast<int64_t>(value.to<uint64_t>()), value.to<double>(), 0.0};
     }
     Launch launch;
-    launch.alone(self);
+    launch.alone(distinct(self));
     launch.immediate(number);
     launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
   }
@@ -43,15 +54,15 @@ at::Tensor& fill_tensor_(at::Tensor& self, const at::Tensor& value) {
   if (on_device(value)) {
     return self.copy_(value);
   }
+  at::assert_no_internal_overlap(self);
   return fill_scalar_(self, value.item());
 }
 
 at::Tensor& zero_(at::Tensor& self) {
   static const rd_op* const op = kernel("zero_");
-  at::assert_no_internal_overlap(self);
   if (self.numel() != 0) {
     Launch launch;
-    launch.alone(self);
+    launch.alone(distinct(self));
     launch.run_or_throw(op, static_cast<int32_t>(self.scalar_type()), self.device().index());
   }
   return self;

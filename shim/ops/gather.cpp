@@ -62,6 +62,7 @@ struct IndexSelect {
     at::DimVector sizes(self.sizes());
     if (!sizes.empty()) {
       TORCH_CHECK(count == 0 || self.dim() == 1 || sizes[dim] > 0, "index_select(): self indexing axis dim should be positive");
+      TORCH_CHECK_INDEX(count == 0 || sizes[dim] > 0, "index out of range in self");
       sizes[dim] = count;
     }
     return sizes;

@@ -2,6 +2,7 @@
 #include "same_device.h"
 #include "shaped.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Histogram.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/histc_native.h>
@@ -25,7 +26,12 @@ void count(const at::Tensor& values, const std::optional<at::Tensor>& weight, bo
     inputs.push_back(&weights);
   }
   launch_shaped(binding, values.scalar_type(), {&result}, inputs, {static_cast<int64_t>(method), weights.defined()});
-  counts.copy_(density ? result.div(result.sum()).div_(dense_edges.diff()) : result);
+  const at::Tensor found = density ? result.div(result.sum()).div_(dense_edges.diff()) : result;
+  if (at::has_internal_overlap(counts) == at::MemOverlap::Yes) {
+    counts.select(0, 0).copy_(found.sum());  // as the CPU's, where every bin is added to the one element
+  } else {
+    counts.copy_(found);
+  }
 }
 
 void histogram_of(const at::Tensor& values, const std::optional<at::Tensor>& weight, bool density, at::Tensor& counts,

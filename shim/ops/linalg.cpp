@@ -1,6 +1,7 @@
 // Matrix products: names, and the launch that linalg.h leaves to one place.
 #include "linalg.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
@@ -28,6 +29,18 @@ bool takes(const Binding& binding, const at::Tensor& output, std::initializer_li
   return same && takes_dtype(binding, dtype);
 }
 
+// Refuses what PyTorch's CPU kernels refuse of the memory that a product is written to: elements in one place, where they are no
+// batch, and elements of `self`, unless it is the output.
+void check_overlap(const at::Tensor& output, const at::Tensor& self) {
+  if (output.dim() == 2) {
+    at::assert_no_internal_overlap(output);
+  }
+  if (self.defined() && !output.is_same(self)) {
+    at::assert_no_internal_overlap(output);
+    at::assert_no_partial_overlap(output, self);
+  }
+}
+
 }  // namespace
 
 void check_product_devices(const char* name, const at::Tensor& output, std::initializer_list<at::Tensor> inputs) {
@@ -48,6 +61,7 @@ bool launch_product(const Binding& binding, const at::Tensor& output, const at::
   if (output.numel() == 0) {
     return true;
   }
+  check_overlap(output, at::Tensor());
   Launch launch;
   launch.output(output);
   launch.input(a);
@@ -61,10 +75,11 @@ bool launch_product(const Binding& binding, const at::Tensor& output, const at::
   if (!takes(binding, output, {&self, &a, &b})) {
     return false;
   }
+  const at::Tensor addend = self.expand(output.sizes());
   if (output.numel() == 0) {
     return true;
   }
-  const at::Tensor addend = self.expand(output.sizes());
+  check_overlap(output, self);
   Launch launch;
   launch.output(output);
   launch.input(addend);

@@ -10,6 +10,11 @@
 
 namespace rustdev {
 
+template <>
+inline constexpr bool refuses_overlap<at::meta::structured_cumsum> = true;
+template <>
+inline constexpr bool refuses_overlap<at::meta::structured_cumprod> = true;
+
 bool launch_shaped(const Binding& binding, c10::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
                    at::ArrayRef<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars) {
   if (!takes_dtype(binding, dtype)) {
@@ -63,6 +68,7 @@ struct Logcumsumexp {
   static at::Tensor& out(const at::Tensor& self, int64_t dim, at::Tensor& result) {
     at::maybe_wrap_dim(dim, self.dim());
     resize_out(result, self.sizes(), {}, self.options());
+    check_overlap({result}, self);
     if (LineArguments(self, dim).launch(binding, result)) {
       return result;
     }

@@ -165,6 +165,11 @@ at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
   return launch_roll(result, moves);
 }
 
+// PyTorch's composition views its input, which has to lie in one piece for that; the result has the input's memory format.
+at::Tensor native_channel_shuffle(const at::Tensor& self, int64_t groups) {
+  return at::native::math_channel_shuffle(self.contiguous(), groups).contiguous(self.suggest_memory_format());
+}
+
 at::Tensor trace(const at::Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
   return self.diagonal().sum();
@@ -184,7 +189,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   composite.impl("_stack", TORCH_FN(at::native::_stack));
   composite.impl("_stack.out", TORCH_FN(at::native::_stack_out));
   composite.impl("channel_shuffle", TORCH_FN(at::native::channel_shuffle));
-  composite.impl("native_channel_shuffle", TORCH_FN(at::native::math_channel_shuffle));
+  composite.impl("native_channel_shuffle", TORCH_FN(native_channel_shuffle));
   composite.impl("pixel_shuffle", TORCH_FN(at::native::math_pixel_shuffle));
   composite.impl("pixel_unshuffle", TORCH_FN(at::native::math_pixel_unshuffle));
   composite.impl("narrow_copy", TORCH_FN(at::native::narrow_copy_dense_symint));

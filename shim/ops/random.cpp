@@ -359,6 +359,7 @@ at::Tensor binomial(const at::Tensor& trials, const at::Tensor& p, OptionalGener
 // Several samples with replacement; PyTorch's own code makes the others of exponential_, div and argmax or topk.
 void draw_places(at::Tensor& result, const at::Tensor& weights, int64_t samples, OptionalGenerator given) {
   static const rd_op* const op = kernel("multinomial");
+  at::assert_no_internal_overlap(result);
   if (result.numel() == 0) {
     return;
   }

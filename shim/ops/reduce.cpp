@@ -16,6 +16,9 @@
 
 namespace rustdev {
 
+template <>
+inline constexpr bool refuses_overlap<at::meta::structured_mean_dim> = true;
+
 at::DimVector reduced_dims(const at::Tensor& self, at::OptionalIntArrayRef dims) {
   at::DimVector result;
   if (!dims || dims->empty()) {

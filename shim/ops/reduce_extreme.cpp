@@ -29,6 +29,7 @@ struct Two {
                                                   at::Tensor& second) {
     Given<Meta, 2, false> op(first, second);
     op.meta(self, dim, keepdim);
+    check_separate({first, second}, self);
     if (C10_LIKELY(launch(op, self, dim, keepdim))) {
       op.finish();
       return {first, second};

@@ -83,21 +83,39 @@ struct Unary {
   }
 };
 
+// A 0-dim CPU tensor as one of the device, made without a wait; any other as it is.
+at::Tensor brought_along(const at::Tensor& tensor, at::Device device) {
+  return tensor.dim() == 0 && tensor.is_cpu() ? new_empty({}, tensor.scalar_type(), device).fill_(tensor) : tensor;
+}
+
+// The device among the tensors' that is ours, or else the CPU.
+at::Device device_among(std::initializer_list<const at::Tensor*> tensors) {
+  const auto* const found = std::find_if(tensors.begin(), tensors.end(), [](const at::Tensor* tensor) { return on_device(*tensor); });
+  return found == tensors.end() ? at::Device(at::kCPU) : (*found)->device();
+}
+
 // Chooses between the two by a condition of dtype Bool; the result has their common dtype. False where the kernel cannot.
 bool run_where(at::Tensor& out, const at::Tensor& condition, const at::Tensor& self, const at::Tensor& other) {
   const c10::ScalarType dtype = at::result_type(self, other);
   if (condition.scalar_type() != c10::ScalarType::Bool || (out.defined() && out.scalar_type() != dtype)) {
     return false;
   }
+  const at::Device device = device_among({&condition, &self, &other});
+  if (device.is_cpu()) {
+    return false;
+  }
+  // The iterator takes one number of the CPU.
+  const at::Tensor near_condition = brought_along(condition, device);
+  const at::Tensor near_self = brought_along(self, device);
   auto config = at::TensorIteratorConfig();
-  config.check_all_same_dtype(false).allow_cpu_scalars(true).add_output(out).add_const_input(condition);
-  config.add_const_input(self).add_const_input(other);
+  config.check_all_same_dtype(false).allow_cpu_scalars(true).add_output(out).add_const_input(near_condition);
+  config.add_const_input(near_self).add_const_input(other);
   if (!out.defined()) {
     config.declare_static_dtype(dtype);
   }
   auto iter = config.build();
   Launch launch;
-  if (iter.device(0).type() != device_type || !launch_iterator(iter, binding<where_op>(), dtype, launch)) {
+  if (!launch_iterator(iter, binding<where_op>(), dtype, launch)) {
     return false;
   }
   out = iter.output();
