@@ -11,6 +11,7 @@ pub mod single;
 pub mod stream;
 #[cfg(target_arch = "x86_64")]
 pub mod turn;
+pub mod whole;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

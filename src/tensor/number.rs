@@ -8,6 +8,7 @@
 
 use super::dtype::{Bool, Complex32, Complex64, Element};
 use crate::simd::math::{self, complex};
+use crate::simd::whole::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 
 /// A type that conversions between dtypes go through: exact for a whole class of dtypes.
 pub trait Hub: Element {
@@ -173,21 +174,6 @@ hub! {
     Complex32, from_complex32;
     Complex64, from_complex64;
 }
-
-/// What `cvttss2si`/`cvttsd2si` do: the integer, or the least one if the value does not fit.
-macro_rules! x86_conversion {
-    ($name:ident, $float:ty, $int:ty) => {
-        #[inline(always)]
-        fn $name(value: $float) -> $int {
-            if value < -(<$int>::MIN as $float) { value as $int } else { <$int>::MIN }
-        }
-    };
-}
-
-x86_conversion!(f32_to_i32, f32, i32);
-x86_conversion!(f64_to_i32, f64, i32);
-x86_conversion!(f32_to_i64, f32, i64);
-x86_conversion!(f64_to_i64, f64, i64);
 
 /// What PyTorch's conversions to unsigned types give: values from the signed limit on are moved below it, converted, and moved back.
 macro_rules! unsigned_conversion {
@@ -369,7 +355,8 @@ macro_rules! integer {
 }
 
 integer! {
-    u8: i64, f32_to_i64, f64_to_i64;
+    // The last 8 bits are 0 of every `f32` that does not fit 32 bits, as they are of what stands for it.
+    u8: i64, f32_to_i32, f64_to_i64;
     i8: i64, f32_to_i32, f64_to_i32;
     i16: i64, f32_to_i32, f64_to_i32;
     i32: i64, f32_to_i32, f64_to_i32;
