@@ -6,7 +6,7 @@ use ndarray::{ArrayD, Dimension, IxDyn};
 
 use super::table::Op;
 use crate::simd::{Isa, for_each_isa};
-use crate::tensor::dtype::{Complex64, DType, Element, UNSIGNED, dispatch};
+use crate::tensor::dtype::{Complex64, DType, Element, FLOATING, UNSIGNED, dispatch};
 use crate::tensor::launch::{Piece, Record, Scalar};
 use crate::tensor::loops::lists;
 use crate::tensor::number::{Hub, Number};
@@ -65,19 +65,19 @@ impl Tensor {
         tensor
     }
 
-    /// A contiguous tensor of 16 bit elements with these bits.
-    pub fn of_bits(dtype: DType, bits: &[u16]) -> Self {
-        assert_eq!(dtype.size(), size_of::<u16>());
+    /// A contiguous tensor of elements with these bits, as numbers of their size.
+    pub fn of_bits<B: Copy>(dtype: DType, bits: &[B]) -> Self {
+        assert_eq!(dtype.size(), size_of::<B>());
         let mut tensor = Self::new(dtype, &[bits.len()], Strides::Contiguous);
-        let target = tensor.memory.as_mut_ptr().cast::<u16>();
+        let target = tensor.memory.as_mut_ptr().cast::<B>();
         // SAFETY: `new` made the memory long enough, and it is apart from the slice.
         unsafe { target.copy_from_nonoverlapping(bits.as_ptr(), bits.len()) };
         tensor
     }
 
-    /// The bits of a contiguous tensor of 16 bit elements.
-    pub fn bits(&self) -> Vec<u16> {
-        assert!(self.dtype.size() == size_of::<u16>() && self.view().is_dense_1d());
+    /// The bits of a contiguous tensor, as numbers of the elements' size.
+    pub fn bits<B: Copy>(&self) -> Vec<B> {
+        assert!(self.dtype.size() == size_of::<B>() && self.view().is_dense_1d());
         // SAFETY: `new` made the memory long enough.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.view().numel()) }.to_vec()
     }
@@ -215,6 +215,51 @@ pub fn close(found: Complex64, expected: Complex64, tolerance: f64) -> bool {
     part(found.re, expected.re) && part(found.im, expected.im)
 }
 
+/// Whether a result of the dtype is within its [`tolerance`], relative to the expected magnitude or, where that is a subnormal number, to
+/// the least normal one; NaN to NaN. A complex number's parts are as near as its magnitude asks.
+pub fn near(found: Complex64, expected: Complex64, dtype: DType) -> bool {
+    let (least, greatest) = normal_range(dtype);
+    let tolerance = tolerance(dtype);
+    let magnitude = if dtype.is_complex() && expected.norm().is_finite() { expected.norm() } else { 0.0 };
+    let part = |found: f64, expected: f64| {
+        let error = (found - expected).abs();
+        // Rounding may take one of two to infinity.
+        let is_at_end = found.abs().min(expected.abs()) >= greatest * (1.0 - tolerance) && found * expected > 0.0;
+        let is_near = error <= tolerance * expected.abs().max(magnitude).max(least) && expected.is_finite();
+        found == expected || found.is_nan() && expected.is_nan() || is_near || is_at_end
+    };
+    part(found.re, expected.re) && part(found.im, expected.im)
+}
+
+/// The least and the greatest normal number of a floating-point dtype; 1 and infinity of the others.
+fn normal_range(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::Half | DType::ComplexHalf => (half::f16::MIN_POSITIVE.to_f64(), half::f16::MAX.to_f64()),
+        DType::BFloat16 => (half::bf16::MIN_POSITIVE.to_f64(), half::bf16::MAX.to_f64()),
+        DType::Float | DType::ComplexFloat => (f32::MIN_POSITIVE.into(), f32::MAX.into()),
+        DType::Double | DType::ComplexDouble => (f64::MIN_POSITIVE, f64::MAX),
+        _ => (1.0, f64::INFINITY),
+    }
+}
+
+/// Numbers of any bits, the same for the same seed: of all magnitudes, and every eighth a limit, infinity, zero or NaN.
+fn any_bits(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
+    let mut state = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) + 7;
+    let (least, greatest) = normal_range(dtype);
+    ArrayD::from_shape_simple_fn(IxDyn(sizes), || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let bits = state ^ state >> 31;
+        let value = match dtype {
+            DType::Half => half::f16::from_bits(bits as u16).to_f64(),
+            DType::BFloat16 => half::bf16::from_bits(bits as u16).to_f64(),
+            DType::Float => f32::from_bits(bits as u32).into(),
+            _ => f64::from_bits(bits),
+        };
+        let limits = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, least, -greatest, greatest];
+        real(if (bits >> 40).is_multiple_of(8) { limits[(bits >> 43 & 7) as usize] } else { value })
+    })
+}
+
 /// Half an ulp of 1 in the dtype, a little more for functions.
 pub fn tolerance(dtype: DType) -> f64 {
     match dtype {
@@ -275,6 +320,18 @@ pub fn pointwise_by_dtype<const N: usize>(
     }
 }
 
+/// A function of a real number.
+pub type Oracle = fn(f64) -> f64;
+
+/// Checks a function of one real number over numbers of any bits, in every floating-point dtype: of all magnitudes, limits among them.
+pub fn any_number(name: &str, scalars: &[Scalar], oracle: Oracle) {
+    for dtype in FLOATING.iter() {
+        let input = Tensor::of(dtype, &any_bits(dtype, &[3000], 1), Strides::Contiguous);
+        let output = Tensor::new(dtype, &[3000], Strides::Contiguous);
+        check_one(name, &output, &[input], scalars, dtype, |[x]| real(oracle(x.re)));
+    }
+}
+
 fn check_one<const N: usize>(
     name: &str,
     output: &Tensor,
@@ -294,7 +351,7 @@ fn check_one<const N: usize>(
                 let values: [Complex64; N] = std::array::from_fn(|input| given[input][&index]);
                 let context =
                     || format!("{name} {dtype:?} {isa:?}{what} {:?} {index:?}", inputs.each_ref().map(|input| input.view()));
-                assert!(close(*found, *expected, tolerance(target)), "{}: {found} != {expected} of {values:?}", context());
+                assert!(near(*found, *expected, target), "{}: {found:e} != {expected:e} of {values:?}", context());
             }
         };
         run(name, &[output], &inputs.each_ref(), scalars, dtype).unwrap_or_else(|error| panic!("{name} {dtype:?}: {error}"));

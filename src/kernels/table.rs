@@ -228,9 +228,9 @@ table![
     op(c"tanh", special::tanh, FIELD, 0.4).in_complex(COMPLEX_FUNCTION),
     // statistics and physics
     function(c"digamma", rare::digamma, FLOATING, 6.0),
-    function(c"erfinv", rare::erfinv, FLOATING, 4.0),
+    function(c"erfinv", rare::erfinv, FLOATING, 1.2),
     function(c"i0", rare::i0, FLOATING, 4.0),
-    function(c"lgamma", rare::lgamma, FLOATING, 3.5),
+    function(c"lgamma", rare::lgamma, FLOATING, 4.5),
     function(c"special_entr", rare::special_entr, FLOATING, 0.5),
     function(c"special_erfcx", rare::special_erfcx, FLOATING, 3.0),
     function(c"special_i0e", rare::special_i0e, FLOATING, 4.0),

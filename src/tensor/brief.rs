@@ -53,6 +53,17 @@ macro_rules! briefly {
     )*};
 }
 
+/// The same with two results.
+macro_rules! briefly_two {
+    ($($name:ident)*) => {$(
+        #[inline(always)]
+        fn $name(self) -> (Self, Self) {
+            let (first, second) = brief::$name(self.0);
+            (Self(first), Self(second))
+        }
+    )*};
+}
+
 /// Conversions that are those of `f32`.
 macro_rules! converted {
     ($($name:ident: $from:ty,)*) => {$(
@@ -99,6 +110,12 @@ impl Ordered for Brief {
 impl Field for Brief {
     as_f32!(Field: log sqrt sin cos log1p; div pow);
     briefly!(exp expm1 sigmoid tanh);
+    briefly_two!(sigmoid_and_rest);
+
+    #[inline(always)]
+    fn scaled_sigmoid(self, factor: Self) -> Self {
+        Self(brief::scaled_sigmoid(self.0, factor.0))
+    }
 
     #[inline(always)]
     fn is_below_half(self) -> bool {
@@ -110,6 +127,7 @@ impl Real for Brief {
     as_f32!(Real: abs floor ceil trunc round erf log1p_of_finite; atan2 fmod fmod_near copysign);
 
     briefly!(exp_nonpositive);
+    briefly_two!(normal_tail);
 
     #[inline(always)]
     fn has_fmod_near(self, divisor: Self) -> bool {

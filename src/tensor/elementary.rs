@@ -121,12 +121,11 @@ macro_rules! elementary {
 }
 
 elementary! {
-    unary { erfc lgamma }
+    unary { erfc erfinv lgamma sinc }
     binary { hypot logaddexp2 nextafter }
     wide {
         digamma in gamma,
         erfcx in normal,
-        erfinv in normal,
         i0 in bessel,
         i0e in bessel,
         i1 in bessel,

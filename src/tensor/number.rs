@@ -121,6 +121,10 @@ pub trait Field: Number {
     fn tanh(self) -> Self;
     /// 1 / (1 + e^-x).
     fn sigmoid(self) -> Self;
+    /// factor / (1 + e^-x).
+    fn scaled_sigmoid(self, factor: Self) -> Self;
+    /// 1 / (1 + e^-x) and what it lacks of 1; relatively accurate both, of a real number.
+    fn sigmoid_and_rest(self) -> (Self, Self);
     /// self^exponent.
     fn pow(self, exponent: Self) -> Self;
     /// e^x - 1.
@@ -133,8 +137,10 @@ pub trait Field: Number {
 
 /// Real floating point.
 pub trait Real: Field + Ordered {
-    /// e^x for an x that is not above 0; 0 where that is below the normal numbers.
+    /// e^x for an x that is not above 0.
     fn exp_nonpositive(self) -> Self;
+    /// e^(-x^2 / 2), and the share of the normal distribution beyond |x|; relatively accurate both.
+    fn normal_tail(self) -> (Self, Self);
     fn abs(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
@@ -581,6 +587,16 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn scaled_sigmoid(self, factor: Self) -> Self {
+                math::$type::scaled_sigmoid(self, factor)
+            }
+
+            #[inline(always)]
+            fn sigmoid_and_rest(self) -> (Self, Self) {
+                math::$type::sigmoid_and_rest(self)
+            }
+
+            #[inline(always)]
             fn pow(self, exponent: Self) -> Self {
                 math::$type::pow(self, exponent)
             }
@@ -605,6 +621,11 @@ macro_rules! real {
             #[inline(always)]
             fn exp_nonpositive(self) -> Self {
                 math::$type::exp_nonpositive(self)
+            }
+
+            #[inline(always)]
+            fn normal_tail(self) -> (Self, Self) {
+                math::$type::normal_tail(self)
             }
 
             #[inline(always)]
@@ -800,6 +821,17 @@ macro_rules! real {
             #[inline(always)]
             fn sigmoid(self) -> Self {
                 complex::sigmoid(self.to()).to()
+            }
+
+            #[inline(always)]
+            fn scaled_sigmoid(self, factor: Self) -> Self {
+                factor.div(Self::ONE.add(self.neg().exp()))
+            }
+
+            #[inline(always)]
+            fn sigmoid_and_rest(self) -> (Self, Self) {
+                let sigmoid = self.sigmoid();
+                (sigmoid, Self::ONE.sub(sigmoid))
             }
 
             #[inline(always)]

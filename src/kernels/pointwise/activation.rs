@@ -14,7 +14,7 @@ functions! {
     elu, Elu, FLOATING, Real, [alpha, scale, input_scale],
         |[x]| if x > T::ZERO { x.mul(scale) } else { x.mul(input_scale).expm1().mul(alpha.mul(scale)) };
     /// `aten::glu` of halves: x / (1 + e^-gate). Operands [out, x, gate].
-    glu, Glu, FLOATING, Real, [], |[x, gate]| x.mul(gate.sigmoid());
+    glu, Glu, FLOATING, Real, [], |[x, gate]| gate.scaled_sigmoid(x);
     /// `aten::hardshrink`: 0 from -lambd to lambd, else x. Operands [out, x]; scalars [lambd].
     hardshrink, Hardshrink, FLOATING, Real, [lambd], |[x]| if x.abs() <= lambd { T::ZERO } else { x };
     /// `aten::hardsigmoid`: (x + 3) / 6 between 0 and 1. Operands [out, x].
@@ -22,11 +22,11 @@ functions! {
         |[x]| x.add(T::from_f64(3.0)).maximum(T::ZERO).minimum(T::from_f64(6.0)).div(T::from_f64(6.0));
     /// `aten::hardswish`: x times its hardsigmoid. Operands [out, x].
     hardswish, Hardswish, FLOATING, Real, [],
-        |[x]| x.mul(x.add(T::from_f64(3.0)).maximum(T::ZERO).minimum(T::from_f64(6.0))).div(T::from_f64(6.0));
+        |[x]| x.mul(x.add(T::from_f64(3.0)).maximum(T::ZERO).minimum(T::from_f64(6.0)).div(T::from_f64(6.0)));
     /// `aten::leaky_relu`: x above 0, else slope * x. Operands [out, x]; scalars [slope].
     leaky_relu, LeakyRelu, FLOATING, Real, [slope], |[x]| if x > T::ZERO { x } else { x.mul(slope) };
     /// `aten::log_sigmoid_forward`: -ln(1 + e^-x). Operands [out, x].
-    log_sigmoid, LogSigmoid, FLOATING, Real, [], |[x]| x.minimum(T::ZERO).sub(x.abs().neg().exp().log1p_of_finite());
+    log_sigmoid, LogSigmoid, FLOATING, Real, [], |[x]| x.minimum(T::ZERO).sub(softplus_of_minus(x.abs()));
     /// `aten::mish`: x * tanh(ln(1 + e^x)). Operands [out, x].
     mish, Mish, FLOATING, Real, [], |[x]| {
         let (_, over) = mish_parts(x);
@@ -37,11 +37,11 @@ functions! {
     /// `aten::relu`: max(x, 0); NaN stays. Operands [out, x].
     relu, Relu, REAL | UNSIGNED, Ordered, [], |[x]| if x < T::ZERO { T::ZERO } else { x };
     /// `aten::silu`: x / (1 + e^-x). Operands [out, x].
-    silu, Silu, FIELD, Field, [], |[x]| x.div(T::ONE.add(x.neg().exp()));
+    silu, Silu, FIELD, Field, [], |[x]| x.scaled_sigmoid(x);
     /// `aten::softplus`: ln(1 + e^(beta x)) / beta; x where beta x is above the threshold. Operands [out, x]; scalars [beta, threshold].
     softplus, Softplus, FLOATING, Real, [beta, threshold], |[x]| {
         let scaled = x.mul(beta);
-        if scaled > threshold { x } else { scaled.exp().log1p().div(beta) }
+        if scaled > threshold { x } else { scaled.maximum(T::ZERO).add(softplus_of_minus(scaled.abs())).div(beta) }
     };
     /// x moved towards 0 by lambd. Operands [out, x]; scalars [lambd].
     towards_zero, Softshrink, FLOATING, Real, [lambd],
@@ -49,6 +49,12 @@ functions! {
     /// `aten::threshold`: x above the threshold (or NaN), else value. Operands [out, x, x]: PyTorch's meta names x twice; scalars
     /// [threshold, value].
     threshold, Threshold, REAL, Ordered, [threshold, value], |[x, other]| if x <= threshold { value } else { other };
+}
+
+/// ln(1 + e^-x) for an x that is not below 0.
+#[inline(always)]
+fn softplus_of_minus<T: Real>(x: T) -> T {
+    x.neg().exp_nonpositive().log1p_of_finite()
 }
 
 /// e^x and n = e^x (e^x + 2), of which tanh(ln(1 + e^x)) = n / (n + 2). From 20 on those of 20: the quotient is 1.
@@ -64,6 +70,20 @@ pub(super) const GELU_SCALE: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::
 /// The cubic coefficient of the approximation.
 pub(super) const GELU_CUBE: f64 = 0.044_715;
 
+/// The normal distribution function at x, without cancellation where it is small, and e^(-x^2 / 2).
+#[inline(always)]
+pub(super) fn normal<T: Real>(x: T) -> (T, T) {
+    let (power, tail) = x.normal_tail();
+    (if x < T::ZERO { tail } else { T::ONE.sub(tail) }, power)
+}
+
+/// Twice what the approximation takes the tanh of: (1 + tanh u) / 2 = 1 / (1 + e^-2u), which does not cancel where it is small.
+#[inline(always)]
+pub(super) fn gelu_tanh_argument<T: Real>(x: T) -> T {
+    let cube = T::from_f64(GELU_CUBE).mul(x).mul(x);
+    T::from_f64(2.0 * GELU_SCALE).mul(x.add(cube.mul(x)))
+}
+
 #[derive(Clone, Copy)]
 struct GeluErf;
 
@@ -72,8 +92,7 @@ impl<T: Real> Map<T, 1> for GeluErf {
 
     #[inline(always)]
     fn apply(self, [x]: [T; 1]) -> T {
-        let erf = x.mul(T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf();
-        T::from_f64(0.5).mul(x).mul(T::ONE.add(erf))
+        x.mul(normal(x).0)
     }
 }
 
@@ -85,8 +104,7 @@ impl<T: Real> Map<T, 1> for GeluTanh {
 
     #[inline(always)]
     fn apply(self, [x]: [T; 1]) -> T {
-        let cubic = x.add(T::from_f64(GELU_CUBE).mul(x).mul(x).mul(x));
-        T::from_f64(0.5).mul(x).mul(T::ONE.add(T::from_f64(GELU_SCALE).mul(cubic).tanh()))
+        gelu_tanh_argument(x).scaled_sigmoid(x)
     }
 }
 
@@ -116,7 +134,9 @@ pub fn softshrink(launch: &Launch<'_>) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::check::{self, real};
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::simd::math::f64 as math;
+    use crate::tensor::dtype::FLOATING;
     use crate::tensor::launch::Scalar;
 
     fn check(name: &str, scalars: &[f64], oracle: impl Fn(f64) -> f64) {
@@ -158,16 +178,52 @@ mod tests {
         check("elu", &[1.5, 2.0, 0.5], |x| if x > 0.0 { 2.0 * x } else { 3.0 * (0.5 * x).exp_m1() });
         check("softplus", &[2.0, 5.0], |x| if 2.0 * x > 5.0 { x } else { (2.0 * x).exp().ln_1p() / 2.0 });
         check("mish", &[], |x| x * x.exp().ln_1p().tanh());
-        let tanh = |x: f64| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x)).tanh());
-        check("gelu", &[1.0], tanh);
-        let erf = |x: f64| {
-            // The integral of the normal density by Simpson's rule.
-            let (steps, density) = (2000, |t: f64| (-t * t / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt());
-            let width = x / f64::from(steps);
-            let sum: f64 = (1..steps).map(|step| if step % 2 == 1 { 4.0 } else { 2.0 } * density(f64::from(step) * width)).sum();
-            x * (0.5 + (density(0.0) + sum + density(x)) * width / 3.0)
-        };
-        let table: std::collections::HashMap<i64, f64> = (-64..=64).map(|eighths| (eighths, erf(eighths as f64 / 8.0))).collect();
-        check("gelu", &[0.0], |x| table[&((x * 8.0) as i64)]);
+        check("gelu", &[0.0], gelu);
+    }
+
+    fn gelu(x: f64) -> f64 {
+        let (_, tail) = math::normal_tail(x);
+        x * if x < 0.0 { tail } else { 1.0 - tail }
+    }
+
+    #[test]
+    fn gelu_by_tanh_does_not_cancel() {
+        for dtype in FLOATING.iter() {
+            let input = Tensor::of(dtype, &check::values(dtype, &[500], 3), Strides::Contiguous);
+            let output = Tensor::new(dtype, &[500], Strides::Contiguous);
+            check::run("gelu", &[&output], &[&input], &[Scalar::Long(1)], dtype).unwrap();
+            for (found, x) in output.values().iter().zip(&input.values()) {
+                let argument = (8.0 / std::f64::consts::PI).sqrt() * (x.re + 0.044_715 * x.re.powi(3));
+                let expected = x.re * math::sigmoid(argument);
+                // The argument's rounding is a relative error of the power.
+                let limit = check::tolerance(dtype) * (1.0 + argument.abs()) * expected.abs();
+                let is_near = check::near(*found, check::round_trip(dtype, real(expected)), dtype);
+                assert!(is_near || (found.re - expected).abs() <= limit, "{dtype:?} {x}: {found} != {expected}");
+            }
+        }
+    }
+
+    /// ln(1 + e^x); NaN stays.
+    fn softplus(x: f64) -> f64 {
+        if x.is_nan() { x } else { x.max(0.0) + (-x.abs()).exp().ln_1p() }
+    }
+
+    /// An operator, its scalars and what it gives.
+    type Case = (&'static str, &'static [f64], check::Oracle);
+
+    #[test]
+    fn smooth_functions_of_any_number() {
+        let cases: [Case; 6] = [
+            ("elu", &[1.5, 2.0, 0.5], |x| if x > 0.0 { 2.0 * x } else { 3.0 * (0.5 * x).exp_m1() }),
+            ("gelu", &[0.0], gelu),
+            ("log_sigmoid_forward", &[], |x| -softplus(-x)),
+            ("mish", &[], |x| x * softplus(x).tanh()),
+            ("silu", &[], |x| x * math::sigmoid(x)),
+            ("softplus", &[1.0, 20.0], softplus),
+        ];
+        for (name, scalars, oracle) in cases {
+            let scalars: Vec<Scalar> = scalars.iter().map(|&value| Scalar::Double(value)).collect();
+            check::any_number(name, &scalars, oracle);
+        }
     }
 }

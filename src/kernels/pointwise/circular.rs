@@ -33,6 +33,8 @@ functions! {
     complex_cos, ComplexCos, WIDE_COMPLEX, Field, [], |[z]| z.cos();
     /// The sine of complex numbers.
     complex_sin, ComplexSin, WIDE_COMPLEX, Field, [], |[z]| z.sin();
+    /// sin(pi x) / (pi x) of real numbers, 1 at 0.
+    real_sinc, Sinc, FLOATING, Elementary, [], |[x]| x.sinc();
     /// sin(pi z) / (pi z) of complex numbers, 1 at 0.
     complex_sinc, ComplexSinc, WIDE_COMPLEX, Number, [], |[z]| complex::sinc(z.hub().to()).hub().to();
     /// The tangent of complex numbers.
@@ -68,19 +70,6 @@ of_angles! {
     Sin, |x| x, x.sin_near(), x.sin();
     Cos, |x| x, x.cos_near(), x.cos();
     Tan, |x| x, x.tan_near(), x.tan();
-    Sinc, |x| half_turns(x), quotient(half_turns(x).sin_near(), half_turns(x)), quotient(half_turns(x).sin(), half_turns(x));
-}
-
-/// pi x.
-#[inline(always)]
-fn half_turns<T: Real>(x: T) -> T {
-    x.mul(T::from_f64(std::f64::consts::PI))
-}
-
-/// The quotient, 1 for 0 / 0.
-#[inline(always)]
-fn quotient<T: Real>(sine: T, angle: T) -> T {
-    if angle == T::ZERO { T::ONE } else { sine.div(angle) }
 }
 
 /// `aten::sin`.
@@ -124,11 +113,7 @@ pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// A dtype outside the table's.
 pub fn sinc(launch: &Launch<'_>) -> Result<(), String> {
-    let dtype = launch.compute();
-    if dtype.is_complex() {
-        return complex_sinc(launch);
-    }
-    dispatch!(dtype in FLOATING, T => near::run::<T, _, 1>(launch, Sinc))
+    if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) }
 }
 
 #[cfg(test)]
@@ -143,7 +128,7 @@ mod tests {
         check::function("cos", f64::cos, Complex64::cos);
         check::function("tan", f64::tan, complex::tan);
         let turns = |x: f64| std::f64::consts::PI * x;
-        let sinc = |x: f64| if x == 0.0 { 1.0 } else { turns(x).sin() / turns(x) };
+        let sinc = |x: f64| if x == 0.0 { 1.0 } else { turns(x % 2.0).sin() / turns(x) * f64::from(u8::from(x % 1.0 != 0.0)) };
         check::function("sinc", sinc, |z| if z == real(0.0) { real(1.0) } else { (turns(1.0) * z).sin() / (turns(1.0) * z) });
     }
 
@@ -162,6 +147,22 @@ mod tests {
         check::function("atan", f64::atan, complex::atan);
         check::function("atanh", f64::atanh, complex::atanh);
         check::pointwise::<2>("atan2", &[], |dtype| dtype, |[y, x]| real(y.re.atan2(x.re)));
+    }
+
+    #[test]
+    fn functions_of_any_number() {
+        let functions: [(&str, check::Oracle); 7] = [
+            ("acos", f64::acos),
+            ("atan", f64::atan),
+            ("cos", f64::cos),
+            ("cosh", f64::cosh),
+            ("sin", f64::sin),
+            ("sinh", f64::sinh),
+            ("tan", f64::tan),
+        ];
+        for (name, function) in functions {
+            check::any_number(name, &[], function);
+        }
     }
 
     #[test]

@@ -12,11 +12,11 @@ functions! {
     /// partner, cos, sin]; scalars [sign].
     rotary, Rotary, FLOATING, Real, [sign], |[x, partner, cos, sin]| x.mul(cos).add(partner.mul(sin).mul(sign));
     /// `rustdev::swiglu`: silu(gate) * up. Operands [out, gate, up].
-    swiglu, Swiglu, FLOATING, Real, [], |[gate, up]| gate.div(T::ONE.add(gate.neg().exp())).mul(up);
+    swiglu, Swiglu, FLOATING, Real, [], |[gate, up]| gate.scaled_sigmoid(gate).mul(up);
     /// The slope of `rustdev::swiglu` by gate: grad * up * silu'(gate). Operands [out, grad, gate, up].
-    swiglu_backward, SwigluBackward, FLOATING, Real, [], |[grad, gate, up]| {
-        let sigmoid = T::ONE.div(T::ONE.add(gate.neg().exp()));
-        grad.mul(up).mul(sigmoid).mul(T::ONE.add(gate.mul(T::ONE.sub(sigmoid))))
+    swiglu_backward, SwigluBackward, FLOATING, Real in Acc, [], |[grad, gate, up]| {
+        let (sigmoid, rest) = gate.sigmoid_and_rest();
+        grad.mul(up).mul(sigmoid).mul(T::ONE.add(gate.mul(rest)))
     };
 }
 

@@ -5,11 +5,11 @@
 
 #![forbid(unsafe_code)]
 
-use super::activation::{GELU_CUBE, GELU_SCALE, mish_parts};
+use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, normal};
 use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run_brief};
+use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 
 functions! {
@@ -52,22 +52,25 @@ functions! {
         let beyond = if limited { T::ZERO } else { T::from_f64(f64::NAN) };
         if outside { beyond } else { inside }
     };
-    /// `aten::mish_backward`: grad * (t + x s (1 - t^2)) with t = tanh(ln(1 + e^x)), s the sigmoid of x; the second term is
-    /// 4 x e^x (1 + e^x) / (n + 2)^2. Operands [out, grad, x].
-    mish_backward, MishBackward, FLOATING, Real, [], |[grad, x]| {
+    /// `aten::mish_backward`: grad times 4 e^x / (n + 2)^2 times x + 1 + e^x (x + 3/2 + e^x (1 + e^x / 4)), whose sum cancels only where the
+    /// slope is 0. Operands [out, grad, x].
+    mish_backward, MishBackward, FLOATING, Real in Acc, [], |[grad, x]| {
         let (power, over) = mish_parts(x);
+        let limit = T::from_f64(20.0);
+        let bounded = if x > limit { limit } else { x };
         let share = T::ONE.div(over.add(T::from_f64(2.0)));
-        let slope = power.mul(share).mul(power.add(T::ONE).mul(share)).mul(T::from_f64(4.0));
-        // Beyond, 1 - t^2 is 0: as the CPU's, the product is NaN for an infinite x.
-        let rest = if x > T::from_f64(20.0) { x.sub(x) } else { x.mul(slope) };
-        grad.mul(over.mul(share).add(rest))
+        let inner = bounded.add(T::from_f64(1.5)).add(power.mul(T::ONE.add(power.mul(T::from_f64(0.25)))));
+        let sum = bounded.add(T::ONE).add(power.mul(inner));
+        let slope = sum.mul(share).mul(share).mul(T::from_f64(4.0)).mul(power);
+        // Beyond, the slope is 1: as the CPU's, the product is NaN for an infinite x.
+        grad.mul(slope.add(if x > limit { x.sub(x) } else { T::ZERO }))
     };
     /// `aten::sigmoid_backward`: grad * conj(y (1 - y)). Operands [out, grad, y], y the result.
     sigmoid_backward, SigmoidBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y).mul(y).conj());
     /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x, not its conjugate, as the CPU's. Operands [out, grad, x].
-    silu_backward, SiluBackward, FIELD, Field, [], |[grad, x]| {
-        let sigmoid = x.sigmoid();
-        grad.mul(sigmoid).mul(T::ONE.add(x.mul(T::ONE.sub(sigmoid))))
+    silu_backward, SiluBackward, FIELD, Field in Acc, [], |[grad, x]| {
+        let (sigmoid, rest) = x.sigmoid_and_rest();
+        grad.mul(sigmoid.mul(T::ONE.add(x.mul(rest))))
     };
     /// `aten::softplus_backward`: grad / (1 + e^(-beta x)); grad where beta x is above the threshold. Operands [out, grad, x]; scalars
     /// [beta, threshold].
@@ -91,10 +94,8 @@ impl<T: Real> Map<T, 2> for GeluErfBackward {
 
     #[inline(always)]
     fn apply(self, [grad, x]: [T; 2]) -> T {
-        let half = T::from_f64(0.5);
-        let distribution = half.mul(T::ONE.add(x.mul(T::from_f64(std::f64::consts::FRAC_1_SQRT_2)).erf()));
-        let density = T::from_f64(0.5 * GELU_SCALE).mul(x.mul(x).mul(half.neg()).exp());
-        grad.mul(distribution.add(x.mul(density)))
+        let (distribution, power) = normal(x);
+        grad.mul(distribution.add(x.mul(T::from_f64(0.5 * GELU_SCALE).mul(power))))
     }
 }
 
@@ -106,12 +107,12 @@ impl<T: Real> Map<T, 2> for GeluTanhBackward {
 
     #[inline(always)]
     fn apply(self, [grad, x]: [T; 2]) -> T {
-        let (half, scale, cube) = (T::from_f64(0.5), T::from_f64(GELU_SCALE), T::from_f64(GELU_CUBE));
-        let square = x.mul(x);
-        let tanh = scale.mul(x.add(cube.mul(square).mul(x))).tanh();
-        let inner = scale.mul(T::ONE.add(T::from_f64(3.0).mul(cube).mul(square)));
-        let slope = half.mul(T::ONE.add(tanh)).add(half.mul(x).mul(T::ONE.sub(tanh.mul(tanh))).mul(inner));
-        grad.mul(slope)
+        let (sigmoid, rest) = gelu_tanh_argument(x).sigmoid_and_rest();
+        let inner = T::from_f64(2.0 * GELU_SCALE).mul(T::ONE.add(T::from_f64(3.0 * GELU_CUBE).mul(x).mul(x)));
+        let product = x.mul(sigmoid.mul(rest)).mul(inner);
+        // Beyond, the sigmoid is 0 or 1: as the CPU's, the product is NaN for an infinite x.
+        let product = if x.abs() > T::from_f64(30.0) { x.sub(x) } else { product };
+        grad.mul(sigmoid.add(product))
     }
 }
 
@@ -122,8 +123,8 @@ impl<T: Real> Map<T, 2> for GeluTanhBackward {
 pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     match launch.scalar(0)?.to::<i64>() {
-        0 => dispatch!(dtype in FLOATING, T => run_brief::<T, _, 2>(launch, GeluErfBackward)),
-        _ => dispatch!(dtype in FLOATING, T => run_brief::<T, _, 2>(launch, GeluTanhBackward)),
+        0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluErfBackward)),
+        _ => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluTanhBackward)),
     }
 }
 

@@ -150,6 +150,28 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_any_number() {
+        let functions: [(&str, check::Oracle); 13] = [
+            ("exp", f64::exp),
+            ("exp2", f64::exp2),
+            ("expm1", f64::exp_m1),
+            ("erf", math::f64::erf),
+            ("erfc", math::f64::erfc),
+            ("log", f64::ln),
+            ("log2", f64::log2),
+            ("log10", f64::log10),
+            ("log1p", f64::ln_1p),
+            ("reciprocal", f64::recip),
+            ("sigmoid", math::f64::sigmoid),
+            ("sqrt", f64::sqrt),
+            ("tanh", f64::tanh),
+        ];
+        for (name, function) in functions {
+            check::any_number(name, &[], function);
+        }
+    }
+
+    #[test]
     fn functions_of_the_half_line() {
         check::function("log", f64::ln, Complex64::ln);
         check::function("sqrt", f64::sqrt, Complex64::sqrt);

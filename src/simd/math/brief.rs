@@ -9,15 +9,13 @@
 
 use std::f32::consts::LOG2_E;
 
-use super::f32::{ROUND, clamp, integer, polynomial, power_of_two};
+use super::f32::{NORMAL_LIMIT, RAISED, ROUND, clamp, integer, polynomial, power_of_two};
 pub use super::f32::{
-    acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, erfc, hypot, is_near, lgamma, log, log1p, log1p_of_finite, log2,
-    log10, logaddexp, logaddexp2, nextafter, pow, sin, sin_cos_near, sinh, tan, tan_near,
+    acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, erfc, erfinv, hypot, is_near, lgamma, log, log1p,
+    log1p_of_finite, log2, log10, logaddexp, logaddexp2, nextafter, pow, sigmoid_and_rest, sin, sin_cos_near, sinc, sinh, tan,
+    tan_near,
 };
 
-/// From this number on, and up to the next one, e^x is a normal number.
-const LEAST: f32 = -87.336_54;
-const GREATEST: f32 = 88.722_83;
 /// From this magnitude on, 16 bits hold 1 for tanh x.
 const TANH_LIMIT: f32 = 5.7;
 
@@ -34,32 +32,37 @@ fn parts(x: f32, scale: f32) -> (f32, f32) {
     (rounded, f * polynomial(f, [0.009_618_111, 0.055_837_29, 0.240_232_53, 0.693_136_9]))
 }
 
-/// 2^(scale x), 0 where that is below the normal numbers.
+/// 2^(scale x) for an x up to the greatest, 0 below the least.
 #[inline(always)]
 fn power(x: f32, scale: f32, least: f32, greatest: f32) -> f32 {
-    let (rounded, p) = parts(x, scale);
+    // The square of half the power, which is in range also where the power is not.
+    let (rounded, p) = parts(if x > greatest { greatest } else { x }, 0.5 * scale);
     // n is in the last bits of `rounded`, and goes to the exponent.
-    let power = f32::from_bits((p + 1.0).to_bits().wrapping_add(rounded.to_bits() << 23));
-    let power = if x < least { 0.0 } else { power };
-    if x > greatest { f32::INFINITY } else { power }
+    let root = f32::from_bits((p + 1.0).to_bits().wrapping_add(rounded.to_bits() << 23));
+    // No product that is rounded to 0: some processors take long for it.
+    let root = if x < least { 0.0 } else { root };
+    root * root
 }
 
-/// e^x for an x that is not above 0; 0 where that is below the normal numbers.
+/// e^x for an x that is not above 0.
 #[inline(always)]
 pub fn exp_nonpositive(x: f32) -> f32 {
-    power(x, LOG2_E, LEAST, f32::INFINITY)
+    let (rounded, p) = parts(x, LOG2_E);
+    // As in `shared`: by a factor with which all powers are normal numbers.
+    let raised = f32::from_bits(p.mul_add(RAISED, RAISED).to_bits().wrapping_add(rounded.to_bits() << 23));
+    (if x < -104.0 { 0.0 } else { raised }) * (1.0 / RAISED)
 }
 
-/// e^x; 0 where that is below the normal numbers.
+/// e^x.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    power(x, LOG2_E, LEAST, GREATEST)
+    power(x, LOG2_E, -104.0, 89.0)
 }
 
-/// 2^x; 0 where that is below the normal numbers.
+/// 2^x.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
-    power(x, 1.0, -126.0, 128.0)
+    power(x, 1.0, -150.0, 128.0)
 }
 
 /// e^x - 1.
@@ -84,5 +87,25 @@ pub fn tanh(x: f32) -> f32 {
 /// 1 / (1 + e^-x).
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
+    let power = exp_nonpositive(-x.abs());
+    (if x < 0.0 { power } else { 1.0 }) / (1.0 + power)
+}
+
+/// factor / (1 + e^-x).
+#[inline(always)]
+pub fn scaled_sigmoid(x: f32, factor: f32) -> f32 {
+    let power = exp_nonpositive(-x.abs());
+    factor * (if x < 0.0 { power } else { 1.0 }) / (1.0 + power)
+}
+
+/// The quotient of two polynomials that [`normal_tail`] multiplies.
+const TAIL_OVER: [f32; 4] = [0.017_171_062, 0.120_051_33, 0.362_874_63, 0.499_999_8];
+const TAIL_UNDER: [f32; 5] = [0.043_046_19, 0.300_729_33, 0.955_926_18, 1.523_614_1, 1.0];
+
+/// e^(-x^2 / 2) for an x that has 12 bits, and the share of the normal distribution beyond |x|.
+#[inline(always)]
+pub fn normal_tail(x: f32) -> (f32, f32) {
+    let magnitude = clamp(x.abs(), 0.0, NORMAL_LIMIT);
+    let power = exp_nonpositive(-0.5 * magnitude * magnitude);
+    (power, power * polynomial(magnitude, TAIL_OVER) / polynomial(magnitude, TAIL_UNDER))
 }

@@ -16,6 +16,7 @@ type Bits = u32;
 super::shared::shared!();
 
 pub use super::gamma::lgamma_f32 as lgamma;
+pub use super::normal::erfinv_f32 as erfinv;
 pub use super::power::pow;
 
 /// Adding and subtracting this rounds a value of magnitude below 2^22 to the nearest integer.
@@ -24,8 +25,10 @@ const LN_2_HIGH: f32 = 0.693_145_75;
 const LN_2_LOW: f32 = 1.428_606_8e-6;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f32 = 104.0;
-/// From this number on, up to the greatest ones, e^x is a normal number.
-const LEAST_EXPONENT: f32 = -87.336_54;
+/// A power of 2 with which the least powers of e are normal numbers, and 1 is one.
+pub(super) const RAISED: f32 = f32::from_bits((127 + 64) << 23);
+/// From this magnitude on, e^(-x^2 / 2) is 0.
+pub(super) const NORMAL_LIMIT: f32 = 14.5;
 
 /// What `consts::LOG2_E` lacks.
 const LOG2_E_LOW: f32 = 1.925_963e-8;
@@ -234,12 +237,6 @@ pub fn tanh(x: f32) -> f32 {
     (t / (t + 2.0)).copysign(x)
 }
 
-/// 1 / (1 + e^-x); 2 ulp.
-#[inline(always)]
-pub fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
-}
-
 /// erf(x) / x - 1 for |x| < 1/2.
 #[inline(always)]
 fn erf_near_0(x: f32) -> f32 {
@@ -259,6 +256,22 @@ pub fn erf(x: f32) -> f32 {
     // Beyond, the nearest number is 1, as it is where the quotient rounds to more.
     let is_one = quotient > 1.0 || magnitude > 3.92;
     (if is_one { 1.0 } else { quotient }).copysign(x)
+}
+
+/// e^(x^2 / 2) times the share of the normal distribution beyond x, x from 0 to [`NORMAL_LIMIT`]: the quotient of two polynomials.
+const TAIL_OVER: [f32; 5] = [4.116_230_4e-3, 4.063_276_6e-2, 0.183_233_88, 0.438_293_4, 0.5];
+const TAIL_UNDER: [f32; 6] = [1.031_774e-2, 0.101_857_69, 0.469_467_28, 1.202_498_2, 1.674_471_8, 1.0];
+
+/// e^(-x^2 / 2), and the share of the normal distribution beyond |x|; 3 ulp.
+#[inline(always)]
+pub fn normal_tail(x: f32) -> (f32, f32) {
+    let magnitude = clamp(x.abs(), 0.0, NORMAL_LIMIT);
+    let square = magnitude * magnitude;
+    // What the rounded square lacks.
+    let lost = magnitude.mul_add(magnitude, -square);
+    let power = exp_nonpositive(-0.5 * square);
+    let power = power.mul_add(-0.5 * lost, power);
+    (power, power * polynomial(magnitude, TAIL_OVER) / polynomial(magnitude, TAIL_UNDER))
 }
 
 /// sin x, correctly rounded up to 1 ulp; one at a time.

@@ -13,6 +13,7 @@ type Bits = u64;
 super::shared::shared!();
 
 pub use super::gamma::lgamma;
+pub use super::normal::erfinv;
 
 /// Adding and subtracting this rounds a value of magnitude below 2^51 to the nearest integer.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -20,8 +21,10 @@ const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// From this magnitude on, e^x is 0 or infinite.
 const EXP_LIMIT: f64 = 746.0;
-/// From this number on, up to the greatest ones, e^x is a normal number.
-const LEAST_EXPONENT: f64 = -708.396_418_532_264_1;
+/// A power of 2 with which the least powers of e are normal numbers, and 1 is one.
+const RAISED: f64 = f64::from_bits((1023 + 128) << 52);
+/// From this magnitude on, e^(-x^2 / 2) is 0.
+const NORMAL_LIMIT: f64 = 39.0;
 
 /// What `consts::LOG2_E` lacks.
 const LOG2_E_LOW: f64 = 2.035_527_374_093_103_3e-17;
@@ -268,12 +271,6 @@ pub fn tanh(x: f64) -> f64 {
     (t / (t + 2.0)).copysign(x)
 }
 
-/// 1 / (1 + e^-x); 2.5 ulp.
-#[inline(always)]
-pub fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + exp(-x))
-}
-
 /// erf(x) / x - 1 for |x| < 1.
 #[inline(always)]
 fn erf_near_0(x: f64) -> f64 {
@@ -332,6 +329,18 @@ pub fn erf(x: f64) -> f64 {
     let large = (1.0 - exp(log)).copysign(x);
     // NaN takes the first way.
     if t > 1.0 { large } else { erf_near_0(x).mul_add(x, x) }
+}
+
+/// e^(-x^2 / 2), and the share of the normal distribution beyond |x|; 4 ulp.
+#[inline(always)]
+pub fn normal_tail(x: f64) -> (f64, f64) {
+    let magnitude = clamp(x.abs(), 0.0, NORMAL_LIMIT);
+    let square = magnitude * magnitude;
+    // What the rounded square lacks.
+    let lost = magnitude.mul_add(magnitude, -square);
+    let power = exp_nonpositive(-0.5 * square);
+    let power = power.mul_add(-0.5 * lost, power);
+    (power, 0.5 * power * erfcx_of_positive(magnitude * consts::FRAC_1_SQRT_2))
 }
 
 /// sin x, correctly rounded up to 1 ulp; one at a time.

@@ -59,7 +59,21 @@ where
     E: Element,
     Op: Map<E::Brief, N, Output = E::Brief>,
 {
-    run::<E, E, _, N>(launch, Briefly { op, computes: PhantomData::<E::Brief> })
+    run_in::<E, E::Brief, _, N>(launch, op)
+}
+
+/// As [`run`], of an operator that computes in `T`.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_in<E, T, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+where
+    E: Element,
+    T: Number + From<E::Acc> + Into<E::Acc>,
+    Op: Map<T, N, Output = T>,
+{
+    run::<E, E, _, N>(launch, Briefly { op, computes: PhantomData::<T> })
 }
 
 /// An operator that computes in `T`.
