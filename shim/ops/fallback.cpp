@@ -1,9 +1,9 @@
 // The zero-copy CPU fallback: every operator without a kernel of ours runs PyTorch's CPU kernel on aliases of the same memory.
 //
-// One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned, run
-// the CPU kernel on the caller's thread, carry changes back, map the results. It is registered explicitly for every operator
-// with a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and as the fallback for all
-// others.
+// One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned, check
+// what the kernel does not (fallback_guard.h), run it on the caller's thread, carry changes back, map the results. It is registered
+// explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and
+// as the fallback for all others.
 #include "fallback.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "ops/fallback_alias.h"
+#include "ops/fallback_guard.h"
 #include "ops/fallback_policy.h"
 #include "ops/fallback_random.h"
 #include "ops/tier.h"
@@ -81,6 +82,13 @@ class Call {
   void wait() const {
     for (const int32_t device : devices_) {
       synchronize_current_stream(device);
+    }
+  }
+
+  // Refuses arguments that the kernel would not survive; their values are read.
+  void check_arguments() {
+    if (facts_.guard != nullptr) {
+      facts_.guard(Arguments(schema_, stack_));
     }
   }
 
@@ -215,6 +223,7 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   check_kernel(op, call.keys());
   const auto seed = call.map_generators();
   call.wait();
+  call.check_arguments();
   const uint64_t start = now();
   op.redispatchBoxed(call.keys(), stack);
   facts.nanoseconds.fetch_add(now() - start, std::memory_order_relaxed);

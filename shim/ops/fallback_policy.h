@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/fallback_guard.h"
+
 namespace rustdev {
 
 // One operator as the fallback knows it. Made at its first call, lives to the end of the process.
@@ -18,6 +20,7 @@ struct FallbackOperator {
   bool seeded;             // draws random numbers
   int generator_argument;  // index of its Generator argument, or -1
   bool own_device_lists;   // its lists may hold tensors of several devices
+  Guard guard;             // of what its kernel leaves unchecked, or null
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> nanoseconds{0};
 };

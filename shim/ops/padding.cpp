@@ -29,6 +29,15 @@ struct ReflectionPad2d : public at::meta::structured_replication_pad2d {
   }
 };
 
+// That of reflection_pad1d_backward reads both sides' padding without a look at how many there are.
+struct ReflectionPad1dBackward : public at::meta::structured_reflection_pad1d_backward {
+  // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method): the template calls this one by its type
+  void meta(const at::Tensor& grad_output, const at::Tensor& self, at::ArrayRef<int64_t> padding) {
+    TORCH_CHECK(padding.size() == 2, "padding size is expected to be 2, but got: ", padding.size());
+    at::meta::structured_reflection_pad1d_backward::meta(grad_output, self, padding);
+  }
+};
+
 // The gradients without a meta: grad_output has the shape of the padded input. `reflects` only tells the operators apart.
 template <int64_t dims, bool reflects>
 struct PadBackward : public at::impl::MetaBase {
@@ -153,8 +162,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind_pad<structured_replication_pad1d>(m, "replication_pad1d", "replication_pad1d.out", "replication_pad");
   bind_pad<structured_replication_pad2d>(m, "replication_pad2d", "replication_pad2d.out", "replication_pad");
   bind_pad<structured_replication_pad3d>(m, "replication_pad3d", "replication_pad3d.out", "replication_pad");
-  bind_pad<structured_reflection_pad1d_backward>(m, "reflection_pad1d_backward", "reflection_pad1d_backward.grad_input",
-                                                 "reflection_pad_backward");
+  bind_pad<ReflectionPad1dBackward>(m, "reflection_pad1d_backward", "reflection_pad1d_backward.grad_input",
+                                    "reflection_pad_backward");
   bind_pad<PadBackward<2, true>>(m, "reflection_pad2d_backward", "reflection_pad2d_backward.grad_input", "reflection_pad_backward");
   bind_pad<structured_reflection_pad3d_backward>(m, "reflection_pad3d_backward", "reflection_pad3d_backward.grad_input",
                                                  "reflection_pad_backward");
