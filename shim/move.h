@@ -47,6 +47,9 @@ class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
   static at::Tensor& out(const at::Tensor& source, Args... args, at::Tensor& result) {
     Given<Meta, 1, false> op(result);
     op.meta(source, args...);
+    if constexpr (follows) {
+      at::assert_no_internal_overlap(result);  // as the CPU's paddings, and not its triangles
+    }
     if (C10_LIKELY(launch(op, source, args...))) {
       op.finish();
       return result;
