@@ -20,7 +20,7 @@ constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand 
 constexpr int64_t max_parts = 16;
 // Positions of the output for which a kernel's reordering of the weights is a small share of its work, and the channels of a block.
 constexpr int64_t least_positions = 1024;
-constexpr int64_t least_channels = 32;
+constexpr int64_t least_channels = 64;
 
 // The parameters of a convolution, owned, because the task outlives the call.
 struct Geometry {

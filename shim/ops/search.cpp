@@ -176,13 +176,15 @@ struct Unique {
 // Elements of a line that one thread sorts in less time than more launches would take.
 constexpr int64_t short_line = 4096;
 
-// The elements that differ, of a short line. Waits for their number.
-at::Tensor unique_line(const at::Tensor& line) {
+// The elements that differ from those before them, of a line in order or of one that is taken as it is. Waits for their number.
+at::Tensor unique_line(const at::Tensor& line, bool as_it_is) {
   at::Tensor values = new_empty(line.sizes(), line.scalar_type(), line.device());
   const at::Tensor count = new_empty({1}, at::kLong, line.device());
   const at::Tensor* const inputs[] = {&line};
-  launch_shaped(Unique::line, line.scalar_type(), {&values, &count}, inputs, {});
-  return values.resize_({count.item<int64_t>()});
+  launch_shaped(Unique::line, line.scalar_type(), {&values, &count}, inputs, {as_it_is});
+  const auto kept = count.item<int64_t>();
+  // Few of many take memory of their own.
+  return 2 * kept < line.numel() ? values.narrow(0, 0, kept).clone() : values.resize_({kept});
 }
 
 at::Tensor no_longs(const at::Tensor& self) { return new_empty({0}, at::kLong, self.device()); }
@@ -194,8 +196,8 @@ Triple unique_flat(const at::Tensor& self, bool consecutive, bool return_inverse
     return {new_empty({0}, self.scalar_type(), self.device()), inverse, no_longs(self)};
   }
   at::Tensor line = self.contiguous().view({-1});
-  if (!consecutive && !return_inverse && !return_counts && line.numel() <= short_line) {
-    return {unique_line(line), no_longs(self), no_longs(self)};
+  if (!return_inverse && !return_counts && (consecutive || line.numel() <= short_line)) {
+    return {unique_line(line, consecutive), no_longs(self), no_longs(self)};
   }
   at::Tensor places;
   if (!consecutive) {

@@ -48,21 +48,20 @@ to_whole_numbers! {
     trunc = real_trunc;
 }
 
-/// To multiples of a power of 10, or of its inverse. As PyTorch's CPU does, the first result is rounded to the dtype.
+/// To multiples of a power of 10, or of its inverse.
 #[derive(Clone, Copy)]
-struct Decimals<E: Element> {
-    power: E::Acc,
+struct Decimals<T> {
+    power: T,
     whole: bool,
 }
 
-impl<E: Element<Acc: Real>> Map<E::Acc, 1> for Decimals<E> {
-    type Output = E::Acc;
+impl<T: Real> Map<T, 1> for Decimals<T> {
+    type Output = T;
 
     #[inline(always)]
-    fn apply(self, [x]: [E::Acc; 1]) -> E::Acc {
+    fn apply(self, [x]: [T; 1]) -> T {
         let Self { power, whole } = self;
-        let narrow = |value: E::Acc| E::store(value).load();
-        let (tens, decimals) = (narrow(x.div(power)).round().mul(power), narrow(x.mul(power)).round().div(power));
+        let (tens, decimals) = (x.div(power).round().mul(power), x.mul(power).round().div(power));
         if whole { tens } else { decimals }
     }
 }
@@ -78,8 +77,8 @@ pub fn round_decimals(launch: &Launch<'_>) -> Result<(), String> {
     match decimals {
         0 => round(launch),
         _ => dispatch!(dtype in FLOATING, T => {
-            let power = T::store(<T as Element>::Acc::from_f64(power)).load();
-            run::<T, T, _, 1>(launch, Decimals::<T> { power, whole: decimals < 0 })
+            let power = <T as Element>::Acc::from_f64(power);
+            run::<T, T, _, 1>(launch, Decimals { power, whole: decimals < 0 })
         }),
     }
 }

@@ -104,6 +104,19 @@ impl<T: Field> Map<T, 1> for Power<T> {
     }
 }
 
+/// What everything to the power of the number 0 is.
+#[derive(Clone, Copy)]
+struct One;
+
+impl<T: Field> Map<T, 1> for One {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, _: [T; 1]) -> T {
+        T::ONE
+    }
+}
+
 /// `aten::pow` with one exponent: base^exponent; 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
 /// Operands [out, base]; scalars [exponent].
 ///
@@ -115,6 +128,7 @@ pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), String> {
         return integer_pow_scalar(launch);
     }
     match if exponent.im == 0.0 { exponent.re } else { f64::NAN } {
+        0.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, One)),
         2.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Square)),
         3.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Cube)),
         0.5 => sqrt(launch),

@@ -126,8 +126,9 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `unique` of a line that is short: its elements in order, each of those that are equal once, and how many these are. Operands [values, count
-/// (Long), input], values and input of one size and without gaps. Scalars: none. NaN is equal to nothing.
+/// `unique` of a line by one thread: its elements in order, each of those that are equal once, and how many these are. Operands [values, count
+/// (Long), input], values and input of one size and without gaps. Scalars [whether the line is taken as it is, not sorted]. NaN is equal to
+/// nothing.
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
@@ -141,14 +142,18 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), String> {
         let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), Row::of(&output, &[]).as_slice_mut::<T>()) else {
             return Err("a line with gaps".to_owned());
         };
-        sort_line(line, values, &mut vec![0; line.len()], false);
-        let mut kept = 0;
+        let as_it_is = launch.scalar(0)? == Scalar::Bool(true);
+        if !as_it_is {
+            sort_line(line, values, &mut vec![0; line.len()], false);
+        }
+        let (mut kept, mut last) = (0, None);
         for at in 0..values.len() {
-            let value = values[at];
-            if at == 0 || value.is_nan() || value.key() != values[kept - 1].key() {
-                values[kept] = value;
-                kept += 1;
-            }
+            let value = if as_it_is { line[at] } else { values[at] };
+            let is_new = last != Some(value.key()) || value.is_nan();
+            // Without a branch: what is not new is written over.
+            values[kept] = value;
+            kept += usize::from(is_new);
+            last = Some(value.key());
         }
         count[0] = kept as i64;
         Ok(())

@@ -83,6 +83,11 @@ pub fn sinc(z: Complex64) -> Complex64 {
 
 /// 1 / (1 + e^-z).
 pub fn sigmoid(z: Complex64) -> Complex64 {
+    // The power of what has a real part below 0 does not overflow.
+    if z.re < 0.0 {
+        let power = exp(z);
+        return power / (1.0 + power);
+    }
     (1.0 + exp(-z)).inv()
 }
 
