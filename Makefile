@@ -4,6 +4,7 @@
 #   TORCH=2.13.0         another torch, in an environment of its own: .venv-2.13.0
 #   TORCH_INDEX=URL      where torch is taken from, for example https://download.pytorch.org/whl/cpu
 #   PYTEST="-k stream"   more arguments for pytest
+#   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -41,7 +42,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python upstream conformance coverage loom asan tsan lint lint-rust lint-python lint-cpp bench bench-products header wheel clean
+.PHONY: help all dev demo test test-rust test-python upstream conformance coverage fuzz loom asan tsan lint lint-rust lint-python lint-cpp bench bench-products header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -86,6 +87,11 @@ upstream: dev ## PyTorch's own device-generic tests: DIR=<checkout of PyTorch>
 conformance: dev ## the device against the CPU over all of PyTorch's operator database; goes on where it was interrupted
 	PYTHONPATH=tools $(PY) -m upstream tests/ops --resume --shards 16 --jobs 2 --output target/conformance || true
 	$(PY) tools/conformance.py target/conformance/results.json docs/conformance.md
+
+FUZZ ?= --seconds 600
+fuzz: dev ## bad arguments for every operator, in child processes; FUZZ="--only pool --seed 1" chooses
+	@mkdir -p target/fuzz
+	$(PY) -W ignore tools/fuzz_fallback.py --output target/fuzz/report.json $(FUZZ)
 
 coverage: dev ## write docs/coverage.md: what serves each operator
 	$(PY) tools/coverage.py docs/coverage.md

@@ -53,13 +53,33 @@ struct Cut {
   uint64_t cost;
 };
 
+constexpr const char* name = "scaled_dot_product_attention";
+
 void check_devices(std::initializer_list<at::Tensor> tensors) {
   std::optional<at::Device> device;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.defined()) {
-      c10::impl::check_and_update_common_device(device, tensor, "scaled_dot_product_attention", "an operand");
+      c10::impl::check_and_update_common_device(device, tensor, name, "an operand");
     }
   }
+}
+
+void check_sizes(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes) {
+  TORCH_CHECK(tensor.sizes() == sizes, name, ": expected ", what, " to have size ", sizes, ", but got ", tensor.sizes());
+}
+
+// What PyTorch's kernels rely on and do not check.
+void check_operands(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  for (const at::Tensor& tensor : {query, key, value}) {
+    TORCH_CHECK(tensor.dim() == 4, name, ": expected operands of 4 dimensions, but got ", tensor.dim());
+    TORCH_CHECK(tensor.numel() > 0, name, ": an operand has no elements");
+    TORCH_CHECK(tensor.scalar_type() == query.scalar_type(), name, ": expected operands of one dtype, but got ",
+                query.scalar_type(), " and ", tensor.scalar_type());
+  }
+  check_sizes("key", key, {query.size(0), key.size(1), key.size(2), query.size(3)});
+  check_sizes("value", value, {query.size(0), key.size(1), key.size(2), value.size(3)});
+  TORCH_CHECK(query.size(1) % key.size(1) == 0, name, ": expected the ", query.size(1),
+              " heads of query to be a multiple of the ", key.size(1), " of key");
 }
 
 // A new tensor of a [batch, heads, length, ...] whose heads lie beside each other for each place, as PyTorch's kernels lay them out.
@@ -77,6 +97,7 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
                OptionalTensor optional_mask, std::optional<double> scale) {
   const at::Tensor mask = given(optional_mask);
   check_devices({query, key, value, mask});
+  check_operands(query, key, value);
   at::DimVector sizes(query.sizes());
   sizes[3] = value.size(3);
   const at::Tensor output = new_by_places(sizes, query.scalar_type(), query.device());
@@ -92,7 +113,7 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
       cut.part(sums.unsqueeze(-1), part).copy_(found_sums.unsqueeze(-1));
     });
   };
-  submit_aten("scaled_dot_product_attention", {output, logsumexp}, {query, key, value, mask}, cut.cost, std::move(work));
+  submit_aten(name, {output, logsumexp}, {query, key, value, mask}, cut.cost, std::move(work));
   return {output, logsumexp};
 }
 
@@ -101,6 +122,10 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
                           OptionalTensor optional_mask, std::optional<double> scale) {
   const at::Tensor mask = given(optional_mask);
   check_devices({grad, query, key, value, output, logsumexp, mask});
+  check_operands(query, key, value);
+  check_sizes("grad_out", grad, {query.size(0), query.size(1), query.size(2), value.size(3)});
+  check_sizes("out", output, grad.sizes());
+  check_sizes("logsumexp", logsumexp, query.sizes().slice(0, 3));
   const auto like = [](const at::Tensor& tensor) {
     return new_by_places(tensor.sizes(), tensor.scalar_type(), tensor.device());
   };

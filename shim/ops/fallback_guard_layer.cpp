@@ -50,34 +50,6 @@ void check_rescale(const Arguments& args) {
               ": expected qkv to have elements and a last dimension of 3 parts for each head, but got ", qkv.sizes());
 }
 
-void check_attention(const Arguments& args) {
-  for (const char* const name : {"query", "key", "value"}) {
-    check_dim(args, name, 4);
-    TORCH_CHECK(args.tensor(name).numel() > 0, args.operator_name(), ": ", name, " has no elements");
-  }
-  const at::Tensor query = args.tensor("query");
-  const at::Tensor key = args.tensor("key");
-  check_same_dtype(args, "key", "query");
-  check_same_dtype(args, "value", "query");
-  check_sizes(args, "key", {query.size(0), key.size(1), key.size(2), query.size(3)});
-  check_sizes(args, "value", {query.size(0), key.size(1), key.size(2), args.tensor("value").size(3)});
-  TORCH_CHECK(query.size(1) % key.size(1) == 0, args.operator_name(), ": expected the ", query.size(1),
-              " heads of query to be a multiple of the ", key.size(1), " of key");
-}
-
-void check_attention_backward(const Arguments& args) {
-  check_attention(args);
-  const at::Tensor query = args.tensor("query");
-  const at::Tensor value = args.tensor("value");
-  TORCH_CHECK(query.size(1) == value.size(1), args.operator_name(), ": expected query and key to have as many heads, but got ",
-              query.size(1), " and ", value.size(1));
-  for (const char* const name : {"grad_out", "out"}) {
-    check_sizes(args, name, {query.size(0), query.size(1), query.size(2), value.size(3)});
-    check_same_dtype(args, name, "query");
-  }
-  check_sizes(args, "logsumexp", {query.size(0), query.size(1), query.size(2)});
-}
-
 // ---- normalisation ---------------------------------------------------------------------------------------------------------------
 void check_weight_norm(const Arguments& args, const char* v) {
   const at::Tensor weight = args.tensor(v);
@@ -170,8 +142,6 @@ void add_layer_guards(Guards& guards) {
   guards["aten::_native_multi_head_attention"] = &check_multi_head_attention;
   guards["aten::_transformer_encoder_layer_fwd"] = &check_encoder_layer;
   guards["aten::_transform_bias_rescale_qkv"] = &check_rescale;
-  guards["aten::_scaled_dot_product_flash_attention_for_cpu"] = &check_attention;
-  guards["aten::_scaled_dot_product_flash_attention_for_cpu_backward"] = &check_attention_backward;
   guards["aten::_weight_norm_interface"] = &check_weight_norm_forward;
   guards["aten::_weight_norm_interface_backward"] = &check_weight_norm_backward;
   guards["aten::batch_norm_update_stats"] = &check_batch_norm_statistics;
