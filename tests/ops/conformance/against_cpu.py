@@ -7,6 +7,7 @@ import contextlib
 import copy
 import functools
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -16,7 +17,8 @@ import torch
 from expected import EXPECTED, PLACES, TOLERANCE
 from torch.nn.parameter import UninitializedTensorMixin
 from torch.testing._comparison import get_tolerances
-from torch.testing._internal import common_methods_invocations
+from torch.testing._internal import common_methods_invocations, common_utils
+from torch.testing._internal.common_utils import TestCase
 from torch.utils import _pytree as pytree
 
 #: Looks at this many samples of each operator and dtype; all where it is not set.
@@ -186,6 +188,49 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
             torch.view_as_real(other.resolve_conj().to(torch.complex128)),
         )
     )
+
+
+def gradient(op: Any, given: Any) -> list[torch.Tensor]:
+    """Return the gradients of all that takes one."""
+    leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
+    results = [
+        result for result in pytree.tree_leaves(call(op, given)) if isinstance(result, torch.Tensor) and result.requires_grad
+    ]
+    if not leaves or not results:
+        return []
+    grads = torch.autograd.grad(results, list(leaves.values()), [torch.ones_like(it) for it in results], allow_unused=True)
+    return [grad for grad in grads if grad is not None]
+
+
+class AgainstCpu(TestCase):
+    """A test of the device against the CPU, under the same rules for both."""
+
+    def on_both(self, host: Callable[[], Any], device: Callable[[], Any]) -> tuple[Any, Any] | None:
+        """Return the results of the CPU and of the device, or nothing where the CPU refuses: then the device shall do the same."""
+        try:
+            expected = host()
+        except Exception as refusal:
+            with self.assertRaises(type(refusal)):
+                device()
+                torch.accelerator.synchronize()
+            return None
+        return expected, device()
+
+    def setUp(self) -> None:
+        super().setUp()
+        warnings.simplefilter("ignore")
+        # PyTorch chooses by the device's name what chunks are accumulated in: here as for the CPU.
+        options = torch.nn.LinearCrossEntropyOptions
+        adjust = functools.partial(options._adjust, device=torch.device("cpu"))
+        # PyTorch looks for the test's function through all frames' sources, for every list of samples.
+        test = getattr(self, self._testMethodName).__func__
+        for patch in (
+            mock.patch.object(options, "_adjust", lambda *args, device=None, **named: adjust(*args, **named)),
+            mock.patch.object(common_utils, "extract_test_fn", return_value=test),
+            mock.patch.object(torch, "manual_seed", seed_both),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
 
 
 class Comparison:

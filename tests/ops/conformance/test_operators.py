@@ -1,19 +1,13 @@
 """Every operator of PyTorch's database on its own samples, against the CPU."""
 
 import copy
-import functools
-import warnings
-from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import torch
-from against_cpu import Comparison, arguments, call, expecting, few, is_random, on_device, precise, seed_both, seeded
+from against_cpu import AgainstCpu, Comparison, arguments, call, expecting, few, gradient, is_random, on_device, precise, seeded
 from torch.autograd import forward_ad
-from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.common_utils import TestCase
 from torch.utils import _pytree as pytree
 
 every_dtype = ops(op_db, dtypes=OpDTypes.supported)
@@ -29,18 +23,6 @@ def targets(result: Any, device: str) -> list[Any]:
     return [like, pytree.tree_map_only(torch.Tensor, lambda value: value.new_empty(0), like)]
 
 
-def gradient(op: Any, given: Any) -> list[torch.Tensor]:
-    """Return the gradients of all that takes one."""
-    leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
-    results = [
-        result for result in pytree.tree_leaves(call(op, given)) if isinstance(result, torch.Tensor) and result.requires_grad
-    ]
-    if not leaves or not results:
-        return []
-    grads = torch.autograd.grad(results, list(leaves.values()), [torch.ones_like(it) for it in results], allow_unused=True)
-    return [grad for grad in grads if grad is not None]
-
-
 def tangents(op: Any, given: Any) -> list[torch.Tensor]:
     """Return the tangents of the results for tangents of ones."""
     with forward_ad.dual_level():
@@ -54,35 +36,8 @@ def tangents(op: Any, given: Any) -> list[torch.Tensor]:
         return [tangent for tangent in tangents if tangent is not None]
 
 
-class TestOperators(TestCase):
+class TestOperators(AgainstCpu):
     """Names of tests are those of the kinds in expected.py."""
-
-    def on_both(self, host: Callable[[], Any], device: Callable[[], Any]) -> tuple[Any, Any] | None:
-        """Return the results of the CPU and of the device, or nothing where the CPU refuses: then the device shall do the same."""
-        try:
-            expected = host()
-        except Exception as refusal:
-            with self.assertRaises(type(refusal)):
-                device()
-                torch.accelerator.synchronize()
-            return None
-        return expected, device()
-
-    def setUp(self) -> None:
-        super().setUp()
-        warnings.simplefilter("ignore")
-        # PyTorch chooses by the device's name what chunks are accumulated in: here as for the CPU.
-        options = torch.nn.LinearCrossEntropyOptions
-        adjust = functools.partial(options._adjust, device=torch.device("cpu"))
-        # PyTorch looks for the test's function through all frames' sources, for every list of samples.
-        test = getattr(self, self._testMethodName).__func__
-        for patch in (
-            mock.patch.object(options, "_adjust", lambda *args, device=None, **named: adjust(*args, **named)),
-            mock.patch.object(common_utils, "extract_test_fn", return_value=test),
-            mock.patch.object(torch, "manual_seed", seed_both),
-        ):
-            patch.start()
-            self.addCleanup(patch.stop)
 
     @every_dtype
     def test_forward(self, device: str, dtype: torch.dtype, op: Any) -> None:

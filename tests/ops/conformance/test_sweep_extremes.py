@@ -1,0 +1,211 @@
+"""Every operator of PyTorch's database on extreme values, and on no values, against the CPU."""
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from against_cpu import AgainstCpu, Comparison, call, gradient, is_random, on_device, precise, seeded
+from expected import EXPECTED, PLACES
+from extremes import Case, cases, is_pointwise
+from nearness import faults
+from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import SampleInput
+from torch.utils import _pytree as pytree
+
+Run = Callable[[Any, Any, str], Any]
+#: Operators that return one of +0 and -0; which one the CPU returns depends on the place in the tensor.
+TIES = {"clamp", "clamp_max", "clamp_min", "fmax", "fmin", "max", "maximum", "min", "minimum", "nn.functional.softshrink"}
+#: Operators that leave what they add to a tensor without values.
+RESIZING = {"resize_", "resize_as_"}
+#: Operators that work element by element in several steps, whose errors a sum that cancels makes large.
+COMPOSED = {"addcdiv", "addcmul", "lerp"}
+#: Dtypes that few operators are listed with, and more take.
+UNLISTED = [
+    torch.float8_e4m3fn,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.complex32,
+    torch.float16,
+    torch.bfloat16,
+    torch.bool,
+]
+#: So many differences are told of a failing test.
+TOLD = 12
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A way in which the device is wrong: the case, what is wrong, and where."""
+
+    case: Case
+    what: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.case.family} ({self.case.form}): {self.what}: {self.text}"
+
+
+def forward(op: Any, given: Any, device: str) -> Any:
+    """Return an operator's results."""
+    return seeded(lambda: call(op, given, device))
+
+
+def backward(op: Any, given: Any, device: str) -> Any:
+    """Return the gradients of an operator's results."""
+    return seeded(lambda: gradient(op, given))
+
+
+def outcome(run: Run, op: Any, given: Any, device: str) -> Any:
+    """Return what a call results in: trees of tensors, or its exception."""
+    try:
+        results = run(op, given, device)
+        torch.accelerator.synchronize()
+    except Exception as refusal:
+        return refusal
+    return results
+
+
+def wide(run: Run, op: Any, given: Any) -> Callable[[float, int], list[Any]]:
+    """Return the call in the widest dtype, whole numbers that become fractions too."""
+
+    @functools.cache
+    def exact(eps: float, seed: int) -> list[Any]:
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
+            stack.callback(torch.set_default_dtype, usual)
+            return pytree.tree_leaves(run(op, precise(given, eps, seed), "cpu"))
+        return []
+
+    return exact
+
+
+def differences(comparison: Comparison, op: Any, case: Case, run: Run) -> Iterator[Difference]:
+    """Yield how the device differs from the CPU in a case."""
+    mine = on_device(case.given, str(comparison.device))
+    expected, actual = outcome(run, op, case.given, "cpu"), outcome(run, op, mine, str(comparison.device))
+    if isinstance(expected, Exception) or isinstance(actual, Exception):
+        if not is_same_refusal(actual, expected):
+            yield Difference(case, "error", f"{described(actual)} beside the CPU's {described(expected)}")
+        return
+    exact = wide(run, op, case.given)
+    one, other = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
+    if len(one) != len(other):
+        yield Difference(case, "number of results", f"{len(one)} beside the CPU's {len(other)}")
+        return
+    for place, (result, host) in enumerate(zip(one, other, strict=True)):
+        if op.name in PLACES and run is forward and place == len(one) - 1:
+            continue
+        if not isinstance(host, torch.Tensor):
+            if result != host and not (result != result and host != host) and not is_by_chance(op, case):
+                yield Difference(case, f"result {place}", f"{result} beside the CPU's {host}")
+            continue
+        try:
+            comparison.tensors(result, host, strides=run is forward)
+            comparison.same(result.shape, host.shape, "shape")
+        except AssertionError as error:
+            yield Difference(case, f"result {place}", str(error))
+            continue
+        if host.layout is torch.strided and not host.is_quantized:
+
+            def nth(eps: float, seed: int, place: int = place) -> Any:
+                results = exact(eps, seed)
+                return results[place] if place < len(results) else None
+
+            yield from of_values(case, f"result {place}", result.detach().cpu(), host.detach(), nth, op)
+
+
+def is_same_refusal(actual: Any, expected: Any) -> bool:
+    """Return whether the device refuses what the CPU does: with the same error, or that of a later task with the same text."""
+    if not isinstance(expected, Exception) or not isinstance(actual, Exception):
+        return False
+    return isinstance(actual, type(expected)) or (isinstance(actual, torch.AcceleratorError) and str(expected) in str(actual))
+
+
+def described(value: Any) -> str:
+    """Return a short text about a result or an exception."""
+    if isinstance(value, Exception):
+        return f"{type(value).__name__}: {str(value).splitlines()[0] if str(value) else ''}"[:160]
+    leaves = [it for it in pytree.tree_leaves(value) if isinstance(it, torch.Tensor)]
+    return "no error, " + ", ".join(f"{it.dtype} {tuple(it.shape)}" for it in leaves[:2])
+
+
+def of_values(case: Case, what: str, one: torch.Tensor, other: torch.Tensor, exact: Any, op: Any) -> Iterator[Difference]:
+    """Yield the difference of two results' values."""
+    pointwise = is_pointwise(op) and op.name not in COMPOSED
+    wrong = faults(one, other, exact, pointwise=pointwise, signs=pointwise and op.name not in TIES)
+    if not bool(wrong.any()) or is_by_chance(op, case):
+        return
+    places = wrong.nonzero()
+    told = []
+    reference = exact(0.0, 0)
+    for place in (places[0], places[len(places) // 2], places[-1]) if len(places) > 2 else places:
+        at = tuple(place.tolist())
+        inputs = [it[at].item() for it in pytree.tree_leaves(case.given) if isinstance(it, torch.Tensor) and it.shape == one.shape]
+        near = reference[at].item() if isinstance(reference, torch.Tensor) and reference.shape == one.shape else None
+        told.append(f"at {list(at)} of {inputs}: {one[at].item()}, CPU {other[at].item()}, exact {near}")
+    yield Difference(case, what, f"{len(places)} of {one.numel()} {one.dtype}; " + "; ".join(dict.fromkeys(told)))
+
+
+def is_by_chance(op: Any, case: Case) -> bool:
+    """Return whether a case's results depend on the generator, or on nothing at all."""
+    given = case.given
+    return op.name in RESIZING or is_random(op, SampleInput(given[0], args=given[1], kwargs=given[2]))
+
+
+def taken(op: Any, dtype: torch.dtype) -> Iterator[Case]:
+    """Yield the cases of a dtype that the database does not list, where it can make them and the CPU takes the first."""
+    # There may be no samples of the dtype.
+    with contextlib.suppress(Exception):
+        calls = cases(op, dtype)
+        first = next(calls, None)
+        if first is not None and not isinstance(outcome(forward, op, first.given, "cpu"), Exception):
+            yield first
+            yield from calls
+
+
+class TestExtremes(AgainstCpu):
+    """Names of tests are those of the kinds in expected.py."""
+
+    @ops(op_db, dtypes=OpDTypes.supported)
+    def test_extremes(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        self.sweep("extremes", device, op, dtype, cases(op, dtype), forward)
+
+    @ops([op for op in op_db if op.supports_autograd], dtypes=OpDTypes.supported_backward)
+    def test_extremes_backward(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        self.sweep("extremes_backward", device, op, dtype, cases(op, dtype, requires_grad=True), backward)
+
+    @ops(op_db, dtypes=OpDTypes.none)
+    def test_extremes_unlisted(self, device: str, op: Any) -> None:
+        calls = itertools.chain.from_iterable(taken(op, it) for it in UNLISTED if it not in op.supported_dtypes("cpu"))
+        self.sweep("extremes_unlisted", device, op, None, calls, forward)
+
+    def sweep(self, kind: str, device: str, op: Any, dtype: torch.dtype | None, calls: Iterable[Case], run: Run) -> None:
+        """Compare calls; the kinds in expected.py are followed by the family of values that a difference is expected of."""
+        comparison = Comparison(self, device, op.name)
+        found = [difference for case in calls for difference in differences(comparison, op, case, run)]
+        reasons = {
+            entry[0].removeprefix(kind + ": "): reason
+            for entry, reason in EXPECTED.items()
+            if entry[0].startswith(kind + ": ") and entry[1:] == (op.formatted_name, dtype)
+        }
+        unexpected = [str(it) for it in found if it.case.family not in reasons]
+        unexpected += [f"{it}: holds now: take it out of expected.py" for it in reasons.keys() - {it.case.family for it in found}]
+        if unexpected:
+            self.fail("\n".join(unexpected[:TOLD]))
+        if reasons:
+            pytest.xfail(next(iter(reasons.values())))
+
+
+instantiate_device_type_tests(TestExtremes, globals())
