@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from against_cpu import arguments
-from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo
 from torch.utils import _pytree as pytree
 
 #: Samples of an operator that differ by more than shapes and values; more of them are left out.
@@ -19,12 +19,16 @@ SINGLES = 60
 PATTERNS = 1 << 15
 #: Numbers where functions change their form: tails of exp, erf and tanh, halves, poles of gamma, quadrants.
 NUMBERS = (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 5.5, 10.0, 20.0, 87.5, 100.0, 1000.0)
+#: The families of element-by-element calls with arguments of one shape.
+ALIKE = {"every value", "pairs", "single", "numbers"}
 #: Numbers given as such, where an operator takes one in place of a tensor.
 SCALARS = (0, 1, -1, 2, 3, 0.0, -0.0, 0.5, -0.5, -1.5, 2.5, 2.0**-100, 2.0**100, float("inf"), float("-inf"), float("nan"))
 #: Operators that divide whole numbers: the CPU's processor ends the program where the smallest of them is divided by -1.
 DIVIDING = {"__rdiv__", "__rmod__", "div", "floor_divide", "fmod", "lcm", "remainder"}
 #: Operators that read beyond the ends of tensors that are smaller than their other arguments say, on the CPU.
 SIZED = {"_segment_reduce"}
+#: The largest number that operators are called with that take so many steps.
+STEEP = 1000
 #: Operators that end the program for numbers that are not finite, on the CPU.
 FINITE = {"linalg.eigvals"}
 #: Operators that work element by element, beside those of PyTorch's classes for them.
@@ -82,7 +86,7 @@ def _integers(name: str, dtype: torch.dtype) -> list[int]:
     large = [limits.max, limits.max - 1, limits.max // 2, limits.max // 2 + 1, root, root + 1, root - 1]
     if limits.min < 0:
         large += [limits.min, limits.min + 1, limits.min // 2, -root]
-    return {"usual": usual, "large": large, "all": usual + large}.get(name, [])
+    return {"usual": usual, "large": large}.get(name, usual + large)
 
 
 def _floats(name: str, dtype: torch.dtype) -> list[float]:
@@ -92,12 +96,15 @@ def _floats(name: str, dtype: torch.dtype) -> list[float]:
     usual = [number for number in NUMBERS if number <= limits.max]
     root = limits.max**0.5
     large = [limits.max, limits.max / 2, limits.max / 3, root * 1.5, root / 1.5]
+    # Their products overflow, or not, by far: sums are the same in any order.
+    squares = [root * 1.5, root / 64, limits.max / 1024]
     tiny = [0.0, least, least * 3, limits.smallest_normal * (1 - limits.eps), limits.smallest_normal, limits.smallest_normal**0.5]
     unit = [0.0, least, limits.smallest_normal, limits.eps, 0.25, 0.5, 1 - limits.eps, 1.0]
     inf, nan = float("inf"), float("nan")
     return {
         "usual": _signed([0.0, *usual]),
-        "large": _signed([1.0, *large]),
+        "limits": _signed([1.0, *large]),
+        "large": _signed([1.0, *squares]),
         "tiny": _signed([1.0, *tiny]),
         "unit": unit,
         "zeros": [0.0, 0.0, -0.0, 1.0, -1.0],
@@ -195,9 +202,12 @@ def _filled(name: str, value: torch.Tensor, number: int) -> torch.Tensor:
     return torch.empty_like(value).copy_(values[picked]) if len(values) else value.clone()
 
 
-def _families(dtype: torch.dtype) -> list[str]:
+def _families(op: Any, dtype: torch.dtype) -> list[str]:
+    if op.name in FINITE:
+        return ["usual", "zeros", "unit"]
     if dtype.is_floating_point or dtype.is_complex:
-        return ["usual", "large", "tiny", "unit", "zeros", "with inf", "with inf and -inf", "with nan", "all"]
+        limits = ["limits", "all"] if is_pointwise(op) or isinstance(op, ReductionOpInfo) else []
+        return ["usual", "large", "tiny", "unit", "zeros", "with inf", "with inf and -inf", "with nan", *limits]
     return ["usual", "large", "all"] if dtype is not torch.bool else []
 
 
@@ -228,7 +238,7 @@ def _alike(form: str, given: Any, data: set[int]) -> Iterator[Case]:
         yield Case("every value", form, grid(patterns))
         return
     most = 160 if len(tensors) == 2 else 24
-    for name in ("all", "unit") if len(tensors) == 2 else ("usual", "large", "tiny", "unit", "with inf and -inf", "with nan"):
+    for name in ("all", "unit") if len(tensors) == 2 else ("usual", "limits", "tiny", "unit", "with inf and -inf", "with nan"):
         yield Case("pairs", f"{form} {name}", grid(lambda dtype, name=name: thinned(family(name, dtype), most)))
 
 
@@ -274,23 +284,28 @@ def cases(op: Any, dtype: torch.dtype, *, requires_grad: bool = False) -> Iterat
     Yields:
         The calls; the CPU refuses some of them.
     """
-    least = _least(op, dtype)
+    bounds = _bounds(op, dtype)
 
     def bounded(value: torch.Tensor) -> torch.Tensor:
         if value.dtype is not dtype or value.is_complex():
             return value
-        limited = torch.where(value.isinf(), value, value.clamp(min=least)).detach()
+        limited = torch.where(value.isinf(), value, value.clamp(*bounds)).detach()
         return limited.requires_grad_(value.requires_grad)
 
     for case in _cases(op, dtype, requires_grad):
-        yield case if least is None else Case(case.family, case.form, pytree.tree_map_only(torch.Tensor, bounded, case.given))
+        yield case if bounds is None else Case(case.family, case.form, pytree.tree_map_only(torch.Tensor, bounded, case.given))
 
 
-def _least(op: Any, dtype: torch.dtype) -> float | None:
-    """Return the least value that an operator is given, where the CPU could not bear less."""
+def _bounds(op: Any, dtype: torch.dtype) -> tuple[float | None, float | None] | None:
+    """Return between which values an operator is called, where the CPU could not bear others."""
     if op.name in DIVIDING and dtype in (torch.int32, torch.int64):
-        return torch.iinfo(dtype).min + 1
-    return -1000 if "polygamma" in op.name and dtype is not torch.bool and dtype.is_signed else None
+        return torch.iinfo(dtype).min + 1, None
+    # Their recurrences take as many steps as the number is large.
+    is_slow = "polygamma" in op.name or "_polynomial_" in op.name
+    if not is_slow or dtype in (torch.bool, torch.uint8):
+        return None
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return max(-STEEP, limits.min), min(STEEP, limits.max)
 
 
 def _cases(op: Any, dtype: torch.dtype, requires_grad: bool) -> Iterator[Case]:
@@ -300,7 +315,7 @@ def _cases(op: Any, dtype: torch.dtype, requires_grad: bool) -> Iterator[Case]:
             yield from _alike(form, given, data)
         if is_pointwise(op) and number == 0:
             yield from _single(given, data)
-        for name in _families(dtype) if op.name not in FINITE else ("usual", "zeros", "unit"):
+        for name in _families(op, dtype):
             yield Case(name, form, change(given, data, functools.partial(_filled, name)))
         for name, smaller in _smaller().items() if op.name not in SIZED else ():
             yield Case(name, form, change(given, data, smaller))
