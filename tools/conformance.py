@@ -28,6 +28,9 @@ KINDS = {
     "module": "modules: results and gradients, in training and evaluation",
     "optimizer": "optimizers: parameters after some steps, in each implementation",
     "foreach": "operators over lists",
+    "extremes": "extreme values, and no values: results, for each operator and dtype 12 to 400 calls",
+    "extremes_backward": "the same: gradients",
+    "extremes_unlisted": "the same: results in dtypes that the database does not list, float8 among them, where the CPU takes them",
 }
 OUTCOMES = ("passed", "failed", "crashed", "xfailed", "skipped")
 BAD = ("failed", "crashed")
@@ -38,6 +41,11 @@ for every dtype that the CPU takes, within PyTorch's own tolerances but for a fe
 held against the same call in float64: the device's may be no further from it than the CPU's, or than four times that where the
 roundings of the inputs alone move it as far. `make conformance` runs it and writes this page; it takes half an hour, and goes on
 where it was interrupted. The tests are in `tests/ops/conformance/`.
+Extreme values are zeros of both signs, the smallest and largest normal and subnormal numbers, numbers whose squares overflow or
+underflow, infinities, NaN, the limits of integers, and numbers in the tails of functions. Operators of one tensor get every value
+of 8 and 16 bits and 32,768 patterns of wider ones, those of two all pairs of extremes; every form of samples is filled with each
+family of values, and cut to no rows, no columns and one element. Results are compared in steps of the dtype, not by absolute
+tolerances.
 `tests/ops/expected.py` has, each with its reason, the wider tolerances, the operators that name any of the places of equal
 elements, whose places are not compared, and the expected differences, of which one that is gone fails.
 The fallback is allowed here: every operator must work.

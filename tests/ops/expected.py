@@ -14,6 +14,27 @@ for kind in ("forward", "noncontiguous") if hasattr(torch, "bcomplex32") else ()
     EXPECTED[(kind, "to", torch.bcomplex32)] = "complex numbers of two bfloat16, new and without operators, are refused"
 EXPECTED[("errors", "narrow_copy", None)] = "a dimension out of range is an IndexError, as on every accelerator"
 
+# Extreme values: behind the kind of test stands the family of values that the difference is one of, see conformance/extremes.py.
+REAL = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+COMPLEX = [torch.complex64, torch.complex128]
+for dtype in REAL:
+    for family in ("every value", "single"):
+        EXPECTED[(f"extremes: {family}", "i0", dtype)] = "i0 of an infinity is one; the CPU's is NaN"
+for kind in ("extremes", "extremes_backward"):
+    EXPECTED[(kind, "tensor_split", None)] = EXPECTED[("forward", "tensor_split", None)]
+    EXPECTED[(f"{kind}: no columns", "addmv", None)] = "of a matrix without columns the CPU's result has the input's shape alone"
+for kind in ("extremes: no columns", "extremes: no rows", "extremes_backward: no columns"):
+    EXPECTED[(kind, "nn_functional_pixel_unshuffle", None)] = "the CPU returns an empty input in its own shape"
+for dtype in COMPLEX:
+    for name, families in {
+        "bmm": ("large", "with inf", "with inf and -inf"),
+        "einsum": ("large", "with inf and -inf"),
+        "tensordot": ("with inf and -inf",),
+    }.items():
+        for family in families:
+            reason = "products of infinities: the CPU's are infinite or NaN by the matrices' sizes"
+            EXPECTED[(f"extremes: {family}", name, dtype)] = reason
+
 #: Relative and absolute tolerance of operators that get more than their dtype's, even where the CPU is nearer to the exact values.
 TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
     # Sums that cancel, by matrix products: over hundreds of random inputs either device is the nearer in about half of them, but

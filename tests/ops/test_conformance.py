@@ -1,4 +1,4 @@
-"""A part of ``make conformance``: two samples of every operator in float32, their results alone, against the CPU."""
+"""Parts of ``make conformance``: two samples of every operator in float32, and extreme values of some, their results alone."""
 
 import contextlib
 import importlib
@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,37 @@ ROOT = Path(__file__).parents[2]
 OPERATORS = 600
 
 
-def test_every_operator_works_as_on_the_cpu(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "upstream", "tests/ops", "conformance/test_operators.py", "--shards", "2", "--jobs", "2"]
-    more = ["--output", str(tmp_path), "-k", "test_forward and float32 and not test_forward_ad"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "CONFORMANCE_SAMPLES": "2"}
-    run = subprocess.run([*command, *more], capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+#: Operators that are called with extreme values, and the dtypes.
+EXTREME = ["add", "amax", "bitwise_and", "cumsum", "floor", "frexp", "log", "maximum", "mul", "sqrt", "sum", "tanh", "where"]
+EXTREME_DTYPES = ["bfloat16", "float32", "int64"]
+
+
+def run_part(directory: Path, file: str, pattern: str, shards: int, **environment: str) -> Counter[str]:
+    """Run some of the tests of a file, see that none fails, and return how many have which outcome."""
+    command = [sys.executable, "-m", "upstream", "tests/ops", f"conformance/{file}", "--shards", str(shards), "--jobs", str(shards)]
+    run = subprocess.run(
+        [*command, "--output", str(directory), "-k", pattern],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tools"), **environment},
+        cwd=ROOT,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout + run.stderr
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert sum(line["outcome"] == "passed" for line in results.values()) > OPERATORS
+    results = json.loads((directory / "results.json").read_text())
+    return Counter(line["outcome"] for line in results.values())
+
+
+def test_every_operator_works_as_on_the_cpu(tmp_path: Path) -> None:
+    pattern = "test_forward and float32 and not test_forward_ad"
+    outcomes = run_part(tmp_path, "test_operators.py", pattern, 2, CONFORMANCE_SAMPLES="2")
+    assert outcomes["passed"] > OPERATORS
+
+
+def test_extreme_values_work_as_on_the_cpu(tmp_path: Path) -> None:
+    names = " or ".join(f"test_extremes_{name}_rustdev" for name in EXTREME)
+    outcomes = run_part(tmp_path, "test_sweep_extremes.py", f"({names}) and ({' or '.join(EXTREME_DTYPES)})", 1)
+    assert outcomes["passed"] > 2 * len(EXTREME)
 
 
 def test_results_that_are_not_the_cpus_are_held_against_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +91,34 @@ def test_results_that_are_not_the_cpus_are_held_against_exact_ones(monkeypatch: 
             comparison.values(value, infinite, lambda eps, seed: None)
 
 
+def test_extreme_results_are_compared_in_steps_of_their_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    for directory in (ROOT / "tests/ops", ROOT / "tests/ops/conformance"):
+        monkeypatch.syspath_prepend(directory)
+    nearness = importlib.import_module("nearness")
+    tail, infinite = 2.0**-130, math.inf
+    rows = [
+        (tail, tail, tail, True),
+        (0.0, tail, tail, False),
+        (2 * tail, tail, tail, False),
+        (2 * tail, 4 * tail, 2.5 * tail, True),
+        (1.0, math.nan, math.nan, False),
+        (1.0, math.nan, 1.0, True),
+        (infinite, 3e38, 3e38, False),
+        (infinite, math.nan, infinite, True),
+        (-0.0, 0.0, 0.0, False),
+        (-0.0, 0.0, -0.0, True),
+    ]
+    for mine, theirs, exact, is_close in rows:
+        one, other = (torch.tensor([value], dtype=torch.bfloat16) for value in (mine, theirs))
+        reference = torch.tensor([exact], dtype=torch.float64)
+        wrong = nearness.faults(one, other, lambda eps, seed, it=reference: it, pointwise=True, signs=True)
+        assert wrong.tolist() == [not is_close], (mine, theirs, exact)
+    limits = torch.complex(torch.tensor([infinite, infinite]), torch.tensor([2.0, 2.1]))
+    other = torch.complex(torch.tensor([infinite, infinite]), torch.tensor([2.0, 2.0]))
+    wrong = nearness.faults(limits, other, lambda eps, seed: None, pointwise=True, signs=False)
+    assert wrong.tolist() == [False, True]
+
+
 def write_page(directory: Path, results: dict[str, dict[str, str]]) -> tuple[int, str]:
     """Write the page of some results; return the exit status and the page."""
     source, page = directory / "results.json", directory / "page.md"
@@ -80,11 +132,13 @@ def test_the_page_counts_kinds_and_tells_reasons(tmp_path: Path) -> None:
     results = {
         file + "test_forward_add_rustdev_float32": {"outcome": "passed"},
         file + "test_forward_ad_add_rustdev_float32": {"outcome": "passed"},
+        file + "test_extremes_backward_add_rustdev_float32": {"outcome": "passed"},
         file + "test_forward_tensor_split_rustdev_float32": {"outcome": "xfailed", "text": "reason: on the CPU"},
     }
     status, page = write_page(tmp_path, results)
     assert status == 0
     assert "what is a view of what | 1 | 0 | 0 | 1 | 0 |" in page
+    assert "| the same: gradients | 1 | 0 | 0 | 0 | 0 |" in page
     assert "| tangents | 1 | 0 | 0 | 0 | 0 |" in page
     assert "| 1 | on the CPU |" in page
     results[file + "test_out_add_rustdev_float32"] = {"outcome": "failed", "text": "not | close"}

@@ -23,10 +23,10 @@ NUMBERS = (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 5.5, 10.0, 20.0, 87.5, 100.0, 100
 ALIKE = {"every value", "pairs", "single", "numbers"}
 #: Numbers given as such, where an operator takes one in place of a tensor.
 SCALARS = (0, 1, -1, 2, 3, 0.0, -0.0, 0.5, -0.5, -1.5, 2.5, 2.0**-100, 2.0**100, float("inf"), float("-inf"), float("nan"))
-#: Operators that divide whole numbers: the CPU's processor ends the program where the smallest of them is divided by -1.
-DIVIDING = {"__rdiv__", "__rmod__", "div", "floor_divide", "fmod", "lcm", "remainder"}
-#: Operators that read beyond the ends of tensors that are smaller than their other arguments say, on the CPU.
-SIZED = {"_segment_reduce"}
+#: Operators that divide whole numbers: the smallest of them by -1 ends the program on the CPU, and its greatest divisor is below 0.
+DIVIDING = {"__rdiv__", "__rmod__", "div", "floor_divide", "fmod", "gcd", "lcm", "remainder"}
+#: Operators that end the program for tensors without elements, or smaller than their other arguments say, on the CPU.
+SIZED = {"_batch_norm_with_update", "_native_batch_norm_legit", "_segment_reduce", "native_batch_norm", "nn.functional.batch_norm"}
 #: The largest number that operators are called with that take so many steps.
 STEEP = 1000
 #: Operators that end the program for numbers that are not finite, on the CPU.

@@ -30,7 +30,7 @@ def step(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return how far apart the numbers of a dtype are about magnitudes, that are given in a wider one."""
     limits = torch.finfo(dtype)
     _, exponent = torch.frexp(value.clamp(limits.smallest_normal, limits.max))
-    return torch.ldexp(torch.tensor(limits.eps, dtype=torch.float64), exponent - 1)
+    return torch.exp2(exponent.double() - 1) * limits.eps
 
 
 def steps(one: torch.Tensor, other: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
