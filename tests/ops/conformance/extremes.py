@@ -21,6 +21,8 @@ PATTERNS = 1 << 15
 NUMBERS = (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 5.5, 10.0, 20.0, 87.5, 100.0, 1000.0)
 #: The families of element-by-element calls with arguments of one shape.
 ALIKE = {"every value", "pairs", "single", "numbers"}
+#: The families of numbers whose sums or products overflow.
+OVERFLOWING = {"large", "limits", "all"}
 #: Numbers given as such, where an operator takes one in place of a tensor.
 SCALARS = (0, 1, -1, 2, 3, 0.0, -0.0, 0.5, -0.5, -1.5, 2.5, 2.0**-100, 2.0**100, float("inf"), float("-inf"), float("nan"))
 #: Operators that divide whole numbers: the smallest of them by -1 ends the program on the CPU, and its greatest divisor is below 0.
@@ -96,7 +98,7 @@ def _floats(name: str, dtype: torch.dtype) -> list[float]:
     usual = [number for number in NUMBERS if number <= limits.max]
     root = limits.max**0.5
     large = [limits.max, limits.max / 2, limits.max / 3, root * 1.5, root / 1.5]
-    # Their products overflow, or not, by far: sums are the same in any order.
+    # Their products overflow, or not, by far: sums of those that do not are the same in any order.
     squares = [root * 1.5, root / 64, limits.max / 1024]
     tiny = [0.0, least, least * 3, limits.smallest_normal * (1 - limits.eps), limits.smallest_normal, limits.smallest_normal**0.5]
     unit = [0.0, least, limits.smallest_normal, limits.eps, 0.25, 0.5, 1 - limits.eps, 1.0]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from against_cpu import AgainstCpu, Comparison, call, gradient, is_random, on_device, precise, seeded
 from expected import EXPECTED, PLACES
-from extremes import ALIKE, Case, cases
+from extremes import ALIKE, OVERFLOWING, Case, cases
 from nearness import faults
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
@@ -169,7 +169,8 @@ def of_values(case: Case, what: str, one: torch.Tensor, other: torch.Tensor, exa
     """Yield the difference of two results' values."""
     # Elsewhere shapes may differ, and gradients are sums.
     pointwise = case.family in ALIKE and op.name not in COMPOSED
-    wrong = faults(one, other, exact, pointwise=pointwise, signs=pointwise and op.name not in TIES)
+    signs, overflowing = pointwise and op.name not in TIES, case.family in OVERFLOWING
+    wrong = faults(one, other, exact, pointwise=pointwise, signs=signs, overflowing=overflowing)
     if is_unstable(op) and (one.is_floating_point() or one.is_complex()):
         wrong &= one.isfinite() != other.isfinite()
     if not bool(wrong.any()) or is_by_chance(op, case):
