@@ -1,6 +1,9 @@
-// Pointwise operators without a structured meta: relu, abs and where. The iterator is built here, the rest is as for the structured
+// Pointwise operators without a structured meta: relu, abs, where and ldexp. The iterator is built here, the rest is as for the structured
 // ones.
 #include <ATen/TensorIterator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/ldexp_native.h>
 #include <ATen/ops/result_type.h>
 
 #include "structured.h"
@@ -15,7 +18,7 @@ Binding& binding() {
   return instance;
 }
 
-enum { relu_op, abs_op, complex_abs_op, where_op };
+enum { relu_op, abs_op, complex_abs_op, where_op, ldexp_op };
 
 // Runs the magnitude of complex numbers into `out`, which is real or undefined (a new tensor). False where it cannot.
 bool run_complex_abs(at::Tensor& out, const at::Tensor& self) {
@@ -159,6 +162,53 @@ at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const
       binding<where_op>().out, condition, self, other, result);
 }
 
+// Multiplies floating-point numbers by powers of 2 with whole exponents. False where the dtypes are others.
+bool run_ldexp(at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
+  const c10::ScalarType dtype = self.scalar_type();
+  if (!c10::isIntegralType(other.scalar_type(), /*includeBool=*/false) || (out.defined() && out.scalar_type() != dtype)) {
+    return false;
+  }
+  auto config = at::TensorIteratorConfig();
+  config.check_all_same_dtype(false).allow_cpu_scalars(true).add_output(out).add_const_input(self).add_const_input(other);
+  if (!out.defined()) {
+    config.declare_static_dtype(dtype);
+  }
+  auto iter = config.build();
+  Launch launch;
+  if (iter.device(0).type() != device_type || !launch_iterator(iter, binding<ldexp_op>(), dtype, launch)) {
+    return false;
+  }
+  out = iter.output();
+  return true;
+}
+
+at::Tensor ldexp(const at::Tensor& self, const at::Tensor& other) {
+  at::Tensor out;
+  return run_ldexp(out, self, other) ? out : at::native::ldexp(self, other);
+}
+
+at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& result) {
+  if (run_ldexp(result, self, other)) {
+    return result;
+  }
+  at::Tensor out;
+  if (!run_ldexp(out, self, other)) {
+    return at::native::ldexp_out(self, other, result);
+  }
+  TORCH_CHECK(c10::canCast(out.scalar_type(), result.scalar_type()), "ldexp can't be cast to the desired output type ",
+              c10::toString(result.scalar_type()));
+  at::native::resize_output(result, out.sizes());
+  return result.copy_(out);
+}
+
+at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return rustdev::ldexp_out(self, other, self); }
+
+// Whether this PyTorch has the operator, and does not make it of a power and a product that it differentiates one by one.
+bool has_ldexp() {
+  const auto schema = c10::Dispatcher::singleton().findSchema({"aten::ldexp", "Tensor"});
+  return schema && !schema->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -171,6 +221,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("abs.out", TORCH_FN(Unary<abs_op>::out));
   }
   find_kernel(binding<complex_abs_op>(), {"abs", "abs_", "abs.out", "complex_abs"});
+  if (has_ldexp() && find_kernel(binding<ldexp_op>(), {"ldexp.Tensor", "ldexp_", "ldexp.out", "ldexp"})) {
+    m.impl("ldexp.Tensor", TORCH_FN(ldexp));
+    m.impl("ldexp_", TORCH_FN(ldexp_));
+    m.impl("ldexp.out", TORCH_FN(ldexp_out));
+  }
   if (find_kernel(binding<where_op>(), {"where.self", nullptr, "where.self_out", "where"})) {
     m.impl("where.self", TORCH_FN(where));
     m.impl("where.self_out", TORCH_FN(where_out));

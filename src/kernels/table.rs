@@ -143,6 +143,7 @@ table![
     op(c"gcd", pairs::gcd, INTEGRAL, 20.0),
     op(c"heaviside", pairs::heaviside, REAL.and(BOOL), 0.2),
     op(c"lcm", pairs::lcm, INTEGRAL, 25.0),
+    op(c"ldexp", pairs::ldexp, FLOATING, 0.3),
     op(c"lerp", ternary::lerp, FIELD, 0.2),
     op(c"lerp_scalar", ternary::lerp_scalar, FIELD, 0.2),
     op(c"maximum", arithmetic::maximum, ORDERED, 0.15),

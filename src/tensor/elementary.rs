@@ -122,7 +122,7 @@ macro_rules! elementary {
 
 elementary! {
     unary { erfc erfinv lgamma sinc }
-    binary { hypot logaddexp2 nextafter }
+    binary { hypot ldexp logaddexp2 nextafter }
     wide {
         digamma in gamma,
         erfcx in normal,

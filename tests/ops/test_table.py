@@ -164,6 +164,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "mish_backward": lambda: aten.mish_backward(tensor(2), tensor(2)),
     "mse_loss_backward": lambda: aten.mse_loss_backward(tensor(2), tensor(2), tensor(2), 1),
     "nextafter": lambda: torch.nextafter(tensor(2), tensor(2)),
+    "ldexp": lambda: torch.ldexp(tensor(2), tensor(2).int()),
     "polar": lambda: torch.polar(tensor(2), tensor(2)),
     "round_decimals": lambda: torch.round(tensor(2), decimals=1),
     "smooth_l1_loss_backward": lambda: aten.smooth_l1_loss_backward(tensor(2), tensor(2), tensor(2), 1, 1.0),
@@ -268,7 +269,15 @@ def call(name: str) -> object:
     return getattr(torch, name)(tensor(2))
 
 
-@pytest.mark.parametrize("name", torch.rustdev.op_calls())
+# Rows of operators that PyTorch 2.15 has, and older ones make of others.
+ROWS = [
+    name
+    for name in torch.rustdev.op_calls()
+    if name != "ldexp" or not torch._C._dispatch_has_kernel_for_dispatch_key("aten::ldexp.Tensor", "CompositeImplicitAutograd")
+]
+
+
+@pytest.mark.parametrize("name", ROWS)
 def test_every_row_is_bound_and_called(name: str) -> None:
     before = torch.rustdev.op_calls()[name]
     call(name)

@@ -111,3 +111,25 @@ def test_slopes_of_exponential_units_at_nan(name: str) -> None:
     x = torch.tensor([math.nan, 1.0], device="rustdev", requires_grad=True)
     (slope,) = torch.autograd.grad(KINKED[name](x), x, torch.ones_like(x))
     assert slope[0].item() == slope[1].item()
+
+
+@pytest.mark.skipif(
+    torch._C._dispatch_has_kernel_for_dispatch_key("aten::ldexp.Tensor", "CompositeImplicitAutograd"),
+    reason="this PyTorch multiplies by a power, whose range is the dtype's",
+)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_products_with_powers_of_two_are_exact(dtype: torch.dtype) -> None:
+    numbers = torch.cat([any_bits(dtype, 8)[:500], torch.tensor([1e-30, 0.0, -0.0, 3.0, math.inf, math.nan], dtype=dtype)])
+    exponents = torch.tensor([0, 1, -1, 130, -140, 300, -300, 1200, -1200, 5000, -5000])
+    for integers in (torch.int16, torch.int64):
+        host, powers = numbers[:, None], exponents.to(integers)
+        same(torch.ldexp(host.to("rustdev"), powers.to("rustdev")), torch.ldexp(host, powers))
+    for power in (torch.tensor(3), torch.tensor(2.5)):
+        torch.testing.assert_close(torch.ldexp(numbers.to("rustdev"), power.to("rustdev")).cpu(), torch.ldexp(numbers, power), equal_nan=True)
+    place = numbers.to("rustdev")
+    same(place.ldexp_(torch.tensor(5, device="rustdev")), torch.ldexp(numbers, torch.tensor(5)))
+    wide = torch.empty(3, dtype=torch.float64, device="rustdev")
+    torch.ldexp(numbers[-6:-3].to("rustdev"), torch.tensor(130, device="rustdev"), out=wide)
+    same(wide, torch.ldexp(numbers[-6:-3], torch.tensor(130), out=torch.empty(3, dtype=torch.float64)))
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
+        torch.ldexp(place, torch.tensor(2, device="rustdev"), out=torch.empty(506, dtype=torch.int32, device="rustdev"))

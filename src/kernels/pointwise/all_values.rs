@@ -133,6 +133,7 @@ const OF_SEVERAL: &[Case] = &[
     ("huber_loss", &[2.0], &[&[All, One(0.5)]]),
     ("huber_loss_backward", &[0.5, 2.0], &[&[All, One(0.5), One(1.0)]]),
     ("hypot", &[], &[&[All, One(1.5)], &[One(1e-6), All]]),
+    ("ldexp", &[], &[&[All, One(3.0)], &[All, One(-20.0)]]),
     ("lerp", &[], &[&[One(1.5), All, One(0.25)], &[One(1.5), One(4.0), All]]),
     ("lerp_scalar", &[0.25], &[&[One(1.5), All], &[All, One(4.0)]]),
     ("log_sigmoid_backward", &[], &[&[All, One(1.0)], &[All, One(1000.0)]]),

@@ -27,8 +27,21 @@ functions! {
         let multiple = lhs.trunc_div(lhs.gcd(rhs)).unwrap_or(T::ZERO).mul(rhs);
         if multiple < T::ZERO { multiple.neg() } else { multiple }
     };
+    /// `aten::ldexp` of `Float` and `Double`.
+    wide_ldexp, Ldexp, WIDE, Elementary, [], |[lhs, rhs]| lhs.ldexp(rhs);
     /// `aten::nextafter` of `Float` and `Double`.
     wide_nextafter, Nextafter, WIDE, Elementary, [], |[lhs, rhs]| lhs.nextafter(rhs);
+}
+
+/// `aten::ldexp` with whole exponents: lhs 2^rhs. 16 bit floats are `Float` on the way: they do not hold every exponent.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn ldexp(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::Half | DType::BFloat16 => run::<f32, f32, _, 2>(launch, Ldexp { _computes: std::marker::PhantomData::<f32> }),
+        _ => wide_ldexp(launch),
+    }
 }
 
 /// The next 16 bit float after a number, in bits; of BFloat16 or, without `BRAIN`, of Half.
@@ -115,6 +128,44 @@ mod tests {
                 assert!(pair(name, dtype, f64::NAN, f64::NAN).is_nan());
             }
             assert_eq!(pair("heaviside", dtype, f64::NAN, 2.0), 0.0);
+        }
+    }
+
+    #[test]
+    fn powers_of_two_times_numbers() {
+        let exact = |dtype: DType| {
+            [
+                (1.5, 10, 1536.0),
+                (0.0, 300, 0.0),
+                (-0.75, -3, -0.09375),
+                (f64::INFINITY, -4000, f64::INFINITY),
+                (1.0, 5000, f64::INFINITY),
+            ]
+            .map(|(x, n, product)| (dtype, x, n, product))
+        };
+        let limits = [
+            (DType::Float, 1e-30, 130, f64::from(1e-30f32) * 2f64.powi(130)),
+            (DType::Float, f64::from(f32::from_bits(1)), 276, 2f64.powi(127)),
+            (DType::Float, f64::from(f32::MAX), -276, f64::from(f32::from_bits(2))),
+            (DType::BFloat16, f64::from(f32::from_bits(1 << 16)), 259, 2f64.powi(126)),
+            (DType::Half, 2f64.powi(-24), 39, 32768.0),
+            (DType::Double, f64::from_bits(1), 2097, 2f64.powi(1023)),
+            (DType::Double, f64::MAX, -2097, f64::from_bits(2)),
+            // Rounded twice it would be the lesser one.
+            (DType::Double, f64::from_bits((1023 - 50) << 52 | (1 << 50) | 1), -1023, f64::from_bits(3)),
+        ];
+        for (dtype, x, n, expected) in exact(DType::Half)
+            .into_iter()
+            .chain(exact(DType::BFloat16))
+            .chain(exact(DType::Float))
+            .chain(exact(DType::Double))
+            .chain(limits)
+        {
+            let of =
+                |dtype: DType, value: f64| Tensor::of(dtype, &ndarray::arr1(&[real(value); 20]).into_dyn(), Strides::Contiguous);
+            let output = Tensor::new(dtype, &[20], Strides::Contiguous);
+            check::run("ldexp", &[&output], &[&of(dtype, x), &of(DType::Int, f64::from(n))], &[], dtype).unwrap();
+            assert_eq!(output.values()[[19]].re, expected, "{dtype:?} {x} {n}");
         }
     }
 

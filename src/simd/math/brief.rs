@@ -11,7 +11,7 @@ use std::f32::consts::LOG2_E;
 
 use super::f32::{NORMAL_LIMIT, RAISED, ROUND, clamp, integer, polynomial, power_of_two};
 pub use super::f32::{
-    acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, erfc, erfinv, hypot, is_near, lgamma, log, log1p,
+    acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, erfc, erfinv, hypot, is_near, ldexp, lgamma, log, log1p,
     log1p_of_finite, log2, log10, logaddexp, logaddexp2, nextafter, pow, sigmoid_and_rest, sin, sin_cos_near, sinc, sinh, tan,
     tan_near,
 };

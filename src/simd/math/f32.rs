@@ -292,6 +292,15 @@ pub fn tan(x: f32) -> f32 {
     x.tan()
 }
 
+/// x 2^n, rounded once, for a whole number n.
+#[inline(always)]
+pub fn ldexp(x: f32, n: f32) -> f32 {
+    // Beyond, every result is 0 or infinite, and still a number in `f64`.
+    let rounded = clamp(n, -300.0, 300.0) as f64 + ROUND_WIDE;
+    let power = f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52);
+    (x as f64 * power) as f32
+}
+
 /// Up to this magnitude [`sin_cos_near`] is accurate.
 const NEAR: f32 = 134_217_728.0;
 /// What `f64` leaves of 2 / pi.

@@ -361,6 +361,21 @@ pub fn tan(x: f64) -> f64 {
     x.tan()
 }
 
+/// x 2^n, rounded once, for a whole number n.
+#[inline(always)]
+pub fn ldexp(x: f64, n: f64) -> f64 {
+    // Beyond, every result is 0 or infinite.
+    let (mut product, mut left) = (x, clamp(n, -3000.0, 3000.0));
+    for _ in 0..2 {
+        // So much that of a first product that is rounded as a subnormal number the second leaves nothing.
+        let step = if left < -1022.0 { -969.0 } else { 0.0 };
+        let step = if left > 1023.0 { 1023.0 } else { step };
+        product *= power_of_two(integer(step + ROUND));
+        left -= step;
+    }
+    product * power_of_two(integer(clamp(left, -1022.0, 1023.0) + ROUND))
+}
+
 /// Up to this magnitude [`sin_cos_near`] is accurate.
 const NEAR: f64 = 1_073_741_824.0;
 /// What `f64` leaves of 2 / pi, in two parts.
