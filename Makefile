@@ -5,6 +5,7 @@
 #   TORCH_INDEX=URL      where torch is taken from, for example https://download.pytorch.org/whl/cpu
 #   PYTEST="-k stream"   more arguments for pytest
 #   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
+#   MINUTES=10 SEED=1    for soak: for how long it begins programs, and which ones (default: others each time)
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -19,6 +20,8 @@ TORCH_INDEX ?=
 PYTEST ?=
 SHARDS ?= 4
 JOBS ?= 1
+MINUTES ?= 10
+SEED ?=
 DEFAULT_TORCH := 2.15.0
 
 # ---- the environment -----------------------------------------------------------------------------------------------------------
@@ -42,7 +45,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python upstream conformance coverage fuzz loom asan tsan lint lint-rust lint-python lint-cpp bench bench-products header wheel clean
+.PHONY: help all dev demo test test-rust test-python upstream conformance coverage fuzz loom asan tsan lint lint-rust lint-python lint-cpp bench bench-products header wheel clean soak
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -92,6 +95,9 @@ FUZZ ?= --seconds 600
 fuzz: dev ## bad arguments for every operator, in child processes; FUZZ="--only pool --seed 1" chooses
 	@mkdir -p target/fuzz
 	$(PY) -W ignore tools/fuzz_fallback.py --output target/fuzz/report.json $(FUZZ)
+
+soak: dev ## random programs on two devices and their streams, against the CPU
+	PYTHONPATH=tools $(PY) -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 coverage: dev ## write docs/coverage.md: what serves each operator
 	$(PY) tools/coverage.py docs/coverage.md

@@ -1,0 +1,1 @@
+"""Random programs on two devices and their streams, held against the CPU: ``python -m soak`` with ``tools`` on the path."""

@@ -1,0 +1,216 @@
+"""The operators that random programs are made of.
+
+Programs feed results into further operators, so all but those of ``leaf`` are exact or correctly rounded: the device gives the
+CPU's bits. A leaf's result is compared within a tolerance and goes nowhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+Tensors = list[torch.Tensor]
+INTEGERS = (torch.uint8, torch.int32, torch.int64)
+FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+DTYPES = (torch.bool, *INTEGERS, *FLOATS, torch.complex64)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator.
+
+    Attributes:
+        call: From the operands and a number that chooses its other arguments, the result.
+        operands: How many tensors it takes; of one that writes, the first is written.
+        takes: Whether it takes such operands.
+        kind: "new", "view", "write", or "leaf" for a result that is not exact.
+    """
+
+    call: Callable[[Tensors, int], torch.Tensor]
+    operands: int = 1
+    takes: Callable[[Tensors], bool] = lambda operands: True
+    kind: str = "new"
+
+
+def real(operands: Tensors) -> bool:
+    """Whether no operand is complex."""
+    return not any(it.is_complex() for it in operands)
+
+
+def numbers(operands: Tensors) -> bool:
+    """Whether no operand is of bools."""
+    return all(it.dtype is not torch.bool for it in operands)
+
+
+def integers(operands: Tensors) -> bool:
+    """Whether all operands are of integers."""
+    return all(it.dtype in INTEGERS for it in operands)
+
+
+def floats(operands: Tensors) -> bool:
+    """Whether all operands are of real floating point numbers."""
+    return all(it.is_floating_point() for it in operands)
+
+
+def has_elements(operands: Tensors) -> bool:
+    """Whether no operand is a number or empty."""
+    return all(it.dim() > 0 and it.numel() > 0 for it in operands)
+
+
+def broadcast(operands: Tensors) -> bool:
+    """Whether the operands' sizes go together."""
+    try:
+        return bool(torch.broadcast_shapes(*(it.shape for it in operands)).numel() <= 1 << 20)
+    except RuntimeError:
+        return False
+
+
+def not_half_complex(operands: Tensors) -> bool:
+    """Whether the operands make no complex numbers of two 16 bit floats, for which there are few operators."""
+    *others, last = operands
+    return all(torch.result_type(it, last) in (*DTYPES, torch.complex128) for it in others)
+
+
+def into_first(operands: Tensors) -> bool:
+    """Whether results of all operands can be written to the first."""
+    first, *others = operands
+    wide = first.dtype
+    for it in others:
+        wide = torch.promote_types(wide, it.dtype)
+    return broadcast(operands) and torch.broadcast_shapes(*(it.shape for it in operands)) == first.shape and wide is first.dtype
+
+
+def both(*conditions: Callable[[Tensors], bool]) -> Callable[[Tensors], bool]:
+    """Whether several conditions hold."""
+    return lambda operands: all(condition(operands) for condition in conditions)
+
+
+def same_sizes(operands: Tensors) -> bool:
+    """Whether the operands have the same sizes."""
+    return all(it.shape == operands[0].shape for it in operands)
+
+
+def small(operands: Tensors) -> bool:
+    """Whether the operands may grow, in elements and in dimensions."""
+    return all(it.dim() < 3 and it.numel() < 10_000 for it in operands)
+
+
+def dim_of(tensor: torch.Tensor, choice: int) -> int:
+    """Choose a dimension."""
+    return choice % tensor.dim()
+
+
+def part(tensor: torch.Tensor, choice: int) -> tuple[int, int, int]:
+    """Choose a dimension, a place in it, and a length from there."""
+    dim = dim_of(tensor, choice)
+    start = choice // 7 % tensor.shape[dim]
+    return dim, start, 1 + choice // 11 % (tensor.shape[dim] - start)
+
+
+def rows(tensor: torch.Tensor, choice: int) -> tuple[int, torch.Tensor]:
+    """Choose a dimension, and some places in it, each once."""
+    dim = dim_of(tensor, choice)
+    order = torch.randperm(tensor.shape[dim], generator=torch.Generator().manual_seed(choice))
+    return dim, order[: 1 + choice % tensor.shape[dim]].to(tensor.device)
+
+
+def cast(tensor: torch.Tensor, choice: int) -> torch.Tensor:
+    """Convert to a dtype that can hold what it is given: of numbers out of an integer's range C says nothing."""
+    dtype = DTYPES[choice % len(DTYPES)]
+    if tensor.is_complex():
+        return tensor.to(torch.complex128, copy=True)
+    if dtype in INTEGERS and tensor.is_floating_point():
+        return tensor.nan_to_num(0.0, 100.0, 0.0).clamp(0, 100).to(dtype)
+    return tensor.to(dtype, copy=True)
+
+
+def write(call: Callable[[Tensors, int], torch.Tensor], operands: int, takes: Callable[[Tensors], bool]) -> Operator:
+    """Describe an operator that writes to its first operand."""
+    return Operator(call, operands, both(has_elements, takes), "write")
+
+
+def view(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Callable[[Tensors], bool] = has_elements) -> Operator:
+    """Describe an operator that gives a view of its operand."""
+    return Operator(lambda given, choice: call(given[0], choice), 1, takes, "view")
+
+
+def leaf(call: Callable[[torch.Tensor], torch.Tensor]) -> Operator:
+    """Describe an operator whose result is not exact, on numbers that are small."""
+    return Operator(
+        lambda given, choice: call(given[0].nan_to_num(0.0, 3.0, -3.0).clamp(-3, 3)), 1, both(floats, has_elements), "leaf"
+    )
+
+
+def new(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Callable[[Tensors], bool] = has_elements) -> Operator:
+    """Describe an operator that makes something new of one operand."""
+    return Operator(lambda given, choice: call(given[0], choice), 1, takes)
+
+
+def pair(call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], takes: Callable[[Tensors], bool]) -> Operator:
+    """Describe an operator that makes something new of two operands."""
+    return Operator(lambda given, choice: call(*given), 2, both(broadcast, not_half_complex, takes))
+
+
+def matrices(tensor: torch.Tensor) -> torch.Tensor:
+    """Multiply a tensor's last dimension, as rows, with itself."""
+    rows = tensor.reshape(-1, tensor.shape[-1])[:64]
+    return rows @ rows.t()
+
+
+OPERATORS: dict[str, Operator] = {
+    "add": pair(torch.add, lambda _: True),
+    "sub": pair(torch.sub, numbers),
+    "mul": pair(torch.mul, real),
+    "div": pair(torch.div, both(floats, real)),
+    "maximum": pair(torch.maximum, real),
+    "eq": pair(torch.eq, lambda _: True),
+    "lt": pair(torch.lt, real),
+    "xor": pair(torch.bitwise_xor, integers),
+    "where": Operator(lambda it, _: torch.where(it[0] == it[0], it[1], it[2]), 3, both(broadcast, not_half_complex)),
+    "neg": new(lambda it, _: -it, numbers),
+    "abs": new(lambda it, _: it.abs(), both(real, numbers)),
+    "clamp": new(lambda it, _: it.clamp(-5, 50), both(real, numbers)),
+    "cast": new(cast),
+    "clone": new(lambda it, _: it.clone()),
+    "contiguous": new(lambda it, _: it.clone(memory_format=torch.contiguous_format)),
+    "flip": new(lambda it, choice: it.flip(dim_of(it, choice))),
+    "roll": new(lambda it, choice: it.roll(choice % 5, dim_of(it, choice))),
+    "cat": Operator(lambda it, choice: torch.cat(it, dim_of(it[0], choice)), 2, both(has_elements, same_sizes, small)),
+    "index_select": new(lambda it, choice: it.index_select(*rows(it, choice))),
+    "masked_fill": new(lambda it, choice: it.masked_fill(it == 1, choice % 3)),
+    "cumsum": new(lambda it, choice: it.cumsum(dim_of(it, choice)), both(integers, has_elements)),
+    "sum": new(lambda it, choice: it.sum(dim_of(it, choice)), both(integers, has_elements)),
+    "amax": new(lambda it, choice: it.amax(dim_of(it, choice)), both(real, has_elements)),
+    "sort": new(lambda it, choice: it.sort(dim_of(it, choice)).values, both(real, has_elements)),
+    "any": new(lambda it, choice: it.any(dim_of(it, choice))),
+    "transpose": view(lambda it, choice: it.transpose(dim_of(it, choice), -1)),
+    "narrow": view(lambda it, choice: it.narrow(*part(it, choice))),
+    "select": view(lambda it, choice: it.select(*part(it, choice)[:2])),
+    "step": view(lambda it, choice: it[part(it, choice)[1] % it.shape[0] :: 2]),
+    "unsqueeze": view(lambda it, choice: it.unsqueeze(dim_of(it, choice)), lambda it: 0 < it[0].dim() < 4),
+    "expand": view(lambda it, choice: it.expand(2, *it.shape), small),
+    "unfold": view(lambda it, choice: it.unfold(*part(it, choice)[::2], 1), both(has_elements, small)),
+    "flatten": view(lambda it, _: it.view(-1), lambda it: it[0].is_contiguous()),
+    "add_": write(lambda it, _: it[0].add_(it[1]), 2, into_first),
+    "sub_": write(lambda it, _: it[0].sub_(it[1]), 2, both(into_first, numbers)),
+    "mul_": write(lambda it, _: it[0].mul_(it[1]), 2, both(into_first, real)),
+    "copy_": write(lambda it, _: it[0].copy_(it[1]), 2, into_first),
+    "fill_": write(lambda it, choice: it[0].fill_(choice % 3), 1, has_elements),
+    "zero_": write(lambda it, _: it[0].zero_(), 1, has_elements),
+    "clamp_": write(lambda it, _: it[0].clamp_(-5, 50), 1, both(real, numbers)),
+    "masked_fill_": write(lambda it, choice: it[0].masked_fill_(it[1] == 1, choice % 2), 2, same_sizes),
+    "index_fill_": write(lambda it, choice: it[0].index_fill_(*rows(it[0], choice), choice % 2), 1, has_elements),
+    "add.out": write(lambda it, _: torch.add(it[1], it[2], out=it[0]), 3, lambda it: into_first(it) and it[1].shape == it[0].shape),
+    "exp": leaf(torch.exp),
+    "softmax": leaf(lambda it: it.softmax(-1)),
+    "mean": leaf(lambda it: it.mean(-1)),
+    "matmul": leaf(matrices),
+    "tanh": leaf(torch.tanh),
+}
+
+
+def make(shape: tuple[int, ...], dtype: torch.dtype, choice: int) -> torch.Tensor:
+    """Return small whole numbers on the CPU."""
+    low = -8 if dtype in (*FLOATS, torch.int32, torch.int64) else 0
+    values = torch.randint(low, 2 if dtype is torch.bool else 9, shape, generator=torch.Generator().manual_seed(choice))
+    return values.to(dtype)
