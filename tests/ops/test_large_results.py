@@ -10,6 +10,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("strict")
+
 #: Elements of 4 bytes that take 32 MiB, from which results are streamed, and some more: no whole number of blocks.
 COUNT = (8 << 20) + 77
 

@@ -62,6 +62,18 @@ def mixtures(op: OpInfo, elsewhere: str) -> list[tuple[Any, Any]]:
     return []
 
 
+def has_kernels(op: OpInfo, flat: list[Any], spec: Any) -> bool:
+    """Return whether a call with all of its operands on the device needs no fallback."""
+    home = [leaf.to("rustdev") if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
+    first, args, kwargs = pytree.tree_unflatten(home, spec)
+    torch.rustdev.set_fallback_mode("error")
+    try:
+        op(first, *args, **kwargs)
+    except NotImplementedError:
+        return False
+    return True
+
+
 # The jiterator compiles for GPUs alone.
 CASES = [op for op in op_db if torch.float32 in op.dtypes and op.name not in EXPECTED and not op.name.startswith("jiterator")]
 
@@ -71,8 +83,10 @@ CASES = [op for op in op_db if torch.float32 in op.dtypes and op.name not in EXP
 @pytest.mark.parametrize("elsewhere", ["cpu", "rustdev:1"])
 @pytest.mark.parametrize("op", CASES, ids=lambda op: op.formatted_name)
 def test_operands_of_two_devices_are_refused(op: OpInfo, elsewhere: str) -> None:
-    """Whichever operand is elsewhere."""
+    """Whichever operand is elsewhere, and by the kernels where the operands of one device need no fallback."""
     for flat, spec in mixtures(op, elsewhere):
+        torch.rustdev.set_fallback_mode("error" if has_kernels(op, flat, spec) else "allow")
         first, args, kwargs = pytree.tree_unflatten(flat, spec)
-        with pytest.raises((RuntimeError, TypeError, ValueError), match=r"(?i)device"):
+        with pytest.raises((RuntimeError, TypeError, ValueError), match=r"(?i)device") as refusal:
             op(first, *args, **kwargs)
+        assert not isinstance(refusal.value, NotImplementedError), "the call was left to the fallback"

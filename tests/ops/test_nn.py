@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("strict")
+
 
 def compare(layer: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4) -> None:
     """Run a layer forward and backward on the CPU and on the device, and compare outputs and all gradients."""

@@ -11,6 +11,8 @@ import pytest
 import torch
 from families import FAMILIES, IMAGES, MODEL, Family, edges, places
 
+pytestmark = pytest.mark.usefixtures("strict")
+
 #: Elements of an operand, much more than what is used again and again.
 SHAPE = (2048, 4096)
 #: What tasks, queues and caches may take beside the tensors, in bytes.
