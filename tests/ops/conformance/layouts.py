@@ -1,0 +1,208 @@
+"""The layouts that tensors are given in, and tensors that share memory with others."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+#: Elements before a tensor that is far into its storage.
+FAR = 100_003
+
+
+def contiguous_strides(sizes: list[int], step: int = 1) -> list[int]:
+    """Return the strides of a contiguous tensor, of whose memory every ``step``-th element is used."""
+    strides = [step] * len(sizes)
+    for dim in reversed(range(len(sizes) - 1)):
+        strides[dim] = strides[dim + 1] * max(sizes[dim + 1], 1)
+    return strides
+
+
+def laid(value: torch.Tensor, strides: list[int], offset: int = 0) -> torch.Tensor:
+    """Return a copy with these strides, that many elements into memory of its own."""
+    length = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, strides, strict=True)) if value.numel() else 0
+    memory = torch.zeros(offset + length, dtype=value.dtype)
+    copy = memory.as_strided(value.shape, strides, offset)
+    copy.copy_(value)
+    return copy
+
+
+def ordered(value: torch.Tensor, order: list[int]) -> torch.Tensor:
+    """Return a copy whose dimensions lie in memory in this order, the outermost first."""
+    inner = contiguous_strides([value.shape[dim] for dim in order])
+    strides = dict(zip(order, inner, strict=True))
+    return laid(value, [strides[dim] for dim in range(value.dim())])
+
+
+def expanded(value: torch.Tensor) -> torch.Tensor | None:
+    """Return the first of the elements along the outermost dimension that has several, for all of them."""
+    dim = next((dim for dim, size in enumerate(value.shape) if size > 1), None)
+    return None if dim is None else value.narrow(dim, 0, 1).clone().expand_as(value)
+
+
+def overlapping(value: torch.Tensor) -> torch.Tensor | None:
+    """Return windows of memory, each a place further than the one before."""
+    return laid(value, [1] * value.dim()) if sum(size > 1 for size in value.shape) > 1 else None
+
+
+def transposed(value: torch.Tensor) -> torch.Tensor | None:
+    """Return a copy whose last two dimensions are exchanged in memory."""
+    dims = list(range(value.dim()))
+    return ordered(value, [*dims[:-2], dims[-1], dims[-2]]) if value.dim() > 1 else None
+
+
+def permuted(value: torch.Tensor) -> torch.Tensor | None:
+    """Return a copy whose dimensions lie in memory in reverse."""
+    return ordered(value, list(reversed(range(value.dim())))) if value.dim() > 2 else None
+
+
+def channels_last(value: torch.Tensor) -> torch.Tensor | None:
+    """Return a copy whose second dimension is the innermost."""
+    return ordered(value, [0, *range(2, value.dim()), 1]) if value.dim() > 3 else None
+
+
+def stepped(value: torch.Tensor) -> torch.Tensor | None:
+    """Return a copy that has every second element of its memory."""
+    return laid(value, contiguous_strides(list(value.shape), 2)) if value.dim() else None
+
+
+def misaligned(value: torch.Tensor) -> torch.Tensor:
+    """Return a copy an element into its memory."""
+    return laid(value, contiguous_strides(list(value.shape)), 1)
+
+
+def far(value: torch.Tensor) -> torch.Tensor:
+    """Return a copy many elements into its memory."""
+    return laid(value, contiguous_strides(list(value.shape)), FAR)
+
+
+#: By name: a copy of a tensor in this layout, or nothing where it cannot have it.
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
+    layout.__name__: layout for layout in (expanded, overlapping, transposed, permuted, channels_last, stepped, misaligned, far)
+}
+#: Those of written tensors in which places share memory: only where the order of writes is all the same, values are defined.
+SHARING = {"expanded", "overlapping", "shared", "shifted"}
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors of a tree."""
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether something is a tensor that has strides and can be copied as it is."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.layout is torch.strided
+        and not value.is_quantized
+        and not value.is_conj()
+        and not value.is_neg()
+        and value.device.type == "cpu"
+    )
+
+
+def relaid(tree: Any, layout: Callable[[torch.Tensor], torch.Tensor | None]) -> Any:
+    """Return a tree with its tensors in a layout, or nothing where none of them can have it."""
+    made: dict[int, torch.Tensor] = {}
+
+    def change(value: torch.Tensor) -> torch.Tensor:
+        if id(value) not in made:
+            copy = layout(value.detach()) if is_plain(value) else None
+            if copy is not None:
+                made[id(value)] = copy.requires_grad_(value.requires_grad)
+        return made.get(id(value), value)
+
+    changed = pytree.tree_map_only(torch.Tensor, change, tree)
+    return changed if made else None
+
+
+def shifted(value: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return copies of two tensors in the same memory, the second an element further than the first."""
+    if value.dtype is not target.dtype or min(value.numel(), target.numel()) < 2:
+        return None
+    memory = torch.zeros(max(value.numel(), target.numel()) + 1, dtype=value.dtype)
+    one = memory.as_strided(value.shape, contiguous_strides(list(value.shape)), 0)
+    other = memory.as_strided(target.shape, contiguous_strides(list(target.shape)), 1)
+    other.copy_(target.detach())
+    one.copy_(value.detach())
+    return one, other
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """Return all of the memory that a tensor is a part of."""
+    memory = value.untyped_storage().nbytes() // value.element_size()
+    return value.detach().as_strided((memory,), (1,), 0)
+
+
+def without_a_dimension(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a tree anew for each dimension of its first tensor, in which that has size 0.
+
+    In the first of two forms that is so for every tensor with those sizes, in the second for the first one alone.
+    """
+    leaves = [leaf for leaf in pytree.tree_leaves(tree) if is_plain(leaf)]
+    if not leaves:
+        return
+    first = leaves[0]
+    for dim in range(first.dim()):
+
+        def emptied(value: torch.Tensor, dim: int = dim) -> torch.Tensor:
+            return value.detach().narrow(dim, 0, 0).clone().requires_grad_(value.requires_grad)
+
+        alike = {id(leaf) for leaf in leaves if leaf.shape == first.shape}
+        for what, chosen in (("all", alike), ("first", {id(first)})):
+            if what == "first" and len(alike) == 1:
+                continue
+            change = pytree.tree_map_only(torch.Tensor, lambda it, chosen=chosen: emptied(it) if id(it) in chosen else it, tree)
+            yield f"{what} with size 0 in dimension {dim}", change
+
+
+def separate(tree: Any) -> Any:
+    """Return a tree with each tensor in memory of its own."""
+    return pytree.tree_map_only(torch.Tensor, lambda it: it.detach().clone(memory_format=torch.contiguous_format), tree)
+
+
+def separate_memory(tree: Any) -> Any:
+    """Return a copy of a tree whose tensors are no others' memory."""
+    return pytree.tree_map_only(torch.Tensor, lambda it: copy.deepcopy(it.detach()), tree)
+
+
+def replaced(tree: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
+    """Return a copy of a tree with one of its tensors replaced."""
+    return pytree.tree_map_only(torch.Tensor, lambda it: new if it is old else it, tree)
+
+
+def with_targets(given: Any, result: Any) -> Iterator[tuple[str, Any]]:
+    """Yield arguments beside tensors to write a result to: of each layout, and in the memory of each argument."""
+    zeros = pytree.tree_map_only(torch.Tensor, torch.zeros_like, result)
+    zeros = tuple(zeros) if isinstance(zeros, tuple | list) else zeros
+    for what, layout in LAYOUTS.items():
+        target = relaid(zeros, layout)
+        if target is not None:
+            yield what, (separate_memory(given), target)
+    if not isinstance(zeros, torch.Tensor):
+        return
+    for number, value in enumerate(tensors(given)):
+        if not is_plain(value):
+            continue
+        if value.shape == zeros.shape and value.dtype is zeros.dtype:
+            fresh = separate_memory(given)
+            yield "shared", (fresh, tensors(fresh)[number].detach())
+        pair = shifted(value, zeros)
+        if pair is not None:
+            yield "shifted", (replaced(given, value, pair[0]), pair[1])
+
+
+def with_input(given: Any) -> Iterator[tuple[str, Any]]:
+    """Yield arguments whose first is of each layout, or in the memory of another one."""
+    first = given[0]
+    if not is_plain(first):
+        return
+    for what, layout in LAYOUTS.items():
+        changed = layout(first.detach())
+        if changed is not None:
+            yield what, replaced(given, first, changed)
+    for value in tensors(given[1:]):
+        pair = shifted(value, first) if is_plain(value) and value is not first else None
+        if pair is not None:
+            yield "shifted", replaced(replaced(given, value, pair[0]), first, pair[1])

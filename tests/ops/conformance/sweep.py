@@ -1,0 +1,107 @@
+"""What the sweeps of layouts share: calls that are held against the CPU's, with the memory around all tensors."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import torch
+from against_cpu import Comparison, on_device, precise, seed_both
+from layouts import is_plain, tensors, whole
+from torch.testing._internal import common_utils
+from torch.testing._internal.common_utils import TestCase
+from torch.utils import _pytree as pytree
+
+
+def outcome(run: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Return a call's result, or its exception."""
+    try:
+        result = run()
+        torch.accelerator.synchronize()
+    except Exception as refusal:
+        return None, refusal
+    return result, None
+
+
+def describe(tree: Any) -> str:
+    """Return the sizes and strides of a tree's tensors, and everything else as it is."""
+
+    def told(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.layout is not torch.strided:
+            return f"{value.layout} {tuple(value.shape)}"
+        return f"{str(value.dtype)[6:]}{list(value.shape)}:{list(value.stride())}+{value.storage_offset()}"
+
+    return str(pytree.tree_map(told, tree)).replace("'", "")[:300]
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Return whether two trees of tensors have the same values."""
+    pairs = list(zip(tensors(one), tensors(other), strict=True))
+    return all(mine.shape == theirs.shape and torch.equal(mine, theirs) for mine, theirs in pairs)
+
+
+class Sweep(TestCase):
+    """Gathers what is found and fails with all of it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        warnings.simplefilter("ignore")
+        test = getattr(self, self._testMethodName).__func__
+        # PyTorch looks for the test's function through all frames' sources, for every list of samples.
+        for patch in (
+            mock.patch.object(common_utils, "extract_test_fn", return_value=test),
+            mock.patch.object(torch, "manual_seed", seed_both),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.faults: dict[str, str] = {}
+
+    def tell(self) -> None:
+        """Fail with all that was found."""
+        if self.faults:
+            self.fail(" ;; ".join(f"{fault}, for {given}" for fault, given in self.faults.items()))
+
+    def check(
+        self,
+        comparison: Comparison,
+        what: str,
+        run: Callable[[Any, str], Any],
+        given: Any,
+        *,
+        values: bool = True,
+        strides: bool = True,
+        plain: Callable[[], Any] | None = None,
+    ) -> None:
+        """Hold one call on the device against the same on the CPU, and the memory of all its arguments after it.
+
+        Args:
+            comparison: compares.
+            what: the layout, for a fault's description.
+            run: makes the call with arguments on a device.
+            given: the arguments, on the CPU.
+            values: whether values count.
+            strides: whether strides count.
+            plain: the written tensors as they are without memory in common. Values count where the CPU's are these.
+        """
+        mine, wide, before = on_device(given, comparison.device.type), precise(given), describe(given)
+        expected, refusal = outcome(lambda: run(given, "cpu"))
+        actual, mistake = outcome(lambda: run(mine, comparison.device.type))
+        if type(refusal) is not type(mistake):
+            theirs, ours = (f"{type(it).__name__}: {str(it)[:90]}" if it else "nothing" for it in (refusal, mistake))
+            self.faults.setdefault(f"[{what}] raises {ours!r} where the CPU raises {theirs!r}", before)
+        if refusal is not None or mistake is not None:
+            return
+        if plain is not None:
+            values = values and bool(tensors(expected)) and same_values(expected, plain())
+        try:
+            comparison.results(actual, expected, values=values, strides=strides, exact=lambda change: run(change(wide), "cpu"))
+            if values:
+                for one, other in zip(tensors(mine), tensors(given), strict=True):
+                    if is_plain(other):
+                        comparison.results(whole(one), whole(other))
+        except AssertionError as difference:
+            kind = " ".join(str(difference).split())[:160]
+            if not any(fault.startswith(f"[{what}] differs") for fault in self.faults):
+                self.faults[f"[{what}] differs: {kind}"] = before

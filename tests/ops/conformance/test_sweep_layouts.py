@@ -1,0 +1,104 @@
+"""The sweep of layouts: every operator of PyTorch's database over expanded, overlapping, permuted, misaligned and empty tensors.
+
+Inputs, ``out=`` and the tensors of in-place forms come in each layout; the device must give the CPU's values, strides and
+exceptions, and leave the memory around a result alone.
+"""
+
+import copy
+import itertools
+from typing import Any
+
+import torch
+from against_cpu import SAMPLES, Comparison, arguments, call, expecting, is_random
+from layouts import LAYOUTS, SHARING, is_plain, relaid, separate, tensors, with_input, with_targets, without_a_dimension
+from sweep import Sweep, outcome
+from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
+from torch.testing._internal.common_methods_invocations import op_db
+
+#: Looks at so many samples of each operator.
+MOST = min(SAMPLES or 12, 12)
+one_dtype = OpDTypes.any_one
+#: Operators of which the CPU's kernel ends the process when a dimension has size 0.
+DEADLY = {"_native_batch_norm_legit", "_segment_reduce"}
+
+
+def gradients(op: Any, given: Any, device: str) -> Any:
+    """Return the results of an operator, and the gradients of all that takes one."""
+    results = call(op, given, device)
+    leaves = [leaf for leaf in tensors(given) if leaf.requires_grad]
+    differentiable = [it for it in tensors(results) if it.requires_grad]
+    if leaves and differentiable:
+        ones = [torch.ones_like(it) for it in differentiable]
+        return results, torch.autograd.grad(differentiable, leaves, ones, allow_unused=True)
+    return results, None
+
+
+class TestLayouts(Sweep):
+    """Names of tests are those of the kinds in expected.py."""
+
+    @ops(op_db, dtypes=one_dtype)
+    def test_layout(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison = Comparison(self, device, op.name)
+        with expecting("layout", op.formatted_name, dtype):
+            for sample in itertools.islice(op.sample_inputs("cpu", dtype), MOST):
+                values = not is_random(op, sample)
+                for what, layout in LAYOUTS.items():
+                    given = relaid(arguments(sample), layout)
+                    if given is not None:
+                        self.check(comparison, what, lambda given, device: call(op, given, device), given, values=values)
+            self.tell()
+
+    @ops([op for op in op_db if op.supports_out], dtypes=one_dtype)
+    def test_layout_out(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison = Comparison(self, device, op.name)
+        with expecting("layout_out", op.formatted_name, dtype):
+            for sample in itertools.islice(op.sample_inputs("cpu", dtype), MOST):
+                given = arguments(sample)
+                result, refusal = outcome(lambda given=given: call(op, given))
+                if refusal is not None or not all(is_plain(it) for it in tensors(result)):
+                    continue
+                values = not is_random(op, sample)
+                for what, pair in with_targets(given, result):
+                    self.check(
+                        comparison,
+                        f"out {what}",
+                        lambda pair, device: call(op, pair[0], out=pair[1]),
+                        pair,
+                        values=values,
+                        plain=(lambda result=result: result) if what in SHARING else None,
+                    )
+            self.tell()
+
+    @ops([op for op in op_db if op.get_inplace() is not None], dtypes=OpDTypes.any_common_cpu_cuda_one)
+    def test_layout_inplace(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison, inplace = Comparison(self, device, op.name), op.get_inplace()
+        with expecting("layout_inplace", op.formatted_name, dtype):
+            for sample in itertools.islice(op.sample_inputs("cpu", dtype), MOST):
+                if sample.broadcasts_input:
+                    continue
+                values = not is_random(op, sample)
+                for what, given in with_input(arguments(sample)):
+                    apart = copy.deepcopy(given)
+                    self.check(
+                        comparison,
+                        f"in place {what}",
+                        lambda given, device: call(inplace, given),
+                        given,
+                        values=values,
+                        plain=(lambda apart=apart: call(inplace, separate(apart))) if what in SHARING else None,
+                    )
+            self.tell()
+
+    @ops([op for op in op_db if op.name not in DEADLY], dtypes=one_dtype)
+    def test_empty(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        comparison = Comparison(self, device, op.name)
+        takes_gradient = op.supports_autograd and dtype.is_floating_point
+        with expecting("empty", op.formatted_name, dtype):
+            for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=takes_gradient), MOST):
+                values = not is_random(op, sample)
+                for what, given in without_a_dimension(arguments(sample)):
+                    self.check(comparison, what, lambda given, device: gradients(op, given, device), given, values=values)
+            self.tell()
+
+
+instantiate_device_type_tests(TestLayouts, globals())
