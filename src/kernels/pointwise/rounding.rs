@@ -7,7 +7,7 @@ use crate::kernels::copy;
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Field, Number, Ordered, Real};
+use crate::tensor::number::{Number, Ordered, Real};
 
 functions! {
     /// `aten::ceil` of floating point.
