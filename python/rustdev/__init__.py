@@ -30,7 +30,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import _exit, amp, dlpack, label, memory, random, streams
+from . import _exit, amp, distributed, dlpack, label, memory, random, streams
 from ._rustdev import __version__
 from .amp import (
     get_amp_supported_dtype,
@@ -153,6 +153,7 @@ from .streams import (
 label._install()
 dlpack._install()
 _exit._install()
+distributed._install()
 
 __all__ = [
     "AcceleratorError",
@@ -179,6 +180,7 @@ __all__ = [
     "device_count",
     "device_memory_used",
     "device_of",
+    "distributed",
     "empty_cache",
     "empty_host_cache",
     "fallback_allowlist",

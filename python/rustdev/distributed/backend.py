@@ -1,0 +1,464 @@
+"""The backend itself: what ``torch.distributed`` asks for, put as operations of Gloo on views of device memory.
+
+The signatures are those of ``c10d::Backend``. Some of its methods have two names, as PyTorch renamed them in 2.15.
+"""
+
+import atexit
+import ctypes
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _distributed_c10d as c10d
+from torch._C._distributed_c10d import Backend, ProcessGroupGloo, Work
+
+from ..device import current_device
+from .checks import byte_counts, check_multiple, check_pair, only, same_sizes
+from .forwarding import install_work_methods
+from .group import GroupState
+from .storages import install_storage_copy
+from .views import as_bytes, as_numbers, check_reduction, common_device, gloo_reduction, is_premultiplied
+from .work import Post, RdcclWork
+
+__all__ = ["ProcessGroupRdccl"]
+
+#: The tag of messages that are no program's.
+_ALL_TO_ALL_TAG = 2**31 - 1
+#: Backends in use. Of older ones C++ keeps the C++ half alone, which would lose the methods below.
+_in_use: set["ProcessGroupRdccl"] = set()
+
+
+class _Batch:
+    """Operations between ``start_coalescing`` and ``end_coalescing``, which become one."""
+
+    def __init__(self) -> None:
+        self.posts: list[Post] = []
+        self.outputs: list[Tensor] = []
+        self.inputs: list[Tensor] = []
+        self.is_observable = True
+        self.device = 0
+
+
+class ProcessGroupRdccl(Backend):
+    """Collectives and messages of device tensors among the processes of a group.
+
+    Args:
+        gloo: Moves the bytes.
+        options: Timeout, name and ranks of the group.
+    """
+
+    # PyTorch's C++ reads these from the class: as inherited properties they would ask it back, without end.
+    supports_splitting = False
+    supports_coalescing = True
+    supports_shrinking = False
+    supports_reconfigure = False
+    supports_window = False
+    supports_abort_hooks = False
+    supports_completion_hooks = False
+    _supports_time_estimate = False
+
+    def __init__(self, gloo: ProcessGroupGloo, options: Backend.Options) -> None:
+        super().__init__(gloo.rank(), gloo.size())
+        self._gloo: Any = gloo  # of which torch's stub has hardly anything
+        self._options = options
+        self._rank = gloo.rank()
+        self._ranks = gloo.size()
+        self._group = GroupState(f"rank {self._rank} of {self._ranks} in rdccl group {options.group_name!r}")
+        self._batch: _Batch | None = None
+        self._sequence = itertools.count(1)
+        self._issued = 0
+        # Renamed in torch 2.15.
+        self._all_gather_flat = _either(gloo, "all_gather_single", "_allgather_base")
+        self._reduce_scatter_flat = _either(gloo, "reduce_scatter_single", "_reduce_scatter_base")
+        self._all_to_all_flat = _either(gloo, "all_to_all_single", "alltoall_base")
+
+    @classmethod
+    def connect(cls, group: Any) -> "ProcessGroupRdccl":
+        """Connect the ranks of a new group.
+
+        Args:
+            group: What ``torch.distributed`` says of it.
+        """
+        install_work_methods()
+        install_storage_copy()
+        _end_quickly()
+        _refuse_sparse_tensors()
+        gloo = ProcessGroupGloo(group.store, group.group_rank, group.group_size, timeout=group.timeout)
+        options = Backend.Options("rdccl", group.timeout)
+        options.group_name = group.group_id
+        options.global_ranks_in_group = group.global_ranks_in_group
+        backend = cls(gloo, options)
+        _in_use.add(backend)
+        return backend
+
+    # About the group
+
+    def getBackendName(self) -> str:  # noqa: N802
+        """Return "rdccl"."""
+        return "rdccl"
+
+    name = getBackendName
+
+    @property
+    def options(self) -> Backend.Options:
+        """Timeout, name and ranks of the group."""
+        return self._options
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set how long an operation may take.
+
+        Args:
+            timeout: Of operations from now on.
+        """
+        self._options._timeout = timeout
+        self._gloo._set_default_timeout(timeout)
+
+    _set_default_timeout = set_timeout
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._issued
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Numbers start at 0 everywhere."""
+
+    def eager_connect_single_device(self, device: torch.device | None) -> None:
+        """Do nothing: the ranks are connected from the start.
+
+        Args:
+            device: The device of the group.
+        """
+
+    def shutdown(self) -> None:
+        """Let go of the group; what is under way still ends."""
+        _in_use.discard(self)
+
+    abort = shutdown
+
+    # Issuing
+
+    def _issue(
+        self,
+        name: str,
+        posts: Sequence[Post],
+        *,
+        outputs: Sequence[Tensor] = (),
+        inputs: Sequence[Tensor] = (),
+        is_observable: bool = True,
+    ) -> Work | None:
+        """Issue an operation, or add it to those that are being coalesced."""
+        device = common_device((*outputs, *inputs))
+        batch = self._batch
+        if batch is None:
+            return self._start(
+                RdcclWork(name, self._group, device, posts, outputs=outputs, inputs=inputs, is_observable=is_observable)
+            )
+        if batch.posts and batch.device != device:
+            raise ValueError(
+                f"operations that are coalesced must be of one device, but got rustdev:{batch.device} and rustdev:{device}"
+            )
+        batch.device = device
+        batch.posts.extend(posts)
+        batch.outputs.extend(outputs)
+        batch.inputs.extend(inputs)
+        batch.is_observable &= is_observable
+        return None
+
+    def _start(self, work: RdcclWork) -> Work:
+        self._group.check()
+        self._group.sweep()
+        work.issue()
+        self._issued = next(self._sequence)
+        return work
+
+    def start_coalescing(self) -> None:
+        """Collect operations from now on."""
+        self._batch = _Batch()
+
+    def end_coalescing(self) -> Work | None:
+        """Issue the operations that were collected, as one."""
+        batch, self._batch = self._batch, None
+        if batch is None or not batch.posts:
+            return None
+        return self._start(
+            RdcclWork(
+                "coalesced",
+                self._group,
+                batch.device,
+                batch.posts,
+                outputs=batch.outputs,
+                inputs=batch.inputs,
+                is_observable=batch.is_observable,
+            )
+        )
+
+    # Collectives
+
+    def broadcast(self, tensors: list[Tensor], opts: c10d.BroadcastOptions) -> Work | None:
+        """Send the root's tensor to all ranks."""
+        tensor = only(tensors)
+        return self._issue("broadcast", [self._broadcast(as_bytes(tensor), opts)], outputs=[tensor])
+
+    def _broadcast(self, view: Tensor, options: c10d.BroadcastOptions) -> Post:
+        return lambda: self._gloo.broadcast([view], options)
+
+    def allreduce(self, tensors: list[Tensor], opts: c10d.AllreduceOptions) -> Work | None:
+        """Reduce the tensors of all ranks, in place."""
+        return self.allreduce_coalesced([only(tensors)], opts, "all_reduce")
+
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any, name: str = "all_reduce_coalesced") -> Work | None:
+        """Reduce several tensors of all ranks, each in place."""
+        for tensor in tensors:
+            check_reduction(opts.reduceOp, tensor)
+        posts = [
+            self._all_reduce(as_numbers(_scaled(tensor, opts.reduceOp, in_place=True)), tensor.dtype, opts) for tensor in tensors
+        ]
+        return self._issue(name, posts, outputs=tensors)
+
+    def _all_reduce(self, view: Tensor, dtype: torch.dtype, options: Any) -> Post:
+        gloo_options = c10d.AllreduceOptions()
+        gloo_options.reduceOp = gloo_reduction(options.reduceOp, dtype)
+        gloo_options.timeout = options.timeout
+        return lambda: self._gloo.allreduce([view], gloo_options)
+
+    def reduce(self, tensors: list[Tensor], opts: c10d.ReduceOptions) -> Work | None:
+        """Reduce the tensors of all ranks into the root's; those of the others stay as they are."""
+        tensor = only(tensors)
+        check_reduction(opts.reduceOp, tensor)
+        is_root = self._rank == opts.rootRank
+        scratch = _scaled(tensor, opts.reduceOp, in_place=is_root)
+        if scratch is tensor and not is_root:
+            scratch = tensor.clone()  # Gloo keeps partial sums in it
+        return self._issue("reduce", [self._reduce(scratch, opts, opts.rootRank)], outputs=[tensor], inputs=[scratch])
+
+    def _reduce(self, tensor: Tensor, options: Any, root: int) -> Post:
+        view, gloo_options = as_numbers(tensor), c10d.ReduceOptions()
+        gloo_options.reduceOp = gloo_reduction(options.reduceOp, tensor.dtype)
+        gloo_options.rootRank = root
+        gloo_options.timeout = options.timeout
+        return lambda: self._gloo.reduce([view], gloo_options)
+
+    def allgather(
+        self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: c10d.AllgatherOptions
+    ) -> Work | None:
+        """Collect the tensors of all ranks on every rank."""
+        posts = self._all_gather(output_tensors[0] if output_tensors else [], only(input_tensors), opts)
+        return self._issue("all_gather", posts, outputs=output_tensors[0], inputs=input_tensors)
+
+    def _all_gather(self, outputs: list[Tensor], source: Tensor, options: c10d.AllgatherOptions) -> list[Post]:
+        if same_sizes("all_gather", source, outputs, self._ranks):
+            views, view = [as_bytes(output) for output in outputs], as_bytes(source)
+            return [lambda: self._gloo.allgather([views], [view], options)]
+        # Gloo wants equal sizes: each rank sends its own.
+        own = outputs[self._rank]
+        if own.numel() != source.numel():
+            raise ValueError(f"all_gather has {own.numel()} elements for the {source.numel()} of its own rank")
+        if own.data_ptr() != source.data_ptr():
+            own.copy_(source)
+        posts = []
+        for root, output in enumerate(outputs):
+            broadcast = c10d.BroadcastOptions()
+            broadcast.rootRank, broadcast.timeout = root, options.timeout
+            posts.append(self._broadcast(as_bytes(output), broadcast))
+        return posts
+
+    def allgather_coalesced(
+        self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: c10d.AllgatherOptions
+    ) -> Work | None:
+        """Collect several tensors of all ranks: a list for each rank."""
+        posts: list[Post] = []
+        for index, source in enumerate(input_list):
+            posts += self._all_gather([outputs[index] for outputs in output_lists], source, opts)
+        flat = [output for outputs in output_lists for output in outputs]
+        return self._issue("all_gather_coalesced", posts, outputs=flat, inputs=input_list)
+
+    def all_gather_single(self, output: Tensor, source: Tensor, opts: c10d.AllgatherOptions) -> Work | None:
+        """Collect the tensors of all ranks in one, one behind the other."""
+        return self._issue(
+            "all_gather_into_tensor", [self._all_gather_single(output, source, opts)], outputs=[output], inputs=[source]
+        )
+
+    _allgather_base = all_gather_single
+
+    def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: c10d.AllgatherOptions) -> Work | None:
+        """Collect several tensors of all ranks, each in one."""
+        posts = [self._all_gather_single(output, source, opts) for output, source in zip(outputs, inputs, strict=True)]
+        return self._issue("all_gather_into_tensor_coalesced", posts, outputs=outputs, inputs=inputs)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def _all_gather_single(self, output: Tensor, source: Tensor, options: c10d.AllgatherOptions) -> Post:
+        check_multiple("all_gather_into_tensor", output, source, self._ranks)
+        into, view = as_bytes(output), as_bytes(source)
+        return lambda: self._all_gather_flat(into, view, options)
+
+    def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: c10d.GatherOptions) -> Work | None:
+        """Collect the tensors of all ranks on the root."""
+        source, view = only(input_tensors), as_bytes(only(input_tensors))
+        outputs = output_tensors[0] if self._rank == opts.rootRank and output_tensors else []
+        if self._rank == opts.rootRank and not same_sizes("gather", source, outputs, self._ranks):
+            raise ValueError("gather needs tensors of one size on all ranks")
+        views = [[as_bytes(output) for output in outputs]] if outputs else []
+        return self._issue("gather", [lambda: self._gloo.gather(views, [view], opts)], outputs=outputs, inputs=input_tensors)
+
+    def scatter(self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: c10d.ScatterOptions) -> Work | None:
+        """Send each rank its tensor of the root's."""
+        output, into = only(output_tensors), as_bytes(only(output_tensors))
+        sources = input_tensors[0] if self._rank == opts.rootRank and input_tensors else []
+        if self._rank == opts.rootRank and not same_sizes("scatter", output, sources, self._ranks):
+            raise ValueError("scatter needs tensors of one size on all ranks")
+        views = [[as_bytes(source) for source in sources]] if sources else []
+        return self._issue("scatter", [lambda: self._gloo.scatter([into], views, opts)], outputs=output_tensors, inputs=sources)
+
+    def reduce_scatter(
+        self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: c10d.ReduceScatterOptions
+    ) -> Work | None:
+        """Reduce a list of tensors of all ranks, and leave each rank one."""
+        output, sources = only(output_tensors), input_tensors[0]
+        check_reduction(opts.reduceOp, output)
+        are_equal = same_sizes("reduce_scatter", output, sources, self._ranks)
+        # Gloo reduces equal parts of one tensor; of others each rank is the root of one.
+        if are_equal:
+            flat = _scaled(_joined(sources), opts.reduceOp, in_place=True)
+            post = self._reduce_scatter_single(output, flat, opts)
+            return self._issue("reduce_scatter", [post], outputs=output_tensors, inputs=[flat])
+        own = sources[self._rank]
+        if own.numel() != output.numel():
+            raise ValueError(f"reduce_scatter has {output.numel()} elements for the {own.numel()} of its own rank")
+        output.copy_(own)
+        parts = [output if rank == self._rank else source.clone() for rank, source in enumerate(sources)]
+        parts = [_scaled(part, opts.reduceOp, in_place=True) for part in parts]
+        posts = [self._reduce(part, opts, root) for root, part in enumerate(parts)]
+        return self._issue("reduce_scatter", posts, outputs=output_tensors, inputs=parts)
+
+    def reduce_scatter_single(self, output: Tensor, source: Tensor, opts: c10d.ReduceScatterOptions) -> Work | None:
+        """Reduce a tensor of all ranks, and leave each rank a part of it."""
+        check_reduction(opts.reduceOp, output)
+        scaled = _scaled(source, opts.reduceOp, in_place=False)
+        post = self._reduce_scatter_single(output, scaled, opts)
+        return self._issue("reduce_scatter_tensor", [post], outputs=[output], inputs=[scaled])
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: c10d.ReduceScatterOptions
+    ) -> Work | None:
+        """Reduce several tensors of all ranks, and leave each rank a part of each."""
+        for output in outputs:
+            check_reduction(opts.reduceOp, output)
+        scaled = [_scaled(source, opts.reduceOp, in_place=False) for source in inputs]
+        posts = [self._reduce_scatter_single(output, source, opts) for output, source in zip(outputs, scaled, strict=True)]
+        return self._issue("reduce_scatter_tensor_coalesced", posts, outputs=outputs, inputs=scaled)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def _reduce_scatter_single(self, output: Tensor, source: Tensor, options: c10d.ReduceScatterOptions) -> Post:
+        check_multiple("reduce_scatter_tensor", source, output, self._ranks)
+        into, view = as_numbers(output), as_numbers(source)
+        gloo_options = c10d.ReduceScatterOptions()
+        gloo_options.reduceOp = gloo_reduction(options.reduceOp, output.dtype)
+        gloo_options.timeout = options.timeout
+        return lambda: self._reduce_scatter_flat(into, view, gloo_options)
+
+    def all_to_all_single(
+        self, output: Tensor, source: Tensor, output_rows: list[int], input_rows: list[int], opts: c10d.AllToAllOptions
+    ) -> Work | None:
+        """Send each rank its rows of a tensor."""
+        if output.dtype != source.dtype:
+            raise TypeError(f"all_to_all_single needs tensors of one dtype, but got {output.dtype} and {source.dtype}")
+        if not (output.is_contiguous() and source.is_contiguous()):
+            raise ValueError("Tensors must be contiguous: all_to_all_single divides them along their first dimension")
+        into, view = as_bytes(output), as_bytes(source)
+        received = byte_counts("all_to_all_single", output, output_rows, self._ranks)
+        sent = byte_counts("all_to_all_single", source, input_rows, self._ranks)
+        post: Post = lambda: self._all_to_all_flat(into, view, received, sent, opts)  # noqa: E731
+        return self._issue("all_to_all_single", [post], outputs=[output], inputs=[source])
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: c10d.AllToAllOptions) -> Work | None:
+        """Send each rank its tensor of a list."""
+        if len(output_tensors) != self._ranks or len(input_tensors) != self._ranks:
+            raise ValueError(f"all_to_all needs lists of {self._ranks} tensors, one for each rank")
+        for output, source in zip(output_tensors, input_tensors, strict=True):
+            check_pair("all_to_all", source, output)
+        output_tensors[self._rank].copy_(input_tensors[self._rank])
+        # Gloo's own wants equal sizes, and no rank knows whether all others have them: so each pair of ranks exchanges messages.
+        others = [rank for rank in range(self._ranks) if rank != self._rank]
+        posts = [self._send(as_bytes(input_tensors[rank]), rank, _ALL_TO_ALL_TAG) for rank in others]
+        posts += [self._recv(as_bytes(output_tensors[rank]), rank, _ALL_TO_ALL_TAG) for rank in others]
+        return self._issue("all_to_all", posts, outputs=output_tensors, inputs=input_tensors, is_observable=False)
+
+    def barrier(self, opts: c10d.BarrierOptions) -> Work:
+        """Wait for all ranks, and for what is on the current stream before."""
+        device = getattr(opts, "device", None)
+        index = current_device() if device is None or device.type != "rustdev" else device.index
+        return self._start(RdcclWork("barrier", self._group, index, [lambda: self._gloo.barrier(opts)], is_barrier=True))
+
+    # Messages
+
+    def send(self, tensors: list[Tensor], dst: int, tag: int) -> Work | None:
+        """Send a tensor to another rank."""
+        post = self._send(as_bytes(only(tensors)), dst, tag)
+        return self._issue(f"send to {dst}", [post], inputs=tensors, is_observable=False)
+
+    def _send(self, view: Tensor, rank: int, tag: int) -> Post:
+        return lambda: self._gloo.send([view], rank, tag)
+
+    def recv(self, tensors: list[Tensor], src: int, tag: int) -> Work | None:
+        """Receive a tensor from another rank."""
+        post = self._recv(as_bytes(only(tensors)), src, tag)
+        return self._issue(f"recv from {src}", [post], outputs=tensors, is_observable=False)
+
+    def _recv(self, view: Tensor, rank: int, tag: int) -> Post:
+        return lambda: self._gloo.recv([view], rank, tag)
+
+    def recv_anysource(self, tensors: list[Tensor], tag: int) -> Work | None:
+        """Receive a tensor from whatever rank sends one."""
+        view = as_bytes(only(tensors))
+        return self._issue("recv", [lambda: self._gloo.recv_anysource([view], tag)], outputs=tensors, is_observable=False)
+
+
+@functools.cache
+def _end_quickly() -> None:
+    """Have a process end although operations are under way: Gloo's destructor would wait for them, so it is left out."""
+
+    def leave() -> None:
+        for backend in _in_use:
+            if backend._group.unfinished:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend._gloo))
+
+    atexit.register(leave)
+
+
+@functools.cache
+def _refuse_sparse_tensors() -> torch.library.Library:
+    """Have sparse tensors refused: the fallback would reduce a copy on the CPU, which nobody waits for."""
+
+    def refuse(*arguments: object) -> None:
+        raise ValueError("rdccl needs dense tensors, but got a sparse one")
+
+    library = torch.library.Library("c10d", "IMPL")
+    library.impl("allreduce_", refuse, "SparsePrivateUse1")
+    return library
+
+
+def _either(gloo: ProcessGroupGloo, name: str, older: str) -> Callable[..., Work]:
+    method: Callable[..., Work] = getattr(gloo, name, None) or getattr(gloo, older)
+    return method
+
+
+def _joined(sources: Sequence[Tensor]) -> Tensor:
+    """Return the memory of dense tensors as it lies, one behind the other."""
+    return torch.cat([source.as_strided((source.numel(),), (1,)) for source in sources])
+
+
+def _scaled(tensor: Tensor, op: Any, in_place: bool) -> Tensor:
+    """Return the tensor times the factor of ``PREMUL_SUM``, as work on the current stream; other reductions take it as it is."""
+    if not is_premultiplied(op):
+        return tensor
+    factor = op.factor
+    return tensor.mul_(factor) if in_place else tensor * factor

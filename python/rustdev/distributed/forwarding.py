@@ -1,0 +1,64 @@
+"""Methods of the ``Work`` objects that programs get.
+
+Such an object is one of C++ around ours, and passes on ``wait`` and ``get_future`` alone. So the other methods of
+``torch.distributed.Work`` are replaced by some that find ours, if there is one.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch._C._distributed_c10d import Work
+
+from .work import RdcclWork, finding
+
+__all__ = ["install_work_methods"]
+
+
+def _inner(work: Work) -> RdcclWork | None:
+    """Return the operation behind a Work, found by asking for its future: None where it is another backend's."""
+    if type(work) is not Work:
+        return None
+    found: list[RdcclWork] = []
+    finding.found = found
+    try:
+        work.get_future()
+    except RuntimeError:  # not every backend has futures
+        return None
+    finally:
+        del finding.found
+    return found[0] if found else None
+
+
+def _forwarding(name: str) -> Callable[..., Any]:
+    method = getattr(Work, name)
+
+    @functools.wraps(method)
+    def forward(self: Work, *arguments: Any) -> Any:
+        inner = _inner(self)
+        return method(self, *arguments) if inner is None else getattr(inner, name)(*arguments)
+
+    forward._is_rdccl = True  # type: ignore[attr-defined]
+    return forward
+
+
+def install_work_methods(
+    names: Iterable[str] = (
+        "is_completed",
+        "is_success",
+        "exception",
+        "result",
+        "source_rank",
+        "_source_rank",
+        "synchronize",
+        "block_current_stream",
+    ),
+) -> None:
+    """Have the Work objects that programs get answer for our operations.
+
+    Args:
+        names: The methods of ``torch.distributed.Work``; those that this torch does not have are left out.
+    """
+    for name in names:
+        if hasattr(Work, name) and not hasattr(getattr(Work, name), "_is_rdccl"):
+            setattr(Work, name, _forwarding(name))

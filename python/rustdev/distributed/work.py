@@ -1,0 +1,242 @@
+"""One operation of the backend: when Gloo gets it, how streams and the host wait for it, and how it fails.
+
+Gloo works on the host. An operation is *posted* to it when what its tensors wait for is done, and *finished* when Gloo is done with
+it. No thread of the program waits for either: where streams have to, a host function on them does. Operations of a group are posted
+in the order of their calls, which is how the ranks' operations find each other, but any of them may finish first.
+"""
+
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import Work
+from torch.distributed import DistBackendError
+
+from .. import _rustdev
+from ..streams import stream
+from .group import GroupState, Latch
+from .lanes import lanes
+
+__all__ = ["Post", "RdcclWork", "finding"]
+
+#: Gives an operation to Gloo.
+Post = Callable[[], Work]
+#: While a thread's ``finding.found`` is a list, works that are asked for their future put themselves there.
+finding = threading.local()
+_POLL_SECONDS = 0.0005
+
+
+@functools.cache
+def _no_future() -> "torch.futures.Future[None]":
+    future: torch.futures.Future[None] = torch.futures.Future()
+    future.set_result(None)
+    return future
+
+
+class RdcclWork(Work):
+    """An operation of a group, as ``torch.distributed`` hands it out.
+
+    Args:
+        name: What it is, for errors.
+        group: What the operations of its group share.
+        device: The index of the device.
+        posts: Give its parts to Gloo.
+        outputs: The tensors that it writes.
+        inputs: The other tensors that Gloo works on.
+        is_barrier: Whether ``wait`` holds the host until all ranks are there.
+        is_observable: Whether Gloo says when it is done; it does not of single messages.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        group: GroupState,
+        device: int,
+        posts: Sequence[Post],
+        *,
+        outputs: Sequence[Tensor] = (),
+        inputs: Sequence[Tensor] = (),
+        is_barrier: bool = False,
+        is_observable: bool = True,
+    ) -> None:
+        super().__init__()
+        self._name = name
+        self._group = group
+        self._device = device
+        self._posts = posts
+        self._outputs = outputs
+        self._inputs = inputs
+        self._is_barrier = is_barrier
+        self._is_observable = is_observable
+        self._parts: list[Work] = []
+        self._posted = Latch()
+        self._finishing = threading.Lock()
+        self._done = False
+        self._error: Exception | None = None
+        self._future: torch.futures.Future[list[Tensor]] | None = None
+
+    def issue(self) -> None:
+        """Post it, now if what its tensors wait for is done, else behind that.
+
+        Raises:
+            ValueError: Gloo refuses an argument.
+            DistBackendError: A connection is gone.
+        """
+        current = torch._C._accelerator_getStream(self._device)
+        with self._group.order:
+            is_ready = self._group.is_posted() and current.query()
+            if is_ready:
+                self._post()
+            before = self._group.follow(self._posted)
+        self._raise()
+        self._group.unfinished.add(self)
+        if is_ready and self._is_observable:
+            return
+        with lanes(self._device).take() as lane:
+            if not is_ready:
+                lane.wait_stream(current)
+                self._launch(lane, functools.partial(self._post_behind, before))
+            if not self._is_observable:
+                self._launch(lane, self.finish)
+
+    def _launch(self, target: torch.Stream, function: Callable[[], object]) -> None:
+        _rustdev.launch_host_func(self._device, target.stream_id, function)
+
+    def _post(self) -> None:
+        try:
+            self._parts = [post() for post in self._posts]
+        except Exception as error:
+            self._fail(error)
+        self._posts = ()
+        self._posted.open()
+
+    def _post_behind(self, before: Latch) -> None:
+        before.wait()
+        self._post()
+
+    def finish(self) -> None:
+        """Return when Gloo is done with it, or it has failed; does not raise."""
+        self._posted.wait()
+        with self._finishing:
+            if self._done:
+                return
+            for part in self._parts:
+                self._wait_for(part)
+            self._inputs = ()
+            self._done = True
+            self._group.unfinished.discard(self)
+
+    def _wait_for(self, part: Work) -> None:
+        try:
+            part.wait()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is not None:
+            return
+        if str(error).startswith("ProcessGroupGloo::"):  # an argument that it does not take: nothing is wrong with the group
+            self._error = ValueError(str(error))
+            return
+        self._error = DistBackendError(f"{self._name} of {self._group.name} failed: {error}")
+        self._group.failure = self._group.failure or self._error
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _finish_in_stream(self) -> None:
+        self.finish()
+        self._raise()
+
+    def _finish_in_lane(self, watcher: torch.Stream) -> None:
+        """Finish, and let the stream fail that asked for a future: a future tells its streams of no error."""
+        self.finish()
+        if self._error is not None:
+            with contextlib.suppress(Exception):  # where launches block it raises here, on nobody's behalf
+                self._launch(watcher, self._raise)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Make the current stream wait until the operation is finished; the host waits for a barrier, and where a time is given.
+
+        Args:
+            timeout: For how long the host waits; 0 for not at all.
+
+        Raises:
+            DistBackendError: It has failed, or the time is over.
+        """
+        if self._is_barrier or timeout > timedelta(0):
+            self._hold_host(timeout)
+        if self.is_completed():
+            self._raise()
+        else:
+            self._launch(torch._C._accelerator_getStream(self._device), self._finish_in_stream)
+        return True
+
+    def _hold_host(self, timeout: timedelta) -> None:
+        if timeout <= timedelta(0):
+            return self.finish()
+        deadline = time.monotonic() + timeout.total_seconds()
+        while not self.is_completed():
+            if time.monotonic() > deadline:
+                raise DistBackendError(f"{self._name} of {self._group.name} is not finished after {timeout.total_seconds():g} s")
+            time.sleep(_POLL_SECONDS)
+        return None
+
+    def synchronize(self) -> None:
+        """Make the current stream wait, as ``wait`` does."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """Make the current stream wait, as ``wait`` does."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Return whether it is finished, well or not."""
+        if self._done:
+            return True
+        if self._is_observable and self._posted.is_open() and all(part.is_completed() for part in self._parts):
+            self.finish()
+        return self._done
+
+    def is_success(self) -> bool:
+        """Return whether it has finished well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Exception | None:
+        """Return why it has failed, if it has."""
+        return self._error
+
+    def result(self) -> list[Tensor]:
+        """Return the tensors that it writes."""
+        return list(self._outputs)
+
+    def source_rank(self) -> int:
+        """Return the rank that a received message came from; the host waits for it."""
+        self.finish()
+        self._raise()
+        return self._parts[0]._source_rank()
+
+    _source_rank = source_rank
+
+    def get_future(self) -> Any:
+        """Return a future of the written tensors: it is done at once, and streams that wait for it wait for the operation."""
+        finder = getattr(finding, "found", None)
+        if finder is not None:
+            finder.append(self)
+            return _no_future()
+        if self._future is None:
+            future: torch.futures.Future[list[Tensor]] = torch.futures.Future(devices=[torch.device("rustdev", self._device)])
+            watcher = torch._C._accelerator_getStream(self._device)
+            with lanes(self._device).take() as lane:
+                self._launch(lane, functools.partial(self._finish_in_lane, watcher))
+                with stream(lane):
+                    future.set_result(list(self._outputs))
+            self._future = future
+        return self._future

@@ -1,0 +1,242 @@
+"""That operations are asynchronous: the host goes on, streams wait, and memory stays until Gloo is done with it."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+import torch.distributed as dist
+from workers import Workers, device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MILLISECOND = 1_000_000  # nanoseconds
+
+
+def seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def ones(size: int = 4) -> torch.Tensor:
+    return torch.ones(size, device=device())
+
+
+def host_goes_on_behind_a_long_task() -> None:
+    tensor = ones()
+    dist.all_reduce(tensor)  # connects
+    torch.rustdev.synchronize()
+    torch.rustdev._sleep(300 * MILLISECOND)
+    tensor += 1  # 3 on both
+    assert seconds(lambda: dist.all_reduce(tensor)) < 0.1
+    assert not torch.rustdev.current_stream().query()
+    assert seconds(torch.rustdev.synchronize) > 0.1
+    assert tensor.tolist() == [6.0] * 4
+
+
+def host_goes_on_while_another_rank_is_late() -> None:
+    tensor = ones()
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        assert seconds(lambda: dist.all_reduce(tensor)) < 0.1
+        tensor *= 10  # behind it
+        assert not torch.rustdev.current_stream().query()
+        store.set("went on", "yes")
+    else:
+        store.wait(["went on"])
+        dist.all_reduce(tensor)
+        tensor *= 10
+    assert tensor.tolist() == [20.0] * 4
+
+
+def work_says_when_it_is_done() -> None:
+    tensor = ones()
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        assert not work.is_completed()
+        store.set("asked", "yes")
+        while not work.is_completed():
+            time.sleep(0.001)
+    else:
+        store.wait(["asked"])
+        work = dist.all_reduce(tensor, async_op=True)
+        work.synchronize()
+        torch.rustdev.synchronize()
+        assert work.is_completed()
+    assert work.is_success()
+    assert work.exception() is None
+    assert work.wait()
+    assert tensor.tolist() == [2.0] * 4
+
+
+def compute_overlaps() -> None:
+    """While an operation waits for the other rank, what does not need its result runs."""
+    tensor, independent = ones(), ones()
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        assert (independent + 1).tolist() == [2.0] * 4
+        assert not work.is_completed()
+        store.set("computed", "yes")
+    else:
+        store.wait(["computed"])
+        work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    assert tensor.tolist() == [2.0] * 4
+
+
+def waiting_is_the_streams_own() -> None:
+    """``wait`` holds the stream that is current, and no other."""
+    tensor = ones()
+    store = dist.distributed_c10d._get_default_store()
+    side = torch.rustdev.Stream()
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        with torch.rustdev.stream(side):
+            work.wait()
+            result = tensor * 3
+        assert torch.rustdev.current_stream().query()
+        assert not side.query()
+        store.set("seen", "yes")
+        torch.rustdev.current_stream().wait_stream(side)
+        assert result.tolist() == [6.0] * 4
+    else:
+        store.wait(["seen"])
+        dist.all_reduce(tensor)
+
+
+def issued_on_a_side_stream() -> None:
+    side = torch.rustdev.Stream()
+    with torch.rustdev.stream(side):
+        torch.rustdev._sleep(50 * MILLISECOND)
+        tensor = torch.full((4,), 2.0, device=device())
+        dist.all_reduce(tensor)
+        result = tensor + 1
+    side.synchronize()
+    assert result.tolist() == [5.0] * 4
+
+
+def futures_hold_streams() -> None:
+    tensor = ones()
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        future = dist.all_reduce(tensor, async_op=True).get_future()
+        doubled = future.then(lambda done: done.value()[0] * 2)  # runs now; its work waits
+        assert seconds(doubled.wait) < 0.1
+        result = doubled.value() + 1
+        assert not torch.rustdev.current_stream().query()
+        store.set("chained", "yes")
+        assert result.tolist() == [5.0] * 4
+    else:
+        store.wait(["chained"])
+        dist.all_reduce(tensor)
+
+
+def memory_stays_until_it_is_done() -> None:
+    store = dist.distributed_c10d._get_default_store()
+    torch.rustdev.synchronize()
+    for asynchronous in (False, True):
+        received = torch.zeros(1 << 16, device=device())
+        torch.rustdev.synchronize()
+        if dist.get_rank() == 0:
+            sent = torch.full((1 << 16,), 7.0, device=device())
+            torch.rustdev.synchronize()
+            if asynchronous:
+                torch.rustdev._sleep(50 * MILLISECOND)
+            dist.broadcast(sent, 0, async_op=True)
+            del sent  # nobody waits for it, and nobody has it
+            scribbled = [torch.zeros(1 << 16, device=device()) for _ in range(8)]
+            torch.rustdev.synchronize()
+            store.set(f"scribbled {asynchronous}", "yes")
+            assert all(not zeros.any() for zeros in scribbled)
+        else:
+            store.wait([f"scribbled {asynchronous}"])
+            dist.broadcast(received, 0)
+            assert (received == 7).all()
+        dist.barrier()
+
+
+def memory_is_given_back() -> None:
+    dist.all_reduce(ones())
+    torch.rustdev.synchronize()
+    before = torch.rustdev.memory_allocated()
+    tensor = ones(1 << 18)
+    dist.all_reduce(tensor)
+    del tensor
+    torch.rustdev.synchronize()
+    assert torch.rustdev.memory_allocated() == before
+    dist.all_reduce(ones(1 << 18), async_op=True)  # never waited for: the next operation lets go of it
+    dist.barrier(device_ids=[device().index])
+    dist.all_reduce(ones())
+    torch.rustdev.synchronize()
+    assert torch.rustdev.memory_allocated() == before
+
+
+def saving_waits_for_a_late_rank() -> None:
+    """torch.save holds Python's lock while it copies, which the end of an operation needs."""
+    tensor = ones()
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        dist.all_reduce(tensor)
+        threading.Timer(0.2, lambda: store.set("saving", "yes")).start()
+        file = io.BytesIO()
+        torch.save(tensor, file)
+        file.seek(0)
+        assert torch.load(file).tolist() == [2.0] * 4
+    else:
+        store.wait(["saving"])
+        dist.all_reduce(tensor)
+
+
+def many_in_flight() -> None:
+    """More than a pool has streams, on several streams, with groups in the order of their calls."""
+    tensors = [torch.full((100,), float(index), device=device()) for index in range(40)]
+    streams = [torch.rustdev.Stream() for _ in range(4)]
+    works = []
+    torch.rustdev.synchronize()
+    for index, tensor in enumerate(tensors):
+        with torch.rustdev.stream(streams[index % 4]):
+            torch.rustdev._sleep((index % 7) * MILLISECOND // 4)
+            tensor += 1
+            works.append(dist.all_reduce(tensor, async_op=True))
+    for work in works:
+        work.wait()
+    for index, tensor in enumerate(tensors):
+        assert tensor.tolist() == [2.0 * (index + 1)] * 100
+
+
+def both_devices_in_one_group() -> None:
+    """A group serves all devices of a process, in the order of the calls."""
+    tensors = [torch.full((4,), float(index + 1), device=f"rustdev:{index}") for index in range(torch.rustdev.device_count())]
+    for _ in range(3):
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    assert [tensor.tolist() for tensor in tensors] == [[8.0] * 4, [16.0] * 4]
+
+
+ASYNCHRONY = (
+    host_goes_on_behind_a_long_task,
+    host_goes_on_while_another_rank_is_late,
+    work_says_when_it_is_done,
+    compute_overlaps,
+    waiting_is_the_streams_own,
+    issued_on_a_side_stream,
+    futures_hold_streams,
+    memory_stays_until_it_is_done,
+    memory_is_given_back,
+    saving_waits_for_a_late_rank,
+    many_in_flight,
+    both_devices_in_one_group,
+)
+
+
+@pytest.mark.parametrize("check", ASYNCHRONY, ids=lambda function: function.__name__)
+def test_asynchrony(pair: Workers, check: Callable[[], None]) -> None:
+    pair.run(check)

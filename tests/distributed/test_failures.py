@@ -1,0 +1,178 @@
+"""What ranks see of a rank that is late or lost: an error that says so, and a device that works on."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+import torch.distributed as dist
+from workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def breakable(tmp_path: Path) -> Iterator[Workers]:
+    """Two processes that make their groups themselves, and may lose one."""
+    workers = Workers(2, tmp_path, backend=None)
+    yield workers
+    workers.stop()
+
+
+def join(store: str, rank: int) -> torch.Tensor:
+    dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=60))
+    tensor = torch.ones(4, device="rustdev")
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [2.0] * 4
+    return tensor
+
+
+def late(store: str, ranks: dict[int, int]) -> list[str]:
+    rank = ranks[os.getpid()]
+    tensor = join(store, rank)
+    errors = []
+    dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=1))
+    if rank == 0:
+        dist.all_reduce(tensor)  # the other rank makes none
+        with pytest.raises(torch.AcceleratorError) as failure:
+            tensor.tolist()
+        errors.append(str(failure.value))
+        assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4
+        with pytest.raises(dist.DistBackendError) as refusal:
+            dist.all_reduce(tensor)
+        errors.append(str(refusal.value))
+        with pytest.raises(dist.DistBackendError):
+            dist.barrier(device_ids=[0])
+    else:
+        time.sleep(3)
+    dist.destroy_process_group()
+    # Another group works.
+    join(f"{store} again", rank)
+    dist.destroy_process_group()
+    return errors
+
+
+def process_id() -> int:
+    return os.getpid()
+
+
+def ranks_of(workers: Workers) -> dict[int, int]:
+    return {process: rank for rank, process in enumerate(workers.run(process_id))}
+
+
+def test_timeout_is_an_error_of_the_stream_and_then_of_the_group(joiners: Workers, tmp_path: Path) -> None:
+    errors = joiners.run(late, str(tmp_path / "late"), ranks_of(joiners))
+    for error in errors[0]:
+        assert "all_reduce of rank 0 of 2 in rdccl group" in error
+        assert "Timed out" in error or "timed out" in error or "timeout" in error.lower()
+    assert "make a new group" in errors[0][1]
+
+
+def waited_on_the_host(store: str, ranks: dict[int, int]) -> None:
+    rank = ranks[os.getpid()]
+    tensor = join(store, rank)
+    if rank == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        begin = time.perf_counter()
+        with pytest.raises(dist.DistBackendError, match=r"not finished after 0\.3 s"):
+            work.wait(timedelta(seconds=0.3))
+        assert 0.3 <= time.perf_counter() - begin < 2
+        dist.distributed_c10d._get_default_store().set("given up", "yes")
+        assert work.wait(timedelta(seconds=30))  # the operation itself goes on
+    else:
+        dist.distributed_c10d._get_default_store().wait(["given up"])
+        dist.all_reduce(tensor)
+    assert tensor.tolist() == [4.0] * 4
+    dist.destroy_process_group()
+
+
+def test_wait_with_a_time_holds_the_host_no_longer(joiners: Workers, tmp_path: Path) -> None:
+    joiners.run(waited_on_the_host, str(tmp_path / "store"), ranks_of(joiners))
+
+
+def lost(store: str, ranks: dict[int, int]) -> dict[str, str]:
+    """Rank 1 ends without a word; rank 0 notices it in each of several groups, and returns the errors."""
+    rank = ranks[os.getpid()]
+    join(store, rank)
+    groups = [dist.new_group() for _ in USES]
+    for group in groups:
+        dist.all_reduce(torch.ones(4, device="rustdev"), group=group)
+    torch.rustdev.synchronize()
+    if rank == 1:
+        os._exit(7)
+    errors = {}
+    for use, group in zip(USES, groups, strict=True):
+        with pytest.raises(RuntimeError) as failure:
+            use(torch.ones(4, device="rustdev"), group)
+        errors[use.__name__] = str(failure.value)
+        torch.rustdev.synchronize()
+        assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4
+    dist.destroy_process_group()
+    return errors
+
+
+def reduce_and_read(tensor: torch.Tensor, group: dist.ProcessGroup) -> object:
+    dist.all_reduce(tensor, group=group)
+    return tensor.tolist()
+
+
+def receive_and_read(tensor: torch.Tensor, group: dist.ProcessGroup) -> object:
+    dist.recv(tensor, 1, group=group)
+    return tensor.tolist()
+
+
+def wait_for_a_future(tensor: torch.Tensor, group: dist.ProcessGroup) -> object:
+    """A future knows no error: the stream that asked for it fails, behind what it was given by then."""
+    dist.all_reduce(tensor, group=group, async_op=True).get_future().wait()
+    torch.rustdev.synchronize()
+    return torch.rustdev.synchronize()
+
+
+def reduce_again(tensor: torch.Tensor, group: dist.ProcessGroup) -> object:
+    work = dist.all_reduce(tensor, group=group, async_op=True)
+    while not work.is_completed():
+        time.sleep(0.001)
+    assert not work.is_success()
+    assert "all_reduce" in str(work.exception())
+    return dist.all_reduce(tensor, group=group)
+
+
+def make_data_parallel(tensor: torch.Tensor, group: dist.ProcessGroup) -> object:
+    return torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).to("rustdev"), process_group=group)(tensor)
+
+
+USES = (reduce_and_read, receive_and_read, wait_for_a_future, reduce_again, make_data_parallel)
+
+
+def test_lost_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
+    ranks = ranks_of(breakable)
+    for connection in breakable.connections:
+        connection.send((lost, (str(tmp_path / "store"), ranks)))
+    is_well, errors = breakable.connections[0].recv()
+    assert is_well, errors
+    for name, error in errors.items():
+        assert "rank 0 of 2 in rdccl group" in error, (name, error)
+        assert "Timed out" not in error, (name, error)
+    breakable.processes[1].join(30)
+    assert breakable.processes[1].exitcode == 7
+
+
+def leave_an_operation(store: str, ranks: dict[int, int]) -> None:
+    """Has one begin when the process ends, which the other rank never joins."""
+    tensor = join(store, ranks[os.getpid()])
+    atexit.register(lambda: dist.all_reduce(tensor))
+    dist.destroy_process_group = lambda: None  # which the worker would call
+
+
+def test_process_with_an_operation_under_way_ends(breakable: Workers, tmp_path: Path) -> None:
+    breakable.run(leave_an_operation, str(tmp_path / "store"), ranks_of(breakable))
+    breakable.connections[0].send(None)
+    breakable.processes[0].join(50)  # less than the timeout
+    assert breakable.processes[0].exitcode == 0

@@ -1,0 +1,206 @@
+"""Tensors and models divided among ranks: DTensor, tensor parallelism, pipelines, checkpoints, functional collectives."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+import torch.distributed.checkpoint as checkpoint
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, rand
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from workers import Workers, device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def mesh() -> DeviceMesh:
+    return init_device_mesh("rustdev", (dist.get_world_size(),))
+
+
+def layouts() -> None:
+    whole = torch.arange(24.0).view(6, 4)
+    sharded = distribute_tensor(whole.to(device()), mesh(), [Shard(0)])
+    assert sharded.to_local().device == device()
+    assert torch.equal(sharded.to_local().cpu(), whole.chunk(dist.get_world_size())[dist.get_rank()])
+    for placement in (Replicate(), Shard(1), Shard(0)):
+        moved = sharded.redistribute(placements=[placement])
+        assert moved.placements == (placement,)
+        assert torch.equal(moved.full_tensor().cpu(), whole)
+    partial = DTensor.from_local(torch.ones(4, device=device()), mesh(), [Partial()])
+    assert partial.full_tensor().tolist() == [dist.get_world_size()] * 4
+
+
+def products() -> None:
+    torch.manual_seed(1)
+    a, b = torch.randn(8, 6), torch.randn(6, 4)
+    left = distribute_tensor(a.to(device()), mesh(), [Shard(1)]).requires_grad_()
+    right = distribute_tensor(b.to(device()), mesh(), [Shard(0)])
+    product = left @ right
+    torch.testing.assert_close(product.full_tensor().cpu(), a @ b)
+    product.sum().backward()
+    torch.testing.assert_close(left.grad.full_tensor().cpu(), torch.ones(8, 4) @ b.t())
+
+
+def random_numbers() -> None:
+    torch.manual_seed(5)
+    whole = rand(64, device_mesh=mesh(), placements=[Shard(0)]).full_tensor()
+    assert len(whole.unique()) == 64  # ranks draw different numbers
+    torch.manual_seed(5)
+    assert torch.equal(rand(64, device_mesh=mesh(), placements=[Shard(0)]).full_tensor(), whole)
+
+
+def tensor_parallel() -> None:
+    torch.manual_seed(2)
+    reference = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    model = copy.deepcopy(reference).to(device())
+    parallelize_module(model, mesh(), {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    x = torch.randn(5, 6)
+    output, wanted = model(x.to(device())), reference(x)
+    torch.testing.assert_close(output.cpu(), wanted)
+    output.square().sum().backward()
+    wanted.square().sum().backward()
+    for parameter, expected in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad.full_tensor().cpu(), expected.grad, rtol=1e-4, atol=1e-5)
+
+
+def pipelines() -> None:
+    torch.manual_seed(4)
+    reference = nn.Sequential(*(nn.Linear(6, 6) for _ in range(dist.get_world_size())))
+    x, y = torch.randn(8, 6), torch.randn(8, 6)
+    nn.functional.mse_loss(reference(x), y).backward()
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    for schedule_class in (ScheduleGPipe, Schedule1F1B):
+        part = copy.deepcopy(reference[rank]).to(device())
+        part.zero_grad()
+        stage = PipelineStage(part, rank, ranks, device())
+        schedule = schedule_class(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+        if rank == 0:
+            schedule.step(x.to(device()))
+        else:
+            losses: list[Tensor] = []
+            output = schedule.step(target=y.to(device()), losses=losses)
+            torch.testing.assert_close(output.cpu(), reference(x))
+            torch.testing.assert_close(torch.stack(losses).mean().cpu(), nn.functional.mse_loss(reference(x), y))
+        for parameter, wanted in zip(part.parameters(), reference[rank].parameters(), strict=True):
+            torch.testing.assert_close(parameter.grad.cpu(), wanted.grad, rtol=1e-4, atol=1e-5)
+
+
+def trained(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3)).to(device())
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(2, 5, device=device())).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def checkpoints(path: str) -> None:
+    model, optimizer = trained(1)
+    weights, state = get_state_dict(model, optimizer)
+    checkpoint.save({"model": weights, "optimizer": state}, checkpoint_id=path)
+    wanted = [parameter.full_tensor().clone() for parameter in model.parameters()]
+    moments = [optimizer.state[parameter]["exp_avg"].full_tensor() for parameter in model.parameters()]
+
+    other, other_optimizer = trained(2)
+    weights, state = get_state_dict(other, other_optimizer)
+    checkpoint.load({"model": weights, "optimizer": state}, checkpoint_id=path)
+    set_state_dict(other, other_optimizer, model_state_dict=weights, optim_state_dict=state)
+    for parameter, weight, moment in zip(other.parameters(), wanted, moments, strict=True):
+        assert torch.equal(parameter.full_tensor(), weight)
+        assert torch.equal(other_optimizer.state[parameter]["exp_avg"].full_tensor(), moment)
+
+
+def asynchronous_checkpoint(path: str) -> None:
+    model, _ = trained(1)
+    saved = {"model": get_state_dict(model, [])[0]}
+    checkpoint.async_save(saved, checkpoint_id=path).result()
+    loaded = {"model": get_state_dict(trained(2)[0], [])[0]}
+    checkpoint.load(loaded, checkpoint_id=path)
+    for name, wanted in saved["model"].items():
+        assert torch.equal(loaded["model"][name].full_tensor(), wanted.full_tensor())
+
+
+def functional_collectives() -> None:
+    warnings.simplefilter("ignore", FutureWarning)  # some have other names in torch 2.15
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    group = dist.group.WORLD
+    tensor = torch.arange(4.0, device=device()) + rank
+    total = sum(torch.arange(4.0) + other for other in range(ranks))
+    before = tensor.clone()
+    assert torch.equal(functional.all_reduce(tensor, "sum", group).cpu(), total)
+    assert torch.equal(tensor, before)
+    assert torch.equal(functional.all_reduce(tensor, "avg", group).cpu(), total / ranks)
+    gathered = functional.all_gather_tensor(tensor, 0, group)
+    assert torch.equal(gathered.cpu(), torch.cat([torch.arange(4.0) + other for other in range(ranks)]))
+    assert torch.equal(functional.reduce_scatter_tensor(gathered * 1, "sum", 0, group).cpu(), tensor.cpu() * ranks)
+    exchanged = functional.all_to_all_single(tensor, None, None, group)
+    wanted = torch.cat([(torch.arange(4.0) + other).chunk(ranks)[rank] for other in range(ranks)])
+    assert torch.equal(exchanged.cpu(), wanted)
+    assert torch.equal(functional.broadcast(tensor, 1, group).cpu(), torch.arange(4.0) + 1)
+    both = functional.all_reduce_coalesced([tensor, tensor * 2], "sum", group)
+    assert [each.tolist() for each in both] == [total.tolist(), (total * 2).tolist()]
+    parts = functional.all_gather_into_tensor_coalesced([tensor, tensor * 2], group)
+    assert torch.equal(parts[1].cpu(), gathered.cpu() * 2)
+
+
+def gradients_through_functional_collectives() -> None:
+    warnings.simplefilter("ignore", FutureWarning)  # its name in torch 2.15 is another
+    ranks = dist.get_world_size()
+    tensor = torch.ones(3, device=device(), requires_grad=True)
+    gathered: Any = functional.all_gather_tensor_autograd(tensor, 0, dist.group.WORLD)
+    (gathered * torch.arange(3.0 * ranks, device=device())).sum().backward()
+    wanted = torch.arange(3.0 * ranks).chunk(ranks)[dist.get_rank()] * ranks
+    assert torch.equal(tensor.grad.cpu(), wanted)
+
+
+MODEL_PARALLEL = (
+    layouts,
+    products,
+    random_numbers,
+    tensor_parallel,
+    pipelines,
+    functional_collectives,
+    gradients_through_functional_collectives,
+)
+
+
+@pytest.mark.parametrize("check", MODEL_PARALLEL, ids=lambda function: function.__name__)
+def test_model_parallel(pair: Workers, check: Callable[[], None]) -> None:
+    pair.run(check)
+
+
+@pytest.mark.parametrize("check", [checkpoints, asynchronous_checkpoint], ids=lambda function: function.__name__)
+def test_checkpoint_comes_back(pair: Workers, check: Callable[[str], None], tmp_path: Path) -> None:
+    pair.run(check, str(tmp_path / "checkpoint"))
+
+
+def two_dimensions() -> None:
+    grid = init_device_mesh("rustdev", (2, 2), mesh_dim_names=("data", "model"))
+    torch.manual_seed(2)
+    reference = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    model = copy.deepcopy(reference).to(device())
+    parallelize_module(model, grid["model"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    fully_shard(model, mesh=grid["data"])
+    x = torch.randn(8, 6)
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
+    model(x.chunk(2)[grid["data"].get_local_rank()].to(device())).square().mean().backward()
+    reference(x).square().mean().backward()
+    for parameter, expected in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad.full_tensor().cpu(), expected.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_shards_of_tensor_parallel_layers(four: Workers) -> None:
+    four.run(two_dimensions)

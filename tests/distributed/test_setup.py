@@ -1,0 +1,188 @@
+"""How a group comes to rdccl: registration, defaults, launchers, subgroups, debug mode."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workers import Workers
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(program: str, **environment: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
+
+
+def test_import_registers_and_loads_nothing_else() -> None:
+    said = python(
+        "import sys, torch; from torch.distributed import Backend; print(Backend.default_device_backend_map['rustdev'], "
+        "Backend.backend_capability['rdccl'], [name for name in sys.modules if name.startswith('rustdev.distributed')])"
+    )
+    assert said == "rdccl ['rustdev'] ['rustdev.distributed']\n"
+
+
+def test_torch_without_distributed_gets_no_registration() -> None:
+    said = python(
+        "import sys, torch; del sys.modules['torch.distributed.distributed_c10d']; import rustdev;"
+        "print('torch.distributed.distributed_c10d' in sys.modules)",
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    )
+    assert said == "False\n"
+
+
+def test_registering_twice_changes_nothing() -> None:
+    plugin = dist.Backend._plugins["RDCCL"]
+    torch.rustdev.distributed.register()
+    assert dist.Backend._plugins["RDCCL"] is plugin
+
+
+def test_options_of_other_backends_are_refused() -> None:
+    with pytest.raises(TypeError, match="rdccl takes no options"):
+        dist.init_process_group("rdccl", store=dist.HashStore(), rank=0, world_size=1, pg_options=dist.ProcessGroupGloo._Options())
+    assert not dist.is_initialized()
+
+
+def test_torchrun_trains_the_example() -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--standalone"]
+    result = subprocess.run(
+        [*command, str(ROOT / "examples/ddp.py"), "--epochs", "3"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert result.returncode == 0, result.stderr
+    found = re.search(r"2 ranks with rustdev:rdccl read ([\d.]+)% of the test digits", result.stdout)
+    assert found is not None, result.stdout
+    assert float(found[1]) > 85
+
+
+def join(store: str, ranks: dict[int, int], **options: Any) -> int:
+    rank = ranks[os.getpid()]
+    dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=30), **options)
+    return rank
+
+
+def process_id() -> int:
+    return os.getpid()
+
+
+def expect_sum(kind: str = "rustdev", group: Any = None) -> None:
+    tensor = torch.full((4,), dist.get_rank() + 1.0, device=kind)
+    dist.all_reduce(tensor, group=group)
+    assert tensor.tolist() == [3.0] * 4
+
+
+def by_default(store: str, ranks: dict[int, int]) -> None:
+    join(store, ranks)
+    assert dist.get_backend_config() == "rustdev:rdccl"
+    expect_sum()
+    backend = dist.group.WORLD._get_backend(torch.device("rustdev"))
+    assert backend.name() == "rdccl"
+    assert (backend.rank(), backend.size()) == (dist.get_rank(), 2)
+    assert backend.options._timeout == timedelta(seconds=30)
+    with pytest.raises(RuntimeError, match=r"cpu|CPU"):
+        dist.all_reduce(torch.ones(4))
+
+
+def with_gloo_for_the_cpu(store: str, ranks: dict[int, int]) -> None:
+    join(store, ranks, backend="cpu:gloo,rustdev:rdccl")
+    expect_sum("rustdev")
+    expect_sum("cpu")
+
+
+def with_a_device(store: str, ranks: dict[int, int]) -> None:
+    rank = ranks[os.getpid()]
+    join(store, ranks, device_id=torch.device("rustdev", rank))
+    torch.rustdev.set_device(rank)
+    expect_sum(f"rustdev:{rank}")
+    dist.barrier()
+
+
+def with_subgroups(store: str, ranks: dict[int, int]) -> None:
+    rank = join(store, ranks)
+    groups = [dist.new_group([0]), dist.new_group([1]), dist.new_group([1, 0], timeout=timedelta(seconds=20))]
+    tensor = torch.ones(4, device="rustdev")
+    dist.all_reduce(tensor, group=groups[rank])
+    assert tensor.tolist() == [1.0] * 4
+    expect_sum(group=groups[2])
+    # One after the other on each rank, in opposite orders: groups do not hold each other up.
+    tensors = [torch.full((4,), rank + 1.0, device="rustdev") for _ in range(2)]
+    order = [None, groups[2]] if rank == 0 else [groups[2], None]
+    works = [dist.all_reduce(tensors[group is None], group=group, async_op=True) for group in order]
+    for work in works:
+        work.wait()
+    assert [tensor.tolist() for tensor in tensors] == [[3.0] * 4] * 2
+    dist.destroy_process_group(groups[2])
+    expect_sum()
+
+
+def in_debug_mode(store: str, ranks: dict[int, int]) -> None:
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+    dist.set_debug_level_from_env()
+    try:
+        rank = join(store, ranks)
+        import gc
+
+        gc.collect()
+        expect_sum()
+        work = dist.all_reduce(torch.ones(4, device="rustdev"), async_op=True)
+        work.wait()
+        torch.rustdev.synchronize()
+        assert work.is_completed()
+        # The wrapper compares the ranks' calls before it makes them.
+        with pytest.raises(RuntimeError, match="Detected mismatch between collectives"):
+            dist.all_reduce(torch.ones(4 + rank, device="rustdev"))
+    finally:
+        os.environ["TORCH_DISTRIBUTED_DEBUG"] = "OFF"
+        dist.set_debug_level_from_env()
+
+
+def with_another_timeout(store: str, ranks: dict[int, int]) -> None:
+    join(store, ranks)
+    backend = dist.group.WORLD._get_backend(torch.device("rustdev"))
+    set_timeout = getattr(dist, "set_timeout", dist.distributed_c10d._set_pg_timeout)  # its name before torch 2.15
+    set_timeout(timedelta(seconds=12), dist.group.WORLD)
+    assert backend.options._timeout == timedelta(seconds=12)
+    expect_sum()
+
+
+def join_and(check: Callable[[str, dict[int, int]], None], store: str, ranks: dict[int, int]) -> None:
+    try:
+        check(store, ranks)
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        torch.rustdev.set_device(0)
+    if check is not in_debug_mode:
+        from rustdev.distributed import backend
+
+        assert not backend._in_use
+
+
+SETUPS = (by_default, with_gloo_for_the_cpu, with_a_device, with_subgroups, in_debug_mode, with_another_timeout)
+
+
+@pytest.mark.parametrize("check", SETUPS, ids=lambda function: function.__name__)
+def test_group(joiners: Workers, check: Callable[[str, dict[int, int]], None], tmp_path: Path) -> None:
+    ranks = {process: rank for rank, process in enumerate(joiners.run(process_id))}
+    joiners.run(join_and, check, str(tmp_path / "store"), ranks)
