@@ -30,7 +30,8 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import _exit, amp, distributed, dlpack, label, memory, random, streams
+from . import _exit, _inductor, amp, distributed, dlpack, label, memory, random, streams
+from ._inductor import init_backend as _inductor_backend_init
 from ._rustdev import __version__
 from .amp import (
     get_amp_supported_dtype,
@@ -153,6 +154,7 @@ from .streams import (
 label._install()
 dlpack._install()
 _exit._install()
+_inductor._install()
 distributed._install()
 
 __all__ = [

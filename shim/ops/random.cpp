@@ -320,7 +320,9 @@ at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result)
   }
   const at::Tensor dense = new_empty({n}, result.scalar_type(), result.device());
   draw(op, dense, given, {});
-  return result.copy_(dense);
+  const at::Tensor target = distinct(result);  // one element of an expanded result has any of the numbers
+  target.copy_(dense.narrow(0, 0, target.size(0)));
+  return result;
 }
 
 at::Tensor randperm_drawn(int64_t n, OptionalGenerator given, RD_OPTIONS) {

@@ -1,0 +1,64 @@
+"""The strides of convolutions' results, for tensors without data.
+
+Graphs are traced with fake tensors, whose strides must be those that the device's kernels give. For a backend outside PyTorch a
+fake convolution is always contiguous; the device's is in the format of its input, else of its weight, as on the CPU (``format_of``
+in ``shim/ops/convolution.cpp``).
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._prims_common import suggest_memory_format
+from torch._subclasses import fake_impls
+
+__all__ = ["install"]
+
+_aten = torch.ops.aten
+
+
+def _format(input: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:  # noqa: A002
+    batched = input if input.dim() == weight.dim() else input.unsqueeze(0)
+    found = suggest_memory_format(batched)
+    return suggest_memory_format(weight) if found is torch.contiguous_format else found
+
+
+def _formatted(result: torch.Tensor, dims: int, memory_format: torch.memory_format) -> torch.Tensor:
+    if result.dim() == dims:
+        return result.contiguous(memory_format=memory_format)
+    return result.unsqueeze(0).contiguous(memory_format=memory_format).squeeze(0)
+
+
+def _convolution(rule: Callable[..., Any], input_at: int, results: int) -> Callable[..., Any]:
+    """Return PyTorch's rule for a convolution with the device's strides.
+
+    Args:
+        rule: PyTorch's.
+        input_at: The place of the input among the arguments; the weight's is behind it.
+        results: How many of the results have a memory format.
+    """
+
+    @functools.wraps(rule)
+    def ours(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
+        made = rule(fake_mode, func, *args, **kwargs)
+        tensors = [*args, *kwargs.values()] if len(args) < input_at + 2 else args
+        input, weight = tensors[input_at : input_at + 2]  # noqa: A001
+        # Convolutions of one dimension have no other format.
+        if input.device.type != "rustdev" or weight.dim() not in (4, 5):
+            return made
+        with fake_mode:
+            memory_format = _format(input, weight)
+            if isinstance(made, torch.Tensor):
+                return _formatted(made, weight.dim(), memory_format)
+            first = [None if one is None else _formatted(one, weight.dim(), memory_format) for one in made[:results]]
+        return (*first, *made[results:])
+
+    return ours
+
+
+def install() -> None:
+    """Put the rules in the place of PyTorch's, which other devices still get."""
+    rules = fake_impls.op_implementations_dict
+    rules[_aten.convolution.default] = _convolution(rules[_aten.convolution.default], 0, 1)
+    rules[_aten.convolution_backward.default] = _convolution(rules[_aten.convolution_backward.default], 1, 2)

@@ -1,0 +1,213 @@
+"""The C++ of fused operators: PyTorch's, but for the loops, which run on the runtime's threads instead of OpenMP's.
+
+A parallel loop nest becomes::
+
+    rustdev::parallel(nanoseconds, [&, in_ptr0 = in_ptr0](int tid)
+    {
+        const rustdev::Span span_x0 = rustdev::part_of(trips, tid);
+        const rustdev::Span steps_x0 = rustdev::outermost(span_x0, 1);
+        for (int64_t x0 = steps_x0.begin; x0 < steps_x0.end; x0 += 1)
+        {
+            ...
+        }
+    }
+    );
+
+Each nest is a parallel loop of its own: the parts of one need not run at the same time, so nothing in them may wait for another.
+"""
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import torch
+from torch._inductor import config
+from torch._inductor.codegen import cpp
+from torch._inductor.codegen.cpp_utils import INDEX_TYPE, cexpr_index
+from torch._inductor.scheduler import SchedulerNode
+from torch._inductor.utils import get_fused_kernel_name, sympy_product
+from torch._inductor.virtualized import V
+
+__all__ = ["MARK", "Group", "KernelProxy"]
+
+#: The first line of a kernel of ours: a graph may have kernels for the CPU as well.
+MARK = "// rustdev"
+#: Nanoseconds that one operation takes for one element, about, in vectorised code; loads, stores and index arithmetic count too.
+_NANOSECONDS_PER_OPERATION = 0.1
+#: Stands for the captures of a parallel loop's body until all arguments of the kernel are known.
+_CAPTURES = "RUSTDEV_CAPTURES"
+
+
+class _Loop(cpp.LoopLevel):
+    """A loop that knows its nest, and runs its part of the iterations where the nest is divided.
+
+    Args:
+        level: The loop as PyTorch would write it.
+        nest: The loops outside; this one is appended.
+    """
+
+    def __init__(self, level: cpp.LoopLevel, nest: "list[_Loop]") -> None:
+        super().__init__(**{field.name: getattr(level, field.name) for field in dataclasses.fields(cpp.LoopLevel)})
+        self.nest, self.depth = nest, len(nest)
+        nest.append(self)
+
+    def lines(self) -> list[str] | None:
+        """Return the lines in front of the loop's body; None where there is nothing to do."""
+        divided = next((loop for loop in self.nest[: self.depth + 1] if loop.depth + loop.parallel > self.depth), None)
+        as_usual: list[str] | None = super().lines()  # type: ignore[no-untyped-call]
+        if divided is None or as_usual is None:
+            return as_usual
+        inside = " * ".join(loop.trips for loop in self.nest[self.depth + 1 : divided.depth + divided.parallel]) or "1"
+        if divided is self:
+            span = f"rustdev::part_of({self.trips} * {inside}, tid)"
+        else:
+            outer = self.nest[self.depth - 1]
+            trip = f"({outer.var} - {cexpr_index(outer.offset)}) / {outer.step}"
+            span = f"rustdev::inside(span_{outer.var}, {trip}, {self.trips} * {inside})"
+        offset, size = cexpr_index(self.offset), cexpr_index(self.size)
+        return [
+            f"const rustdev::Span span_{self.var} = {span};",
+            f"const rustdev::Span steps_{self.var} = rustdev::outermost(span_{self.var}, {inside});",
+            f"const {INDEX_TYPE} end_{self.var} = std::min<{INDEX_TYPE}>({size}, {offset} + steps_{self.var}.end * {self.step});",
+            f"for({INDEX_TYPE} {self.var} = {offset} + steps_{self.var}.begin * {self.step}; "
+            f"{self.var} < end_{self.var}; {self.var} += {self.step})",
+        ]
+
+    @property
+    def step(self) -> str:
+        """The C++ expression of the step, which is never 0."""
+        step = cexpr_index(self.steps)
+        return step if self.steps.is_number else f"std::max<{INDEX_TYPE}>({step}, 1)"
+
+    @property
+    def trips(self) -> str:
+        """The C++ expression of the number of iterations."""
+        return f"rustdev::trips({cexpr_index(self.offset)}, {cexpr_index(self.size)}, {self.step})"
+
+
+class _Region(cpp.WorkSharing):
+    """What of a kernel runs on several threads."""
+
+    #: The C++ expression of the nanoseconds that the next region takes on one thread.
+    cost = "0"
+
+    def parallel(self, threads: int) -> None:
+        """Open a region.
+
+        Args:
+            threads: How many parts there are, which kernel.h knows.
+        """
+        if not self.in_parallel:
+            self.num_threads, self.in_parallel = threads, True
+            self.code.writeline(f"rustdev::parallel({self.cost}, [{_CAPTURES}](int tid)")
+            self.stack.callback(self.code.writeline, ");")
+            self.stack.enter_context(self.code.indent())
+
+
+class KernelProxy(cpp.CppKernelProxy):
+    """A loop nest over fused operators."""
+
+    #: How many operations there are for each element.
+    operations = 0
+
+    def codegen_nodes(self, nodes: list[SchedulerNode]) -> None:
+        """Generate the body of the nest.
+
+        Args:
+            nodes: The fused operators.
+        """
+        super().codegen_nodes(nodes)
+        bodies = [node._body for node in nodes]
+        self.operations = sum(len(block.graph.nodes) for body in bodies for block in (body.root_block, *body.subblocks.values()))
+
+    def codegen_loops(self, code: Any, worksharing: _Region) -> None:
+        """Write the nest.
+
+        Args:
+            code: Where to.
+            worksharing: The parallel region, closed before and after.
+        """
+        nest: Any = self.loop_nest
+        if nest.loops:
+            loops: list[_Loop] = []
+            for level in nest.loops:
+                _Loop(level, loops)
+            nest.loops = loops
+        inner = nest.kernel.inner if isinstance(nest.kernel, cpp.OuterLoopFusedKernel) else [nest]
+        kernels: list[Any] = [one.get_kernel() for one in inner]
+        self.kernel_group.costs += [kernel.cost(0) for kernel in kernels]
+        worksharing.cost = " + ".join(kernel.cost(nest.max_parallel_depth().start_depth) for kernel in kernels)
+        super().codegen_loops(code, worksharing)  # type: ignore[no-untyped-call]
+        worksharing.close()  # type: ignore[no-untyped-call]
+
+    def cost(self, depth: int) -> str:
+        """Return the C++ expression of the nanoseconds that the loops from a depth on take on one thread."""
+        elements = cexpr_index(sympy_product(self.ranges[depth:]))
+        return f"{self.operations * _NANOSECONDS_PER_OPERATION:.1f} * static_cast<double>({elements})"
+
+
+class Group(cpp.KernelGroup):
+    """The loop nests that become one kernel, and so one task."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.ws = _Region(self.loops_code)  # type: ignore[no-untyped-call]
+        self.stack = contextlib.ExitStack()
+        self.stack.enter_context(self.ws)
+        self.costs: list[str] = []
+
+    def codegen_group(self, name: str | None = None) -> str:
+        """Return the kernel's source: its name for errors and profiles, what it costs, and itself; nothing if it has no loops.
+
+        Args:
+            name: The C++ function's name, which is always ``kernel``.
+        """
+        self.stack.close()
+        if not self.scheduled_nodes:
+            return ""
+        definitions, _, _ = self.args.cpp_argdefs()
+        aliases = list(self.args.aliases())
+        names = [definition.rpartition(" ")[2] for definition in definitions] + [old for old, _ in aliases]
+        captures = ", ".join(["&", *(f"{name} = {name}" for name in names)])
+        parameters = ", ".join(definitions)
+        fused = get_fused_kernel_name(self.scheduled_nodes, config.cpp.descriptive_names or "original_aten")
+        lines = [
+            MARK,
+            f'static constexpr char kernel_name[] = "compiled::{fused.removeprefix("fused_")}";',
+            f"static double cost({parameters}) {{ return {' + '.join(self.costs)}; }}",
+            f'extern "C" void kernel({parameters})',
+            "{",
+            *(f"auto {old} = {new};" for old, new in aliases),
+            self.loops_code.getvalue().replace(_CAPTURES, captures),
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def call_kernel(self, wrapper: Any, kernel_name: str) -> None:
+        """Have the kernel called in the graph.
+
+        Args:
+            wrapper: Writes the graph's code.
+            kernel_name: The kernel's name there.
+        """
+        device = self.scheduled_nodes[0].get_device()
+        _, arguments, types = self.args.cpp_argdefs()
+        placed = [_on_device(argument, device) for argument in arguments]
+        wrapper.generate_kernel_call(
+            kernel_name, [str(device.index), *placed], triton=False, arg_types=["int64_t", *types], device=device
+        )
+
+
+def _on_device(argument: str, device: torch.device) -> str:
+    """Return the code of an argument in the device's memory.
+
+    A tensor of the CPU, a number as a rule, may be changed or freed before the kernel runs.
+
+    Args:
+        argument: The code of a kernel's argument.
+        device: The kernel's.
+    """
+    buffer = V.graph.try_get_buffer(argument) if isinstance(argument, str) else None
+    if buffer is None or buffer.get_device() == device:
+        return argument
+    return f"{argument}.to('{device}')"

@@ -1,0 +1,133 @@
+"""The Python that allocates a graph's memory and calls its kernels."""
+
+from typing import Any
+
+import torch
+from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.virtualized import V
+
+from .loops import MARK
+
+__all__ = ["CppWrapper", "Wrapper"]
+
+
+class _Calls:
+    """What both graphs and the graphs inside them (branches, loop bodies) have of their own."""
+
+    def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> None:
+        """Write a kernel's definition.
+
+        Args:
+            kernel_name: Its name in the graph.
+            kernel_body: The code that compiles it.
+            *args: As PyTorch's.
+            **kwargs: As PyTorch's.
+        """
+        if MARK in kernel_body:
+            kernel_body = kernel_body.replace("async_compile.cpp_pybinding(", "rustdev_kernel(", 1)
+        super().define_kernel(kernel_name, kernel_body, *args, **kwargs)  # type: ignore[misc]
+
+    def _generate_kernel_call_helper(
+        self, kernel_name: str, call_args: list[str], *, device: torch.device | None = None, **kwargs: Any
+    ) -> None:
+        device = device or V.graph.get_current_device_or_throw()
+        # PyTorch's refuses devices that it does not know; the call is that of a kernel for the CPU, whose arguments are complete.
+        called_as = torch.device("cpu") if device.type == "rustdev" else device
+        super()._generate_kernel_call_helper(kernel_name, call_args, device=called_as, **kwargs)  # type: ignore[misc]
+
+    def make_allocation(self, name: str, device: torch.device, *args: Any, **kwargs: Any) -> str:
+        """Return the code that allocates a buffer.
+
+        Args:
+            name: The buffer's.
+            device: Where, with its index, which PyTorch leaves out for devices that it does not know.
+            *args: As PyTorch's.
+            **kwargs: As PyTorch's.
+        """
+        code: str = super().make_allocation(name, device, *args, **kwargs)  # type: ignore[misc]
+        return code.replace("device='rustdev'", f"device='{device}'")
+
+    def generate_fallback_kernel(self, node: Any) -> None:
+        """Write the call of an operator that is not compiled.
+
+        Args:
+            node: The operator. One without results, as ``event.record()``, does not end the kernel that is being written.
+        """
+        V.graph.scheduler.flush()
+        super().generate_fallback_kernel(node)  # type: ignore[misc]
+
+    def codegen_enter_cuda_stream_context(self, code: Any, stream_idx: int) -> None:
+        """Write the beginning of what runs on a stream.
+
+        Args:
+            code: Where to.
+            stream_idx: The number of the stream in the graph; 0 for the one that is current when the graph is called.
+        """
+        # PyTorch puts the streams into variables together with a guard of the device, which there is none of here.
+        of_user = V.graph.scheduler.stream_idx_to_user_obj_idx.get(stream_idx)
+        stream = f"torch._dynamo.variables.streams._get_stream_by_index({of_user})"
+        code.writeline(f"with {'torch._ops.contextlib.nullcontext()' if of_user is None else stream}:")
+        code.do_indent()
+
+    def codegen_cuda_stream_exit(self) -> None:
+        """End what runs on a stream, with the kernels that are written so far."""
+        V.graph.scheduler.flush()
+        super().codegen_cuda_stream_exit()  # type: ignore[misc]
+
+    def generate(self, is_inference: bool) -> Any:
+        """Return the graph's code.
+
+        Args:
+            is_inference: Whether there is no backward.
+        """
+        scheduler = V.graph.scheduler
+        if scheduler is not None and scheduler.current_stream_idx is not None:
+            scheduler.generate_stream_ctx_exit()
+        return super().generate(is_inference)  # type: ignore[misc]
+
+
+class _SubgraphWrapper(_Calls, SubgraphPythonWrapperCodegen):
+    """A graph inside another."""
+
+
+class Wrapper(_Calls, PythonWrapperCodegen):
+    """A graph."""
+
+    @staticmethod
+    def create(
+        is_subgraph: bool, subgraph_name: Any, parent_wrapper: Any, partition_signatures: Any = None
+    ) -> PythonWrapperCodegen:
+        """Return what writes a graph.
+
+        Args:
+            is_subgraph: Whether it is inside another.
+            subgraph_name: Its name there.
+            parent_wrapper: What writes the other.
+            partition_signatures: As PyTorch's.
+        """
+        if not is_subgraph:
+            return Wrapper()  # type: ignore[no-untyped-call]
+        return _SubgraphWrapper(subgraph_name, parent_wrapper, partition_signatures)
+
+    def write_header(self) -> None:
+        """Write what comes before the kernels."""
+        super().write_header()
+        self.imports.writeline("from rustdev._inductor.kernels import kernel as rustdev_kernel")
+
+
+class CppWrapper(CppWrapperCpu):
+    """A graph in C++, which there is none of for the device: kernels would be called past its streams."""
+
+    @staticmethod
+    def create(*args: Any, **kwargs: Any) -> Any:
+        """Refuse.
+
+        Args:
+            *args: As PyTorch's.
+            **kwargs: As PyTorch's.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("rustdev compiles graphs to Python alone: no cpp_wrapper, no AOTInductor")

@@ -1,0 +1,98 @@
+"""What is kept of compiled code: the next process finds it, and nothing of another rustdev is ever used."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rustdev import _rustdev
+from rustdev._inductor import kernels
+from rustdev._inductor.interface import Interface
+from torch._inductor.codecache import CacheBase
+
+PROGRAM = """
+import json, sys, torch
+from torch._dynamo.utils import counters
+from rustdev import _rustdev
+from rustdev._inductor import interface, kernels
+exec(sys.argv[1])
+made = []
+compile_kernel = kernels._KernelCache.load_async.__func__
+compiled = torch.compile(lambda x: x.sin() * 3 + 1, fullgraph=True)
+result = compiled(torch.ones(5, device="rustdev:1"))
+print(json.dumps({"hits": counters["inductor"]["fxgraph_cache_hit"], "misses": counters["inductor"]["fxgraph_cache_miss"],
+                  "value": result[0].item(), "device": str(result.device)}))
+"""
+
+
+def run(cache: Path, first: str = "", **environment: str) -> dict[str, Any]:
+    command = [sys.executable, "-c", PROGRAM, first]
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(cache)} | environment
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["value"] == pytest.approx(3.5244, abs=1e-3)
+    assert found["device"] == "rustdev:1"
+    return found
+
+
+def libraries(cache: Path) -> set[Path]:
+    return set(cache.rglob("*.main.so"))
+
+
+def test_the_next_process_compiles_nothing_but_for_another_rustdev(tmp_path: Path) -> None:
+    assert run(tmp_path)["misses"] == 1
+    first = libraries(tmp_path)
+    assert len(first) == 1
+    assert run(tmp_path)["hits"] == 1
+    for other in ("_rustdev.__version__ = '0.0.1'", "interface._hash_of_generator = lambda: 'another'"):
+        assert run(tmp_path, other)["misses"] == 1
+    assert run(tmp_path, RUSTDEV_ISA="portable")["misses"] == 1
+    assert libraries(tmp_path) == first
+    glue = "prefix = kernels._prefix; kernels._prefix = lambda: prefix() + '// another'; interface._hash_of_generator = lambda: '1'"
+    assert run(tmp_path, glue)["misses"] == 1
+    assert len(libraries(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_kernels_are_compiled_in_the_process_or_beside_it(tmp_path: Path, threads: int) -> None:
+    watch = """
+from torch._inductor.async_compile import AsyncCompile
+submit = AsyncCompile.submit
+AsyncCompile.submit = staticmethod(lambda task: print("submitted", file=sys.stderr) or submit(task))
+"""
+    command = [sys.executable, "-c", PROGRAM, watch]
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert json.loads(done.stdout)["misses"] == 1, done.stderr
+    assert done.stderr.count("submitted") == (0 if threads == 1 else 1)
+
+
+def test_the_key_names_what_code_depends_on() -> None:
+    information = Interface.get_cache_system_info()
+    assert information["version"] == torch.rustdev.__version__
+    assert information["instruction_set"] == _rustdev.instruction_set()
+    assert CacheBase.get_system()["device_interfaces"]["rustdev"] == information
+
+
+def test_a_changed_generator_has_another_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rustdev._inductor import interface
+
+    for name in ("interface.py", "kernel.h"):
+        (tmp_path / name).write_bytes(Path(interface.__file__).with_name(name).read_bytes())
+    monkeypatch.setattr(interface, "__file__", str(tmp_path / "interface.py"))
+    before = interface._hash_of_generator()
+    assert interface._hash_of_generator() == before
+    with (tmp_path / "kernel.h").open("a") as file:
+        file.write("// changed\n")
+    assert interface._hash_of_generator() != before
+
+
+def test_a_kernel_that_does_not_compile_is_an_error() -> None:
+    broken = kernels.kernel([], "// rustdev\nthis is no C++")
+    with pytest.raises(Exception, match="C\\+\\+ compile error"):
+        broken.result()

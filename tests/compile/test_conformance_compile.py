@@ -1,0 +1,31 @@
+"""A part of ``make conformance-compile``: one sample of some operators in float32, forward and backward, against the CPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: One of each kind that Inductor has: loops, reductions, windows, indices, scans, sorting, products, random numbers, norms.
+OPERATORS = (
+    "addmm amax argmax atan2 cat cumsum einsum gather index_add linalg_vector_norm masked_scatter nn_functional_avg_pool2d "
+    "nn_functional_conv_transpose2d nn_functional_grid_sample nn_functional_interpolate_bilinear nn_functional_max_pool2d "
+    "nn_functional_nll_loss sort std unfold where"
+).split()
+
+
+def test_a_selection_of_operators(tmp_path: Path) -> None:
+    pattern = " or ".join(f"_{name}_rustdev" for name in OPERATORS)
+    command = [sys.executable, "-m", "upstream", "tests/compile", "--jobs", "2", "--shards", "2", "--output", str(tmp_path)]
+    paths = os.pathsep.join(str(ROOT / part) for part in ("tools", "tests/ops", "tests/ops/conformance"))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (paths, os.environ.get("PYTHONPATH"))))}
+    run = subprocess.run(
+        [*command, "-k", f"float32 and ({pattern})"], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    results = json.loads((tmp_path / "results.json").read_text())
+    passed = [test for test, line in results.items() if line["outcome"] == "passed"]
+    for name in OPERATORS:
+        assert any(f"_forward_{name}_rustdev" in test for test in passed), name
+    assert sum("_backward_" in test for test in passed) >= len(OPERATORS) - 3

@@ -1,0 +1,50 @@
+"""Sizes that are not known when a graph is compiled."""
+
+import torch
+from generated import sources
+
+
+def test_one_graph_for_all_sizes() -> None:
+    compiled = torch.compile(lambda x: (x.softmax(-1).sum(0), x.reshape(-1) * x.shape[0]), fullgraph=True, dynamic=True)
+    with sources() as made:
+        for shape in ((4, 70), (70, 4), (33, 65)):
+            x = torch.randn(shape)
+            total, flat = compiled(x.to("rustdev"))
+            torch.testing.assert_close(total.cpu(), x.softmax(-1).sum(0))
+            torch.testing.assert_close(flat.cpu(), x.reshape(-1) * shape[0])
+    assert len(made) == 1
+
+
+def test_a_size_becomes_dynamic_when_it_changes() -> None:
+    compiled = torch.compile(lambda x: x.cos() + 1, fullgraph=True)
+    with sources() as made:
+        for size in range(3, 9):
+            x = torch.randn(size)
+            torch.testing.assert_close(compiled(x.to("rustdev")).cpu(), x.cos() + 1)
+    assert len(made) == 2
+
+
+def test_backward() -> None:
+    compiled = torch.compile(lambda x: (x.tanh() ** 2).mean(), fullgraph=True, dynamic=True)
+    for size in (5, 50, 17):
+        x = torch.randn(size, 3)
+        one, other = (x.to(device).requires_grad_() for device in ("rustdev", "cpu"))
+        compiled(one).backward()
+        (other.tanh() ** 2).mean().backward()
+        torch.testing.assert_close(one.grad.cpu(), other.grad)
+
+
+def test_a_size_that_depends_on_values() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(lambda x: x[x > 0].exp() * 2, fullgraph=True)
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            x = torch.randn(40)
+            torch.testing.assert_close(compiled(x.to("rustdev")).cpu(), x[x > 0].exp() * 2)
+
+
+def test_a_number_that_depends_on_values() -> None:
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(lambda x: x * x.sum().item() + 1, fullgraph=True)
+        for value in (1.5, 2.5):
+            assert compiled(torch.full((4,), value, device="rustdev")).tolist() == [value * 4 * value + 1] * 4

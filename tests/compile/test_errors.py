@@ -1,0 +1,79 @@
+"""What goes wrong in compiled code: an error of a kernel is raised where its stream is waited for, and the process goes on."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+
+def raised(match: str) -> object:
+    return pytest.raises(torch.AcceleratorError, match=match)
+
+
+@pytest.mark.parametrize("size", [10, 100_000], ids=["on one thread", "on several"])
+def test_an_index_out_of_range(size: int) -> None:
+    compiled = torch.compile(lambda x, at: x[at] + 1, fullgraph=True)
+    x, at = torch.zeros(5, device="rustdev"), torch.zeros(size, dtype=torch.int64, device="rustdev")
+    assert compiled(x, at).sum().item() == size
+    at[size // 2] = 7
+    result = compiled(x, at)
+    with raised("compiled::.*index.*out of bounds"):
+        result.cpu()
+    at.zero_()
+    assert compiled(x, at).sum().item() == size
+
+
+def test_an_index_of_an_embedding_out_of_range() -> None:
+    compiled = torch.compile(lambda at, weight: functional.embedding(at, weight) * 2, fullgraph=True)
+    compiled(torch.tensor([3, 4], device="rustdev"), torch.ones(5, 8, device="rustdev"))
+    with raised("out of bounds"):
+        torch.rustdev.synchronize()
+
+
+@pytest.mark.parametrize("size", [10, 100_000], ids=["on one thread", "on several"])
+def test_integer_division_by_zero(size: int) -> None:
+    compiled = torch.compile(lambda x, y: x // y, fullgraph=True)
+    x, y = torch.full((size,), 7, device="rustdev"), torch.full((size,), 2, device="rustdev")
+    assert compiled(x, y).sum().item() == 3 * size
+    y[1] = 0
+    result = compiled(x, y)
+    with raised("ZeroDivisionError"):
+        result.cpu()
+
+
+def test_divisions_on_two_streams_have_errors_of_their_own() -> None:
+    compiled = torch.compile(lambda x, y: x // y, fullgraph=True)
+    x = torch.full((50_000,), 7, device="rustdev")
+    good, bad = torch.full_like(x, 2), torch.zeros_like(x)
+    compiled(x, good)
+    streams = [torch.rustdev.Stream(), torch.rustdev.Stream()]
+    torch.rustdev.synchronize()
+    for _ in range(10):
+        with torch.rustdev.stream(streams[0]):
+            compiled(x, good)
+        with torch.rustdev.stream(streams[1]):
+            compiled(x, bad)
+    streams[0].synchronize()
+    with raised("ZeroDivisionError"):
+        streams[1].synchronize()
+
+
+def test_a_kernel_that_failed_names_its_operators() -> None:
+    compiled = torch.compile(lambda x, at: x.index_select(0, at).sin(), fullgraph=True)
+    compiled(torch.zeros(5, device="rustdev"), torch.tensor([-9], device="rustdev"))
+    with raised("compiled::.*index_select.*sin|compiled::.*sin.*index_select"):
+        torch.rustdev.synchronize()
+
+
+def test_graphs_in_cpp_are_refused() -> None:
+    compiled = torch.compile(lambda x: x + 1, fullgraph=True, options={"cpp_wrapper": True})
+    with pytest.raises(Exception, match="rustdev compiles graphs to Python alone"):
+        compiled(torch.ones(3, device="rustdev"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_flex_attention_is_refused_by_name() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q = torch.ones(1, 1, 16, 8, device="rustdev")
+    with pytest.raises(Exception, match="FlexAttention is only supported on .* rustdev"):
+        torch.compile(flex_attention, fullgraph=True)(q, q, q)

@@ -1,0 +1,47 @@
+"""Random numbers in compiled code."""
+
+import torch
+from torch import _inductor
+from torch.nn import functional
+
+
+def test_dropout_repeats_with_the_seed() -> None:
+    compiled = torch.compile(lambda x: functional.dropout(x, 0.25) + 1, fullgraph=True)
+    x = torch.ones(200, 200, device="rustdev")
+    results = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        results.append(compiled(x))
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+    assert 0.24 < (results[0] == 1).float().mean().item() < 0.26
+    assert torch.equal(results[0][results[0] != 1].unique(), torch.tensor([1 + 1 / 0.75], device="rustdev"))
+
+
+def test_dropout_of_backward_is_that_of_forward() -> None:
+    compiled = torch.compile(lambda x: functional.dropout(x, 0.5), fullgraph=True)
+    x = torch.ones(1000, device="rustdev", requires_grad=True)
+    result = compiled(x)
+    result.sum().backward()
+    assert torch.equal(x.grad, result.detach())
+
+
+def test_calls_differ() -> None:
+    compiled = torch.compile(lambda x: x + torch.randn_like(x), fullgraph=True)
+    x = torch.zeros(1000, device="rustdev")
+    first, second = compiled(x), compiled(x)
+    assert not torch.equal(first, second)
+    assert abs(first.mean().item()) < 0.2
+    assert 0.9 < first.std().item() < 1.1
+
+
+def test_numbers_of_eager_code_on_request() -> None:
+    def noise(x: torch.Tensor) -> torch.Tensor:
+        return torch.rand_like(x) * 2 + x
+
+    x = torch.zeros(1000, device="rustdev")
+    with _inductor.config.patch(fallback_random=True):
+        torch.manual_seed(3)
+        compiled = torch.compile(noise, fullgraph=True)(x)
+    torch.manual_seed(3)
+    assert torch.equal(compiled, noise(x))

@@ -1,0 +1,124 @@
+"""Compiled functions against the CPU's eager ones: values, strides and gradients."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from generated import check
+from torch.nn import functional as F  # noqa: N812 - as everyone calls it
+
+
+def randn(*shape: int, grad: bool = False, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape).to(dtype).requires_grad_(grad)
+
+
+def test_pointwise_is_one_kernel() -> None:
+    check(lambda x, y: (x.tanh() * y + x.sigmoid()).exp(), randn(37, 41), randn(41), kernels_made=1)
+
+
+def test_pointwise_backward() -> None:
+    check(lambda x, y: F.gelu(x) * y.sin(), randn(37, 41, grad=True), randn(41, grad=True), kernels_made=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64, torch.uint8, torch.bool])
+def test_dtypes(dtype: torch.dtype) -> None:
+    x = randn(2, 67).mul(3).abs().to(dtype)
+    check(lambda x: torch.where(x > 1, x, x * x), x)
+
+
+def test_reductions_over_each_side() -> None:
+    check(lambda x: (x.sum(0), x.amax(1), x.mean(), x.var(1), x.prod(0), x.argmin(0)), randn(23, 130))
+
+
+def test_argmax_of_a_permuted_tensor_names_the_place_in_the_tensor() -> None:
+    check(lambda x: x.permute(2, 0, 1).argmax(), randn(9, 10, 11))
+
+
+def test_long_sum_is_divided() -> None:
+    check(lambda x: (x * 2).sum(), randn(300_000), rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
+def test_softmax(function: Callable[..., torch.Tensor]) -> None:
+    check(lambda x: function(x.tanh(), -1), randn(150, 70, grad=True))
+
+
+def test_norms() -> None:
+    def norms(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (70,), weight) + F.rms_norm(x, (70,), weight) + F.group_norm(x.T[None], 7)[0].T
+
+    check(norms, randn(50, 70, grad=True), randn(70, grad=True), rtol=1e-4, atol=1e-4)
+
+
+def test_products_are_kernels_of_the_device() -> None:
+    before = dict(torch.rustdev.op_calls())
+    check(lambda x, w, b: F.linear(x.relu(), w, b).relu(), randn(5, 8, grad=True), randn(6, 8, grad=True), randn(6, grad=True))
+    called = {name for name, calls in torch.rustdev.op_calls().items() if calls != before[name]}
+    assert called & {"mm", "addmm"}
+
+
+def test_attention() -> None:
+    q, k, v = (randn(2, 3, 16, 8, grad=True) for _ in range(3))
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
+
+
+def test_movement() -> None:
+    def move(x: torch.Tensor) -> Any:
+        return torch.cat([x, x.flip(0)]), F.pad(x, (1, 2), value=3.0), x.T.contiguous(), x.roll(2, 1), x.repeat(2, 1), x[::2, 1:]
+
+    check(move, randn(7, 33))
+
+
+def test_indices() -> None:
+    def indices(x: torch.Tensor, at: torch.Tensor) -> Any:
+        return x[at], x.gather(0, at[:, None].expand(-1, 5)), x.index_add(0, at, x[:4]), x.scatter(0, at[:, None], 2.0)
+
+    check(indices, randn(6, 5), torch.tensor([3, 0, 5, 2]))
+
+
+def test_embedding() -> None:
+    check(lambda at, weight: F.embedding(at, weight).square(), torch.randint(9, (4, 6)), randn(9, 5, grad=True))
+
+
+def test_cross_entropy() -> None:
+    check(lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), randn(12, 30, grad=True), torch.randint(30, (12,)))
+
+
+def test_pooling() -> None:
+    check(lambda x: F.avg_pool2d(F.max_pool2d(x, 2), 2), randn(2, 3, 12, 12, grad=True))
+
+
+def test_mutation_of_inputs() -> None:
+    x = randn(3, 40).to("rustdev")
+    expected = x.cpu() * 2 + 1
+    alias = x[1]
+    torch.compile(lambda x: x.mul_(2).add_(1), fullgraph=True)(x)
+    torch.testing.assert_close(x.cpu(), expected)
+    torch.testing.assert_close(alias.cpu(), expected[1])
+
+
+def test_branch_inside_the_graph() -> None:
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() - 1, (x,))
+
+    compiled = torch.compile(branch, fullgraph=True)
+    for x in (torch.ones(1, 9), -torch.ones(1, 9)):
+        torch.testing.assert_close(compiled(x.to("rustdev:1")).cpu(), branch(x))
+
+
+def test_empty_tensors() -> None:
+    check(lambda x, y: (x.exp() + 1, y.sum(1), y.T * 2), torch.empty(0, 3), torch.empty(4, 0))
+
+
+def test_recompilation_within_a_graph_break() -> None:
+    @torch.compile
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin() * 2
+        if y.sum().item() > 0:
+            return y + 1
+        return y - 1
+
+    for x in (torch.full((2, 8), 1.0), torch.full((2, 8), -1.0)):
+        y = x.sin() * 2
+        torch.testing.assert_close(broken(x.to("rustdev")).cpu(), y + 1 if x[0, 0] > 0 else y - 1)
