@@ -134,7 +134,7 @@ lint-python: dev $(STAMPS)/lint
 	mypy
 	$(PY) -m mypy.stubtest rustdev._rustdev --mypy-config-file pyproject.toml
 
-CPP = $(shell git ls-files -- 'shim/*.cpp' 'shim/*.h' ':!shim/rustdev.h')
+CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!shim/rustdev.h')
 lint-cpp: $(STAMPS)/lint
 	clang-format --dry-run -Werror $(CPP)
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))

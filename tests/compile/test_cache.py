@@ -20,8 +20,6 @@ from torch._dynamo.utils import counters
 from rustdev import _rustdev
 from rustdev._inductor import interface, kernels
 exec(sys.argv[1])
-made = []
-compile_kernel = kernels._KernelCache.load_async.__func__
 compiled = torch.compile(lambda x: x.sin() * 3 + 1, fullgraph=True)
 result = compiled(torch.ones(5, device="rustdev:1"))
 print(json.dumps({"hits": counters["inductor"]["fxgraph_cache_hit"], "misses": counters["inductor"]["fxgraph_cache_miss"],

@@ -66,5 +66,5 @@ def test_the_same_code_for_both_devices_is_compiled_once() -> None:
 
 def test_mixed_devices_are_refused() -> None:
     compiled = torch.compile(lambda x, y: x + y, fullgraph=True)
-    with pytest.raises(Exception, match="rustdev:0.*rustdev:1|rustdev:1.*rustdev:0"):
+    with pytest.raises(Exception, match=r"rustdev:0.*rustdev:1|rustdev:1.*rustdev:0"):
         compiled(torch.ones(3, device="rustdev:0"), torch.ones(3, device="rustdev:1"))

@@ -1,6 +1,9 @@
 // What every kernel that Inductor generates for the device begins with, behind PyTorch's cpp_prefix.h: the functions of the loaded
 // runtime, parallel loops on its threads, and the task that a call becomes.
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch._inductor.async_compile import AsyncCompile, get_compile_threads
 from torch._inductor.codecache import CppPythonBindingsCodeCache, LambdaFuture
+from torch._inductor.cpp_builder import is_gcc
 from torch._inductor.utils import clear_on_fresh_cache
 
 from .. import _rustdev
@@ -17,9 +18,6 @@ __all__ = ["PARTS", "kernel"]
 FUNCTIONS = ("rd_stream_current", "rd_stream_submit", "rd_parallel", "rd_last_error")
 #: Into so many parts a parallel loop is divided: enough for the threads of a large machine.
 PARTS = 64
-#: PyTorch's header keeps the place for a division by zero in one variable of the process, which points into the frame of the CPU
-#: kernel that runs at the moment. Hidden, each kernel of ours has its own, which is never set: the division throws instead.
-FLAGS = ("-fvisibility=hidden",)
 
 
 @functools.cache
@@ -28,6 +26,16 @@ def _functions() -> Any:
     # The module is loaded already: this is its handle, not another copy.
     runtime = ctypes.CDLL(_rustdev.__file__)
     return (ctypes.c_void_p * len(FUNCTIONS))(*(ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value for name in FUNCTIONS))
+
+
+def _flags() -> tuple[str, ...]:
+    """Return the compiler's flags beside Inductor's.
+
+    PyTorch's header keeps the place for a division by zero in a variable that points into the frame of the CPU kernel that runs at
+    the moment, and that gcc makes one for the whole process. So each kernel of ours has its own, which is never set: the division
+    throws.
+    """
+    return ("-fno-gnu-unique",) if is_gcc() else ()
 
 
 @functools.cache
@@ -65,5 +73,5 @@ def kernel(argument_types: list[str], source: str) -> Any:
     """
     arguments = (["int64_t", *argument_types], _prefix() + source)
     if get_compile_threads() <= 1:
-        return _KernelCache.load_pybinding(*arguments, extra_flags=FLAGS)
-    return LambdaFuture(_KernelCache.load_pybinding_async(*arguments, extra_flags=FLAGS, submit_fn=AsyncCompile.submit))
+        return _KernelCache.load_pybinding(*arguments, extra_flags=_flags())
+    return LambdaFuture(_KernelCache.load_pybinding_async(*arguments, extra_flags=_flags(), submit_fn=AsyncCompile.submit))

@@ -42,8 +42,8 @@ def _convolution(rule: Callable[..., Any], input_at: int, results: int) -> Calla
     @functools.wraps(rule)
     def ours(fake_mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:
         made = rule(fake_mode, func, *args, **kwargs)
-        tensors = [*args, *kwargs.values()] if len(args) < input_at + 2 else args
-        input, weight = tensors[input_at : input_at + 2]  # noqa: A001
+        given = dict(zip(("input", "weight"), args[input_at:], strict=False)) | kwargs
+        input, weight = given["input"], given["weight"]  # noqa: A001
         # Convolutions of one dimension have no other format.
         if input.device.type != "rustdev" or weight.dim() not in (4, 5):
             return made

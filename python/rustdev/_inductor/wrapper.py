@@ -12,6 +12,12 @@ from .loops import MARK
 __all__ = ["CppWrapper", "Wrapper"]
 
 
+def _finish_kernels() -> None:
+    """Write the calls of all kernels so far. The scheduler's own flush would free what the operator at hand reads as well."""
+    for backend in V.graph.scheduler.backends.values():
+        backend.flush()
+
+
 class _Calls:
     """What both graphs and the graphs inside them (branches, loop bodies) have of their own."""
 
@@ -52,9 +58,10 @@ class _Calls:
         """Write the call of an operator that is not compiled.
 
         Args:
-            node: The operator. One without results, as ``event.record()``, does not end the kernel that is being written.
+            node: The operator.
         """
-        V.graph.scheduler.flush()
+        # One without results, as `event.record()`, has not ended the kernel that is being written.
+        _finish_kernels()
         super().generate_fallback_kernel(node)  # type: ignore[misc]
 
     def codegen_enter_cuda_stream_context(self, code: Any, stream_idx: int) -> None:
@@ -72,7 +79,7 @@ class _Calls:
 
     def codegen_cuda_stream_exit(self) -> None:
         """End what runs on a stream, with the kernels that are written so far."""
-        V.graph.scheduler.flush()
+        _finish_kernels()
         super().codegen_cuda_stream_exit()  # type: ignore[misc]
 
     def generate(self, is_inference: bool) -> Any:
