@@ -1,7 +1,7 @@
 //! Every pointwise row over all 65,536 values of the 16 bit floats, against the same row in double precision.
 //!
-//! A result is the number nearest to the exact value or next to that one, in tails and among subnormal numbers too. What double precision
-//! gives is held against tables and oracles beside the kernels.
+//! A result is the number nearest to the exact value or next to that one, in tails and among subnormal numbers too. What double
+//! precision gives is held against tables and oracles beside the kernels.
 
 use half::{bf16, f16};
 

@@ -205,6 +205,7 @@ mod tests {
                 (f64::NEG_INFINITY, f64::INFINITY),
                 (f64::INFINITY, 0.0),
                 (-28.0, f64::INFINITY),
+                (-26.75, f64::INFINITY),
             ],
         );
         known(

@@ -166,9 +166,9 @@ pub fn erfcx(x: f64) -> f64 {
     let lost = bounded.mul_add(bounded, -square);
     let power = exp(square);
     let left = 2.0 * power.mul_add(lost, power) - right;
-    // The power is out of range from 26.7 on.
-    if x < -27.0 {
-        f64::INFINITY
+    // From 26.7 on.
+    if x < 0.0 && power == f64::INFINITY {
+        power
     } else if x < 0.0 {
         left
     } else {
