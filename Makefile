@@ -48,7 +48,7 @@ SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.
 .PHONY: help all dev demo test test-rust test-python upstream conformance coverage fuzz loom asan tsan lint lint-rust lint-python lint-cpp bench bench-products header wheel clean soak conformance-compile
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
 
 all: lint test ## every check
 
@@ -100,7 +100,7 @@ soak: dev ## random programs on two devices and their streams, against the CPU
 	PYTHONPATH=tools $(PY) -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 conformance-compile: dev ## the same database through torch.compile, into target/conformance-compile; goes on likewise
-	PYTHONPATH=tools:tests/ops:tests/ops/conformance $(PY) -m upstream tests/compile --resume --shards 16 --jobs 2 \
+	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile --resume --shards 16 --jobs 2 \
 	    --output target/conformance-compile
 
 coverage: dev ## write docs/coverage.md: what serves each operator

@@ -82,7 +82,7 @@ def test_compiled_optimizers(make: Callable[..., torch.optim.Optimizer]) -> None
     def steps(device: str, compiled: bool) -> list[torch.Tensor]:
         torch.manual_seed(2)
         parameters = [nn.Parameter(torch.randn(4, 5).to(device)) for _ in range(3)]
-        optimizer = make(parameters, lr=torch.tensor(0.1), foreach=True)
+        optimizer = make(parameters, lr=0.1)
         step = torch.compile(optimizer.step) if compiled else optimizer.step
         for _ in range(3):
             for parameter in parameters:
@@ -101,7 +101,7 @@ def test_our_operators() -> None:
 
     def fused(gate: torch.Tensor, up: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         y = ops.swiglu(gate * 2, up)
-        return (y + ops.rotary(x, x.sin()[..., :4].contiguous(), x.cos()[..., :4].contiguous(), False)).relu()
+        return (y + ops.rotary(x, x.sin()[..., :4].contiguous(), x.cos()[..., :4].contiguous())).relu()
 
     arguments = [torch.randn(3, 8, device="rustdev") for _ in range(3)]
     with sources() as made:

@@ -166,7 +166,8 @@ def test_modules_learn() -> None:
             module.to(device).zero_grad()
             given = values.to(device, copy=True).requires_grad_()
             module(given).sin().sum().backward()
-            grads.append([given.grad.cpu(), module.weight.grad.cpu(), module.bias.grad.cpu()])
+            # Copies: the module's own gradients move along with it.
+            grads.append([it.grad.cpu().clone() for it in (given, module.weight, module.bias)])
         torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-5)
 
 

@@ -147,11 +147,15 @@ def test_fill_refuses_what_the_dtype_cannot_hold() -> None:
         torch.empty(2, device="rustdev").fill_(torch.ones(2))
 
 
-def test_fill_refuses_memory_that_overlaps_itself() -> None:
-    expanded = torch.ones(1, device="rustdev").expand(3)
-    for fill in (lambda: expanded.fill_(1), expanded.zero_):
-        with pytest.raises(RuntimeError, match="refers to a single memory location"):
-            fill()
+def test_numbers_fill_memory_that_overlaps_itself_and_tensors_do_not() -> None:
+    memory = torch.ones(2, 1, device="rustdev")
+    expanded = memory.expand(2, 3)
+    expanded.fill_(2)
+    assert memory.tolist() == [[2.0], [2.0]]
+    expanded[1].zero_()
+    assert memory.tolist() == [[2.0], [0.0]]
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
+        expanded.fill_(torch.tensor(3.0))
 
 
 def test_fill_with_tensors() -> None:
