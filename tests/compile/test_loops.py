@@ -52,17 +52,6 @@ def test_bits_do_not_depend_on_the_number_of_threads(name: str, threads: object)
     assert all(torch.equal(results[0], other) for other in results[1:])
 
 
-def test_several_threads_take_part() -> None:
-    def work(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(40):
-            x = torch.special.i0e(x) + torch.lgamma(x + 2)
-        return x
-
-    if torch.rustdev.get_num_threads() < 2:
-        pytest.skip("the device has one thread here")
-    check(work, torch.rand(30_000), rtol=1e-4, atol=1e-5)
-
-
 def test_loops_of_one_kernel_follow_each_other() -> None:
     def chain(x: torch.Tensor) -> torch.Tensor:
         return ((x - x.mean(0)) / x.std(0)).T.contiguous().softmax(0).sum(1)
