@@ -1,10 +1,10 @@
 """Calls the operators of the device with bad arguments, in child processes, and tells which calls end the process.
 
-PyTorch's CPU kernels, which the fallback runs, trust some of their arguments. Calls of each operator are taken from PyTorch's operator
-database as they reach the device, forward and backward, and from fuzz_calls.txt; one to four arguments of one are changed; the call is
-made in a child that was forked for the operator. What the child is about to call stands in memory that it shares with its parent, so that the parent knows
-which call ended it, and goes on behind it in a new child. An exception is what is asked for. Hangs and refused allocations are
-counted, and are no crashes.
+PyTorch's CPU kernels, which the fallback runs, trust some of their arguments. Calls of each operator are taken from PyTorch's
+operator database as they reach the device, forward and backward, and from fuzz_calls.txt; one to four arguments of one are changed;
+the call is made in a child that was forked for the operator. What the child is about to call stands in memory that it shares with
+its parent, so that the parent knows which call ended it, and goes on behind it in a new child. An exception is what is asked for.
+Hangs and refused allocations are counted, and are no crashes.
 
     python tools/fuzz_fallback.py --seconds 600 --output target/fuzz/report.json
     python tools/fuzz_fallback.py --only max_pool3d --device cpu
@@ -47,7 +47,19 @@ ENOUGH = 40
 OUTCOMES = {1: "accepted", 2: "refused", 3: "refused by the accelerator", 4: "out of memory", 5: "not to be made"}
 
 #: What arguments are made of.
-PLAIN = (torch.Tensor, torch.nn.Parameter, bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
+PLAIN = (
+    torch.Tensor,
+    torch.nn.Parameter,
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+)
 
 #: The names in fuzz_calls.txt: T is a tensor of random numbers, I one of these integers, C one of classes from 1 to 4.
 NAMES: dict[str, Any] = {
@@ -65,7 +77,7 @@ DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32
 WORDS = ["", "none", "mean", "sum", "prod", "amax", "max", "min", "reduced", "N", "T", "U"]
 
 
-# ---- calls as they reach the device ------------------------------------------------------------------------------------------------
+# ---- calls as they reach the device ---------------------------------------------------------------------------------------------
 class Recorder(TorchDispatchMode):
     """Keeps some calls of each operator, those of different arguments."""
 
@@ -131,7 +143,9 @@ def add_overloads(calls: dict[str, list[Any]]) -> None:
         needed = {argument.name for argument in arguments if not argument.is_out and not argument.has_default_value()}
         outputs = [argument.name for argument in arguments if argument.is_out]
         for args, kwargs in calls[model]:
-            given = {argument.name: value for argument, value in zip(operator(model)._schema.arguments, args, strict=False)} | kwargs
+            given = {
+                argument.name: value for argument, value in zip(operator(model)._schema.arguments, args, strict=False)
+            } | kwargs
             if needed <= set(given):
                 known = {argument.name: given[argument.name] for argument in arguments if argument.name in given}
                 calls.setdefault(name, []).append(((), known | {output: torch.empty(0) for output in outputs}))
@@ -150,7 +164,7 @@ def run_samples(op: Any, dtype: torch.dtype, recorder: Recorder) -> None:
                     leaf.sum().abs().backward(retain_graph=True)
 
 
-# ---- bad arguments -----------------------------------------------------------------------------------------------------------------
+# ---- bad arguments --------------------------------------------------------------------------------------------------------------
 class CannotChangeError(Exception):
     """A change does not apply to a value."""
 
@@ -358,7 +372,7 @@ def case(seed: int, name: str, number: int, calls: list[Any], schema: Any) -> tu
     return frozenset(changes), positional, named
 
 
-# ---- children ----------------------------------------------------------------------------------------------------------------------
+# ---- children -------------------------------------------------------------------------------------------------------------------
 def operator(name: str) -> Any:
     """Return an operator by its full name."""
     base, _, overload = name.removeprefix("aten::").partition(".")
@@ -396,7 +410,9 @@ def attempt(op: Any, args: Any, kwargs: Any, device: str) -> int:
     return 1
 
 
-def child(name: str, calls: list[Any], cases: range, skip: list[frozenset[str]], options: argparse.Namespace, shared: mmap.mmap) -> None:
+def child(
+    name: str, calls: list[Any], cases: range, skip: list[frozenset[str]], options: argparse.Namespace, shared: mmap.mmap
+) -> None:
     """Make cases; each stands in the shared memory before it is called."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + SPACE, used + SPACE))
@@ -465,7 +481,12 @@ def fuzz(name: str, calls: list[Any], options: argparse.Namespace) -> dict[str, 
         changes, args, kwargs = case(options.seed, name, number, calls, schema)
         end = "hang" if code is None else signal.Signals(-code).name if code < 0 else f"exit {code}"
         alone = code is None or watch(fork(name, calls, range(number, number + 1), [], options, shared), shared) != 0
-        line = {"case": number, "end": end if alone else f"{end} after other calls", "changes": sorted(changes), "call": f"{describe(args)} {describe(kwargs)}"}
+        line = {
+            "case": number,
+            "end": end if alone else f"{end} after other calls",
+            "changes": sorted(changes),
+            "call": f"{describe(args)} {describe(kwargs)}",
+        }
         found["hangs" if code is None else "crashes"].append(line)
         skip.append(changes)
         start = number + 1
@@ -473,7 +494,7 @@ def fuzz(name: str, calls: list[Any], options: argparse.Namespace) -> dict[str, 
     return {"counts": counts, **found, "outcomes": bytes(shared[8:]).hex()}
 
 
-# ---- all operators -----------------------------------------------------------------------------------------------------------------
+# ---- all operators --------------------------------------------------------------------------------------------------------------
 def chosen(options: argparse.Namespace, known: dict[str, list[Any]]) -> Iterator[str]:
     """Yield the operators that are called: those of the tiers, with recorded calls."""
     tiers = json.loads(Path(options.tiers).read_text()) if options.tiers else torch.rustdev.coverage()

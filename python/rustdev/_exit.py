@@ -1,9 +1,9 @@
 """The end of the interpreter: PyTorch's autograd threads must not run into it.
 
-Where the user asks for it, PyTorch runs the backward of device tensors on a thread per device. That thread tells of the end of a backward before it drops what
-it kept of it, Python objects among them (``Engine::thread_main`` in ``torch/csrc/autograd/engine.cpp``; ``thread_locals_`` of
-``graph_task.h``). A program that ends at that moment leaves the thread waiting for an interpreter that is gone, and CPython ends
-such threads in a way that C++ answers with ``std::terminate``.
+Where the user asks for it, PyTorch runs the backward of device tensors on a thread per device. That thread tells of the end of a
+backward before it drops what it kept of it, Python objects among them (``Engine::thread_main`` in
+``torch/csrc/autograd/engine.cpp``; ``thread_locals_`` of ``graph_task.h``). A program that ends at that moment leaves the thread
+waiting for an interpreter that is gone, and CPython ends such threads in a way that C++ answers with ``std::terminate``.
 """
 
 import atexit

@@ -1,7 +1,8 @@
 """Entry point of the group ``torch.backends``: makes the device available by ``import torch`` alone.
 
 It is a package of its own so that it can fail softly. An exception in an entry point would abort ``import torch``; here it becomes
-a warning, and a stand-in for ``torch.rustdev`` that repeats the reason where the device is used. A later ``import rustdev`` raises it.
+a warning, and a stand-in for ``torch.rustdev`` that repeats the reason where the device is used. A later ``import rustdev`` raises
+it.
 """
 
 import sys

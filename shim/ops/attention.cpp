@@ -1,6 +1,6 @@
-// scaled_dot_product_attention: PyTorch's CPU flash attention as tasks on the stream, forward and backward, cut along the batch or the
-// heads. Memory is linear in the length. What its choice leaves out (dropout, nested tensors, masks with gradients) is PyTorch's own
-// composition, of products and softmax.
+// scaled_dot_product_attention: PyTorch's CPU flash attention as tasks on the stream, forward and backward, cut along the batch or
+// the heads. Memory is linear in the length. What its choice leaves out (dropout, nested tensors, masks with gradients) is
+// PyTorch's own composition, of products and softmax.
 #include <ATen/OpMathType.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/transformers/attention.h>
@@ -27,8 +27,8 @@ constexpr double nanoseconds_per_product = 0.03;
 constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
 constexpr int64_t max_parts = 16;
 
-// How a call is cut: along which dimension of query, key and value [batch, heads, length, size], and into how many parts. Heads that
-// share keys stay together.
+// How a call is cut: along which dimension of query, key and value [batch, heads, length, size], and into how many parts. Heads
+// that share keys stay together.
 struct Cut {
   Cut(const at::Tensor& query, const at::Tensor& key, double factor) {
     const bool shares_keys = query.size(1) != key.size(1);
@@ -78,11 +78,12 @@ void check_operands(const at::Tensor& query, const at::Tensor& key, const at::Te
   }
   check_sizes("key", key, {query.size(0), key.size(1), key.size(2), query.size(3)});
   check_sizes("value", value, {query.size(0), key.size(1), key.size(2), value.size(3)});
-  TORCH_CHECK(query.size(1) % key.size(1) == 0, name, ": expected the ", query.size(1),
-              " heads of query to be a multiple of the ", key.size(1), " of key");
+  TORCH_CHECK(query.size(1) % key.size(1) == 0, name, ": expected the ", query.size(1), " heads of query to be a multiple of the ",
+              key.size(1), " of key");
 }
 
-// A new tensor of a [batch, heads, length, ...] whose heads lie beside each other for each place, as PyTorch's kernels lay them out.
+// A new tensor of a [batch, heads, length, ...] whose heads lie beside each other for each place, as PyTorch's kernels lay them
+// out.
 at::Tensor new_by_places(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
   at::DimVector by_places(sizes);
   std::swap(by_places[1], by_places[2]);
@@ -101,8 +102,7 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   at::DimVector sizes(query.sizes());
   sizes[3] = value.size(3);
   const at::Tensor output = new_by_places(sizes, query.scalar_type(), query.device());
-  const at::Tensor logsumexp =
-      new_by_places(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
+  const at::Tensor logsumexp = new_by_places(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
   const Cut cut(query, key, 2.0);
   auto work = [=, q = borrow(query), k = borrow(key), v = borrow(value), m = borrow(mask), out = borrow(output),
                sums = borrow(logsumexp)] {
@@ -126,9 +126,7 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   check_sizes("grad_out", grad, {query.size(0), query.size(1), query.size(2), value.size(3)});
   check_sizes("out", output, grad.sizes());
   check_sizes("logsumexp", logsumexp, query.sizes().slice(0, 3));
-  const auto like = [](const at::Tensor& tensor) {
-    return new_by_places(tensor.sizes(), tensor.scalar_type(), tensor.device());
-  };
+  const auto like = [](const at::Tensor& tensor) { return new_by_places(tensor.sizes(), tensor.scalar_type(), tensor.device()); };
   const Triple gradients{like(query), like(key), like(value)};
   const auto& [grad_query, grad_key, grad_value] = gradients;
   const Cut cut(query, key, 5.0);

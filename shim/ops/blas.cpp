@@ -1,5 +1,5 @@
-// PyTorch's BLAS for the matrix products of the device: its functions are looked up in the process, as not every build of PyTorch has
-// MKL, and run on the calling thread alone.
+// PyTorch's BLAS for the matrix products of the device: its functions are looked up in the process, as not every build of PyTorch
+// has MKL, and run on the calling thread alone.
 #include <c10/core/ScalarType.h>
 #include <dlfcn.h>
 
@@ -67,10 +67,10 @@ uint64_t bit(c10::ScalarType dtype, bool is_there) { return is_there ? uint64_t{
 
 [[maybe_unused]] const bool registered = [] {
   const Blas& found = blas();
-  rd_gemm_register(bit(c10::ScalarType::Float, found.of_float != nullptr) | bit(c10::ScalarType::Double, found.of_double != nullptr) |
-                       bit(c10::ScalarType::BFloat16, found.of_bfloat16 != nullptr) |
-                       bit(c10::ScalarType::Half, found.of_half != nullptr),
-                   &run);
+  rd_gemm_register(
+      bit(c10::ScalarType::Float, found.of_float != nullptr) | bit(c10::ScalarType::Double, found.of_double != nullptr) |
+          bit(c10::ScalarType::BFloat16, found.of_bfloat16 != nullptr) | bit(c10::ScalarType::Half, found.of_half != nullptr),
+      &run);
   return true;
 }();
 

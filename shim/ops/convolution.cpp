@@ -29,8 +29,8 @@ struct Geometry {
   int64_t groups;
 };
 
-// How a call is divided: along the batch, or along the channels that its parts do not share, those of the output forward and those of
-// the input backward.
+// How a call is divided: along the batch, or along the channels that its parts do not share, those of the output forward and those
+// of the input backward.
 struct Division {
   int64_t parts = 1;
   bool by_channels = false;
@@ -88,8 +88,8 @@ bool needs_float32(const at::Tensor& input, const at::Tensor& weight, const at::
   c10::SmallVector<rd_convolution_dimension, 3> dimensions;
   for (size_t dim = 0; dim < geometry.stride.size(); ++dim) {
     const auto at = static_cast<int64_t>(dim) + 2;
-    dimensions.push_back({image.size(at), windows.size(at), weight.size(at), geometry.stride[dim], geometry.padding[dim],
-                          geometry.dilation[dim]});
+    dimensions.push_back(
+        {image.size(at), windows.size(at), weight.size(at), geometry.stride[dim], geometry.padding[dim], geometry.dilation[dim]});
   }
   return !rd_convolution_is_regular(dimensions.data(), dimensions.size(), geometry.transposed);
 }
@@ -148,10 +148,10 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
     const at::Tensor biases = in_computed_dtype(b, in_float32);
     parallel_aten(division.parts, division.cost, [&](int64_t part) {
       const at::Tensor own_bias = division.of_channels(biases, 0, part);
-      const at::Tensor found = at::convolution(
-          in_computed_dtype(division.of_batch(x, part), in_float32), division.of_channels(weights, 0, part),
-          own_bias.defined() ? std::optional<at::Tensor>(own_bias) : std::nullopt, g.stride, g.padding, g.dilation, g.transposed,
-          g.output_padding, g.groups);
+      const at::Tensor found =
+          at::convolution(in_computed_dtype(division.of_batch(x, part), in_float32), division.of_channels(weights, 0, part),
+                          own_bias.defined() ? std::optional<at::Tensor>(own_bias) : std::nullopt, g.stride, g.padding, g.dilation,
+                          g.transposed, g.output_padding, g.groups);
       division.of_batch(division.of_channels(y, 1, part), part).copy_(found);
     });
   };
@@ -241,16 +241,8 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
   Geometry geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups};
   const bool in_float32 = needs_float32(input, weight, grad_output, geometry);
   const Division division = divide(input, weight, grad_output, geometry, weight.size(1), 2.0);
-  Backward backward{borrow(grad_output),
-                    borrow(input),
-                    borrow(weight),
-                    borrow(grad_input),
-                    borrow(grad_weight),
-                    borrow(grad_bias),
-                    mask,
-                    std::move(geometry),
-                    division,
-                    in_float32};
+  Backward backward{borrow(grad_output), borrow(input), borrow(weight),      borrow(grad_input), borrow(grad_weight),
+                    borrow(grad_bias),   mask,          std::move(geometry), division,           in_float32};
   submit_aten("convolution_backward", {grad_input, grad_weight, grad_bias}, {grad_output, input, weight}, division.cost,
               [backward = std::move(backward)] { backward.run(); });
   return gradients;

@@ -1,9 +1,9 @@
 // The zero-copy CPU fallback: every operator without a kernel of ours runs PyTorch's CPU kernel on aliases of the same memory.
 //
-// One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned, check
-// what the kernel does not (fallback_guard.h), run it on the caller's thread, carry changes back, map the results. It is registered
-// explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's fallback, and
-// as the fallback for all others.
+// One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned,
+// check what the kernel does not (fallback_guard.h), run it on the caller's thread, carry changes back, map the results. It is
+// registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's
+// fallback, and as the fallback for all others.
 #include "fallback.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -1,7 +1,7 @@
 // Guards of the CPU fallback: what PyTorch's CPU kernels rely on and do not check.
 //
-// A call that breaks it would read or write outside of its tensors' memory and end the process. A guard refuses it before the kernel
-// runs, and no other: what a kernel checks itself is left to the kernel. tools/fuzz_fallback.py finds what needs a guard.
+// A call that breaks it would read or write outside of its tensors' memory and end the process. A guard refuses it before the
+// kernel runs, and no other: what a kernel checks itself is left to the kernel. tools/fuzz_fallback.py finds what needs a guard.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -58,7 +58,8 @@ void add_layer_guards(Guards& guards);
 void add_sequence_guards(Guards& guards);
 void add_math_guards(Guards& guards);
 
-// ---- what guards are made of: each refuses with the operator's name, the argument's and what it is --------------------------------
+// ---- what guards are made of: each refuses with the operator's name, the argument's and what it is
+// --------------------------------
 
 // The argument has these sizes.
 void check_sizes(const Arguments& args, const char* name, at::IntArrayRef expected);

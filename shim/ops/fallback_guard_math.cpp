@@ -8,8 +8,9 @@
 namespace rustdev {
 namespace {
 
-// ---- Fourier transforms ----------------------------------------------------------------------------------------------------------
-// Nothing below torch.fft wraps negative dimensions.
+// ---- Fourier transforms
+// ---------------------------------------------------------------------------------------------------------- Nothing below
+// torch.fft wraps negative dimensions.
 void check_transform(const Arguments& args) {
   const int64_t ndim = args.tensor("self").dim();
   const std::vector<int64_t> dims = args.integers("dim");
@@ -17,7 +18,8 @@ void check_transform(const Arguments& args) {
   for (const int64_t dim : dims) {
     TORCH_CHECK_INDEX(dim >= 0 && dim < ndim, args.operator_name(), ": Dimension out of range (expected to be in range of [0, ",
                       ndim - 1, "], but got ", dim, ")");
-    TORCH_CHECK(!seen[static_cast<size_t>(dim)], args.operator_name(), ": dim ", dim, " appears multiple times in the list of dims");
+    TORCH_CHECK(!seen[static_cast<size_t>(dim)], args.operator_name(), ": dim ", dim,
+                " appears multiple times in the list of dims");
     seen[static_cast<size_t>(dim)] = true;
   }
 }
@@ -32,7 +34,8 @@ void check_inverse_transform(const Arguments& args) {
               args.tensor("self").sizes());
 }
 
-// ---- distances -------------------------------------------------------------------------------------------------------------------
+// ---- distances
+// -------------------------------------------------------------------------------------------------------------------
 void check_cdist_backward(const Arguments& args) {
   const at::Tensor x1 = args.tensor("x1");
   const at::Tensor x2 = args.tensor("x2");
@@ -53,8 +56,9 @@ void check_pdist_backward(const Arguments& args) {
   check_sizes(args, "pdist", {pairs});
 }
 
-// ---- linear algebra --------------------------------------------------------------------------------------------------------------
-// LAPACK's search for eigenvalues does not end well; torch.linalg.eig says the same.
+// ---- linear algebra
+// -------------------------------------------------------------------------------------------------------------- LAPACK's search
+// for eigenvalues does not end well; torch.linalg.eig says the same.
 void check_eigenvalues(const Arguments& args) {
   const at::Tensor self = args.tensor("self");
   TORCH_CHECK(at::isfinite(self).all().item<bool>(), "torch.linalg.eigvals: input tensor should not contain infs or NaNs.");
@@ -100,11 +104,12 @@ void check_combination(const Arguments& args) {
   check_dim(args, "coefficients", 2);
   check_same_dtype(args, "coefficients", "input");
   const at::Tensor input = args.tensor("input");
-  TORCH_CHECK(input.dim() >= 1 && input.size(0) == args.tensor("coefficients").size(1), args.operator_name(),
-              ": input of size ", input.sizes(), " does not fit coefficients of size ", args.tensor("coefficients").sizes());
+  TORCH_CHECK(input.dim() >= 1 && input.size(0) == args.tensor("coefficients").size(1), args.operator_name(), ": input of size ",
+              input.sizes(), " does not fit coefficients of size ", args.tensor("coefficients").sizes());
 }
 
-// ---- indices of sparse matrices --------------------------------------------------------------------------------------------------
+// ---- indices of sparse matrices
+// --------------------------------------------------------------------------------------------------
 void check_rows(const Arguments& args) {
   const int64_t size = args.integer("size").value_or(0);
   TORCH_CHECK(size >= 0, args.operator_name(), ": expected size to be at least 0, but got ", size);

@@ -63,8 +63,8 @@ void check_resampling(const Arguments& args) {
   const std::vector<int64_t> output = args.integers("output_size");
   for (const auto dim : c10::irange(spatial)) {
     const std::optional<double> scale = scale_of(args, spatial, dim);
-    TORCH_CHECK(!scale || !(*scale > 0) || static_cast<double>(output[dim]) / *scale < limit, args.operator_name(),
-                ": a scale of ", scale.value_or(0), " is too small for an output of size ", output[dim]);
+    TORCH_CHECK(!scale || !(*scale > 0) || static_cast<double>(output[dim]) / *scale < limit, args.operator_name(), ": a scale of ",
+                scale.value_or(0), " is too small for an output of size ", output[dim]);
   }
 }
 
@@ -137,7 +137,8 @@ void add_pool_guards(Guards& guards) {
     for (const char* const stem : {"upsample_nearest1d", "_upsample_nearest_exact1d", "upsample_linear1d"}) {
       guards[name(stem)] = &check_resampling<1>;
     }
-    for (const char* const stem : {"upsample_nearest2d", "_upsample_nearest_exact2d", "upsample_bilinear2d", "upsample_bicubic2d"}) {
+    for (const char* const stem :
+         {"upsample_nearest2d", "_upsample_nearest_exact2d", "upsample_bilinear2d", "upsample_bicubic2d"}) {
       guards[name(stem)] = &check_resampling<2>;
     }
     for (const char* const stem : {"upsample_nearest3d", "_upsample_nearest_exact3d", "upsample_trilinear3d"}) {

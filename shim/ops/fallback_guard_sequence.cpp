@@ -11,7 +11,8 @@
 namespace rustdev {
 namespace {
 
-// ---- CTC -------------------------------------------------------------------------------------------------------------------------
+// ---- CTC
+// -------------------------------------------------------------------------------------------------------------------------
 // Lengths, one for each sequence of the batch, of which each is within its bounds.
 std::vector<int64_t> check_lengths(const Arguments& args, const char* name, int64_t batch, int64_t most) {
   std::vector<int64_t> lengths = args.lengths(name);
@@ -80,8 +81,9 @@ void check_ctc_backward(const Arguments& args) {
               log_probs.sizes(), " and targets of length ", longest);
 }
 
-// ---- segments --------------------------------------------------------------------------------------------------------------------
-// Lengths or offsets of the segments along `axis`: as many rows as the data, within its bounds. Returns how many segments there are.
+// ---- segments
+// -------------------------------------------------------------------------------------------------------------------- Lengths or
+// offsets of the segments along `axis`: as many rows as the data, within its bounds. Returns how many segments there are.
 int64_t check_segments(const Arguments& args, const char* name, const at::Tensor& data, int64_t axis) {
   const at::Tensor given = args.tensor(name);
   check_dim(args, name, axis + 1);
@@ -125,7 +127,8 @@ void check_segment_reduce_backward(const Arguments& args) {
   }
 }
 
-// ---- nested tensors --------------------------------------------------------------------------------------------------------------
+// ---- nested tensors
+// --------------------------------------------------------------------------------------------------------------
 void check_nested_sizes(const Arguments& args) {
   check_dim(args, "nested_size", 2);
   args.make_contiguous("nested_size");
@@ -143,8 +146,9 @@ void check_nested_view(const Arguments& args) {
 
 void check_nested_from_padded(const Arguments& args) { args.make_contiguous("cpu_nested_shape_example"); }
 
-// ---- recurrent layers ------------------------------------------------------------------------------------------------------------
-// PyTorch's numbers of the layers with a kernel of oneDNN.
+// ---- recurrent layers
+// ------------------------------------------------------------------------------------------------------------ PyTorch's numbers of
+// the layers with a kernel of oneDNN.
 constexpr int64_t lstm = 2;
 constexpr int64_t gru = 3;
 

@@ -1,5 +1,5 @@
-// Pointwise operators without a structured meta: relu, abs, where and ldexp. The iterator is built here, the rest is as for the structured
-// ones.
+// Pointwise operators without a structured meta: relu, abs, where and ldexp. The iterator is built here, the rest is as for the
+// structured ones.
 #include <ATen/TensorIterator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
@@ -93,7 +93,8 @@ at::Tensor brought_along(const at::Tensor& tensor, at::Device device) {
 
 // The device among the tensors' that is ours, or else the CPU.
 at::Device device_among(std::initializer_list<const at::Tensor*> tensors) {
-  const auto* const found = std::find_if(tensors.begin(), tensors.end(), [](const at::Tensor* tensor) { return on_device(*tensor); });
+  const auto* const found =
+      std::find_if(tensors.begin(), tensors.end(), [](const at::Tensor* tensor) { return on_device(*tensor); });
   return found == tensors.end() ? at::Device(at::kCPU) : (*found)->device();
 }
 

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "check.h"
-#include "rustdev.h"
 #include "runtime/guard.h"
+#include "rustdev.h"
 
 namespace rustdev {
 namespace {

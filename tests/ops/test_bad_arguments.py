@@ -1,7 +1,7 @@
 """Arguments that PyTorch's CPU kernels do not survive are refused, and the device works afterwards.
 
-The calls are made in a child process, which a wrong one would end: it goes on behind that call in a new child. ``make fuzz`` looks for
-more of them.
+The calls are made in a child process, which a wrong one would end: it goes on behind that call in a new child. ``make fuzz`` looks
+for more of them.
 """
 
 import functools
@@ -81,7 +81,9 @@ CASES = {
     "upsample_bilinear2d_aa": Case(
         "A._upsample_bilinear2d_aa(T(6, 3, 10, 20), [1000, 1000], False, 1.7, 0.9)", "RuntimeError", "too large"
     ),
-    "upsample_bicubic2d_aa": Case("A._upsample_bicubic2d_aa(T(1, 2, 6, 5), [1000, 9], False, 0.5, 1.5)", "RuntimeError", "too large"),
+    "upsample_bicubic2d_aa": Case(
+        "A._upsample_bicubic2d_aa(T(1, 2, 6, 5), [1000, 9], False, 0.5, 1.5)", "RuntimeError", "too large"
+    ),
     "slow_conv2d_forward": Case(
         "A._slow_conv2d_forward(T(2, 3, 5, 5), T(4, 3, 3, 3), [3, 3], T(4), [1, 1], [1, 2**63 - 1])", "RuntimeError", "too large"
     ),
@@ -136,8 +138,7 @@ CASES = {
     ),
     "batch_norm_update_stats": Case("A.batch_norm_update_stats(T(2, 3, 4), T(3), T(0), 0.1)", "RuntimeError", "3 elements"),
     "fused_moving_avg_obs_fq_helper": Case(
-        "A._fused_moving_avg_obs_fq_helper("
-        "T(3, 4), I([1]), I([1]), T(1), T(0), T(1), Z(1).int(), 0.01, 0, 255, 0, False, False)",
+        "A._fused_moving_avg_obs_fq_helper(T(3, 4), I([1]), I([1]), T(1), T(0), T(1), Z(1).int(), 0.01, 0, 255, 0, False, False)",
         "RuntimeError",
         "1 elements",
     ),
@@ -184,9 +185,7 @@ CASES = {
     "segment_reduce lengths": Case(
         "torch.segment_reduce(T(6, 3), 'min', lengths=I([2, 2**40]), unsafe=True)", "(IndexError|RuntimeError)", RANGE
     ),
-    "segment_reduce rows": Case(
-        "torch.segment_reduce(T(2, 6), 'min', lengths=I([[2, 1, 3]]), axis=1)", "RuntimeError", SIZE
-    ),
+    "segment_reduce rows": Case("torch.segment_reduce(T(2, 6), 'min', lengths=I([[2, 1, 3]]), axis=1)", "RuntimeError", SIZE),
     "segment_reduce_backward": Case(
         "A._segment_reduce_backward(T(0), T(3, 3), T(6, 3), 'sum', lengths=I([2, 1, 3]))", "RuntimeError", SIZE
     ),
@@ -204,9 +203,7 @@ CASES = {
     "cdist_backward": Case("A._cdist_backward(T(0, 4), T(3, 5), T(4, 5), 2.0, T(0, 4))", "RuntimeError", SIZE),
     "pdist_backward": Case("A._pdist_backward(T(10), T(5, 5), 2.0, T(0))", "RuntimeError", SIZE),
     "eigvals of NaN": Case("torch.linalg.eigvals(T(3, 3) * float('nan'))", "RuntimeError", "infs or NaNs"),
-    "eigvals of inf, out": Case(
-        "torch.linalg.eigvals(T(3, 3) * float('inf'), out=T(0) + 0j)", "RuntimeError", "infs or NaNs"
-    ),
+    "eigvals of inf, out": Case("torch.linalg.eigvals(T(3, 3) * float('inf'), out=T(0) + 0j)", "RuntimeError", "infs or NaNs"),
     "cholesky_solve_helper": Case("A._cholesky_solve_helper(T(3, 2), T(18, 3), False)", "RuntimeError", "square"),
     "ldl_solve": Case("torch.linalg.ldl_solve(T(5, 5), I([1, 2, 3, 4, -1]).int(), T(5, 5))", "RuntimeError", "pair"),
     "lstsq without columns": Case("torch.linalg.lstsq(T(3, 2, 3), T(3, 2, 0), driver='gelss')", "RuntimeError", "gelss"),
@@ -257,7 +254,9 @@ def ends() -> dict[str, str]:
         assert lines, run.stderr
         found.update(zip(lines[::2], lines[1::2], strict=False))
         if len(lines) % 2:
-            found[lines[-1]] = f"ended the process: {signal.Signals(-run.returncode).name if run.returncode < 0 else run.returncode}"
+            found[lines[-1]] = (
+                f"ended the process: {signal.Signals(-run.returncode).name if run.returncode < 0 else run.returncode}"
+            )
     return found
 
 

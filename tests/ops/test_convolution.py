@@ -15,7 +15,12 @@ UNUSUAL = [
     ("conv_transpose1d", (1, 2, 7), (2, 1, 1), {"stride": 3, "padding": 1}),
     ("conv_transpose2d", (2, 4, 5, 8), (4, 4, 1, 2), {"stride": (2, 3), "padding": (1, 2)}),
     ("conv_transpose2d", (1, 2, 11, 10), (2, 1, 2, 1), {"stride": (1, 2), "padding": 2}),
-    ("conv_transpose3d", (4, 28, 1, 2, 12), (28, 8, 2, 4, 4), {"stride": (3, 1, 3), "padding": (1, 2, 2), "dilation": (2, 1, 1), "groups": 2}),
+    (
+        "conv_transpose3d",
+        (4, 28, 1, 2, 12),
+        (28, 8, 2, 4, 4),
+        {"stride": (3, 1, 3), "padding": (1, 2, 2), "dilation": (2, 1, 1), "groups": 2},
+    ),
     ("conv2d", (4, 2, 12, 6), (2, 2, 4, 3), {"stride": (2, 3), "padding": (2, 0), "dilation": (1, 2)}),
     ("conv3d", (3, 3, 10, 10, 5), (3, 3, 4, 4, 3), {"stride": 3, "padding": (1, 2, 1), "dilation": (1, 1, 2)}),
     ("conv3d", (3, 6, 3, 1, 4), (2, 3, 2, 4, 1), {"stride": 2, "padding": (2, 3, 1), "dilation": (2, 2, 1), "groups": 2}),

@@ -94,13 +94,13 @@ def test_streams_of_the_forward_are_those_of_the_backward() -> None:
     assert torch.rustdev.current_stream() == torch.rustdev.default_stream()
 
 
-def test_checkpoint_and_reentrant_backward() -> None:
-    for reentrant in (True, False):
-        x = torch.ones(3, device=D, requires_grad=True)
-        y = checkpoint(lambda given: checkpoint(torch.sin, given, use_reentrant=reentrant) * 2, x, use_reentrant=reentrant)
-        y.sum().backward()
-        assert x.grad is not None
-        torch.testing.assert_close(x.grad.cpu(), 2 * torch.cos(torch.ones(3)))
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoint_and_reentrant_backward(reentrant: bool) -> None:
+    x = torch.ones(3, device=D, requires_grad=True)
+    y = checkpoint(lambda given: checkpoint(torch.sin, given, use_reentrant=reentrant) * 2, x, use_reentrant=reentrant)
+    y.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.cpu(), 2 * torch.cos(torch.ones(3)))
 
 
 def test_an_error_in_the_backward_leaves_the_device_usable() -> None:
