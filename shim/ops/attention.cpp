@@ -101,7 +101,10 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   check_operands(query, key, value);
   at::DimVector sizes(query.sizes());
   sizes[3] = value.size(3);
-  const at::Tensor output = new_by_places(sizes, query.scalar_type(), query.device());
+  // Laid out as the query is.
+  const bool by_places = query.stride(1) < query.stride(2);
+  const at::Tensor output = by_places ? new_by_places(sizes, query.scalar_type(), query.device())
+                                      : new_empty(sizes, query.scalar_type(), query.device());
   const at::Tensor logsumexp = new_by_places(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
   const Cut cut(query, key, 2.0);
   auto work = [=, q = borrow(query), k = borrow(key), v = borrow(value), m = borrow(mask), out = borrow(output),
@@ -147,12 +150,9 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   return gradients;
 }
 
-// The kernels are the CPU's, and so is what they take: operands without a batch go the other way there.
+// The kernels are the CPU's, and so is what they take.
 int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                double dropout, bool is_causal, std::optional<double> scale, bool enable_gqa) {
-  if (query.dim() != 4) {
-    return static_cast<int64_t>(sdp::SDPBackend::math);
-  }
   return at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, is_causal, scale, enable_gqa);
 }
 

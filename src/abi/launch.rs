@@ -157,13 +157,13 @@ pub unsafe extern "C" fn rd_convolution_is_regular(
     transposed: bool,
 ) -> bool {
     shield(false, || {
-        let given = |index: usize| {
-            // SAFETY: the caller promises so many dimensions.
-            let dimension = unsafe { &*dimensions.add(index) };
+        // SAFETY: the caller promises so many dimensions.
+        let given = unsafe { std::slice::from_raw_parts(dimensions, count) };
+        let inner = |dimension: &rd_convolution_dimension| {
             let &rd_convolution_dimension { image, windows, kernel, stride, padding, dilation } = dimension;
             Dimension { image, windows, kernel, stride, padding, dilation }
         };
-        convolution::is_regular(&(0..count).map(given).collect::<Vec<_>>(), transposed)
+        convolution::is_regular(&given.iter().map(inner).collect::<Vec<_>>(), transposed)
     })
 }
 

@@ -10,8 +10,6 @@ EXPECTED: dict[tuple[str, str, torch.dtype | None], str] = {}
 for kind in ("forward", "noncontiguous", "backward", "forward_ad"):
     EXPECTED[(kind, "tensor_split", None)] = "indices given as a tensor stay on the CPU, on every accelerator"
 EXPECTED[("noncontiguous", "sparse_sampled_addmm", None)] = "the database cannot make sparse tensors that are not contiguous"
-for kind in ("forward", "noncontiguous") if hasattr(torch, "bcomplex32") else ():
-    EXPECTED[(kind, "to", torch.bcomplex32)] = "complex numbers of two bfloat16, new and without operators, are refused"
 EXPECTED[("errors", "narrow_copy", None)] = "a dimension out of range is an IndexError, as on every accelerator"
 
 # Extreme values: behind the kind of test stands the family of values that the difference is one of, see conformance/extremes.py.
