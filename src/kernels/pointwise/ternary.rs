@@ -45,13 +45,13 @@ mod tests {
 
     #[test]
     fn products_and_quotients_are_added() {
-        check::pointwise::<3>("addcmul", &[Scalar::Long(2)], same, |[x, lhs, rhs]| x + 2.0 * lhs * rhs);
+        check::sums_by_dtype::<3>("addcmul", &[Scalar::Long(2)], same, |_, [x, lhs, rhs]| x + 2.0 * lhs * rhs);
         let (two, three) = (Scalar::Long(2), Scalar::Long(3));
-        check::pointwise_by_dtype::<3>("addr", &[two, three], same, |dtype, [x, lhs, rhs]| {
+        check::sums_by_dtype::<3>("addr", &[two, three], same, |dtype, [x, lhs, rhs]| {
             if dtype == DType::Bool { (x + lhs * rhs).sqrt() } else { 2.0 * x + 3.0 * lhs * rhs }
         });
         check::pointwise::<3>("addr", &[Scalar::Long(0), two], same, |[_, lhs, rhs]| 2.0 * lhs * rhs);
-        check::pointwise_by_dtype::<3>("addcdiv", &[Scalar::Double(0.5)], same, |dtype, [x, lhs, rhs]| {
+        check::sums_by_dtype::<3>("addcdiv", &[Scalar::Double(0.5)], same, |dtype, [x, lhs, rhs]| {
             if dtype.is_complex() && rhs != real(0.0) {
                 x + 0.5 * lhs / rhs
             } else if dtype.is_complex() {
