@@ -45,7 +45,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python upstream conformance coverage fuzz loom asan tsan lint lint-rust lint-python lint-cpp bench bench-products header wheel clean soak conformance-compile
+.PHONY: help all dev demo test test-rust test-python upstream conformance coverage fuzz loom asan tsan lint lint-rust lint-python lint-cpp bench bench-models bench-products header wheel clean soak conformance-compile
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -147,6 +147,9 @@ bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's 
 
 bench-products: dev $(STAMPS)/demo ## matrix products beside PyTorch's CPU device; writes benches/record/
 	$(PY) benches/operators/products.py --output benches/record
+
+bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; writes benches/record/
+	$(PY) benches/models/compare_models.py --output benches/record
 
 header: ## write shim/rustdev.h from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi

@@ -431,36 +431,30 @@ impl<const BRAIN: bool> Element for HalfBits<BRAIN> {
     }
 }
 
-impl Element for ComplexHalf {
-    const DTYPE: DType = DType::ComplexHalf;
-    type Acc = Complex32;
-    type Brief = Complex32;
+/// Complex numbers of two 16 bit floats.
+macro_rules! complex_of_halves {
+    ($($complex:ident: $part:ident,)*) => {$(
+        impl Element for $complex {
+            const DTYPE: DType = DType::$complex;
+            type Acc = Complex32;
+            type Brief = Complex32;
 
-    #[inline(always)]
-    fn load(self) -> Complex32 {
-        Complex32::new(self.re.load(), self.im.load())
-    }
+            #[inline(always)]
+            fn load(self) -> Complex32 {
+                Complex32::new(self.re.load(), self.im.load())
+            }
 
-    #[inline(always)]
-    fn store(value: Complex32) -> Self {
-        Self { re: f16::store(value.re), im: f16::store(value.im) }
-    }
+            #[inline(always)]
+            fn store(value: Complex32) -> Self {
+                Self { re: $part::store(value.re), im: $part::store(value.im) }
+            }
+        }
+    )*};
 }
 
-impl Element for ComplexBFloat16 {
-    const DTYPE: DType = DType::ComplexBFloat16;
-    type Acc = Complex32;
-    type Brief = Complex32;
-
-    #[inline(always)]
-    fn load(self) -> Complex32 {
-        Complex32::new(self.re.load(), self.im.load())
-    }
-
-    #[inline(always)]
-    fn store(value: Complex32) -> Self {
-        Self { re: bf16::store(value.re), im: bf16::store(value.im) }
-    }
+complex_of_halves! {
+    ComplexHalf: f16,
+    ComplexBFloat16: bf16,
 }
 
 /// Runs `$body` with `$T` standing for the [`Element`] type of `$dtype`, if it is in the named set; an error that names it otherwise.
