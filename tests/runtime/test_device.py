@@ -212,7 +212,7 @@ def test_threads() -> None:
     ],
 )
 def test_environment_is_checked_at_import(name: str, value: str) -> None:
-    soft_then_hard = run("import torch; print(hasattr(torch, 'rustdev'), flush=True); import rustdev", **{name: value})
+    soft_then_hard = run("import torch; print(torch.rustdev.is_available(), flush=True); import rustdev", **{name: value})
     assert soft_then_hard.stdout.strip() == "False"
     assert "RuntimeWarning" in soft_then_hard.stderr
     last = soft_then_hard.stderr.splitlines()[-1]
@@ -306,7 +306,7 @@ import sys, torch
 torch.__version__ = "2.99.1"
 import rustdev_autoload
 rustdev_autoload.load()
-print(hasattr(torch, "rustdev"), "rustdev._rustdev" in sys.modules, flush=True)
+print(torch.rustdev.is_available(), "rustdev._rustdev" in sys.modules, flush=True)
 import rustdev
 """
     result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
