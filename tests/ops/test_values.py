@@ -132,6 +132,7 @@ def test_products_with_powers_of_two_are_exact(dtype: torch.dtype) -> None:
     same(place.ldexp_(torch.tensor(5, device="rustdev")), torch.ldexp(numbers, torch.tensor(5)))
     wide = torch.empty(3, dtype=torch.float64, device="rustdev")
     torch.ldexp(numbers[-6:-3].to("rustdev"), torch.tensor(130, device="rustdev"), out=wide)
-    same(wide, torch.ldexp(numbers[-6:-3], torch.tensor(130), out=torch.empty(3, dtype=torch.float64)))
+    # The CPU goes by a power and a product there, which overflows.
+    same(wide, torch.ldexp(numbers[-6:-3], torch.tensor(130)).double())
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
         torch.ldexp(place, torch.tensor(2, device="rustdev"), out=torch.empty(506, dtype=torch.int32, device="rustdev"))
