@@ -129,6 +129,7 @@ def measure(name: str, dtype: torch.dtype) -> list[Row]:
 def write(folder: Path, rows: list[Row]) -> Path:
     """Write the rows to the processor's file."""
     processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"models-{processor}-{torch.get_num_threads()}-threads.csv"
     with path.open("w", newline="") as file:
         table = csv.writer(file)

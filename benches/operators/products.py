@@ -82,6 +82,7 @@ def mean(rows: list[Row]) -> float:
 def write(folder: Path, rows: list[Row]) -> Path:
     """Write the rows to the processor's file."""
     processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"products-{processor}-{torch.get_num_threads()}-threads.csv"
     with path.open("w", newline="") as file:
         table = csv.writer(file)
