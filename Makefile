@@ -45,7 +45,8 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python upstream conformance coverage fuzz loom asan tsan lint lint-rust lint-python lint-cpp bench bench-models bench-products header wheel clean soak conformance-compile
+.PHONY: help all dev demo test test-rust test-python upstream conformance conformance-compile fuzz soak coverage loom asan tsan
+.PHONY: lint lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -100,8 +101,8 @@ soak: dev ## random programs on two devices and their streams, against the CPU
 	PYTHONPATH=tools $(PY) -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 conformance-compile: dev ## the same database through torch.compile, into target/conformance-compile; goes on likewise
-	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile --resume --shards 16 --jobs 2 \
-	    --output target/conformance-compile
+	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
+	    --resume --shards 16 --jobs 2 --output target/conformance-compile
 
 coverage: dev ## write docs/coverage.md: what serves each operator
 	$(PY) tools/coverage.py docs/coverage.md
