@@ -21,7 +21,7 @@ from torch.distributed import DistBackendError
 from .. import _rustdev
 from ..streams import stream
 from .group import GroupState, Latch
-from .lanes import lanes
+from .side_streams import side_streams
 
 __all__ = ["Post", "RdcclWork", "finding"]
 
@@ -98,12 +98,12 @@ class RdcclWork(Work):
         self._group.unfinished.add(self)
         if is_ready and self._is_observable:
             return
-        with lanes(self._device).take() as lane:
+        with side_streams(self._device).take() as side:
             if not is_ready:
-                lane.wait_stream(current)
-                self._launch(lane, functools.partial(self._post_behind, before))
+                side.wait_stream(current)
+                self._launch(side, functools.partial(self._post_behind, before))
             if not self._is_observable:
-                self._launch(lane, self.finish)
+                self._launch(side, self.finish)
 
     def _launch(self, target: torch.Stream, function: Callable[[], object]) -> None:
         _rustdev.launch_host_func(self._device, target.stream_id, function)
@@ -155,7 +155,7 @@ class RdcclWork(Work):
         self.finish()
         self._raise()
 
-    def _finish_in_lane(self, watcher: torch.Stream) -> None:
+    def _finish_on_side(self, watcher: torch.Stream) -> None:
         """Finish, and let the stream fail that asked for a future: a future tells its streams of no error."""
         self.finish()
         if self._error is not None:
@@ -234,9 +234,9 @@ class RdcclWork(Work):
         if self._future is None:
             future: torch.futures.Future[list[Tensor]] = torch.futures.Future(devices=[torch.device("rustdev", self._device)])
             watcher = torch._C._accelerator_getStream(self._device)
-            with lanes(self._device).take() as lane:
-                self._launch(lane, functools.partial(self._finish_in_lane, watcher))
-                with stream(lane):
+            with side_streams(self._device).take() as side:
+                self._launch(side, functools.partial(self._finish_on_side, watcher))
+                with stream(side):
                     future.set_result(list(self._outputs))
             self._future = future
         return self._future

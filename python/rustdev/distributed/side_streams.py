@@ -1,4 +1,4 @@
-"""Streams on which operations wait, apart from those of the program."""
+"""Side streams: streams of a device on which operations wait, apart from those of the program."""
 
 import contextlib
 import functools
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 
 from ..streams import Stream
 
-__all__ = ["Lanes", "lanes"]
+__all__ = ["SideStreams", "side_streams"]
 
 #: As many as the device's pool has.
-_MAX_LANES = 32
+_MAX_STREAMS = 32
 
 
-class Lanes:
+class SideStreams:
     """Streams of a device for what has to wait apart from the program's own streams.
 
-    A lane that stands still is left alone while there are others, so that no operation waits for one that it has nothing to do
-    with. They are of high priority, as programs seldom use those; they do not compute.
+    A stream with unfinished tasks is passed over while there are others, so that no operation waits for an unrelated one.
+    They are of high priority, as programs seldom use those; they do not compute.
 
     Args:
         device: The index of the device.
@@ -31,32 +31,32 @@ class Lanes:
     @contextlib.contextmanager
     def take(self) -> Iterator[Stream]:
         """Lend a stream for the time in which it is given its tasks."""
-        lane = self._choose()
+        stream = self._choose()
         try:
-            yield lane
+            yield stream
         finally:
-            self._free.append(lane)
+            self._free.append(stream)
 
     def _choose(self) -> Stream:
         busy: Stream | None = None
         for _ in range(len(self._free)):
             with contextlib.suppress(IndexError):  # another thread took it
-                lane = self._free.popleft()
-                if lane.query():
-                    return lane
-                self._free.append(lane)
-                busy = lane
-        if self._made < _MAX_LANES or busy is None:
+                stream = self._free.popleft()
+                if stream.query():
+                    return stream
+                self._free.append(stream)
+                busy = stream
+        if self._made < _MAX_STREAMS or busy is None:
             self._made += 1
             return Stream(self._device, priority=-1)
         return busy
 
 
 @functools.cache
-def lanes(device: int) -> Lanes:
-    """Return the lanes of a device.
+def side_streams(device: int) -> SideStreams:
+    """Return the side streams of a device.
 
     Args:
         device: The index of the device.
     """
-    return Lanes(device)
+    return SideStreams(device)
