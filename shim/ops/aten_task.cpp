@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -15,6 +16,9 @@
 namespace rustdev {
 namespace {
 
+constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
+constexpr uint64_t max_parts = 16;
+
 // The thread counts of the OpenMP and MKL that libtorch_cpu itself uses; both are settings of one thread.
 struct ThreadSettings {
   int (*openmp_get)() = nullptr;
@@ -22,15 +26,9 @@ struct ThreadSettings {
   int (*mkl_set)(int) = nullptr;
 
   ThreadSettings() {
-    void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-    find(torch, "omp_get_max_threads", openmp_get);
-    find(torch, "omp_set_num_threads", openmp_set);
-    find(torch, "MKL_Set_Num_Threads_Local", mkl_set);
-  }
-
-  template <class Function>
-  static void find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library != nullptr ? library : RTLD_DEFAULT, name));
+    find_symbol("omp_get_max_threads", openmp_get);
+    find_symbol("omp_set_num_threads", openmp_set);
+    find_symbol("MKL_Set_Num_Threads_Local", mkl_set);
   }
 };
 
@@ -90,6 +88,11 @@ void run_part(void* context, size_t part) {
 
 }  // namespace
 
+void* symbol_of_torch(const char* name) {
+  static void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  return dlsym(torch != nullptr ? torch : RTLD_DEFAULT, name);
+}
+
 at::Tensor borrow(const at::Tensor& tensor) {
   if (!tensor.defined()) {
     return tensor;
@@ -145,6 +148,14 @@ void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, st
   }
   RD_CHECK(rd_stream_submit(device, rd_stream_current(device), name, accesses.data(), accesses.size(), cost, &run_job,
                             new Job{std::move(work)}, &destroy_job));
+}
+
+int64_t parts_worth(uint64_t cost) { return static_cast<int64_t>(std::clamp<uint64_t>(cost / part_cost, 1, max_parts)); }
+
+at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t parts) {
+  const int64_t size = tensor.size(dim);
+  const int64_t begin = size * part / parts;
+  return tensor.narrow(dim, begin, size * (part + 1) / parts - begin);
 }
 
 void parallel_aten(int64_t parts, uint64_t cost, const std::function<void(int64_t)>& body) {

@@ -15,6 +15,14 @@ namespace rustdev {
 // A CPU tensor over a device tensor's memory that owns nothing: for tasks, whose memory stays valid in the order of the stream.
 at::Tensor borrow(const at::Tensor& tensor);
 
+// A function of the libraries that libtorch_cpu itself uses; null where there is none of that name.
+void* symbol_of_torch(const char* name);
+
+template <class Function>
+void find_symbol(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(symbol_of_torch(name));
+}
+
 // For the time of a scope, ATen runs on this thread alone and below autograd.
 class SerialAten {
  public:
@@ -32,6 +40,12 @@ class SerialAten {
 // Enqueues `work` on the current stream of the outputs' device. `cost`: nanoseconds of one thread.
 void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
                  uint64_t cost, std::function<void()> work);
+
+// How many parts work of that cost is worth, from 1 to 16.
+int64_t parts_worth(uint64_t cost);
+
+// Part number `part` of `parts` of a tensor along a dimension.
+at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t parts);
 
 // Runs body(part) for all parts on the pool, each under SerialAten; an exception of one is thrown here. `cost` as above, of all
 // parts.

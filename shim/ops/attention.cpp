@@ -24,8 +24,6 @@ using Pair = std::tuple<at::Tensor, at::Tensor>;
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 constexpr double nanoseconds_per_product = 0.03;
-constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
-constexpr int64_t max_parts = 16;
 
 // How a call is cut: along which dimension of query, key and value [batch, heads, length, size], and into how many parts. Heads
 // that share keys stay together.
@@ -36,7 +34,7 @@ struct Cut {
     cost = static_cast<uint64_t>(factor * static_cast<double>(query.numel()) * static_cast<double>(key.size(2)) *
                                  nanoseconds_per_product) +
            1000;
-    parts = std::clamp<int64_t>(static_cast<int64_t>(cost / part_cost), 1, std::clamp<int64_t>(query.size(dim), 1, max_parts));
+    parts = std::min(parts_worth(cost), query.size(dim));
   }
 
   // One part of a tensor; of a mask, where it has a part for each, and of nothing nothing.
@@ -44,8 +42,7 @@ struct Cut {
     if (!tensor.defined() || parts == 1 || tensor.dim() != 4 || tensor.size(dim) == 1) {
       return tensor;
     }
-    const int64_t begin = tensor.size(dim) * index / parts;
-    return tensor.narrow(dim, begin, tensor.size(dim) * (index + 1) / parts - begin);
+    return part_of(tensor, dim, index, parts);
   }
 
   int64_t dim;
@@ -82,12 +79,11 @@ void check_operands(const at::Tensor& query, const at::Tensor& key, const at::Te
               key.size(1), " of key");
 }
 
-// A new tensor of a [batch, heads, length, ...] whose heads lie beside each other for each place, as PyTorch's kernels lay them
-// out.
-at::Tensor new_by_places(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
-  at::DimVector by_places(sizes);
-  std::swap(by_places[1], by_places[2]);
-  return new_empty(by_places, dtype, device).transpose(1, 2);
+// A new tensor of sizes [batch, heads, length, ...] with the memory of [batch, length, heads, ...], as PyTorch's kernels have it.
+at::Tensor new_length_first(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
+  at::DimVector length_first(sizes);
+  std::swap(length_first[1], length_first[2]);
+  return new_empty(length_first, dtype, device).transpose(1, 2);
 }
 
 std::optional<at::Tensor> as_optional(const at::Tensor& tensor) {
@@ -101,11 +97,11 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   check_operands(query, key, value);
   at::DimVector sizes(query.sizes());
   sizes[3] = value.size(3);
-  // Laid out as the query is.
-  const bool by_places = query.stride(1) < query.stride(2);
-  const at::Tensor output = by_places ? new_by_places(sizes, query.scalar_type(), query.device())
-                                      : new_empty(sizes, query.scalar_type(), query.device());
-  const at::Tensor logsumexp = new_by_places(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
+  // With the query's order of dimensions in memory.
+  const bool length_first = query.stride(1) < query.stride(2);
+  const at::Tensor output = length_first ? new_length_first(sizes, query.scalar_type(), query.device())
+                                         : new_empty(sizes, query.scalar_type(), query.device());
+  const at::Tensor logsumexp = new_length_first(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
   const Cut cut(query, key, 2.0);
   auto work = [=, q = borrow(query), k = borrow(key), v = borrow(value), m = borrow(mask), out = borrow(output),
                sums = borrow(logsumexp)] {
@@ -129,7 +125,9 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   check_sizes("grad_out", grad, {query.size(0), query.size(1), query.size(2), value.size(3)});
   check_sizes("out", output, grad.sizes());
   check_sizes("logsumexp", logsumexp, query.sizes().slice(0, 3));
-  const auto like = [](const at::Tensor& tensor) { return new_by_places(tensor.sizes(), tensor.scalar_type(), tensor.device()); };
+  const auto like = [](const at::Tensor& tensor) {
+    return new_length_first(tensor.sizes(), tensor.scalar_type(), tensor.device());
+  };
   const Triple gradients{like(query), like(key), like(value)};
   const auto& [grad_query, grad_key, grad_value] = gradients;
   const Cut cut(query, key, 5.0);

@@ -1,7 +1,6 @@
 // PyTorch's BLAS for the matrix products of the device: its functions are looked up in the process, as not every build of PyTorch
 // has MKL, and run on the calling thread alone.
 #include <c10/core/ScalarType.h>
-#include <dlfcn.h>
 
 #include "ops/aten_task.h"
 
@@ -14,19 +13,13 @@ using Gemm = void (*)(const char* transa, const char* transb, const int* m, cons
 
 // MKL's functions under the names of Fortran; null where there is none.
 struct Blas {
-  Blas() : library(dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD)) {
-    find("sgemm_", of_float);
-    find("dgemm_", of_double);
-    find("gemm_bf16bf16f32_", of_bfloat16);
-    find("gemm_f16f16f32_", of_half);
+  Blas() {
+    find_symbol("sgemm_", of_float);
+    find_symbol("dgemm_", of_double);
+    find_symbol("gemm_bf16bf16f32_", of_bfloat16);
+    find_symbol("gemm_f16f16f32_", of_half);
   }
 
-  template <class Function>
-  void find(const char* name, Function& function) const {
-    function = reinterpret_cast<Function>(dlsym(library != nullptr ? library : RTLD_DEFAULT, name));
-  }
-
-  void* library;
   Gemm<float, float> of_float = nullptr;
   Gemm<double, double> of_double = nullptr;
   Gemm<uint16_t, float> of_bfloat16 = nullptr;

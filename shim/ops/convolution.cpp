@@ -16,8 +16,6 @@
 namespace rustdev {
 namespace {
 
-constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
-constexpr int64_t max_parts = 16;
 // Positions of the output for which a kernel's reordering of the weights is a small share of its work, and the channels of a block.
 constexpr int64_t least_positions = 1024;
 constexpr int64_t least_channels = 64;
@@ -37,11 +35,7 @@ struct Division {
   uint64_t cost = 0;
 
   // Part number `part` of a tensor along a dimension.
-  at::Tensor along(const at::Tensor& tensor, int64_t dim, int64_t part) const {
-    const int64_t size = tensor.size(dim);
-    const int64_t begin = size * part / parts;
-    return tensor.narrow(dim, begin, size * (part + 1) / parts - begin);
-  }
+  at::Tensor along(const at::Tensor& tensor, int64_t dim, int64_t part) const { return part_of(tensor, dim, part, parts); }
   // The same of what has a batch: the whole tensor where the channels are divided.
   at::Tensor of_batch(const at::Tensor& tensor, int64_t part) const { return by_channels ? tensor : along(tensor, 0, part); }
   // The same of what has the divided channels in dimension `dim`: the whole tensor where the batch is divided.
@@ -69,7 +63,7 @@ Division divide(const at::Tensor& input, const at::Tensor& weight, const at::Ten
   Division division;
   division.cost =
       static_cast<uint64_t>(factor * static_cast<double>(positions) * static_cast<double>(weight.numel()) * per_product) + 1000;
-  const auto worth = std::min<int64_t>(static_cast<int64_t>(division.cost / part_cost), max_parts);
+  const int64_t worth = parts_worth(division.cost);
   const int64_t by_batch = power_of_two(std::min(worth, input.size(0)), positions / least_positions);
   const bool can_divide_channels = !geometry.transposed && geometry.groups == 1;
   const int64_t by_channels = can_divide_channels ? power_of_two(worth, channels / least_channels) : 1;

@@ -31,7 +31,7 @@ bool takes(const Binding& binding, const at::Tensor& output, std::initializer_li
 
 // Refuses what PyTorch's CPU kernels refuse of the memory that a product is written to: elements in one place, where they are no
 // batch, and elements of `self`, unless it is the output.
-void check_overlap(const at::Tensor& output, const at::Tensor& self) {
+void check_product_overlap(const at::Tensor& output, const at::Tensor& self) {
   if (output.dim() == 2) {
     at::assert_no_internal_overlap(output);
   }
@@ -61,7 +61,7 @@ bool launch_product(const Binding& binding, const at::Tensor& output, const at::
   if (output.numel() == 0) {
     return true;
   }
-  check_overlap(output, at::Tensor());
+  check_product_overlap(output, at::Tensor());
   Launch launch;
   launch.output(output);
   launch.input(a);
@@ -79,7 +79,7 @@ bool launch_product(const Binding& binding, const at::Tensor& output, const at::
   if (output.numel() == 0) {
     return true;
   }
-  check_overlap(output, self);
+  check_product_overlap(output, self);
   Launch launch;
   launch.output(output);
   launch.input(addend);
