@@ -343,7 +343,7 @@ typedef struct rd_convolution_dimension {
   int64_t dilation;
 } rd_convolution_dimension;
 
-// A matrix of a product, its columns side by side, `leading` elements from one to the next; or the same of its transpose.
+// A column-major matrix of a product with its leading dimension, in elements; `transposed`: of its transpose.
 typedef struct rd_columns {
   void *data;
   bool transposed;

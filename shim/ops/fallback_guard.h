@@ -35,7 +35,7 @@ class Arguments {
   // The integers of a list, or of a tensor that stands for one.
   std::vector<int64_t> lengths(const char* name) const;
 
-  // Replaces a tensor by one whose elements lie side by side, for kernels that take that for granted.
+  // Replaces a tensor by a contiguous one, for kernels that do not look at its strides.
   void make_contiguous(const char* name) const;
 
  private:

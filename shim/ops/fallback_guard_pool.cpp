@@ -6,7 +6,7 @@
 namespace rustdev {
 namespace {
 
-// The backward of a pooling: planes of gradients and as many of the input, side by side.
+// The backward of a pooling: as many planes of gradients as of the input.
 template <size_t spatial>
 void check_planes(const Arguments& args) {
   const at::Tensor grad = args.tensor("grad_output");

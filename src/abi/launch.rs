@@ -173,7 +173,7 @@ pub extern "C" fn rd_sort_workspace(dtype: i32, len: usize) -> usize {
     DType::from_number(dtype).map_or(0, |dtype| sort::workspace(dtype, len))
 }
 
-/// A matrix of a product, its columns side by side, `leading` elements from one to the next; or the same of its transpose.
+/// A column-major matrix of a product with its leading dimension, in elements; `transposed`: of its transpose.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_columns {

@@ -141,7 +141,7 @@ impl<'a> View<'a> {
         self.strides.len() == 1 && self.strides[0] == self.dtype.size() as i64
     }
 
-    /// Whether the elements lie side by side, the last dimension's next to each other; without elements always.
+    /// Whether the operand is contiguous in PyTorch's sense; without elements always.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         let mut expected = self.dtype.size() as i64;

@@ -15,11 +15,11 @@ SHAPES = [
 ]  # fmt: skip
 
 
-def inputs(query: tuple[int, ...], keys: tuple[int, int], dtype: torch.dtype, by_places: bool) -> list[torch.Tensor]:
-    """Return query, key and value of the device, laid out by heads, or by places as a projection gives them."""
+def inputs(query: tuple[int, ...], keys: tuple[int, int], dtype: torch.dtype, length_first: bool) -> list[torch.Tensor]:
+    """Return query, key and value of the device, with heads first in memory, or the length, as a projection gives them."""
 
     def make(batch: int, heads: int, length: int, size: int) -> torch.Tensor:
-        if by_places:
+        if length_first:
             return torch.randn(batch, length, heads, size).to(D, dtype).transpose(1, 2).requires_grad_()
         return torch.randn(batch, heads, length, size).to(D, dtype).requires_grad_()
 
@@ -44,11 +44,11 @@ def check(given: list[torch.Tensor], mask: torch.Tensor | None = None, **options
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("by_places", [False, True])
+@pytest.mark.parametrize("length_first", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_values_and_gradients(shape: tuple, by_places: bool, dtype: torch.dtype) -> None:
+def test_values_and_gradients(shape: tuple, length_first: bool, dtype: torch.dtype) -> None:
     query, keys = shape
-    check(inputs(query, keys, dtype, by_places), enable_gqa=query[1] != keys[0])
+    check(inputs(query, keys, dtype, length_first), enable_gqa=query[1] != keys[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -16,7 +16,7 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int
 
 
 def operand(rows: int, cols: int, dtype: torch.dtype, layout: str) -> torch.Tensor:
-    """Return a matrix of the device: with rows or columns side by side, or neither."""
+    """Return a matrix of the device: row-major, column-major, or with gaps between its elements."""
     make = torch.randn if dtype.is_floating_point else lambda *sizes: torch.randint(-5, 6, sizes)
     if layout == "rows":
         return make(rows, cols).to(D, dtype)

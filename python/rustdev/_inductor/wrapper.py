@@ -13,7 +13,7 @@ __all__ = ["CppWrapper", "Wrapper"]
 
 
 def _finish_kernels() -> None:
-    """Write the calls of all kernels so far. The scheduler's own flush would free what the operator at hand reads as well."""
+    """Write the calls of all kernels so far. The scheduler's own flush would also free what the current operator reads."""
     for backend in V.graph.scheduler.backends.values():
         backend.flush()
 

@@ -16,7 +16,7 @@ use crate::tensor::loops::space::Steps;
 use crate::tensor::loops::strided::{self, Place};
 use crate::tensor::number::Number;
 
-/// A matrix as BLAS has it: columns side by side, `leading` elements from one to the next, or the same of its transpose.
+/// A matrix as BLAS takes it: column-major with its leading dimension, in elements; `transposed`: of its transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
     pub data: *mut u8,
@@ -86,7 +86,7 @@ pub fn product_cost(dtype: DType) -> Option<f64> {
     is_registered(dtype).then_some(cost)
 }
 
-/// The product with the columns of its output side by side, as BLAS has them.
+/// The product whose output is column-major: this one or its transpose.
 fn upright(problem: &Problem) -> Problem {
     let size = problem.dtype.size() as isize;
     if problem.out.row == size && problem.m > 1 { *problem } else { problem.transposed() }
@@ -169,7 +169,7 @@ fn rounded<T: Element<Acc = f32>>(problem: &Problem) {
         multiply(problem, tile, Columns { data, transposed: false, leading: tile.rows as i32 }, 1.0, 0.0);
         // SAFETY: the memory is aligned for any number and has so many floats, which `multiply` has written.
         let sums = unsafe { std::slice::from_raw_parts(data.cast::<f32>(), tile.rows * tile.cols) };
-        // Columns of the output are rows of its transpose, whose elements lie side by side.
+        // The output is column-major, so the rows of its transpose are contiguous.
         let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).transposed();
         let (out, addend) = (place(problem.out), problem.addend.map(place));
         vectorize(Store { out, addend, cols: tile.rows, sums, finish: Finish::<T> { beta, alpha } });

@@ -85,7 +85,7 @@ fn multiply([rows, cols, depth]: [usize; 3], adds: bool, a: Block<'_>, b: Block<
     }
 }
 
-/// Widens `rows` × `cols` elements; the dimension that lies side by side stays so.
+/// Widens `rows` × `cols` elements; the contiguous dimension stays so.
 fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut [f32]) -> Block<'_> {
     let size = size_of::<T>() as isize;
     if from.col != size && from.row == size {
@@ -136,13 +136,13 @@ pub struct Store<'a, T: Element> {
 }
 
 impl<T: Element> Store<'_, T> {
-    /// Whether a row of the matrix lies side by side.
+    /// Whether the rows of the matrix are contiguous.
     #[inline(always)]
     fn is_dense(matrix: Matrix) -> bool {
         matrix.col == size_of::<T>() as isize
     }
 
-    /// Rows that lie side by side, as those of the addend do, if there is one.
+    /// Contiguous rows, the addend's too, if there is one.
     #[inline(always)]
     fn dense_rows(&self) {
         let Finish { alpha, beta } = self.finish;

@@ -8,7 +8,7 @@ from against_cpu import LUCK, NUDGES, PRECISE
 
 #: So many steps (units in the last place) apart are the same: PyTorch's relative tolerances.
 STEPS = {torch.float16: 2.0, torch.bfloat16: 2.0, torch.float32: 16.0, torch.float64: 4.5e8}
-#: Tolerance of sums in the dtypes that no wider one is at hand for, relative to the largest of the results and to 1.
+#: Tolerance of sums in the widest dtypes, relative to the largest of the results and to 1.
 WIDEST = 1e-7
 
 
