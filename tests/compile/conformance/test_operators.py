@@ -4,19 +4,28 @@ One sample of each operator and dtype as a rule, as each takes a second or two; 
 """
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 os.environ.setdefault("CONFORMANCE_SAMPLES", "1")
 
 import torch
-from against_cpu import Comparison, arguments, call, expecting, few, is_random, on_device, precise, seed_both, seeded
-from torch.testing._internal import common_utils
+from against_cpu import (
+    AgainstCpu,
+    Comparison,
+    arguments,
+    call,
+    expecting,
+    few,
+    gradient,
+    gradients,
+    is_random,
+    on_device,
+    precise,
+    seeded,
+)
 from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.common_utils import TestCase
 from torch.utils import _pytree as pytree
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
@@ -42,43 +51,16 @@ def compiled(op: Any, given: Any, device: str) -> Any:
     return run(*(leaves[place] for place in places))
 
 
-def gradients(results: Any, given: Any) -> list[torch.Tensor]:
-    """Return the gradients of all arguments that take one."""
-    leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
-    outputs = [it for it in pytree.tree_leaves(results) if isinstance(it, torch.Tensor) and it.requires_grad]
-    if not leaves or not outputs:
-        return []
-    found = torch.autograd.grad(outputs, list(leaves.values()), [torch.ones_like(it) for it in outputs], allow_unused=True)
-    return [gradient for gradient in found if gradient is not None]
-
-
-class TestCompiledOperators(TestCase):
+class TestCompiledOperators(AgainstCpu):
     """Names of tests are those of the kinds in expected.py."""
 
     def setUp(self) -> None:
         super().setUp()
-        warnings.simplefilter("ignore")
         torch._dynamo.reset()
-        # PyTorch looks for the test's function through all frames' sources, for every list of samples.
-        test = getattr(self, self._testMethodName).__func__
-        for patch in (
-            mock.patch.object(common_utils, "extract_test_fn", return_value=test),
-            mock.patch.object(torch, "manual_seed", seed_both),
-        ):
-            patch.start()
-            self.addCleanup(patch.stop)
 
-    def on_both(self, host: Callable[[], Any], device: Callable[[], Any]) -> tuple[Any, Any] | None:
-        """Return the results of the CPU and of the device, or nothing where the CPU refuses: then the device shall do so too."""
-        try:
-            expected = host()
-        except Exception:
-            # The compiler's errors have types of their own.
-            with self.assertRaises(Exception):  # noqa: B017
-                device()
-                torch.accelerator.synchronize()
-            return None
-        return expected, device()
+    def refusal_of_device(self, refusal: Exception) -> type[Exception]:
+        """Return any exception: the compiler's errors have types of their own."""
+        return Exception
 
     @ops(op_db, allowed_dtypes=DTYPES)
     def test_compiled_forward(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -109,14 +91,13 @@ class TestCompiledOperators(TestCase):
                 given = on_device(arguments(sample), "cpu")
                 mine, wide = on_device(given, device), precise(given)
                 results = self.on_both(
-                    lambda given=given: gradients(call(op, given), given),
+                    lambda given=given: gradient(op, given),
                     lambda mine=mine: gradients(compiled(op, mine, device), mine),
                 )
                 if results is not None:
 
                     def exact(change: Callable[[Any], Any], wide: Any = wide) -> list[torch.Tensor]:
-                        moved = change(wide)
-                        return gradients(call(op, moved), moved)
+                        return gradient(op, change(wide))
 
                     comparison.results(results[1], results[0], strides=False, exact=exact)
 

@@ -190,16 +190,19 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-def gradient(op: Any, given: Any) -> list[torch.Tensor]:
-    """Return the gradients of all that takes one."""
+def gradients(results: Any, given: Any) -> list[torch.Tensor]:
+    """Return the gradients of all arguments that take one, for ones as those of the results."""
     leaves = {id(leaf): leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor) and leaf.requires_grad}
-    results = [
-        result for result in pytree.tree_leaves(call(op, given)) if isinstance(result, torch.Tensor) and result.requires_grad
-    ]
-    if not leaves or not results:
+    outputs = [it for it in pytree.tree_leaves(results) if isinstance(it, torch.Tensor) and it.requires_grad]
+    if not leaves or not outputs:
         return []
-    grads = torch.autograd.grad(results, list(leaves.values()), [torch.ones_like(it) for it in results], allow_unused=True)
-    return [grad for grad in grads if grad is not None]
+    found = torch.autograd.grad(outputs, list(leaves.values()), [torch.ones_like(it) for it in outputs], allow_unused=True)
+    return [grad for grad in found if grad is not None]
+
+
+def gradient(op: Any, given: Any) -> list[torch.Tensor]:
+    """Return the gradients of an operator's call."""
+    return gradients(call(op, given), given)
 
 
 class AgainstCpu(TestCase):
@@ -210,11 +213,15 @@ class AgainstCpu(TestCase):
         try:
             expected = host()
         except Exception as refusal:
-            with self.assertRaises(type(refusal)):
+            with self.assertRaises(self.refusal_of_device(refusal)):
                 device()
                 torch.accelerator.synchronize()
             return None
         return expected, device()
+
+    def refusal_of_device(self, refusal: Exception) -> type[Exception]:
+        """Return the exception that the device shall raise where the CPU raises this one."""
+        return type(refusal)
 
     def setUp(self) -> None:
         super().setUp()

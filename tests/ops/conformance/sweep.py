@@ -1,15 +1,11 @@
 """What the sweeps of layouts share: calls that are held against the CPU's, with the memory around all tensors."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import torch
-from against_cpu import Comparison, on_device, precise, seed_both
+from against_cpu import AgainstCpu, Comparison, on_device, precise
 from layouts import is_plain, tensors, whole
-from torch.testing._internal import common_utils
-from torch.testing._internal.common_utils import TestCase
 from torch.utils import _pytree as pytree
 
 
@@ -42,20 +38,11 @@ def same_values(one: Any, other: Any) -> bool:
     return all(mine.shape == theirs.shape and torch.equal(mine, theirs) for mine, theirs in pairs)
 
 
-class Sweep(TestCase):
+class Sweep(AgainstCpu):
     """Gathers what is found and fails with all of it."""
 
     def setUp(self) -> None:
         super().setUp()
-        warnings.simplefilter("ignore")
-        test = getattr(self, self._testMethodName).__func__
-        # PyTorch looks for the test's function through all frames' sources, for every list of samples.
-        for patch in (
-            mock.patch.object(common_utils, "extract_test_fn", return_value=test),
-            mock.patch.object(torch, "manual_seed", seed_both),
-        ):
-            patch.start()
-            self.addCleanup(patch.stop)
         self.faults: dict[str, str] = {}
 
     def tell(self) -> None:

@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 import torch
-from against_cpu import SAMPLES, Comparison, arguments, call, expecting, is_random
+from against_cpu import SAMPLES, Comparison, arguments, call, expecting, gradients, is_random
 from layouts import LAYOUTS, SHARING, is_plain, relaid, separate, tensors, with_input, with_targets, without_a_dimension
 from sweep import Sweep, outcome
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
@@ -22,15 +22,10 @@ one_dtype = OpDTypes.any_one
 DEADLY = {"_native_batch_norm_legit", "_segment_reduce"}
 
 
-def gradients(op: Any, given: Any, device: str) -> Any:
+def with_gradients(op: Any, given: Any, device: str) -> Any:
     """Return the results of an operator, and the gradients of all that takes one."""
     results = call(op, given, device)
-    leaves = [leaf for leaf in tensors(given) if leaf.requires_grad]
-    differentiable = [it for it in tensors(results) if it.requires_grad]
-    if leaves and differentiable:
-        ones = [torch.ones_like(it) for it in differentiable]
-        return results, torch.autograd.grad(differentiable, leaves, ones, allow_unused=True)
-    return results, None
+    return results, gradients(results, given)
 
 
 class TestLayouts(Sweep):
@@ -97,7 +92,7 @@ class TestLayouts(Sweep):
             for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=takes_gradient), MOST):
                 values = not is_random(op, sample)
                 for what, given in without_a_dimension(arguments(sample)):
-                    self.check(comparison, what, lambda given, device: gradients(op, given, device), given, values=values)
+                    self.check(comparison, what, lambda given, device: with_gradients(op, given, device), given, values=values)
             self.tell()
 
 
