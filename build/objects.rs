@@ -1,7 +1,7 @@
 //! Compiles C++ files to objects, each only when it has to be: its command changed, or a file that its last compilation read did.
 //!
 //! Beside `x.o` lie `x.d`, the files read as the compiler lists them (`-MMD`: the shim's own, not the system's and torch's), and
-//! `x.key`, the command and torch's version, dated at the start of the compilation: an edit made meanwhile counts as newer.
+//! `x.key`, the compiler's arguments and torch's version, dated at the start of the compilation: an edit made meanwhile counts as newer.
 
 use std::env;
 use std::fs::{self, File};
@@ -36,8 +36,10 @@ pub fn compile(compiler: &cc::Tool, torch: &str, sources: &[PathBuf], directory:
 /// Brings one object up to date.
 fn refresh(compiler: &cc::Tool, torch: &str, source: &Path, object: &Path) -> Result<(), String> {
     let mut command = compiler.to_command();
-    command.arg("-MMD").arg("-c").arg(source).arg("-o").arg(object);
-    let key = format!("{torch} {command:?}");
+    command.arg("-MMD").arg("-c").arg(source);
+    // The arguments alone: the environment holds what cargo and the shell change from build to build.
+    let key = format!("{torch} {:?} {:?}", command.get_program(), command.get_args().collect::<Vec<_>>());
+    command.arg("-o").arg(object);
     let key_file = object.with_extension("key");
     if is_current(&key, &key_file, object) {
         return Ok(());
