@@ -46,6 +46,8 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   AT_FORALL_PROMOTE(WIDEST)
 #undef WIDEST
 
+  // One cast for all steps of a sequence.
+  KERNEL_PRIVATEUSEONE(lstm, input, lower_precision_fp)
   m.impl("binary_cross_entropy", TORCH_FN(refuse_binary_cross_entropy));
 }
 

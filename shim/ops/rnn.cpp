@@ -1,17 +1,27 @@
-// The cells of LSTM and GRU, made of pointwise operators: PyTorch has them for CUDA only, and its recurrent layers ask every other
-// accelerator for them too. Forward and backward share a workspace of activated gates, whose layout is known here alone.
+// The cells of LSTM, a kernel, and of GRU, made of pointwise operators: PyTorch has them for CUDA only, and its recurrent layers
+// ask every other accelerator for them too. Forward and backward share a workspace of activated gates.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include "ops/tier.h"
-#include "tensor.h"
+#include "shaped.h"
 
 namespace rustdev {
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
+
+// Launches the kernel of a cell, or says that it does not take the dtype.
+void launch_cell(const Binding& binding, std::initializer_list<const at::Tensor*> outputs, at::ArrayRef<const at::Tensor*> inputs) {
+  const at::ScalarType dtype = (*outputs.begin())->scalar_type();
+  for (const at::Tensor* input : inputs) {
+    TORCH_CHECK(input->scalar_type() == dtype, "expected operands of one dtype, but got ", input->scalar_type(), " and ", dtype);
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED((*outputs.begin())->numel() == 0 || launch_shaped(binding, dtype, outputs, inputs, {}), "\"",
+                              rd_op_name(binding.op), "\" not implemented for '", dtype, "'");
+}
 
 // The parts of a tensor of gates along dimension 1.
 std::vector<at::Tensor> parts_of(const at::Tensor& gates, int64_t count) {
@@ -29,39 +39,60 @@ at::Tensor biased(const at::Tensor& gates, const OptionalTensor& optional_bias) 
 at::Tensor sigmoid_slope(const at::Tensor& y) { return y.mul(y.neg().add(1)); }
 at::Tensor tanh_slope(const at::Tensor& y) { return y.mul(y).neg().add(1); }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
-                                                         const at::Tensor& cx, const OptionalTensor& input_bias,
-                                                         const OptionalTensor& hidden_bias) {
-  const auto gates = parts_of(biased(biased(input_gates.add(hidden_gates), input_bias), hidden_bias), 4);
-  const at::Tensor i = gates[0].sigmoid();
-  const at::Tensor f = gates[1].sigmoid();
-  const at::Tensor g = gates[2].tanh();
-  const at::Tensor o = gates[3].sigmoid();
-  const at::Tensor cy = f.mul(cx).add_(i.mul(g));
-  const at::Tensor hy = o.mul(cy.tanh());
-  return {hy, cy, at::cat({i, f, g, o}, 1)};
+using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+at::Tensor empty_of(const at::Tensor& like, at::IntArrayRef sizes) { return new_empty(sizes, like.scalar_type(), like.device()); }
+
+Triple lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& cx,
+                 const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
+  static const Binding binding = named_kernel("_thnn_fused_lstm_cell");
+  parts_of(input_gates, 4);
+  const bool is_biased = given(input_bias).defined() && given(hidden_bias).defined();
+  // One bias alone is added before.
+  const at::Tensor inputs = (is_biased ? input_gates : biased(biased(input_gates, input_bias), hidden_bias)).contiguous();
+  const at::Tensor hidden = hidden_gates.contiguous();
+  const at::Tensor state = cx.contiguous();
+  const at::IntArrayRef gates = input_gates.sizes();
+  TORCH_CHECK(hidden.sizes() == gates && state.dim() == 2 && state.size(0) == gates[0] && 4 * state.size(1) == gates[1],
+              "expected gates of one size and a cell state of a quarter, but got: ", gates, ", ", hidden.sizes(), " and ",
+              state.sizes());
+  const Triple results{empty_of(cx, state.sizes()), empty_of(cx, state.sizes()), empty_of(cx, gates)};
+  const auto& [hy, cy, workspace] = results;
+  c10::SmallVector<const at::Tensor*, 5> operands{&state, &inputs, &hidden};
+  at::Tensor biases[2];
+  if (is_biased) {
+    biases[0] = input_bias->contiguous();
+    biases[1] = hidden_bias->contiguous();
+    for (const at::Tensor& bias : biases) {
+      TORCH_CHECK(bias.sizes() == gates.slice(1), "expected a bias for each gate, but got: ", bias.sizes());
+      operands.push_back(&bias);
+    }
+  }
+  launch_cell(binding, {&hy, &cy, &workspace}, operands);
+  return results;
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(const OptionalTensor& grad_of_hy,
-                                                                  const OptionalTensor& grad_of_cy, const at::Tensor& cx,
-                                                                  const at::Tensor& cy, const at::Tensor& workspace,
-                                                                  bool has_bias) {
-  const at::Tensor grad_hy = given(grad_of_hy), grad_cy = given(grad_of_cy);
-  if (!grad_hy.defined() && !grad_cy.defined()) {
+Triple lstm_cell_backward(const OptionalTensor& grad_of_hy, const OptionalTensor& grad_of_cy, const at::Tensor& cx,
+                          const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
+  static const Binding binding = named_kernel("_thnn_fused_lstm_cell_backward_impl");
+  if (!given(grad_of_hy).defined() && !given(grad_of_cy).defined()) {
     return {};
   }
-  const auto gates = parts_of(workspace, 4);
-  const at::Tensor &i = gates[0], &f = gates[1], &g = gates[2], &o = gates[3];
-  const at::Tensor tanh_cy = cy.tanh();
-  const at::Tensor grad_h = grad_hy.defined() ? grad_hy : at::zeros_like(cy);
-  at::Tensor grad_c = grad_h.mul(o).mul_(tanh_slope(tanh_cy));
-  if (grad_cy.defined()) {
-    grad_c = grad_c.add(grad_cy);
+  const auto grad_or_zeros = [&](const OptionalTensor& optional) {
+    const at::Tensor grad = given(optional);
+    return grad.defined() ? grad.contiguous() : at::zeros_like(cy, at::MemoryFormat::Contiguous);
+  };
+  const at::Tensor operands[] = {grad_or_zeros(grad_of_hy), grad_or_zeros(grad_of_cy), cx.contiguous(), cy.contiguous(),
+                                 workspace.contiguous()};
+  parts_of(workspace, 4);
+  for (const at::Tensor& operand : at::ArrayRef<at::Tensor>(operands, 4)) {
+    TORCH_CHECK(operand.dim() == 2 && operand.size(0) == workspace.size(0) && 4 * operand.size(1) == workspace.size(1),
+                "expected states of a quarter of the workspace's size, but got: ", operand.sizes(), " and ", workspace.sizes());
   }
-  const at::Tensor grad_gates = at::cat({grad_c.mul(g).mul_(sigmoid_slope(i)), grad_c.mul(cx).mul_(sigmoid_slope(f)),
-                                         grad_c.mul(i).mul_(tanh_slope(g)), grad_h.mul(tanh_cy).mul_(sigmoid_slope(o))},
-                                        1);
-  return {grad_gates, grad_c.mul(f), has_bias ? grad_gates.sum(at::IntArrayRef{0}) : at::Tensor()};
+  const at::Tensor grad_gates = empty_of(cx, workspace.sizes());
+  const at::Tensor grad_cx = empty_of(cx, cx.sizes());
+  launch_cell(binding, {&grad_gates, &grad_cx}, {&operands[0], &operands[1], &operands[2], &operands[3], &operands[4]});
+  return {grad_gates, grad_cx, has_bias ? grad_gates.sum(at::IntArrayRef{0}) : at::Tensor()};
 }
 
 std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
@@ -94,9 +125,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  m.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
   Tier aten(m, "composite");
-  aten.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  aten.impl("_thnn_fused_lstm_cell_backward_impl", TORCH_FN(lstm_cell_backward));
   aten.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
   aten.impl("_thnn_fused_gru_cell_backward", TORCH_FN(gru_cell_backward));
 }

@@ -22,6 +22,7 @@ pub mod pointwise;
 pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod rnn;
 pub mod scan;
 pub mod softmax;
 pub mod sorting;

@@ -14,7 +14,7 @@ use super::pointwise::{
 };
 use super::pointwise::{rounding, sign, special, ternary};
 use super::{
-    channel_norm, copy, foreach, histogram, indexing, layer_norm, matmul, movement, nll_loss, optimizer, pool, random, reduce,
+    channel_norm, copy, foreach, histogram, indexing, layer_norm, matmul, movement, nll_loss, optimizer, pool, random, reduce, rnn,
     scan, softmax, sorting, tabulated,
 };
 use crate::tensor::dtype::{
@@ -109,7 +109,12 @@ macro_rules! reduced {
 
 /// A matrix product: its operands have different sizes.
 const fn product(name: &'static CStr, kernel: Kernel) -> Op {
-    Op { cost: Cost::Launch(matmul::cost), ..shaped(name, kernel, matmul::DTYPES, 0.0) }
+    costed(name, kernel, matmul::DTYPES, matmul::cost)
+}
+
+/// A kernel of operands of any sizes that says its cost itself.
+const fn costed(name: &'static CStr, kernel: Kernel, dtypes: DTypeSet, cost: fn(&Launch<'_>) -> u64) -> Op {
+    Op { cost: Cost::Launch(cost), ..shaped(name, kernel, dtypes, 0.0) }
 }
 
 /// The static array of its rows.
@@ -310,6 +315,10 @@ table![
     shaped(c"_softmax_backward_data", softmax::softmax_backward, FLOATING, 0.3),
     shaped(c"cumprod", scan::cumprod, INTEGRAL.and(FIELD), 0.6),
     shaped(c"cumsum", scan::cumsum, INTEGRAL.and(FIELD), 0.6),
+    shaped(c"_thnn_fused_lstm_cell", rnn::cell::lstm_cell, FIELD, 4.0),
+    shaped(c"_thnn_fused_lstm_cell_backward_impl", rnn::cell::lstm_cell_backward, FIELD, 3.0),
+    costed(c"lstm_layer", rnn::sequence::lstm_layer, FLOATING, rnn::sequence::cost),
+    costed(c"lstm_layer_backward", rnn::sequence::lstm_layer_backward, FLOATING, rnn::sequence::cost),
     shaped(c"native_layer_norm", layer_norm::native_layer_norm, FLOATING, 0.3),
     shaped(c"native_layer_norm_backward", layer_norm::native_layer_norm_backward, FLOATING, 0.6),
     // images and classes

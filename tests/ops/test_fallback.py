@@ -80,7 +80,7 @@ def test_coverage() -> None:
     assert coverage["aten::convolution_overrideable"] == "aten"
     assert coverage[OPERATOR] == "fallback"
     assert coverage["aten::matmul"] == "composite"
-    assert coverage["aten::_thnn_fused_lstm_cell"] == "composite"
+    assert coverage["aten::_thnn_fused_gru_cell"] == "composite"
     assert coverage["aten::_cudnn_rnn"] is None
     assert list(coverage) == sorted(coverage)
 

@@ -49,6 +49,18 @@ def optimize(optimizer: type[torch.optim.Optimizer]) -> None:
     optimizer([parameter], fused=True).step()
 
 
+def lstm(values: torch.Tensor) -> torch.Tensor:
+    """Return what a layer of an LSTM puts out."""
+    states, weights = [tensor(1, 2, 1), tensor(1, 2, 1)], [tensor(4, 1), tensor(4, 1), tensor(4), tensor(4)]
+    return torch.lstm(values, states, weights, True, 1, 0.0, False, False, False)[0]
+
+
+def gradient(function: Callable[[torch.Tensor], torch.Tensor], values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the gradient of the sum of a function's results."""
+    values.requires_grad_()
+    return torch.autograd.grad(function(values).sum(), values)
+
+
 # One call per row; the usual call for those not named.
 CALLS: dict[str, Callable[[], object]] = {
     "copy_": lambda: tensor(2).copy_(tensor(2)),
@@ -85,6 +97,12 @@ CALLS: dict[str, Callable[[], object]] = {
     "log_normal_": lambda: tensor(2).log_normal_(),
     "native_dropout": lambda: torch.native_dropout(tensor(2), 0.5, True),
     "native_dropout_backward": lambda: aten.native_dropout_backward(tensor(2), tensor(2) > 0, 2.0),
+    "_thnn_fused_lstm_cell": lambda: aten._thnn_fused_lstm_cell(tensor(2, 4), tensor(2, 4), tensor(2, 1)),
+    "_thnn_fused_lstm_cell_backward_impl": lambda: aten._thnn_fused_lstm_cell_backward_impl(
+        tensor(2, 1), tensor(2, 1), tensor(2, 1), tensor(2, 1), tensor(2, 4), False
+    ),
+    "lstm_layer": lambda: lstm(tensor(2, 2, 1)),
+    "lstm_layer_backward": lambda: gradient(lstm, tensor(2, 2, 1)),
     "native_layer_norm": lambda: functional.layer_norm(tensor(2, 3), (3,)),
     "native_layer_norm_backward": lambda: aten.native_layer_norm_backward(
         tensor(2, 3), tensor(2, 3), (3,), tensor(2, 1), tensor(2, 1), None, None, [True, False, False]
@@ -316,7 +334,8 @@ DTYPES = [
 # Products of matrices of 8 bit floats are left to the fallback.
 MATRICES = {"mm", "addmm", "bmm", "baddbmm", "addmv"}
 # Operators that the CPU does not have, or calls with other arguments.
-OWN = {"log_sigmoid_backward", "residual_add", "rotary", "swiglu", "swiglu_backward"}
+OWN = {"_thnn_fused_lstm_cell", "_thnn_fused_lstm_cell_backward_impl", "log_sigmoid_backward"}
+OWN |= {"residual_add", "rotary", "swiglu", "swiglu_backward"}
 # What differs from run to run or from device to device: random numbers, and memory that nothing was written to.
 ARBITRARY = {
     *("bernoulli_", "bernoulli_.float", "binomial", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial"),

@@ -167,8 +167,7 @@ fn rounded<T: Element<Acc = f32>>(problem: &Problem) {
         let mut memory = Memory::of(tile.rows * tile.cols * size_of::<f32>());
         let data = memory.data();
         multiply(problem, tile, Columns { data, transposed: false, leading: tile.rows as i32 }, 1.0, 0.0);
-        // SAFETY: the memory is aligned for any number and has so many floats, which `multiply` has written.
-        let sums = unsafe { std::slice::from_raw_parts(data.cast::<f32>(), tile.rows * tile.cols) };
+        let sums: &[f32] = memory.numbers(tile.rows * tile.cols);
         // The output is column-major, so the rows of its transpose are contiguous.
         let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).transposed();
         let (out, addend) = (place(problem.out), problem.addend.map(place));

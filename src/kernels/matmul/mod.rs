@@ -20,9 +20,9 @@ mod tests;
 mod tile;
 mod widened;
 
-use crate::tensor::dtype::{Complex32, Complex64, DType, DTypeSet, FIELD, INTEGRAL};
+use crate::tensor::dtype::{Complex32, Complex64, DType, DTypeSet, Element, FIELD, INTEGRAL};
 use crate::tensor::launch::Launch;
-use problem::{Form, Problem};
+use problem::{Form, Matrix, Problem};
 
 /// The dtypes of matrix products: what PyTorch's CPU device takes.
 pub const DTYPES: DTypeSet = FIELD.and(INTEGRAL);
@@ -67,6 +67,19 @@ pub fn baddbmm(launch: &Launch<'_>) -> Result<(), String> {
 /// As [`mm`].
 pub fn addmv(launch: &Launch<'_>) -> Result<(), String> {
     run(&Problem::new(launch, Form::Vector, true)?)
+}
+
+/// `out = a @ b` of contiguous rows, with out (m, n), a (m, k), b (k, n).
+///
+/// # Panics
+/// Slices of other lengths.
+///
+/// # Errors
+/// A dtype outside [`DTYPES`].
+pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), String> {
+    assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
+    let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);
+    run(&Problem::plain(T::DTYPE, [m, n, k], [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)]))
 }
 
 /// Nanoseconds of one thread that a product takes.

@@ -47,6 +47,11 @@ impl Matrix {
         }
     }
 
+    /// A matrix of contiguous rows of `cols` elements of `T`.
+    pub fn contiguous<T>(data: *mut T, cols: usize) -> Self {
+        Self { data: data.cast(), row: (cols * size_of::<T>()) as isize, col: size_of::<T>() as isize, batch: 0, conj: false }
+    }
+
     /// The same matrix seen from an element of a batch.
     #[inline(always)]
     pub fn at(mut self, batch: usize, row: usize, col: usize) -> Self {
@@ -130,6 +135,13 @@ impl Problem {
         problem.in_place = problem.addend.is_some_and(|addend| addend.same_place(&problem.out));
         problem.conjugate();
         Ok(problem)
+    }
+
+    /// `out = a @ b` with out (m, n), a (m, k), b (k, n), of a dtype that is not complex.
+    pub fn plain(dtype: DType, [m, n, k]: [usize; 3], [out, a, b]: [Matrix; 3]) -> Self {
+        let (addend, in_place, negative, conj) = (None, false, [false; 2], false);
+        let (beta, alpha) = (Scalar::Long(0), Scalar::Long(1));
+        Self { dtype, batch: 1, m, n, k, out, addend, in_place, a, b, beta, alpha, negative, conj }
     }
 
     /// Where the output holds conjugates, everything else is conjugated instead.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::BLOCK;
 use crate::simd::Aligned;
+use crate::tensor::dtype::Element;
 
 /// A block of elements of any dtype. A loop writes through its address while the buffer has it.
 #[repr(C, align(64))]
@@ -104,6 +105,16 @@ impl Memory {
     /// Its first byte.
     pub fn data(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
+    }
+
+    /// Its first `len` numbers.
+    ///
+    /// # Panics
+    /// More numbers than it was taken for.
+    pub fn numbers<T: Element>(&mut self, len: usize) -> &mut [T] {
+        assert!(len * size_of::<T>() <= size_of_val(self.0.as_slice()), "{len} numbers of too little memory");
+        // SAFETY: the bytes are initialised, and enough by the assertion; every pattern of bits is a number, and a line is aligned for any.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
     }
 }
 

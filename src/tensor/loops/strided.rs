@@ -8,6 +8,7 @@ use crate::simd::stream::Stores;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Isa, isa};
 use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::Element;
 
 /// Bytes that a run is copied by.
 const RUN: usize = 128;
@@ -69,6 +70,20 @@ pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize
         8 => vectorize(Sized::<u64>(place, std::marker::PhantomData)),
         _ => vectorize(Sized::<u128>(place, std::marker::PhantomData)),
     }
+}
+
+/// The transpose of a matrix of contiguous rows of `cols` elements.
+///
+/// # Panics
+/// Slices of different lengths, or of no whole rows.
+pub fn transpose<T: Element>(from: &[T], to: &mut [T], cols: usize) {
+    let (size, rows) = (size_of::<T>(), from.len() / cols.max(1));
+    assert!(rows * cols == from.len() && to.len() == from.len(), "a transpose of another size");
+    let steps = |col: usize, row: usize| Steps { col: (col * size) as isize, row: (row * size) as isize };
+    let from = Place { data: from.as_ptr().cast_mut().cast(), steps: steps(1, cols) };
+    let to = Place { data: to.as_mut_ptr().cast(), steps: steps(rows, 1) };
+    // SAFETY: both slices have all elements, and the borrows keep them apart.
+    unsafe { copy(from, to, size, cols, rows) };
 }
 
 /// Copies bytes that lie side by side.

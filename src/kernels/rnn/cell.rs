@@ -1,0 +1,253 @@
+//! One step of an LSTM and its gradient, one pass over memory each.
+
+#![forbid(unsafe_code)]
+
+use super::formulas::{GATES, gates, gates_mut, step, step_backward};
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::parallel;
+use crate::tensor::loops::rows::Row;
+use crate::tensor::number::{Field, Number};
+use crate::tensor::view::View;
+
+/// Elements of a piece of the work, at least.
+const PIECE: usize = 1024;
+
+/// A row of a contiguous operand of two dimensions, or all of one of one dimension.
+fn row<'a, E: Element>(view: &View<'_>, number: usize) -> Result<&'a [E], String> {
+    let row = if view.ndim() == 2 { Row::of(view, &[number]) } else { Row::of(view, &[]) };
+    row.as_slice().ok_or_else(|| "an operand of a cell has gaps".to_owned())
+}
+
+fn target<'a, E: Element>(view: &View<'_>, number: usize) -> Result<&'a mut [E], String> {
+    Row::of(view, &[number]).as_slice_mut().ok_or_else(|| "a result of a cell has gaps".to_owned())
+}
+
+/// Runs `body` for every row of a batch.
+fn rows(batch: usize, size: usize, cost: f64, body: &(dyn Fn(usize) -> Result<(), String> + Sync)) -> Result<(), String> {
+    // The first row tells of operands that do not fit; the others are alike.
+    if batch > 0 {
+        body(0)?;
+    }
+    parallel(batch.saturating_sub(1), PIECE.div_ceil(size.max(1)), cost * size as f64, &|begin, end| {
+        for row in begin..end {
+            let _ = body(row + 1);
+        }
+    });
+    Ok(())
+}
+
+/// `N` terms are added up to the gates.
+struct Forward<'a, E, const N: usize> {
+    hy: &'a mut [E],
+    cy: &'a mut [E],
+    workspace: [&'a mut [E]; GATES],
+    terms: [[&'a [E]; GATES]; N],
+    cx: &'a [E],
+}
+
+impl<E: Element<Acc: Field>, const N: usize> Leaf for Forward<'_, E, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        // Slices of one length that the compiler knows to be one need no checks.
+        let size = self.cx.len();
+        let (hy, cy) = (&mut self.hy[..size], &mut self.cy[..size]);
+        let [in_i, in_f, in_g, in_o] = self.workspace.map(|gate| &mut gate[..size]);
+        let terms = self.terms.map(|term| term.map(|gate| &gate[..size]));
+        for at in 0..size {
+            let sum = |gate: usize| terms[1..].iter().fold(terms[0][gate][at].load(), |sum, term| sum.add(term[gate][at].load()));
+            let ([i, f, g, o], new_cell, new_hidden) = step([sum(0), sum(1), sum(2), sum(3)], self.cx[at].load());
+            cy[at] = E::store(new_cell);
+            hy[at] = E::store(new_hidden);
+            in_i[at] = E::store(i);
+            in_f[at] = E::store(f);
+            in_g[at] = E::store(g);
+            in_o[at] = E::store(o);
+        }
+    }
+}
+
+/// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias], contiguous and of
+/// one dtype: hy, cy and cx [batch, size], gates and workspace [batch, 4 size], biases [4 size]. Scalars: none. The workspace has the gates'
+/// activations.
+///
+/// # Errors
+/// A dtype outside the table's, or operands with gaps.
+pub fn lstm_cell(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => match launch.num_operands() {
+        6 => forward::<E, 2>(launch),
+        8 => forward::<E, 4>(launch),
+        other => Err(format!("{other} operands of a cell")),
+    })
+}
+
+fn forward<E: Element<Acc: Field>, const N: usize>(launch: &Launch<'_>) -> Result<(), String> {
+    let output = launch.view(0);
+    let size = output.size(1);
+    rows(output.size(0), size, launch.cost(), &|number| {
+        let mut terms = [[&[] as &[E]; GATES]; N];
+        for (operand, term) in (4..).zip(&mut terms) {
+            *term = gates(row(&launch.view(operand), number)?, size);
+        }
+        vectorize(Forward {
+            hy: target::<E>(&launch.view(0), number)?,
+            cy: target(&launch.view(1), number)?,
+            workspace: gates_mut(target(&launch.view(2), number)?, size),
+            terms,
+            cx: row(&launch.view(3), number)?,
+        });
+        Ok(())
+    })
+}
+
+struct Backward<'a, E> {
+    grad_gates: [&'a mut [E]; GATES],
+    grad_cx: &'a mut [E],
+    grad_hy: &'a [E],
+    grad_cy: &'a [E],
+    cx: &'a [E],
+    cy: &'a [E],
+    workspace: [&'a [E]; GATES],
+}
+
+impl<E: Element<Acc: Field>> Leaf for Backward<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let size = self.cx.len();
+        let [grad_i, grad_f, grad_g, grad_o] = self.grad_gates.map(|gate| &mut gate[..size]);
+        let [in_i, in_f, in_g, in_o] = self.workspace.map(|gate| &gate[..size]);
+        let (grad_hy, grad_cy, cy, grad_cx) =
+            (&self.grad_hy[..size], &self.grad_cy[..size], &self.cy[..size], &mut self.grad_cx[..size]);
+        for at in 0..size {
+            let activated = [in_i[at].load(), in_f[at].load(), in_g[at].load(), in_o[at].load()];
+            let ([i, f, g, o], cell) =
+                step_backward(grad_hy[at].load(), grad_cy[at].load(), activated, self.cx[at].load(), cy[at].load());
+            grad_i[at] = E::store(i);
+            grad_f[at] = E::store(f);
+            grad_g[at] = E::store(g);
+            grad_o[at] = E::store(o);
+            grad_cx[at] = E::store(cell);
+        }
+    }
+}
+
+/// `aten::_thnn_fused_lstm_cell_backward_impl` without the bias. Operands [grad of gates, grad of cx, grad of hy, grad of cy, cx, cy, workspace],
+/// contiguous and of one dtype, sized as those of [`lstm_cell`]. Scalars: none.
+///
+/// # Errors
+/// A dtype outside the table's, or operands with gaps.
+pub fn lstm_cell_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, dtype) = (launch.view(1), launch.compute());
+    let size = output.size(1);
+    dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => rows(output.size(0), size, launch.cost(), &|number| {
+        vectorize(Backward {
+            grad_gates: gates_mut(target::<E>(&launch.view(0), number)?, size),
+            grad_cx: target(&launch.view(1), number)?,
+            grad_hy: row(&launch.view(2), number)?,
+            grad_cy: row(&launch.view(3), number)?,
+            cx: row(&launch.view(4), number)?,
+            cy: row(&launch.view(5), number)?,
+            workspace: gates(row(&launch.view(6), number)?, size),
+        });
+        Ok(())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::ArrayD;
+
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::tensor::dtype::{Complex64, DType, FLOATING};
+
+    const BATCH: usize = 5;
+    const SIZE: usize = 37;
+
+    fn sigmoid(x: f64) -> f64 {
+        1.0 / (1.0 + (-x).exp())
+    }
+
+    fn given(dtype: DType, cols: usize, seed: usize) -> (Tensor, ArrayD<Complex64>) {
+        let values = check::values(dtype, &[BATCH, cols], seed).mapv(|value| check::round_trip(dtype, value / 4.0));
+        (Tensor::of(dtype, &values, Strides::Contiguous), values)
+    }
+
+    fn empty(dtype: DType, cols: usize) -> Tensor {
+        Tensor::new(dtype, &[BATCH, cols], Strides::Contiguous)
+    }
+
+    fn assert_near(found: &Tensor, expected: impl Fn(usize, usize) -> f64, dtype: DType, what: &str) {
+        for (index, value) in found.values().indexed_iter() {
+            let expected = real(expected(index[0], index[1]));
+            assert!(
+                check::close(*value, expected, 2.0 * check::tolerance(dtype)),
+                "{what} {dtype:?} {index:?}: {value} != {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn cells_are_what_their_formulas_say() {
+        for dtype in FLOATING.iter() {
+            let (inputs, x) = given(dtype, 4 * SIZE, 1);
+            let (hidden, h) = given(dtype, 4 * SIZE, 2);
+            let (cx, c) = given(dtype, SIZE, 3);
+            let results = [empty(dtype, SIZE), empty(dtype, SIZE), empty(dtype, 4 * SIZE)];
+            let bias = check::values(dtype, &[4 * SIZE], 4).mapv(|value| check::round_trip(dtype, value / 4.0));
+            let biases = Tensor::of(dtype, &bias, Strides::Contiguous);
+            let operands = [&cx, &inputs, &hidden, &biases, &biases];
+            check::run("_thnn_fused_lstm_cell", &results.each_ref(), &operands, &[], dtype).unwrap();
+            let gate = |gate: usize, row: usize, at: usize| {
+                let place = gate * SIZE + at;
+                (x[[row, place]] + h[[row, place]] + 2.0 * bias[[place]]).re
+            };
+            let new = |row: usize, at: usize| {
+                sigmoid(gate(1, row, at)) * c[[row, at]].re + sigmoid(gate(0, row, at)) * gate(2, row, at).tanh()
+            };
+            assert_near(&results[1], new, dtype, "cy");
+            assert_near(&results[0], |row, at| sigmoid(gate(3, row, at)) * new(row, at).tanh(), dtype, "hy");
+            let activated = |row: usize, at: usize| match at / SIZE {
+                2 => gate(2, row, at % SIZE).tanh(),
+                part => sigmoid(gate(part, row, at % SIZE)),
+            };
+            assert_near(&results[2], activated, dtype, "workspace");
+        }
+    }
+
+    #[test]
+    fn gradients_are_difference_quotients() {
+        let dtype = DType::Double;
+        let ((inputs, x), (hidden, _), (cx, _)) = (given(dtype, 4 * SIZE, 1), given(dtype, 4 * SIZE, 2), given(dtype, SIZE, 3));
+        let ((grad_hy, by_h), (grad_cy, by_c)) = (given(dtype, SIZE, 4), given(dtype, SIZE, 5));
+        let forward = |gates: &Tensor| {
+            let results = [empty(dtype, SIZE), empty(dtype, SIZE), empty(dtype, 4 * SIZE)];
+            check::run("_thnn_fused_lstm_cell", &results.each_ref(), &[&cx, gates, &hidden], &[], dtype).unwrap();
+            results
+        };
+        let [_, cy, workspace] = forward(&inputs);
+        let grads = [empty(dtype, 4 * SIZE), empty(dtype, SIZE)];
+        let operands = [&grad_hy, &grad_cy, &cx, &cy, &workspace];
+        check::run("_thnn_fused_lstm_cell_backward_impl", &grads.each_ref(), &operands, &[], dtype).unwrap();
+        let step = 1e-6;
+        for place in 0..4 * SIZE {
+            let sides = [step, -step].map(|shift| {
+                let mut moved = x.clone();
+                moved.indexed_iter_mut().filter(|(index, _)| index[1] == place).for_each(|(_, value)| *value += shift);
+                let [hy, cy, _] = forward(&Tensor::of(dtype, &moved, Strides::Contiguous));
+                let at = place % SIZE;
+                let (hy, cy) = (hy.values(), cy.values());
+                (0..BATCH).map(|row| (hy[[row, at]] * by_h[[row, at]] + cy[[row, at]] * by_c[[row, at]]).re).collect::<Vec<_>>()
+            });
+            for row in 0..BATCH {
+                let (found, expected) = (grads[0].values()[[row, place]].re, (sides[0][row] - sides[1][row]) / (2.0 * step));
+                assert!((found - expected).abs() < 1e-6, "{row} {place}: {found} != {expected}");
+            }
+        }
+    }
+}
