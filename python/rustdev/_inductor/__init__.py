@@ -13,13 +13,11 @@ module concerned. The rest comes with the first graph for the device, when Induc
 | ``kernels``, ``kernel.h`` | compiling a kernel, and what is in each of them |
 """
 
-import importlib.machinery
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 
 import torch
+
+from .._imports import _after_import
 
 __all__ = ["init_backend"]
 
@@ -50,45 +48,6 @@ def init_backend() -> None:
     from . import backend
 
     backend.register()
-
-
-class _AfterImport(MetaPathFinder):
-    """Calls a function when a module has been loaded, before anyone else sees it."""
-
-    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
-        self.name, self.then = name, then
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Find the one module as Python would have, with a loader that calls the function as well."""
-        if fullname != self.name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is None or spec.loader is None:
-            return spec
-        load = spec.loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            load(module)
-            self.then(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
-
-
-def _after_import(name: str, then: Callable[[ModuleType], None]) -> None:
-    """Call a function with a module: now if it is loaded, else when it is.
-
-    Args:
-        name: The module.
-        then: Called once.
-    """
-    if name in sys.modules:
-        then(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _AfterImport(name, then))
 
 
 def _add_interface(device_interface: ModuleType) -> None:
