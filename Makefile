@@ -45,7 +45,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python upstream conformance conformance-compile fuzz soak coverage loom asan tsan
+.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
 .PHONY: lint lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
 help: ## list the targets
@@ -61,6 +61,12 @@ $(STAMPS)/torch:
 
 $(STAMPS)/%: requirements/%.txt | $(STAMPS)/torch
 	@'$(PY)' tools/environment.py lacks $< || '$(PY)' -m pip install -q -r $<
+	@touch $@
+
+# All of them are pinned: what they ask for themselves could be another torch.
+$(STAMPS)/libraries: requirements/libraries.txt | $(STAMPS)/torch
+	@'$(PY)' tools/environment.py lacks $< || \
+	    '$(PY)' -m pip install -q --no-deps $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') -r $<
 	@touch $@
 
 $(DEV): $(SOURCES) $(if $(MODULE),,FORCE) | $(STAMPS)/test
@@ -83,6 +89,9 @@ test-rust:
 
 test-python: dev
 	$(PY) -m pytest $(PYTEST)
+
+test-libraries: dev $(STAMPS)/libraries ## the tests with Hugging Face's libraries, Lightning and others, which it installs
+	$(PY) -m pytest tests/libraries $(PYTEST)
 
 upstream: dev ## PyTorch's own device-generic tests: DIR=<checkout of PyTorch>
 	@[ -n '$(DIR)' ] || { echo 'make: upstream takes DIR=<checkout of PyTorch>'; exit 2; }

@@ -1,0 +1,123 @@
+"""Lightning: ``Trainer(accelerator="rustdev")``.
+
+The classes also work by themselves, without :func:`rustdev.integrations.enable`, where a program prefers to name everything::
+
+    Trainer(
+        accelerator=RustdevAccelerator(),
+        strategy=SingleDeviceStrategy(device="rustdev:0"),
+        plugins=[MixedPrecision("bf16-mixed", device="rustdev")],
+    )
+
+the latter two being Lightning's own.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import torch
+from lightning.pytorch.accelerators import Accelerator, AcceleratorRegistry
+from lightning.pytorch.plugins.precision import MixedPrecision
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from ..device import device_count, is_available, set_device
+from ..memory import empty_cache, memory_stats
+
+__all__ = ["RustdevAccelerator", "RustdevDDPStrategy", "register"]
+
+
+class RustdevAccelerator(Accelerator):  # type: ignore[misc]
+    """The devices that Lightning may use, with the meaning that numbers of devices have for GPUs."""
+
+    def setup_device(self, device: torch.device) -> None:
+        """Make a device the current one of this process."""
+        set_device(device)
+
+    def teardown(self) -> None:
+        """Give the memory that nobody uses back to the system."""
+        empty_cache()
+
+    def get_device_stats(self, device: Any) -> dict[str, Any]:
+        """Return the statistics of memory, for the callback DeviceStatsMonitor."""
+        return memory_stats(device)
+
+    @staticmethod
+    def parse_devices(devices: int | str | list[int]) -> list[int]:
+        """Return the devices' indices.
+
+        Args:
+            devices: How many (-1: all), or a list of indices; or one of these as a string.
+
+        Raises:
+            MisconfigurationException: There is no such device.
+        """
+        count = device_count()
+        if isinstance(devices, str):
+            numbers = [int(part) for part in devices.split(",") if part.strip()]
+            devices = numbers if "," in devices else numbers[0]
+        if isinstance(devices, int):
+            devices = list(range(count if devices == -1 else devices))
+        if not devices or not set(devices) <= set(range(count)):
+            raise MisconfigurationException(f"devices {devices} are requested, and RUSTDEV_DEVICE_COUNT is {count}")
+        return devices
+
+    @staticmethod
+    def get_parallel_devices(devices: list[int]) -> list[torch.device]:
+        """Return the devices with these indices."""
+        return [torch.device("rustdev", index) for index in devices]
+
+    @staticmethod
+    def auto_device_count() -> int:
+        """Return how many devices ``devices="auto"`` takes: all, as for GPUs."""
+        return device_count()
+
+    @staticmethod
+    def is_available() -> bool:
+        """Return whether there is a device."""
+        return is_available()
+
+    @staticmethod
+    def name() -> str:
+        """Return the name of the accelerator."""
+        return "rustdev"
+
+
+class RustdevDDPStrategy(DDPStrategy):  # type: ignore[misc]
+    """Data parallelism over a process for each device.
+
+    Args:
+        **kwargs: For Lightning's DDPStrategy.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"process_group_backend": "cpu:gloo,rustdev:rdccl"} | kwargs)
+
+    def determine_ddp_device_ids(self) -> None:
+        """Return None: the module is on its device, and with a number Lightning would open a CUDA stream."""
+
+
+def register(connector: ModuleType) -> None:
+    """Register the accelerator, and have the Trainer choose it and what goes with it.
+
+    Args:
+        connector: ``lightning.pytorch.trainer.connectors.accelerator_connector``.
+    """
+    AcceleratorRegistry.register("rustdev", RustdevAccelerator, description=RustdevAccelerator.__name__, override=True)
+    cls = connector._AcceleratorConnector
+    choose_strategy, init_precision = cls._choose_strategy, cls._check_and_init_precision
+
+    def _choose_strategy(self: Any) -> Any:
+        if not isinstance(self.accelerator, RustdevAccelerator):
+            return choose_strategy(self)
+        if len(self._parallel_devices) == 1 and self._num_nodes_flag == 1:
+            return SingleDeviceStrategy(device=self._parallel_devices[0])
+        return RustdevDDPStrategy()
+
+    def _check_and_init_precision(self: Any) -> Any:
+        mixed = self._precision_plugin_flag is None and self._precision_flag in ("16-mixed", "bf16-mixed")
+        if mixed and isinstance(self.accelerator, RustdevAccelerator):
+            self._precision_plugin_flag = MixedPrecision(self._precision_flag, device="rustdev")
+        return init_precision(self)
+
+    cls._choose_auto_accelerator = staticmethod(lambda: "rustdev")
+    cls._choose_strategy, cls._check_and_init_precision = _choose_strategy, _check_and_init_precision

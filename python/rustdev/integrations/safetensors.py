@@ -1,0 +1,27 @@
+"""safetensors: reading a file onto the device."""
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from .._imports import _replace_everywhere
+from .._utils import _checked_device_index
+
+__all__ = ["read_onto_device"]
+
+
+def read_onto_device(library: ModuleType) -> None:
+    """Have load_file and load_model take the device's name, in whose place they know its number alone.
+
+    Args:
+        library: ``safetensors.torch``.
+    """
+    read = library.load_file
+
+    def load_file(filename: Any, device: Any = "cpu", **kwargs: Any) -> Any:
+        if isinstance(device, str | torch.device) and torch.device(device).type == "rustdev":
+            device = _checked_device_index(device)
+        return read(filename, device=device, **kwargs)
+
+    _replace_everywhere(read, load_file)

@@ -1,0 +1,35 @@
+"""Hugging Face's transformers: bfloat16 in the Trainer, and the device of pipelines."""
+
+from types import ModuleType
+from typing import Any
+
+from .._imports import _replace_everywhere
+
+__all__ = ["allow_bfloat16", "choose_pipeline_device"]
+
+
+def allow_bfloat16(import_utils: ModuleType) -> None:
+    """Have TrainingArguments accept ``bf16=True``, which autocast of the device has always been able to.
+
+    Args:
+        import_utils: ``transformers.utils.import_utils``.
+    """
+    _replace_everywhere(import_utils.is_torch_bf16_gpu_available, lambda: True)
+
+
+def choose_pipeline_device(base: ModuleType) -> None:
+    """Have pipelines take a number as that of a device, and the first device where none is named.
+
+    Args:
+        base: ``transformers.pipelines.base``.
+    """
+    construct = base.Pipeline.__init__
+
+    def __init__(self: Any, model: Any, *args: Any, device: Any = None, **kwargs: Any) -> None:  # noqa: N807
+        if device is None and getattr(model, "hf_device_map", None) is None:
+            device = 0
+        if isinstance(device, int) and device >= 0:
+            device = f"rustdev:{device}"
+        construct(self, model, *args, device=device, **kwargs)
+
+    base.Pipeline.__init__ = __init__
