@@ -113,8 +113,9 @@ conformance-compile: dev ## the same database through torch.compile, into target
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
 	    --resume --shards 16 --jobs 2 --output target/conformance-compile
 
-coverage: dev ## write docs/coverage.md: what serves each operator
+coverage: dev ## write docs/coverage.md and docs/features.md: what serves each operator, what of torch.cuda is here
 	$(PY) tools/coverage.py docs/coverage.md
+	$(PY) tools/features.py docs/features.md
 
 # ---- concurrency and memory checkers; each keeps its own target directory -------------------------------------------------------
 loom: ## the models of queue, event and free lists, over all interleavings

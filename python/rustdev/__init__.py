@@ -10,6 +10,7 @@ Raises:
 # ruff: noqa: E402, F401 - the device is registered between the imports, and private names are part of torch's protocol
 
 import sys
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import AcceleratorError, OutOfMemoryError
@@ -30,7 +31,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import _exit, _inductor, amp, distributed, dlpack, label, memory, random, streams
+from . import _absent, _exit, _inductor, amp, backends, distributed, dlpack, label, legacy, memory, random, streams
 from ._inductor import init_backend as _inductor_backend_init
 from ._rustdev import __version__
 from .amp import (
@@ -156,6 +157,15 @@ dlpack._install()
 _exit._install()
 _inductor._install()
 distributed._install()
+sys.modules["torch.backends.rustdev"] = backends
+torch.backends.rustdev = backends  # type: ignore[attr-defined]
+globals().update({name: getattr(legacy, name) for name in legacy.__all__})
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+
+    def __getattr__(name: str) -> NoReturn:
+        _absent._refuse("torch.rustdev", name)
+
 
 __all__ = [
     "AcceleratorError",
@@ -169,6 +179,7 @@ __all__ = [
     "__version__",
     "amp",
     "attach_out_of_memory_observer",
+    "backends",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "caching_allocator_enable",
@@ -258,3 +269,4 @@ __all__ = [
     "streams",
     "synchronize",
 ]
+__all__ += legacy.__all__

@@ -23,16 +23,6 @@ PROTOCOL = (
     "set_rng_state_all", "set_stream", "stream", "synchronize",
 )  # fmt: skip
 
-#: Names of torch.cuda that mean nothing here; docs/registration.md says why.
-LEFT_OUT = {
-    "CUDAGraph", "graph", "graphs", "graph_annotations", "graph_pool_handle", "make_graphed_callables", "export_dot",
-    "export_graph_data", "MemPool", "use_mem_pool", "CUDAPluggableAllocator", "change_current_allocator",
-    "caching_allocator_disabled", "set_sync_debug_mode", "get_sync_debug_mode", "temperature", "power_draw", "clock_rate",
-    "utilization", "memory_usage", "nvtx", "nccl", "tunable", "jiterator", "cudart", "cudaStatus", "check_error", "CudaError",
-    "DeferredCudaCallError", "GreenContext", "get_gencode_flags", "profiler", "current_blas_handle", "current_solver_handle",
-    "has_half", "has_magma", "sparse",
-}  # fmt: skip
-
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a Python whose torch has no device module yet."""
@@ -218,14 +208,6 @@ def test_torch_names_the_device_everywhere() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.accelerator.current_accelerator() == torch.device("rustdev")
-
-
-def test_every_name_of_cuda_is_here_or_left_out() -> None:
-    classes = {name for name in torch.cuda.__all__ if name.endswith(("Tensor", "Storage"))}
-    missing = {name for name in torch.cuda.__all__ if not hasattr(torch.rustdev, name)}
-    assert missing - LEFT_OUT == classes
-    assert not {name for name in LEFT_OUT if hasattr(torch.rustdev, name)}
-    assert torch.rustdev.streams.Stream is torch.rustdev.Stream
 
 
 def test_typed_names_are_read_and_written() -> None:

@@ -1,0 +1,81 @@
+"""The types ``torch.rustdev.FloatTensor``, ``FloatStorage`` and their siblings, which programs older than dtypes and devices use.
+
+PyTorch makes such classes for its own devices alone, but knows the names of this one's: ``tensor.type()`` returns them,
+``tensor.type(cls)`` takes them, and a typed storage looks for its class here.
+"""
+
+from typing import Any
+
+import torch
+from torch.storage import _LegacyStorage, _warn_typed_storage_removal
+
+from ._utils import DeviceLike, _checked_device_index
+
+_DTYPES = {
+    "BFloat16": torch.bfloat16, "Bool": torch.bool, "Byte": torch.uint8, "Char": torch.int8, "Double": torch.float64,
+    "Float": torch.float32, "Half": torch.float16, "Int": torch.int32, "Long": torch.int64, "Short": torch.int16,
+}  # fmt: skip
+_COMPLEX_DTYPES = {"ComplexDouble": torch.complex128, "ComplexFloat": torch.complex64}
+
+__all__ = sorted([f"{name}Tensor" for name in _DTYPES] + [f"{name}Storage" for name in _DTYPES | _COMPLEX_DTYPES])
+
+
+class _TensorType(type):
+    """A type whose instances are the device's tensors of a dtype; calling it makes one."""
+
+    dtype: torch.dtype
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.__name__}'>"
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        if not isinstance(instance, torch.Tensor):
+            return False
+        return (instance.device.type, instance.layout, instance.dtype) == ("rustdev", torch.strided, cls.dtype)
+
+    def __call__(cls, *data: Any, device: DeviceLike = None) -> torch.Tensor:
+        """Make a tensor: of sizes, without values; or with those of a sequence or an array; or an alias of one of this type.
+
+        Raises:
+            TypeError: The argument is a tensor of another type.
+        """
+        place = torch.device("rustdev", _checked_device_index(device))
+        if len(data) != 1 or isinstance(data[0], int):
+            return torch.empty(data or (0,), dtype=cls.dtype, device=place)
+        (source,) = data
+        if isinstance(source, torch.Size):
+            return torch.empty(source, dtype=cls.dtype, device=place)
+        if isinstance(source, torch.Tensor) and not isinstance(source, cls):
+            raise TypeError(f"expected {cls.__name__} (got {source.type()})")
+        if isinstance(source, torch.Tensor):
+            return torch.ops.aten.alias(source)  # type: ignore[no-any-return]
+        return torch.tensor(source, dtype=cls.dtype, device=place)
+
+
+class _StorageType(type(_LegacyStorage)):  # type: ignore[misc]
+    """The type of the storage types: asking one for its dtype warns, as it does everywhere."""
+
+    @property
+    def dtype(cls) -> torch.dtype:
+        _warn_typed_storage_removal()
+        return cls._dtype  # type: ignore[no-any-return]
+
+
+def _tensor_type(name: str, dtype: torch.dtype) -> type:
+    # PyTorch reads the device and the dtype from the whole name of the type.
+    attributes = {"dtype": dtype, "layout": torch.strided, "is_sparse": False, "is_rustdev": True, "__module__": "torch.rustdev"}
+    return _TensorType(f"torch.rustdev.{name}", (), attributes)
+
+
+def _storage_type(name: str, dtype: torch.dtype) -> type:
+    # PyTorch reads the device from the module's name.
+    return _StorageType(name, (_LegacyStorage,), {"_dtype": dtype, "__module__": "torch.rustdev"})
+
+
+def _types() -> dict[str, type]:
+    tensors = {f"{name}Tensor": _tensor_type(f"{name}Tensor", dtype) for name, dtype in _DTYPES.items()}
+    storages = {f"{name}Storage": _storage_type(f"{name}Storage", dtype) for name, dtype in (_DTYPES | _COMPLEX_DTYPES).items()}
+    return tensors | storages
+
+
+globals().update(_types())

@@ -1,0 +1,134 @@
+"""Writes docs/features.md: what of torch.cuda, name by name, torch.rustdev has.
+
+features.py OUTPUT
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections import defaultdict
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from rustdev._absent import OTHER_NAMES, REASONS
+
+#: The modules of CUDA, the device's in their place, and the entry of ``rustdev._absent`` that has the reasons.
+MODULES = {
+    "torch.cuda": ("torch.rustdev", "torch.rustdev"),
+    "torch.cuda.amp": ("torch.rustdev.amp", "torch.rustdev.amp"),
+    "torch.cuda.memory": ("torch.rustdev.memory", "torch.rustdev"),
+    "torch.cuda.random": ("torch.rustdev.random", "torch.rustdev"),
+    "torch.cuda.streams": ("torch.rustdev.streams", "torch.rustdev"),
+    "torch.backends.cuda": ("torch.backends.rustdev", "torch.backends.rustdev"),
+}
+HEAD = """# What of `torch.cuda` is here
+
+`make coverage` writes this page: every public name of `torch.cuda` and its modules, those of `__all__` and those that `dir()` shows
+and that are defined there, is here under the same name, under another, or left out with a reason. A name that could only pretend is
+left out, so that a program stops where it relies on it; `torch.rustdev.nccl` raises AttributeError with the reason.
+`tests/registration/test_features.py` holds the page and the reasons against PyTorch.
+"""
+#: What goes beyond names: feature, what is here, the test.
+BEYOND = (
+    ("`Tensor.rustdev()`, `is_rustdev`; of modules, storages, packed sequences", "as `cuda()`", "registration/test_names.py"),
+    ("`torch.rustdev.Stream` and `Event`", "subclasses of `torch.Stream` and `torch.Event`", "registration/test_features.py"),
+    ("`Tensor.record_stream`", "keeps the memory until the stream is done with it", "registration/test_dispatch.py"),
+    (
+        "`torch.rustdev.FloatTensor`, `FloatStorage` and siblings",
+        "make, test and convert; deprecated",
+        "registration/test_features.py",
+    ),
+    (
+        "`torch.use_deterministic_algorithms`",
+        "new memory is filled with NaN or the greatest integer",
+        "registration/test_features.py",
+    ),
+    (
+        "`torch.nn.attention.sdpa_kernel`, `torch.backends.rustdev`",
+        "choose between flash and math",
+        "registration/test_features.py",
+    ),
+    ("`torch.set_float32_matmul_precision`", "changes nothing: products keep float32", "registration/test_features.py"),
+    ("`torch.utils.flop_counter.FlopCounterMode`", "counts as on the CPU", "registration/test_features.py"),
+    ("`torch.testing.make_tensor`, `assert_close`", "take the device", "registration/test_features.py"),
+    ("`torch.testing._internal.common_device_type`", "tests for the device", "registration/test_upstream.py"),
+    ("`python -m torch.utils.collect_env`", "runs; `python -m rustdev.info` tells of the device", "registration/test_features.py"),
+    ("memory history and snapshots for the trace viewer", "as `torch.cuda.memory`'s", "runtime/test_memory.py"),
+)
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the names that a module gives to programs, in alphabetical order: not what it has imported from elsewhere."""
+
+    def is_defined_here(name: str) -> bool:
+        value = getattr(module, name)
+        origin = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", module.__name__)
+        return name != "TYPE_CHECKING" and str(origin).startswith(module.__name__)
+
+    return sorted({*getattr(module, "__all__", ()), *(name for name in dir(module) if name[0] != "_" and is_defined_here(name))})
+
+
+def states(cuda: str) -> dict[str, str]:
+    """Return the state of each public name of a module of CUDA: "present", "another name: ...", "left out: ..." or "unknown".
+
+    Args:
+        cuda: The module's name, a key of MODULES.
+    """
+    here, entry = MODULES[cuda]
+    ours = attrgetter(here.removeprefix("torch."))(torch)
+    result = {}
+    for name in public_names(import_module(cuda)):
+        if hasattr(ours, name):
+            result[name] = "present"
+        elif name in OTHER_NAMES[entry]:
+            result[name] = f"another name: {OTHER_NAMES[entry][name]}"
+        elif name in REASONS[entry]:
+            result[name] = f"left out: {REASONS[entry][name]}"
+        else:
+            result[name] = "unknown"
+    return result
+
+
+def listing(names: list[str]) -> str:
+    """Return names for a table or a paragraph."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def section(cuda: str) -> list[str]:
+    """Return the lines about a module."""
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for name, state in states(cuda).items():
+        groups[state].append(name)
+    present = groups.pop("present", [])
+    lines = ["", f"## `{cuda}`: `{MODULES[cuda][0]}`", "", f"Present, {len(present)}:", ""]
+    lines += textwrap.wrap(listing(present), 140, break_long_words=False, break_on_hyphens=False)
+    if groups:
+        lines += ["", "| not under this name | state |", "|---|---|"]
+        lines += [f"| {listing(names)} | {state} |" for state, names in sorted(groups.items())]
+    return lines
+
+
+def page() -> str:
+    """Return the page."""
+    found = [state.partition(":")[0] for cuda in MODULES for state in states(cuda).values()]
+    counts = ", ".join(f"{found.count(state)} {state}" for state in ("present", "another name", "left out"))
+    lines = [HEAD, f"torch {torch.__version__.partition('+')[0]}: {len(found)} names, {counts}."]
+    for cuda in MODULES:
+        lines += section(cuda)
+    lines += ["", "## Beyond names", "", "| feature | here | test in `tests/` |", "|---|---|---|"]
+    lines += [f"| {feature} | {here} | `{test}` |" for feature, here, test in BEYOND]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    """Write the page."""
+    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
