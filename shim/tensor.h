@@ -7,6 +7,7 @@
 #include <c10/core/Scalar.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <optional>
 
@@ -49,6 +50,18 @@ class DeviceScope {
   int32_t previous_;
   bool switched_;
 };
+
+// What torch.rustdev.set_sync_debug_mode sets: 0 nothing, 1 warn, 2 raise.
+extern std::atomic<int32_t> sync_debug_mode;
+
+void report_hidden_wait();
+
+// Called before an operator waits for the device though the program has not asked it to: warns or raises where the user wants that.
+inline void check_hidden_wait() {
+  if (C10_UNLIKELY(sync_debug_mode.load(std::memory_order_relaxed) != 0)) {
+    report_hidden_wait();
+  }
+}
 
 inline void synchronize_current_stream(int32_t device) { RD_CHECK(rd_stream_synchronize_current(device)); }
 

@@ -17,7 +17,6 @@ _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "CUDAPluggableAllocator change_current_allocator caching_allocator_disabled",
             "each device has one allocator, which always caches: streams rely on it to reuse memory in their order",
         ),
-        ("set_sync_debug_mode get_sync_debug_mode", "calls that wait do not ask whether they may; torch.profiler shows them"),
         (
             "temperature power_draw clock_rate utilization memory_usage",
             "the processor's are not the device's own",

@@ -37,9 +37,11 @@ __all__ = [
     "set_fallback_list",
     "set_fallback_mode",
     "set_num_threads",
+    "set_sync_debug_mode",
     "sleep",
     "stream_from_handle",
     "stream_priority",
+    "sync_debug_mode",
     "torch_version",
     "total_memory",
 ]
@@ -162,6 +164,12 @@ def fallback_list(allow: bool) -> list[str]:
 
 def set_fallback_list(allow: bool, names: list[str]) -> None:
     """Replace the list of operators that may always fall back, or of those that never do."""
+
+def sync_debug_mode() -> int:
+    """Return 0 for nothing, 1 for warn, 2 for raise."""
+
+def set_sync_debug_mode(mode: int) -> None:
+    """Choose what happens when an operator waits for the device."""
 
 def op_calls() -> list[tuple[str, int]]:
     """Return the rows of the operator table, in order, with the number of launches so far."""

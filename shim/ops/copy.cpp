@@ -76,13 +76,19 @@ void launch_copy_within(const at::Tensor& dst, const at::Tensor& src) {
   launch.run_or_throw(copy_kernel(), /*compute_dtype=*/-1, dst.device().index());
 }
 
-// Waits for the copy, or, where the host side is pinned and nobody wants to wait, keeps its block until the stream has passed.
-void finish_host_copy(const at::Tensor& host, int32_t device, bool non_blocking) {
+// Copies between the host and the device. It waits for the copy, or, where the host side is pinned and nobody wants to wait, keeps
+// that block until the stream has passed. Whether it may wait is asked before: a copy that is on its way cannot be left.
+void copy_host(const at::Tensor& dst, const at::Tensor& src, const at::Tensor& host, int32_t device, bool non_blocking) {
   void* const block = data_of(host);
-  if (non_blocking && rd_host_is_pinned(block)) {
-    RD_CHECK(rd_host_record_stream(block, device, rd_stream_current(device)));
-  } else {
+  const bool waits = !non_blocking || !rd_host_is_pinned(block);
+  if (waits) {
+    check_hidden_wait();
+  }
+  launch_copy(dst, src, device);
+  if (waits) {
     synchronize_current_stream(device);
+  } else {
+    RD_CHECK(rd_host_record_stream(block, device, rd_stream_current(device)));
   }
 }
 
@@ -96,11 +102,9 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
 
 void copy_elements(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!on_device(src)) {
-    launch_copy(dst, src, dst.device().index());
-    finish_host_copy(src, dst.device().index(), non_blocking);
+    copy_host(dst, src, src, dst.device().index(), non_blocking);
   } else if (!on_device(dst)) {
-    launch_copy(dst, src, src.device().index());
-    finish_host_copy(dst, src.device().index(), non_blocking);
+    copy_host(dst, src, dst, src.device().index(), non_blocking);
   } else if (dst.device() != src.device()) {
     copy_between_devices(dst, src);
   } else {
@@ -151,6 +155,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
+  check_hidden_wait();
   synchronize_current_stream(self.device().index());
   return at::native::_local_scalar_dense_cpu(self);
 }

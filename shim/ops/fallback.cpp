@@ -80,6 +80,9 @@ class Call {
   }
 
   void wait() const {
+    if (!devices_.empty()) {
+      check_hidden_wait();
+    }
     for (const int32_t device : devices_) {
       synchronize_current_stream(device);
     }

@@ -1,4 +1,5 @@
-//! What Python asks about operators: their tiers, the fallback's rules and statistics, and how often each kernel ran.
+//! What Python asks about operators: their tiers, the fallback's rules and statistics, what happens when one waits, and how often each
+//! kernel ran.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 
@@ -11,12 +12,15 @@ type VisitName = unsafe extern "C" fn(context: *mut c_void, name: *const c_char)
 type VisitTier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
 type VisitStat = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, calls: u64, nanoseconds: u64);
 
-// SAFETY: these are the signatures in shim/ops/fallback.cpp and shim/ops/fallback_policy.cpp; the first group takes plain values only.
+// SAFETY: these are the signatures in shim/ops/fallback.cpp, shim/ops/fallback_policy.cpp and shim/runtime/sync_debug.cpp; the first group
+// takes plain values only.
 unsafe extern "C" {
     safe fn rd_shim_fallback_register();
     safe fn rd_shim_fallback_mode() -> i32;
     safe fn rd_shim_fallback_set_mode(mode: i32);
     safe fn rd_shim_fallback_reset_stats();
+    safe fn rd_shim_sync_debug_mode() -> i32;
+    safe fn rd_shim_set_sync_debug_mode(mode: i32);
 
     fn rd_shim_fallback_set_list(allow: bool, names: *const *const c_char, count: usize);
     fn rd_shim_fallback_visit_list(allow: bool, visit: VisitName, context: *mut c_void);
@@ -114,6 +118,17 @@ fn fallback_list(allow: bool) -> Vec<String> {
     list
 }
 
+/// 0 nothing, 1 warn, 2 raise.
+#[pyfunction]
+fn sync_debug_mode() -> i32 {
+    rd_shim_sync_debug_mode()
+}
+
+#[pyfunction]
+fn set_sync_debug_mode(mode: i32) {
+    rd_shim_set_sync_debug_mode(mode);
+}
+
 /// The rows of the operator table, in order, with the number of launches so far.
 #[pyfunction]
 fn op_calls() -> Vec<(&'static str, u64)> {
@@ -130,6 +145,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(set_fallback_mode, module)?)?;
     module.add_function(wrap_pyfunction!(set_fallback_list, module)?)?;
     module.add_function(wrap_pyfunction!(fallback_list, module)?)?;
+    module.add_function(wrap_pyfunction!(sync_debug_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(set_sync_debug_mode, module)?)?;
     module.add_function(wrap_pyfunction!(op_calls, module)?)?;
     Ok(())
 }
