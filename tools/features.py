@@ -42,6 +42,7 @@ BEYOND = (
         "make, test and convert; deprecated",
         "registration/test_features.py",
     ),
+    ("`torch.set_default_tensor_type`", "refuses; `set_default_dtype`, `set_default_device` work", "registration/test_features.py"),
     (
         "`torch.use_deterministic_algorithms`",
         "new memory is filled with NaN or the greatest integer",
