@@ -99,10 +99,11 @@ typedef struct rd_access {
   bool write;
 } rd_access;
 
-// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`.
+// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`. It is called
+// once, or where the task was captured in a graph at each replay, one call after the other.
 typedef bool (*rd_task_run)(void *context, char *message, size_t capacity);
 
-// Frees the context of a task: called exactly once, whether the task ran or not, on any thread.
+// Frees the context of a task: called exactly once, when the task will not run (again), on any thread.
 typedef void (*rd_task_destroy)(void *context);
 
 // This thread's stream of the device.
@@ -135,8 +136,8 @@ rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
 // Waits for everything on the stream; raises the failure of a task.
 rd_status rd_stream_synchronize(int32_t device, int64_t stream);
 
-// As `rd_stream_synchronize`, of this thread's stream of the device.
-rd_status rd_stream_synchronize_current(int32_t device);
+// As `rd_stream_synchronize`, of this thread's stream of the device, for an operator: `name`, told where the stream is capturing.
+rd_status rd_stream_synchronize_current(int32_t device, const char *name);
 
 // Enqueues device work.
 rd_status rd_stream_submit(int32_t device,
@@ -330,6 +331,9 @@ rd_status rd_host_reset_accumulated(void);
 // One host element, read during the call: a 0-dim CPU scalar.
 #define RD_OPERAND_IMMEDIATE 8
 
+// Of `rd_scalar`'s `dtype`: `integer` is the address of a 64-bit number that `rd_capture_draw` gave, read at each run.
+#define RD_SCALAR_CELL -2
+
 // An entry of the operator table; it lives forever.
 typedef struct rd_op rd_op;
 
@@ -376,7 +380,7 @@ typedef struct rd_operand {
   uint32_t flags;
 } rd_operand;
 
-// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble or Bool.
+// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
 typedef struct rd_scalar {
   int32_t dtype;
   int64_t integer;
@@ -429,6 +433,95 @@ void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 
 // Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
+
+// ---- graphs (abi/graph.rs) ----------------------------------------------------------------------
+
+// Nobody may wait for the device.
+#define RD_CAPTURE_GLOBAL 1
+
+// The thread that captures may not wait for the device.
+#define RD_CAPTURE_THREAD_LOCAL 2
+
+// Who waits for the device does so for the streams that do not capture.
+#define RD_CAPTURE_RELAXED 3
+
+// A capture under way, opaque to the other side.
+typedef struct rd_capture rd_capture;
+
+// A captured graph, opaque to the other side.
+typedef struct rd_graph rd_graph;
+
+// Takes or gives back a share in a generator, on any thread.
+typedef void (*rd_generator_share)(void *generator);
+
+// Where a captured kernel finds the state that it draws from: addresses for two scalars of the kind `RD_SCALAR_CELL`.
+typedef struct rd_cell {
+  int64_t seed;
+  int64_t offset;
+} rd_cell;
+
+// Told a generator that a graph draws from, and how far a replay moves its offset on.
+typedef void (*rd_generator_visit)(void *context, void *generator, uint64_t numbers);
+
+// Where a generator begins to draw; offsets count 32-bit numbers.
+typedef struct rd_start {
+  uint64_t seed;
+  uint64_t offset;
+} rd_start;
+
+// A number for a memory pool that graphs are to share.
+uint64_t rd_graph_pool_handle(void);
+
+// Makes this thread's stream of the device capture. `pool`: the number of the memory pool, 0 for a new one; `mode`: `RD_CAPTURE_*`.
+rd_status rd_capture_begin(int32_t device, uint64_t pool, int32_t mode, struct rd_capture **capture);
+
+// Ends a capture. On failure `graph` is null; the capture goes on only if `is_over` is false.
+rd_status rd_capture_end(struct rd_capture *capture, struct rd_graph **graph, bool *is_over);
+
+// Ends a capture and forgets what it recorded; null is allowed.
+void rd_capture_abort(struct rd_capture *capture);
+
+// Whether what is put on a stream is recorded.
+bool rd_stream_is_capturing(int32_t device, int64_t stream);
+
+// Refuses what cannot be captured if this thread's stream of the device captures, which invalidates the capture. `what`: who is refused,
+// as the subject of a sentence.
+rd_status rd_capture_refuse(int32_t device,
+                            const char *what);
+
+// If this thread's stream of the device captures, the cells of a kernel that draws `numbers` random numbers from a generator; `captures`
+// says whether it does. The graph takes a share in the generator with `retain` and gives it back with `release`.
+rd_status rd_capture_draw(int32_t device,
+                          void *generator,
+                          rd_generator_share retain,
+                          rd_generator_share release,
+                          uint64_t numbers,
+                          struct rd_cell *cell,
+                          bool *captures);
+
+// Whether nothing was recorded; true for null.
+bool rd_graph_is_empty(const struct rd_graph *graph);
+
+// The number of its memory pool; 0 for null.
+uint64_t rd_graph_pool(const struct rd_graph *graph);
+
+// The device that it was captured on; -1 for null.
+int32_t rd_graph_device(const struct rd_graph *graph);
+
+// Tells each generator that the graph draws from, in order.
+void rd_graph_generators(const struct rd_graph *graph, rd_generator_visit visit, void *context);
+
+// Starts the recorded work on this thread's stream of the graph's device. `starts`: where each of its generators begins to draw, in their
+// order.
+rd_status rd_graph_replay(const struct rd_graph *graph,
+                          const struct rd_start *starts,
+                          size_t count);
+
+// Writes the graph in the DOT language to a file.
+rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
+
+// Lets a graph go; null is allowed. Replays under way end as usual, and keep its memory until then.
+void rd_graph_destroy(struct rd_graph *graph);
 
 #ifdef __cplusplus
 }

@@ -63,7 +63,8 @@ inline void check_hidden_wait() {
   }
 }
 
-inline void synchronize_current_stream(int32_t device) { RD_CHECK(rd_stream_synchronize_current(device)); }
+// Waits for the current stream, as an operator of that name does: a stream that captures refuses.
+inline void synchronize_current_stream(int32_t device, const char* name) { RD_CHECK(rd_stream_synchronize_current(device, name)); }
 
 // Uninitialised tensors of the device, without a way through the dispatcher.
 at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device,
@@ -202,6 +203,9 @@ class Launch {
   void swap(size_t one, size_t other) { std::swap(operands_[one], operands_[other]); }
 
   void scalar(const c10::Scalar& value) { scalars_[num_scalars_++] = to_scalar(value); }
+
+  // A number that is read at each run: the address that rd_capture_draw gave.
+  void cell(int64_t address) { scalars_[num_scalars_++] = rd_scalar{RD_SCALAR_CELL, address, 0.0, 0.0}; }
 
   // Whether every scalar is a number that a tensor of that real dtype may be computed with, and surely holds.
   bool plain_scalars(c10::ScalarType dtype) const {

@@ -10,6 +10,9 @@
 // c10::GeneratorImpl::philox_state, which hands (seed, offset) to extensions as tensors.
 #define RUSTDEV_TORCH_HAS_GENERATOR_PHILOX_STATE (TORCH_VERSION_MINOR >= 15)
 
+// at::GraphImplInterface, by which torch.accelerator.Graph reaches a backend's graphs.
+#define RUSTDEV_TORCH_HAS_GRAPHS __has_include(<ATen/core/GraphImplInterface.h>)
+
 // Complex numbers of two BFloat16.
 #define RUSTDEV_TORCH_HAS_BCOMPLEX32 (TORCH_VERSION_MINOR >= 15)
 

@@ -12,13 +12,14 @@ use std::sync::LazyLock;
 use std::{env, fs};
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
+use rustdev::abi::graph::{rd_cell, rd_start};
 use rustdev::abi::host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::launch::{rd_columns, rd_convolution_dimension, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::memory::{rd_memory_stats, rd_stat};
 use rustdev::abi::stream::rd_access;
 
 /// The files of `src/abi/` and what they are about, in the order of the header.
-const SECTIONS: [(&str, &str); 7] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("mod", "status"),
     ("device", "process, devices, parallel work"),
     ("stream", "streams"),
@@ -26,6 +27,7 @@ const SECTIONS: [(&str, &str); 7] = [
     ("memory", "device memory"),
     ("host_memory", "pinned host memory"),
     ("launch", "operators"),
+    ("graph", "graphs"),
 ];
 
 const HEAD: &str = "\
@@ -117,7 +119,7 @@ impl Layout {
     }
 }
 
-fn layouts() -> [Layout; 11] {
+fn layouts() -> [Layout; 13] {
     [
         Layout::of::<rd_access>(
             "rd_access",
@@ -204,6 +206,8 @@ fn layouts() -> [Layout; 11] {
                 ("beta", offset_of!(rd_gemm, beta)),
             ],
         ),
+        Layout::of::<rd_start>("rd_start", &[("seed", offset_of!(rd_start, seed)), ("offset", offset_of!(rd_start, offset))]),
+        Layout::of::<rd_cell>("rd_cell", &[("seed", offset_of!(rd_cell, seed)), ("offset", offset_of!(rd_cell, offset))]),
     ]
 }
 

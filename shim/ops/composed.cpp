@@ -6,6 +6,7 @@
 #include <ATen/ops/remainder_native.h>
 #include <ATen/ops/rsub_native.h>
 
+#include "awaited.h"
 #include "tier.h"
 
 namespace rustdev {
@@ -44,7 +45,8 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
               other.device());
   TORCH_CHECK(self.dtype() == other.dtype(), "Expected object of data type ", self.dtype(), " but got data type ", other.dtype(),
               " for argument 'other' in call to equal");
-  return self.is_same_size(other) && (self.numel() == 0 || at::eq(self, other).all().item<bool>());
+  return self.is_same_size(other) &&
+         (self.numel() == 0 || awaited<bool>(at::eq(self, other).all(), "equal (the answer is read on the host)"));
 }
 
 std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& weight) {

@@ -6,6 +6,7 @@
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/zeros.h>
 
+#include "awaited.h"
 #include "indexing.h"
 #include "shaped.h"
 
@@ -181,7 +182,8 @@ at::Tensor bincount(const at::Tensor& self, OptionalTensor weights, int64_t minl
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
   const auto [least, greatest] = at::aminmax(self);
-  TORCH_CHECK(least.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK(awaited<int64_t>(least, "bincount (values are read on the host)") >= 0,
+              "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(greatest.item<int64_t>() + 1, minlength);
   const at::Tensor places = self.to(at::kLong);
   if (!weighted) {

@@ -79,12 +79,14 @@ class Call {
     return facts_.seeded ? std::make_unique<DerivedSeed>(device_) : nullptr;
   }
 
+  // Where a stream captures, this refuses the call.
   void wait() const {
     if (!devices_.empty()) {
       check_hidden_wait();
     }
+    const std::string what = facts_.name + " (computed by PyTorch's CPU kernel, which waits for the device)";
     for (const int32_t device : devices_) {
-      synchronize_current_stream(device);
+      synchronize_current_stream(device, what.c_str());
     }
   }
 
@@ -224,8 +226,8 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   Call call(op, keys, facts, *stack);
   call.map_arguments();
   check_kernel(op, call.keys());
-  const auto seed = call.map_generators();
   call.wait();
+  const auto seed = call.map_generators();
   call.check_arguments();
   const uint64_t start = now();
   op.redispatchBoxed(call.keys(), stack);

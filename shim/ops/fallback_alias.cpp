@@ -120,7 +120,7 @@ c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
   c10::DataPtr pointer = c10::GetAllocator(device_type)->allocate(bytes);
   if (bytes != 0) {
     check_hidden_wait();
-    synchronize_current_stream(rd_device_current());
+    synchronize_current_stream(rd_device_current(), "an operator that PyTorch's CPU kernel computes");
     std::memcpy(pointer.get(), data, bytes);
   }
   return pointer;

@@ -1,4 +1,5 @@
 // Histograms: PyTorch's own functions check, choose the edges and call these. Those of more than one dimension go to the fallback.
+#include "awaited.h"
 #include "same_device.h"
 #include "shaped.h"
 
@@ -48,7 +49,7 @@ void histogram_of_even_bins(const at::Tensor& values, const std::optional<at::Te
 void outer_edges(const at::Tensor& values, const int64_t columns, std::vector<double>& least, std::vector<double>& greatest) {
   const auto [low, high] = at::aminmax(values, 0);
   for (int64_t column = 0; column < columns; ++column) {
-    least[column] = low[column].item<double>();
+    least[column] = awaited<double>(low[column], "a histogram without limits (they are read on the host)");
     greatest[column] = high[column].item<double>();
   }
 }

@@ -4,6 +4,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 
+#include "awaited.h"
 #include "shaped.h"
 
 namespace rustdev {
@@ -20,7 +21,7 @@ int64_t count_of_nonzero(const at::Tensor& dense) {
   launch.output(count);
   launch.input(dense);
   launch.run_or_throw(op, static_cast<int32_t>(dense.scalar_type()), dense.device().index());
-  return count.item<int64_t>();
+  return awaited<int64_t>(count, "nonzero, masked_select or an index that is a mask (the result's size is read on the host)");
 }
 
 struct MaskedFill {

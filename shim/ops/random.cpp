@@ -32,7 +32,13 @@ constexpr uint64_t numbers_per_launch = 4;
 bool is_real(at::ScalarType dtype) { return at::isFloatingType(dtype) && !at::isFloat8Type(dtype); }
 
 void add_state(Launch& launch, const OptionalGenerator& given, at::Device device) {
-  const PhiloxState state = generator(given, device).philox_state(numbers_per_launch);
+  Generator& chosen = generator(given, device);
+  if (const std::optional<rd_cell> cell = chosen.captured_state(numbers_per_launch)) {
+    launch.cell(cell->seed);
+    launch.cell(cell->offset);
+    return;
+  }
+  const PhiloxState state = chosen.philox_state(numbers_per_launch);
   launch.scalar(static_cast<int64_t>(state.seed));
   launch.scalar(static_cast<int64_t>(state.offset));
 }

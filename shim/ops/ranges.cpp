@@ -7,6 +7,7 @@
 #include <ATen/ops/arange_native.h>
 #include <ATen/ops/linspace_native.h>
 
+#include "awaited.h"
 #include "factory.h"
 #include "ops/tier.h"
 #include "structured.h"
@@ -169,7 +170,8 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
   }
   const at::Tensor ends = repeats.cumsum(0);
   if (!output_size) {
-    TORCH_CHECK(repeats.min().item<int64_t>() >= 0, "repeats can not be negative");
+    TORCH_CHECK(awaited<int64_t>(repeats.min(), "repeat_interleave without output_size (it is read on the host)") >= 0,
+                "repeats can not be negative");
     output_size = ends[-1].item<int64_t>();
   }
   at::Tensor result = new_empty({*output_size}, repeats.scalar_type(), repeats.device());

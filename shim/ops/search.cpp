@@ -4,6 +4,7 @@
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/result_type.h>
 
+#include "awaited.h"
 #include "shaped.h"
 #include "sorting.h"
 
@@ -137,6 +138,8 @@ struct Isin {
   }
 };
 
+constexpr const char* unique_waits = "unique (the result's size is read on the host)";
+
 // The kernels that unique is made of.
 struct Unique {
   static inline Binding groups, collect, line, order, rows;
@@ -155,7 +158,7 @@ struct Unique {
       compared.push_back(&places);
     }
     launch_shaped(groups, table.scalar_type(), {&numbers}, compared, {});
-    const int64_t different = numbers[count - 1].item<int64_t>() + 1;
+    const int64_t different = awaited<int64_t>(numbers[count - 1], unique_waits) + 1;
     const at::Tensor starts = longs(different);
     const at::Tensor inverse = longs(with_inverse ? count : 0);
     const at::Tensor counts = longs(with_counts ? different : 0);
@@ -182,7 +185,7 @@ at::Tensor unique_line(const at::Tensor& line, bool as_it_is) {
   const at::Tensor count = new_empty({1}, at::kLong, line.device());
   const at::Tensor* const inputs[] = {&line};
   launch_shaped(Unique::line, line.scalar_type(), {&values, &count}, inputs, {as_it_is});
-  const auto kept = count.item<int64_t>();
+  const auto kept = awaited<int64_t>(count, unique_waits);
   // Few of many take memory of their own.
   return 2 * kept < line.numel() ? values.narrow(0, 0, kept).clone() : values.resize_({kept});
 }

@@ -10,6 +10,7 @@
 #include <c10/core/TensorImpl.h>
 #include <torch/library.h>
 
+#include "check.h"
 #include "runtime/guard.h"
 #include "rustdev.h"
 
@@ -30,15 +31,28 @@ void check_offset(uint64_t offset) {
 
 Generator::Generator(c10::DeviceIndex device)
     : c10::GeneratorImpl(c10::Device(device_type(), device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
-      shared_(std::make_shared<Shared>()) {}
+      shared_(c10::make_intrusive<Shared>()) {}
 
-PhiloxState Generator::philox_state(uint64_t increment) {
+PhiloxState Generator::Shared::advance(uint64_t increment) {
   const uint64_t blocks = increment / kPhiloxBlock + (increment % kPhiloxBlock != 0 ? 1 : 0);
-  const std::lock_guard<std::mutex> lock(shared_->mutex);
-  const PhiloxState start = shared_->state;
-  shared_->state.offset += blocks * kPhiloxBlock;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const PhiloxState start = state;
+  state.offset += blocks * kPhiloxBlock;
   return start;
 }
+
+PhiloxState Generator::philox_state(uint64_t increment) { return shared_->advance(increment); }
+
+std::optional<rd_cell> Generator::captured_state(uint64_t increment) {
+  const auto retain = [](void* state) { c10::raw::intrusive_ptr::incref(static_cast<Shared*>(state)); };
+  const auto release = [](void* state) { c10::raw::intrusive_ptr::decref(static_cast<Shared*>(state)); };
+  rd_cell cell{};
+  bool captures = false;
+  RD_CHECK(rd_capture_draw(device().index(), shared_.get(), retain, release, increment, &cell, &captures));
+  return captures ? std::optional<rd_cell>(cell) : std::nullopt;
+}
+
+void Generator::refuse_capturing(const char* method) const { RD_CHECK(rd_capture_refuse(device().index(), method)); }
 
 PhiloxState Generator::snapshot() const {
   const std::lock_guard<std::mutex> lock(shared_->mutex);
@@ -50,10 +64,14 @@ void Generator::replace(PhiloxState state) {
   shared_->state = state;
 }
 
-void Generator::set_current_seed(uint64_t seed) { replace({seed, 0}); }
+void Generator::set_current_seed(uint64_t seed) {
+  refuse_capturing("seeding a generator");
+  replace({seed, 0});
+}
 
 void Generator::set_offset(uint64_t offset) {
   check_offset(offset);
+  refuse_capturing("setting the offset of a generator");
   const std::lock_guard<std::mutex> lock(shared_->mutex);
   shared_->state.offset = offset;
 }
@@ -83,6 +101,7 @@ void Generator::set_state(const c10::TensorImpl& new_state) {
   std::array<uint64_t, 2> words{};
   std::memcpy(words.data(), new_state.data(), kStateBytes);
   check_offset(words[1]);
+  refuse_capturing("setting the state of a generator");
   replace({words[0], words[1]});
 }
 
@@ -100,6 +119,7 @@ void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>
 
 #if RUSTDEV_TORCH_HAS_GENERATOR_PHILOX_STATE
 void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) {
+  refuse_capturing("reading the state of a generator");
   const PhiloxState start = philox_state(increment);
   const std::array<std::pair<at::Tensor*, uint64_t>, 3> outputs{
       {{&seed, start.seed}, {&offset, start.offset}, {&intragraph_offset, 0}}};

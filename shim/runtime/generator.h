@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 
 #include <ATen/core/Generator.h>
 #include <c10/core/GeneratorImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
+#include "rustdev.h"
 #include "torch_version.h"
 
 namespace rustdev {
@@ -30,6 +31,9 @@ class Generator final : public c10::GeneratorImpl {
   // lock of the state itself; the caller may hold mutex_ or not.
   PhiloxState philox_state(uint64_t increment);
 
+  // As philox_state, if the device's current stream captures a graph: where the kernel finds that state at each replay.
+  std::optional<rd_cell> captured_state(uint64_t increment);
+
   void set_current_seed(uint64_t seed) override;  // and the offset to 0
   void set_offset(uint64_t offset) override;      // a multiple of 4
   uint64_t get_offset() const override;
@@ -40,6 +44,15 @@ class Generator final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& new_state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
+  // The state has its own lock because several generators, and graphs that draw from it, may share it.
+  struct Shared final : c10::intrusive_ptr_target {
+    mutable std::mutex mutex;
+    PhiloxState state;
+
+    // As Generator::philox_state.
+    PhiloxState advance(uint64_t increment);
+  };
+
   // A generator that shares this one's state, and the way to take over such a state.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) override;
@@ -49,17 +62,12 @@ class Generator final : public c10::GeneratorImpl {
 #endif
 
  private:
-  // The state has its own lock because several generators may share it.
-  struct Shared {
-    mutable std::mutex mutex;
-    PhiloxState state;
-  };
-
+  void refuse_capturing(const char* method) const;
   PhiloxState snapshot() const;
   void replace(PhiloxState state);
   Generator* clone_impl() const override;
 
-  std::shared_ptr<Shared> shared_;
+  c10::intrusive_ptr<Shared> shared_;
 };
 
 // The default generator of a device, seeded from the machine's entropy when it is first asked for.

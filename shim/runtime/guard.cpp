@@ -131,8 +131,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   bool isStreamCapturing(const c10::Stream& stream) const override {
-    stream_device(stream);
-    return false;  // work is enqueued as it is submitted, never recorded
+    return rd_stream_is_capturing(stream_device(stream), stream.id());
   }
 
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {

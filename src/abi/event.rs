@@ -77,7 +77,7 @@ pub unsafe extern "C" fn rd_event_block(event: *mut rd_event, device: i32, strea
 pub unsafe extern "C" fn rd_event_query(event: *mut rd_event, done: *mut bool) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let answer = unsafe { borrow(event) }?.query();
+        let answer = unsafe { borrow(event) }?.query()?;
         // SAFETY: the caller's promise.
         unsafe { give(done, answer) };
         Ok(())

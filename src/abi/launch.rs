@@ -4,6 +4,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
 
 use super::device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status, shield};
@@ -14,7 +16,7 @@ use crate::kernels::table::{Op, TABLE};
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Row, Span, Work};
 use crate::tensor::dtype::{DType, DTypeSet};
-use crate::tensor::launch::{INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
+use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
 use crate::tensor::view::{Flags, MAX_DIMS, View};
 
@@ -50,7 +52,10 @@ pub struct rd_operand {
     pub flags: u32,
 }
 
-/// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble or Bool.
+/// Of [`rd_scalar`]'s `dtype`: `integer` is the address of a 64-bit number that [`rd_capture_draw`] gave, read at each run.
+pub const RD_SCALAR_CELL: i32 = -2;
+
+/// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
 #[allow(non_camel_case_types)]
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -437,6 +442,9 @@ fn unknown_dtype(number: i32) -> Failure {
 
 #[inline(always)]
 fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
+    if value.dtype == RD_SCALAR_CELL {
+        return cell(value.integer);
+    }
     match DType::from_number(value.dtype) {
         Some(DType::Long) => Ok(Scalar::Long(value.integer)),
         Some(DType::Double) => Ok(Scalar::Double(value.real)),
@@ -444,6 +452,13 @@ fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
         Some(DType::Bool) => Ok(Scalar::Bool(value.integer != 0)),
         _ => Err(invalid(format!("a scalar of dtype {}", value.dtype))),
     }
+}
+
+#[cold]
+fn cell(address: i64) -> Result<Scalar, Failure> {
+    let cell = ptr::with_exposed_provenance::<AtomicU64>(address as usize);
+    // SAFETY: a scalar of this kind holds an address that `rd_capture_draw` gave: a cell that is never freed, or null by mistake.
+    unsafe { cell.as_ref() }.map(|cell| Scalar::Cell(Cell(cell))).ok_or_else(|| invalid("a scalar's cell is null".into()))
 }
 
 /// # Safety

@@ -4,6 +4,7 @@
 
 pub mod device;
 pub mod event;
+pub mod graph;
 pub mod host_memory;
 pub mod launch;
 pub mod memory;

@@ -120,7 +120,7 @@ pub extern "C" fn rd_stream_priority(device: i32, stream: i64) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_stream_query(device: i32, stream: i64, done: *mut bool) -> rd_status {
     guard(|| {
-        let answer = find(device, stream)?.query();
+        let answer = find(device, stream)?.query()?;
         // SAFETY: the caller's promise.
         unsafe { give(done, answer) };
         Ok(())
@@ -133,13 +133,18 @@ pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
     guard(|| Ok(find(device, stream)?.synchronize()?))
 }
 
-/// As [`rd_stream_synchronize`], of this thread's stream of the device.
+/// As [`rd_stream_synchronize`], of this thread's stream of the device, for an operator: `name`, told where the stream is capturing.
+///
+/// # Safety
+/// `name` is a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub extern "C" fn rd_stream_synchronize_current(device: i32) -> rd_status {
+pub unsafe extern "C" fn rd_stream_synchronize_current(device: i32, name: *const c_char) -> rd_status {
     guard(|| {
         let index = device_index(device)?;
         device::get(index)?;
-        Ok(stream::current(index).synchronize()?)
+        // SAFETY: the caller's promise.
+        let name = unsafe { CStr::from_ptr(name) };
+        Ok(stream::current(index).synchronize_for(|| name.to_string_lossy().into_owned())?)
     })
 }
 
@@ -153,10 +158,11 @@ pub struct rd_access {
     pub write: bool,
 }
 
-/// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`.
+/// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`. It is called
+/// once, or where the task was captured in a graph at each replay, one call after the other.
 #[allow(non_camel_case_types)]
 pub type rd_task_run = unsafe extern "C" fn(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool;
-/// Frees the context of a task: called exactly once, whether the task ran or not, on any thread.
+/// Frees the context of a task: called exactly once, when the task will not run (again), on any thread.
 #[allow(non_camel_case_types)]
 pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
 

@@ -45,12 +45,19 @@ struct Call(Option<Py<PyAny>>);
 
 impl Work for Call {
     fn run(&mut self) -> Result<(), String> {
-        let Some(function) = self.0.take() else { return Ok(()) };
-        let called = Python::try_attach(|py| function.into_bound(py).call0().map(drop).map_err(|error| error.to_string()));
+        let Some(function) = &self.0 else { return Ok(()) };
+        let called = Python::try_attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string()));
         called.unwrap_or_else(|| Err("the interpreter is shutting down".to_owned()))
     }
 
     fn accesses(&self, _: &mut dyn FnMut(Access)) {}
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let function = self.0.take();
+        Python::try_attach(|_| drop(function));
+    }
 }
 
 /// Enqueues a call of a Python function.

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 
 use super::config::{self, config};
+use super::graph::capture;
 use super::stream::Stream;
 use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
@@ -145,8 +146,10 @@ impl Device {
     /// Waits for all work of the device.
     ///
     /// # Errors
-    /// The first failure that a stream of the device keeps; the others stay for their own next synchronising call.
+    /// The first failure that a stream of the device keeps; the others stay for their own next synchronising call. `InvalidArgument`
+    /// while a stream of the device captures, as the mode of the capture says.
     pub fn synchronize(&self) -> Result<(), Error> {
+        capture::check_device(self.index)?;
         let streams = self.streams();
         streams.iter().try_for_each(|stream| stream.finish())?;
         streams.iter().try_for_each(|stream| stream.raise())

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::Error;
 use super::config::config;
+use super::graph::capture::Point;
 use super::latch::Latch;
 use super::stream::{Lease, Stream};
 use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
@@ -65,18 +66,27 @@ impl Recording {
     }
 }
 
+/// Where an event was recorded.
+#[derive(Clone, Debug)]
+enum Mark {
+    /// Behind what was on a stream.
+    Queued(Arc<Recording>),
+    /// In the capture of a graph.
+    Captured(Point),
+}
+
 /// A mark that can be recorded again and again; what waits for it waits for the recording of that moment.
 #[derive(Debug)]
 pub struct Event {
     device: usize,
     timing: bool,
-    recording: Mutex<Option<Arc<Recording>>>,
+    mark: Mutex<Option<Mark>>,
 }
 
 impl Event {
     /// An event of a device; `timing`: whether it can be asked for elapsed time.
     pub fn new(device: usize, timing: bool) -> Self {
-        Self { device, timing, recording: Mutex::default() }
+        Self { device, timing, mark: Mutex::default() }
     }
 
     /// The index of its device.
@@ -84,14 +94,23 @@ impl Event {
         self.device
     }
 
-    fn recording(&self) -> Option<Arc<Recording>> {
-        self.recording.lock().clone()
+    fn mark(&self) -> Option<Mark> {
+        self.mark.lock().clone()
     }
 
-    /// Marks the end of what is on the stream now.
+    /// The latest recording, for a call that needs to know when it is reached.
+    fn recording(&self, call: &str) -> Result<Option<Arc<Recording>>, Error> {
+        match self.mark() {
+            None => Ok(None),
+            Some(Mark::Queued(recording)) => Ok(Some(recording)),
+            Some(Mark::Captured(point)) => Err(point.refuse(call)),
+        }
+    }
+
+    /// Marks the end of what is on the stream now, or of what it has recorded while it captures.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stream of another device.
+    /// `InvalidArgument` for a stream of another device, and if the capture was invalidated.
     pub fn record(&self, stream: &'static Stream) -> Result<(), Error> {
         if stream.device() != self.device {
             return Err(Error::InvalidArgument(format!(
@@ -99,35 +118,54 @@ impl Event {
                 self.device
             )));
         }
+        if let Some(capture) = stream.capture() {
+            *self.mark.lock() = Some(Mark::Captured(capture.point(stream)?));
+            return Ok(());
+        }
+        self.record_now(stream)
+    }
+
+    /// As [`Event::record`] of a stream of the event's device, whether it captures or not.
+    pub(super) fn record_now(&self, stream: &'static Stream) -> Result<(), Error> {
         let recording = Arc::new(Recording::new(stream, self.timing));
         let number = stream.enqueue(Task::record(Arc::clone(&recording)), false)?;
         recording.number.store(number, Ordering::Release);
-        *self.recording.lock() = Some(recording);
+        *self.mark.lock() = Some(Mark::Queued(recording));
         Ok(())
     }
 
-    /// Holds back what is put on the stream from now on until the latest recording is reached; no effect if never recorded.
+    /// Holds back what is put on the stream from now on until the latest recording is reached; no effect if never recorded. Where the
+    /// event was recorded in a capture, the stream joins that.
     ///
     /// # Errors
-    /// As [`Stream::submit`].
+    /// As [`Stream::submit`]. `InvalidArgument` where one of stream and event takes part in a capture that the other does not.
     pub fn block(&self, stream: &'static Stream) -> Result<(), Error> {
-        match self.recording() {
-            Some(recording) if !recording.is_done() => stream.enqueue(Task::wait(recording), config().launch_blocking).map(|_| ()),
-            _ => Ok(()),
+        let recording = match self.mark() {
+            None => return Ok(()),
+            Some(Mark::Captured(point)) => return point.block(stream),
+            Some(Mark::Queued(recording)) => recording,
+        };
+        stream.refuse_capturing(|| "waiting for an event that was recorded outside of the capture".to_owned())?;
+        if recording.is_done() {
+            return Ok(());
         }
+        stream.enqueue(Task::wait(recording), config().launch_blocking).map(|_| ())
     }
 
     /// Whether the latest recording is reached; true if never recorded.
-    pub fn query(&self) -> bool {
-        self.recording.lock().as_ref().is_none_or(|recording| recording.is_counted())
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it was recorded in a capture.
+    pub fn query(&self) -> Result<bool, Error> {
+        Ok(self.recording("Event.query()")?.is_none_or(|recording| recording.is_counted()))
     }
 
     /// Waits for the latest recording.
     ///
     /// # Errors
-    /// A failure of the stream that it was recorded on.
+    /// A failure of the stream that it was recorded on; `InvalidArgument` if it was recorded in a capture.
     pub fn synchronize(&self) -> Result<(), Error> {
-        let Some(recording) = self.recording() else { return Ok(()) };
+        let Some(recording) = self.recording("Event.synchronize()")? else { return Ok(()) };
         if !recording.is_counted() {
             recording.stream.run_until(recording.number())?;
         }
@@ -146,7 +184,8 @@ impl Event {
         if self.device != end.device {
             return refuse("elapsed_time needs two events of the same device");
         }
-        let (Some(first), Some(second)) = (self.recording(), end.recording()) else {
+        let call = "Event.elapsed_time()";
+        let (Some(first), Some(second)) = (self.recording(call)?, end.recording(call)?) else {
             return refuse("elapsed_time needs both events to be recorded first");
         };
         if !first.is_done() || !second.is_done() {

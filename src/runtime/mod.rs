@@ -23,6 +23,8 @@ pub mod exit;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
+pub mod graph;
+#[cfg(not(loom))]
 mod host;
 pub mod memory;
 #[cfg(not(loom))]

@@ -15,6 +15,8 @@ use super::config::{MAX_DEVICES, config};
 use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
+use super::graph::capture::Capture;
+use super::memory::pool::GENERAL;
 use super::queue::{Guest, Owner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
@@ -95,6 +97,10 @@ pub struct Stream {
     blocked: Mutex<Option<Arc<Recording>>>,
     /// Whether its task may be waiting for any other: a callback, or a kernel that is short of memory.
     may_wait: AtomicBool,
+    /// Whether `capture` holds one.
+    captures: AtomicBool,
+    /// What records the work that is put on the stream, which then does not run.
+    capture: Mutex<Option<Arc<Capture>>>,
 }
 
 impl fmt::Debug for Stream {
@@ -115,6 +121,8 @@ impl Stream {
             away: AtomicBool::new(false),
             blocked: Mutex::default(),
             may_wait: AtomicBool::new(false),
+            captures: AtomicBool::new(false),
+            capture: Mutex::default(),
         }))
     }
 
@@ -149,17 +157,69 @@ impl Stream {
     }
 
     /// Whether nothing is queued or running.
-    pub fn query(&self) -> bool {
-        let submitted = self.submitted();
-        self.completed() >= submitted
-    }
-
-    /// Puts a task on the stream, or runs it there and then.
     ///
     /// # Errors
-    /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure.
+    /// `InvalidArgument` while the stream captures.
+    pub fn query(&self) -> Result<bool, Error> {
+        self.refuse_capturing(|| "Stream.query()".to_owned())?;
+        let submitted = self.submitted();
+        Ok(self.completed() >= submitted)
+    }
+
+    /// Whether what is put on the stream is recorded in a graph instead of run.
+    #[inline]
+    pub fn is_capturing(&self) -> bool {
+        self.captures.load(Ordering::Relaxed)
+    }
+
+    /// The capture that the stream takes part in.
+    #[inline]
+    pub fn capture(&self) -> Option<Arc<Capture>> {
+        if self.is_capturing() { self.capture.lock().clone() } else { None }
+    }
+
+    /// The number of the pool that memory for the stream comes from.
+    #[inline]
+    pub(super) fn private_pool(&self) -> u64 {
+        self.capture().map_or(GENERAL, |capture| capture.pool())
+    }
+
+    /// Makes the stream record in a capture; `false` if it does in one already.
+    pub(super) fn enter_capture(&self, capture: &Arc<Capture>) -> bool {
+        let mut slot = self.capture.lock();
+        if slot.is_some() {
+            return false;
+        }
+        *slot = Some(Arc::clone(capture));
+        self.captures.store(true, Ordering::Release);
+        true
+    }
+
+    /// Makes the stream run what is put on it.
+    pub(super) fn leave_capture(&self) {
+        let mut slot = self.capture.lock();
+        *slot = None;
+        self.captures.store(false, Ordering::Release);
+    }
+
+    /// Refuses what cannot be captured, and invalidates the capture. `what`: it, as the subject of a sentence.
+    ///
+    /// # Errors
+    /// `InvalidArgument` while the stream captures.
+    #[inline]
+    pub fn refuse_capturing(&self, what: impl FnOnce() -> String) -> Result<(), Error> {
+        self.capture().map_or(Ok(()), |capture| Err(capture.refuse(&what())))
+    }
+
+    /// Puts a task on the stream, or runs it there and then, or records it where the stream captures.
+    ///
+    /// # Errors
+    /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.
     #[inline]
     pub fn submit(&'static self, task: Task) -> Result<(), Error> {
+        if let Some(capture) = self.capture() {
+            return capture.record(self, task);
+        }
         self.enqueue(task, config().launch_blocking).map(|_| ())
     }
 
@@ -169,8 +229,8 @@ impl Stream {
     /// As [`Stream::submit`].
     #[inline]
     pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
-        if config().launch_blocking {
-            return self.enqueue(Task::new(name, cost, work.clone()), true).map(|_| ());
+        if config().launch_blocking || self.is_capturing() {
+            return self.submit(Task::new(name, cost, work.clone()));
         }
         match self.own_idle(cost) {
             Some(guest) => {
@@ -182,7 +242,7 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::submit`]; returns the task's number. `blocking`: returns after the task has ended, with its failure.
+    /// As [`Stream::submit`], whether the stream captures or not; returns the task's number. `blocking`: returns after the task has ended, with its failure.
     pub(super) fn enqueue(&'static self, task: Task, blocking: bool) -> Result<u64, Error> {
         let number = match task.payload {
             Payload::Kernel(_) => self.enqueue_kernel(task),
@@ -360,9 +420,10 @@ impl Stream {
                 self.run(name, || work.run());
             }
         }
+        // What the callback holds may have to wait for Python's lock, too.
+        lease.advance();
         self.may_wait.store(false, Ordering::Release);
         self.away.store(false, Ordering::Relaxed);
-        lease.advance();
         self.turn(lease, Until::Kernel);
     }
 

@@ -27,7 +27,7 @@ pub struct Access {
 
 /// What a task does on the device.
 pub trait Work: Send {
-    /// Does it; called at most once.
+    /// Does it: once, or where the task was captured in a graph ([`super::graph`]) at each replay, one run after the other.
     ///
     /// # Errors
     /// A text for the user: the stream is poisoned with it.
@@ -265,19 +265,19 @@ impl<W: Work> Work for Boxed<W> {
     }
 }
 
-/// Work made of a closure that runs once and has nothing to say about memory.
-pub struct Closure<F>(Option<F>);
+/// Work made of a closure that has nothing to say about memory.
+pub struct Closure<F>(F);
 
-impl<F: FnOnce() -> Result<(), String> + Send> Closure<F> {
+impl<F: FnMut() -> Result<(), String> + Send> Closure<F> {
     /// Wraps `body`.
     pub fn new(body: F) -> Self {
-        Self(Some(body))
+        Self(body)
     }
 }
 
-impl<F: FnOnce() -> Result<(), String> + Send> Work for Closure<F> {
+impl<F: FnMut() -> Result<(), String> + Send> Work for Closure<F> {
     fn run(&mut self) -> Result<(), String> {
-        self.0.take().map_or(Ok(()), |body| body())
+        (self.0)()
     }
 
     fn accesses(&self, _: &mut dyn FnMut(Access)) {}

@@ -4,9 +4,21 @@
 //! (all operands have the same sizes) are put into the order and the number of dimensions that the loops want while they are copied:
 //! innermost first, neighbours merged where every operand allows it. The common case fits into the record; larger ones are boxed.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::dtype::{Complex64, DType};
 use super::number::Number;
 use super::view::{Flags, View};
+
+/// A number that changes between the runs of a launch, read when the kernel asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell(pub &'static AtomicU64);
+
+impl PartialEq for Cell {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
 
 /// A parameter of an operator that is not a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,6 +27,8 @@ pub enum Scalar {
     Long(i64),
     Double(f64),
     Complex(f64, f64),
+    /// A whole number, 64 bits.
+    Cell(Cell),
 }
 
 impl Scalar {
@@ -25,6 +39,8 @@ impl Scalar {
             Self::Long(value) => T::from_i64(value),
             Self::Double(value) => T::from_f64(value),
             Self::Complex(real, imaginary) => T::from_complex64(Complex64::new(real, imaginary)),
+            // Relaxed: whoever starts the kernel has written it.
+            Self::Cell(Cell(cell)) => T::from_i64(cell.load(Ordering::Relaxed) as i64),
         }
     }
 }
@@ -37,6 +53,7 @@ impl Scalar {
             Self::Long(value) => (1, value as u64, 0),
             Self::Double(value) => (2, value.to_bits(), 0),
             Self::Complex(real, imaginary) => (3, real.to_bits(), imaginary.to_bits()),
+            Self::Cell(Cell(cell)) => (4, std::ptr::from_ref(cell).addr() as u64, 0),
         };
         bits(self) == bits(other)
     }

@@ -64,13 +64,13 @@ impl DevicePool {
         address.wrapping_sub(self.base) < self.length
     }
 
-    /// A block of at least `bytes` bytes (not 0) for the stream; its address.
+    /// A block of at least `bytes` bytes (not 0) for the stream, from the pool of that number; its address.
     ///
     /// # Errors
     /// `OutOfMemory` after the cache was given back in vain.
     #[inline]
-    pub fn allocate(&self, stream: &'static dyn Timeline, bytes: usize) -> Result<usize, Error> {
-        let request = Request { stream, bytes, context: capture(Detail::State), collected: false };
+    pub fn allocate(&self, stream: &'static dyn Timeline, private: u64, bytes: usize) -> Result<usize, Error> {
+        let request = Request { stream, private, bytes, context: capture(Detail::State), collected: false };
         let mut pool = self.pool.lock();
         match pool.allocate(&request) {
             Ok(block) => Ok(self.granted(pool, block)),
@@ -184,6 +184,17 @@ impl DevicePool {
         let mut pool = self.lock();
         pool.reclaim();
         pool.release_cached(context.as_ref());
+    }
+
+    /// Lets the memory of a private pool go: at once where every stream is idle, else with what else is given back.
+    pub fn release_private(&self, private: u64) {
+        let mut pool = self.lock();
+        pool.release_private(private);
+        let streams = (self.streams)().into_iter().chain(pool.waited_for());
+        if streams.into_iter().all(|stream| stream.completed() >= stream.submitted()) {
+            pool.reclaim();
+            pool.release_idle(private);
+        }
     }
 
     /// Waits for all tasks that may use memory of this device; failures stay for the streams' own next synchronising call.

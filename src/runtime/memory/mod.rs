@@ -6,6 +6,8 @@
 //! streams are declared with [`record_stream`]; such a block waits until those streams have completed what they had been given when it was
 //! freed ([`Timeline`]). Memory leaves the pool only after the device was waited for.
 //!
+//! While a stream captures, its memory comes from a pool of the graph's own: [`private`].
+//!
 //! Pinned host memory ([`host`]) is cached by size and waits for streams in the same way.
 
 pub mod arena;
@@ -17,6 +19,8 @@ pub mod host;
 pub mod label;
 pub mod observe;
 pub mod pool;
+#[cfg(not(loom))]
+pub mod private;
 #[cfg(not(loom))]
 mod process;
 pub mod release;

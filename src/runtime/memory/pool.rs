@@ -2,7 +2,8 @@
 //!
 //! A request is rounded to 512 bytes. Requests of at most 1 MiB come from segments of 2 MiB, those below 10 MiB from segments of 20 MiB,
 //! larger ones get a segment of their own, rounded to 2 MiB: PyTorch's documented policy. Each stream has its own free lists, so that a
-//! block goes back to tasks of the stream that used it last, in whose order reuse needs no waiting. A block that other streams used too
+//! block goes back to tasks of the stream that used it last, in whose order reuse needs no waiting; in a private pool ([`super::private`])
+//! it has others. A block that other streams used too
 //! waits in a queue per such stream until the position that the stream had reached at the free is completed.
 //!
 //! Invariants, which the model test checks after each step:
@@ -34,6 +35,9 @@ pub const SMALL_SEGMENT: usize = 2 << 20;
 pub const SHARED_SEGMENT: usize = 20 << 20;
 /// Requests from this size on get a segment of their own.
 pub const OWN_SEGMENT: usize = 10 << 20;
+
+/// The number of the general pool; others are private ([`super::private`]).
+pub const GENERAL: u64 = 0;
 
 /// No request is larger than an address space of 47 bits.
 const LARGEST_REQUEST: usize = 1 << 47;
@@ -73,6 +77,8 @@ pub enum Refusal {
 #[derive(Clone)]
 pub struct Request {
     pub stream: &'static dyn Timeline,
+    /// The number of the pool that it comes from.
+    pub private: u64,
     /// What the caller asked for, at least 1.
     pub bytes: usize,
     pub context: Option<Context>,
@@ -80,9 +86,15 @@ pub struct Request {
     pub collected: bool,
 }
 
-/// Free lists and clock of one stream.
+/// Free lists and clock of one stream, in the general pool or a private one.
 pub(super) struct Lists {
     pub timeline: &'static dyn Timeline,
+    /// The number of their pool.
+    pub private: u64,
+    /// Segments of theirs.
+    pub segments: usize,
+    /// Whether segments that are free may be given back: nothing uses the private pool.
+    pub is_released: bool,
     pub small: FreeList,
     pub large: FreeList,
     /// Blocks of at least `max_split_size`.
@@ -106,8 +118,11 @@ pub struct Pool {
     pub(super) blocks: Blocks,
     pub(super) lists: Vec<Lists>,
     /// The owner that was asked for last: almost always the one asked for next.
-    recent: Option<(i64, u32)>,
-    owners: HashMap<i64, u32>,
+    recent: Option<((u64, i64), u32)>,
+    /// The lists of a pool and stream.
+    owners: HashMap<(u64, i64), u32>,
+    /// Lists that belonged to a private pool.
+    vacant: Vec<u32>,
     pub(super) segments: BTreeMap<usize, Segment>,
     /// Streams that blocks with `shared` were recorded on.
     uses: HashMap<BlockId, Vec<&'static dyn Timeline>>,
@@ -154,6 +169,7 @@ impl Pool {
             lists: Vec::new(),
             recent: None,
             owners: HashMap::new(),
+            vacant: Vec::new(),
             segments: BTreeMap::new(),
             uses: HashMap::new(),
             waiting: Waiting::default(),
@@ -185,7 +201,7 @@ impl Pool {
         if !self.waiting.is_empty() {
             self.reclaim();
         }
-        let owner = self.owner(request.stream);
+        let owner = self.owner(request.private, request.stream);
         let id = match self.find(owner, size) {
             Some(id) => id,
             None => self.grow(owner, size, request)?,
@@ -195,23 +211,48 @@ impl Pool {
 
     /// The index of a stream's lists.
     #[inline]
-    fn owner(&mut self, timeline: &'static dyn Timeline) -> u32 {
-        let stream = timeline.id();
+    fn owner(&mut self, private: u64, timeline: &'static dyn Timeline) -> u32 {
+        let key = (private, timeline.id());
         match self.recent {
-            Some((recent, owner)) if recent == stream => owner,
-            _ => self.owner_of(stream, timeline),
+            Some((recent, owner)) if recent == key => owner,
+            _ => self.owner_of(key, timeline),
         }
     }
 
     #[cold]
-    fn owner_of(&mut self, stream: i64, timeline: &'static dyn Timeline) -> u32 {
-        let owner = *self.owners.entry(stream).or_insert_with(|| {
-            let lists = FreeList::default;
-            self.lists.push(Lists { timeline, small: lists(), large: lists(), oversize: lists(), clock: 0 });
+    fn owner_of(&mut self, key: (u64, i64), timeline: &'static dyn Timeline) -> u32 {
+        let owner = *self.owners.entry(key).or_insert_with(|| {
+            let (small, large, oversize) = Default::default();
+            let lists = Lists { timeline, private: key.0, segments: 0, is_released: false, small, large, oversize, clock: 0 };
+            if let Some(owner) = self.vacant.pop() {
+                self.lists[owner as usize] = lists;
+                return owner;
+            }
+            self.lists.push(lists);
             (self.lists.len() - 1) as u32
         });
-        self.recent = Some((stream, owner));
+        self.lists[owner as usize].is_released = false;
+        self.recent = Some((key, owner));
         owner
+    }
+
+    /// Lets the segments of a private pool go as they become free.
+    pub fn release_private(&mut self, private: u64) {
+        self.recent = None;
+        let owners = self.owners.iter().filter(|((pool, _), _)| *pool == private).map(|(_, &owner)| owner).collect::<Vec<_>>();
+        for owner in owners {
+            self.lists[owner as usize].is_released = true;
+            self.vacate(owner);
+        }
+    }
+
+    /// Lets lists serve another pool if nothing is left of theirs.
+    pub(super) fn vacate(&mut self, owner: u32) {
+        let lists = &self.lists[owner as usize];
+        if lists.is_released && lists.segments == 0 {
+            self.owners.remove(&(lists.private, lists.timeline.id()));
+            self.vacant.push(owner);
+        }
     }
 
     /// A cached block for the size; it stays in its list.
@@ -272,6 +313,7 @@ impl Pool {
         let kind = kind_of(size);
         let id = self.blocks.insert(Block::segment(address, length, owner, kind));
         self.arena.set_start(address, id);
+        self.lists[owner as usize].segments += 1;
         self.segments.insert(address, Segment { size: length, kind, owner, context: request.context.clone() });
         self.stats.segment.increase(kind as usize, 1);
         self.stats.reserved_bytes.increase(kind as usize, length);

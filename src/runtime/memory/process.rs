@@ -107,7 +107,7 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    pool.allocate(stream, bytes).map(|address| address as *mut u8)
+    pool.allocate(stream, stream.private_pool(), bytes).map(|address| address as *mut u8)
 }
 
 /// As [`allocate`], for this thread's stream of the device.
@@ -120,7 +120,8 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    pool.allocate(stream::current(device), bytes).map(|address| address as *mut u8)
+    let stream = stream::current(device);
+    pool.allocate(stream, stream.private_pool(), bytes).map(|address| address as *mut u8)
 }
 
 /// Gives a block back; null is allowed. Never waits and never fails; does nothing in a forked child.
@@ -212,13 +213,21 @@ pub fn free_host(pointer: *mut u8) {
     }
 }
 
-/// Notes that tasks of the stream use the pinned block that holds `pointer`: once freed, it is not reused before they are done.
+/// Notes that tasks of the stream use the pinned block that holds `pointer`: once freed, it is not reused before they are done, or, where
+/// the stream captures, before the graph is gone.
 ///
 /// # Errors
 /// `InvalidArgument` if no live block holds it.
 pub fn record_host_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
     fork::check()?;
-    if pointer.is_null() || host().record_stream(pointer as usize, stream) {
+    if pointer.is_null() {
+        return Ok(());
+    }
+    let user: &'static dyn Timeline = match stream.capture() {
+        Some(capture) => capture.hold()?,
+        None => stream,
+    };
+    if host().record_stream(pointer as usize, user) {
         return Ok(());
     }
     Err(Error::InvalidArgument(format!("record_stream: {pointer:p} is not in a live block of pinned memory")))

@@ -7,13 +7,22 @@
 
 use super::block::{BlockId, Kind};
 use super::history::{Action, Context};
-use super::pool::Pool;
+use super::pool::{GENERAL, Pool};
 
 impl Pool {
     /// Gives back every cached segment that no task uses any more; the bytes given back.
     pub fn release_cached(&mut self, context: Option<&Context>) -> usize {
         let idle = self.idle_segments();
         idle.into_iter().map(|id| self.release(id, context)).sum()
+    }
+
+    /// Gives back the free segments of a private pool that nothing uses.
+    pub fn release_idle(&mut self, private: u64) {
+        let mut idle = self.idle_segments();
+        idle.retain(|&id| self.lists[self.blocks[id].owner as usize].private == private);
+        for id in idle {
+            self.release(id, None);
+        }
     }
 
     /// Gives back large cached segments that have gone unused for longer than the average, until the reserved memory is below the
@@ -46,7 +55,7 @@ impl Pool {
     /// Free blocks that are whole segments and that no task uses any more.
     fn idle_segments(&self) -> Vec<BlockId> {
         let mut idle = Vec::new();
-        for lists in &self.lists {
+        for lists in self.lists.iter().filter(|lists| lists.private == GENERAL || lists.is_released) {
             let completed = lists.timeline.completed();
             for list in [&lists.small, &lists.large, &lists.oversize] {
                 let whole =
@@ -67,6 +76,8 @@ impl Pool {
         self.delist(id);
         self.blocks.remove(id);
         self.segments.remove(&address);
+        self.lists[owner as usize].segments -= 1;
+        self.vacate(owner);
         self.stats.segment.decrease(index, 1);
         self.stats.reserved_bytes.decrease(index, size);
         self.stats.num_device_free += 1;

@@ -70,8 +70,9 @@ impl Pool {
     pub(super) fn take_resting(&mut self, size: usize, request: &Request) -> Option<(usize, usize)> {
         let fits = |&id: &BlockId| {
             let block = &self.blocks[id];
-            let timeline = self.lists[block.owner as usize].timeline;
-            block.size == size && block.requested == request.bytes && std::ptr::addr_eq(timeline, request.stream)
+            let lists = &self.lists[block.owner as usize];
+            let is_owner = lists.private == request.private && std::ptr::addr_eq(lists.timeline, request.stream);
+            block.size == size && block.requested == request.bytes && is_owner
         };
         let Some(place) = self.resting.all().iter().rposition(fits) else {
             self.settle();

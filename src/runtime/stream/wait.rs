@@ -48,9 +48,19 @@ impl Stream {
     /// Waits for everything put on the stream so far.
     ///
     /// # Errors
-    /// The failure of a task, once; `InvalidArgument` from a task of this very stream.
+    /// The failure of a task, once; `InvalidArgument` from a task of this very stream and while the stream captures.
     #[inline]
     pub fn synchronize(&'static self) -> Result<(), Error> {
+        self.synchronize_for(|| "Stream.synchronize()".to_owned())
+    }
+
+    /// As [`Stream::synchronize`]. `what`: who waits, for the error while the stream captures.
+    ///
+    /// # Errors
+    /// As [`Stream::synchronize`].
+    #[inline]
+    pub fn synchronize_for(&'static self, what: impl FnOnce() -> String) -> Result<(), Error> {
+        self.refuse_capturing(what)?;
         self.finish()?;
         self.raise()
     }

@@ -5,6 +5,8 @@ mod errors;
 #[cfg(not(loom))]
 mod events;
 #[cfg(not(loom))]
+mod graphs;
+#[cfg(not(loom))]
 mod lockstep;
 #[cfg(loom)]
 mod loom_latch;
@@ -46,12 +48,12 @@ mod common {
     }
 
     /// A kernel that is worth a compute thread.
-    pub fn kernel(body: impl FnOnce() + Send + 'static) -> Task {
+    pub fn kernel(body: impl FnMut() + Send + 'static) -> Task {
         costing(LARGE, body)
     }
 
     /// A kernel of that cost.
-    pub fn costing(cost: u64, body: impl FnOnce() + Send + 'static) -> Task {
+    pub fn costing(cost: u64, mut body: impl FnMut() + Send + 'static) -> Task {
         Task::new(
             "kernel",
             cost,
@@ -63,7 +65,7 @@ mod common {
     }
 
     /// A host callback.
-    pub fn callback(body: impl FnOnce() + Send + 'static) -> Task {
+    pub fn callback(mut body: impl FnMut() + Send + 'static) -> Task {
         Task::host(
             "callback",
             Closure::new(move || {

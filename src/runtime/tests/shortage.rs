@@ -19,7 +19,7 @@ fn follow(first: &'static Stream, second: &'static Stream) {
 /// Whether the streams end within a good while; a thread that hangs is left behind.
 #[track_caller]
 fn assert_ends(streams: &[&'static Stream]) {
-    eventually("the end of the streams", || streams.iter().all(|stream| stream.query()));
+    eventually("the end of the streams", || streams.iter().all(|stream| stream.query().unwrap()));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_callback_waits_for_other_streams() {
 
 #[test]
 fn a_task_waits_neither_for_its_stream_nor_for_those_behind_it() {
-    for task in [callback as fn(Box<dyn FnOnce() + Send>) -> Task, kernel] {
+    for task in [callback as fn(Box<dyn FnMut() + Send>) -> Task, kernel] {
         let (own, next, last) = (stream(), stream(), stream());
         let gate = Gate::default();
         let held = gate.clone();
@@ -62,7 +62,7 @@ fn a_task_waits_neither_for_its_stream_nor_for_those_behind_it() {
 
 #[test]
 fn tasks_do_not_wait_for_each_other() {
-    for task in [callback as fn(Box<dyn FnOnce() + Send>) -> Task, kernel] {
+    for task in [callback as fn(Box<dyn FnMut() + Send>) -> Task, kernel] {
         let streams = [stream(), stream(), stream()];
         for own in streams {
             let short = move || {

@@ -1,5 +1,6 @@
 //! The locked pool under every interleaving: a block is given out only once its last use has ended, and everybody sees that end.
 
+use crate::runtime::memory::pool::GENERAL;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
@@ -32,7 +33,7 @@ fn loom_a_block_waits_for_the_other_stream() {
     loom::model(|| {
         let (pool, contents) = (pool(), Arc::new(Contents::default()));
         let (owner, user) = (Counter::leak(0), Counter::leak(1));
-        let block = pool.allocate(owner, MIB).unwrap();
+        let block = pool.allocate(owner, GENERAL, MIB).unwrap();
         user.submit();
         pool.record_stream(block, user).unwrap();
         let task = {
@@ -44,7 +45,7 @@ fn loom_a_block_waits_for_the_other_stream() {
         };
         pool.free(block);
         for _ in 0..2 {
-            let next = pool.allocate(owner, MIB).unwrap();
+            let next = pool.allocate(owner, GENERAL, MIB).unwrap();
             if next == block {
                 contents.write();
             }
@@ -59,12 +60,12 @@ fn loom_threads_never_hold_the_same_block() {
     loom::model(|| {
         let (pool, contents) = (pool(), Arc::new(Contents::default()));
         let stream = Counter::leak(0);
-        let first = pool.allocate(stream, MIB).unwrap();
+        let first = pool.allocate(stream, GENERAL, MIB).unwrap();
         pool.free(first);
         let threads = (0..2).map(|_| {
             let (pool, contents) = (Arc::clone(&pool), Arc::clone(&contents));
             thread::spawn(move || {
-                let block = pool.allocate(stream, MIB).unwrap();
+                let block = pool.allocate(stream, GENERAL, MIB).unwrap();
                 if block == first {
                     contents.write();
                 }
@@ -82,7 +83,7 @@ fn loom_memory_leaves_only_after_its_tasks() {
     loom::model(|| {
         let (pool, contents) = (pool(), Arc::new(Contents::default()));
         let stream = Counter::leak(0);
-        let block = pool.allocate(stream, MIB).unwrap();
+        let block = pool.allocate(stream, GENERAL, MIB).unwrap();
         stream.submit();
         pool.free(block);
         let task = {

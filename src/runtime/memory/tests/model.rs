@@ -95,7 +95,7 @@ impl Model {
     fn allocate(&mut self, stream: usize, bytes: usize) {
         self.settle();
         let reserved = self.pool.stats.reserved_bytes.current() as usize;
-        let mut request = Request { stream: self.streams[stream], bytes, context: None, collected: false };
+        let mut request = Request { stream: self.streams[stream], private: 0, bytes, context: None, collected: false };
         let mut granted = self.pool.allocate(&request);
         if granted == Err(Refusal::Garbage) {
             request.collected = true;

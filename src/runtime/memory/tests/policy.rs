@@ -7,7 +7,7 @@ use super::{Counter, MIB, budget};
 use crate::runtime::memory::Timeline;
 
 fn request(stream: &'static Counter, bytes: usize) -> Request {
-    Request { stream, bytes, context: None, collected: false }
+    Request { stream, private: 0, bytes, context: None, collected: false }
 }
 
 fn reserved(pool: &Pool) -> usize {
@@ -203,4 +203,51 @@ fn the_blocks_freed_last_rest_and_the_oldest_makes_room() {
     check(&pool);
     let allocation = pool.stats.allocation.values[0];
     assert_eq!((allocation.current, allocation.peak, allocation.allocated, allocation.freed), (4, 5, 9, 5));
+}
+
+#[test]
+fn a_private_pool_keeps_its_memory_until_it_is_released() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    let own = |bytes| Request { private: 5, ..request(stream, bytes) };
+    for bytes in [4096, 3 * MIB] {
+        let before = reserved(&pool);
+        let (first, kept) = (pool.allocate(&own(bytes)).unwrap(), pool.allocate(&own(bytes)).unwrap());
+        pool.free(first.0, None);
+        let general = pool.allocate(&request(stream, bytes)).unwrap();
+        assert_ne!(general.0, first.0, "the general pool took private memory");
+        assert_eq!(pool.allocate(&own(bytes)).unwrap(), first, "the private pool did not use its own memory");
+        pool.free(first.0, None);
+        pool.free(general.0, None);
+        pool.settle();
+        check(&pool);
+        pool.release_cached(None);
+        let again = pool.allocate(&request(stream, bytes)).unwrap();
+        assert_ne!(again.0, first.0, "memory of a pool in use was given back");
+        pool.free(again.0, None);
+        pool.settle();
+        pool.release_private(5);
+        pool.release_cached(None);
+        assert!(reserved(&pool) > before, "a block of the segment is held");
+        pool.free(kept.0, None);
+        pool.settle();
+        pool.release_cached(None);
+        check(&pool);
+        assert_eq!(reserved(&pool), before);
+    }
+}
+
+#[test]
+fn lists_of_released_pools_are_used_again() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    for private in 1..20 {
+        let block = pool.allocate(&Request { private, ..request(stream, 100) }).unwrap();
+        pool.free(block.0, None);
+        pool.settle();
+        pool.release_private(private);
+        pool.release_idle(private);
+        check(&pool);
+    }
+    assert_eq!((pool.lists.len(), reserved(&pool)), (1, 0));
 }

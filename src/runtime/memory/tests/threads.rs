@@ -1,5 +1,6 @@
 //! The locked pool under random steps from several threads.
 
+use crate::runtime::memory::pool::GENERAL;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -100,7 +101,7 @@ fn steps(pool: &DevicePool, streams: &[&'static Worker], seed: u64) {
             0..=3 => {
                 let most = [2000, MIB, 8 * MIB][random.below(3)];
                 let bytes = 1 + random.below(most);
-                if let Ok(address) = pool.allocate(stream, bytes) {
+                if let Ok(address) = pool.allocate(stream, GENERAL, bytes) {
                     begin_use(address, bytes);
                     held.push((address, stream.id));
                 }

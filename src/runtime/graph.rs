@@ -1,0 +1,215 @@
+//! Graphs: work that is recorded once, and started again and again by one call.
+//!
+//! While a stream captures ([`capture`]), tasks that are put on it become nodes of a graph instead of running. The nodes are kept in the
+//! order in which they were recorded, across all streams of the capture. An edge can only point from an earlier node to a later one, so
+//! that this order keeps every edge: a replay runs the nodes in it, on the stream that it was asked for. Successive kernels are one task
+//! of that stream, which costs its queue once; each kernel divides over the threads as it does alone. Host functions and sleeps between
+//! them are tasks of their own, as they must not occupy a compute thread.
+//!
+//! Replays of one graph never overlap, on whatever streams they are: they share their memory. A replay on another stream than the one
+//! before waits for that one.
+//!
+//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::memory::private`]) go back when the
+//! graph is gone and its last replay has run, pinned host memory likewise ([`hold`]).
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::Error;
+use super::error::panic_text;
+use super::event::Event;
+use super::memory::private::PrivatePool;
+use super::stream::Stream;
+use super::sync::{Arc, Mutex};
+use super::task::{Access, Payload, Task, Work};
+
+pub mod capture;
+mod dump;
+pub mod hold;
+pub mod random;
+
+use hold::Hold;
+use random::{Draws, Generators, Start};
+
+/// One recorded task.
+pub(super) struct Node {
+    pub task: Task,
+    /// The stream that it was put on.
+    pub stream: &'static Stream,
+    /// The nodes that it comes after, by their places.
+    pub after: Vec<usize>,
+}
+
+/// What a replay puts on its stream.
+enum Step {
+    /// These nodes, all of them kernels, with their cost together.
+    Kernels(Range<usize>, u64),
+    /// A host function.
+    Host(usize),
+    Sleep(Duration),
+}
+
+/// A recorded graph, ready to be replayed; copies name the same one.
+#[derive(Clone)]
+pub struct Graph(Arc<Program>);
+
+struct Program {
+    device: usize,
+    /// Locked by the one replay that runs.
+    nodes: Mutex<Vec<Node>>,
+    steps: Vec<Step>,
+    generators: Generators,
+    /// The stream of the latest replay, and the number of its last task there.
+    latest: Mutex<Option<(&'static Stream, u64)>>,
+    pool: PrivatePool,
+    _held: Option<Hold>,
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "graph of {} steps on device rustdev:{}", self.0.steps.len(), self.0.device)
+    }
+}
+
+impl Graph {
+    fn new(device: usize, nodes: Vec<Node>, generators: Generators, pool: PrivatePool, held: Option<Hold>) -> Self {
+        let steps = steps(&nodes);
+        let (nodes, latest) = (Mutex::new(nodes), Mutex::new(None));
+        Self(Arc::new(Program { device, nodes, steps, generators, latest, pool, _held: held }))
+    }
+
+    /// The index of the device that it was captured on.
+    pub fn device(&self) -> usize {
+        self.0.device
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.0.steps.is_empty()
+    }
+
+    /// The number of its memory pool.
+    pub fn pool(&self) -> u64 {
+        self.0.pool.number()
+    }
+
+    /// The generators that it draws from.
+    pub fn generators(&self) -> &Generators {
+        &self.0.generators
+    }
+
+    /// Starts all recorded work on a stream. `starts`: where each of its generators begins to draw, in their order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a stream of another device or one that captures, and for another number of generators; with
+    /// `RUSTDEV_LAUNCH_BLOCKING`, the failure of a node.
+    pub fn replay(&self, stream: &'static Stream, starts: impl ExactSizeIterator<Item = Start>) -> Result<(), Error> {
+        let program = &self.0;
+        if stream.device() != program.device {
+            return Err(Error::InvalidArgument(format!("a graph of device rustdev:{} cannot run on {stream:?}", program.device)));
+        }
+        if starts.len() != program.generators.len() {
+            return Err(Error::InvalidArgument(format!("{} generators, not {}", program.generators.len(), starts.len())));
+        }
+        stream.refuse_capturing(|| "Graph.replay()".to_owned())?;
+        let mut latest = program.latest.lock();
+        self.follow(*latest, stream)?;
+        let mut draws = Draws::new(starts);
+        for index in 0..program.steps.len() {
+            let number = stream.enqueue(self.task(index, &mut draws), super::config::config().launch_blocking)?;
+            *latest = Some((stream, number));
+        }
+        Ok(())
+    }
+
+    /// Makes the stream wait for the replay before, if that is on another one.
+    fn follow(&self, latest: Option<(&'static Stream, u64)>, stream: &'static Stream) -> Result<(), Error> {
+        let Some((before, number)) = latest else { return Ok(()) };
+        if std::ptr::eq(before, stream) || before.completed() >= number {
+            return Ok(());
+        }
+        let event = Event::new(self.0.device, false);
+        event.record_now(before)?;
+        event.block(stream)
+    }
+
+    /// The task of a step. The first kernels take the draws with them.
+    fn task(&self, index: usize, draws: &mut Draws) -> Task {
+        let replay = |draws| Replay { program: Arc::clone(&self.0), index, draws };
+        match &self.0.steps[index] {
+            Step::Kernels(_, cost) => Task::new("graph", *cost, replay(std::mem::take(draws))),
+            Step::Host(_) => Task::host("graph", replay(Draws::default())),
+            Step::Sleep(duration) => Task::sleep(*duration),
+        }
+    }
+}
+
+/// Kernels that follow one another are one step.
+fn steps(nodes: &[Node]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (index, Node { task, .. }) in nodes.iter().enumerate() {
+        match (&task.payload, steps.last_mut()) {
+            (Payload::Kernel(_), Some(Step::Kernels(range, cost))) => {
+                range.end = index + 1;
+                *cost += task.cost();
+            }
+            (Payload::Kernel(_), _) => steps.push(Step::Kernels(index..index + 1, task.cost())),
+            (Payload::Host(_), _) => steps.push(Step::Host(index)),
+            (Payload::Sleep(duration), _) => steps.push(Step::Sleep(*duration)),
+            // Events are edges: a capture records none.
+            (Payload::Record(_) | Payload::Wait(_), _) => {}
+        }
+    }
+    steps
+}
+
+impl Program {
+    fn run(&self, step: &Step) -> Result<(), String> {
+        let range = match step {
+            Step::Kernels(range, _) => range.clone(),
+            Step::Host(index) => *index..*index + 1,
+            Step::Sleep(_) => return Ok(()),
+        };
+        let mut name = "";
+        let mut nodes = self.nodes.lock();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            nodes[range].iter_mut().try_for_each(|node| {
+                name = node.task.name();
+                match &mut node.task.payload {
+                    Payload::Kernel(work) | Payload::Host(work) => work.run(),
+                    _ => Ok(()),
+                }
+            })
+        }));
+        drop(nodes);
+        let text = match outcome {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(text)) => text,
+            Err(panic) => panic_text(&*panic).to_owned(),
+        };
+        Err(format!("{name}: {text}"))
+    }
+}
+
+/// One step of a replay.
+struct Replay {
+    program: Arc<Program>,
+    index: usize,
+    draws: Draws,
+}
+
+impl Work for Replay {
+    fn run(&mut self) -> Result<(), String> {
+        self.program.generators.start(&self.draws);
+        self.program.run(&self.program.steps[self.index])
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        if let Step::Kernels(range, _) = &self.program.steps[self.index] {
+            self.program.nodes.lock()[range.clone()].iter().for_each(|node| node.task.accesses(visit));
+        }
+    }
+}

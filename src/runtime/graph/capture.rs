@@ -1,0 +1,292 @@
+//! Captures: streams that record what is put on them.
+//!
+//! A capture begins on one stream, its origin. Another stream joins it when it waits for an event that was recorded on a stream of the
+//! capture, and stays until the capture ends. By then the origin must have waited for all that the others recorded.
+//!
+//! Each stream of a capture has a *tail*: the nodes that its next node comes after. A node becomes the whole tail of its stream; an event
+//! keeps the tail of the moment, and a stream that waits for it adds that to its own.
+//!
+//! What cannot be recorded (reading a value, waiting) is refused and **invalidates** the capture: it records no more, and its end
+//! says why.
+//!
+//! Locks are taken in this order: a stream's own slot, then the state of the capture. The list of captures is never locked with either.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::thread::{self, ThreadId};
+
+use super::hold::Hold;
+use super::random::{Cell, Generators};
+use super::{Graph, Node};
+use crate::runtime::Error;
+use crate::runtime::memory::Timeline;
+use crate::runtime::memory::private::PrivatePool;
+use crate::runtime::stream::{self, Stream};
+use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::runtime::task::Task;
+
+/// Whom a capture keeps from waiting for its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Every thread.
+    Global,
+    /// The thread that captures.
+    ThreadLocal,
+    /// Nobody; who waits does so for the other streams.
+    Relaxed,
+}
+
+/// The captures that are under way.
+static UNDER_WAY: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
+/// How many there are; written under the lock.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// One capture.
+pub struct Capture {
+    origin: &'static Stream,
+    thread: ThreadId,
+    mode: Mode,
+    /// The number of the pool that memory comes from.
+    pool: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Gone when the capture has ended.
+    recording: Option<Recorded>,
+    /// Why the capture is of no use.
+    invalid: Option<String>,
+}
+
+struct Recorded {
+    nodes: Vec<Node>,
+    branches: Vec<Branch>,
+    generators: Generators,
+    pool: PrivatePool,
+    hold: Option<Hold>,
+}
+
+/// A stream of the capture, and the nodes that its next one comes after.
+struct Branch {
+    stream: &'static Stream,
+    tail: Vec<usize>,
+}
+
+/// A point of a stream of a capture: what an event is while its stream captures.
+#[derive(Clone)]
+pub struct Point {
+    capture: Arc<Capture>,
+    tail: Vec<usize>,
+}
+
+impl fmt::Debug for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a point of a capture of {:?}", self.capture.origin)
+    }
+}
+
+impl Recorded {
+    fn branch(&mut self, stream: &'static Stream) -> &mut Branch {
+        let place = self.branches.iter().position(|branch| std::ptr::eq(branch.stream, stream)).unwrap_or_else(|| {
+            self.branches.push(Branch { stream, tail: Vec::new() });
+            self.branches.len() - 1
+        });
+        &mut self.branches[place]
+    }
+
+    /// A stream whose work the origin has not waited for.
+    fn unjoined(&self) -> Option<&'static Stream> {
+        let mut is_before_end = vec![false; self.nodes.len()];
+        let mut open = self.branches[0].tail.clone();
+        while let Some(node) = open.pop() {
+            if !std::mem::replace(&mut is_before_end[node], true) {
+                open.extend(&self.nodes[node].after);
+            }
+        }
+        let is_left = |branch: &&Branch| branch.tail.iter().any(|&node| !is_before_end[node]);
+        self.branches.iter().find(is_left).map(|branch| branch.stream)
+    }
+}
+
+impl Capture {
+    /// Begins a capture on a stream. Memory for its streams comes from `pool` from now on.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the stream captures already.
+    pub fn begin(origin: &'static Stream, pool: PrivatePool, mode: Mode) -> Result<Arc<Self>, Error> {
+        let number = pool.number();
+        let branches = vec![Branch { stream: origin, tail: Vec::new() }];
+        let recorded = Recorded { nodes: Vec::new(), branches, generators: Generators::default(), pool, hold: None };
+        let state = Mutex::new(State { recording: Some(recorded), invalid: None });
+        let capture = Arc::new(Self { origin, thread: thread::current().id(), mode, pool: number, state });
+        if !origin.enter_capture(&capture) {
+            return Err(Error::InvalidArgument(format!("capture_begin: {origin:?} is capturing already")));
+        }
+        let mut captures = UNDER_WAY.lock();
+        captures.push(Arc::clone(&capture));
+        COUNT.store(captures.len(), Ordering::Release);
+        Ok(capture)
+    }
+
+    /// Ends the capture, whatever comes of it: afterwards its streams run what is put on them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the capture goes on, because this is another thread (unless the mode is relaxed) or because the origin is not
+    /// the thread's stream; if it was invalidated, or a stream was not joined, when nothing is kept.
+    pub fn end(self: &Arc<Self>) -> Result<Graph, Error> {
+        if self.mode != Mode::Relaxed && thread::current().id() != self.thread {
+            return Err(Error::InvalidArgument("capture_end: a capture must end on the thread that began it".to_owned()));
+        }
+        if !std::ptr::eq(stream::current(self.origin.device()), self.origin) {
+            return Err(Error::InvalidArgument(format!("capture_end: the capture began on another stream, {:?}", self.origin)));
+        }
+        let (recorded, invalid) = self.stop();
+        let recorded = recorded.ok_or_else(|| Error::InvalidArgument("capture_end: the capture has ended already".to_owned()))?;
+        if let Some(text) = invalid {
+            return Err(Error::InvalidArgument(format!("capture_end: the capture was invalidated: {text}")));
+        }
+        if let Some(stream) = recorded.unjoined() {
+            return Err(Error::InvalidArgument(format!(
+                "capture_end: {stream:?} was not joined: the stream that the capture began on must wait for its last work"
+            )));
+        }
+        let Recorded { nodes, generators, pool, hold, .. } = recorded;
+        Ok(Graph::new(self.origin.device(), nodes, generators, pool, hold))
+    }
+
+    /// Ends the capture and forgets what it recorded.
+    pub fn abort(self: &Arc<Self>) {
+        drop(self.stop());
+    }
+
+    fn stop(self: &Arc<Self>) -> (Option<Recorded>, Option<String>) {
+        let mut captures = UNDER_WAY.lock();
+        captures.retain(|other| !Arc::ptr_eq(other, self));
+        COUNT.store(captures.len(), Ordering::Release);
+        drop(captures);
+        let mut state = self.state.lock();
+        let stopped = (state.recording.take(), state.invalid.take());
+        drop(state);
+        let streams = stopped.0.iter().flat_map(|recorded| &recorded.branches).map(|branch| branch.stream);
+        streams.for_each(Stream::leave_capture);
+        stopped
+    }
+
+    /// Whether it has not ended.
+    pub fn is_under_way(&self) -> bool {
+        self.state.lock().recording.is_some()
+    }
+
+    /// The number of the pool that memory comes from.
+    pub fn pool(&self) -> u64 {
+        self.pool
+    }
+
+    /// Refuses a call that cannot be captured. `what`: it and why, as the subject of a sentence.
+    pub(in crate::runtime) fn refuse(&self, what: &str) -> Error {
+        let text = format!("{what} is not permitted while a stream is capturing");
+        self.state.lock().invalid.get_or_insert_with(|| text.clone());
+        Error::InvalidArgument(text)
+    }
+
+    fn with<R>(&self, change: impl FnOnce(&mut Recorded) -> R) -> Result<R, Error> {
+        let mut state = self.state.lock();
+        if let Some(text) = &state.invalid {
+            return Err(Error::InvalidArgument(format!("the capture was invalidated: {text}")));
+        }
+        let ended = || Error::InvalidArgument("the capture has ended".to_owned());
+        state.recording.as_mut().map(change).ok_or_else(ended)
+    }
+
+    /// Records a task.
+    pub(in crate::runtime) fn record(&self, stream: &'static Stream, task: Task) -> Result<(), Error> {
+        self.with(|recorded| {
+            let index = recorded.nodes.len();
+            let after = std::mem::replace(&mut recorded.branch(stream).tail, vec![index]);
+            recorded.nodes.push(Node { task, stream, after });
+        })
+    }
+
+    /// The cell that a kernel draws its random numbers from, as [`Generators::draw`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the capture records no more.
+    pub fn draw(&self, key: usize, numbers: u64, keeper: impl FnOnce() -> Box<dyn Send + Sync>) -> Result<&'static Cell, Error> {
+        self.with(|recorded| recorded.generators.draw(key, numbers, keeper))
+    }
+
+    /// What freed host memory waits for that the graph uses.
+    pub(in crate::runtime) fn hold(&self) -> Result<&'static dyn Timeline, Error> {
+        self.with(|recorded| recorded.hold.get_or_insert_with(Hold::new).timeline())
+    }
+
+    /// The end of what a stream has recorded.
+    pub(in crate::runtime) fn point(self: &Arc<Self>, stream: &'static Stream) -> Result<Point, Error> {
+        let tail = self.with(|recorded| recorded.branch(stream).tail.clone())?;
+        Ok(Point { capture: Arc::clone(self), tail })
+    }
+
+    /// Whether such a stream is one of the capture's.
+    fn has(&self, is_it: impl Fn(&'static Stream) -> bool) -> bool {
+        let state = self.state.lock();
+        state.recording.iter().flat_map(|recorded| &recorded.branches).any(|branch| is_it(branch.stream))
+    }
+}
+
+impl Point {
+    /// Makes what is put on a stream from now on come after this point; the stream joins the capture.
+    pub(in crate::runtime) fn block(&self, stream: &'static Stream) -> Result<(), Error> {
+        match stream.capture() {
+            Some(other) if !Arc::ptr_eq(&other, &self.capture) => {
+                return Err(other.refuse("waiting for an event of another capture"));
+            }
+            Some(_) => {}
+            // The stream is entered under its lock, and the capture may have ended before: `with` finds that.
+            None if !stream.enter_capture(&self.capture) => return self.block(stream),
+            None => {}
+        }
+        let joined = self.capture.with(|recorded| {
+            let tail = &mut recorded.branch(stream).tail;
+            tail.extend(&self.tail);
+            tail.sort_unstable();
+            tail.dedup();
+        });
+        if joined.is_err() && !self.capture.has(|other| std::ptr::eq(other, stream)) {
+            stream.leave_capture();
+        }
+        joined
+    }
+
+    /// Refuses what needs to know when the point was reached: a replay has no such moment.
+    pub(in crate::runtime) fn refuse(&self, what: &str) -> Error {
+        self.capture.refuse(&format!("{what} of an event that was recorded in a capture"))
+    }
+}
+
+/// Whether any stream captures.
+pub fn is_under_way() -> bool {
+    COUNT.load(Ordering::Acquire) > 0
+}
+
+/// Refuses to wait for a device while one of its streams captures, as the mode of that capture says.
+///
+/// # Errors
+/// `InvalidArgument`; the capture is invalidated.
+pub fn check_device(device: usize) -> Result<(), Error> {
+    if !is_under_way() {
+        return Ok(());
+    }
+    let captures = UNDER_WAY.lock().clone();
+    let this = thread::current().id();
+    for capture in captures {
+        let concerns = match capture.mode {
+            Mode::Global => true,
+            Mode::ThreadLocal => capture.thread == this,
+            Mode::Relaxed => false,
+        };
+        if concerns && capture.has(|stream| stream.device() == device) {
+            return Err(capture.refuse(&format!("waiting for device rustdev:{device}")));
+        }
+    }
+    Ok(())
+}

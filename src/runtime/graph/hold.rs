@@ -1,0 +1,85 @@
+//! [`Hold`]: keeps freed host memory from being used again as long as a graph may read or write it.
+//!
+//! A pool of memory lets a block wait for the streams that use it. To the pool a graph is one more stream, which has one task that ends
+//! when the graph is gone.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::runtime::memory::Timeline;
+use crate::runtime::sync::Mutex;
+
+/// The device that stands for graphs; no device has that index.
+const DEVICE: usize = usize::MAX;
+
+#[derive(Debug)]
+struct Line {
+    id: i64,
+    submitted: AtomicU64,
+    completed: AtomicU64,
+}
+
+impl Timeline for Line {
+    fn device(&self) -> usize {
+        DEVICE
+    }
+
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// A graph ends when its owner lets it go: nobody can wait for that.
+    fn finish(&'static self) {}
+}
+
+#[derive(Default)]
+struct Lines {
+    made: i64,
+    spare: Vec<&'static Line>,
+}
+
+/// Those of graphs that are gone serve the next ones.
+static LINES: Mutex<Lines> = Mutex::new(Lines { made: 0, spare: Vec::new() });
+
+/// What memory waits for while a graph lives.
+#[derive(Debug)]
+pub struct Hold(&'static Line);
+
+impl Hold {
+    /// Holds until it is dropped.
+    pub fn new() -> Self {
+        let mut lines = LINES.lock();
+        let line = lines.spare.pop().unwrap_or_else(|| {
+            lines.made += 1;
+            Box::leak(Box::new(Line { id: lines.made, submitted: AtomicU64::new(0), completed: AtomicU64::new(0) }))
+        });
+        line.submitted.fetch_add(1, Ordering::AcqRel);
+        Self(line)
+    }
+
+    /// What a pool takes for a stream.
+    pub fn timeline(&self) -> &'static dyn Timeline {
+        self.0
+    }
+}
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.completed.fetch_add(1, Ordering::AcqRel);
+        LINES.lock().spare.push(self.0);
+    }
+}

@@ -1,0 +1,51 @@
+//! Private pools: memory of graphs, which nothing else gets as long as a graph uses it.
+//!
+//! A private pool is a set of free lists of its own in the pool of each device ([`super::pool`]). Its number may serve several graphs; when
+//! the last of them is gone, the segments that are free go back to the system, at once where the device is idle, else with the next
+//! `empty_cache` or when memory is short. What tensors still hold stays theirs.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::runtime::sync::Mutex;
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+/// How often each pool is used.
+static USES: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
+
+/// A number that no pool has yet.
+pub fn new_number() -> u64 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A use of a private pool: it lasts until this is dropped.
+#[derive(Debug)]
+pub struct PrivatePool(u64);
+
+impl PrivatePool {
+    /// Uses the pool of that number, which need not exist yet.
+    pub fn new(number: u64) -> Self {
+        *USES.lock().entry(number).or_default() += 1;
+        Self(number)
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Drop for PrivatePool {
+    fn drop(&mut self) {
+        // Locked to the end: whoever uses the number again does so afterwards.
+        let mut uses = USES.lock();
+        let count = uses.entry(self.0).or_default();
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            uses.remove(&self.0);
+            super::all().iter().for_each(|pool| pool.release_private(self.0));
+        }
+    }
+}
