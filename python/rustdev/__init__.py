@@ -31,7 +31,7 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import _absent, _exit, _inductor, amp, backends, distributed, dlpack, label, legacy, memory, random, streams
+from . import _absent, _exit, _inductor, amp, backends, distributed, dlpack, graphs, label, legacy, memory, random, streams
 from ._inductor import init_backend as _inductor_backend_init
 from ._rustdev import __version__
 from .amp import (
@@ -82,6 +82,7 @@ from .device import (
     set_num_threads,
     synchronize,
 )
+from .graphs import Graph, RustdevGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from .label import get_label, label_module, set_label
 from .memory import (
     _allocation_traceback,
@@ -146,7 +147,6 @@ from .streams import (
     current_stream,
     default_stream,
     get_stream_from_external,
-    is_current_stream_capturing,
     launch_host_func,
     set_stream,
     stream,
@@ -174,7 +174,9 @@ __all__ = [
     "Event",
     "ExternalStream",
     "FallbackStat",
+    "Graph",
     "OutOfMemoryError",
+    "RustdevGraph",
     "Stream",
     "StreamContext",
     "__version__",
@@ -215,6 +217,9 @@ __all__ = [
     "get_rng_state_all",
     "get_stream_from_external",
     "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
+    "graphs",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
     "init",
@@ -230,6 +235,7 @@ __all__ = [
     "label_module",
     "launch_host_func",
     "list_gpu_processes",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",

@@ -19,7 +19,6 @@ __all__ = [
     "current_stream",
     "default_stream",
     "get_stream_from_external",
-    "is_current_stream_capturing",
     "launch_host_func",
     "set_stream",
     "stream",
@@ -259,11 +258,6 @@ def set_stream(stream: torch.Stream | None) -> None:
     if stream is not None:
         _expect(torch.Stream, stream)
         torch._C._accelerator_setStream(stream)
-
-
-def is_current_stream_capturing() -> bool:
-    """Return whether the current stream records a graph instead of working: never, there are no graphs."""
-    return False
 
 
 class StreamContext:

@@ -1,0 +1,14 @@
+"""Fixtures of the tests of graphs: the fallback is forbidden, so that only what the device computes itself is captured."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _without_fallback() -> Iterator[None]:
+    """Forbid the fallback, and leave no memory cached by another test's graph."""
+    torch.rustdev.set_fallback_mode("error")
+    yield
+    torch.rustdev.set_fallback_mode("allow")

@@ -1,0 +1,247 @@
+"""What cannot be captured: each raises by its name, the capture is invalidated, and the device works on."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+DEVICE = "rustdev"
+
+
+def refused(body: Callable[[], object], match: str) -> None:
+    """Check that a capture of `body` raises, that the graph holds nothing, and that the stream and the device work on."""
+    graph, stream = torch.rustdev.Graph(), torch.rustdev.Stream()
+    with pytest.raises(RuntimeError, match=match), torch.rustdev.graph(graph, stream=stream):
+        body()
+    assert not stream.is_capturing()
+    with pytest.raises(RuntimeError, match="holds no capture"):
+        graph.replay()
+    with torch.rustdev.stream(stream):
+        assert (torch.ones(3, device=DEVICE) + 1).sum().item() == 6.0
+    with torch.rustdev.graph(graph, stream=stream):
+        y = torch.ones(3, device=DEVICE) * 5
+    graph.replay()
+    torch.rustdev.synchronize()
+    assert y.tolist() == [5.0] * 3
+
+
+def refuse_and_raise(x: torch.Tensor) -> None:
+    with pytest.raises(RuntimeError, match="item"):
+        x.sum().item()
+    raise ValueError("mine")
+
+
+X = torch.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        (lambda x: x.sum().item(), r"item\(\).* is not permitted while a stream is capturing"),
+        (lambda x: x.cpu(), "a copy to the CPU"),
+        (lambda x: x.copy_(X), "a copy from the CPU"),
+        (lambda x: x.copy_(X.pin_memory()), "a copy from the CPU"),
+        (lambda x: bool(x.sum() > 0), r"item\(\)"),
+        (lambda x: torch.nonzero(x), "nonzero.* is not permitted while a stream is capturing"),
+        (lambda x: x[x > 1], "an index that is a mask"),
+        (lambda x: torch.unique(x), "unique"),
+        (lambda x: torch.equal(x, x + 1), "equal"),
+        (lambda x: torch.bincount(x.long()), "bincount"),
+        (lambda x: torch.histc(x, 4), "histogram"),
+        (lambda x: torch.repeat_interleave(x.long()), "repeat_interleave"),
+        (lambda x: torch.tensor([1.0, 2.0], device=x.device), "a copy from the CPU"),
+        (lambda x: torch.rustdev.synchronize(), "waiting for device rustdev:0"),
+        (lambda x: torch.rustdev.current_stream().synchronize(), r"Stream.synchronize\(\)"),
+        (lambda x: torch.rustdev.current_stream().query(), r"Stream.query\(\)"),
+        (lambda x: torch.rustdev.current_stream().record_event().synchronize(), r"Event.synchronize\(\)"),
+        (lambda x: torch.rustdev.current_stream().record_event().query(), r"Event.query\(\)"),
+        (lambda x: torch.rustdev.manual_seed(3), "seeding a generator"),
+        (lambda x: torch.rustdev.current_stream().wait_stream(torch.rustdev.default_stream()), "outside of the capture"),
+    ],
+)
+def test_calls_that_wait(body: Callable[[torch.Tensor], object], match: str) -> None:
+    x = torch.arange(4.0, device=DEVICE)
+    torch.rustdev.synchronize()
+    refused(lambda: body(x), match)
+
+
+def test_the_fallback() -> None:
+    x = torch.eye(3, device=DEVICE)
+    torch.rustdev.set_fallback_mode("allow")
+    name = "linalg_eigh"
+    refused(lambda: torch.linalg.eigh(x), f"{name}.* is not permitted while a stream is capturing")
+
+
+def test_the_error_of_the_block_is_the_one_that_is_raised() -> None:
+    for capture in (torch.rustdev.graph(torch.rustdev.Graph()), torch.rustdev.Graph()):
+        x = torch.ones(3, device=DEVICE)
+        with pytest.raises(ValueError, match="mine"), torch.rustdev.Stream(), capture:
+            refuse_and_raise(x)
+        assert x.sum().item() == 3.0
+
+
+def test_an_error_that_is_caught_invalidates_the_capture() -> None:
+    x = torch.ones(1, device=DEVICE)
+    with (
+        pytest.raises(RuntimeError, match=r"the capture was invalidated: item\(\)"),
+        torch.rustdev.graph(torch.rustdev.Graph()),
+        pytest.raises(RuntimeError, match="item"),
+    ):
+        x.item()
+
+
+def test_optimizers_that_are_not_capturable() -> None:
+    x = torch.ones(3, device=DEVICE, requires_grad=True)
+    optimizer = torch.optim.Adam([x])
+    x.grad = torch.ones_like(x)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="capturable"), torch.rustdev.graph(torch.rustdev.Graph()):
+        optimizer.step()
+
+
+def test_a_forked_stream_that_is_not_joined() -> None:
+    side = torch.rustdev.Stream()
+    graph = torch.rustdev.Graph()
+    x = torch.ones(3, device=DEVICE)
+
+    def fork() -> None:
+        side.wait_stream(torch.rustdev.current_stream())
+        with torch.rustdev.stream(side):
+            x.neg()
+
+    with pytest.raises(RuntimeError, match="was not joined"), torch.rustdev.graph(graph):
+        fork()
+    assert not side.is_capturing()
+    side.synchronize()
+
+
+def test_two_captures_at_once_on_one_stream() -> None:
+    stream = torch.rustdev.Stream()
+    first, second = torch.rustdev.Graph(), torch.rustdev.Graph()
+    x = torch.zeros(1, device=DEVICE)
+    with torch.rustdev.stream(stream):
+        first.capture_begin()
+        with pytest.raises(RuntimeError, match="is capturing already"):
+            second.capture_begin()
+        x += 1
+        first.capture_end()
+    first.replay()
+    assert x.item() == 1.0
+
+
+def test_replay_inside_a_capture() -> None:
+    graph = torch.rustdev.Graph()
+    x = torch.zeros(1, device=DEVICE)
+    with torch.rustdev.graph(graph):
+        x += 1
+    refused(graph.replay, r"Graph.replay\(\)")
+
+
+def test_calls_in_the_wrong_order(tmp_path: Path) -> None:
+    graph = torch.rustdev.Graph()
+    for method, call in {
+        "replay": graph.replay, "pool": graph.pool, "debug_dump": lambda: graph.debug_dump(str(tmp_path / "x"))
+    }.items():  # fmt: skip
+        with pytest.raises(RuntimeError, match=f"{method}: this graph holds no capture"):
+            call()
+    with pytest.raises(RuntimeError, match="capture_end: this graph is not capturing"):
+        graph.capture_end()
+    with torch.rustdev.graph(graph):
+        torch.ones(1, device=DEVICE).neg_()
+    with pytest.raises(RuntimeError, match="this graph holds a capture"), torch.rustdev.stream(torch.rustdev.Stream()):
+        graph.capture_begin()
+    with pytest.raises(RuntimeError, match="debug_dump: cannot write"):
+        graph.debug_dump(str(tmp_path / "missing" / "x.dot"))
+    with pytest.raises(TypeError, match=r"expected a torch.rustdev.Graph"):
+        torch.rustdev.graph(3)
+
+
+def test_a_capture_ends_on_its_stream_and_thread() -> None:
+    graph, stream = torch.rustdev.Graph(), torch.rustdev.Stream()
+    x = torch.zeros(1, device=DEVICE)
+    errors: list[str] = []
+
+    def end() -> None:
+        try:
+            with torch.rustdev.stream(stream):
+                graph.capture_end()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    with torch.rustdev.stream(stream):
+        graph.capture_begin()
+        x += 1
+    with pytest.raises(RuntimeError, match="another stream"):
+        graph.capture_end()
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+    assert "on the thread that began it" in errors[0]
+    with torch.rustdev.stream(stream):
+        graph.capture_end()
+    graph.replay()
+    assert x.item() == 1.0
+
+
+def test_global_captures_keep_other_threads_from_waiting_for_the_device() -> None:
+    errors: list[str] = []
+
+    def wait() -> None:
+        try:
+            torch.rustdev.synchronize()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    def wait_elsewhere() -> None:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join()
+
+    capture = torch.rustdev.graph(torch.rustdev.Graph(), capture_error_mode="global")
+    with pytest.raises(RuntimeError, match="invalidated: waiting for device"), capture:
+        wait_elsewhere()
+    assert "waiting for device rustdev:0 is not permitted" in errors[0]
+
+
+def test_relaxed_captures_let_the_device_be_waited_for() -> None:
+    graph = torch.rustdev.Graph()
+    x = torch.zeros(1, device=DEVICE)
+    with torch.rustdev.graph(graph, capture_error_mode="relaxed"):
+        x += 1
+        torch.rustdev.synchronize()
+    graph.replay()
+    assert x.item() == 1.0
+
+
+def test_a_graph_that_goes_while_it_captures_frees_its_stream() -> None:
+    stream = torch.rustdev.Stream()
+    x = torch.zeros(1, device=DEVICE)
+    graph = torch.rustdev.Graph()
+    with torch.rustdev.stream(stream):
+        graph.capture_begin()
+        x += 1
+        del graph
+        assert not stream.is_capturing()
+        x += 5
+    stream.synchronize()
+    assert x.item() == 5.0
+
+
+def allocate(size: int) -> None:
+    torch.ones(2, device=DEVICE).neg_()
+    torch.empty(size, dtype=torch.uint8, device=DEVICE)
+
+
+def test_out_of_memory_in_a_capture() -> None:
+    refused_size = torch.rustdev.mem_get_info()[1] * 2
+    graph = torch.rustdev.Graph()
+    with pytest.raises(torch.OutOfMemoryError), torch.rustdev.graph(graph):
+        allocate(refused_size)
+    assert torch.ones(2, device=DEVICE).sum().item() == 2.0
