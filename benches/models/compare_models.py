@@ -5,6 +5,7 @@
 Both devices start from the same weights and data in one process with the same number of threads, and take turns; a figure is the
 least over the blocks. The losses of the first steps are held against each other. The optimizer is AdamW with PyTorch's defaults;
 bfloat16 is autocast. Factors are the CPU's time over the device's. The fallback is forbidden: every operator is the device's.
+The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step.
 """
 
 from __future__ import annotations
@@ -59,12 +60,13 @@ class Contender:
         task: what is copied.
         device: where to.
         dtype: of autocast; float32 is none.
+        capturable: whether a graph shall take the optimizer's step.
     """
 
-    def __init__(self, task: Task, device: str, dtype: torch.dtype) -> None:
+    def __init__(self, task: Task, device: str, dtype: torch.dtype, *, capturable: bool = False) -> None:
         self.model = copy.deepcopy(task.model).to(device)
         self.given, self.classes = task.given.to(device), task.classes.to(device)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, capturable=capturable)
         self.device, self.dtype = device, dtype
 
     def cast(self) -> contextlib.AbstractContextManager[object]:
@@ -81,13 +83,24 @@ class Contender:
         self.optimizer.step()
         return loss.detach()
 
+    def captured(self) -> Callable[[], None]:
+        """Return the replay of a step."""
+        with rustdev.stream(rustdev.Stream()):
+            for _ in range(STEPS):
+                self.train()
+        rustdev.synchronize()
+        graph = rustdev.Graph()
+        with rustdev.graph(graph):
+            self.train()
+        return graph.replay
+
     def infer(self) -> torch.Tensor:
         """Return the model's result."""
         with torch.no_grad(), self.cast():
             return torch.as_tensor(self.model(self.given))
 
 
-def block(call: Callable[[], torch.Tensor], count: int) -> float:
+def block(call: Callable[[], object], count: int) -> float:
     """Return the milliseconds of a call, over some of them."""
     time.sleep(PAUSE)
     call()
@@ -117,8 +130,14 @@ def measure(name: str, dtype: torch.dtype) -> list[Row]:
     host, mine = Contender(task, "cpu", dtype), Contender(task, "rustdev", dtype)
     check(host, mine)
     rows = []
-    for kind in ("train", "infer"):
-        calls = [getattr(contender, kind) for contender in (host, mine)]
+    # It holds what the graph reads.
+    graphed = Contender(task, "rustdev", dtype, capturable=True)
+    kinds: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "train": (host.train, mine.train),
+        "graph": (host.train, graphed.captured()),
+        "infer": (host.infer, mine.infer),
+    }
+    for kind, calls in kinds.items():
         count = max(1, int(SECONDS * 1e3 / block(calls[0], 2)))
         times = [[block(call, count) for call in calls] for _ in range(BLOCKS)]
         cpu, device = map(min, zip(*times, strict=True))
@@ -156,7 +175,7 @@ def main(arguments: list[str]) -> None:
                         f"{row.model:42}{row.dtype:9}{row.kind:6}{row.cpu:10.3f} ms{row.device:10.3f} ms{row.factor:7.2f}",
                         flush=True,
                     )
-    for kind in ("train", "infer"):
+    for kind in ("train", "graph", "infer"):
         factors = [row.factor for row in rows if row.kind == kind and row.dtype == "float32"]
         if factors:
             print(f"{kind}, float32: geometric mean {math.exp(sum(map(math.log, factors)) / len(factors)):.2f}")
