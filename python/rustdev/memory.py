@@ -374,11 +374,11 @@ def memory_snapshot(mempool_id: tuple[int, int] | None = None, include_traces: b
     """Return the segments of every device with their blocks; see :func:`_snapshot` for the structure.
 
     Args:
-        mempool_id: Only ``(0, 0)``, the one pool, is known; any other has no segments.
+        mempool_id: ``(0, 0)`` for the general pool, or that of a graph: only its segments. None: those of all pools.
         include_traces: Taken for compatibility with ``torch.cuda``; segments hold no traces.
     """
     segments: list[dict[str, Any]] = _rustdev.memory_snapshot(False)["segments"]
-    return segments if mempool_id in (None, (0, 0)) else []
+    return [segment for segment in segments if mempool_id in (None, segment["segment_pool_id"])]
 
 
 def _record_memory_history(enabled: Literal["state", "all"] | bool | None = "all", *args: Any, **kwargs: Any) -> None:

@@ -32,8 +32,11 @@ int32_t mode_of(GraphCaptureMode mode) {
   }
 }
 
-// A pool is named by a pair, as in torch.cuda: (0, number) for a handle that was asked for, (number, 0) for that of a graph.
-uint64_t number_of(c10::MempoolId_t pool) { return pool.first != 0 ? pool.first : pool.second; }
+// A pool is named (0, number); (0, 0) means one of the graph's own.
+uint64_t number_of(c10::MempoolId_t pool) {
+  TORCH_CHECK(pool.first == 0, "capture_begin: (", pool.first, ", ", pool.second, ") is not the name of a memory pool");
+  return pool.second;
+}
 
 class Graph final : public at::GraphImplInterface {
  public:
@@ -46,7 +49,6 @@ class Graph final : public at::GraphImplInterface {
     TORCH_CHECK(capture_ == nullptr, "capture_begin: this graph is capturing already");
     TORCH_CHECK(graph_ == nullptr, "capture_begin: this graph holds a capture. Make another graph, or call reset() first");
     RD_CHECK(rd_capture_begin(rd_device_current(), number_of(pool), mode_of(mode), &capture_));
-    pool_ = pool;
   }
 
   void capture_end() override {
@@ -59,9 +61,6 @@ class Graph final : public at::GraphImplInterface {
     }
     RD_CHECK(status);
     graph_.reset(graph);
-    if (number_of(pool_) == 0) {
-      pool_ = {rd_graph_pool(graph), 0};
-    }
     if (rd_graph_is_empty(graph)) {
       TORCH_WARN("The graph is empty: nothing was put on the stream that captured. Was the work on another device or stream?");
     }
@@ -93,7 +92,7 @@ class Graph final : public at::GraphImplInterface {
 
   c10::MempoolId_t pool() const override {
     check_captured("pool");
-    return pool_;
+    return {0, rd_graph_pool(graph_.get())};
   }
 
   // A graph keeps what debug_dump writes in any case.
@@ -110,7 +109,6 @@ class Graph final : public at::GraphImplInterface {
   bool keeps_graph_;
   rd_capture* capture_ = nullptr;
   std::unique_ptr<rd_graph, GraphDelete> graph_;
-  c10::MempoolId_t pool_{0, 0};
 };
 
 int64_t python_graph_pool_handle() { return static_cast<int64_t>(rd_graph_pool_handle()); }

@@ -8,12 +8,13 @@ use std::sync::atomic::AtomicU64;
 use super::device::device_index;
 use super::stream::{find, give};
 use super::{Failure, RD_INVALID_ARGUMENT, RD_OK, guard, rd_status, shield};
+use crate::runtime::device;
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{self, Capture, Mode};
 use crate::runtime::graph::random::Start;
 use crate::runtime::memory::private::{self, PrivatePool};
+use crate::runtime::stream::{self, Stream};
 use crate::runtime::sync::Arc;
-use crate::runtime::{device, stream};
 
 /// A capture under way, opaque to the other side.
 #[allow(non_camel_case_types)]
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn rd_capture_abort(capture: *mut rd_capture) {
 /// Whether what is put on a stream is recorded.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_is_capturing(device: i32, stream: i64) -> bool {
-    shield(false, || find(device, stream).is_ok_and(|stream| stream.is_capturing()))
+    shield(false, || find(device, stream).is_ok_and(Stream::is_capturing))
 }
 
 /// Refuses what cannot be captured if this thread's stream of the device captures, which invalidates the capture. `what`: who is refused,

@@ -22,7 +22,7 @@ use super::Error;
 use super::error::panic_text;
 use super::event::Event;
 use super::memory::private::PrivatePool;
-use super::stream::Stream;
+use super::stream::{Stream, lockstep};
 use super::sync::{Arc, Mutex};
 use super::task::{Access, Payload, Task, Work};
 
@@ -43,13 +43,35 @@ pub(super) struct Node {
     pub after: Vec<usize>,
 }
 
+/// What stays known of a node while its task runs.
+struct Note {
+    name: &'static str,
+    cost: u64,
+    stream: &'static Stream,
+    after: Vec<usize>,
+}
+
 /// What a replay puts on its stream.
 enum Step {
-    /// These nodes, all of them kernels, with their cost together.
-    Kernels(Range<usize>, u64),
+    Kernels(Kernels),
     /// A host function.
     Host(usize),
     Sleep(Duration),
+}
+
+/// Kernels that follow one another, with their cost together and the memory that they read and write.
+#[derive(Default)]
+struct Kernels {
+    parts: Vec<Part>,
+    cost: u64,
+    accesses: Vec<Access>,
+}
+
+/// Kernels that a replay runs in one go.
+enum Part {
+    One(usize),
+    /// These keep step: [`lockstep`]. With the ends of the tensors of their row.
+    Rows(Range<usize>, Vec<usize>),
 }
 
 /// A recorded graph, ready to be replayed; copies name the same one.
@@ -58,8 +80,9 @@ pub struct Graph(Arc<Program>);
 
 struct Program {
     device: usize,
-    /// Locked by the one replay that runs.
-    nodes: Mutex<Vec<Node>>,
+    /// Of the nodes, in their order. Locked by the one replay that runs, host functions included: nobody else may wait for it.
+    tasks: Mutex<Vec<Task>>,
+    notes: Vec<Note>,
     steps: Vec<Step>,
     generators: Generators,
     /// The stream of the latest replay, and the number of its last task there.
@@ -77,8 +100,10 @@ impl fmt::Debug for Graph {
 impl Graph {
     fn new(device: usize, nodes: Vec<Node>, generators: Generators, pool: PrivatePool, held: Option<Hold>) -> Self {
         let steps = steps(&nodes);
-        let (nodes, latest) = (Mutex::new(nodes), Mutex::new(None));
-        Self(Arc::new(Program { device, nodes, steps, generators, latest, pool, _held: held }))
+        let note = |Node { task, stream, after }| (Note { name: task.name(), cost: task.cost(), stream, after }, task);
+        let (notes, tasks) = nodes.into_iter().map(note).unzip();
+        let (tasks, latest) = (Mutex::new(tasks), Mutex::new(None));
+        Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _held: held }))
     }
 
     /// The index of the device that it was captured on.
@@ -140,7 +165,7 @@ impl Graph {
     fn task(&self, index: usize, draws: &mut Draws) -> Task {
         let replay = |draws| Replay { program: Arc::clone(&self.0), index, draws };
         match &self.0.steps[index] {
-            Step::Kernels(_, cost) => Task::new("graph", *cost, replay(std::mem::take(draws))),
+            Step::Kernels(kernels) => Task::new("graph", kernels.cost, replay(std::mem::take(draws))),
             Step::Host(_) => Task::host("graph", replay(Draws::default())),
             Step::Sleep(duration) => Task::sleep(*duration),
         }
@@ -150,48 +175,67 @@ impl Graph {
 /// Kernels that follow one another are one step.
 fn steps(nodes: &[Node]) -> Vec<Step> {
     let mut steps = Vec::new();
-    for (index, Node { task, .. }) in nodes.iter().enumerate() {
-        match (&task.payload, steps.last_mut()) {
-            (Payload::Kernel(_), Some(Step::Kernels(range, cost))) => {
-                range.end = index + 1;
-                *cost += task.cost();
+    let mut index = 0;
+    while let Some(Node { task, .. }) = nodes.get(index) {
+        let mut count = 1;
+        match &task.payload {
+            Payload::Kernel(_) => {
+                let part = match lockstep::members(nodes[index..].iter().map(|node| &node.task)) {
+                    Some((members, ends)) => {
+                        count = members;
+                        Part::Rows(index..index + count, ends)
+                    }
+                    None => Part::One(index),
+                };
+                if !matches!(steps.last(), Some(Step::Kernels(_))) {
+                    steps.push(Step::Kernels(Kernels::default()));
+                }
+                if let Some(Step::Kernels(kernels)) = steps.last_mut() {
+                    kernels.parts.push(part);
+                    for Node { task, .. } in &nodes[index..index + count] {
+                        kernels.cost += task.cost();
+                        task.accesses(&mut |access| kernels.accesses.push(access));
+                    }
+                }
             }
-            (Payload::Kernel(_), _) => steps.push(Step::Kernels(index..index + 1, task.cost())),
-            (Payload::Host(_), _) => steps.push(Step::Host(index)),
-            (Payload::Sleep(duration), _) => steps.push(Step::Sleep(*duration)),
+            Payload::Host(_) => steps.push(Step::Host(index)),
+            Payload::Sleep(duration) => steps.push(Step::Sleep(*duration)),
             // Events are edges: a capture records none.
-            (Payload::Record(_) | Payload::Wait(_), _) => {}
+            Payload::Record(_) | Payload::Wait(_) => {}
         }
+        index += count;
     }
     steps
 }
 
 impl Program {
     fn run(&self, step: &Step) -> Result<(), String> {
-        let range = match step {
-            Step::Kernels(range, _) => range.clone(),
-            Step::Host(index) => *index..*index + 1,
-            Step::Sleep(_) => return Ok(()),
-        };
-        let mut name = "";
-        let mut nodes = self.nodes.lock();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            nodes[range].iter_mut().try_for_each(|node| {
-                name = node.task.name();
-                match &mut node.task.payload {
-                    Payload::Kernel(work) | Payload::Host(work) => work.run(),
-                    _ => Ok(()),
+        let mut tasks = self.tasks.lock();
+        match step {
+            Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| match part {
+                Part::One(index) => run_one(&mut tasks[*index]),
+                Part::Rows(range, ends) => {
+                    let outcome = lockstep::run_all(tasks[range.clone()].iter(), ends);
+                    outcome.map_err(|(name, text)| named(name, &text))
                 }
-            })
-        }));
-        drop(nodes);
-        let text = match outcome {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(text)) => text,
-            Err(panic) => panic_text(&*panic).to_owned(),
-        };
-        Err(format!("{name}: {text}"))
+            }),
+            Step::Host(index) => run_one(&mut tasks[*index]),
+            Step::Sleep(_) => Ok(()),
+        }
     }
+}
+
+fn run_one(task: &mut Task) -> Result<(), String> {
+    let name = task.name();
+    let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
+    match catch_unwind(AssertUnwindSafe(|| work.run())) {
+        Ok(outcome) => outcome.map_err(|text| named(name, &text)),
+        Err(panic) => Err(named(name, panic_text(&*panic))),
+    }
+}
+
+fn named(name: &str, text: &str) -> String {
+    format!("{name}: {text}")
 }
 
 /// One step of a replay.
@@ -208,8 +252,8 @@ impl Work for Replay {
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        if let Step::Kernels(range, _) = &self.program.steps[self.index] {
-            self.program.nodes.lock()[range.clone()].iter().for_each(|node| node.task.accesses(visit));
+        if let Step::Kernels(kernels) = &self.program.steps[self.index] {
+            kernels.accesses.iter().copied().for_each(visit);
         }
     }
 }

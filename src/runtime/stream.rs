@@ -22,7 +22,7 @@ use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::{Error, device, exit, host};
 
-mod lockstep;
+pub(super) mod lockstep;
 mod wait;
 
 #[cfg(test)]

@@ -281,6 +281,28 @@ def test_graphs_share_a_pool() -> None:
     assert outputs[1].item() == 4.0 * (1 << 20)
 
 
+def test_snapshots_name_the_pool() -> None:
+    graph, _, y = captured_addition()
+    segments = torch.rustdev.memory_snapshot(graph.pool())
+    assert sum(segment["address"] <= y.data_ptr() < segment["address"] + segment["total_size"] for segment in segments) == 1
+    general = torch.rustdev.memory_snapshot((0, 0))
+    assert len(segments) + len(general) == len(torch.rustdev.memory_snapshot())
+    with pytest.raises(RuntimeError, match="not the name of a memory pool"), torch.rustdev.stream(torch.rustdev.Stream()):
+        torch.rustdev.Graph().capture_begin(pool=(7, 7))
+
+
+def test_compiled_functions_are_captured() -> None:
+    function = torch.compile(lambda x: torch.softmax(torch.tanh(x) * 2, dim=1))
+    x = torch.randn(8, 16, device=DEVICE)
+    function(x)
+    graph = torch.rustdev.Graph()
+    with torch.rustdev.graph(graph):
+        y = function(x)
+    x.normal_()
+    graph.replay()
+    assert torch.equal(y.cpu(), function(x).cpu())
+
+
 def test_reset_allows_another_capture() -> None:
     graph, x, _ = captured_addition()
     graph.reset()

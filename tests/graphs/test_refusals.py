@@ -54,7 +54,7 @@ X = torch.arange(4.0)
         (lambda x: torch.unique(x), "unique"),
         (lambda x: torch.equal(x, x + 1), "equal"),
         (lambda x: torch.bincount(x.long()), "bincount"),
-        (lambda x: torch.histc(x, 4), "histogram"),
+        (lambda x: torch.histogram(x, 4), "a histogram without limits"),
         (lambda x: torch.repeat_interleave(x.long()), "repeat_interleave"),
         (lambda x: torch.tensor([1.0, 2.0], device=x.device), "a copy from the CPU"),
         (lambda x: torch.rustdev.synchronize(), "waiting for device rustdev:0"),

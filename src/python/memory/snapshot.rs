@@ -73,7 +73,7 @@ fn segment<'py>(
     dict.set_item("requested_size", sum(|block| block.requested))?;
     dict.set_item("stream", segment.stream)?;
     dict.set_item("segment_type", if segment.large { "large" } else { "small" })?;
-    dict.set_item("segment_pool_id", (0, 0))?;
+    dict.set_item("segment_pool_id", (0, segment.pool))?;
     dict.set_item("is_expandable", false)?;
     dict.set_item("frames", frames.of(segment.context.as_ref())?)?;
     dict.set_item("blocks", blocks)?;

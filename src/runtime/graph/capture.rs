@@ -73,15 +73,15 @@ struct Branch {
 }
 
 /// A point of a stream of a capture: what an event is while its stream captures.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Point {
     capture: Arc<Capture>,
     tail: Vec<usize>,
 }
 
-impl fmt::Debug for Point {
+impl fmt::Debug for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a point of a capture of {:?}", self.capture.origin)
+        write!(f, "a capture of {:?}", self.origin)
     }
 }
 
@@ -191,11 +191,12 @@ impl Capture {
 
     fn with<R>(&self, change: impl FnOnce(&mut Recorded) -> R) -> Result<R, Error> {
         let mut state = self.state.lock();
-        if let Some(text) = &state.invalid {
-            return Err(Error::InvalidArgument(format!("the capture was invalidated: {text}")));
+        let State { recording, invalid } = &mut *state;
+        match (recording, invalid) {
+            (None, _) => Err(Error::InvalidArgument("the capture has ended".to_owned())),
+            (_, Some(text)) => Err(Error::InvalidArgument(format!("the capture was invalidated: {text}"))),
+            (Some(recorded), None) => Ok(change(recorded)),
         }
-        let ended = || Error::InvalidArgument("the capture has ended".to_owned());
-        state.recording.as_mut().map(change).ok_or_else(ended)
     }
 
     /// Records a task.
@@ -240,10 +241,9 @@ impl Point {
             Some(other) if !Arc::ptr_eq(&other, &self.capture) => {
                 return Err(other.refuse("waiting for an event of another capture"));
             }
-            Some(_) => {}
             // The stream is entered under its lock, and the capture may have ended before: `with` finds that.
             None if !stream.enter_capture(&self.capture) => return self.block(stream),
-            None => {}
+            Some(_) | None => {}
         }
         let joined = self.capture.with(|recorded| {
             let tail = &mut recorded.branch(stream).tail;
@@ -259,7 +259,11 @@ impl Point {
 
     /// Refuses what needs to know when the point was reached: a replay has no such moment.
     pub(in crate::runtime) fn refuse(&self, what: &str) -> Error {
-        self.capture.refuse(&format!("{what} of an event that was recorded in a capture"))
+        let what = format!("{what} of an event that was recorded in a capture");
+        if self.capture.is_under_way() {
+            return self.capture.refuse(&what);
+        }
+        Error::InvalidArgument(format!("{what} is not possible: it has no moment"))
     }
 }
 

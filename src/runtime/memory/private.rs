@@ -45,7 +45,9 @@ impl Drop for PrivatePool {
         *count = count.saturating_sub(1);
         if *count == 0 {
             uses.remove(&self.0);
-            super::all().iter().for_each(|pool| pool.release_private(self.0));
+            for pool in super::all() {
+                pool.release_private(self.0);
+            }
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct SegmentSnapshot {
     pub size: usize,
     /// The owning stream.
     pub stream: i64,
+    /// The number of the pool that it belongs to.
+    pub pool: u64,
     pub large: bool,
     pub context: Option<Context>,
     /// By address.
@@ -56,6 +58,7 @@ impl Pool {
             address,
             size: segment.size,
             stream: self.lists[segment.owner as usize].timeline.id(),
+            pool: self.lists[segment.owner as usize].private,
             large: segment.kind == Kind::Large,
             context: segment.context.clone(),
             blocks: self.blocks_of(address),

@@ -4,6 +4,8 @@
 //! rows, a thread takes a piece of the row through all of them while it is in its cache. The submitter is usually still busy with the
 //! calls that follow, so the stream looks for more after every round; who comes late catches up over the part that is done.
 //!
+//! The nodes of a graph are known beforehand: [`members`] finds those that keep step once, and [`run_all`] runs them at each replay.
+//!
 //! The order that a stream promises is kept as far as memory can tell: of two works in lockstep, a piece of the later one runs after the
 //! same piece of the earlier one, and [`Memory`] admits a work only if no piece touches what another piece of a member writes.
 #![forbid(unsafe_code)]
@@ -65,32 +67,64 @@ impl Stream {
 
     /// Runs a part of the row through the works.
     fn run_pieces(&'static self, tasks: &[Option<Task>], ends: &[usize], range: Range<usize>) {
-        let rows: Vec<_> = tasks.iter().flatten().filter_map(|task| Some((task.name(), task.row()?))).collect();
-        let Some(&(first, _)) = rows.first() else { return };
-        let total = ends.last().copied().unwrap_or(0).max(1);
-        let cost: u64 = tasks.iter().flatten().map(Task::cost).sum();
-        let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
-        let failure = OnceLock::new();
-        self.run(first, || {
-            threads::parallel_for(range.len().div_ceil(PIECE), cost, &|piece| {
-                let begin = range.start + piece * PIECE;
-                let piece = begin..range.end.min(begin + PIECE);
-                for (name, row) in &rows {
-                    if failure.get().is_some() {
-                        return;
-                    }
-                    if let Err(text) = row.run_piece(ends, piece.clone()) {
-                        // The first failure is the one that is told.
-                        let _ = failure.set((*name, text));
-                    }
-                }
-            });
+        let Some(first) = tasks.iter().flatten().next() else { return };
+        let mut failure = None;
+        self.run(first.name(), || {
+            failure = run_rows(tasks.iter().flatten(), ends, range).err();
             Ok(())
         });
-        if let Some((name, text)) = failure.into_inner() {
+        if let Some((name, text)) = failure {
             self.poison(name, &text);
         }
     }
+}
+
+/// Runs a part of the row through the works; the first failure with the name of its task.
+fn run_rows<'a>(
+    tasks: impl Iterator<Item = &'a Task> + Clone,
+    ends: &[usize],
+    range: Range<usize>,
+) -> Result<(), (&'static str, String)> {
+    let total = ends.last().copied().unwrap_or(0).max(1);
+    let cost: u64 = tasks.clone().map(Task::cost).sum();
+    let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
+    let rows: Vec<_> = tasks.filter_map(|task| Some((task.name(), task.row()?))).collect();
+    let failure = OnceLock::new();
+    threads::parallel_for(range.len().div_ceil(PIECE), cost, &|piece| {
+        let begin = range.start + piece * PIECE;
+        let piece = begin..range.end.min(begin + PIECE);
+        for (name, row) in &rows {
+            if failure.get().is_some() {
+                return;
+            }
+            if let Err(text) = row.run_piece(ends, piece.clone()) {
+                // The first failure is the one that is told.
+                let _ = failure.set((*name, text));
+            }
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
+}
+
+/// How many of some tasks, from the first on, keep step with each other, and where the tensors of their row end; none for the first alone.
+pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>) -> Option<(usize, Vec<usize>)> {
+    let mut memory = Memory::default();
+    let head = tasks.next().and_then(Task::row);
+    let ends = head.filter(|row| memory.admit(*row)).and_then(Row::ends)?;
+    let keeps_step = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
+    let count = 1 + tasks.take(MOST - 1).take_while(keeps_step).count();
+    (count > 1).then_some((count, ends))
+}
+
+/// Runs tasks that [`members`] has found to keep step.
+///
+/// # Errors
+/// The name of the first that fails, and its text.
+pub(in crate::runtime) fn run_all<'a>(
+    tasks: impl Iterator<Item = &'a Task> + Clone,
+    ends: &[usize],
+) -> Result<(), (&'static str, String)> {
+    run_rows(tasks, ends, 0..ends.last().copied().unwrap_or(0))
 }
 
 /// The memory of works in lockstep.

@@ -3,35 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
-use super::common::{Gate, callback, costing, kernel, stream};
+use super::common::{Gate, callback, captured, costing, end, kernel, pool, stream};
 use crate::runtime::event::Event;
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{Capture, Mode};
 use crate::runtime::graph::random::Start;
-use crate::runtime::memory::private::{PrivatePool, new_number};
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::runtime::task::{Closure, Task};
 use crate::runtime::{Error, device};
-
-fn pool() -> PrivatePool {
-    PrivatePool::new(new_number())
-}
-
-/// Ends a capture on its own stream.
-fn end(capture: &Arc<Capture>, origin: &'static Stream) -> Result<Graph, Error> {
-    let before = stream::exchange(origin);
-    let ended = capture.end();
-    stream::exchange(before);
-    ended
-}
-
-/// A graph of what `body` puts on a stream.
-fn captured(origin: &'static Stream, body: impl FnOnce()) -> Graph {
-    let capture = Capture::begin(origin, pool(), Mode::ThreadLocal).unwrap();
-    body();
-    end(&capture, origin).unwrap()
-}
 
 fn replay(graph: &Graph, on: &'static Stream) {
     graph.replay(on, [].into_iter()).unwrap();
@@ -150,9 +130,12 @@ fn a_stream_that_is_not_joined_is_refused() {
     side.synchronize().unwrap();
 }
 
+/// A call that has to be refused while the stream captures.
+type Refused = fn(&'static Stream) -> Result<(), Error>;
+
 #[test]
 fn what_waits_is_refused_and_invalidates() {
-    let refusals: [(&str, fn(&'static Stream) -> Result<(), Error>); 4] = [
+    let refusals: [(&str, Refused); 4] = [
         ("Stream.synchronize()", Stream::synchronize),
         ("Stream.query()", |own| own.query().map(drop)),
         ("device rustdev:0", |_| device::get(0).unwrap().synchronize()),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::common::{Gate, LARGE, callback, eventually, kernel, stream};
+use super::common::{Gate, LARGE, callback, captured, eventually, kernel, stream};
 use crate::runtime::Error;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex};
@@ -156,4 +156,37 @@ fn the_work_that_fails_is_named_and_stops_the_others() {
     assert_eq!(stream.completed(), stream.submitted());
     stream.submit(kernel(|| ())).unwrap();
     stream.synchronize().unwrap();
+}
+
+#[test]
+fn nodes_of_a_graph_keep_step_at_each_replay() {
+    let (log, own) = (Log::default(), stream());
+    let graph = captured(own, || {
+        for (number, written, read) in [(0, 0x1000_0000, 0x2000_0000), (1, 0x3000_0000, 0x1000_0000), (2, 0x5000_0000, 0x3000_0010)]
+        {
+            own.submit(task(number, written, read, &log)).unwrap();
+        }
+    });
+    for _ in 0..2 {
+        graph.replay(own, [].into_iter()).unwrap();
+        own.synchronize().unwrap();
+        let turns = turns(&log, 3);
+        assert!(turns[1].0 < turns[0].1, "the second work begins before the first ends: {turns:?}");
+        assert!(turns[1].1 < turns[2].0, "the third meets other elements: {turns:?}");
+        log.lock().clear();
+    }
+}
+
+#[test]
+fn a_node_that_fails_in_step_is_named() {
+    let (log, own) = (Log::default(), stream());
+    let span = Span { begin: 0x1000_0000, end: 0x1000_0000 + 4 * ROW, place: Some(0), size: 4, write: true };
+    let failing = Noted { number: 1, spans: vec![span], fails: true, gate: None, log: Arc::clone(&log) };
+    let graph = captured(own, || {
+        own.submit(task(0, 0x1000_0000, 0x2000_0000, &log)).unwrap();
+        own.submit(Task::new(NAMES[1], LARGE, failing)).unwrap();
+    });
+    graph.replay(own, [].into_iter()).unwrap();
+    let error = own.synchronize().unwrap_err().to_string();
+    assert!(error.contains("second: half is enough"), "{error}");
 }

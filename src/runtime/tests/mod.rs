@@ -29,10 +29,13 @@ mod streams;
 mod common {
     use std::time::{Duration, Instant};
 
-    use crate::runtime::device;
+    use crate::runtime::graph::Graph;
+    use crate::runtime::graph::capture::{Capture, Mode};
+    use crate::runtime::memory::private::{PrivatePool, new_number};
     use crate::runtime::stream::Stream;
     use crate::runtime::sync::{Arc, Condvar, Mutex, wait};
     use crate::runtime::task::{Closure, Task};
+    use crate::runtime::{Error, device};
 
     /// A cost that is worth a compute thread.
     pub const LARGE: u64 = 1_000_000;
@@ -45,6 +48,26 @@ mod common {
     /// A stream of high priority that no other test uses.
     pub fn urgent_stream() -> &'static Stream {
         device::get(0).unwrap().create_stream(-1)
+    }
+
+    /// A private pool of memory.
+    pub fn pool() -> PrivatePool {
+        PrivatePool::new(new_number())
+    }
+
+    /// Ends a capture on its own stream.
+    pub fn end(capture: &Arc<Capture>, origin: &'static Stream) -> Result<Graph, Error> {
+        let before = crate::runtime::stream::exchange(origin);
+        let ended = capture.end();
+        crate::runtime::stream::exchange(before);
+        ended
+    }
+
+    /// A graph of what `body` puts on a stream.
+    pub fn captured(origin: &'static Stream, body: impl FnOnce()) -> Graph {
+        let capture = Capture::begin(origin, pool(), Mode::ThreadLocal).unwrap();
+        body();
+        end(&capture, origin).unwrap()
     }
 
     /// A kernel that is worth a compute thread.
