@@ -398,8 +398,9 @@ mod tests {
                 out.iter().zip(&by_out).map(|(out, grad)| (out * grad).re).sum::<f64>() + ends
             };
             let [_, cells, gates] = forward(dtype, batch, reverse, &sums, &weight, states.each_ref());
-            let results = [empty(dtype, &[STEPS, batch, 4 * SIZE]), empty(dtype, &[batch, SIZE]), empty(dtype, &[batch, SIZE])];
-            let operands = [&grads[0], &grads[1], &grads[2], &gates, &cells, &states[1], &weight];
+            let [by_hy, by_cy] = [1, 2].map(|which| Tensor::of(dtype, &grads[which].values(), Strides::Contiguous));
+            let results = [empty(dtype, &[STEPS, batch, 4 * SIZE]), by_hy, by_cy];
+            let operands = [&grads[0], &gates, &cells, &states[1], &weight];
             check::run("lstm_layer_backward", &results.each_ref(), &operands, &[Scalar::Bool(reverse)], dtype).unwrap();
             let quotient = |which: usize, place: usize| {
                 let sides = [step, -step].map(|shift| {
