@@ -139,7 +139,7 @@ rd_status rd_stream_synchronize(int32_t device, int64_t stream);
 // As `rd_stream_synchronize`, of this thread's stream of the device, for an operator: `name`, told where the stream is capturing.
 rd_status rd_stream_synchronize_current(int32_t device, const char *name);
 
-// Enqueues device work.
+// Enqueues device work. A name that begins with `compiled::` tells a trace that a compiler made it.
 rd_status rd_stream_submit(int32_t device,
                            int64_t stream,
                            const char *name,
@@ -149,6 +149,17 @@ rd_status rd_stream_submit(int32_t device,
                            rd_task_run run,
                            void *context,
                            rd_task_destroy destroy);
+
+// As `rd_stream_submit`, for a kernel of PyTorch's.
+rd_status rd_stream_submit_aten(int32_t device,
+                                int64_t stream,
+                                const char *name,
+                                const struct rd_access *accesses,
+                                size_t num_accesses,
+                                uint64_t cost,
+                                rd_task_run run,
+                                void *context,
+                                rd_task_destroy destroy);
 
 // Enqueues a host callback: it may block, take locks, call Python, and runs outside the compute threads.
 rd_status rd_stream_host_callback(int32_t device,
@@ -522,6 +533,96 @@ rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
 
 // Lets a graph go; null is allowed. Replays under way end as usual, and keep its memory until then.
 void rd_graph_destroy(struct rd_graph *graph);
+
+// ---- traces (abi/trace.rs) ----------------------------------------------------------------------
+// Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). One trace is taken at a time.
+
+// Of `rd_trace_row`: computes.
+#define RD_TRACE_KERNEL 0
+
+// Of `rd_trace_row`: copies.
+#define RD_TRACE_COPY 1
+
+// Of `rd_trace_row`: fills.
+#define RD_TRACE_FILL 2
+
+// Of `rd_trace_row`: keeps the stream busy without computing (a host callback, a sleep).
+#define RD_TRACE_OTHER 3
+
+// A trace that is over, opaque to the other side.
+typedef struct rd_trace rd_trace;
+
+// Work of the caller's thread in a trace, opaque to the other side.
+typedef struct rd_trace_call rd_trace_call;
+
+// One task of a trace. Strings live as long as the process, but for `title`, which the caller frees with `rd_string_free`.
+//
+// `rd_string_free`: super::rd_string_free
+typedef struct rd_trace_row {
+  // The task's name, and its length: it ends with no NUL.
+  const char *name;
+  size_t name_length;
+  // What a profiler shows: the name, or what a copy or a fill does.
+  char *title;
+  // rust, aten, compiled, custom, fallback, host, sleep; ends with a NUL, as the next two.
+  const char *tier;
+  // The function of this header that submitted it.
+  const char *call;
+  // done, failed, "not run", running.
+  const char *outcome;
+  int32_t activity;
+  int32_t device;
+  int64_t stream;
+  // The system's number of the submitting thread.
+  int32_t thread;
+  // What `rd_trace_enter` was told of last on the submitting thread: an operator, a range of the user; 0 for none.
+  uint64_t operator_id;
+  uint64_t range_id;
+  // That a copy or a fill writes.
+  uint64_t bytes;
+  // How many tasks ran in lockstep with it, itself included.
+  uint64_t members;
+  uint64_t submission_begin;
+  uint64_t submission_end;
+  // Both 0 where it did not run.
+  uint64_t begin;
+  uint64_t end;
+} rd_trace_row;
+
+// Begins a trace and gives it a number; refused while another is being taken.
+rd_status rd_trace_start(uint64_t *number);
+
+// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. The caller destroys it.
+struct rd_trace *rd_trace_stop(uint64_t number);
+
+// Frees a trace; null is allowed.
+void rd_trace_destroy(struct rd_trace *trace);
+
+// How many rows the trace has; 0 for null.
+size_t rd_trace_count(const struct rd_trace *trace);
+
+// How many tasks found no room in the trace; 0 for null.
+size_t rd_trace_dropped(const struct rd_trace *trace);
+
+// The range of the user in which the range `id` lies; 0 for none.
+uint64_t rd_trace_parent(const struct rd_trace *trace, uint64_t id);
+
+// The row of that number; `false` where there is none, as for a task whose submission had only begun when the trace was stopped.
+bool rd_trace_row_at(const struct rd_trace *trace, size_t index, struct rd_trace_row *row);
+
+// This thread enters an operator, or a range of the user, that the profiler calls by that number.
+void rd_trace_enter(uint64_t id, bool is_user);
+
+// This thread leaves the innermost one.
+void rd_trace_leave(bool is_user);
+
+// Work that the fallback does on this thread begins, in the order of the current stream of the device; null where no trace is taken.
+// `rd_trace_call_end` ends it.
+struct rd_trace_call *rd_trace_call_begin(int32_t device,
+                                          const char *name);
+
+// That work has ended; null is allowed.
+void rd_trace_call_end(struct rd_trace_call *call, bool failed);
 
 #ifdef __cplusplus
 }

@@ -17,9 +17,10 @@ use rustdev::abi::host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::launch::{rd_columns, rd_convolution_dimension, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::memory::{rd_memory_stats, rd_stat};
 use rustdev::abi::stream::rd_access;
+use rustdev::abi::trace::rd_trace_row;
 
 /// The files of `src/abi/` and what they are about, in the order of the header.
-const SECTIONS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 9] = [
     ("mod", "status"),
     ("device", "process, devices, parallel work"),
     ("stream", "streams"),
@@ -28,6 +29,7 @@ const SECTIONS: [(&str, &str); 8] = [
     ("host_memory", "pinned host memory"),
     ("launch", "operators"),
     ("graph", "graphs"),
+    ("trace", "traces"),
 ];
 
 const HEAD: &str = "\
@@ -119,7 +121,7 @@ impl Layout {
     }
 }
 
-fn layouts() -> [Layout; 13] {
+fn layouts() -> [Layout; 14] {
     [
         Layout::of::<rd_access>(
             "rd_access",
@@ -208,6 +210,17 @@ fn layouts() -> [Layout; 13] {
         ),
         Layout::of::<rd_start>("rd_start", &[("seed", offset_of!(rd_start, seed)), ("offset", offset_of!(rd_start, offset))]),
         Layout::of::<rd_cell>("rd_cell", &[("seed", offset_of!(rd_cell, seed)), ("offset", offset_of!(rd_cell, offset))]),
+        Layout::of::<rd_trace_row>(
+            "rd_trace_row",
+            &[
+                ("name", offset_of!(rd_trace_row, name)),
+                ("activity", offset_of!(rd_trace_row, activity)),
+                ("operator_id", offset_of!(rd_trace_row, operator_id)),
+                ("bytes", offset_of!(rd_trace_row, bytes)),
+                ("members", offset_of!(rd_trace_row, members)),
+                ("end", offset_of!(rd_trace_row, end)),
+            ],
+        ),
     ]
 }
 

@@ -13,8 +13,10 @@ use crate::kernels::convolution::{self, Dimension};
 use crate::kernels::matmul::library::{self, Columns, Gemm};
 use crate::kernels::sorting::sort;
 use crate::kernels::table::{Op, TABLE};
+use crate::runtime::memory;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Row, Span, Work};
+use crate::runtime::trace::{About, Kind, Place};
 use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
@@ -320,6 +322,35 @@ impl Work for Run {
     fn row(&self) -> Option<&dyn Row> {
         if self.op.is_piecewise() { Some(self) } else { None }
     }
+
+    fn about(&self) -> About {
+        let launch = self.record.launch();
+        let output = launch.view(0);
+        let bytes = (output.numel() * output.dtype().size()) as u64;
+        match self.op.text() {
+            "copy_" => {
+                let source = launch.view(1);
+                let (from, to) = (place(&source, &output), place(&output, &source));
+                let stays = (from, to) == (Place::Device, Place::Device);
+                // As on GPUs: within a device, what changes dtype or layout is a kernel.
+                let is_dense = |view: &View<'_>| view.numel() == 1 || view.is_dense_1d();
+                let is_plain = source.dtype() == output.dtype() && is_dense(&source) && is_dense(&output);
+                if stays && !is_plain { About::kind(Kind::Kernel) } else { About { kind: Kind::Copy(from, to), bytes } }
+            }
+            "fill_" | "zero_" => About { kind: Kind::Fill, bytes },
+            _ => About::kind(Kind::Kernel),
+        }
+    }
+}
+
+/// Where an operand of a copy lies, as seen from the other.
+fn place(operand: &View<'_>, other: &View<'_>) -> Place {
+    if operand.flags().has(Flags::HOST) {
+        let pinned = memory::host().is_pinned(operand.data() as usize);
+        return if pinned { Place::Pinned } else { Place::Pageable };
+    }
+    let (device, beside) = (memory::device_of(operand.data()), memory::device_of(other.data()));
+    if beside.is_some() && device != beside { Place::Peer } else { Place::Device }
 }
 
 /// A launch over lists of tensors.

@@ -9,6 +9,7 @@ pub mod host_memory;
 pub mod launch;
 pub mod memory;
 pub mod stream;
+pub mod trace;
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};

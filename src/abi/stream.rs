@@ -10,6 +10,7 @@ use super::device::device_index;
 use super::{guard, rd_status, shield};
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, device};
 
 /// The stream that (device, id) names.
@@ -177,6 +178,7 @@ struct Foreign {
     destroy: rd_task_destroy,
     context: *mut c_void,
     accesses: Accesses,
+    kind: Kind,
 }
 
 enum Accesses {
@@ -206,6 +208,10 @@ impl Work for Foreign {
             Accesses::Many(many) => many,
         };
         accesses.iter().copied().for_each(visit);
+    }
+
+    fn about(&self) -> About {
+        About::kind(self.kind)
     }
 }
 
@@ -248,7 +254,7 @@ unsafe fn task_name(name: *const c_char) -> &'static str {
     unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("task")
 }
 
-/// Enqueues device work.
+/// Enqueues device work. A name that begins with `compiled::` tells a trace that a compiler made it.
 ///
 /// # Safety
 /// `name` outlives the process; `accesses` is valid for `num_accesses` reads; `run` and `destroy` may be called with `context` on any
@@ -267,7 +273,32 @@ pub unsafe extern "C" fn rd_stream_submit(
 ) -> rd_status {
     // SAFETY: the caller's promise.
     let accesses = unsafe { copied(accesses, num_accesses) };
-    let work = Foreign { run, destroy, context, accesses };
+    // SAFETY: the caller's promise.
+    let name = unsafe { task_name(name) };
+    let kind = if name.starts_with("compiled::") { Kind::Compiled } else { Kind::Custom };
+    let work = Foreign { run, destroy, context, accesses, kind };
+    guard(move || Ok(find(device, stream)?.submit(Task::new(name, cost, work))?))
+}
+
+/// As [`rd_stream_submit`], for a kernel of PyTorch's.
+///
+/// # Safety
+/// As [`rd_stream_submit`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_submit_aten(
+    device: i32,
+    stream: i64,
+    name: *const c_char,
+    accesses: *const rd_access,
+    num_accesses: usize,
+    cost: u64,
+    run: rd_task_run,
+    context: *mut c_void,
+    destroy: rd_task_destroy,
+) -> rd_status {
+    // SAFETY: the caller's promise.
+    let accesses = unsafe { copied(accesses, num_accesses) };
+    let work = Foreign { run, destroy, context, accesses, kind: Kind::Aten };
     guard(move || {
         // SAFETY: the caller's promise.
         let name = unsafe { task_name(name) };
@@ -290,7 +321,7 @@ pub unsafe extern "C" fn rd_stream_host_callback(
 ) -> rd_status {
     // SAFETY: no ranges to read.
     let accesses = unsafe { copied(std::ptr::null(), 0) };
-    let work = Foreign { run, destroy, context, accesses };
+    let work = Foreign { run, destroy, context, accesses, kind: Kind::Host };
     guard(move || {
         // SAFETY: the caller's promise.
         let name = unsafe { task_name(name) };

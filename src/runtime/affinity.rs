@@ -20,6 +20,14 @@ struct Worker {
     barred: Option<usize>,
 }
 
+/// This thread, as the system numbers it.
+pub fn thread() -> i32 {
+    thread_local! {
+        static THREAD: i32 = system::thread();
+    }
+    THREAD.with(|thread| *thread)
+}
+
 /// Adds this thread to those that are kept off their wakers' cores.
 pub fn register() {
     WORKERS.lock().push(Worker { thread: system::thread(), barred: None });

@@ -36,6 +36,8 @@ pub mod stream;
 pub mod task;
 #[cfg(not(loom))]
 pub mod threads;
+#[cfg(not(loom))]
+pub mod trace;
 
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,8 @@ use super::memory::pool::GENERAL;
 use super::queue::{Guest, Owner, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
-use super::{Error, device, exit, host};
+use super::trace::Mark;
+use super::{Error, device, exit, host, trace};
 
 pub(super) mod lockstep;
 mod wait;
@@ -229,12 +230,12 @@ impl Stream {
     /// As [`Stream::submit`].
     #[inline]
     pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
-        if config().launch_blocking || self.is_capturing() {
+        if config().launch_blocking || self.is_capturing() || trace::is_on() {
             return self.submit(Task::new(name, cost, work.clone()));
         }
         match self.own_idle(cost) {
             Some(guest) => {
-                self.run(name, || work.run());
+                self.run(name, None, || work.run());
                 self.finish_inline(guest);
             }
             None => drop(self.push(Task::new(name, cost, work.clone()))),
@@ -242,12 +243,17 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::submit`], whether the stream captures or not; returns the task's number. `blocking`: returns after the task has ended, with its failure.
-    pub(super) fn enqueue(&'static self, task: Task, blocking: bool) -> Result<u64, Error> {
+    /// As [`Stream::submit`], whether the stream captures or not; returns the task's number. `blocking`: returns after the task has ended, with
+    /// its failure.
+    pub(super) fn enqueue(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
+        let mark = trace::mark(self, &mut task);
         let number = match task.payload {
             Payload::Kernel(_) => self.enqueue_kernel(task),
             _ => self.enqueue_light(task),
         };
+        if let Some(mark) = mark {
+            mark.submitted();
+        }
         if blocking && !self.is_running_here() {
             self.run_until(number)?;
             self.raise()?;
@@ -261,7 +267,7 @@ impl Stream {
         };
         let (name, number) = (task.name(), guest.number());
         if let Payload::Kernel(work) = &mut task.payload {
-            self.run(name, || work.run());
+            self.run(name, task.mark.as_ref(), || work.run());
         }
         drop(task);
         self.finish_inline(guest);
@@ -334,7 +340,7 @@ impl Stream {
             match &mut task.payload {
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
                 Payload::Kernel(_) if is_row => finished = self.run_rows(&mut lease, until),
-                Payload::Kernel(work) => self.run(name, || work.run()),
+                Payload::Kernel(work) => self.run(name, task.mark.as_ref(), || work.run()),
                 Payload::Record(recording) => released = recording.reach(),
                 Payload::Wait(recording) => {
                     let recording = Arc::clone(recording);
@@ -351,6 +357,7 @@ impl Stream {
                 }
                 Payload::Sleep(duration) => {
                     let deadline = Instant::now() + *duration;
+                    task.mark.iter().for_each(Mark::begin);
                     self.away.store(true, Ordering::Relaxed);
                     return host::wake_at(deadline, self, lease);
                 }
@@ -417,7 +424,7 @@ impl Stream {
         {
             let name = task.name();
             if let Payload::Host(work) = &mut task.payload {
-                self.run(name, || work.run());
+                self.run(name, task.mark.as_ref(), || work.run());
             }
         }
         // What the callback holds may have to wait for Python's lock, too.
@@ -429,15 +436,21 @@ impl Stream {
 
     /// Ends the sleep at the head, on the timer's thread.
     pub(super) fn finish_sleep(&'static self, mut lease: Lease) {
+        if let Some(mark) = lease.head().and_then(|task| task.mark.as_ref()) {
+            mark.end(false);
+        }
         self.away.store(false, Ordering::Relaxed);
         lease.advance();
         self.turn(lease, Until::Kernel);
     }
 
     #[inline]
-    fn run(&'static self, name: &'static str, work: impl FnOnce() -> Result<(), String>) {
+    fn run(&'static self, name: &'static str, mark: Option<&Mark>, work: impl FnOnce() -> Result<(), String>) {
         if self.failed.load(Ordering::Relaxed) {
             return;
+        }
+        if let Some(mark) = mark {
+            mark.begin();
         }
         let outcome = RUNNING.with(|running| {
             let before = running.replace(Some(self));
@@ -445,6 +458,9 @@ impl Stream {
             running.set(before);
             outcome
         });
+        if let Some(mark) = mark {
+            mark.end(!matches!(outcome, Ok(Ok(()))));
+        }
         match outcome {
             Ok(Ok(())) => {}
             Ok(Err(text)) => self.poison(name, &text),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::event::Recording;
 use super::sync::Arc;
+use super::trace::{About, Kind, Mark};
 
 /// Room for a payload inside the task; a larger one is boxed.
 pub const INLINE_BYTES: usize = 376;
@@ -39,6 +40,11 @@ pub trait Work: Send {
     /// The work as one over a row of elements, if it is that.
     fn row(&self) -> Option<&dyn Row> {
         None
+    }
+
+    /// What it is, for a trace.
+    fn about(&self) -> About {
+        About::kind(Kind::Custom)
     }
 }
 
@@ -90,6 +96,8 @@ pub struct Task {
     name: &'static str,
     cost: u64,
     pub(super) payload: Payload,
+    /// Its entry in a trace, where it was submitted while one was taken.
+    pub(super) mark: Option<Mark>,
 }
 
 impl fmt::Debug for Task {
@@ -102,25 +110,25 @@ impl Task {
     /// Device work. `cost`: estimated nanoseconds of one thread.
     #[inline]
     pub fn new(name: &'static str, cost: u64, work: impl Work + 'static) -> Self {
-        Self { name, cost, payload: Payload::Kernel(Erased::new(work)) }
+        Self { name, cost, payload: Payload::Kernel(Erased::new(work)), mark: None }
     }
 
     /// A host callback: may block, take locks, call Python.
     pub fn host(name: &'static str, work: impl Work + 'static) -> Self {
-        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)) }
+        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)), mark: None }
     }
 
     /// Keeps the stream busy for `duration`.
     pub fn sleep(duration: Duration) -> Self {
-        Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration) }
+        Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration), mark: None }
     }
 
     pub(super) fn record(recording: Arc<Recording>) -> Self {
-        Self { name: "event_record", cost: 0, payload: Payload::Record(recording) }
+        Self { name: "event_record", cost: 0, payload: Payload::Record(recording), mark: None }
     }
 
     pub(super) fn wait(recording: Arc<Recording>) -> Self {
-        Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording) }
+        Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording), mark: None }
     }
 
     /// The operator's name.
@@ -142,6 +150,16 @@ impl Task {
         }
     }
 
+    /// What a trace says of it; `None` for events, which are no work.
+    pub(super) fn about(&self) -> Option<About> {
+        match &self.payload {
+            Payload::Kernel(work) => Some(work.about()),
+            Payload::Host(_) => Some(About::kind(Kind::Host)),
+            Payload::Sleep(_) => Some(About::kind(Kind::Sleep)),
+            Payload::Record(_) | Payload::Wait(_) => None,
+        }
+    }
+
     /// The device work as one over a row of elements, if it is that and large.
     pub(super) fn row(&self) -> Option<&dyn Row> {
         match &self.payload {
@@ -158,6 +176,7 @@ struct Table {
     run: unsafe fn(*mut Storage) -> Result<(), String>,
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
+    about: unsafe fn(*const Storage) -> About,
     drop: unsafe fn(*mut Storage),
 }
 
@@ -188,7 +207,8 @@ impl Erased {
         let place = storage.as_mut_ptr().cast::<W>();
         // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
         unsafe { place.write(work) };
-        let table = const { &Table { run: run::<W>, accesses: accesses::<W>, row: row::<W>, drop: drop_in_place::<W> } };
+        let table =
+            const { &Table { run: run::<W>, accesses: accesses::<W>, row: row::<W>, about: about::<W>, drop: drop_in_place::<W> } };
         Self { table, storage }
     }
 
@@ -206,6 +226,11 @@ impl Erased {
     pub(super) fn row(&self) -> Option<&dyn Row> {
         // SAFETY: as in `run`.
         unsafe { (self.table.row)(&self.storage) }
+    }
+
+    fn about(&self) -> About {
+        // SAFETY: as in `run`.
+        unsafe { (self.table.about)(&raw const self.storage) }
     }
 }
 
@@ -242,6 +267,14 @@ unsafe fn row<W: Work + 'static>(storage: &Storage) -> Option<&dyn Row> {
 }
 
 /// # Safety
+/// `storage` holds a live `W`.
+unsafe fn about<W: Work>(storage: *const Storage) -> About {
+    // SAFETY: the caller's promise; `Erased::about` borrows the storage.
+    let work = unsafe { &*storage.cast::<W>() };
+    work.about()
+}
+
+/// # Safety
 /// `storage` holds a live `W`, which nothing uses afterwards.
 unsafe fn drop_in_place<W: Work>(storage: *mut Storage) {
     // SAFETY: the caller's promise.
@@ -262,6 +295,10 @@ impl<W: Work> Work for Boxed<W> {
 
     fn row(&self) -> Option<&dyn Row> {
         self.0.row()
+    }
+
+    fn about(&self) -> About {
+        self.0.about()
     }
 }
 

@@ -8,14 +8,18 @@
 //!
 //! The order that a stream promises is kept as far as memory can tell: of two works in lockstep, a piece of the later one runs after the
 //! same piece of the earlier one, and [`Memory`] admits a work only if no piece touches what another piece of a member writes.
+//!
+//! In a trace the works stand one behind the other, each with its share of the time, in proportion to the costs ([`Shares`]).
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::{Lease, Stream, Until};
+use crate::runtime::sync::Ordering;
 use crate::runtime::task::{Payload, Row, Span, Task};
-use crate::runtime::threads;
+use crate::runtime::trace::Mark;
+use crate::runtime::{threads, trace};
 
 /// Elements of a piece: those of some tensors have to stay in a core's cache.
 const PIECE: usize = 8 * 1024;
@@ -37,20 +41,22 @@ impl Stream {
         let Some(ends) = head.filter(|row| memory.admit(*row)).and_then(Row::ends) else { return self.run_head(lease) };
         let total = ends.last().copied().unwrap_or(0);
         let (mut members, mut done, mut round) = (1, 0, ROUND);
+        let mut shares = Shares::default();
         while done < total {
             lease.look();
             let tasks = &lease.waiting()[..most.min(lease.waiting().len())];
             let keeps_step = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
             let joined = members + tasks[members..].iter().flatten().take_while(keeps_step).count();
-            self.run_pieces(&tasks[members..joined], &ends, 0..done);
+            self.run_pieces(&tasks[members..joined], &ends, 0..done, shares.of(members..joined));
             round = if joined > members { ROUND } else { round };
             members = joined;
             // Behind one that does not keep step nobody else may come.
             let is_complete = members < tasks.len() || members == most;
             let next = if is_complete { total } else { total.min(done + round) };
-            self.run_pieces(&tasks[..members], &ends, done..next);
+            self.run_pieces(&tasks[..members], &ends, done..next, shares.of(0..members));
             (done, round) = (next, 2 * round);
         }
+        shares.tell(&lease.waiting()[..members]);
         members
     }
 
@@ -59,47 +65,88 @@ impl Stream {
         if let Some(task) = lease.head() {
             let name = task.name();
             if let Payload::Kernel(work) = &mut task.payload {
-                self.run(name, || work.run());
+                self.run(name, task.mark.as_ref(), || work.run());
             }
         }
         1
     }
 
-    /// Runs a part of the row through the works.
-    fn run_pieces(&'static self, tasks: &[Option<Task>], ends: &[usize], range: Range<usize>) {
+    /// Runs a part of the row through the works. `shares`: a place for the time of each.
+    fn run_pieces(&'static self, tasks: &[Option<Task>], ends: &[usize], range: Range<usize>, shares: &mut [u64]) {
         let Some(first) = tasks.iter().flatten().next() else { return };
         let mut failure = None;
-        self.run(first.name(), || {
+        let begin = (!range.is_empty() && !self.failed.load(Ordering::Relaxed) && is_marked(tasks)).then(trace::now);
+        self.run(first.name(), None, || {
             failure = run_rows(tasks.iter().flatten(), ends, range).err();
             Ok(())
         });
-        if let Some((name, text)) = failure {
-            self.poison(name, &text);
+        if let Some(begin) = begin {
+            divide(trace::now().saturating_sub(begin), tasks, shares);
+        }
+        if let Some((number, text)) = failure {
+            let failed = tasks.iter().flatten().nth(number);
+            self.poison(failed.map_or(first.name(), Task::name), &text);
+            failed.iter().filter_map(|task| task.mark.as_ref()).for_each(Mark::fail);
         }
     }
 }
 
-/// Runs a part of the row through the works; the first failure with the name of its task.
-fn run_rows<'a>(
-    tasks: impl Iterator<Item = &'a Task> + Clone,
-    ends: &[usize],
-    range: Range<usize>,
-) -> Result<(), (&'static str, String)> {
+fn is_marked(tasks: &[Option<Task>]) -> bool {
+    tasks.iter().flatten().any(|task| task.mark.is_some())
+}
+
+/// Divides nanoseconds among tasks in proportion to their costs; each gets one at least.
+fn divide(time: u64, tasks: &[Option<Task>], shares: &mut [u64]) {
+    let cost = |task: &Option<Task>| task.as_ref().map_or(0, Task::cost) as f64;
+    let total: f64 = tasks.iter().map(cost).sum();
+    for (share, task) in shares.iter_mut().zip(tasks) {
+        *share += ((time as f64 * cost(task) / total.max(1.0)) as u64).max(1);
+    }
+}
+
+/// How long each work in lockstep took; 0 for one that did not run.
+#[derive(Default)]
+struct Shares([u64; MOST]);
+
+impl Shares {
+    fn of(&mut self, members: Range<usize>) -> &mut [u64] {
+        &mut self.0[members]
+    }
+
+    /// Writes the times of the works, which have just ended, into the trace, one behind the other up to now. None begins before it was
+    /// submitted: those behind it took no time before it came.
+    fn tell(&self, tasks: &[Option<Task>]) {
+        if !is_marked(tasks) {
+            return;
+        }
+        let mut end = trace::now();
+        for (task, share) in tasks.iter().zip(self.0).rev() {
+            let begin = end.saturating_sub(share);
+            if let Some(mark) = task.as_ref().filter(|_| share > 0).and_then(|task| task.mark.as_ref()) {
+                mark.share(begin, end, tasks.len());
+            }
+            end = begin;
+        }
+    }
+}
+
+/// Runs a part of the row through the works; the first failure with the number of its task.
+fn run_rows<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, ends: &[usize], range: Range<usize>) -> Result<(), (usize, String)> {
     let total = ends.last().copied().unwrap_or(0).max(1);
     let cost: u64 = tasks.clone().map(Task::cost).sum();
     let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
-    let rows: Vec<_> = tasks.filter_map(|task| Some((task.name(), task.row()?))).collect();
+    let rows: Vec<_> = tasks.filter_map(Task::row).collect();
     let failure = OnceLock::new();
     threads::parallel_for(range.len().div_ceil(PIECE), cost, &|piece| {
         let begin = range.start + piece * PIECE;
         let piece = begin..range.end.min(begin + PIECE);
-        for (name, row) in &rows {
+        for (number, row) in rows.iter().enumerate() {
             if failure.get().is_some() {
                 return;
             }
             if let Err(text) = row.run_piece(ends, piece.clone()) {
                 // The first failure is the one that is told.
-                let _ = failure.set((*name, text));
+                let _ = failure.set((number, text));
             }
         }
     });
@@ -124,7 +171,9 @@ pub(in crate::runtime) fn run_all<'a>(
     tasks: impl Iterator<Item = &'a Task> + Clone,
     ends: &[usize],
 ) -> Result<(), (&'static str, String)> {
-    run_rows(tasks, ends, 0..ends.last().copied().unwrap_or(0))
+    let name = |number: usize| tasks.clone().nth(number).map_or("", Task::name);
+    let all = 0..ends.last().copied().unwrap_or(0);
+    run_rows(tasks.clone(), ends, all).map_err(|(number, text)| (name(number), text))
 }
 
 /// The memory of works in lockstep.

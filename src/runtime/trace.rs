@@ -1,0 +1,478 @@
+//! Traces: what ran on the devices between two moments, and when.
+//!
+//! While a trace is taken, every task gets a [`Mark`], the number of its entry in the trace. Whoever submits the task writes the entry's
+//! submission, once; whoever runs it writes the times. So an entry has no lock, and it is read only after the trace has been stopped and
+//! the streams in it were waited for. Without a trace, a launch costs one relaxed load.
+//!
+//! A trace has room for [`limit`] entries, in chunks that are made when they are reached; what comes after those is counted, not kept.
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::stream::{self, Stream};
+use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
+use super::task::Task;
+use super::{Error, affinity};
+
+/// Entries that are made together.
+const CHUNK: usize = 1024;
+/// Entries of a trace unless [`set_limit`] says otherwise: some 60 MB.
+const DEFAULT_LIMIT: usize = 512 * CHUNK;
+
+static ON: AtomicBool = AtomicBool::new(false);
+static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_LIMIT);
+/// The traces so far: what a thread remembers of an earlier one does not count.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+static CURRENT: Mutex<Option<Arc<Trace>>> = Mutex::new(None);
+
+thread_local! {
+    static RANGES: RefCell<Ranges> = RefCell::default();
+}
+
+/// Where an operand of a copy lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The device of the stream.
+    Device,
+    /// Another device.
+    Peer,
+    /// Pinned host memory.
+    Pinned,
+    /// Other host memory.
+    Pageable,
+}
+
+/// What kind of work a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A kernel of the operator table.
+    Kernel,
+    /// A copy, from and to.
+    Copy(Place, Place),
+    /// The same value everywhere.
+    Fill,
+    /// A kernel of `PyTorch`'s as a task.
+    Aten,
+    /// A kernel that a compiler made.
+    Compiled,
+    /// A C function of another library.
+    Custom,
+    /// A kernel of `PyTorch`'s on the caller's thread.
+    Fallback,
+    /// A callback.
+    Host,
+    /// A sleep.
+    Sleep,
+}
+
+/// What a work says of itself for a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    pub kind: Kind,
+    /// Bytes that a copy or a fill writes; else 0.
+    pub bytes: u64,
+}
+
+impl About {
+    /// Work of that kind that has no bytes to tell of.
+    pub const fn kind(kind: Kind) -> Self {
+        Self { kind, bytes: 0 }
+    }
+}
+
+/// How the work of an entry ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    Failed,
+    /// It was skipped behind a failure, or had not begun when the trace was read.
+    NotRun,
+    /// It ran when the trace was read: its end is that moment.
+    Running,
+}
+
+/// One task in a trace that is over. Times are nanoseconds of the system's clock, since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub name: &'static str,
+    pub about: About,
+    pub stream: &'static Stream,
+    /// The thread that submitted it, as the system numbers it.
+    pub thread: i32,
+    /// What the profiler called the innermost operator around the submission, and the innermost range of the user; 0 for none.
+    pub operator: u64,
+    pub range: u64,
+    pub submission: (u64, u64),
+    /// (0, 0) where it did not run.
+    pub run: (u64, u64),
+    /// How many tasks ran in lockstep with it, itself included: each has its share of the time.
+    pub members: u64,
+    pub outcome: Outcome,
+}
+
+/// What the submitter knows of a task.
+#[derive(Debug)]
+struct Submission {
+    name: &'static str,
+    about: About,
+    stream: &'static Stream,
+    thread: i32,
+    operator: u64,
+    range: u64,
+    begin: u64,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    submission: OnceLock<Submission>,
+    submitted: AtomicU64,
+    begin: AtomicU64,
+    end: AtomicU64,
+    members: AtomicU64,
+    failed: AtomicBool,
+}
+
+/// One trace.
+#[derive(Debug)]
+pub struct Trace {
+    /// Entries asked for, those that found no room among them.
+    claimed: AtomicUsize,
+    chunks: Box<[OnceLock<Box<[Entry]>>]>,
+    /// When it was over and waited for.
+    stopped: AtomicU64,
+    number: u64,
+    /// The range of the user around a range of the user.
+    parents: Mutex<HashMap<u64, u64>>,
+}
+
+/// The entry of a task.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    trace: Arc<Trace>,
+    index: usize,
+}
+
+/// Nanoseconds of the system's clock.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// Whether tasks are marked.
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// How many entries the next traces have room for.
+pub fn limit() -> usize {
+    LIMIT.load(Ordering::Relaxed)
+}
+
+/// Sets how many entries the next traces have room for, rounded up to a multiple of 1024.
+///
+/// # Errors
+/// `InvalidValue` for 0 and for more than 2^30.
+pub fn set_limit(entries: usize) -> Result<(), Error> {
+    if entries == 0 || entries > 1 << 30 {
+        return Err(Error::InvalidValue(format!("a trace has room for 1 to {} tasks, not {entries}", 1 << 30)));
+    }
+    LIMIT.store(entries.next_multiple_of(CHUNK), Ordering::Relaxed);
+    Ok(())
+}
+
+/// Begins a trace and returns its number, above 0.
+///
+/// # Errors
+/// `InvalidArgument` while another is being taken.
+pub fn start() -> Result<u64, Error> {
+    let mut current = CURRENT.lock();
+    if current.is_some() {
+        return Err(Error::InvalidArgument("a trace of rustdev's tasks is being taken already".to_owned()));
+    }
+    let chunks = (0..limit() / CHUNK).map(|_| OnceLock::new()).collect();
+    let number = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
+    let (claimed, stopped, parents) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(HashMap::new()));
+    *current = Some(Arc::new(Trace { claimed, chunks, stopped, number, parents }));
+    ON.store(true, Ordering::Relaxed);
+    Ok(number)
+}
+
+/// Ends the trace of that number, if it is being taken, and waits for the streams that have tasks in it. Failures stay for the next
+/// synchronising call.
+pub fn stop(number: u64) -> Option<Arc<Trace>> {
+    let trace = {
+        let mut current = CURRENT.lock();
+        let trace = current.take_if(|trace| trace.number == number)?;
+        ON.store(false, Ordering::Relaxed);
+        trace
+    };
+    for stream in trace.busy_streams() {
+        // A task of the stream itself cannot wait for it, and reads an unfinished trace.
+        let _ = stream.finish();
+    }
+    trace.stopped.store(now(), Ordering::Release);
+    Some(trace)
+}
+
+/// Gives a task that is about to be submitted its mark, if a trace is being taken.
+#[inline]
+pub fn mark(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
+    if is_on() { mark_task(stream, task) } else { None }
+}
+
+#[cold]
+fn mark_task(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
+    let mark = Mark::new(stream, task.name(), task.about()?)?;
+    task.mark = Some(mark.clone());
+    Some(mark)
+}
+
+/// The mark of work that this thread does itself from now on, in the order of its stream of the device; `None` without a trace.
+pub fn mark_call(device: usize, name: &'static str, kind: Kind) -> Option<Mark> {
+    if !is_on() {
+        return None;
+    }
+    let mark = Mark::new(stream::current(device), name, About::kind(kind))?;
+    mark.begin();
+    Some(mark)
+}
+
+impl Mark {
+    fn new(stream: &'static Stream, name: &'static str, about: About) -> Option<Self> {
+        let trace = CURRENT.lock().clone()?;
+        let index = trace.claimed.fetch_add(1, Ordering::Relaxed);
+        let entry = trace.make(index)?;
+        let (operator, range) = RANGES.with_borrow(Ranges::innermost);
+        let submission = Submission { name, about, stream, thread: affinity::thread(), operator, range, begin: now() };
+        // Nobody else has this index.
+        let _ = entry.submission.set(submission);
+        Some(Self { trace, index })
+    }
+
+    fn write(&self, write: impl FnOnce(&Entry)) {
+        if let Some(entry) = self.trace.get(self.index) {
+            write(entry);
+        }
+    }
+
+    /// The submission is over.
+    pub fn submitted(&self) {
+        self.write(|entry| entry.submitted.store(now(), Ordering::Release));
+    }
+
+    /// The work begins.
+    pub fn begin(&self) {
+        self.write(|entry| entry.begin.store(now(), Ordering::Release));
+    }
+
+    /// The work has ended.
+    pub fn end(&self, failed: bool) {
+        self.write(|entry| {
+            entry.failed.store(failed, Ordering::Relaxed);
+            entry.end.store(now(), Ordering::Release);
+        });
+    }
+
+    /// The work was one of `members` in lockstep, and this is its share of their time.
+    pub fn share(&self, begin: u64, end: u64, members: usize) {
+        self.write(|entry| {
+            entry.members.store(members as u64, Ordering::Relaxed);
+            entry.begin.store(begin, Ordering::Release);
+            entry.end.store(end, Ordering::Release);
+        });
+    }
+
+    /// The work has failed.
+    pub fn fail(&self) {
+        self.write(|entry| entry.failed.store(true, Ordering::Relaxed));
+    }
+}
+
+impl Trace {
+    fn make(&self, index: usize) -> Option<&Entry> {
+        let chunk = self.chunks.get(index / CHUNK)?;
+        Some(&chunk.get_or_init(|| (0..CHUNK).map(|_| Entry::default()).collect())[index % CHUNK])
+    }
+
+    fn get(&self, index: usize) -> Option<&Entry> {
+        Some(&self.chunks.get(index / CHUNK)?.get()?[index % CHUNK])
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.claimed.load(Ordering::Relaxed).min(self.chunks.len() * CHUNK)
+    }
+
+    /// How many tasks found no room.
+    pub fn dropped(&self) -> usize {
+        self.claimed.load(Ordering::Relaxed) - self.len()
+    }
+
+    fn busy_streams(&self) -> Vec<&'static Stream> {
+        let mut streams: Vec<&'static Stream> = Vec::new();
+        for entry in (0..self.len()).filter_map(|index| self.get(index)) {
+            if let (Some(submission), 0) = (entry.submission.get(), entry.end.load(Ordering::Acquire))
+                && !streams.iter().any(|known| std::ptr::eq(*known, submission.stream))
+            {
+                streams.push(submission.stream);
+            }
+        }
+        streams
+    }
+
+    /// The range of the user around one; 0 for none.
+    pub fn parent(&self, range: u64) -> u64 {
+        self.parents.lock().get(&range).copied().unwrap_or(0)
+    }
+
+    /// An entry; `None` from [`Trace::len`] on, and for one whose submission had only begun when the trace was stopped.
+    pub fn row(&self, index: usize) -> Option<Row> {
+        let entry = self.get(index)?;
+        let known = entry.submission.get()?;
+        // Acquire: pairs with the stores of whoever ran the task.
+        let (begin, end) = (entry.begin.load(Ordering::Acquire), entry.end.load(Ordering::Acquire));
+        let stopped = self.stopped.load(Ordering::Acquire);
+        let (run, outcome) = match (begin, end) {
+            (0, _) => ((0, 0), Outcome::NotRun),
+            (begin, 0) => ((begin, stopped.max(begin)), Outcome::Running),
+            // The system's clock may be set back.
+            (begin, end) if entry.failed.load(Ordering::Relaxed) => ((begin, end.max(begin)), Outcome::Failed),
+            (begin, end) => ((begin, end.max(begin)), Outcome::Done),
+        };
+        let submitted = match entry.submitted.load(Ordering::Acquire) {
+            0 => stopped,
+            submitted => submitted,
+        };
+        Some(Row {
+            name: known.name,
+            about: known.about,
+            stream: known.stream,
+            thread: known.thread,
+            operator: known.operator,
+            range: known.range,
+            submission: (known.begin, submitted.max(known.begin)),
+            run,
+            members: entry.members.load(Ordering::Relaxed).max(1),
+            outcome,
+        })
+    }
+}
+
+impl Kind {
+    /// The tier of the operator or, of what is none, a word for it.
+    pub fn tier(self) -> &'static CStr {
+        match self {
+            Self::Kernel | Self::Copy(..) | Self::Fill => c"rust",
+            Self::Aten => c"aten",
+            Self::Compiled => c"compiled",
+            Self::Custom => c"custom",
+            Self::Fallback => c"fallback",
+            Self::Host => c"host",
+            Self::Sleep => c"sleep",
+        }
+    }
+
+    /// The function of the C ABI that submits such work.
+    pub fn call(self) -> &'static CStr {
+        match self {
+            Self::Kernel | Self::Copy(..) | Self::Fill => c"rd_launch",
+            Self::Aten | Self::Compiled | Self::Custom => c"rd_stream_submit",
+            Self::Fallback => c"cpu_fallback",
+            Self::Host => c"rd_stream_host_callback",
+            Self::Sleep => c"rd_stream_sleep",
+        }
+    }
+
+    /// What profilers call a copy or a fill; of other work, the name of its task.
+    pub fn title(self, name: &'static str) -> String {
+        match self {
+            Self::Copy(from, to) => {
+                let direction = match (from.is_host(), to.is_host()) {
+                    (true, true) => "HtoH",
+                    (true, false) => "HtoD",
+                    (false, true) => "DtoH",
+                    (false, false) if (from, to) == (Place::Device, Place::Device) => "DtoD",
+                    (false, false) => "PtoP",
+                };
+                format!("Memcpy {direction} ({} -> {})", from.text(), to.text())
+            }
+            Self::Fill => "Memset (Device)".to_owned(),
+            _ => name.to_owned(),
+        }
+    }
+}
+
+impl Place {
+    fn is_host(self) -> bool {
+        matches!(self, Self::Pinned | Self::Pageable)
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Device | Self::Peer => "Device",
+            Self::Pinned => "Pinned",
+            Self::Pageable => "Pageable",
+        }
+    }
+}
+
+impl Outcome {
+    /// A word for it.
+    pub fn text(self) -> &'static CStr {
+        match self {
+            Self::Done => c"done",
+            Self::Failed => c"failed",
+            Self::NotRun => c"not run",
+            Self::Running => c"running",
+        }
+    }
+}
+
+/// What the profiler says this thread is in: operators, and ranges of the user, innermost last.
+#[derive(Debug, Default)]
+struct Ranges {
+    trace: u64,
+    operators: Vec<u64>,
+    users: Vec<u64>,
+}
+
+impl Ranges {
+    /// The list, emptied at the first use in a trace: operators that a trace has ended in are never left.
+    fn list(&mut self, is_user: bool) -> &mut Vec<u64> {
+        let trace = COUNT.load(Ordering::Relaxed);
+        if self.trace != trace {
+            *self = Self { trace, ..Self::default() };
+        }
+        if is_user { &mut self.users } else { &mut self.operators }
+    }
+
+    fn innermost(&self) -> (u64, u64) {
+        if self.trace != COUNT.load(Ordering::Relaxed) {
+            return (0, 0);
+        }
+        let last = |list: &Vec<u64>| list.last().copied().unwrap_or(0);
+        (last(&self.operators), last(&self.users))
+    }
+}
+
+/// This thread enters an operator, or a range of the user, that the profiler calls by that number.
+pub fn enter(id: u64, is_user: bool) {
+    let around = RANGES.with_borrow_mut(|ranges| {
+        let list = ranges.list(is_user);
+        list.push(id);
+        list.iter().nth_back(1).copied()
+    });
+    if let (true, Some(around)) = (is_user, around)
+        && let Some(trace) = &*CURRENT.lock()
+    {
+        trace.parents.lock().insert(id, around);
+    }
+}
+
+/// This thread leaves the innermost one. Nothing happens where there is none.
+pub fn leave(is_user: bool) {
+    RANGES.with_borrow_mut(|ranges| _ = ranges.list(is_user).pop());
+}
