@@ -45,7 +45,7 @@ fn compiler(torch: &torch::Torch) -> Result<cc::Tool, String> {
     let mut build = cc::Build::new();
     build.cpp(true).std("c++20").opt_level(2).debug(false).pic(true).warnings(false).cargo_metadata(false);
     build.flag("-Wall").flag("-fvisibility=hidden").define("USE_KINETO", None).include(SHIM);
-    for directory in ["include", "include/torch/csrc/api/include"] {
+    for directory in ["include", "include/torch/csrc/api/include", "include/kineto"] {
         build.flag("-isystem").flag(torch.root.join(directory));
     }
     println!("cargo::rerun-if-env-changed=CXX");

@@ -16,7 +16,7 @@ def flags() -> list[str]:
     if spec is None or spec.origin is None:
         sys.exit("tidy: this Python has no torch")
     include = Path(spec.origin).parent / "include"
-    system = [include, include / "torch/csrc/api/include"]
+    system = [include, include / "torch/csrc/api/include", include / "kineto"]
     return ["-std=c++20", "-Ishim", "-DUSE_KINETO", *(f"-isystem{directory}" for directory in system)]
 
 

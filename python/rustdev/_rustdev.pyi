@@ -44,6 +44,10 @@ __all__ = [
     "sync_debug_mode",
     "torch_version",
     "total_memory",
+    "trace_limit",
+    "trace_set_limit",
+    "trace_start",
+    "trace_stop",
 ]
 
 __version__: str
@@ -173,3 +177,32 @@ def set_sync_debug_mode(mode: int) -> None:
 
 def op_calls() -> list[tuple[str, int]]:
     """Return the rows of the operator table, in order, with the number of launches so far."""
+
+# src/python/trace.rs
+
+def trace_start() -> int:
+    """Begin a trace and return its number.
+
+    Raises:
+        RuntimeError: Another is being taken, or this is a forked child.
+    """
+
+def trace_stop(
+    number: int,
+) -> tuple[list[tuple[str, str, int, int, int, tuple[int, int], tuple[int, int], int, int, str]], int] | None:
+    """End the trace of that number and wait for the streams in it.
+
+    Returns:
+        Its tasks (title, tier, device, stream, thread, begin and end of the submission, begin and end, bytes, how many ran in
+        lockstep, outcome), and how many more found no room in it; None where it is not being taken.
+    """
+
+def trace_limit() -> int:
+    """Return how many tasks a trace has room for."""
+
+def trace_set_limit(tasks: int) -> None:
+    """Set that for the traces to come.
+
+    Raises:
+        ValueError: Not from 1 to 2^30.
+    """

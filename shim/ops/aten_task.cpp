@@ -146,8 +146,8 @@ void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, st
       accesses.push_back(access_of(input, false));
     }
   }
-  RD_CHECK(rd_stream_submit(device, rd_stream_current(device), name, accesses.data(), accesses.size(), cost, &run_job,
-                            new Job{std::move(work)}, &destroy_job));
+  RD_CHECK(rd_stream_submit_aten(device, rd_stream_current(device), name, accesses.data(), accesses.size(), cost, &run_job,
+                                 new Job{std::move(work)}, &destroy_job));
 }
 
 int64_t parts_worth(uint64_t cost) { return static_cast<int64_t>(std::clamp<uint64_t>(cost / part_cost, 1, max_parts)); }

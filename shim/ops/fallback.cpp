@@ -99,6 +99,8 @@ class Call {
 
   c10::DispatchKeySet keys() const { return keys_; }
 
+  at::Device device() const { return device_; }
+
   // Puts device tensors in the place of the results.
   void map_results() {
     aliases_.write_back();
@@ -211,6 +213,20 @@ uint64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The kernel's entry in a trace, where one is taken.
+class Traced {
+ public:
+  Traced(at::Device device, const FallbackOperator& op) : call_(rd_trace_call_begin(device.index(), op.name.c_str())) {}
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+  ~Traced() { rd_trace_call_end(call_, failed_); }
+  void succeed() { failed_ = false; }
+
+ private:
+  rd_trace_call* call_;
+  bool failed_ = true;
+};
+
 void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(keys.highestPriorityTypeId()), "Could not run '",
                               op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
@@ -230,7 +246,11 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   const auto seed = call.map_generators();
   call.check_arguments();
   const uint64_t start = now();
-  op.redispatchBoxed(call.keys(), stack);
+  {
+    Traced traced(call.device(), facts);
+    op.redispatchBoxed(call.keys(), stack);
+    traced.succeed();
+  }
   facts.nanoseconds.fetch_add(now() - start, std::memory_order_relaxed);
   facts.calls.fetch_add(1, std::memory_order_relaxed);
   call.map_results();

@@ -7,6 +7,7 @@ mod exit;
 mod memory;
 mod ops;
 mod stream;
+mod trace;
 
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -48,5 +49,6 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     exit::register(module)?;
     memory::register(module)?;
     stream::register(module)?;
+    trace::register(module)?;
     ops::register(module)
 }
