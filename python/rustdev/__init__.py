@@ -31,7 +31,23 @@ torch.utils.rename_privateuse1_backend("rustdev")
 torch._register_device_module("rustdev", sys.modules[__name__])
 torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
 
-from . import _absent, _exit, _inductor, amp, backends, distributed, dlpack, graphs, label, legacy, memory, random, streams
+from . import (
+    _absent,
+    _exit,
+    _inductor,
+    amp,
+    backends,
+    distributed,
+    dlpack,
+    graphs,
+    label,
+    legacy,
+    memory,
+    nvtx,
+    profiler,
+    random,
+    streams,
+)
 from ._inductor import init_backend as _inductor_backend_init
 from ._rustdev import __version__
 from .amp import (
@@ -250,7 +266,9 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "nvtx",
     "op_calls",
+    "profiler",
     "random",
     "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
