@@ -104,7 +104,7 @@ pub unsafe extern "C" fn rd_trace_destroy(trace: *mut rd_trace) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_trace_count(trace: *const rd_trace) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { trace.as_ref() }.map_or(0, |trace| trace.0.len())
+    unsafe { trace.as_ref() }.map_or(0, |trace| trace.0.count())
 }
 
 /// How many tasks found no room in the trace; 0 for null.

@@ -26,7 +26,7 @@ type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, 
 fn trace_stop(py: Python<'_>, number: u64) -> Option<(Vec<Task>, usize)> {
     // Detached: callbacks that the streams wait for take the interpreter.
     let trace = py.detach(|| trace::stop(number))?;
-    Some(((0..trace.len()).filter_map(|index| trace.row(index)).map(task).collect(), trace.dropped()))
+    Some(((0..trace.count()).filter_map(|index| trace.row(index)).map(task).collect(), trace.dropped()))
 }
 
 fn task(row: Row) -> Task {

@@ -19,8 +19,8 @@ use super::{Error, affinity};
 
 /// Entries that are made together.
 const CHUNK: usize = 1024;
-/// Entries of a trace unless [`set_limit`] says otherwise: some 60 MB.
-const DEFAULT_LIMIT: usize = 512 * CHUNK;
+/// Entries of a trace unless [`set_limit`] says otherwise: some 30 MB.
+const DEFAULT_LIMIT: usize = 256 * CHUNK;
 
 static ON: AtomicBool = AtomicBool::new(false);
 static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_LIMIT);
@@ -302,18 +302,18 @@ impl Trace {
     }
 
     /// How many entries there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.claimed.load(Ordering::Relaxed).min(self.chunks.len() * CHUNK)
     }
 
     /// How many tasks found no room.
     pub fn dropped(&self) -> usize {
-        self.claimed.load(Ordering::Relaxed) - self.len()
+        self.claimed.load(Ordering::Relaxed) - self.count()
     }
 
     fn busy_streams(&self) -> Vec<&'static Stream> {
         let mut streams: Vec<&'static Stream> = Vec::new();
-        for entry in (0..self.len()).filter_map(|index| self.get(index)) {
+        for entry in (0..self.count()).filter_map(|index| self.get(index)) {
             if let (Some(submission), 0) = (entry.submission.get(), entry.end.load(Ordering::Acquire))
                 && !streams.iter().any(|known| std::ptr::eq(*known, submission.stream))
             {
@@ -328,7 +328,7 @@ impl Trace {
         self.parents.lock().get(&range).copied().unwrap_or(0)
     }
 
-    /// An entry; `None` from [`Trace::len`] on, and for one whose submission had only begun when the trace was stopped.
+    /// An entry; `None` from [`Trace::count`] on, and for one whose submission had only begun when the trace was stopped.
     pub fn row(&self, index: usize) -> Option<Row> {
         let entry = self.get(index)?;
         let known = entry.submission.get()?;

@@ -18,7 +18,6 @@ use std::sync::OnceLock;
 use super::{Lease, Stream, Until};
 use crate::runtime::sync::Ordering;
 use crate::runtime::task::{Payload, Row, Span, Task};
-use crate::runtime::trace::Mark;
 use crate::runtime::{threads, trace};
 
 /// Elements of a piece: those of some tensors have to stay in a core's cache.
@@ -83,10 +82,14 @@ impl Stream {
         if let Some(begin) = begin {
             divide(trace::now().saturating_sub(begin), tasks, shares);
         }
-        if let Some((number, text)) = failure {
-            let failed = tasks.iter().flatten().nth(number);
-            self.poison(failed.map_or(first.name(), Task::name), &text);
-            failed.iter().filter_map(|task| task.mark.as_ref()).for_each(Mark::fail);
+        // A panic is told in the name of the first.
+        let (number, text) = failure.map_or((0, None), |(number, text)| (number, Some(text)));
+        let Some(culprit) = tasks.iter().flatten().nth(number) else { return };
+        if let Some(text) = text {
+            self.poison(culprit.name(), &text);
+        }
+        if let Some(mark) = culprit.mark.as_ref().filter(|_| begin.is_some() && self.failed.load(Ordering::Relaxed)) {
+            mark.fail();
         }
     }
 }

@@ -23,6 +23,8 @@ mod process;
 mod shortage;
 #[cfg(not(loom))]
 mod streams;
+#[cfg(not(loom))]
+mod traces;
 
 /// What the tests have in common.
 #[cfg(not(loom))]
