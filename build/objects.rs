@@ -38,7 +38,7 @@ fn refresh(compiler: &cc::Tool, torch: &str, source: &Path, object: &Path) -> Re
     let mut command = compiler.to_command();
     command.arg("-MMD").arg("-c").arg(source);
     // The arguments alone: the environment holds what cargo and the shell change from build to build.
-    let key = format!("{torch} {:?} {:?}", command.get_program(), command.get_args().collect::<Vec<_>>());
+    let key = format!("{torch} {} {:?}", command.get_program().display(), command.get_args().collect::<Vec<_>>());
     command.arg("-o").arg(object);
     let key_file = object.with_extension("key");
     if is_current(&key, &key_file, object) {
