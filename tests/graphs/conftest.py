@@ -8,7 +8,7 @@ import torch
 
 @pytest.fixture(autouse=True)
 def _without_fallback() -> Iterator[None]:
-    """Forbid the fallback, and leave no memory cached by another test's graph."""
+    """Forbid the fallback."""
     torch.rustdev.set_fallback_mode("error")
     yield
     torch.rustdev.set_fallback_mode("allow")
