@@ -33,7 +33,16 @@ def graph_pool_handle() -> PoolHandle:
     return 0, torch.ops.rustdev.graph_pool_handle()
 
 
-class Graph(torch.accelerator.Graph):
+if hasattr(torch.accelerator, "Graph"):
+    _AcceleratorGraph = torch.accelerator.Graph
+else:
+
+    class _AcceleratorGraph:  # type: ignore[no-redef]
+        def __new__(cls, *args: object, **options: object) -> Self:
+            raise RuntimeError(f"torch {torch.__version__} has no graphs of accelerators: that takes 2.15")
+
+
+class Graph(_AcceleratorGraph):
     """Device work that is recorded once and replayed: ``torch.accelerator.Graph`` with the methods of ``torch.cuda.CUDAGraph``.
 
     Args:
@@ -75,7 +84,7 @@ class Graph(torch.accelerator.Graph):
 RustdevGraph = Graph
 
 
-def _end_capture(graph: torch.accelerator.Graph, *, has_failed: bool) -> None:
+def _end_capture(graph: "torch.accelerator.Graph", *, has_failed: bool) -> None:
     """End a capture; that of a block that has failed is forgotten, so that its error is the one that comes out."""
     if has_failed:
         graph.reset()
@@ -100,7 +109,7 @@ class graph:  # noqa: N801 - the name that torch.cuda has
 
     def __init__(
         self,
-        rustdev_graph: torch.accelerator.Graph,
+        rustdev_graph: "torch.accelerator.Graph",
         pool: PoolHandle | None = None,
         stream: torch.Stream | None = None,
         capture_error_mode: CaptureErrorMode = "global",
