@@ -215,7 +215,7 @@ impl Program {
             Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| match part {
                 Part::One(index) => run_one(&mut tasks[*index]),
                 Part::Rows(range, ends) => {
-                    let outcome = lockstep::run_all(tasks[range.clone()].iter(), ends);
+                    let outcome = lockstep::run_all(&tasks[range.clone()].iter(), ends);
                     outcome.map_err(|(name, text)| named(name, &text))
                 }
             }),

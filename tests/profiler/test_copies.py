@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from conftest import Take
+from chrome_trace import Take
 
 
 def _device(index: int = 0) -> torch.Tensor:

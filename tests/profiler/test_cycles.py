@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from conftest import DEVICE, EVERYTHING, Take, Trace, exported
+from chrome_trace import DEVICE, EVERYTHING, Take, Trace, exported
 from torch.profiler import profile, schedule
 
 

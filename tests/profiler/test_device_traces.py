@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import torch
-from conftest import EVERYTHING
+from chrome_trace import EVERYTHING
 from torch.profiler import profile
 from torch.rustdev import profiler
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 import torch
-from conftest import Take
+from chrome_trace import Take
 from torch.profiler import record_function
 from torch.rustdev import nvtx
 

@@ -8,7 +8,7 @@ import threading
 from itertools import pairwise
 
 import torch
-from conftest import DEVICE, Take
+from chrome_trace import DEVICE, Take
 from torch.profiler import ProfilerActivity
 
 LARGE = 600

@@ -244,8 +244,8 @@ mod tests {
                 let (hy, cy) = (hy.values(), cy.values());
                 (0..BATCH).map(|row| (hy[[row, at]] * by_h[[row, at]] + cy[[row, at]] * by_c[[row, at]]).re).collect::<Vec<_>>()
             });
-            for row in 0..BATCH {
-                let (found, expected) = (grads[0].values()[[row, place]].re, (sides[0][row] - sides[1][row]) / (2.0 * step));
+            for (row, (above, below)) in sides[0].iter().zip(&sides[1]).enumerate() {
+                let (found, expected) = (grads[0].values()[[row, place]].re, (above - below) / (2.0 * step));
                 assert!((found - expected).abs() < 1e-6, "{row} {place}: {found} != {expected}");
             }
         }

@@ -171,7 +171,7 @@ pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>)
 /// # Errors
 /// The name of the first that fails, and its text.
 pub(in crate::runtime) fn run_all<'a>(
-    tasks: impl Iterator<Item = &'a Task> + Clone,
+    tasks: &(impl Iterator<Item = &'a Task> + Clone),
     ends: &[usize],
 ) -> Result<(), (&'static str, String)> {
     let name = |number: usize| tasks.clone().nth(number).map_or("", Task::name);

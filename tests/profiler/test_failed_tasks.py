@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import DEVICE, EVERYTHING, Take
+from chrome_trace import DEVICE, EVERYTHING, Take
 from torch.profiler import profile
 
 

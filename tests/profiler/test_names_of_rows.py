@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from conftest import Take
+from chrome_trace import Take
 from torch.profiler import record_function
 
 
