@@ -47,7 +47,8 @@ Triple lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, 
                  const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
   static const Binding binding = named_kernel("_thnn_fused_lstm_cell");
   parts_of(input_gates, 4);
-  const bool is_biased = given(input_bias).defined() && given(hidden_bias).defined();
+  at::Tensor biases[] = {given(input_bias), given(hidden_bias)};
+  const bool is_biased = biases[0].defined() && biases[1].defined();
   // One bias alone is added before.
   const at::Tensor inputs = (is_biased ? input_gates : biased(biased(input_gates, input_bias), hidden_bias)).contiguous();
   const at::Tensor hidden = hidden_gates.contiguous();
@@ -59,11 +60,9 @@ Triple lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, 
   const Triple results{empty_of(cx, state.sizes()), empty_of(cx, state.sizes()), empty_of(cx, gates)};
   const auto& [hy, cy, workspace] = results;
   c10::SmallVector<const at::Tensor*, 5> operands{&state, &inputs, &hidden};
-  at::Tensor biases[2];
   if (is_biased) {
-    biases[0] = input_bias->contiguous();
-    biases[1] = hidden_bias->contiguous();
-    for (const at::Tensor& bias : biases) {
+    for (at::Tensor& bias : biases) {
+      bias = bias.contiguous();
       TORCH_CHECK(bias.sizes() == gates.slice(1), "expected a bias for each gate, but got: ", bias.sizes());
       operands.push_back(&bias);
     }
