@@ -5,7 +5,7 @@ A name that could only pretend is left out, so that a program stops where it rel
 
 from typing import NoReturn
 
-#: By the module that would have it: groups of names and why they are not there.
+#: For each module, groups of absent names with the reason.
 _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
     "torch.rustdev": (
         (

@@ -212,7 +212,7 @@ impl Stream {
         self.capture().map_or(Ok(()), |capture| Err(capture.refuse(&what())))
     }
 
-    /// Puts a task on the stream, or runs it there and then, or records it where the stream captures.
+    /// Enqueues a task, or runs it inline; while the stream captures, records it.
     ///
     /// # Errors
     /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.

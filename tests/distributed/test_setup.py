@@ -125,7 +125,7 @@ def with_subgroups(store: str, ranks: dict[int, int]) -> None:
     dist.all_reduce(tensor, group=groups[rank])
     assert tensor.tolist() == [1.0] * 4
     expect_sum(group=groups[2])
-    # One after the other on each rank, in opposite orders: no group waits for another.
+    # Sequential on each rank, in opposite orders: no group waits for another.
     tensors = [torch.full((4,), rank + 1.0, device="rustdev") for _ in range(2)]
     order = [None, groups[2]] if rank == 0 else [groups[2], None]
     works = [dist.all_reduce(tensors[group is None], group=group, async_op=True) for group in order]

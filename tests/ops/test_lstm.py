@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.usefixtures("strict")
+
 STEPS, BATCH, INPUTS, SIZE = 5, 9, 7, 6
 LAYERS = [
     {"num_layers": layers, "bidirectional": bidirectional, "bias": bias, "batch_first": batch_first}
@@ -39,7 +41,11 @@ def run(module: nn.LSTM, values: Tensor) -> list[Tensor]:
 def test_layers_are_those_of_the_cpu(options: dict[str, object]) -> None:
     on_cpu, on_device = pair(**options)
     values = sequence(on_cpu)
+    before = torch.rustdev.op_calls()
     torch.testing.assert_close(run(on_device, values), run(on_cpu, values), rtol=1e-4, atol=1e-5)
+    calls = torch.rustdev.op_calls()
+    for kernel in ("lstm_layer", "lstm_layer_backward"):
+        assert calls[kernel] - before[kernel] == on_device.num_layers * (2 if on_device.bidirectional else 1)
     with torch.no_grad():
         found, expected = on_device(values.to("rustdev")), on_cpu(values)
         torch.testing.assert_close(found[0].cpu(), expected[0], rtol=1e-4, atol=1e-5)
@@ -87,6 +93,9 @@ def test_the_order_of_batches_changes_nothing() -> None:
 
 
 def test_second_derivatives() -> None:
+    # gradcheck itself calls dot.
+    torch.rustdev.set_fallback_mode("allow")
+    torch.rustdev.set_fallback_allowlist(["aten::dot"])
     _, on_device = pair(torch.float64, bidirectional=True)
     values = sequence(on_device, 2, torch.float64)[:2].to("rustdev").requires_grad_()
     weights = tuple(on_device.parameters())

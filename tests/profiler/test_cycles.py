@@ -1,4 +1,4 @@
-"""Schedules: several traces one after the other, each with the tasks of its own steps."""
+"""Schedules: several consecutive traces, each with the tasks of its own steps."""
 
 from pathlib import Path
 

@@ -8,7 +8,7 @@ use crate::runtime::sync::{Arc, Mutex, MutexGuard};
 use crate::runtime::task::{Closure, Task};
 use crate::runtime::trace::{self, Kind, Outcome, Place, Row};
 
-/// One trace is taken at a time, and the tests run side by side.
+/// One trace is taken at a time, and the tests run in parallel.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The entries of a stream's tasks among those of a trace.
