@@ -254,6 +254,10 @@ unsafe fn task_name(name: *const c_char) -> &'static str {
     unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("task")
 }
 
+fn submit(device: i32, stream: i64, name: &'static str, cost: u64, work: Foreign) -> rd_status {
+    guard(move || Ok(find(device, stream)?.submit(Task::new(name, cost, work))?))
+}
+
 /// Enqueues device work. A name that begins with `compiled::` tells a trace that a compiler made it.
 ///
 /// # Safety
@@ -276,8 +280,7 @@ pub unsafe extern "C" fn rd_stream_submit(
     // SAFETY: the caller's promise.
     let name = unsafe { task_name(name) };
     let kind = if name.starts_with("compiled::") { Kind::Compiled } else { Kind::Custom };
-    let work = Foreign { run, destroy, context, accesses, kind };
-    guard(move || Ok(find(device, stream)?.submit(Task::new(name, cost, work))?))
+    submit(device, stream, name, cost, Foreign { run, destroy, context, accesses, kind })
 }
 
 /// As [`rd_stream_submit`], for a kernel of PyTorch's.
@@ -298,12 +301,9 @@ pub unsafe extern "C" fn rd_stream_submit_aten(
 ) -> rd_status {
     // SAFETY: the caller's promise.
     let accesses = unsafe { copied(accesses, num_accesses) };
-    let work = Foreign { run, destroy, context, accesses, kind: Kind::Aten };
-    guard(move || {
-        // SAFETY: the caller's promise.
-        let name = unsafe { task_name(name) };
-        Ok(find(device, stream)?.submit(Task::new(name, cost, work))?)
-    })
+    // SAFETY: the caller's promise.
+    let name = unsafe { task_name(name) };
+    submit(device, stream, name, cost, Foreign { run, destroy, context, accesses, kind: Kind::Aten })
 }
 
 /// Enqueues a host callback: it may block, take locks, call Python, and runs outside the compute threads.
