@@ -47,7 +47,10 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #undef WIDEST
 
   // One cast for all steps of a sequence.
+  KERNEL_PRIVATEUSEONE(gru, input, lower_precision_fp)
   KERNEL_PRIVATEUSEONE(lstm, input, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(rnn_relu, input, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(rnn_tanh, input, lower_precision_fp)
   m.impl("binary_cross_entropy", TORCH_FN(refuse_binary_cross_entropy));
 }
 

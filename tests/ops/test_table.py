@@ -55,6 +55,18 @@ def lstm(values: torch.Tensor) -> torch.Tensor:
     return torch.lstm(values, states, weights, True, 1, 0.0, False, False, False)[0]
 
 
+def gru(values: torch.Tensor) -> torch.Tensor:
+    """Return what a layer of a GRU puts out."""
+    weights = [tensor(3, 1), tensor(3, 1), tensor(3), tensor(3)]
+    return torch.gru(values, tensor(1, 2, 1), weights, True, 1, 0.0, False, False, False)[0]
+
+
+def rnn(values: torch.Tensor) -> torch.Tensor:
+    """Return what a layer of a plain recurrent network puts out."""
+    weights = [tensor(1, 1), tensor(1, 1), tensor(1), tensor(1)]
+    return torch.rnn_tanh(values, tensor(1, 2, 1), weights, True, 1, 0.0, False, False, False)[0]
+
+
 def gradient(function: Callable[[torch.Tensor], torch.Tensor], values: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return the gradient of the sum of a function's results."""
     values.requires_grad_()
@@ -101,6 +113,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "_thnn_fused_lstm_cell_backward_impl": lambda: aten._thnn_fused_lstm_cell_backward_impl(
         tensor(2, 1), tensor(2, 1), tensor(2, 1), tensor(2, 1), tensor(2, 4), False
     ),
+    "elman_layer": lambda: rnn(tensor(2, 2, 1)),
+    "elman_layer_backward": lambda: gradient(rnn, tensor(2, 2, 1)),
+    "gru_layer": lambda: gru(tensor(2, 2, 1)),
+    "gru_layer_backward": lambda: gradient(gru, tensor(2, 2, 1)),
     "lstm_layer": lambda: lstm(tensor(2, 2, 1)),
     "lstm_layer_backward": lambda: gradient(lstm, tensor(2, 2, 1)),
     "native_layer_norm": lambda: functional.layer_norm(tensor(2, 3), (3,)),

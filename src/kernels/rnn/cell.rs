@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::formulas::{GATES, gates, gates_mut, step, step_backward};
+use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_step_backward};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
@@ -59,7 +59,7 @@ impl<E: Element<Acc: Field>, const N: usize> Leaf for Forward<'_, E, N> {
         let terms = self.terms.map(|term| term.map(|gate| &gate[..size]));
         for at in 0..size {
             let sum = |gate: usize| terms[1..].iter().fold(terms[0][gate][at].load(), |sum, term| sum.add(term[gate][at].load()));
-            let ([i, f, g, o], new_cell, new_hidden) = step([sum(0), sum(1), sum(2), sum(3)], self.cx[at].load());
+            let ([i, f, g, o], new_cell, new_hidden) = lstm_step([sum(0), sum(1), sum(2), sum(3)], self.cx[at].load());
             cy[at] = E::store(new_cell);
             hy[at] = E::store(new_hidden);
             in_i[at] = E::store(i);
@@ -127,7 +127,7 @@ impl<E: Element<Acc: Field>> Leaf for Backward<'_, E> {
         for at in 0..size {
             let activated = [in_i[at].load(), in_f[at].load(), in_g[at].load(), in_o[at].load()];
             let ([i, f, g, o], cell) =
-                step_backward(grad_hy[at].load(), grad_cy[at].load(), activated, self.cx[at].load(), cy[at].load());
+                lstm_step_backward(grad_hy[at].load(), grad_cy[at].load(), activated, self.cx[at].load(), cy[at].load());
             grad_i[at] = E::store(i);
             grad_f[at] = E::store(f);
             grad_g[at] = E::store(g);

@@ -1,30 +1,39 @@
-//! One unit of an LSTM and its gradient (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997), and the rows of its gates: i, f, g and o one
-//! behind the other, each as long as the hidden state.
+//! One unit of a recurrent layer and its gradient: LSTM (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997) and GRU (Cho et al.,
+//! "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in the variant of cuDNN, which resets the product). The gates of a
+//! row lie one behind the other, each as long as the hidden state.
 
 #![forbid(unsafe_code)]
 
 use crate::tensor::number::Field;
 
-/// Gates of a unit.
-pub const GATES: usize = 4;
+/// Gates of a unit of an LSTM: i, f, g, o.
+pub const LSTM_GATES: usize = 4;
+/// Gates of a unit of a GRU: r, z, n.
+pub const GRU_GATES: usize = 3;
 
 /// The gates of a row.
 #[inline(always)]
-pub fn gates<E>(row: &[E], size: usize) -> [&[E]; GATES] {
+pub fn gates<const GATES: usize, E>(row: &[E], size: usize) -> [&[E]; GATES] {
     std::array::from_fn(|gate| &row[gate * size..][..size])
 }
 
 /// The gates of a row, to be written.
+///
+/// # Panics
+/// A row that is shorter.
 #[inline(always)]
-pub fn gates_mut<E>(row: &mut [E], size: usize) -> [&mut [E]; GATES] {
-    let (first, second) = row.split_at_mut(2 * size);
-    let ((i, f), (g, o)) = (first.split_at_mut(size), second.split_at_mut(size));
-    [i, f, g, &mut o[..size]]
+pub fn gates_mut<const GATES: usize, E>(row: &mut [E], size: usize) -> [&mut [E]; GATES] {
+    let mut rest = row;
+    std::array::from_fn(|_| {
+        let (gate, others) = std::mem::take(&mut rest).split_at_mut(size);
+        rest = others;
+        gate
+    })
 }
 
 /// The activated gates, the new cell state and the new hidden state, from the sums at the gates and the cell state.
 #[inline(always)]
-pub fn step<T: Field>([i, f, g, o]: [T; GATES], cx: T) -> ([T; GATES], T, T) {
+pub fn lstm_step<T: Field>([i, f, g, o]: [T; LSTM_GATES], cx: T) -> ([T; LSTM_GATES], T, T) {
     let [i, f, g, o] = [i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()];
     let cy = f.mul(cx).add(i.mul(g));
     ([i, f, g, o], cy, o.mul(cy.tanh()))
@@ -33,7 +42,7 @@ pub fn step<T: Field>([i, f, g, o]: [T; GATES], cx: T) -> ([T; GATES], T, T) {
 /// The gradients of the sums at the gates and of the old cell state, from those of the new states, the activated gates, and both cell
 /// states.
 #[inline(always)]
-pub fn step_backward<T: Field>(grad_hy: T, grad_cy: T, [i, f, g, o]: [T; GATES], cx: T, cy: T) -> ([T; GATES], T) {
+pub fn lstm_step_backward<T: Field>(grad_hy: T, grad_cy: T, [i, f, g, o]: [T; LSTM_GATES], cx: T, cy: T) -> ([T; LSTM_GATES], T) {
     let sigmoid_slope = |y: T| y.mul(T::ONE.sub(y)).conj();
     let tanh_slope = |y: T| T::ONE.sub(y.mul(y)).conj();
     let tanh = cy.tanh();
@@ -45,4 +54,22 @@ pub fn step_backward<T: Field>(grad_hy: T, grad_cy: T, [i, f, g, o]: [T; GATES],
         grad_hy.mul(tanh.conj()).mul(sigmoid_slope(o)),
     ];
     (grad_gates, grad.mul(f.conj()))
+}
+
+/// The activated gates and the new hidden state, from the sums at r and z, what the inputs and what the hidden state (`hn`, with its bias)
+/// bring to n, and the old hidden state.
+#[inline(always)]
+pub fn gru_step<T: Field>([r, z, n]: [T; GRU_GATES], hn: T, hx: T) -> ([T; GRU_GATES], T) {
+    let [r, z] = [r.sigmoid(), z.sigmoid()];
+    let n = n.add(r.mul(hn)).tanh();
+    ([r, z, n], n.add(z.mul(hx.sub(n))))
+}
+
+/// The gradients of the sums at the gates as the inputs bring them, of `hn`, and of the old hidden state by the way of z alone.
+#[inline(always)]
+pub fn gru_step_backward<T: Field>(grad: T, [r, z, n]: [T; GRU_GATES], hn: T, hx: T) -> ([T; GRU_GATES], T, T) {
+    let grad_n = grad.mul(T::ONE.sub(z)).mul(T::ONE.sub(n.mul(n)));
+    let grad_r = grad_n.mul(hn).mul(r.mul(T::ONE.sub(r)));
+    let grad_z = grad.mul(hx.sub(n)).mul(z.mul(T::ONE.sub(z)));
+    ([grad_r, grad_z, grad_n], grad_n.mul(r), grad.mul(z))
 }

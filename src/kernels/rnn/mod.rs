@@ -1,5 +1,10 @@
-//! Recurrent layers: one step of an LSTM ([`cell`]) and a layer over a whole sequence ([`sequence`]).
+//! Recurrent layers: one step of an LSTM ([`cell`]), and layers over whole sequences: [`lstm`], [`gru`] and [`elman`].
 
 pub mod cell;
+pub mod elman;
 mod formulas;
+pub mod gru;
+pub mod lstm;
 pub mod sequence;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! A layer of a GRU over a whole sequence, forward and backward.
+
+#![forbid(unsafe_code)]
+
+use super::formulas::{GRU_GATES as GATES, gates, gates_mut, gru_step, gru_step_backward};
+use super::sequence::{Layer, cost, load, row, store, target, transposed_weight, weight};
+use crate::kernels::matmul;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::Memory;
+use crate::tensor::number::{Number, Real};
+
+/// A row of one step. The gates hold the inputs' sums before and the activated gates after it.
+struct Forward<'a, E: Element, P> {
+    gates: [&'a mut [E]; GATES],
+    products: [&'a [P]; GATES],
+    bias: &'a [E],
+    hidden: &'a mut [P],
+    resettable: &'a mut [E],
+    out: &'a mut [E],
+}
+
+impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        // Slices of one length that the compiler knows to be one need no checks.
+        let size = self.hidden.len();
+        let [in_r, in_z, in_n] = self.gates.map(|gate| &mut gate[..size]);
+        let [from_r, from_z, from_n] = self.products.map(|gate| &gate[..size]);
+        let (hidden, resettable, out, bias) =
+            (self.hidden, &mut self.resettable[..size], &mut self.out[..size], &self.bias[..size]);
+        for at in 0..size {
+            let hn = from_n[at].load().add(bias[at].load());
+            let sums = [in_r[at].load().add(from_r[at].load()), in_z[at].load().add(from_z[at].load()), in_n[at].load()];
+            let ([r, z, n], new_hidden) = gru_step(sums, hn, hidden[at].load());
+            resettable[at] = E::store(hn);
+            out[at] = E::store(new_hidden);
+            hidden[at] = P::store(out[at].load());
+            in_r[at] = E::store(r);
+            in_z[at] = E::store(z);
+            in_n[at] = E::store(n);
+        }
+    }
+}
+
+/// The recurrent part of a layer. Operands [out, resettable, gates, weight, bias, hx], contiguous and of one dtype: out [steps, batch, size];
+/// resettable, of the same sizes, what the hidden state brings to n before it is reset; gates [steps, batch, 3 size], on entry the sums
+/// of the inputs and all biases but the hidden state's of n, then the activated gates r, z, n; weight [3 size, size], of the hidden
+/// state, and bias [size], its bias of n; hx [batch, size]. Scalars [reverse]: from the last step to the first.
+///
+/// # Errors
+/// Another dtype, operands with gaps or of other sizes.
+pub fn gru_layer(launch: &Launch<'_>) -> Result<(), String> {
+    let layer = Layer::new(launch, 0)?;
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => {
+        if layer.widens::<E>() { forward::<E, <E as Element>::Acc>(launch, layer) } else { forward::<E, E>(launch, layer) }
+    })
+}
+
+fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+    let Layer { steps, size, .. } = layer;
+    let wide = GATES * size;
+    let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
+    let weight: &[P] = weight.numbers(wide * size);
+    layer.for_parts(cost(launch), &|begin, end| {
+        let [out, resettable, gates, bias] = [0, 1, 2, 4].map(|operand| launch.view(operand));
+        let rows = end - begin;
+        let mut memory = [wide, size].map(|cols| Memory::of(rows * cols * size_of::<P>()));
+        let [products, hidden] = memory.each_mut();
+        let (products, hidden) = (products.numbers::<P>(rows * wide), hidden.numbers::<P>(rows * size));
+        load::<E, P>(&launch.view(5), begin, hidden, size)?;
+        for place in (0..steps).map(|number| layer.place(number)) {
+            matmul::multiply([rows, wide, size], products, hidden, weight)?;
+            for (number, hidden) in hidden.chunks_exact_mut(size).enumerate() {
+                let index = [place, begin + number];
+                vectorize(Forward {
+                    gates: gates_mut(target::<E>(&gates, &index)?, size),
+                    products: self::gates(&products[number * wide..], size),
+                    bias: row(&bias, &[])?,
+                    hidden,
+                    resettable: target(&resettable, &index)?,
+                    out: target(&out, &index)?,
+                });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A row of one step, backward.
+struct Backward<'a, E: Element, P> {
+    grad_gates: [&'a mut [E]; GATES],
+    grad_products: [&'a mut [E]; GATES],
+    grad_sums: [&'a mut [P]; GATES],
+    direct: &'a mut [E::Acc],
+    grad_hidden: &'a [P],
+    grad_out: &'a [E],
+    gates: [&'a [E]; GATES],
+    resettable: &'a [E],
+    hx: &'a [E],
+}
+
+impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let size = self.direct.len();
+        let [out_r, out_z, out_n] = self.grad_gates.map(|gate| &mut gate[..size]);
+        let [product_r, product_z, product_n] = self.grad_products.map(|gate| &mut gate[..size]);
+        let [to_r, to_z, to_n] = self.grad_sums.map(|gate| &mut gate[..size]);
+        let [in_r, in_z, in_n] = self.gates.map(|gate| &gate[..size]);
+        let (grad_hidden, grad_out) = (&self.grad_hidden[..size], &self.grad_out[..size]);
+        let (resettable, hx) = (&self.resettable[..size], &self.hx[..size]);
+        for at in 0..size {
+            let activated = [in_r[at].load(), in_z[at].load(), in_n[at].load()];
+            let grad = grad_hidden[at].load().add(self.direct[at]).add(grad_out[at].load());
+            let ([r, z, n], hn, direct) = gru_step_backward(grad, activated, resettable[at].load(), hx[at].load());
+            self.direct[at] = direct;
+            out_r[at] = E::store(r);
+            out_z[at] = E::store(z);
+            out_n[at] = E::store(n);
+            product_r[at] = out_r[at];
+            product_z[at] = out_z[at];
+            product_n[at] = E::store(hn);
+            to_r[at] = P::store(out_r[at].load());
+            to_z[at] = P::store(out_z[at].load());
+            to_n[at] = P::store(product_n[at].load());
+        }
+    }
+}
+
+/// The gradient of [`gru_layer`]. Operands [grads, grad of hx, grad of out, gates, resettable, out, hx, weight], contiguous, of one dtype and
+/// sized as there, the gates activated; grads [2, steps, batch, 3 size], of the sums of the inputs and of the hidden state's products, which
+/// differ in n; the second holds on entry the gradient of the last hidden state. Scalars [reverse], as there.
+///
+/// # Errors
+/// As [`gru_layer`].
+pub fn gru_layer_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let layer = Layer::new(launch, 2)?;
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => {
+        if layer.widens::<E>() { backward::<E, <E as Element>::Acc>(launch, layer) } else { backward::<E, E>(launch, layer) }
+    })
+}
+
+fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+    let Layer { steps, size, .. } = layer;
+    let wide = GATES * size;
+    let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;
+    let weight: &[P] = weight.numbers(wide * size);
+    layer.for_parts(cost(launch), &|begin, end| {
+        let [grads, grad_hx, grad_out, gates, resettable, out, hx] = [0, 1, 2, 3, 4, 5, 6].map(|operand| launch.view(operand));
+        let rows = end - begin;
+        let mut memory = [wide, size].map(|cols| Memory::of(rows * cols * size_of::<P>()));
+        let [grad_sums, grad_hidden] = memory.each_mut();
+        let (grad_sums, grad_hidden) = (grad_sums.numbers::<P>(rows * wide), grad_hidden.numbers::<P>(rows * size));
+        let mut memory = Memory::of(rows * size * size_of::<E::Acc>());
+        let direct = memory.numbers::<E::Acc>(rows * size);
+        load::<E, E::Acc>(&grad_hx, begin, direct, size)?;
+        grad_hidden.fill(P::store(<E::Acc as Number>::ZERO));
+        for number in (0..steps).rev() {
+            for (row_of_part, direct) in direct.chunks_exact_mut(size).enumerate() {
+                let index = [layer.place(number), begin + row_of_part];
+                let before = match number {
+                    0 => row::<E>(&hx, &[index[1]])?,
+                    _ => row::<E>(&out, &[layer.place(number - 1), index[1]])?,
+                };
+                vectorize(Backward {
+                    grad_gates: gates_mut(target::<E>(&grads, &[0, index[0], index[1]])?, size),
+                    grad_products: gates_mut(target::<E>(&grads, &[1, index[0], index[1]])?, size),
+                    grad_sums: gates_mut(&mut grad_sums[row_of_part * wide..][..wide], size),
+                    direct,
+                    grad_hidden: &grad_hidden[row_of_part * size..][..size],
+                    grad_out: row(&grad_out, &index)?,
+                    gates: self::gates(row(&gates, &index)?, size),
+                    resettable: row(&resettable, &index)?,
+                    hx: before,
+                });
+            }
+            matmul::multiply([rows, size, wide], grad_hidden, grad_sums, weight)?;
+        }
+        for (direct, hidden) in direct.iter_mut().zip(&*grad_hidden) {
+            *direct = direct.add(hidden.load());
+        }
+        store::<E, E::Acc>(&grad_hx, begin, direct, size)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{ArrayD, Axis};
+
+    use super::super::tests::{SIZE, STEPS, assert_gradients, copy, empty, given, place, product, real, sigmoid};
+    use crate::kernels::check::{self, Strides, Tensor};
+    use crate::tensor::dtype::{DType, FLOATING};
+    use crate::tensor::launch::Scalar;
+
+    /// A layer's [out, resettable, gates] of [sums, bias, hx].
+    fn forward(dtype: DType, batch: usize, reverse: bool, weight: &Tensor, [sums, bias, hx]: [&Tensor; 3]) -> [Tensor; 3] {
+        let of_steps = || empty(dtype, &[STEPS, batch, SIZE]);
+        let results = [of_steps(), of_steps(), copy(sums, dtype)];
+        check::run("gru_layer", &results.each_ref(), &[weight, bias, hx], &[Scalar::Bool(reverse)], dtype).unwrap();
+        results
+    }
+
+    #[test]
+    fn a_layer_is_its_cells_one_after_the_other() {
+        for dtype in FLOATING.iter() {
+            for (batch, reverse) in [(1, false), (9, true), (70, false)] {
+                let (sums, weight) = (given(dtype, &[STEPS, batch, 3 * SIZE], 1), given(dtype, &[3 * SIZE, SIZE], 2));
+                let (hx, bias) = (given(dtype, &[batch, SIZE], 3), given(dtype, &[SIZE], 4));
+                let results = forward(dtype, batch, reverse, &weight, [&sums, &bias, &hx]);
+                let [out, resettable, gates] = results.each_ref().map(real);
+                let (sums, weight, bias, mut hidden) = (real(&sums), real(&weight), real(&bias), real(&hx));
+                let tolerance = 8.0 * check::tolerance(dtype);
+                for number in 0..STEPS {
+                    let step = place(number, reverse);
+                    for (row, at) in (0..batch).flat_map(|row| (0..SIZE).map(move |at| (row, at))) {
+                        let given = |gate: usize| sums[[step, row, gate * SIZE + at]];
+                        let brought = |gate: usize| product(&weight, &hidden, row, gate, at);
+                        let (r, z) = (sigmoid(given(0) + brought(0)), sigmoid(given(1) + brought(1)));
+                        let hn = brought(2) + bias[[at]];
+                        let n = (given(2) + r * hn).tanh();
+                        let expected = (1.0 - z) * n + z * hidden[[row, at]];
+                        let found =
+                            [r, z, n].into_iter().enumerate().map(|(gate, value)| (gates[[step, row, gate * SIZE + at]], value));
+                        for (found, expected) in found.chain([(resettable[[step, row, at]], hn), (out[[step, row, at]], expected)])
+                        {
+                            assert!((found - expected).abs() <= tolerance, "{dtype:?} {batch} {number}: {found} != {expected}");
+                        }
+                    }
+                    // Errors do not add up from step to step.
+                    hidden = out.index_axis(Axis(0), step).to_owned();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_difference_quotients() {
+        let (dtype, batch) = (DType::Double, 9);
+        for reverse in [false, true] {
+            let (sums, weight) = (given(dtype, &[STEPS, batch, 3 * SIZE], 1), given(dtype, &[3 * SIZE, SIZE], 2));
+            let (hx, bias) = (given(dtype, &[batch, SIZE], 3), given(dtype, &[SIZE], 4));
+            let (grad_out, grad_hy) = (given(dtype, &[STEPS, batch, SIZE], 5), given(dtype, &[batch, SIZE], 6));
+            let loss = |by: &[Tensor]| {
+                let out = real(&forward(dtype, batch, reverse, &weight, [&by[0], &by[1], &by[2]])[0]);
+                let last = out.index_axis(Axis(0), place(STEPS - 1, reverse)).to_owned();
+                (&out * &real(&grad_out)).sum() + (last * real(&grad_hy)).sum()
+            };
+            let [out, resettable, gates] = forward(dtype, batch, reverse, &weight, [&sums, &bias, &hx]);
+            let results = [empty(dtype, &[2, STEPS, batch, 3 * SIZE]), copy(&grad_hy, dtype)];
+            let operands = [&grad_out, &gates, &resettable, &out, &hx, &weight];
+            check::run("gru_layer_backward", &results.each_ref(), &operands, &[Scalar::Bool(reverse)], dtype).unwrap();
+            let [of_sums, of_products] = [0, 1].map(|which| results[0].values().index_axis(Axis(0), which).to_owned());
+            // The bias of n is added to each of the products of n.
+            let of_bias = of_products.sum_axis(Axis(0)).sum_axis(Axis(0)).into_iter().skip(2 * SIZE).collect();
+            let of_bias = ArrayD::from_shape_vec(vec![SIZE], of_bias).unwrap();
+            let [of_sums, of_bias] = [of_sums, of_bias].map(|values| Tensor::of(dtype, &values, Strides::Contiguous));
+            assert_gradients(&[&sums, &bias, &hx], &[&of_sums, &of_bias, &results[1]], loss);
+        }
+    }
+}
