@@ -1,0 +1,102 @@
+"""Sparse COO tensors as gradients of embeddings: what autograd, clipping and optimizers do with them, without the fallback."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16]
+
+
+def sparse(device: str, dtype: torch.dtype = torch.float32, *, dims: int = 1, dense: int = 1) -> Tensor:
+    """Return a sparse tensor of `dims` sparse and `dense` dense dimensions with places that occur several times."""
+    generator = torch.Generator().manual_seed(dims)
+    indices = torch.randint(0, 4, (dims, 9), generator=generator)
+    values = torch.randint(-8, 8, (9, *[3] * dense), generator=generator).to(dtype)
+    return torch.sparse_coo_tensor(indices.to(device), values.to(device), (4,) * dims + (3,) * dense, check_invariants=True)
+
+
+def assert_same(found: Tensor, expected: Tensor) -> None:
+    """Compare layout, flags, indices and values."""
+    assert (found.device.type, found.layout, found.dtype) == ("rustdev", expected.layout, expected.dtype)
+    if expected.layout is torch.strided:
+        torch.testing.assert_close(found.cpu(), expected)
+        return
+    assert found.is_coalesced() == expected.is_coalesced()
+    torch.testing.assert_close(found._indices().cpu(), expected._indices())
+    torch.testing.assert_close(found._values().cpu(), expected._values())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("dims", "dense"), list(itertools.product([1, 2, 3], [0, 1, 2])))
+def test_coalesce_and_dense(dims: int, dense: int, dtype: torch.dtype) -> None:
+    found, expected = (sparse(device, dtype, dims=dims, dense=dense) for device in ("rustdev", "cpu"))
+    assert_same(found.coalesce(), expected.coalesce())
+    assert_same(found.to_dense(), expected.to_dense())
+    assert found.coalesce().coalesce().is_coalesced()
+    assert (found.sparse_dim(), found.dense_dim(), found._nnz()) == (dims, dense, 9)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_and_products(dtype: torch.dtype) -> None:
+    for dims, dense in [(1, 1), (2, 0), (2, 1)]:
+        found, expected = (sparse(device, dtype, dims=dims, dense=dense) for device in ("rustdev", "cpu"))
+        plain = torch.arange(expected.numel(), dtype=dtype).view(expected.shape)
+        assert_same(plain.to("rustdev") + found, plain + expected)
+        assert_same(plain.to("rustdev").add_(found, alpha=-2), plain.clone().add_(expected, alpha=-2))
+        assert_same((found + found).coalesce(), (expected + expected).coalesce())
+        assert_same(found.coalesce() + found.coalesce(), expected.coalesce() + expected.coalesce())
+        assert_same(found.clone().add_(found, alpha=3).coalesce(), expected.clone().add_(expected, alpha=3).coalesce())
+        assert_same(found * 2.5, expected * 2.5)
+        assert_same(found.clone().mul_(torch.tensor(0.5, device="rustdev")), expected.clone().mul_(torch.tensor(0.5)))
+        assert_same(-found, -expected)
+        assert_same(found.clone().zero_(), expected.clone().zero_())
+        assert_same(plain.to("rustdev").sparse_mask(found.coalesce()), plain.sparse_mask(expected.coalesce()))
+
+
+def test_a_dense_sum_into_a_transposed_tensor() -> None:
+    found, expected = sparse("rustdev", dims=2, dense=0), sparse("cpu", dims=2, dense=0)
+    target = torch.zeros(4, 4, device="rustdev")
+    target.t().add_(found)
+    torch.testing.assert_close(target.cpu(), expected.to_dense().t())
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    gradient = sparse("rustdev")
+    torch.rustdev.set_fallback_mode("allow")
+    with pytest.raises(RuntimeError, match="same size"):
+        torch.zeros(5, 3, device="rustdev").add_(gradient)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.zeros(4, 3, device="rustdev").add_(sparse("cpu"))
+    assert torch.ones(2, device="rustdev").sum().item() == 2
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled")
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam])
+@pytest.mark.parametrize("layer", ["embedding", "bag"])
+def test_embeddings_train_as_on_the_cpu(make: type[torch.optim.Optimizer], layer: str) -> None:
+    weights = {}
+    for device in ("cpu", "rustdev"):
+        torch.manual_seed(3)
+        kind = torch.nn.Embedding if layer == "embedding" else torch.nn.EmbeddingBag
+        table = kind(20, 6, sparse=True)
+        table.to(device)
+        optimizer = make(table.parameters(), lr=0.1)  # type: ignore[call-arg]
+        for step in range(4):
+            rows = (torch.arange(12).view(4, 3) * (step + 1)) % 20
+            for half in rows.chunk(2):
+                (table(half.to(device)) ** 2).sum().backward()
+            assert table.weight.grad is not None
+            assert table.weight.grad.layout is torch.sparse_coo
+            if make is not torch.optim.Adagrad:
+                torch.nn.utils.clip_grad_norm_(table.parameters(), 1.0, foreach=False)
+            optimizer.step()
+            optimizer.zero_grad()
+        weights[device] = table.weight.detach().cpu()
+    torch.testing.assert_close(weights["rustdev"], weights["cpu"])
