@@ -365,9 +365,11 @@ typedef struct rd_columns {
   int32_t leading;
 } rd_columns;
 
-// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). Of 16 bit floats `out` is float32.
+// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype`: of a and b. `out_dtype`: the same, or float32 for
+// sums of 16 bit floats that are not rounded.
 typedef struct rd_gemm {
   int32_t dtype;
+  int32_t out_dtype;
   int32_t m;
   int32_t n;
   int32_t k;
@@ -378,8 +380,8 @@ typedef struct rd_gemm {
   double beta;
 } rd_gemm;
 
-// Makes a product.
-typedef void (*rd_gemm_run)(const struct rd_gemm *product);
+// Makes a product; false where it could not.
+typedef bool (*rd_gemm_run)(const struct rd_gemm *product);
 
 // One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
 typedef struct rd_operand {

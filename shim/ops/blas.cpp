@@ -1,6 +1,11 @@
-// PyTorch's BLAS for the matrix products of the device: its functions are looked up in the process, as not every build of PyTorch
-// has MKL, and run on the calling thread alone.
+// PyTorch's libraries for the matrix products of the device, on the calling thread alone: BLAS, whose functions are looked up in
+// the process, as not every build of PyTorch has MKL, and oneDNN, by way of ATen's own product.
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 #include <c10/core/ScalarType.h>
+
+#include <array>
 
 #include "ops/aten_task.h"
 
@@ -42,17 +47,51 @@ void call(Gemm<In, Out> function, const rd_gemm& product) {
            static_cast<Out*>(product.out.data), &product.out.leading);
 }
 
-void run(const rd_gemm* product) {
+// A matrix, read as its transpose: what is column-major here has rows there.
+at::Tensor transpose_of(const rd_columns& matrix, int64_t rows, int64_t cols, c10::ScalarType dtype) {
+  const int64_t leading = matrix.leading;
+  const std::array<int64_t, 2> strides{matrix.transposed ? 1 : leading, matrix.transposed ? leading : 1};
+  return at::from_blob(matrix.data, {cols, rows}, strides, at::TensorOptions(dtype));
+}
+
+// The transposed product, with sums that are rounded once.
+void call_aten(const rd_gemm& product) {
+  const auto dtype = static_cast<c10::ScalarType>(product.dtype);
+  at::Tensor out = transpose_of(product.out, product.m, product.n, dtype);
+  const at::Tensor left = transpose_of(product.b, product.k, product.n, dtype);
+  const at::Tensor right = transpose_of(product.a, product.m, product.k, dtype);
+  if (product.beta == 0 && product.alpha == 1) {
+    at::mm_out(out, left, right);
+  } else {
+    at::addmm_out(out, out, left, right, product.beta, product.alpha);
+  }
+}
+
+void make(const rd_gemm& product) {
   const SerialAten serial;
-  switch (static_cast<c10::ScalarType>(product->dtype)) {
+  const auto dtype = static_cast<c10::ScalarType>(product.dtype);
+  if (c10::isReducedFloatingType(dtype) && product.out_dtype == product.dtype) {
+    return call_aten(product);
+  }
+  switch (dtype) {
     case c10::ScalarType::Float:
-      return call(blas().of_float, *product);
+      return call(blas().of_float, product);
     case c10::ScalarType::Double:
-      return call(blas().of_double, *product);
+      return call(blas().of_double, product);
     case c10::ScalarType::BFloat16:
-      return call(blas().of_bfloat16, *product);
+      return call(blas().of_bfloat16, product);
     default:
-      return call(blas().of_half, *product);
+      return call(blas().of_half, product);
+  }
+}
+
+bool run(const rd_gemm* product) {
+  try {
+    make(*product);
+    return true;
+  } catch (const std::exception& error) {
+    TORCH_WARN("rustdev: a matrix product failed: ", error.what());
+    return false;
   }
 }
 

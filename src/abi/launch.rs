@@ -189,11 +189,13 @@ pub struct rd_columns {
     pub leading: i32,
 }
 
-/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). Of 16 bit floats `out` is float32.
+/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype`: of a and b. `out_dtype`: the same, or float32 for
+/// sums of 16 bit floats that are not rounded.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_gemm {
     pub dtype: i32,
+    pub out_dtype: i32,
     pub m: i32,
     pub n: i32,
     pub k: i32,
@@ -204,9 +206,9 @@ pub struct rd_gemm {
     pub beta: f64,
 }
 
-/// Makes a product.
+/// Makes a product; false where it could not.
 #[allow(non_camel_case_types)]
-pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm);
+pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm) -> bool;
 
 /// Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
 ///
@@ -219,10 +221,11 @@ pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
             let Columns { data, transposed, leading } = matrix;
             rd_columns { data: data.cast(), transposed, leading }
         };
-        let &Gemm { dtype, m, n, k, a, b, out, alpha, beta } = gemm;
-        let product = rd_gemm { dtype: dtype as i32, m, n, k, a: columns(a), b: columns(b), out: columns(out), alpha, beta };
+        let &Gemm { dtype, out_dtype, m, n, k, a, b, out, alpha, beta } = gemm;
+        let (dtype, out_dtype) = (dtype as i32, out_dtype as i32);
+        let product = rd_gemm { dtype, out_dtype, m, n, k, a: columns(a), b: columns(b), out: columns(out), alpha, beta };
         // SAFETY: the caller's promise about `run`; the kernel has the memory of the launch.
-        unsafe { run(&raw const product) };
+        unsafe { run(&raw const product) }
     });
 }
 

@@ -1,10 +1,12 @@
-//! Products by the BLAS that PyTorch brings along (Intel's MKL): the operands stay where they are, and 16 bit floats are multiplied by AMX
-//! where the processor has it, with sums in float32 that are rounded once.
+//! Products by the libraries that PyTorch brings along: the operands stay where they are, and 16 bit floats are multiplied by AMX where the
+//! processor has it, with sums in float32 that are rounded once. Small products of 16 bit floats go to BLAS (Intel's MKL), which leaves the
+//! sums to be rounded here; large bfloat16 ones to oneDNN, which rounds them itself but takes longer to call.
 //!
 //! The other side of the C ABI registers a [`Gemm`] function at load; without one, as in `cargo test`, this module takes nothing. When
 //! the library is the better choice is said in [`takes`] alone, from `benches/operators/products.py`.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::problem::{Finish, Matrix, Problem};
 use super::tile::{self, Tile};
@@ -14,7 +16,6 @@ use crate::tensor::dtype::{DType, DTypeSet, Element};
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::space::Steps;
 use crate::tensor::loops::strided::{self, Place};
-use crate::tensor::number::Number;
 
 /// A matrix as BLAS takes it: column-major with its leading dimension, in elements; `transposed`: of its transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,13 @@ pub struct Columns {
     pub leading: i32,
 }
 
-/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). Of 16 bit floats `out` is float32.
+/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n).
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm {
+    /// Of a and b.
     pub dtype: DType,
+    /// Of `out`: float32 for the sums of 16 bit floats, else that of a and b.
+    pub out_dtype: DType,
     pub m: i32,
     pub n: i32,
     pub k: i32,
@@ -41,13 +45,14 @@ pub struct Gemm {
 /// The library.
 struct Library {
     dtypes: DTypeSet,
-    run: Box<dyn Fn(&Gemm) + Send + Sync>,
+    run: Box<dyn Fn(&Gemm) -> bool + Send + Sync>,
 }
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
-/// Has products of these dtypes made by `run`, which reads a and b and writes out as they are described. The first call counts.
-pub fn register(dtypes: DTypeSet, run: impl Fn(&Gemm) + Send + Sync + 'static) {
+/// Has products of these dtypes made by `run`, which reads a and b and writes out as they are described, and says whether it could. The
+/// first call counts.
+pub fn register(dtypes: DTypeSet, run: impl Fn(&Gemm) -> bool + Send + Sync + 'static) {
     let _ = LIBRARY.set(Library { dtypes, run: Box::new(run) });
 }
 
@@ -55,6 +60,10 @@ pub fn register(dtypes: DTypeSet, run: impl Fn(&Gemm) + Send + Sync + 'static) {
 /// Intel Xeon with AVX-512 and AMX (Sapphire Rapids), one thread, November 2026.
 const WORTH: usize = 300_000;
 const WORTH_16_BIT: usize = 16 * 16 * 16;
+/// Multiply-adds of bfloat16 from which on oneDNN is faster than BLAS, on the same processor.
+const WORTH_ROUNDED: f64 = 4e7;
+/// Multiply-adds of a vector product, which is bound by memory, that are worth a thread of their own.
+const VECTOR: f64 = 1e5;
 /// The most rows and columns of a tile of 16 bit floats, whose sums stay in a second-level cache of 2 MiB.
 const SIDE: usize = 512;
 /// Multiply-adds of 16 bit floats that are worth a thread of their own.
@@ -119,34 +128,42 @@ fn operands(problem: &Problem) -> Option<[Columns; 3]> {
 /// Runs a product that [`takes`] says yes to.
 ///
 /// # Errors
-/// It takes no such product.
+/// It takes no such product, or fails at it.
 pub fn run(problem: &Problem) -> Result<(), String> {
     let problem = &upright(problem);
-    match problem.dtype {
-        DType::Float => in_place::<f32>(problem),
-        DType::Double => in_place::<f64>(problem),
+    let is_done = match problem.dtype {
+        DType::Float => in_place::<f32>(problem, tile::WORTH),
+        DType::Double => in_place::<f64>(problem, tile::WORTH),
+        DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_16_BIT),
         DType::Half => rounded::<half::f16>(problem),
         DType::BFloat16 => rounded::<half::bf16>(problem),
         other => return Err(format!("the library's products do not take {other:?}")),
-    }
-    Ok(())
+    };
+    if is_done { Ok(()) } else { Err("PyTorch's library did not make a matrix product".into()) }
 }
 
-/// One tile's product into `out`.
-fn multiply(problem: &Problem, tile: Tile, out: Columns, alpha: f64, beta: f64) {
+fn is_large(problem: &Problem) -> bool {
+    let Problem { m, n, k, .. } = *problem;
+    m as f64 * n as f64 * k as f64 >= WORTH_ROUNDED
+}
+
+/// One tile's product into `out`; whether it was made.
+fn multiply(problem: &Problem, tile: Tile, (out, out_dtype): (Columns, DType), alpha: f64, beta: f64) -> bool {
     let size = problem.dtype.size();
     let (a, b) = (problem.a.at(tile.batch, tile.row, 0), problem.b.at(tile.batch, 0, tile.col));
     let parts = columns(a, tile.rows, problem.k, size).zip(columns(b, problem.k, tile.cols, size));
     let (a, b) = parts.expect("parts of operands lie as the operands do");
     let [m, n, k] = [tile.rows, tile.cols, problem.k].map(|count| count as i32);
     let library = LIBRARY.get().expect("a product that the library takes");
-    (library.run)(&Gemm { dtype: problem.dtype, m, n, k, a, b, out, alpha, beta });
+    (library.run)(&Gemm { dtype: problem.dtype, out_dtype, m, n, k, a, b, out, alpha, beta })
 }
 
-/// Into the output itself, where the addend is put first.
-fn in_place<T: Element<Acc = T> + Number>(problem: &Problem) {
+/// Into the output itself, where the addend is put first; whether every tile was made.
+fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
+    let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f64>();
-    tile::for_each(problem, usize::MAX, tile::WORTH, &|tile| {
+    let worth = if problem.m.min(problem.n) == 1 { VECTOR } else { worth };
+    tile::for_each(problem, usize::MAX, worth, &|tile| {
         let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
         let out = place(problem.out);
         if let (Some(addend), false) = (problem.addend.map(place), problem.in_place) {
@@ -156,21 +173,25 @@ fn in_place<T: Element<Acc = T> + Number>(problem: &Problem) {
         }
         let beta = if problem.addend.is_some() { beta } else { 0.0 };
         let out = columns(out, tile.rows, tile.cols, size_of::<T>()).expect("a part of the output lies as the output does");
-        multiply(problem, tile, out, alpha, beta);
+        is_done.fetch_and(multiply(problem, tile, (out, T::DTYPE), alpha, beta), Ordering::Relaxed);
     });
+    is_done.into_inner()
 }
 
-/// Into sums of float32, which are scaled, added to and rounded at the end.
-fn rounded<T: Element<Acc = f32>>(problem: &Problem) {
+/// Into sums of float32, which are scaled, added to and rounded at the end; whether every tile was made.
+fn rounded<T: Element<Acc = f32>>(problem: &Problem) -> bool {
+    let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f32>();
     tile::for_each(problem, SIDE, TILE_16_BIT, &|tile| {
         let mut memory = Memory::of(tile.rows * tile.cols * size_of::<f32>());
         let data = memory.data();
-        multiply(problem, tile, Columns { data, transposed: false, leading: tile.rows as i32 }, 1.0, 0.0);
+        let sums = Columns { data, transposed: false, leading: tile.rows as i32 };
+        is_done.fetch_and(multiply(problem, tile, (sums, DType::Float), 1.0, 0.0), Ordering::Relaxed);
         let sums: &[f32] = memory.numbers(tile.rows * tile.cols);
         // The output is column-major, so the rows of its transpose are contiguous.
         let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).transposed();
         let (out, addend) = (place(problem.out), problem.addend.map(place));
         vectorize(Store { out, addend, cols: tile.rows, sums, finish: Finish::<T> { beta, alpha } });
     });
+    is_done.into_inner()
 }
