@@ -14,8 +14,9 @@ use crate::simd::{Aligned, math};
 use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
-use crate::tensor::loops::{GRAIN, parallel};
+use crate::tensor::loops::{GRAIN, parallel, rows};
 use crate::tensor::number::{Hub, Number, Ordered};
+use crate::tensor::view::View;
 
 /// Elements of a line that are scanned by themselves first.
 const GROUP: usize = 4;
@@ -137,8 +138,30 @@ fn dim(launch: &Launch<'_>) -> Result<usize, String> {
 }
 
 fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), String> {
-    let scan = Scan::<W, S> { cost: launch.cost(), step: PhantomData };
-    lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &scan)
+    let (output, input, dim, cost) = (launch.view(0), launch.view(1), dim(launch)?, launch.cost());
+    if S::BLOCKS
+        && let Some((columns, input, output)) = narrow::<T>(&input, &output, dim)
+    {
+        match columns {
+            2 => scan_rows::<T, W, S, 2>(input, output, cost),
+            3 => scan_rows::<T, W, S, 3>(input, output, cost),
+            _ => scan_rows::<T, W, S, 4>(input, output, cost),
+        }
+        return Ok(());
+    }
+    let scan = Scan::<W, S> { cost, step: PhantomData };
+    lines::run_either::<T, 1, 1>([input], [output], dim, cost, &scan)
+}
+
+/// The columns and elements of contiguous operands of many rows that are scanned down 2 to 4 columns.
+fn narrow<'a, T: Element>(input: &View<'a>, output: &View<'a>, dim: usize) -> Option<(usize, &'a [T], &'a mut [T])> {
+    let columns = input.sizes().get(dim + 1..)?.iter().product::<i64>() as usize;
+    let is_one = input.sizes()[..dim].iter().all(|&size| size == 1);
+    let is_plain = is_one && input.dtype() == T::DTYPE && output.dtype() == T::DTYPE;
+    if !is_plain || !(2..=4).contains(&columns) || input.numel() < 4 * GRAIN || input.overlaps(output) {
+        return None;
+    }
+    Some((columns, rows::flat(input).ok()?.as_slice()?, rows::flat(output).ok()?.as_slice_mut()?))
 }
 
 /// A scan whose elements take so many nanoseconds.
@@ -267,24 +290,55 @@ fn total<T: Number, W: Number, S: Step<W>>(input: &[T]) -> W {
 
 /// Scans a long line in blocks.
 fn scan_blocks<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], cost: f64) {
-    let inputs: Vec<&[T]> = input.chunks(GRAIN).collect();
-    let totals: Vec<Mutex<W>> = inputs.iter().map(|_| Mutex::new(S::START)).collect();
-    parallel(inputs.len(), 1, cost * GRAIN as f64 / 2.0, &|begin, end| {
+    let scan = |input: &[T], output: &mut [T], before| {
+        scan::<T, W, S>(input, output, before);
+    };
+    in_blocks(input, output, GRAIN, cost, (S::START, S::step), &total::<T, W, S>, &scan);
+}
+
+/// Scans a contiguous matrix of `C` columns down its rows, in blocks of rows.
+fn scan_rows<T: Number, W: Number, S: Step<W>, const C: usize>(input: &[T], output: &mut [T], cost: f64) {
+    let wide = |row: &[T; C]| row.map(|value| -> W { value.hub().to() });
+    let step = |left: [W; C], right: [W; C]| std::array::from_fn(|column| S::step(left[column], right[column]));
+    let total = |rows: &[[T; C]]| rows.iter().fold([S::START; C], |total, row| step(total, wide(row)));
+    let scan = |rows: &[[T; C]], output: &mut [[T; C]], before| {
+        let mut total: [W; C] = before;
+        for (row, output) in rows.iter().zip(output) {
+            total = step(total, wide(row));
+            *output = total.map(|value| value.hub().to());
+        }
+    };
+    let (rows, output) = (input.as_chunks::<C>().0, output.as_chunks_mut::<C>().0);
+    in_blocks(rows, output, GRAIN / C, cost * C as f64, ([S::START; C], step), &total, &scan);
+}
+
+/// Scans `input` in blocks of `len` elements of `cost` nanoseconds: what each block comes to, then each from what those before it do.
+fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
+    input: &[T],
+    output: &mut [T],
+    len: usize,
+    cost: f64,
+    (start, step): (W, impl Fn(W, W) -> W),
+    total: &(impl Fn(&[T]) -> W + Sync),
+    scan: &(impl Fn(&[T], &mut [T], W) + Sync),
+) {
+    let inputs: Vec<&[T]> = input.chunks(len).collect();
+    let totals: Vec<Mutex<W>> = inputs.iter().map(|_| Mutex::new(start)).collect();
+    parallel(inputs.len(), 1, cost * len as f64 / 2.0, &|begin, end| {
         for number in begin..end {
-            *totals[number].lock() = total::<T, W, S>(inputs[number]);
+            *totals[number].lock() = total(inputs[number]);
         }
     });
     let mut before = Vec::with_capacity(totals.len());
-    let mut sum = S::START;
+    let mut sum = start;
     for total in totals {
         before.push(sum);
-        sum = S::step(sum, total.into_inner());
+        sum = step(sum, total.into_inner());
     }
-    let outputs: Vec<Mutex<&mut [T]>> = output.chunks_mut(GRAIN).map(Mutex::new).collect();
-    parallel(inputs.len(), 1, cost * GRAIN as f64, &|begin, end| {
+    let outputs: Vec<Mutex<&mut [T]>> = output.chunks_mut(len).map(Mutex::new).collect();
+    parallel(inputs.len(), 1, cost * len as f64, &|begin, end| {
         for number in begin..end {
-            let mut output = outputs[number].lock();
-            scan::<T, W, S>(inputs[number], &mut output, before[number]);
+            scan(inputs[number], &mut outputs[number].lock(), before[number]);
         }
     });
 }

@@ -1,6 +1,6 @@
 //! Scans against running folds over `f64` values.
 
-use ndarray::{ArrayD, Axis};
+use ndarray::{ArrayD, Axis, Dimension};
 
 use crate::kernels::check::{self, Strides, Tensor};
 use crate::runtime::threads;
@@ -113,21 +113,26 @@ fn logarithms_of_sums_of_far_and_special_values() {
 }
 
 #[test]
-fn a_long_line_has_the_same_bits_for_any_thread_count() {
-    let values = ArrayD::from_shape_fn(ndarray::IxDyn(&[200_000]), |index| check::real((index[0] as f64).sin()));
-    let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
-    let expected = expected(&input.values(), 0, 0.0, |left, right| left + right);
-    let mut first = None;
-    let before = threads::num_threads();
-    for count in [1, 2, 3] {
-        threads::set_num_threads(count);
-        let output = Tensor::new(DType::Float, &[200_000], Strides::Contiguous);
-        check::run("cumsum", &[&output], &[&input], &[Scalar::Long(0)], DType::Float).unwrap();
-        assert_eq!(first.get_or_insert_with(|| output.values()), &output.values());
-    }
-    threads::set_num_threads(before);
-    for (found, expected) in first.unwrap().iter().zip(&expected) {
-        assert!((found.re - expected.re).abs() < 1e-5, "{found} != {expected}");
+fn long_lines_have_the_same_bits_for_any_thread_count() {
+    for sizes in [&[200_000][..], &[70_000, 2], &[1, 50_000, 3], &[40_000, 2, 2]] {
+        let values = ArrayD::from_shape_fn(ndarray::IxDyn(sizes), |index| check::real((index.as_array_view().sum() as f64).sin()));
+        let axis = sizes.iter().position(|&size| size > 1).expect("a long dimension");
+        for dtype in [DType::Float, DType::BFloat16] {
+            let input = Tensor::of(dtype, &values, Strides::Contiguous);
+            let expected = expected(&input.values(), axis, 0.0, |left, right| left + right);
+            let mut first = None;
+            let before = threads::num_threads();
+            for count in [1, 2, 3] {
+                threads::set_num_threads(count);
+                let output = Tensor::new(DType::Float, sizes, Strides::Contiguous);
+                check::run("cumsum", &[&output], &[&input], &[Scalar::Long(axis as i64)], DType::Float).unwrap();
+                assert_eq!(first.get_or_insert_with(|| output.values()), &output.values());
+            }
+            threads::set_num_threads(before);
+            for (found, expected) in first.unwrap().iter().zip(&expected) {
+                assert!((found.re - expected.re).abs() < 1e-5 * expected.re.abs().max(1.0), "{found} != {expected}");
+            }
+        }
     }
 }
 
