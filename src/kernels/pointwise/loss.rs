@@ -83,10 +83,10 @@ pub fn smooth_l1_loss_backward(launch: &Launch<'_>) -> Result<(), String> {
     dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 3>(launch, WholeSmoothL1LossBackward { norm: norm.to(), beta: beta.to() }))
 }
 
-/// The cross entropy of two probabilities; notes an input that is none.
+/// The cross entropy of two probabilities; notes an input and a target that is none.
 #[derive(Clone, Copy)]
 struct BinaryCrossEntropy<'a> {
-    outside: &'a AtomicBool,
+    outside: [&'a AtomicBool; 2],
 }
 
 impl<T: Real> Map<T, 2> for BinaryCrossEntropy<'_> {
@@ -94,8 +94,10 @@ impl<T: Real> Map<T, 2> for BinaryCrossEntropy<'_> {
 
     #[inline(always)]
     fn apply(self, [input, target]: [T; 2]) -> T {
-        if !(input >= T::ZERO && input <= T::ONE) {
-            self.outside.store(true, Ordering::Relaxed);
+        for (value, outside) in [input, target].into_iter().zip(self.outside) {
+            if !(value >= T::ZERO && value <= T::ONE) {
+                outside.store(true, Ordering::Relaxed);
+            }
         }
         let least = T::from_f64(-100.0);
         let (of_one, of_zero) = (input.log().maximum(least), input.neg().log1p().maximum(least));
@@ -107,12 +109,15 @@ impl<T: Real> Map<T, 2> for BinaryCrossEntropy<'_> {
 /// target].
 ///
 /// # Errors
-/// An input that is no probability; a dtype outside the table's.
+/// An input or a target that is no probability; a dtype outside the table's.
 pub fn binary_cross_entropy(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    let outside = AtomicBool::new(false);
-    dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, BinaryCrossEntropy { outside: &outside }))?;
-    if outside.into_inner() { Err("all elements of input should be between 0 and 1".into()) } else { Ok(()) }
+    let outside = [AtomicBool::new(false), AtomicBool::new(false)];
+    dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, BinaryCrossEntropy { outside: outside.each_ref() }))?;
+    match ["input", "target"].into_iter().zip(outside).find_map(|(name, outside)| outside.into_inner().then_some(name)) {
+        Some(name) => Err(format!("all elements of {name} should be between 0 and 1")),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -183,7 +188,10 @@ mod tests {
             let found = output.values();
             assert!(check::close(found[[1]], real(-8.0), 0.05) && found[[0]] == real(0.0), "{dtype:?} {found}");
             let outside = Tensor::of(dtype, &list(&[0.5, 1.5, f64::NAN, -0.5, 0.5, 0.5]), Strides::Contiguous);
-            assert!(check::run("binary_cross_entropy", &[&output], &[&outside, &y], &[], dtype).is_err());
+            for (operands, name) in [([&outside, &y], "input"), ([&x, &outside], "target")] {
+                let failure = check::run("binary_cross_entropy", &[&output], &operands, &[], dtype).unwrap_err();
+                assert!(failure.to_string().contains(name), "{failure}");
+            }
         }
     }
 }
