@@ -1,6 +1,6 @@
 // The zero-copy CPU fallback: every operator without a kernel of ours runs PyTorch's CPU kernel on aliases of the same memory.
 //
-// One call: ask the policy, alias the arguments and check their devices, wait for the current streams of the devices concerned,
+// One call: alias the arguments and check their devices, ask the policy, wait for the current streams of the devices concerned,
 // check what the kernel does not (fallback_guard.h), run it on the caller's thread, carry changes back, map the results. It is
 // registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's
 // fallback, and as the fallback for all others.
@@ -84,9 +84,8 @@ class Call {
     if (!devices_.empty()) {
       check_hidden_wait();
     }
-    const std::string what = facts_.name + " (computed by PyTorch's CPU kernel, which waits for the device)";
     for (const int32_t device : devices_) {
-      synchronize_current_stream(device, what.c_str());
+      synchronize_current_stream(device, facts_.wait.c_str());
     }
   }
 
@@ -237,10 +236,10 @@ void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
 
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   FallbackOperator& facts = fallback_operator(op);
-  check_policy(facts);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Call call(op, keys, facts, *stack);
   call.map_arguments();
+  check_policy(facts);
   check_kernel(op, call.keys());
   call.wait();
   const auto seed = call.map_generators();

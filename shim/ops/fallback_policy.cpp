@@ -56,6 +56,7 @@ void refuse(const FallbackOperator& op, const char* reason) {
 FallbackOperator::FallbackOperator(const c10::OperatorHandle& op)
     : operator_name(op.operator_name()),
       name(c10::toString(op.operator_name())),
+      wait(name + " (computed by PyTorch's CPU kernel, which waits for the device)"),
       seeded(op.hasTag(at::Tag::nondeterministic_seeded)),
       generator_argument(find_generator(op.schema())),
       own_device_lists(op.operator_name().name.find("_foreach_") != std::string::npos),

@@ -17,6 +17,7 @@ struct FallbackOperator {
 
   c10::OperatorName operator_name;
   std::string name;        // aten::sort.stable
+  std::string wait;        // what its wait for the device is called in messages
   bool seeded;             // draws random numbers
   int generator_argument;  // index of its Generator argument, or -1
   bool own_device_lists;   // its lists may hold tensors of several devices

@@ -74,23 +74,6 @@ def has_kernels(op: OpInfo, flat: list[Any], spec: Any) -> bool:
     return True
 
 
-#: Operators whose kernels leave a call with an operand elsewhere to the fallback, which refuses it.
-LEFT_TO_FALLBACK = {
-    "_batch_norm_with_update",
-    "_native_batch_norm_legit",
-    "native_batch_norm",
-    "nn_functional_batch_norm",
-    "nn_functional_conv1d",
-    "nn_functional_conv2d",
-    "nn_functional_conv3d",
-    "nn_functional_conv_transpose1d",
-    "nn_functional_conv_transpose2d",
-    "nn_functional_conv_transpose3d",
-    "nn_functional_cross_entropy",
-    "nn_functional_instance_norm",
-    "nn_functional_nll_loss",
-}
-
 # The jiterator compiles for GPUs alone.
 CASES = [op for op in op_db if torch.float32 in op.dtypes and op.name not in EXPECTED and not op.name.startswith("jiterator")]
 
@@ -100,11 +83,9 @@ CASES = [op for op in op_db if torch.float32 in op.dtypes and op.name not in EXP
 @pytest.mark.parametrize("elsewhere", ["cpu", "rustdev:1"])
 @pytest.mark.parametrize("op", CASES, ids=lambda op: op.formatted_name)
 def test_operands_of_two_devices_are_refused(op: OpInfo, elsewhere: str) -> None:
-    """Whichever operand is elsewhere, and by the kernels where the operands of one device need no fallback."""
+    """Whichever operand is elsewhere, and with the fallback forbidden where the operands of one device need none."""
     for flat, spec in mixtures(op, elsewhere):
-        torch.rustdev.set_fallback_mode(
-            "error" if op.formatted_name not in LEFT_TO_FALLBACK and has_kernels(op, flat, spec) else "allow"
-        )
+        torch.rustdev.set_fallback_mode("error" if has_kernels(op, flat, spec) else "allow")
         first, args, kwargs = pytree.tree_unflatten(flat, spec)
         with pytest.raises((RuntimeError, TypeError, ValueError), match=r"(?i)device") as refusal:
             op(first, *args, **kwargs)
