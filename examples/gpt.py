@@ -1,0 +1,215 @@
+"""Trains a transformer, built as GPT-2 is, on real text, character by character, and lets it write.
+
+    python examples/gpt.py [--device rustdev|cpu] [--steps N] [--amp] [--text FILE] [--start TEXT] [--characters N] [--quiet]
+
+Without a file it reads what comes with Python: the topics of help(), 460,000 characters. A tenth of the text is kept for testing.
+The default takes less than a minute on two cores. Nothing is written for rustdev but the report of its memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+from pydoc_data.topics import topics as python_topics
+from typing import Any
+
+import torch
+import training_loop
+from torch import Tensor, nn
+from torch.nn import functional
+
+SEED = 7
+BATCH, CONTEXT, WIDTH, HEADS, LAYERS = 16, 96, 128, 4, 3
+RATE, WARMUP, CLIP = 4e-3, 20, 1.0
+
+
+def topics() -> str:
+    """What help() knows about Python's language, one topic after the other."""
+    return "\n\n".join(python_topics[name] for name in sorted(python_topics))
+
+
+class Text:
+    """A text as numbers of its characters, in the host's memory; the last tenth is for testing.
+
+    Args:
+        text: at least 20 characters.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.characters = sorted(set(text))
+        self._places = {character: place for place, character in enumerate(self.characters)}
+        self.training, self.testing = self.numbers(text).tensor_split([len(text) * 9 // 10])
+
+    def numbers(self, text: str) -> Tensor:
+        """Returns the numbers [T] of the characters that the whole text has; others are left out."""
+        return torch.tensor([self._places[character] for character in text if character in self._places])
+
+    def string(self, numbers: Tensor) -> str:
+        """Returns the characters of numbers [T]."""
+        return "".join(self.characters[number] for number in numbers.tolist())
+
+    def batch(self, generator: torch.Generator, count: int, length: int, testing: bool = False) -> tuple[Tensor, Tensor]:
+        """Draws parts of the text [count, length], and the same a character further on."""
+        numbers = self.testing if testing else self.training
+        starts = torch.randint(len(numbers) - length, (count, 1), generator=generator)
+        parts = numbers[starts + torch.arange(length + 1)]
+        return parts[:, :-1], parts[:, 1:]
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward network, each behind a layer normalisation: [N, T, width] to the same.
+
+    Args:
+        width: numbers of a place.
+        heads: parts of the width that attend by themselves.
+        is_causal: whether a place sees only those before it.
+    """
+
+    def __init__(self, width: int, heads: int, is_causal: bool = True) -> None:
+        super().__init__()
+        self.heads, self.is_causal = heads, is_causal
+        self.attention_norm, self.forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.project, self.join = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Adds both to their input."""
+        parts = self.project(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1))
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        attended = functional.scaled_dot_product_attention(query, key, value, is_causal=self.is_causal)
+        x = x + self.join(attended.transpose(1, 2).flatten(2))
+        added: Tensor = x + self.feed_forward(self.forward_norm(x))
+        return added
+
+
+class GPT(nn.Module):
+    """Characters [N, T] to scores of the next one at each place [N, T, characters].
+
+    Args:
+        characters: how many different ones there are.
+        context: the greatest T.
+        width: numbers of a place.
+        heads: heads of attention.
+        layers: layers of attention.
+    """
+
+    def __init__(self, characters: int, context: int, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.context = context
+        self.characters, self.places = nn.Embedding(characters, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, characters))
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """Scores the next characters."""
+        places = torch.arange(characters.shape[1], device=characters.device)
+        scores: Tensor = self.head(self.blocks(self.characters(characters) + self.places(places)))
+        return scores
+
+    @torch.no_grad()
+    def write(self, start: Tensor, count: int, temperature: float = 0.8) -> Tensor:
+        """Goes on after the characters [T], with those that it draws: [T + count].
+
+        Args:
+            start: at least one character.
+            count: how many to draw.
+            temperature: below 1, likely ones come more often still.
+        """
+        written = start[None]
+        for _ in range(count):
+            scores = self(written[:, -self.context :])[:, -1]
+            written = torch.cat((written, torch.multinomial((scores.float() / temperature).softmax(dim=-1), 1)), dim=1)
+        return written[0]
+
+
+def loss(scores: Tensor, wanted: Tensor) -> Tensor:
+    """The mean cross entropy of scores [N, T, characters] and characters [N, T]."""
+    return functional.cross_entropy(scores.flatten(0, 1), wanted.flatten())
+
+
+def train(text: Text, device: str, steps: int, amp: bool, progress: bool = True) -> tuple[GPT, list[float]]:
+    """Trains a new network and returns it with the loss of each step.
+
+    Args:
+        text: what it reads.
+        device: a device's name, as torch.device takes it.
+        steps: how many batches are seen.
+        amp: whether products round to bfloat16.
+        progress: whether to show a bar.
+    """
+    torch.manual_seed(SEED)
+    generator = torch.Generator().manual_seed(SEED)
+    network = GPT(len(text.characters), CONTEXT, WIDTH, HEADS, LAYERS).to(device)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.1)
+
+    def rate(step: int) -> float:
+        return min(1, (step + 1) / WARMUP) * (0.55 + 0.45 * math.cos(math.pi * step / max(steps, 1)))
+
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    losses: list[Tensor] = []
+    bar: Any = training_loop.progress_bar(device, steps) if progress else range(steps)
+    for step in bar:
+        given, wanted = (tensor.to(device) for tensor in text.batch(generator, BATCH, CONTEXT))
+        optimizer.zero_grad()
+        with training_loop.autocast(device, amp):
+            found = loss(network(given), wanted)
+        found.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), CLIP)
+        optimizer.step()
+        scheduler.step()
+        losses.append(found.detach())
+        if progress and step % training_loop.SHOWN == training_loop.SHOWN - 1:
+            bar.set_postfix(loss=f"{losses[-1].item():.3f}")
+    return network, torch.stack(losses).tolist() if losses else []
+
+
+@torch.no_grad()
+def evaluate(network: GPT, text: Text, amp: bool, batches: int = 8) -> float:
+    """The loss on the part of the text that was not trained on."""
+    device = next(network.parameters()).device
+    generator = torch.Generator().manual_seed(SEED)
+    found = []
+    for _ in range(batches):
+        given, wanted = (tensor.to(device) for tensor in text.batch(generator, BATCH, CONTEXT, testing=True))
+        with training_loop.autocast(device.type, amp):
+            found.append(loss(network(given), wanted))
+    return torch.stack(found).mean().item()
+
+
+def main() -> None:
+    """Reads the command line, trains, reports, writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="rustdev", help="rustdev, cpu, or another one that torch knows")
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--amp", action="store_true", help="bfloat16 autocast")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--text", type=Path, metavar="FILE", help="read this, in UTF-8")
+    parser.add_argument("--start", default="The ", help="how the sample begins")
+    parser.add_argument("--characters", type=int, default=400, help="how many more it has")
+    arguments = parser.parse_args()
+
+    text = Text(arguments.text.read_text(encoding="utf-8") if arguments.text else topics())
+    if len(text.testing) <= CONTEXT:
+        parser.error(f"{arguments.text} is too short: it takes more than {10 * CONTEXT} characters")
+    if not len(text.numbers(arguments.start)):
+        parser.error("the text has no character of --start")
+    started = time.perf_counter()
+    network, losses = train(text, arguments.device, arguments.steps, arguments.amp, not arguments.quiet)
+    seconds = time.perf_counter() - started
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    print(f"{parameters:,} parameters, {len(text.characters)} different characters, {len(text.training):,} to learn from")
+    if losses:
+        print(f"loss {losses[0]:.3f} at first, {losses[-1]:.3f} at last, in {seconds:.1f} s")
+    print(f"loss {evaluate(network, text, arguments.amp):.3f} on the rest of the text (nats a character)")
+    if torch.device(arguments.device).type == "rustdev":
+        import rustdev
+
+        print(f"peak memory {rustdev.max_memory_allocated(arguments.device) / 2**20:.1f} MiB")
+    print()
+    print(text.string(network.write(text.numbers(arguments.start).to(arguments.device), arguments.characters)))
+
+
+if __name__ == "__main__":
+    main()

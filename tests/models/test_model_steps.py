@@ -1,0 +1,48 @@
+"""Twenty training steps of each network, and what it gives afterwards, beside the CPU's."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from compared_models import FAMILIES, SMOOTH, check_float32, check_float64, host, moved, start, trained
+
+if TYPE_CHECKING:
+    from training_loop import Family
+
+each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+
+
+@each_family
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_steps_in_float64_are_the_cpus(family: Family) -> None:
+    check_float64(family)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_steps_in_float32_are_as_near_as_the_cpus(name: str) -> None:
+    check_float32(FAMILIES[name], name in SMOOTH)
+
+
+@each_family
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_the_loss_goes_down(family: Family) -> None:
+    losses = trained(family, "rustdev").losses
+    assert losses[-5:].mean() < losses[:5].mean()
+
+
+@each_family
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_evaluation_is_the_cpus(family: Family) -> None:
+    mine = copy.deepcopy(trained(family, "rustdev").network).eval()
+    same = copy.deepcopy(mine).to("cpu")
+    *given, _ = start(family)[1][0]
+    before = {name: host(value) for name, value in mine.named_buffers()}
+    with torch.inference_mode():
+        found, wanted = mine(*moved(given, "rustdev", torch.float32)), same(*given)
+    assert found.device.type == "rustdev"
+    torch.testing.assert_close(found.cpu(), wanted, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close({name: host(value) for name, value in mine.named_buffers()}, before, rtol=0, atol=0)
