@@ -1,0 +1,275 @@
+"""The ways in which networks are usually trained: autocast, accumulation, clipping, checkpoints of activations, scaled losses."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import TYPE_CHECKING
+
+import gpt
+import pytest
+import torch
+from compared_models import FAMILIES, distance, host, make_gpt, moved, norm, start, trained
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+from training_loop import autocast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from training_loop import Family
+
+STEPS = 20
+#: Without batch normalisation, which sees how large a batch is.
+PER_SAMPLE = ["digits", "vision_transformer", "gpt", "lstm", "diffusion"]
+
+
+def named_gradients(network: nn.Module) -> dict[str, Tensor]:
+    return {name: host(value.grad) for name, value in network.named_parameters() if value.grad is not None}
+
+
+def named_parameters(network: nn.Module) -> dict[str, Tensor]:
+    return {name: host(value) for name, value in network.named_parameters()}
+
+
+def on(device: str, family: Family) -> tuple[nn.Module, list[list[Tensor]]]:
+    """A family's first weights and its batches on a device."""
+    network, batches = start(family)
+    return copy.deepcopy(network).to(device), [moved(batch, device, torch.float32) for batch in batches]
+
+
+# ---- bfloat16 ------------------------------------------------------------------------------------------------------------------
+
+
+def train_with_autocast(device: str, family: Family) -> tuple[Tensor, torch.dtype]:
+    network, batches = on(device, family)
+    optimizer = family.optimizer(network)
+    losses = []
+    for *given, wanted in batches:
+        optimizer.zero_grad()
+        with autocast(device, enabled=True):
+            result = network(*given)
+            loss = family.loss(result, wanted)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    assert {value.dtype for value in network.parameters()} == {torch.float32}
+    return host(torch.stack(losses)), result.dtype
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "recommender"])
+def test_autocast_trains_as_on_the_cpu(name: str) -> None:
+    found, dtype = train_with_autocast("rustdev", FAMILIES[name])
+    wanted, _ = train_with_autocast("cpu", FAMILIES[name])
+    exact = trained(FAMILIES[name], "cpu").losses
+    assert dtype is torch.bfloat16
+    torch.testing.assert_close(found[0], wanted[0], rtol=2e-3, atol=0)
+    assert found[-5:].mean() < found[:5].mean()
+    off, others = (norm([run - exact]) / norm([exact]) for run in (found, wanted))
+    assert off < 4 * others + 5e-3
+
+
+# ---- accumulation and clipping -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PER_SAMPLE)
+def test_gradients_of_parts_add_up_to_those_of_the_batch(name: str) -> None:
+    family = FAMILIES[name]
+    network, batches = on("rustdev", family)
+    *given, wanted = batches[0]
+    family.loss(network(*given), wanted).backward()
+    whole = named_gradients(network)
+    network.zero_grad()
+    for *part, aim in zip(*(tensor.chunk(4) for tensor in batches[0]), strict=True):
+        (family.loss(network(*part), aim) / 4).backward()
+    parts = named_gradients(network)
+    assert distance(parts, whole) < 1e-5 * norm(whole.values())
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("kind", [2.0, 1.0, torch.inf])
+def test_clipping_is_the_cpus(kind: float, foreach: bool) -> None:
+    found = []
+    for device in ("rustdev", "cpu"):
+        network, ((*given, wanted), *_) = on(device, FAMILIES["gpt"])
+        gpt.loss(network(*given), wanted).backward()
+        before = named_gradients(network)
+        total = nn.utils.clip_grad_norm_(network.parameters(), 0.1, norm_type=kind, foreach=foreach)
+        after = named_gradients(network)
+        assert total.device.type == device
+        clipped = torch.cat([value.flatten() for value in after.values()])
+        assert float(clipped.norm(kind)) == pytest.approx(0.1, rel=1e-4)
+        torch.testing.assert_close(after, {name: value * 0.1 / host(total) for name, value in before.items()}, rtol=1e-4, atol=1e-9)
+        found.append((host(total), after))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-5, atol=0)
+    assert distance(found[0][1], found[1][1]) < 1e-5 * norm(found[1][1].values())
+
+
+def test_small_gradients_are_not_clipped() -> None:
+    network, ((*given, wanted), *_) = on("rustdev", FAMILIES["gpt"])
+    gpt.loss(network(*given), wanted).backward()
+    before = named_gradients(network)
+    nn.utils.clip_grad_norm_(network.parameters(), 1e6)
+    torch.testing.assert_close(named_gradients(network), before, rtol=0, atol=0)
+
+
+# ---- checkpoints of activations ------------------------------------------------------------------------------------------------
+
+
+class Dropping(nn.Module):
+    """Blocks of attention with dropout between them, each of them kept or computed again.
+
+    Args:
+        again: what calls a block.
+    """
+
+    def __init__(self, again: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.again = again
+        self.blocks = nn.ModuleList(nn.Sequential(gpt.Block(64, 4), nn.Dropout(0.2)) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = self.again(block, x)
+        return x
+
+
+def gradients_and_peak(again: Callable[[nn.Module, Tensor], Tensor], amp: bool) -> tuple[dict[str, Tensor], int]:
+    network = Dropping(again).to("rustdev")
+    x = torch.randn(8, 64, 64, generator=torch.Generator().manual_seed(4)).to("rustdev").requires_grad_()
+    torch.manual_seed(5)
+    torch.rustdev.synchronize()
+    torch.rustdev.reset_peak_memory_stats()
+    before = torch.rustdev.memory_allocated()
+    with autocast("rustdev", amp):
+        result = network(x)
+    result.float().square().mean().backward()
+    peak = torch.rustdev.max_memory_allocated() - before
+    return named_gradients(network) | {"x": host(x.grad)}, peak
+
+
+@pytest.mark.parametrize("amp", [False, True])
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpoints_change_nothing_but_the_memory(use_reentrant: bool, amp: bool) -> None:
+    kept, greater = gradients_and_peak(lambda block, x: block(x), amp)
+    again, peak = gradients_and_peak(lambda block, x: checkpoint(block, x, use_reentrant=use_reentrant), amp)
+    torch.testing.assert_close(again, kept, rtol=0, atol=0)
+    assert peak < 0.6 * greater
+
+
+# ---- scaled losses -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_scaler_leaves_steps_with_infinities_out() -> None:
+    family = FAMILIES["digits"]
+
+    def run(bad: int | None) -> tuple[dict[str, Tensor], list[float]]:
+        network, batches = on("rustdev", family)
+        optimizer = family.optimizer(network)
+        scaler = torch.amp.GradScaler("rustdev", init_scale=1024.0, growth_interval=100)
+        scales = []
+        for step, (images, labels) in enumerate(batches[:10]):
+            if step == bad:
+                before = named_parameters(network)
+                images = images * torch.inf
+            elif step == 4 and bad is None:
+                continue
+            optimizer.zero_grad()
+            scaler.scale(family.loss(network(images), labels)).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(network.parameters(), 10.0)
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+            if step == bad:
+                torch.testing.assert_close(named_parameters(network), before, rtol=0, atol=0)
+        return named_parameters(network), scales
+
+    found, scales = run(bad=4)
+    wanted, _ = run(bad=None)
+    assert scales == [1024.0] * 4 + [512.0] * 6
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_float16_with_a_scaler_trains_as_float32() -> None:
+    family = FAMILIES["gpt"]
+    network, batches = on("rustdev", family)
+    optimizer = family.optimizer(network)
+    scaler = torch.amp.GradScaler("rustdev")
+    losses = []
+    for given, wanted in batches:
+        optimizer.zero_grad()
+        with torch.autocast("rustdev", torch.float16):
+            result = network(given)
+            loss = family.loss(result, wanted)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.detach())
+    assert result.dtype is torch.float16
+    torch.testing.assert_close(host(torch.stack(losses)), trained(family, "cpu").losses, rtol=5e-3, atol=0)
+
+
+# ---- going on ------------------------------------------------------------------------------------------------------------------
+
+OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
+    "SGD": lambda network: torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, nesterov=True),
+    "Adam": lambda network: torch.optim.Adam(network.parameters(), lr=1e-3, amsgrad=True),
+    "AdamW": lambda network: torch.optim.AdamW(network.parameters(), lr=1e-3),
+    "AdamW, fused": lambda network: torch.optim.AdamW(network.parameters(), lr=1e-3, fused=True),
+    "Adagrad": lambda network: torch.optim.Adagrad(network.parameters(), lr=1e-2),
+    "RMSprop": lambda network: torch.optim.RMSprop(network.parameters(), lr=1e-3, momentum=0.5, centered=True),
+}
+
+
+def take(network: nn.Module, optimizer: torch.optim.Optimizer, batches: list[list[Tensor]]) -> None:
+    for images, labels in batches:
+        optimizer.zero_grad()
+        functional.cross_entropy(network(images), labels).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_saved_training_goes_on(name: str) -> None:
+    family, half = FAMILIES["digits"], STEPS // 2
+    network, batches = on("rustdev", family)
+    optimizer = OPTIMIZERS[name](network)
+    take(network, optimizer, batches[:half])
+    file = io.BytesIO()
+    torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict()}, file)
+    take(network, optimizer, batches[half:])
+    wanted = named_parameters(network)
+
+    for device, rtol in (("rustdev", 0.0), ("cpu", 1e-3)):
+        file.seek(0)
+        saved = torch.load(file, map_location=device)
+        fresh = family.network().to(device)
+        fresh.load_state_dict(saved["network"])
+        resumed = OPTIMIZERS[name](fresh)
+        resumed.load_state_dict(saved["optimizer"])
+        take(fresh, resumed, [[tensor.to(device) for tensor in batch] for batch in batches[half:]])
+        torch.testing.assert_close(named_parameters(fresh), wanted, rtol=rtol, atol=rtol)
+
+
+# ---- generating ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gpt_writes_what_it_likes_best_as_on_the_cpu() -> None:
+    torch.manual_seed(0)
+    network = make_gpt().double()
+    given = torch.tensor([1, 2, 3])
+    wanted = network.write(given, 40, temperature=1e-6)
+    assert network.to("rustdev").write(given.to("rustdev"), 40, temperature=1e-6).tolist() == wanted.tolist()
+    assert wanted[:3].tolist() == [1, 2, 3]
+    assert len(set(wanted.tolist())) > 3
+
+
+def test_writing_draws_from_the_devices_numbers() -> None:
+    network = make_gpt().to("rustdev")
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(network.write(torch.tensor([1], device="rustdev"), 30).tolist())
+    assert drawn[0] == drawn[1] != drawn[2]
