@@ -1,0 +1,73 @@
+"""The programs of examples/ as they are called, and what their networks make."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import diffusion
+import lstm
+import pytest
+import torch
+from compared_models import FAMILIES, text
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def program(name: str, *arguments: str) -> list[str]:
+    """Run a program, with the fallback forbidden, and return the lines that it prints."""
+    environment = os.environ | {"RUSTDEV_FALLBACK": "error", "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments, "--quiet"]
+    result = subprocess.run(
+        command, env=environment, text=True, timeout=300, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("more", [[], ["--amp"]], ids=["float32", "bfloat16"])
+def test_gpt_learns_a_text_by_heart(tmp_path: Path, more: list[str]) -> None:
+    (tmp_path / "text").write_text("abcdefgh\n" * 200)
+    lines = program("gpt.py", "--text", str(tmp_path / "text"), "--steps", "40", "--start", "abc", "--characters", "41", *more)
+    assert "9 different characters" in lines[0]
+    assert lines[-5:] == ["abcdefgh"] * 5
+
+
+def test_gpt_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("short")
+    with pytest.raises(AssertionError, match="too short"):
+        program("gpt.py", "--text", str(tmp_path / "text"))
+
+
+def test_the_other_programs_report() -> None:
+    lines = program("diffusion.py", "--steps", "3")
+    assert "parameters on rustdev" in lines[0]
+    assert lines[1].startswith("loss ")
+    assert len(lines) == 2 + diffusion.SIZE
+
+
+def test_an_image_is_drawn_as_on_the_cpu() -> None:
+    torch.manual_seed(0)
+    network = diffusion.Diffusion(diffusion.Denoiser(width=16, layers=2)).double()
+    noise = torch.randn(2, 1, 8, 8, dtype=torch.float64)
+    wanted = network.draw(noise, 20)
+    torch.testing.assert_close(network.to("rustdev").draw(noise.to("rustdev"), 20).cpu(), wanted, rtol=1e-9, atol=1e-9)
+    assert wanted.std() > 0.1
+
+
+def test_an_lstm_keeps_its_state_while_it_writes() -> None:
+    torch.manual_seed(0)
+    network = FAMILIES["lstm"].network().to("rustdev")
+    assert isinstance(network, lstm.LanguageModel)
+    written = network.write(torch.tensor([1, 2], device="rustdev"), 20)
+    assert written[:2].tolist() == [1, 2]
+    assert 0 <= int(written.min()) <= int(written.max()) < len(text().characters)
+    with torch.no_grad():
+        whole = network(written[None])[0]
+        state, last = None, []
+        for character in written:
+            found, state = network.layers(network.characters(character[None, None]), state)
+            last.append(network.head(found[0, 0]))
+    torch.testing.assert_close(torch.stack(last), whole, rtol=1e-4, atol=1e-5)
