@@ -6,6 +6,7 @@
 #   PYTEST="-k stream"   more arguments for pytest
 #   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
 #   MINUTES=10 SEED=1    for soak: for how long it begins programs, and which ones (default: others each time)
+#   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -159,8 +160,9 @@ bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's 
 bench-products: dev $(STAMPS)/demo ## matrix products beside PyTorch's CPU device; writes benches/record/
 	$(PY) benches/operators/products.py --output benches/record
 
-bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; writes benches/record/
-	$(PY) benches/models/compare_models.py --output benches/record
+BENCH_THREADS ?= $(shell printf '%s\n' 1 "$$(nproc)" | sort -nu)
+bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; writes docs/models.md and benches/record/
+	KINETO_LOG_LEVEL=9 $(PY) benches/models/compare_models.py --threads $(BENCH_THREADS) --output benches/record --page docs/models.md
 
 header: ## write shim/rustdev.h from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi

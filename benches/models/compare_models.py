@@ -1,11 +1,11 @@
-"""Whole models beside PyTorch's CPU device: training steps, inference, memory; writes a table to benches/record/.
+"""Whole models beside PyTorch's CPU device: training steps, inference, memory, operators; writes tables and a page.
 
-    python benches/models/compare_models.py [--only TEXT] [--output FOLDER]
+    python benches/models/compare_models.py [--only TEXT] [--threads N ...] [--quick] [--output FOLDER] [--page FILE.md]
 
 Both devices start from the same weights and data in one process with the same number of threads, and take turns; a figure is the
 least over the blocks. The losses of the first steps are held against each other. The optimizer is AdamW with PyTorch's defaults;
 bfloat16 is autocast. Factors are the CPU's time over the device's. The fallback is forbidden: every operator is the device's.
-The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step.
+The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step. Memory is the device's.
 """
 
 from __future__ import annotations
@@ -13,44 +13,29 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import csv
-import math
-import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import rustdev
 import torch
+from models_report import KINDS, Row, mean, memory, page, plot, record
 from networks import TASKS, Task
-from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Blocks of each device, about how long one is, in seconds, and the pause before each, in which the other device's threads stop
-#: looking for work.
-BLOCKS = 7
-SECONDS = 0.2
+#: Blocks of each device, and about how long one is, in seconds; and both of a short run.
+BLOCKS, SECONDS = 7, 0.2
+QUICK_BLOCKS, QUICK_SECONDS = 2, 0.02
+#: The pause before each block, in which the other device's threads stop looking for work.
 PAUSE = 1e-2
-#: Steps after which the losses are compared.
+#: Steps after which the losses are compared, and those that are profiled.
 STEPS = 3
-
-
-class Row(NamedTuple):
-    """One model, in milliseconds."""
-
-    model: str
-    dtype: str
-    kind: str
-    cpu: float
-    device: float
-
-    @property
-    def factor(self) -> float:
-        """The CPU's time over the device's."""
-        return self.cpu / self.device
+#: How many operators are named at most, and the share below which none is.
+OPERATORS, LEAST = 4, 0.01
 
 
 class Contender:
@@ -65,7 +50,8 @@ class Contender:
 
     def __init__(self, task: Task, device: str, dtype: torch.dtype, *, capturable: bool = False) -> None:
         self.model = copy.deepcopy(task.model).to(device)
-        self.given, self.classes = task.given.to(device), task.classes.to(device)
+        self.given, self.wanted = [tensor.to(device) for tensor in task.given], task.wanted.to(device)
+        self.loss = task.loss
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, capturable=capturable)
         self.device, self.dtype = device, dtype
 
@@ -76,8 +62,8 @@ class Contender:
     def train(self) -> torch.Tensor:
         """Take a step; return the loss."""
         with self.cast():
-            result = self.model(self.given)
-        loss = functional.cross_entropy(result.flatten(0, -2).float(), self.classes.flatten())
+            result = self.model(*self.given)
+        loss = self.loss(result.float(), self.wanted)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -97,7 +83,7 @@ class Contender:
     def infer(self) -> torch.Tensor:
         """Return the model's result."""
         with torch.no_grad(), self.cast():
-            return torch.as_tensor(self.model(self.given))
+            return torch.as_tensor(self.model(*self.given))
 
 
 def block(call: Callable[[], object], count: int) -> float:
@@ -123,13 +109,36 @@ def check(host: Contender, mine: Contender) -> None:
         torch.testing.assert_close(mine.train().cpu(), host.train(), rtol=rtol, atol=rtol)
 
 
-def measure(name: str, dtype: torch.dtype) -> list[Row]:
+def peak(call: Callable[[], object]) -> float:
+    """Return the greatest memory that the device holds during a call, in MiB."""
+    rustdev.synchronize()
+    rustdev.reset_peak_memory_stats()
+    call()
+    rustdev.synchronize()
+    return rustdev.max_memory_allocated() / 2**20
+
+
+def operators(call: Callable[[], object]) -> str:
+    """Return the operators whose tasks take most of the device's time, with their shares of the time of all."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], acc_events=True) as profiler:
+        for _ in range(STEPS):
+            call()
+        rustdev.synchronize()
+    rows = [row for row in profiler.key_averages() if row.device_type.name != "CPU" and not row.is_user_annotation]
+    spent = {row.key: row.self_device_time_total for row in rows}
+    shares = {name: spent[name] / sum(spent.values()) for name in sorted(spent, key=lambda name: -spent[name])[:OPERATORS]}
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share > LEAST)
+
+
+def measure(name: str, dtype: torch.dtype, *, quick: bool) -> list[Row]:
     """Measure a model in training and inference."""
     torch.manual_seed(0)
     task = TASKS[name]()
+    before = rustdev.memory_allocated() / 2**20
     host, mine = Contender(task, "cpu", dtype), Contender(task, "rustdev", dtype)
+    peaks = {"infer": peak(mine.infer) - before}
     check(host, mine)
-    rows = []
+    peaks["train"] = peak(mine.train) - before
     # It holds what the graph reads.
     graphed = Contender(task, "rustdev", dtype, capturable=True)
     kinds: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
@@ -137,50 +146,56 @@ def measure(name: str, dtype: torch.dtype) -> list[Row]:
         "graph": (host.train, graphed.captured()),
         "infer": (host.infer, mine.infer),
     }
+    rows = []
     for kind, calls in kinds.items():
-        count = max(1, int(SECONDS * 1e3 / block(calls[0], 2)))
-        times = [[block(call, count) for call in calls] for _ in range(BLOCKS)]
+        count = max(1, int((QUICK_SECONDS if quick else SECONDS) * 1e3 / block(calls[0], 1 if quick else 2)))
+        times = [[block(call, count) for call in calls] for _ in range(QUICK_BLOCKS if quick else BLOCKS)]
         cpu, device = map(min, zip(*times, strict=True))
-        rows.append(Row(name, str(dtype).removeprefix("torch."), kind, cpu, device))
+        names = "" if kind == "graph" else operators(calls[1])
+        rows.append(
+            Row(torch.get_num_threads(), name, str(dtype).removeprefix("torch."), kind, cpu, device, peaks.get(kind), names)
+        )
     return rows
 
 
-def write(folder: Path, rows: list[Row]) -> Path:
-    """Write the rows to the processor's file."""
-    processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"models-{processor}-{torch.get_num_threads()}-threads.csv"
-    with path.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["model", "dtype", "kind", "cpu ms", "device ms", "factor"])
-        table.writerows([*row[:3], f"{row.cpu:.3f}", f"{row.device:.3f}", f"{row.factor:.2f}"] for row in rows)
-    return path
+def show(row: Row) -> None:
+    """Print a row."""
+    times = f"{row.cpu:10.3f} ms{row.device:10.3f} ms{row.factor:7.2f}{memory(row.peak):>9} MiB"
+    print(f"{row.threads} {row.model:40}{row.dtype:9}{row.kind:6}{times}  {row.operators}", flush=True)
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, and print as it goes."""
+    """Measure, print as it goes, and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models whose name has this text")
-    parser.add_argument("--output", type=Path, help="the folder that the table goes to; without, nothing is written")
+    parser.add_argument("--threads", type=int, nargs="+", help="how many threads both devices have, one after the other")
+    parser.add_argument("--quick", action="store_true", help="a short run, whose figures mean little")
+    parser.add_argument("--output", type=Path, help="the folder that the tables go to; without, none is written")
+    parser.add_argument("--page", type=Path, metavar="FILE.md", help="the page; its plot goes beside it")
     options = parser.parse_args(arguments)
-    rustdev.set_num_threads(torch.get_num_threads())
+    names = [name for name in TASKS if options.only in name]
+    if not names:
+        parser.error(f"no model has {options.only!r} in its name")
     rustdev.set_fallback_mode("error")
     rows: list[Row] = []
-    for dtype in (torch.float32, torch.bfloat16):
-        for name in TASKS:
-            if options.only in name:
-                for row in measure(name, dtype):
+    for threads in options.threads or [torch.get_num_threads()]:
+        torch.set_num_threads(threads)
+        rustdev.set_num_threads(threads)
+        for dtype in (torch.float32, torch.bfloat16):
+            for name in names:
+                for row in measure(name, dtype, quick=options.quick):
                     rows.append(row)
-                    print(
-                        f"{row.model:42}{row.dtype:9}{row.kind:6}{row.cpu:10.3f} ms{row.device:10.3f} ms{row.factor:7.2f}",
-                        flush=True,
-                    )
-    for kind in ("train", "graph", "infer"):
-        factors = [row.factor for row in rows if row.kind == kind and row.dtype == "float32"]
-        if factors:
-            print(f"{kind}, float32: geometric mean {math.exp(sum(map(math.log, factors)) / len(factors)):.2f}")
+                    show(row)
+        for kind in KINDS:
+            mine = [row for row in rows if (row.threads, row.kind, row.dtype) == (threads, kind, "float32")]
+            print(f"{threads} threads, {kind}, float32: geometric mean {mean(mine):.2f}")
     if options.output:
-        print(write(options.output, rows))
+        print(*record(options.output, rows), sep="\n")
+    if options.page:
+        picture = options.page.with_suffix(".png")
+        plot(rows, picture)
+        options.page.write_text(page(rows, picture.name, quick=options.quick))
+        print(options.page)
 
 
 if __name__ == "__main__":

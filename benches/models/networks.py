@@ -1,71 +1,45 @@
-"""The models of the benchmark: small networks of the kinds that people train, with inputs and targets."""
+"""The models of the benchmark: networks of the kinds that people train, with inputs and targets. Most are those of examples/."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+import diffusion
+import digits
+import gpt
+import graph_network
+import lstm
+import mobilenet
+import recommender
+import resnet
+import unet
+import vision_transformer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CHARACTERS, CLASSES = 65, 10
+
+
+def cross_entropy(result: Tensor, wanted: Tensor) -> Tensor:
+    """Return that of classes along the last dimension of the result."""
+    return functional.cross_entropy(result.flatten(0, -2), wanted.flatten())
+
 
 class Task(NamedTuple):
-    """A model, an input and the classes that it shall find."""
+    """A model, its inputs, and what its result is held against by a loss."""
 
     model: nn.Module
-    given: torch.Tensor
-    classes: torch.Tensor
-
-
-class Attention(nn.Module):
-    """Causal self-attention and a network behind it, each added to what it reads.
-
-    Args:
-        size: numbers of a place.
-        heads: parts that attend by themselves.
-    """
-
-    def __init__(self, size: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norms = nn.ModuleList([nn.LayerNorm(size), nn.LayerNorm(size)])
-        self.project, self.join = nn.Linear(size, 3 * size), nn.Linear(size, size)
-        self.network = nn.Sequential(nn.Linear(size, 4 * size), nn.GELU(), nn.Linear(4 * size, size))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return [batch, length, size] for the same."""
-        batch, length, size = x.shape
-        parts = self.project(self.norms[0](x)).view(batch, length, 3, self.heads, size // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
-        found = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.join(found.transpose(1, 2).reshape(batch, length, size))
-        return torch.as_tensor(x + self.network(self.norms[1](x)))
-
-
-class Transformer(nn.Module):
-    """A language model over characters, as GPT-2 is built.
-
-    Args:
-        layers: how many layers of attention.
-        size: numbers of a place.
-        heads: heads of attention.
-    """
-
-    CHARACTERS, LENGTH = 65, 256
-
-    def __init__(self, layers: int, size: int, heads: int) -> None:
-        super().__init__()
-        self.characters, self.places = nn.Embedding(self.CHARACTERS, size), nn.Embedding(self.LENGTH, size)
-        self.layers = nn.Sequential(*[Attention(size, heads) for _ in range(layers)], nn.LayerNorm(size))
-        self.head = nn.Linear(size, self.CHARACTERS)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return [batch, length, characters] for [batch, length] numbers of characters."""
-        places = torch.arange(x.shape[1], device=x.device)
-        return torch.as_tensor(self.head(self.layers(self.characters(x) + self.places(places))))
+    given: tuple[Tensor, ...]
+    wanted: Tensor
+    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy
 
 
 class Residual(nn.Module):
@@ -89,7 +63,7 @@ class Residual(nn.Module):
         same = stride == 1 and before == after
         self.short = nn.Identity() if same else nn.Conv2d(before, after, 1, stride, bias=False)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Return images of `after` channels."""
         return functional.relu(self.path(x) + self.short(x))
 
@@ -99,41 +73,91 @@ class Recurrent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers, self.head = nn.LSTM(192, 192, 2, batch_first=True), nn.Linear(192, 10)
+        self.layers, self.head = nn.LSTM(192, 192, 2, batch_first=True), nn.Linear(192, CLASSES)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Return [batch, steps, classes] for [batch, steps, 192]."""
         return torch.as_tensor(self.head(self.layers(x)[0]))
 
 
+def classes(model: nn.Module, given: Tensor, *shape: int) -> Task:
+    """Classes to find in an input: one for each sample, or as many as a shape has."""
+    return Task(model, (given,), torch.randint(CLASSES, shape or (len(given),)))
+
+
 def mlp() -> Task:
     """Three linear layers, batch 40."""
-    model = nn.Sequential(nn.Linear(48, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 10))
-    return Task(model, torch.randn(40, 48), torch.randint(10, (40,)))
+    model = nn.Sequential(nn.Linear(48, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, CLASSES))
+    return classes(model, torch.randn(40, 48))
+
+
+def language(model: nn.Module, batch: int, length: int) -> Task:
+    """Characters, and the next one at each place."""
+    characters = torch.randint(CHARACTERS, (batch, length + 1))
+    return Task(model, (characters[:, :-1].contiguous(),), characters[:, 1:].contiguous())
 
 
 def transformer(layers: int, size: int, batch: int, length: int) -> Task:
-    """A transformer with heads of 64 numbers, or four of them."""
-    characters = torch.randint(Transformer.CHARACTERS, (batch, length + 1))
-    return Task(Transformer(layers, size, 4), characters[:, :-1].contiguous(), characters[:, 1:].contiguous())
+    """A transformer with four heads."""
+    return language(gpt.GPT(CHARACTERS, 256, size, 4, layers), batch, length)
 
 
 def residual_network() -> Task:
     """A small ResNet, 12 images of 32x32."""
     blocks = [nn.Conv2d(3, 32, 3, 1, 1), Residual(32, 32, 1), Residual(32, 64, 2), Residual(64, 128, 2)]
-    model = nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
-    return Task(model, torch.randn(12, 3, 32, 32), torch.randint(10, (12,)))
+    model = nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, CLASSES))
+    return classes(model, torch.randn(12, 3, 32, 32))
 
 
 def recurrent_network() -> Task:
     """An LSTM, 12 sequences of 50 steps."""
-    return Task(Recurrent(), torch.randn(12, 50, 192), torch.randint(10, (12, 50)))
+    return classes(Recurrent(), torch.randn(12, 50, 192), 12, 50)
+
+
+def segmentation() -> Task:
+    """A U-Net that finds which pixels are meant."""
+    wanted = torch.randint(2, (4, 1, 64, 64)).float()
+    return Task(unet.UNet(3), (torch.randn(4, 3, 64, 64),), wanted, functional.binary_cross_entropy_with_logits)
+
+
+def denoising() -> Task:
+    """A diffusion model that finds the noise that it mixes in."""
+    images, noise = torch.randn(2, 32, 1, 16, 16)
+    times = torch.randint(1, diffusion.STEPS, (32,)).float()
+    return Task(diffusion.Diffusion(diffusion.Denoiser()), (images, times, noise), noise, functional.mse_loss)
+
+
+def graph() -> Task:
+    """A graph network that finds communities."""
+    nodes, edges = 2000, torch.randint(2000, (2, 20_000))
+    known = torch.randn(nodes, graph_network.COMMUNITIES)
+    return Task(graph_network.GraphNetwork(graph_network.COMMUNITIES), (known, edges), torch.randint(4, (nodes,)))
+
+
+def recommendation() -> Task:
+    """Bags of 12 of 5,000 items each; all of the tables' gradients are kept, as AdamW takes them."""
+    items, batch, bag = 5000, 512, 12
+    liked, starts = torch.randint(items, (batch * bag,)), torch.arange(0, batch * bag, bag)
+    model = recommender.Recommender(items, sparse=False)
+    wanted = torch.randint(2, (batch,)).float()
+    return Task(model, (liked, starts, torch.randint(items, (batch,))), wanted, functional.binary_cross_entropy_with_logits)
 
 
 TASKS: dict[str, Callable[[], Task]] = {
     "MLP 48-96-96-10, batch 40": mlp,
+    "digits network, 64 x 8 x 8": lambda: classes(digits.network(), torch.rand(64, 1, 8, 8)),
     "transformer 2 x 64, 8 x 64 tokens": lambda: transformer(2, 64, 8, 64),
     "transformer 4 x 256, 4 x 200 tokens": lambda: transformer(4, 256, 4, 200),
+    "vision transformer 4 x 192, 8 x 64 x 64": lambda: classes(
+        vision_transformer.VisionTransformer(CLASSES, 64, width=192, layers=4), torch.randn(8, 3, 64, 64)
+    ),
     "ResNet of 7 convolutions, 12 x 32 x 32": residual_network,
+    "ResNet-18, 8 x 64 x 64": lambda: classes(resnet.ResNet18(CLASSES), torch.randn(8, 3, 64, 64)),
+    "MobileNet, 16 x 64 x 64": lambda: classes(mobilenet.MobileNet(CLASSES), torch.randn(16, 3, 64, 64)),
+    "U-Net of 3 sizes, 4 x 64 x 64": segmentation,
+    "diffusion, 32 x 16 x 16": denoising,
     "LSTM 2 x 192, 12 x 50": recurrent_network,
+    "LSTM language model 2 x 160, 16 x 64": lambda: language(lstm.LanguageModel(CHARACTERS), 16, 64),
+    "graph network 3 x 64, 20,000 edges": graph,
+    "recommender, 5,000 items, batch 512": recommendation,
 }

@@ -1,0 +1,190 @@
+"""What was measured of whole models, as tables in benches/record/, and as a page with a plot."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import rustdev
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KINDS = {"train": "tab:blue", "graph": "tab:green", "infer": "tab:orange"}
+
+
+class Row(NamedTuple):
+    """One model: times in milliseconds, the device's peak memory in MiB, and the operators that take most of its time.
+
+    A graph has neither: its memory is its pool's, and its replay is one task.
+    """
+
+    threads: int
+    model: str
+    dtype: str
+    kind: str
+    cpu: float
+    device: float
+    peak: float | None
+    operators: str
+
+    @property
+    def factor(self) -> float:
+        """The CPU's time over the device's."""
+        return self.cpu / self.device
+
+
+def mean(rows: list[Row]) -> float:
+    """Return the geometric mean of the factors."""
+    return math.exp(sum(math.log(row.factor) for row in rows) / len(rows))
+
+
+def memory(peak: float | None) -> str:
+    """Return MiB with a digit, or nothing."""
+    return "" if peak is None else f"{peak:.1f}"
+
+
+def values(rows: list[Row], column: str) -> list[str]:
+    """Return what a column has, in the order of the rows."""
+    return list(dict.fromkeys(str(getattr(row, column)) for row in rows))
+
+
+def means(rows: list[Row]) -> Iterator[str]:
+    """Yield a table of the geometric means."""
+    yield f"| threads | dtype | {' | '.join(KINDS)} |"
+    yield f"|---:|---|{'---:|' * len(KINDS)}"
+    for threads in values(rows, "threads"):
+        for dtype in values(rows, "dtype"):
+            mine = [row for row in rows if (str(row.threads), row.dtype) == (threads, dtype)]
+            kinds = [[row for row in mine if row.kind == kind] for kind in KINDS]
+            yield f"| {threads} | {dtype} | {' | '.join(f'{mean(some):.2f}' if some else '' for some in kinds)} |"
+
+
+def times(rows: list[Row]) -> Iterator[str]:
+    """Yield a table of rows of one number of threads and one dtype: a line for each model."""
+    columns = (
+        "model | train: CPU | device | factor | graph: device | factor | infer: CPU | device | factor | train: MiB | infer: MiB"
+    )
+    yield f"| {columns} |"
+    yield f"|---|{'---:|' * 10}"
+    for model in values(rows, "model"):
+        train, graph, infer = ({row.kind: row for row in rows if row.model == model}[kind] for kind in KINDS)
+        measured = [
+            *(f"{train.cpu:.3f}", f"{train.device:.3f}", f"**{train.factor:.2f}**"),
+            *(f"{graph.device:.3f}", f"**{graph.factor:.2f}**"),
+            *(f"{infer.cpu:.3f}", f"{infer.device:.3f}", f"**{infer.factor:.2f}**"),
+            *(memory(train.peak), memory(infer.peak)),
+        ]
+        yield f"| {model} | {' | '.join(measured)} |"
+
+
+def shares(rows: list[Row]) -> Iterator[str]:
+    """Yield a table of the operators of each model."""
+    yield "| model | dtype | | operators |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        if row.operators:
+            yield f"| {row.model} | {row.dtype} | {row.kind} | {row.operators} |"
+
+
+def page(rows: list[Row], picture: str, *, quick: bool) -> str:
+    """Return docs/models.md."""
+    most = max(row.threads for row in rows)
+    machine = f"{rustdev.get_device_name()} with {torch.backends.cpu.get_cpu_capability()}"
+    threads = " and ".join(values(rows, "threads"))
+    info = f"{machine}, {threads} threads, torch {torch.__version__}, rustdev {rustdev.__version__}, {dt.date.today()}"
+    parts = [
+        "# Models",
+        "",
+        "Whole models beside PyTorch's CPU device, both in one process with the same number of threads, in alternating blocks,",
+        "of which the least counts, with the losses of the first steps held against each other: `make bench-models` writes this",
+        "page and the tables of benches/record/. A factor is the CPU's time over the device's; it holds for the processor that is",
+        "named here. Times are milliseconds: of a step of AdamW (train), of the same as a graph that is replayed, beside the CPU's",
+        "ordinary step (graph), of a forward pass without gradients (infer). bfloat16 is autocast. The fallback is forbidden.",
+        "",
+        "The networks are those of examples/ (`resnet.py` and so on) or of benches/models/networks.py.",
+        "",
+        f"{info}." + (" A short run (`--quick`): not to be relied on." if quick else ""),
+        "",
+        "Geometric means of the factors:",
+        "",
+        *means(rows),
+        "",
+        f"![factors by model]({picture})",
+        "",
+    ]
+    for count in values(rows, "threads"):
+        for dtype in values(rows, "dtype"):
+            mine = [row for row in rows if (str(row.threads), row.dtype) == (count, dtype)]
+            if mine:
+                parts += [f"## {dtype}, {count} thread{'s' if count != '1' else ''}", "", *times(mine), ""]
+    parts += [
+        "Memory is the greatest that `torch.rustdev.max_memory_allocated()` tells in a step, with weights, gradients and the",
+        "optimizer's state, and in a forward pass with weights alone. The CPU device keeps no count of its own.",
+        "",
+        f"## Operators, {most} thread{'s' if most != 1 else ''}",
+        "",
+        "Those whose tasks take most of the device's time in a step or a pass, by `torch.profiler`, with their shares of it.",
+        "",
+        *shares([row for row in rows if row.threads == most]),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def plot(rows: list[Row], file: Path) -> None:
+    """Draw the factors of each model: a part for each dtype, hollow where there were fewer threads."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.ticker import FormatStrFormatter, NullFormatter
+
+    models, dtypes = values(rows, "model"), values(rows, "dtype")
+    most = max(row.threads for row in rows)
+    is_wide = max(row.factor for row in rows) > 5 * min(row.factor for row in rows)
+    figure, parts = plt.subplots(
+        1, len(dtypes), figsize=(12, 1.4 + 0.34 * len(models)), layout="constrained", sharey=True, squeeze=False
+    )
+    for axes, dtype in zip(parts[0], dtypes, strict=True):
+        for step, (kind, colour) in enumerate(KINDS.items()):
+            for threads in sorted({row.threads for row in rows}):
+                mine = [row for row in rows if (row.dtype, row.kind, row.threads) == (dtype, kind, threads)]
+                axes.scatter(
+                    [row.factor for row in mine],
+                    [models.index(row.model) + 0.2 * (step - 1) for row in mine],
+                    s=28, edgecolors=colour, facecolors=colour if threads == most else "none",
+                    label=f"{kind}, {threads} thread{'s' if threads != 1 else ''}",
+                )  # fmt: skip
+        axes.axvline(1, color="gray", linewidth=0.8)
+        axes.set(xscale="log", title=dtype, xlabel="CPU's time over the device's")
+        axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.xaxis.set_minor_formatter(NullFormatter() if is_wide else FormatStrFormatter("%g"))
+        axes.set_yticks(range(len(models)), models)
+        axes.grid(axis="x", alpha=0.25)
+    parts[0][0].invert_yaxis()
+    figure.legend(*parts[0][0].get_legend_handles_labels(), frameon=False, ncols=2 * len(KINDS), loc="outside lower center")
+    figure.savefig(file, dpi=110, metadata={"Software": ""})
+    plt.close(figure)
+
+
+def record(folder: Path, rows: list[Row]) -> list[Path]:
+    """Write the rows to the processor's files, one for each number of threads."""
+    processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for threads in sorted({row.threads for row in rows}):
+        path = folder / f"models-{processor}-{threads}-threads.csv"
+        with path.open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["model", "dtype", "kind", "cpu ms", "device ms", "factor", "peak MiB", "operators"])
+            for row in rows:
+                if row.threads == threads:
+                    measured = f"{row.cpu:.3f}", f"{row.device:.3f}", f"{row.factor:.2f}", memory(row.peak)
+                    table.writerow([row.model, row.dtype, row.kind, *measured, row.operators])
+        written.append(path)
+    return written
