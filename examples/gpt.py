@@ -182,7 +182,7 @@ def main() -> None:
     """Reads the command line, trains, reports, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="rustdev", help="rustdev, cpu, or another one that torch knows")
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--amp", action="store_true", help="bfloat16 autocast")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--text", type=Path, metavar="FILE", help="read this, in UTF-8")

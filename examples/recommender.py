@@ -69,4 +69,6 @@ FAMILY = training_loop.Family(
 
 
 if __name__ == "__main__":
+    # PyTorch asks to say whether sparse tensors are checked, which takes time; autograd and the optimizer make theirs right.
+    torch.sparse.check_sparse_tensor_invariants.disable()
     training_loop.main(FAMILY, __doc__, steps=600)
