@@ -340,6 +340,33 @@ def test_bad_arguments_are_refused_before_anything_is_sent(pair: Workers) -> Non
     pair.run(refusals)
 
 
+def lists_of_other_lengths() -> None:
+    """What Gloo raises for CPU tensors is raised for the device's, and the group works on."""
+    group = dist.group.WORLD
+    for where in ("cpu", device()):
+        one = torch.ones(4, device=where)
+        calls = {
+            "all_gather, none": lambda one=one: dist.all_gather([], one),
+            "all_gather, one too many": lambda one=one: dist.all_gather([one] * (dist.get_world_size() + 1), one),
+            "allgather, no list": lambda one=one: group.allgather([], [one]),
+            "allgather, two lists": lambda one=one: group.allgather([[one], [one]], [one]),
+            "allgather_coalesced, no list": lambda one=one: group.allgather_coalesced([], [one]),
+            "allgather_coalesced, empty lists": lambda one=one: group.allgather_coalesced([[]] * dist.get_world_size(), [one]),
+            "reduce_scatter, none": lambda one=one: dist.reduce_scatter(one, []),
+            "all_to_all, none": lambda one=one: dist.all_to_all([], [one]),
+        }
+        for name, call in calls.items():
+            with pytest.raises(RuntimeError, match=r"list|tensor|size") as refusal:
+                call()
+            assert refusal.type is RuntimeError, name
+        dist.all_reduce(one)
+        assert one.tolist() == [dist.get_world_size()] * 4
+
+
+def test_lists_of_other_lengths_raise_what_gloo_raises(pair: Workers) -> None:
+    pair.run(lists_of_other_lengths)
+
+
 def barriers() -> None:
     store = dist.distributed_c10d._get_default_store()
     if dist.get_rank() == 1:

@@ -17,7 +17,7 @@ from torch._C import _distributed_c10d as c10d
 from torch._C._distributed_c10d import Backend, ProcessGroupGloo, Work
 
 from ..device import current_device
-from .checks import byte_counts, check_multiple, check_pair, only, same_sizes
+from .checks import byte_counts, check_multiple, check_pair, only, only_list, same_sizes
 from .forwarding import install_work_methods
 from .group import GroupState
 from .storages import install_storage_copy
@@ -245,8 +245,9 @@ class ProcessGroupRdccl(Backend):
         self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: c10d.AllgatherOptions
     ) -> Work | None:
         """Collect the tensors of all ranks on every rank."""
-        posts = self._all_gather(output_tensors[0] if output_tensors else [], only(input_tensors), opts)
-        return self._issue("all_gather", posts, outputs=output_tensors[0], inputs=input_tensors)
+        outputs = only_list("all_gather", output_tensors)
+        posts = self._all_gather(outputs, only(input_tensors), opts)
+        return self._issue("all_gather", posts, outputs=outputs, inputs=input_tensors)
 
     def _all_gather(self, outputs: list[Tensor], source: Tensor, options: c10d.AllgatherOptions) -> list[Post]:
         if same_sizes("all_gather", source, outputs, self._ranks):
@@ -269,6 +270,12 @@ class ProcessGroupRdccl(Backend):
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: c10d.AllgatherOptions
     ) -> Work | None:
         """Collect several tensors of all ranks: a list for each rank."""
+        if len(output_lists) != self._ranks or any(len(outputs) != len(input_list) for outputs in output_lists):
+            sizes = [len(outputs) for outputs in output_lists]
+            raise RuntimeError(
+                f"all_gather_coalesced needs {self._ranks} lists, one for each rank, of {len(input_list)} tensors, "
+                f"but got lists of the lengths {sizes}"
+            )
         posts: list[Post] = []
         for index, source in enumerate(input_list):
             posts += self._all_gather([outputs[index] for outputs in output_lists], source, opts)
@@ -317,7 +324,7 @@ class ProcessGroupRdccl(Backend):
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: c10d.ReduceScatterOptions
     ) -> Work | None:
         """Reduce a list of tensors of all ranks, and leave each rank one."""
-        output, sources = only(output_tensors), input_tensors[0]
+        output, sources = only(output_tensors), only_list("reduce_scatter", input_tensors)
         check_reduction(opts.reduceOp, output)
         are_equal = same_sizes("reduce_scatter", output, sources, self._ranks)
         # Gloo reduces equal parts of one tensor; of others each rank is the root of one.
@@ -382,7 +389,7 @@ class ProcessGroupRdccl(Backend):
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: c10d.AllToAllOptions) -> Work | None:
         """Send each rank its tensor of a list."""
         if len(output_tensors) != self._ranks or len(input_tensors) != self._ranks:
-            raise ValueError(f"all_to_all needs lists of {self._ranks} tensors, one for each rank")
+            raise RuntimeError(f"all_to_all needs lists of {self._ranks} tensors, one for each rank")
         for output, source in zip(output_tensors, input_tensors, strict=True):
             check_pair("all_to_all", source, output)
         output_tensors[self._rank].copy_(input_tensors[self._rank])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-__all__ = ["byte_counts", "check_multiple", "check_pair", "only", "same_sizes"]
+__all__ = ["byte_counts", "check_multiple", "check_pair", "only", "only_list", "same_sizes"]
 
 
 def only(tensors: Sequence[Tensor]) -> Tensor:
@@ -18,6 +18,17 @@ def only(tensors: Sequence[Tensor]) -> Tensor:
     return tensors[0]
 
 
+def only_list(name: str, lists: Sequence[list[Tensor]]) -> list[Tensor]:
+    """Return the list of a list of one, as ``only``.
+
+    Raises:
+        RuntimeError: There is another number of lists.
+    """
+    if len(lists) != 1:
+        raise RuntimeError(f"{name} takes one list of tensors for each rank, but got {len(lists)}")
+    return lists[0]
+
+
 def same_sizes(name: str, one: Tensor, others: Sequence[Tensor], ranks: int) -> bool:
     """Check the tensors of all ranks against this rank's.
 
@@ -25,11 +36,12 @@ def same_sizes(name: str, one: Tensor, others: Sequence[Tensor], ranks: int) -> 
         Whether all have its number of elements.
 
     Raises:
-        ValueError: They are not as many as ranks, or memory would be read in another order than it was written.
+        RuntimeError: They are not as many as ranks.
+        ValueError: Memory would be read in another order than it was written.
         TypeError: Another dtype.
     """
     if len(others) != ranks:
-        raise ValueError(f"{name} needs a tensor for each of the {ranks} ranks, but got {len(others)}")
+        raise RuntimeError(f"{name} needs a tensor for each of the {ranks} ranks, but got {len(others)}")
     for other in others:
         check_pair(name, one, other)
     return all(other.numel() == one.numel() for other in others)
