@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 import torch.distributed as dist
+from rustdev.distributed.side_streams import side_streams
 from workers import Workers, device
 
 if TYPE_CHECKING:
@@ -212,6 +213,19 @@ def many_in_flight() -> None:
         assert tensor.tolist() == [2.0 * (index + 1)] * 100
 
 
+def side_streams_are_bounded() -> None:
+    """However many operations wait: each takes a stream for its while, and none is made or kept twice."""
+    tensors = [ones() for _ in range(100)]
+    torch.rustdev.synchronize()
+    torch.rustdev._sleep(50 * MILLISECOND)
+    for tensor in tensors:
+        dist.all_reduce(tensor, async_op=True).wait()
+    free = side_streams(device().index)._free
+    assert len({stream.stream_id for stream in free}) == len(free) <= 32
+    for tensor in tensors:
+        assert tensor.tolist() == [2.0] * 4
+
+
 def both_devices_in_one_group() -> None:
     """A group serves all devices of a process, in the order of the calls."""
     tensors = [torch.full((4,), float(index + 1), device=f"rustdev:{index}") for index in range(torch.rustdev.device_count())]
@@ -233,6 +247,7 @@ ASYNCHRONY = (
     memory_is_given_back,
     saving_waits_for_a_late_rank,
     many_in_flight,
+    side_streams_are_bounded,
     both_devices_in_one_group,
 )
 

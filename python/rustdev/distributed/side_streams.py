@@ -38,18 +38,16 @@ class SideStreams:
             self._free.append(stream)
 
     def _choose(self) -> Stream:
-        busy: Stream | None = None
-        for _ in range(len(self._free)):
-            with contextlib.suppress(IndexError):  # another thread took it
+        with contextlib.suppress(IndexError):  # other threads took them all
+            for _ in range(len(self._free)):
                 stream = self._free.popleft()
                 if stream.query():
                     return stream
                 self._free.append(stream)
-                busy = stream
-        if self._made < _MAX_STREAMS or busy is None:
-            self._made += 1
-            return Stream(self._device, priority=-1)
-        return busy
+            if self._made >= _MAX_STREAMS:
+                return self._free.popleft()
+        self._made += 1
+        return Stream(self._device, priority=-1)
 
 
 @functools.cache
