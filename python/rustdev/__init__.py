@@ -101,6 +101,7 @@ from .device import (
 from .graphs import Graph, RustdevGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from .label import get_label, label_module, set_label
 from .memory import (
+    MemPool,
     _allocation_traceback,
     _dump_snapshot,
     _record_memory_history,
@@ -138,6 +139,7 @@ from .memory import (
     reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+    use_mem_pool,
 )
 from .random import (
     _get_generator,
@@ -191,6 +193,7 @@ __all__ = [
     "ExternalStream",
     "FallbackStat",
     "Graph",
+    "MemPool",
     "OutOfMemoryError",
     "RustdevGraph",
     "Stream",
@@ -295,5 +298,6 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "use_mem_pool",
 ]
 __all__ += legacy.__all__

@@ -12,7 +12,6 @@ _REASONS: dict[str, tuple[tuple[str, str], ...]] = {
             "CUDAGraph graph_annotations export_dot export_graph_data",
             "CUDA's own graphs; the class is torch.rustdev.Graph, as torch.xpu has XPUGraph, and its debug_dump() writes DOT",
         ),
-        ("MemPool use_mem_pool", "not yet; graphs have pools of their own"),
         (
             "CUDAPluggableAllocator change_current_allocator caching_allocator_disabled",
             "each device has one allocator, which always caches: streams rely on it to reuse memory in their order",

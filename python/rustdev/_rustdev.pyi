@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
+from typing_extensions import Self
+
 __all__ = [
+    "PrivatePoolUse",
     "__version__",
     "device_count",
     "event_elapsed",
@@ -19,6 +22,7 @@ __all__ = [
     "launch_host_func",
     "memory_allocate",
     "memory_attach_shortage_observer",
+    "memory_choose_pool",
     "memory_empty_cache",
     "memory_free",
     "memory_get_fraction",
@@ -26,6 +30,7 @@ __all__ = [
     "memory_record_history",
     "memory_reset_accumulated",
     "memory_reset_peak",
+    "memory_restore_pool",
     "memory_set_fraction",
     "memory_snapshot",
     "memory_stats",
@@ -136,6 +141,23 @@ def memory_snapshot(traces: bool) -> dict[str, Any]:
 
 def memory_traceback(address: int) -> list[dict[str, Any]] | None:
     """Return the frames of the allocation that starts at an address; None if there is none or no stack was kept."""
+
+class PrivatePoolUse:
+    """A use of a new private pool, which lasts as long as the object."""
+
+    def __new__(cls, use_on_oom: bool, no_split: bool) -> Self: ...
+    @property
+    def number(self) -> int:
+        """The pool's number."""
+
+    def use_count(self) -> int:
+        """Return how often the pool is used."""
+
+def memory_choose_pool(device: int, number: int) -> None:
+    """Take this thread's memory of a device from a private pool."""
+
+def memory_restore_pool(device: int, number: int) -> None:
+    """Take back the last such choice of that pool."""
 
 def host_memory_stats() -> dict[str, Any]:
     """Return the counters of pinned host memory, nested."""

@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from . import _rustdev
 from .device import current_device, synchronize
+from .mem_pools import MemPool
 from .memory import empty_cache, empty_host_cache
 from .streams import Stream, StreamContext, current_stream
 from .streams import stream as stream_context
@@ -19,6 +20,7 @@ __all__ = ["Graph", "RustdevGraph", "graph", "graph_pool_handle", "is_current_st
 
 #: Names a memory pool that graphs may share.
 PoolHandle = tuple[int, int]
+_Pool = PoolHandle | MemPool
 CaptureErrorMode = Literal["default", "global", "thread_local", "relaxed"]
 _Function = Callable[..., Any]
 
@@ -31,6 +33,10 @@ def is_current_stream_capturing() -> bool:
 def graph_pool_handle() -> PoolHandle:
     """Return the name of a new memory pool, for graphs that are to share one."""
     return 0, torch.ops.rustdev.graph_pool_handle()
+
+
+def _handle(pool: _Pool | None) -> PoolHandle | None:
+    return pool.id if isinstance(pool, MemPool) else pool
 
 
 if hasattr(torch.accelerator, "Graph"):
@@ -51,18 +57,19 @@ class Graph(_AcceleratorGraph):
         capture_error_mode: The mode of captures whose ``capture_begin`` names none; see ``graph``.
     """
 
-    def capture_begin(self, pool: PoolHandle | None = None, capture_error_mode: CaptureErrorMode | None = None) -> None:
+    def capture_begin(self, pool: _Pool | None = None, capture_error_mode: CaptureErrorMode | None = None) -> None:
         """Record what is put on the current stream from now on instead of running it.
 
         Args:
-            pool: From ``graph_pool_handle`` or the ``pool`` method of another graph.
+            pool: A ``MemPool``, or what ``graph_pool_handle`` or the ``pool`` method of another graph returned.
             capture_error_mode: See ``graph``.
 
         Raises:
             RuntimeError: The stream is capturing, or this graph holds a capture.
         """
         mode = self.capture_error_mode if capture_error_mode is None else capture_error_mode
-        torch._C._acceleratorGraph.capture_begin(self, pool=self.graph_pool if pool is None else pool, capture_error_mode=mode)
+        handle = _handle(self.graph_pool if pool is None else pool)
+        torch._C._acceleratorGraph.capture_begin(self, pool=handle, capture_error_mode=mode)
 
     def register_generator_state(self, generator: torch.Generator) -> None:
         """Do nothing but check the argument: a graph finds the generators that it draws from by itself.
@@ -99,7 +106,8 @@ class graph:  # noqa: N801 - the name that torch.cuda has
 
     Args:
         rustdev_graph: Takes the recorded work.
-        pool: From ``graph_pool_handle`` or the ``pool`` method of another graph: both then use one memory pool.
+        pool: A ``MemPool``, or what ``graph_pool_handle`` or the ``pool`` method of another graph returned: both then use one
+            memory pool.
         stream: The stream that records; default: one that serves for all captures of a device.
         capture_error_mode: Which threads may not call ``torch.rustdev.synchronize()`` meanwhile: ``"global"``, all;
             ``"thread_local"``, this one; ``"relaxed"``, none: it waits for the other streams. ``"default"`` is ``"thread_local"``.
@@ -110,14 +118,14 @@ class graph:  # noqa: N801 - the name that torch.cuda has
     def __init__(
         self,
         rustdev_graph: "torch.accelerator.Graph",
-        pool: PoolHandle | None = None,
+        pool: _Pool | None = None,
         stream: torch.Stream | None = None,
         capture_error_mode: CaptureErrorMode = "global",
     ) -> None:
         if not isinstance(rustdev_graph, torch._C._acceleratorGraph):
             raise TypeError(f"expected a torch.rustdev.Graph, got {type(rustdev_graph).__name__}")
         self.rustdev_graph = rustdev_graph
-        self.pool = pool
+        self.pool = _handle(pool)
         self.capture_stream = self._default_stream() if stream is None else stream
         self.capture_error_mode = capture_error_mode
         self._context = StreamContext(self.capture_stream)
@@ -271,7 +279,7 @@ def make_graphed_callables(
     sample_args: tuple[Any, ...],
     num_warmup_iters: int = 3,
     allow_unused_input: bool = False,
-    pool: PoolHandle | None = None,
+    pool: _Pool | None = None,
 ) -> Any:
     """Return callables whose forward and backward work are graphs.
 
@@ -305,7 +313,7 @@ def make_graphed_callables(
         for section in sections:
             section.warm_up(num_warmup_iters, allow_unused_input)
     synchronize()
-    shared = graph_pool_handle() if pool is None else pool
+    shared = _handle(pool) or graph_pool_handle()
     for section in sections:
         section.capture_forward(shared)
     # In reverse order, in which backward passes run: what one frees, the next may use.

@@ -15,8 +15,10 @@ from typing_extensions import deprecated
 from . import _rustdev
 from ._utils import DeviceLike, _checked_device_index, _expect_callable
 from .device import is_initialized
+from .mem_pools import MemPool, use_mem_pool
 
 __all__ = [
+    "MemPool",
     "attach_out_of_memory_observer",
     "caching_allocator_alloc",
     "caching_allocator_delete",
@@ -48,6 +50,7 @@ __all__ = [
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
+    "use_mem_pool",
 ]
 
 
@@ -374,7 +377,7 @@ def memory_snapshot(mempool_id: tuple[int, int] | None = None, include_traces: b
     """Return the segments of every device with their blocks; see :func:`_snapshot` for the structure.
 
     Args:
-        mempool_id: ``(0, 0)`` for the general pool, or that of a graph: only its segments. None: those of all pools.
+        mempool_id: ``(0, 0)`` for the general pool, or that of a graph or ``MemPool``: only its segments. None: those of all pools.
         include_traces: Taken for compatibility with ``torch.cuda``; segments hold no traces.
     """
     segments: list[dict[str, Any]] = _rustdev.memory_snapshot(False)["segments"]

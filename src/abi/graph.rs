@@ -84,7 +84,7 @@ pub unsafe extern "C" fn rd_capture_begin(device: i32, pool: u64, mode: i32, cap
             RD_CAPTURE_RELAXED => Mode::Relaxed,
             _ => return Err(invalid(format!("{mode} is no mode of a capture"))),
         };
-        let pool = PrivatePool::new(if pool == 0 { private::new_number() } else { pool });
+        let pool = PrivatePool::for_graph(if pool == 0 { private::new_number() } else { pool });
         let begun = Capture::begin(stream::current(index), pool, mode)?;
         // SAFETY: the caller's promise.
         unsafe { give(capture, Box::into_raw(Box::new(rd_capture(begun)))) };

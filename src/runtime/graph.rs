@@ -87,7 +87,9 @@ struct Program {
     generators: Generators,
     /// The stream of the latest replay, and the number of its last task there.
     latest: Mutex<Option<(&'static Stream, u64)>>,
-    pool: PrivatePool,
+    pool: u64,
+    /// Used as long as there is the graph.
+    _pools: Vec<PrivatePool>,
     _held: Option<Hold>,
 }
 
@@ -98,12 +100,19 @@ impl fmt::Debug for Graph {
 }
 
 impl Graph {
-    fn new(device: usize, nodes: Vec<Node>, generators: Generators, pool: PrivatePool, held: Option<Hold>) -> Self {
+    fn new(
+        device: usize,
+        pool: u64,
+        nodes: Vec<Node>,
+        generators: Generators,
+        pools: Vec<PrivatePool>,
+        held: Option<Hold>,
+    ) -> Self {
         let steps = steps(&nodes);
         let note = |Node { task, stream, after }| (Note { name: task.name(), cost: task.cost(), stream, after }, task);
         let (notes, tasks) = nodes.into_iter().map(note).unzip();
         let (tasks, latest) = (Mutex::new(tasks), Mutex::new(None));
-        Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _held: held }))
+        Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _pools: pools, _held: held }))
     }
 
     /// The index of the device that it was captured on.
@@ -118,7 +127,7 @@ impl Graph {
 
     /// The number of its memory pool.
     pub fn pool(&self) -> u64 {
-        self.0.pool.number()
+        self.0.pool
     }
 
     /// The generators that it draws from.

@@ -2,6 +2,7 @@
 //!
 //! What may wait for a stream runs without the interpreter's lock: tasks that call Python could not end otherwise.
 
+mod pools;
 mod recording;
 mod snapshot;
 mod stats;
@@ -25,6 +26,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_allocate, module)?)?;
     module.add_function(wrap_pyfunction!(memory_free, module)?)?;
     module.add_function(wrap_pyfunction!(memory_attach_shortage_observer, module)?)?;
+    pools::register(module)?;
     stats::register(module)?;
     recording::register(module)?;
     snapshot::register(module)

@@ -62,7 +62,8 @@ struct Recorded {
     nodes: Vec<Node>,
     branches: Vec<Branch>,
     generators: Generators,
-    pool: PrivatePool,
+    /// Where memory comes from: the capture's own pool, and others that its memory was taken from.
+    pools: Vec<PrivatePool>,
     hold: Option<Hold>,
 }
 
@@ -116,7 +117,7 @@ impl Capture {
     pub fn begin(origin: &'static Stream, pool: PrivatePool, mode: Mode) -> Result<Arc<Self>, Error> {
         let number = pool.number();
         let branches = vec![Branch { stream: origin, tail: Vec::new() }];
-        let recorded = Recorded { nodes: Vec::new(), branches, generators: Generators::default(), pool, hold: None };
+        let recorded = Recorded { nodes: Vec::new(), branches, generators: Generators::default(), pools: vec![pool], hold: None };
         let state = Mutex::new(State { recording: Some(recorded), invalid: None });
         let capture = Arc::new(Self { origin, thread: thread::current().id(), mode, pool: number, state });
         if !origin.enter_capture(&capture) {
@@ -150,8 +151,8 @@ impl Capture {
                 "capture_end: {stream:?} was not joined: the stream that the capture began on must wait for its last work"
             )));
         }
-        let Recorded { nodes, generators, pool, hold, .. } = recorded;
-        Ok(Graph::new(self.origin.device(), nodes, generators, pool, hold))
+        let Recorded { nodes, generators, pools, hold, .. } = recorded;
+        Ok(Graph::new(self.origin.device(), self.pool, nodes, generators, pools, hold))
     }
 
     /// Ends the capture and forgets what it recorded.
@@ -180,6 +181,15 @@ impl Capture {
     /// The number of the pool that memory comes from.
     pub fn pool(&self) -> u64 {
         self.pool
+    }
+
+    /// Keeps another private pool in use, as long as the graph: its memory was taken from there. An invalid capture keeps nothing.
+    pub(in crate::runtime) fn retain(&self, number: u64) {
+        let _ = self.with(|recorded| {
+            if !recorded.pools.iter().any(|pool| pool.number() == number) {
+                recorded.pools.push(PrivatePool::for_graph(number));
+            }
+        });
     }
 
     /// Refuses a call that cannot be captured. `what`: it and why, as the subject of a sentence.

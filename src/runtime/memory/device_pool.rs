@@ -7,6 +7,7 @@
 
 use super::history::{Action, Context, Detail, Recording, capture};
 use super::label::Label;
+use super::lending::Traits;
 use super::observe::{self, Shortage, Usage};
 use super::pool::{Pool, Refusal, Request, Settings};
 use super::snapshot::Snapshot;
@@ -114,7 +115,7 @@ impl DevicePool {
         pool.reclaim();
         pool.release_cached(request.context.as_ref());
         pool.stats.num_alloc_retries += 1;
-        match pool.allocate(&request) {
+        match pool.allocate(&request).or_else(|refusal| pool.borrow(&request).ok_or(refusal)) {
             Ok(block) => Ok(self.granted(pool, block)),
             Err(refusal) => self.out_of_memory(pool, &request, refusal),
         }
@@ -184,6 +185,16 @@ impl DevicePool {
         let mut pool = self.lock();
         pool.reclaim();
         pool.release_cached(context.as_ref());
+    }
+
+    /// Says what is special about a private pool, before its first block and until it is released.
+    pub fn set_traits(&self, private: u64, traits: Traits) {
+        self.lock().set_traits(private, traits);
+    }
+
+    /// Lets a private pool lend no more.
+    pub fn stop_lending(&self, private: u64) {
+        self.lock().stop_lending(private);
     }
 
     /// Lets the memory of a private pool go: at once where every stream is idle, else with what else is given back.

@@ -6,7 +6,7 @@
 //! streams are declared with [`record_stream`]; such a block waits until those streams have completed what they had been given when it was
 //! freed ([`Timeline`]). Memory leaves the pool only after the device was waited for.
 //!
-//! While a stream captures, its memory comes from a pool of the graph's own: [`private`].
+//! While a stream captures, its memory comes from a pool of the graph's own, and a program may choose one for a thread: [`private`].
 //!
 //! Pinned host memory ([`host`]) is cached by size and waits for streams in the same way.
 
@@ -17,6 +17,7 @@ pub mod free_list;
 pub mod history;
 pub mod host;
 pub mod label;
+pub mod lending;
 pub mod observe;
 pub mod pool;
 #[cfg(not(loom))]
@@ -25,6 +26,8 @@ pub mod private;
 mod process;
 pub mod release;
 mod resting;
+#[cfg(not(loom))]
+pub mod routes;
 pub mod snapshot;
 pub mod stats;
 pub mod system;

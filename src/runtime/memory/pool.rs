@@ -22,6 +22,7 @@ use super::block::{Block, BlockId, Blocks, Kind, NONE, State};
 use super::free_list::{FreeList, UNIT};
 use super::history::{Action, Context, History};
 use super::label::Label;
+use super::lending::Traits;
 use super::resting::Resting;
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
@@ -95,6 +96,8 @@ pub(super) struct Lists {
     pub segments: usize,
     /// Whether segments that are free may be given back: nothing uses the private pool.
     pub is_released: bool,
+    /// Whether blocks are handed out unsplit.
+    pub keeps_whole: bool,
     pub small: FreeList,
     pub large: FreeList,
     /// Blocks of at least `max_split_size`.
@@ -120,7 +123,9 @@ pub struct Pool {
     /// The owner that was asked for last: almost always the one asked for next.
     recent: Option<((u64, i64), u32)>,
     /// The lists of a pool and stream.
-    owners: HashMap<(u64, i64), u32>,
+    pub(super) owners: HashMap<(u64, i64), u32>,
+    /// What is special about private pools, for those of which something is.
+    pub(super) traits: BTreeMap<u64, Traits>,
     /// Lists that belonged to a private pool.
     vacant: Vec<u32>,
     pub(super) segments: BTreeMap<usize, Segment>,
@@ -169,6 +174,7 @@ impl Pool {
             lists: Vec::new(),
             recent: None,
             owners: HashMap::new(),
+            traits: BTreeMap::new(),
             vacant: Vec::new(),
             segments: BTreeMap::new(),
             uses: HashMap::new(),
@@ -223,7 +229,9 @@ impl Pool {
     fn owner_of(&mut self, key: (u64, i64), timeline: &'static dyn Timeline) -> u32 {
         let owner = *self.owners.entry(key).or_insert_with(|| {
             let (small, large, oversize) = Default::default();
-            let lists = Lists { timeline, private: key.0, segments: 0, is_released: false, small, large, oversize, clock: 0 };
+            let keeps_whole = self.traits.get(&key.0).is_some_and(|traits| traits.keeps_whole);
+            let (private, segments, is_released, clock) = (key.0, 0, false, 0);
+            let lists = Lists { timeline, private, segments, is_released, keeps_whole, small, large, oversize, clock };
             if let Some(owner) = self.vacant.pop() {
                 self.lists[owner as usize] = lists;
                 return owner;
@@ -239,6 +247,7 @@ impl Pool {
     /// Lets the segments of a private pool go as they become free.
     pub fn release_private(&mut self, private: u64) {
         self.recent = None;
+        self.traits.remove(&private);
         let owners = self.owners.iter().filter(|((pool, _), _)| *pool == private).map(|(_, &owner)| owner).collect::<Vec<_>>();
         for owner in owners {
             self.lists[owner as usize].is_released = true;
@@ -257,7 +266,7 @@ impl Pool {
 
     /// A cached block for the size; it stays in its list.
     #[inline]
-    fn find(&mut self, owner: u32, size: usize) -> Option<BlockId> {
+    pub(super) fn find(&mut self, owner: u32, size: usize) -> Option<BlockId> {
         let lists = &mut self.lists[owner as usize];
         lists.clock += 1;
         if size <= SMALL_REQUEST {
@@ -328,11 +337,13 @@ impl Pool {
 
     /// Takes a block out of its list, cuts off what the request does not need, and counts it.
     #[inline]
-    fn hand_out(&mut self, id: BlockId, size: usize, request: &Request) -> (usize, usize) {
+    pub(super) fn hand_out(&mut self, id: BlockId, size: usize, request: &Request) -> (usize, usize) {
         self.delist(id);
         let (was_split, whole, kind) = (self.blocks[id].is_split(), self.blocks[id].size, self.blocks[id].kind);
         let spare = whole - size;
+        let keeps_whole = self.lists[self.blocks[id].owner as usize].keeps_whole;
         let splits = match kind {
+            _ if keeps_whole => false,
             Kind::Small => spare > 0,
             Kind::Large => size < self.settings.max_split_size && spare > SMALL_REQUEST,
         };
@@ -475,7 +486,8 @@ impl Pool {
             self.blocks.join_after(before);
             merged = before;
         }
-        if self.blocks[merged].is_split() {
+        let is_split = self.blocks[merged].is_split();
+        if is_split {
             (count, bytes) = (count + 1, bytes + self.blocks[merged].size as i64);
         } else {
             self.blocks[merged].position = timeline.submitted();
@@ -486,5 +498,8 @@ impl Pool {
         self.stats.inactive_split.change(index, count);
         self.stats.inactive_split_bytes.change(index, bytes);
         self.enlist(merged);
+        if !is_split && self.lists[self.blocks[merged].owner as usize].is_released {
+            self.release_freed(merged);
+        }
     }
 }

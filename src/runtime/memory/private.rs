@@ -1,14 +1,16 @@
-//! Private pools: memory of graphs, which nothing else gets as long as a graph uses it.
+//! Private pools: memory of graphs, or of parts of a program, which nothing else gets as long as one of them uses it.
 //!
-//! A private pool is a set of free lists of its own in the pool of each device ([`super::pool`]). Its number may serve several graphs; when
-//! the last of them is gone, the segments that are free go back to the system, at once where the device is idle, else with the next
-//! `empty_cache` or when memory is short. What tensors still hold stays theirs.
+//! A private pool is a set of free lists of its own in the pool of each device ([`super::pool`]). Its number may serve several graphs and
+//! users; when the last of them is gone, the segments that are free go back to the system, at once where the device is idle, else with the
+//! next `empty_cache` or when memory is short. What tensors still hold stays theirs, and goes in the same way after them.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::lending::Traits;
+use crate::runtime::Error;
 use crate::runtime::sync::Mutex;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -31,9 +33,34 @@ impl PrivatePool {
         Self(number)
     }
 
+    /// Uses the pool of that number for a graph: from now on its memory is never lent.
+    pub fn for_graph(number: u64) -> Self {
+        let pool = Self::new(number);
+        super::all().iter().for_each(|device| device.stop_lending(number));
+        pool
+    }
+
+    /// Uses a new pool with such traits, on every device.
+    ///
+    /// # Errors
+    /// As [`super::make_all`].
+    pub fn with_traits(traits: Traits) -> Result<Self, Error> {
+        let devices = super::make_all()?;
+        let pool = Self::new(new_number());
+        if traits != Traits::default() {
+            devices.iter().for_each(|device| device.set_traits(pool.0, traits));
+        }
+        Ok(pool)
+    }
+
     /// Its number.
     pub fn number(&self) -> u64 {
         self.0
+    }
+
+    /// How often the pool is used.
+    pub fn use_count(&self) -> usize {
+        USES.lock().get(&self.0).copied().unwrap_or_default()
     }
 }
 

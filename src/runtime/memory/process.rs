@@ -9,6 +9,7 @@ use super::device_pool::DevicePool;
 use super::host::HostPool;
 use super::label::Label;
 use super::pool::Settings;
+use super::routes;
 use crate::runtime::config::{self, Config};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{LazyLock, OnceLock};
@@ -107,7 +108,7 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    pool.allocate(stream, stream.private_pool(), bytes).map(|address| address as *mut u8)
+    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
 }
 
 /// As [`allocate`], for this thread's stream of the device.
@@ -121,7 +122,7 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
         return Ok(std::ptr::null_mut());
     }
     let stream = stream::current(device);
-    pool.allocate(stream, stream.private_pool(), bytes).map(|address| address as *mut u8)
+    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
 }
 
 /// Gives a block back; null is allowed. Never waits and never fails; does nothing in a forked child.

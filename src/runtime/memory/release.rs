@@ -7,20 +7,30 @@
 
 use super::block::{BlockId, Kind};
 use super::history::{Action, Context};
-use super::pool::{GENERAL, Pool};
+use super::pool::{GENERAL, Lists, Pool};
 
 impl Pool {
     /// Gives back every cached segment that no task uses any more; the bytes given back.
     pub fn release_cached(&mut self, context: Option<&Context>) -> usize {
-        let idle = self.idle_segments();
+        self.release_from(|lists| lists.private == GENERAL || lists.is_released, context)
+    }
+
+    /// Gives back the cached segments of some lists that no task uses any more; the bytes given back.
+    pub(super) fn release_from(&mut self, lists: impl Fn(&Lists) -> bool, context: Option<&Context>) -> usize {
+        let idle = self.idle_segments(lists);
         idle.into_iter().map(|id| self.release(id, context)).sum()
     }
 
     /// Gives back the free segments of a private pool that nothing uses.
     pub fn release_idle(&mut self, private: u64) {
-        let mut idle = self.idle_segments();
-        idle.retain(|&id| self.lists[self.blocks[id].owner as usize].private == private);
-        for id in idle {
+        self.release_from(|lists| lists.private == private && lists.is_released, None);
+    }
+
+    /// Gives a segment back that became free in a private pool that nothing uses, unless tasks may still use it.
+    #[cold]
+    pub(super) fn release_freed(&mut self, id: BlockId) {
+        let block = &self.blocks[id];
+        if block.position <= self.lists[block.owner as usize].timeline.completed() {
             self.release(id, None);
         }
     }
@@ -30,7 +40,7 @@ impl Pool {
     pub fn collect_garbage(&mut self, context: Option<&Context>) -> usize {
         let threshold = self.settings.garbage_collection_threshold * self.settings.limit() as f64;
         let excess = (self.stats.reserved_bytes.current() as usize).saturating_sub(threshold as usize);
-        let mut idle = self.idle_segments();
+        let mut idle = self.idle_segments(|lists| lists.private == GENERAL || lists.is_released);
         idle.retain(|&id| self.blocks[id].kind == Kind::Large);
         let mut collected = 0;
         while collected < excess && !idle.is_empty() {
@@ -52,10 +62,10 @@ impl Pool {
         self.lists[block.owner as usize].clock - block.born
     }
 
-    /// Free blocks that are whole segments and that no task uses any more.
-    fn idle_segments(&self) -> Vec<BlockId> {
+    /// Free blocks of some lists that are whole segments and that no task uses any more.
+    fn idle_segments(&self, is_asked: impl Fn(&Lists) -> bool) -> Vec<BlockId> {
         let mut idle = Vec::new();
-        for lists in self.lists.iter().filter(|lists| lists.private == GENERAL || lists.is_released) {
+        for lists in self.lists.iter().filter(|lists| is_asked(lists)) {
             let completed = lists.timeline.completed();
             for list in [&lists.small, &lists.large, &lists.oversize] {
                 let whole =

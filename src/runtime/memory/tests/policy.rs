@@ -1,6 +1,7 @@
 //! Which blocks and segments requests get, as PyTorch documents it.
 
 use super::super::block::State;
+use super::super::lending::Traits;
 use super::super::pool::{Pool, Refusal, Request, Settings};
 use super::check::check;
 use super::{Counter, MIB, budget};
@@ -250,4 +251,71 @@ fn lists_of_released_pools_are_used_again() {
         check(&pool);
     }
     assert_eq!((pool.lists.len(), reserved(&pool)), (1, 0));
+}
+
+#[test]
+fn a_segment_of_a_released_pool_goes_with_its_last_block() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    let own = |bytes| Request { private: 5, ..request(stream, bytes) };
+    let blocks = [4096, 4096, 12 * MIB, 14 * MIB].map(|bytes| pool.allocate(&own(bytes)).unwrap().0);
+    pool.release_private(5);
+    for (block, left) in blocks.into_iter().zip([28, 26, 14]) {
+        pool.free(block, None);
+        pool.settle();
+        check(&pool);
+        assert_eq!(reserved(&pool), left * MIB);
+    }
+    stream.submit();
+    pool.free(blocks[3], None);
+    check(&pool);
+    assert_eq!(reserved(&pool), 14 * MIB, "a task may still use the segment");
+    stream.finish();
+    pool.release_cached(None);
+    check(&pool);
+    assert_eq!((pool.lists.len(), reserved(&pool)), (1, 0));
+}
+
+#[test]
+fn a_pool_that_keeps_blocks_whole_splits_none() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let stream = Counter::leak(0);
+    pool.set_traits(5, Traits { keeps_whole: true, ..Traits::default() });
+    for (bytes, size) in [(4096, 2 * MIB), (3 * MIB, 20 * MIB)] {
+        let block = pool.allocate(&Request { private: 5, ..request(stream, bytes) }).unwrap();
+        assert_eq!(block.1, size);
+        check(&pool);
+        pool.free(block.0, None);
+        pool.settle();
+        assert_eq!(pool.allocate(&Request { private: 5, ..request(stream, 1024) }).unwrap().1, 2 * MIB);
+        check(&pool);
+    }
+}
+
+#[test]
+fn a_pool_lends_free_blocks_of_the_stream_and_segments_of_others() {
+    let mut pool = Pool::new(budget(64 * MIB)).unwrap();
+    let (one, other) = (Counter::leak(0), Counter::leak(1));
+    let own = |bytes| Request { private: 5, ..request(one, bytes) };
+    let blocks = [30 * MIB, 14 * MIB].map(|bytes| pool.allocate(&own(bytes)).unwrap().0);
+    for block in blocks {
+        pool.free(block, None);
+    }
+    assert_eq!(pool.borrow(&request(one, 20 * MIB)), None, "the pool does not lend");
+    pool.set_traits(5, Traits { lends: true, ..Traits::default() });
+    assert_eq!(pool.borrow(&Request { private: 6, ..request(one, 20 * MIB) }), None, "a private pool borrows nothing");
+    let lent = pool.borrow(&request(one, 20 * MIB)).unwrap();
+    assert_eq!((lent.0, reserved(&pool)), (blocks[0], 44 * MIB));
+    check(&pool);
+    assert_eq!(pool.borrow(&request(one, 20 * MIB)).unwrap().1, 20 * MIB, "the other segment made room");
+    assert_eq!(reserved(&pool), 50 * MIB);
+    pool.free(lent.0, None);
+    one.submit();
+    pool.settle();
+    check(&pool);
+    assert!(pool.borrow(&request(other, 30 * MIB)).is_some(), "a segment of another stream made room");
+    assert_eq!(reserved(&pool), 50 * MIB);
+    pool.stop_lending(5);
+    assert_eq!(pool.borrow(&request(one, 512)), None);
+    check(&pool);
 }
