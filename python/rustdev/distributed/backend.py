@@ -211,16 +211,15 @@ class ProcessGroupRdccl(Backend):
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any, name: str = "all_reduce_coalesced") -> Work | None:
         """Reduce several tensors of all ranks, each in place."""
-        for tensor in tensors:
-            check_reduction(opts.reduceOp, tensor)
-        posts = [
-            self._all_reduce(as_numbers(_scaled(tensor, opts.reduceOp, in_place=True)), tensor.dtype, opts) for tensor in tensors
-        ]
+        op = opts.reduceOp
+        reductions = [gloo_reduction(op, tensor.dtype) for tensor in tensors]
+        views = [as_numbers(_scaled(tensor, op, in_place=True)) for tensor in tensors]
+        posts = [self._all_reduce(view, opts, reduction) for view, reduction in zip(views, reductions, strict=True)]
         return self._issue(name, posts, outputs=tensors)
 
-    def _all_reduce(self, view: Tensor, dtype: torch.dtype, options: Any) -> Post:
+    def _all_reduce(self, view: Tensor, options: Any, reduction: c10d.ReduceOp) -> Post:
         gloo_options = c10d.AllreduceOptions()
-        gloo_options.reduceOp = gloo_reduction(options.reduceOp, dtype)
+        gloo_options.reduceOp = reduction
         gloo_options.timeout = options.timeout
         return lambda: self._gloo.allreduce([view], gloo_options)
 

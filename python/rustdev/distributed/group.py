@@ -48,6 +48,8 @@ class GroupState:
         self.order = threading.Lock()
         #: Operations that are not finished: they keep their tensors, which Gloo works on.
         self.unfinished: set[RdcclWork] = set()
+        #: The last operation that the host gave up watching; until it is finished, the host watches no other.
+        self.late: RdcclWork | None = None
         self._last = Latch()
         self._last.open()
 
@@ -75,6 +77,13 @@ class GroupState:
     def is_posted(self) -> bool:
         """Return whether nothing waits to be posted."""
         return self._last.is_open()
+
+    def is_late(self) -> bool:
+        """Return whether an operation is under way that the host gave up watching."""
+        if self.late in self.unfinished:
+            return True
+        self.late = None
+        return False
 
     def sweep(self) -> None:
         """Let go of operations that are done and that nobody waited for."""

@@ -4,6 +4,7 @@ Device memory is memory of the process, so nothing is copied. A view does not ke
 until Gloo has finished with it.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ _NUMBERS |= {dtype: dtype for dtype in (torch.int8, torch.uint8, torch.int32, to
 _NUMBERS |= {torch.bool: torch.uint8, torch.complex64: torch.float32, torch.complex128: torch.float64}
 #: Sums of booleans would leave bytes other than 0 and 1; as NCCL has it, a sum is "any" and a product is "all".
 _BOOLEAN = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN, ReduceOp.BAND: ReduceOp.MIN, ReduceOp.BOR: ReduceOp.MAX}
+_PREMULTIPLIED = getattr(ReduceOp, "PREMUL_SUM", None)
 _BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 
@@ -47,14 +49,19 @@ def _check_dense(tensor: Tensor) -> None:
         raise ValueError("Tensors must be contiguous: rdccl sends memory as it lies, call contiguous()")
 
 
-def _view(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    _check_dense(tensor)
-    size = tensor.nbytes
+@functools.lru_cache(maxsize=512)
+def _memory(address: int, size: int, dtype: torch.dtype) -> Tensor:
+    """Return memory as a tensor, which holds nothing: programs use the same again and again."""
     view = torch.empty(0, dtype=dtype, device=_CPU)
     if size == 0:
         return view
-    storage = torch._C._construct_storage_from_data_pointer(tensor.data_ptr(), _CPU, size)
+    storage = torch._C._construct_storage_from_data_pointer(address, _CPU, size)
     return view.set_(storage, 0, (size // dtype.itemsize,), (1,))
+
+
+def _view(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    _check_dense(tensor)
+    return _memory(tensor.data_ptr(), tensor.nbytes, dtype)
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
@@ -77,7 +84,7 @@ def as_numbers(tensor: Tensor) -> Tensor:
 
 def is_premultiplied(op: Any) -> bool:
     """Return whether a reduction is the sum of multiples, which not every build of torch has."""
-    return bool(op.op.name == "PREMUL_SUM")
+    return bool(op.op == _PREMULTIPLIED)
 
 
 def check_reduction(op: Any, tensor: Tensor) -> None:
@@ -86,28 +93,37 @@ def check_reduction(op: Any, tensor: Tensor) -> None:
     Raises:
         TypeError: It is not defined for the tensor's dtype.
     """
-    kind, dtype = op.op, tensor.dtype
-    if dtype not in _NUMBERS:
-        raise TypeError(f"rdccl cannot reduce tensors of {dtype}")
-    is_fractional = dtype.is_floating_point or dtype.is_complex
-    if (
-        (is_fractional and kind in _BITWISE)
-        or (not is_fractional and (kind == ReduceOp.AVG or is_premultiplied(op)))
-        or (dtype.is_complex and not (kind in (ReduceOp.SUM, ReduceOp.AVG) or is_premultiplied(op)))
-    ):
-        raise TypeError(f"rdccl cannot reduce tensors of {dtype} by {kind}")
+    gloo_reduction(op, tensor.dtype)
 
 
 def gloo_reduction(op: Any, dtype: torch.dtype) -> ReduceOp:
     """Return the reduction of ``as_numbers`` that is this one of the tensors.
 
     Args:
-        op: One that ``check_reduction`` takes.
+        op: The reduction.
         dtype: The dtype of the tensors.
+
+    Raises:
+        TypeError: It is not defined for the dtype.
     """
-    kind = op.op
-    if is_premultiplied(op):  # the factor has been multiplied with by then
+    return _other_reduction(op.op, dtype) or op
+
+
+@functools.cache
+def _other_reduction(kind: Any, dtype: torch.dtype) -> ReduceOp | None:
+    """Return the reduction that Gloo is to take instead, if it is to."""
+    if dtype not in _NUMBERS:
+        raise TypeError(f"rdccl cannot reduce tensors of {dtype}")
+    is_fractional = dtype.is_floating_point or dtype.is_complex
+    is_multiple = kind == _PREMULTIPLIED
+    if (
+        (is_fractional and kind in _BITWISE)
+        or (not is_fractional and (kind == ReduceOp.AVG or is_multiple))
+        or (dtype.is_complex and not (kind in (ReduceOp.SUM, ReduceOp.AVG) or is_multiple))
+    ):
+        raise TypeError(f"rdccl cannot reduce tensors of {dtype} by {kind}")
+    if is_multiple:  # the factor has been multiplied with by then
         return ReduceOp(ReduceOp.SUM)
     if dtype is torch.bool and kind in _BOOLEAN:
         return ReduceOp(_BOOLEAN[kind])
-    return ReduceOp(kind)
+    return None
