@@ -327,6 +327,20 @@ rd_status rd_host_reset_peak(void);
 // Forgets the history of every counter, and the event counts.
 rd_status rd_host_reset_accumulated(void);
 
+// ---- memory of several processes (abi/ipc.rs) ---------------------------------------------------
+
+// Memory of another process, opaque to the other side.
+typedef struct rd_received rd_received;
+
+// Gives received memory back, once the tasks are done that are queued now. Never waits, never fails; null is allowed.
+void rd_received_let_go(struct rd_received *received);
+
+// Begins writes of this thread to device memory outside of any stream, which `rd_host_write_end` ends; it waits for no stream in between.
+void rd_host_write_begin(void);
+
+// Ends what `rd_host_write_begin` began.
+void rd_host_write_end(void);
+
 // ---- operators (abi/launch.rs) ------------------------------------------------------------------
 // Dtypes are `c10::ScalarType` as is.
 

@@ -20,13 +20,14 @@ use rustdev::abi::stream::rd_access;
 use rustdev::abi::trace::rd_trace_row;
 
 /// The files of `src/abi/` and what they are about, in the order of the header.
-const SECTIONS: [(&str, &str); 9] = [
+const SECTIONS: [(&str, &str); 10] = [
     ("mod", "status"),
     ("device", "process, devices, parallel work"),
     ("stream", "streams"),
     ("event", "events"),
     ("memory", "device memory"),
     ("host_memory", "pinned host memory"),
+    ("ipc", "memory of several processes"),
     ("launch", "operators"),
     ("graph", "graphs"),
     ("trace", "traces"),

@@ -1,15 +1,18 @@
 """The extension module: what Python asks of the runtime directly. Its functions are private to the package, which checks them."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, final
 
 from typing_extensions import Self
 
 __all__ = [
+    "HostWrites",
     "PrivatePoolUse",
     "__version__",
     "device_count",
     "event_elapsed",
+    "event_open",
+    "event_share",
     "fallback_list",
     "fallback_mode",
     "fallback_stats",
@@ -18,6 +21,11 @@ __all__ = [
     "host_memory_stats",
     "instruction_set",
     "instruction_sets",
+    "ipc_cancel",
+    "ipc_collect",
+    "ipc_give_back",
+    "ipc_receive",
+    "ipc_send",
     "is_fork_child",
     "launch_host_func",
     "memory_allocate",
@@ -81,6 +89,35 @@ def instruction_set() -> str:
 
 def instruction_sets() -> list[str]:
     """Return the instruction sets of this processor that kernels are compiled for, the best last."""
+
+# src/python/ipc.rs
+
+def ipc_send(address: int) -> tuple[bytes, int] | None:
+    """Send memory: where others find it, and the number of the send. None: it is being written on the host."""
+
+def ipc_receive(handle: bytes, number: int) -> tuple[int, int]:
+    """Receive memory: its address, and what gives it back, for ``torch.ops.rustdev._received``."""
+
+def ipc_give_back(handle: bytes, number: int) -> None:
+    """Give back a send of memory that this process has already."""
+
+def ipc_cancel(numbers: list[int]) -> None:
+    """Take back sends that nobody received, and nobody will."""
+
+def ipc_collect() -> None:
+    """Take back memory that no other process uses any more."""
+
+def event_share(event: int, records: bool) -> bytes:
+    """Let other processes see an event, given by its ``event_id``; its handle."""
+
+def event_open(event: int, handle: bytes) -> None:
+    """Make an event, given by its ``event_id``, that of another process."""
+
+@final
+class HostWrites:
+    """Writes of threads that know nothing of streams to ranges of memory (address, bytes), as long as this object lives."""
+
+    def __new__(cls, ranges: Sequence[tuple[int, int]]) -> Self: ...
 
 # src/python/stream.rs
 

@@ -21,6 +21,7 @@
 #include "ops/fallback_policy.h"
 #include "ops/fallback_random.h"
 #include "ops/tier.h"
+#include "runtime/ipc.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -247,6 +248,7 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   const uint64_t start = now();
   {
     Traced traced(call.device(), facts);
+    const HostWrite write;
     op.redispatchBoxed(call.keys(), stack);
     traced.succeed();
   }

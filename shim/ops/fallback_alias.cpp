@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "runtime/ipc.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -121,6 +122,7 @@ c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
   if (bytes != 0) {
     check_hidden_wait();
     synchronize_current_stream(rd_device_current(), "an operator that PyTorch's CPU kernel computes");
+    const HostWrite write;
     std::memcpy(pointer.get(), data, bytes);
   }
   return pointer;

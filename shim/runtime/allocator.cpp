@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "runtime/guard.h"
+#include "runtime/ipc.h"
 #include "rustdev.h"
 
 namespace rustdev {
@@ -85,6 +86,7 @@ struct Allocator final : public c10::DeviceAllocator {
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     synchronize_for(destination);
     synchronize_for(source);
+    const HostWrite write;
     std::memcpy(destination, source, bytes);
   }
 

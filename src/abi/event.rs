@@ -20,6 +20,16 @@ unsafe fn borrow<'a>(event: *const rd_event) -> Result<&'a Event, Failure> {
     found.map(|event| &event.0).ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "the event is null"))
 }
 
+/// The same for callers in Rust.
+///
+/// # Safety
+/// `event` came from [`rd_event_create`] and is destroyed only after the last use of the result.
+#[cfg(feature = "python")]
+pub(crate) unsafe fn of_event<'a>(event: *const rd_event) -> &'a Event {
+    // SAFETY: the caller's promise.
+    unsafe { &(*event).0 }
+}
+
 /// A new event of the device, not recorded; the caller destroys it.
 ///
 /// # Safety

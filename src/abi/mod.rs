@@ -6,6 +6,7 @@ pub mod device;
 pub mod event;
 pub mod graph;
 pub mod host_memory;
+pub mod ipc;
 pub mod launch;
 pub mod memory;
 pub mod stream;

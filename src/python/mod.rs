@@ -4,6 +4,7 @@
 
 mod device;
 mod exit;
+mod ipc;
 mod memory;
 mod ops;
 mod stream;
@@ -47,6 +48,7 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
     device::register(module)?;
     exit::register(module)?;
+    ipc::register(module)?;
     memory::register(module)?;
     stream::register(module)?;
     trace::register(module)?;

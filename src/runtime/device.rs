@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use super::config::{self, config};
 use super::graph::capture;
+use super::shared::gate::Pass;
 use super::stream::Stream;
 use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
@@ -116,11 +117,17 @@ impl Device {
     }
 
     fn pool_stream(&self, slot: usize) -> &'static Stream {
+        if let Some(stream) = self.pool[slot].get() {
+            return stream;
+        }
+        // Who holds all streams has not seen this one.
+        let _pass = Pass::take();
         self.pool[slot].get_or_init(|| Stream::leak(self.index, id_of(1 + slot), if slot < POOL_STREAMS { 0 } else { -1 }))
     }
 
     /// A new stream of its own.
     pub fn create_stream(&self, priority: i32) -> &'static Stream {
+        let _pass = Pass::take();
         let mut created = self.created.write().unwrap_or_else(PoisonError::into_inner);
         let stream = Stream::leak(self.index, id_of(FIRST_CREATED + created.len()), priority.clamp(-1, 0));
         created.push(stream);

@@ -4,15 +4,18 @@
 //! destroying an event while it is pending is harmless.
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::time::Instant;
 
 use super::Error;
 use super::config::config;
 use super::graph::capture::Point;
 use super::latch::Latch;
+use super::shared::file::Place;
+use super::shared::page::{Awaited, Page};
 use super::stream::{Lease, Stream};
 use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
-use super::task::Task;
+use super::task::{Closure, Task};
 
 /// One recording of an event on a stream.
 #[derive(Debug)]
@@ -81,12 +84,15 @@ pub struct Event {
     device: usize,
     timing: bool,
     mark: Mutex<Option<Mark>>,
+    /// What other processes see of it, and the number there of the latest recording of this process.
+    page: OnceLock<Arc<Page>>,
+    own: AtomicU64,
 }
 
 impl Event {
     /// An event of a device; `timing`: whether it can be asked for elapsed time.
     pub fn new(device: usize, timing: bool) -> Self {
-        Self { device, timing, mark: Mutex::default() }
+        Self { device, timing, mark: Mutex::default(), page: OnceLock::new(), own: AtomicU64::new(0) }
     }
 
     /// The index of its device.
@@ -107,16 +113,73 @@ impl Event {
         }
     }
 
+    /// Lets other processes see the event; where they find it. `records`: whether they see the latest recording too.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an event with timing and for one that was recorded in a capture; `Internal` where the system refuses.
+    pub fn share(&self, records: bool) -> Result<Place, Error> {
+        if self.timing {
+            return Err(Error::InvalidArgument("an event of several processes has no timing".to_owned()));
+        }
+        if self.page.get().is_none() {
+            let recording = self.recording("Event.ipc_handle()")?;
+            let page = Arc::new(Page::new().map_err(|error| cannot_share(&error))?);
+            if let (true, Some(recording)) = (records, recording) {
+                self.announce(&page, recording.stream)?;
+            }
+            // An event is shared by one thread at a time, or the first one's page stays.
+            let _ = self.page.set(page);
+        }
+        self.page.get().map_or_else(|| Err(Error::Internal("the event has no page".to_owned())), |page| Ok(page.place()))
+    }
+
+    /// Makes it the event of another process.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if that process has ended or has deleted it, or this event has a page already.
+    pub fn open(&self, place: Place) -> Result<(), Error> {
+        let gone = |error: &io::Error| {
+            let process = place.process.id();
+            Error::InvalidArgument(format!("the event of process {process} cannot be opened, it may have been deleted: {error}"))
+        };
+        let page = Arc::new(Page::open(place).map_err(|error| gone(&error))?);
+        self.page.set(page).map_err(|_| Error::InvalidArgument("the event belongs to a process already".to_owned()))
+    }
+
+    /// Lets other processes see a recording on the stream, behind what is on it now.
+    fn announce(&self, page: &Arc<Page>, stream: &'static Stream) -> Result<(), Error> {
+        let announced = page.announce();
+        self.own.store(announced.number(), Ordering::Release);
+        // Reached by the task's drop, which comes even if the stream has failed.
+        let reach = Closure::new(move || {
+            let _ = &announced;
+            Ok(())
+        });
+        stream.enqueue(Task::new("event_record", 0, reach), false).map(|_| ())
+    }
+
+    /// The latest recording, if it is one of another process.
+    fn awaited(&self) -> Option<Awaited> {
+        let awaited = self.page.get()?.latest()?;
+        (awaited.number() != self.own.load(Ordering::Acquire)).then_some(awaited)
+    }
+
     /// Marks the end of what is on the stream now, or of what it has recorded while it captures.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stream of another device, and if the capture was invalidated.
+    /// `InvalidArgument` for a stream of another device, for one that captures where other processes see the event, and if the capture
+    /// was invalidated.
     pub fn record(&self, stream: &'static Stream) -> Result<(), Error> {
         if stream.device() != self.device {
             return Err(Error::InvalidArgument(format!(
                 "an event of device rustdev:{} cannot be recorded on {stream:?}",
                 self.device
             )));
+        }
+        if let Some(page) = self.page.get() {
+            stream.refuse_capturing(|| "recording an event of several processes".to_owned())?;
+            self.record_now(stream)?;
+            return self.announce(page, stream);
         }
         if let Some(capture) = stream.capture() {
             *self.mark.lock() = Some(Mark::Captured(capture.point(stream)?));
@@ -140,6 +203,10 @@ impl Event {
     /// # Errors
     /// As [`Stream::submit`]. `InvalidArgument` where one of stream and event takes part in a capture that the other does not.
     pub fn block(&self, stream: &'static Stream) -> Result<(), Error> {
+        if let Some(awaited) = self.awaited() {
+            stream.refuse_capturing(|| "waiting for an event of another process".to_owned())?;
+            return stream.enqueue(Task::leave("event_wait", Arc::new(awaited)), config().launch_blocking).map(|_| ());
+        }
         let recording = match self.mark() {
             None => return Ok(()),
             Some(Mark::Captured(point)) => return point.block(stream),
@@ -155,16 +222,23 @@ impl Event {
     /// Whether the latest recording is reached; true if never recorded.
     ///
     /// # Errors
-    /// `InvalidArgument` if it was recorded in a capture.
+    /// `InvalidArgument` if it was recorded in a capture; `TaskFailed` if its process ended before.
     pub fn query(&self) -> Result<bool, Error> {
+        if let Some(awaited) = self.awaited() {
+            return awaited.query();
+        }
         Ok(self.recording("Event.query()")?.is_none_or(|recording| recording.is_counted()))
     }
 
     /// Waits for the latest recording.
     ///
     /// # Errors
-    /// A failure of the stream that it was recorded on; `InvalidArgument` if it was recorded in a capture.
+    /// A failure of the stream that it was recorded on, `TaskFailed` if its process ended before; `InvalidArgument` if it was recorded in
+    /// a capture.
     pub fn synchronize(&self) -> Result<(), Error> {
+        if let Some(awaited) = self.awaited() {
+            return awaited.synchronize();
+        }
         let Some(recording) = self.recording("Event.synchronize()")? else { return Ok(()) };
         if !recording.is_counted() {
             recording.stream.run_until(recording.number())?;
@@ -200,4 +274,8 @@ impl Event {
         };
         Ok(microseconds.round() / 1e3)
     }
+}
+
+fn cannot_share(error: &io::Error) -> Error {
+    Error::Internal(format!("the system refuses a page for an event of several processes: {error}"))
 }

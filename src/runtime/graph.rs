@@ -209,8 +209,8 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
             }
             Payload::Host(_) => steps.push(Step::Host(index)),
             Payload::Sleep(duration) => steps.push(Step::Sleep(*duration)),
-            // Events are edges: a capture records none.
-            Payload::Record(_) | Payload::Wait(_) => {}
+            // Events are edges, and what leaves a stream is never captured: a capture records none.
+            Payload::Record(_) | Payload::Wait(_) | Payload::Leave(_) => {}
         }
         index += count;
     }

@@ -43,7 +43,8 @@ pub fn wake_at(deadline: Instant, stream: &'static Stream, lease: Lease) {
     }
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
+/// Starts a thread of that name.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     thread::Builder::new().name(name.to_owned()).spawn(body).expect("the system starts a thread");
 }
 

@@ -31,6 +31,8 @@ pub mod memory;
 mod pool;
 pub mod rng;
 #[cfg(not(loom))]
+pub mod shared;
+#[cfg(not(loom))]
 pub mod stream;
 #[cfg(not(loom))]
 pub mod task;

@@ -18,6 +18,7 @@ use super::executor::EXECUTOR;
 use super::graph::capture::Capture;
 use super::memory::pool::GENERAL;
 use super::queue::{Guest, Owner, Queue};
+use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
@@ -92,11 +93,12 @@ pub struct Stream {
     /// Whether `failure` holds one: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
     failure: Mutex<Option<String>>,
-    /// Whether a callback, a sleep or an event has the ownership.
+    /// Whether a callback, a sleep, an event or another keeper has the ownership.
     away: AtomicBool,
     /// What the head of the queue waits for; set before the ownership is left there.
     blocked: Mutex<Option<Arc<Recording>>>,
-    /// Whether its task may be waiting for any other: a callback, or a kernel that is short of memory.
+    /// Whether its task may be waiting for any other: a callback, a kernel that is short of memory, or what a keeper waits for. It
+    /// becomes false under a [`Pass`].
     may_wait: AtomicBool,
     /// Whether `capture` holds one.
     captures: AtomicBool,
@@ -349,6 +351,13 @@ impl Stream {
                         None => return,
                     }
                 }
+                Payload::Leave(keeper) if keeper.is_over() => {}
+                Payload::Leave(keeper) => {
+                    let keeper = Arc::clone(keeper);
+                    self.may_wait.store(true, Ordering::Release);
+                    self.away.store(true, Ordering::Relaxed);
+                    return keeper.keep(self, lease);
+                }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
                 Payload::Host(_) => {
                     self.may_wait.store(true, Ordering::Release);
@@ -429,8 +438,24 @@ impl Stream {
         }
         // What the callback holds may have to wait for Python's lock, too.
         lease.advance();
+        self.move_on(lease);
+    }
+
+    /// Lets a stream that stands still go on behind that, with a failure if there is one.
+    pub(super) fn go_on(&'static self, mut lease: Lease, failure: Option<&str>) {
+        if let (Some(text), Some(task)) = (failure, lease.head()) {
+            let name = task.name();
+            self.poison(name, text);
+        }
+        lease.advance();
+        self.move_on(lease);
+    }
+
+    fn move_on(&'static self, lease: Lease) {
+        let pass = Pass::take();
         self.may_wait.store(false, Ordering::Release);
         self.away.store(false, Ordering::Relaxed);
+        drop(pass);
         self.turn(lease, Until::Kernel);
     }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::event::Recording;
+use super::stream::{Lease, Stream};
 use super::sync::Arc;
 use super::trace::{About, Kind, Mark};
 
@@ -77,6 +78,15 @@ pub struct Span {
     pub write: bool,
 }
 
+/// What a stream stands still at.
+pub(super) trait Keeper: Send + Sync {
+    /// Whether there is nothing to wait for any more.
+    fn is_over(&self) -> bool;
+
+    /// Keeps the stream's ownership and calls [`Stream::go_on`] with it in the end, on a thread that may wait for a pass.
+    fn keep(&self, stream: &'static Stream, lease: Lease);
+}
+
 /// The payload of a task, and with it who may run it.
 pub(super) enum Payload {
     /// Device work: runs on the thread that drains the stream.
@@ -89,6 +99,8 @@ pub(super) enum Payload {
     Record(Arc<Recording>),
     /// Holds the stream back until that recording is complete.
     Wait(Arc<Recording>),
+    /// Holds the stream back until its keeper lets it go on.
+    Leave(Arc<dyn Keeper>),
 }
 
 /// One piece of work for a stream.
@@ -131,6 +143,11 @@ impl Task {
         Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording), mark: None }
     }
 
+    /// Leaves the stream with `keeper`; no stream that captures records it.
+    pub(super) fn leave(name: &'static str, keeper: Arc<dyn Keeper>) -> Self {
+        Self { name, cost: 0, payload: Payload::Leave(keeper), mark: None }
+    }
+
     /// The operator's name.
     #[inline]
     pub fn name(&self) -> &'static str {
@@ -156,7 +173,7 @@ impl Task {
             Payload::Kernel(work) => Some(work.about()),
             Payload::Host(_) => Some(About::kind(Kind::Host)),
             Payload::Sleep(_) => Some(About::kind(Kind::Sleep)),
-            Payload::Record(_) | Payload::Wait(_) => None,
+            Payload::Record(_) | Payload::Wait(_) | Payload::Leave(_) => None,
         }
     }
 

@@ -3,9 +3,8 @@
 //! The range is a few times the device's budget, so that placing a segment never fails for fragmentation while the budget has room. Free
 //! parts of it are kept by address and given out lowest first; segments are few, so a search over them costs nothing beside the system call.
 
-#![forbid(unsafe_code)]
-
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 
 use super::block::{BlockId, NONE};
@@ -64,10 +63,35 @@ impl Arena {
     /// # Errors
     /// The range has no free part of that size, or the machine refuses the memory.
     pub fn commit(&mut self, size: usize) -> Result<usize> {
+        self.place(size, Reservation::commit)
+    }
+
+    /// Maps the first `size` bytes of a file, a multiple of the huge page, and returns their address.
+    ///
+    /// # Errors
+    /// As [`Arena::commit`].
+    pub fn map_file(&mut self, size: usize, file: &File) -> Result<usize> {
+        self.place(size, |range, offset, size| range.map_file(offset, size, file))
+    }
+
+    /// Puts an empty file in the place of a segment's memory.
+    ///
+    /// # Errors
+    /// The system refuses: nothing has changed.
+    ///
+    /// # Safety
+    /// Nothing writes to the segment meanwhile.
+    pub unsafe fn replace(&mut self, address: usize, size: usize, file: &File) -> Result<()> {
+        let offset = address - self.range.base();
+        // SAFETY: the caller's promise.
+        unsafe { self.range.replace(offset, size, file) }
+    }
+
+    fn place(&mut self, size: usize, put: impl FnOnce(&mut Reservation, usize, usize) -> Result<()>) -> Result<usize> {
         debug_assert!(size > 0 && size.is_multiple_of(HUGE_PAGE));
         let part = self.free.iter().find(|&(_, &length)| length >= size).map(|(&offset, &length)| (offset, length));
         let (offset, length) = part.ok_or_else(|| Error::from(ErrorKind::OutOfMemory))?;
-        self.range.commit(offset, size)?;
+        put(&mut self.range, offset, size)?;
         self.free.remove(&offset);
         if length > size {
             self.free.insert(offset + size, length - size);
@@ -75,7 +99,7 @@ impl Arena {
         Ok(self.range.base() + offset)
     }
 
-    /// Gives the memory of a segment back and makes its addresses free.
+    /// Gives the memory of a segment back, or a mapped file, and makes its addresses free.
     ///
     /// # Errors
     /// The system refuses (too many mappings): the segment stays committed.

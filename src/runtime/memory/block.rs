@@ -70,6 +70,8 @@ pub struct Block {
     pub traced: bool,
     /// It has a label.
     pub labelled: bool,
+    /// Other processes may use it: see [`super::sent`].
+    pub sent: bool,
 }
 
 impl Block {
@@ -92,6 +94,7 @@ impl Block {
             shared: false,
             traced: false,
             labelled: false,
+            sent: false,
         }
     }
 

@@ -3,13 +3,14 @@
 //! The lock is never held while something may wait: contexts are captured before it, streams are waited for and observers are called
 //! after it is given up.
 
-#![forbid(unsafe_code)]
+use std::fs::File;
 
 use super::history::{Action, Context, Detail, Recording, capture};
 use super::label::Label;
 use super::lending::Traits;
 use super::observe::{self, Shortage, Usage};
 use super::pool::{Pool, Refusal, Request, Settings};
+use super::sent::{SegmentFile, Whereabouts};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::{Timeline, text};
@@ -110,6 +111,8 @@ impl DevicePool {
             }
         }
         self.finish_streams();
+        #[cfg(not(loom))]
+        crate::runtime::shared::sent::collect();
         let mut pool = self.lock();
         pool.stats.num_sync_all_streams += 1;
         pool.reclaim();
@@ -140,12 +143,64 @@ impl DevicePool {
         let context = capture(Detail::All);
         let mut pool = self.pool.lock();
         let freed = pool.free(address, context.as_ref());
+        let keeps = std::mem::take(&mut pool.keeps);
         if let Some(size) = freed
             && observe::observed()
         {
             self.report(pool, address, -(size as i64));
+        } else {
+            drop(pool);
+        }
+        if keeps {
+            #[cfg(not(loom))]
+            crate::runtime::shared::sent::collect();
         }
         freed.is_some()
+    }
+
+    /// The live block that holds an address.
+    pub fn whereabouts(&self, address: usize) -> Option<Whereabouts> {
+        self.lock().whereabouts(address)
+    }
+
+    /// Puts an empty file in the place of a segment's memory, unless it is a file's already.
+    ///
+    /// # Errors
+    /// The system refuses: nothing has changed.
+    ///
+    /// # Safety
+    /// Nothing writes to the segment meanwhile.
+    pub unsafe fn replace(&self, address: usize, file: SegmentFile) -> std::io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.lock().replace(address, file) }
+    }
+
+    /// Counts a send of the live block that starts at an address; `false` if there is none.
+    pub fn send(&self, address: usize) -> bool {
+        self.lock().send(address)
+    }
+
+    /// Ends a send of the block that starts at an address.
+    pub fn end_send(&self, address: usize) {
+        self.lock().end_send(address);
+    }
+
+    /// Maps the first `size` bytes of a file of another process; their address.
+    ///
+    /// # Errors
+    /// The range has no room, or the machine refuses.
+    pub fn map_foreign(&self, file: &File, size: usize) -> std::io::Result<usize> {
+        self.lock().map_foreign(file, size)
+    }
+
+    /// Unmaps what [`DevicePool::map_foreign`] mapped.
+    pub fn unmap_foreign(&self, address: usize) {
+        self.lock().unmap_foreign(address);
+    }
+
+    /// Whether an address lies in memory of another process.
+    pub fn is_foreign(&self, address: usize) -> bool {
+        self.lock().is_foreign(address)
     }
 
     /// The context that was captured when the live block at an address was allocated.
@@ -154,14 +209,17 @@ impl DevicePool {
         pool.live(address).and_then(|id| pool.contexts.get(&id).cloned())
     }
 
-    /// Notes that tasks of another stream use the block that starts at `address`.
+    /// Notes that tasks of another stream use the block that starts at `address`. Memory of another process needs no note: what receives
+    /// it waits for every stream.
     ///
     /// # Errors
     /// `InvalidArgument` if no live block starts there.
     pub fn record_stream(&self, address: usize, stream: &'static dyn Timeline) -> Result<(), Error> {
-        if self.lock().record_stream(address, stream) {
+        let mut pool = self.lock();
+        if pool.record_stream(address, stream) || pool.is_foreign(address) {
             return Ok(());
         }
+        drop(pool);
         Err(Error::InvalidArgument(format!(
             "record_stream: no live block of device rustdev:{} starts at {address:#x}",
             self.device

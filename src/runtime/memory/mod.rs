@@ -28,6 +28,7 @@ pub mod release;
 mod resting;
 #[cfg(not(loom))]
 pub mod routes;
+pub mod sent;
 pub mod snapshot;
 pub mod stats;
 pub mod system;

@@ -24,6 +24,7 @@ use super::history::{Action, Context, History};
 use super::label::Label;
 use super::lending::Traits;
 use super::resting::Resting;
+use super::sent::{Foreign, SegmentFile, Sends};
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
 use super::waiting::{Waiting, same};
@@ -112,6 +113,8 @@ pub(super) struct Segment {
     pub kind: Kind,
     pub owner: u32,
     pub context: Option<Context>,
+    /// What its memory is a part of, once a block of it was sent to another process.
+    pub file: Option<SegmentFile>,
 }
 
 /// The pool; every access happens under its device's lock.
@@ -130,13 +133,17 @@ pub struct Pool {
     vacant: Vec<u32>,
     pub(super) segments: BTreeMap<usize, Segment>,
     /// Streams that blocks with `shared` were recorded on.
-    uses: HashMap<BlockId, Vec<&'static dyn Timeline>>,
+    pub(super) uses: HashMap<BlockId, Vec<&'static dyn Timeline>>,
     waiting: Waiting<BlockId>,
     pub(super) contexts: HashMap<BlockId, Context>,
     pub(super) labels: HashMap<BlockId, Label>,
     pub(super) stats: Stats,
     pub(super) history: History,
     pub(super) resting: Resting,
+    pub(super) sends: Sends,
+    /// A block was freed that other processes may still use.
+    pub(super) keeps: bool,
+    pub(super) foreign: Foreign,
 }
 
 /// The size of the block for a request, unless it is larger than any address space.
@@ -184,6 +191,9 @@ impl Pool {
             stats: Stats::default(),
             history: History::default(),
             resting: Resting::default(),
+            sends: Sends::default(),
+            keeps: false,
+            foreign: Foreign::default(),
         })
     }
 
@@ -323,7 +333,7 @@ impl Pool {
         let id = self.blocks.insert(Block::segment(address, length, owner, kind));
         self.arena.set_start(address, id);
         self.lists[owner as usize].segments += 1;
-        self.segments.insert(address, Segment { size: length, kind, owner, context: request.context.clone() });
+        self.segments.insert(address, Segment { size: length, kind, owner, context: request.context.clone(), file: None });
         self.stats.segment.increase(kind as usize, 1);
         self.stats.reserved_bytes.increase(kind as usize, length);
         self.stats.num_device_alloc += 1;
@@ -412,7 +422,10 @@ impl Pool {
     #[inline]
     pub fn free(&mut self, address: usize, context: Option<&Context>) -> Option<usize> {
         let id = self.live(address)?;
-        let size = self.blocks[id].size;
+        let Block { size, sent, .. } = self.blocks[id];
+        if sent {
+            return self.free_sent(id, context);
+        }
         if !self.rest(id) {
             self.release_block(id, context);
         }

@@ -3,12 +3,18 @@
 //! A [`Reservation`] is a private anonymous mapping without access rights, which costs address space and nothing else. Committing a part
 //! maps fresh readable and writable memory over it, with the system's ordinary accounting: where the machine refuses to promise that
 //! much, the call fails, as `malloc` would. Giving a part back maps inaccessible memory over it again, which frees its pages at once and
-//! makes any later access through a stale pointer fault.
+//! makes any later access through a stale pointer fault. Memory of a file, which other processes may map too, can be put behind a part
+//! instead, also in the place of memory that is in use.
 
+use std::fs::File;
 use std::io::{Error, Result};
+use std::os::fd::AsRawFd;
 
 /// The size of the machine's huge pages; segments are aligned to it.
 pub const HUGE_PAGE: usize = 2 << 20;
+
+/// What [`Reservation::replace`] copies at once.
+const PAGE: usize = 4096;
 
 /// A reserved address range, released when dropped.
 #[derive(Debug)]
@@ -42,13 +48,48 @@ impl Reservation {
     pub fn commit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
         map(start, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
-        // SAFETY: the range was just mapped by this reservation. The advice changes no contents, and a refusal is no error: it means
-        // ordinary pages.
-        unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
+        advise_huge_pages(start, length);
         Ok(())
     }
 
-    /// Takes the memory behind a part of the range away; its contents are lost.
+    /// Puts the first `length` bytes of a file behind a part of the range, in huge pages where the system grants them for files.
+    pub fn map_file(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
+        let start = self.part(offset, length);
+        map_file(start, length, libc::MAP_FIXED, file)?;
+        advise_huge_pages(start, length);
+        Ok(())
+    }
+
+    /// Puts an empty file of `length` bytes in the place of the memory behind a committed part, with its contents. Pages of zeros, such
+    /// as those that were never used, stay without memory.
+    ///
+    /// # Safety
+    /// Nothing writes to the part meanwhile.
+    pub unsafe fn replace(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
+        let start = self.part(offset, length);
+        let copy = map_file(0, length, 0, file)?;
+        advise_huge_pages(copy, length);
+        for page in (0..length).step_by(PAGE) {
+            let (from, to) = ((start + page) as *const [u64; PAGE / 8], (copy + page) as *mut [u64; PAGE / 8]);
+            // SAFETY: the page is committed, and the caller promises that nothing writes to it.
+            let from = unsafe { &*from };
+            if from.iter().any(|word| *word != 0) {
+                // SAFETY: the page belongs to the mapping made above, which nobody else knows; the file covers it.
+                unsafe { to.write(*from) };
+            }
+        }
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: the copy is moved over a part of this reservation with the same contents, so that no access sees a difference.
+        let moved = unsafe { libc::mremap(copy as *mut libc::c_void, length, length, flags, start as *mut libc::c_void) };
+        if moved == libc::MAP_FAILED {
+            let error = Error::last_os_error();
+            unmap(copy, length);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Takes the memory behind a part of the range away; its contents are lost, unless a file has them.
     pub fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
         map(start, length, libc::PROT_NONE, libc::MAP_FIXED | libc::MAP_NORESERVE).map(|_| ())
@@ -83,6 +124,18 @@ fn map(start: usize, length: usize, protection: libc::c_int, flags: libc::c_int)
     // in which the pool keeps no live block.
     let start = unsafe { libc::mmap(start as *mut libc::c_void, length, protection, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as usize) }
+}
+
+fn map_file(start: usize, length: usize, flags: libc::c_int, file: &File) -> Result<usize> {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_SHARED);
+    // SAFETY: as in `map`.
+    let start = unsafe { libc::mmap(start as *mut libc::c_void, length, access, flags, file.as_raw_fd(), 0) };
+    if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as usize) }
+}
+
+fn advise_huge_pages(start: usize, length: usize) {
+    // SAFETY: the callers just mapped the range. The advice changes no contents, and a refusal is no error: it means ordinary pages.
+    unsafe { libc::madvise(start as *mut libc::c_void, length, libc::MADV_HUGEPAGE) };
 }
 
 /// Releases a mapping of this module; no live block is in it.
@@ -155,6 +208,34 @@ mod tests {
             unsafe { byte.write(7) };
             range.decommit(HUGE_PAGE, HUGE_PAGE).unwrap();
         }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn memory_that_a_file_replaces_keeps_address_and_contents() {
+        let length = 3 * HUGE_PAGE;
+        let file = crate::runtime::memory::tests::file(length);
+        let mut range = Reservation::new(8 * HUGE_PAGE).unwrap();
+        range.commit(HUGE_PAGE, length).unwrap();
+        let word = |offset: usize| (range.base() + offset) as *mut u64;
+        let (first, last, other) = (word(HUGE_PAGE), word(4 * HUGE_PAGE - 8), word(8 * HUGE_PAGE - 8));
+        // SAFETY: the word was committed above and nothing else uses it.
+        unsafe { first.write(3) };
+        // SAFETY: as above.
+        unsafe { last.write(4) };
+        // SAFETY: nothing else knows the memory.
+        unsafe { range.replace(HUGE_PAGE, length, &file) }.unwrap();
+        range.map_file(5 * HUGE_PAGE, length, &file).unwrap();
+        // SAFETY: a word of the second mapping.
+        assert_eq!(unsafe { other.read_volatile() }, 4);
+        // SAFETY: as above.
+        unsafe { other.write_volatile(5) };
+        // SAFETY: a word of the first mapping, as the next.
+        assert_eq!(unsafe { first.read_volatile() }, 3);
+        // SAFETY: as above.
+        assert_eq!(unsafe { last.read_volatile() }, 5);
+        let bytes = 512 * std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap());
+        assert!(bytes <= 2 * HUGE_PAGE as u64, "{bytes} bytes are used, though the middle was never written");
     }
 
     #[test]

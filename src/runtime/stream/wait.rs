@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{RUNNING, Stream, Until};
 use crate::runtime::executor::EXECUTOR;
+use crate::runtime::shared::gate::Pass;
 use crate::runtime::sync::{Ordering, spin_loop};
 use crate::runtime::{Error, threads};
 
@@ -81,7 +82,17 @@ impl Stream {
                 thread::sleep(POLL);
             }
         }
+        let _pass = Pass::take();
         running.may_wait.store(before, Ordering::Release);
+    }
+
+    /// Returns when so many tasks are done, or the stream stands at something that only a thread with a [`Pass`] lets it go on from.
+    pub(in crate::runtime) fn stand_still(&'static self, target: u64) {
+        while self.completed() < target && !self.is_stuck() {
+            if !self.help_until(target) {
+                thread::sleep(POLL);
+            }
+        }
     }
 
     /// Whether the stream stands at a task that may be waiting for any other, or at an event behind such a task.

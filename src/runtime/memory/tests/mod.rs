@@ -12,6 +12,8 @@ mod policy;
 #[cfg(not(loom))]
 mod pressure;
 #[cfg(not(loom))]
+mod sent;
+#[cfg(not(loom))]
 mod threads;
 
 use std::any::Any;
@@ -26,6 +28,12 @@ fn leak<T: Any + Sync>(value: T) -> &'static T {
     let kept = Box::leak(Box::new(value));
     KEPT.lock().unwrap().push(kept);
     kept
+}
+
+/// An empty file of memory.
+#[cfg(not(loom))]
+pub fn file(length: usize) -> std::fs::File {
+    crate::runtime::shared::file::create(c"test", length).unwrap()
 }
 
 /// A stream whose tasks are submitted and completed by hand.

@@ -1,0 +1,186 @@
+//! The counters of what a process has sent: a word for each send, in a file that the receivers map.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | 0 | no send has it |
+//! | `IN_FLIGHT` | sent, and not yet received |
+//! | a process ([`Process::word`]) | received, and held by that process |
+//! | `RETURNED` | not used any more |
+//!
+//! The sender makes 0 `IN_FLIGHT`, and anything else 0 when it takes the memory back; it alone hands numbers out. A receiver makes `IN_FLIGHT`
+//! its own word and that `RETURNED`. So a message that is received twice finds its word taken.
+//!
+//! The number of a send is the index of its word and, in the upper half, how many sends there were before it.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+use super::file::{self, Place, Words};
+use super::process::Process;
+use crate::runtime::sync::Mutex;
+
+const IN_FLIGHT: u64 = u64::MAX;
+const RETURNED: u64 = u64::MAX - 1;
+/// So many sends of one process may be held at a time; a word takes memory from its first use on.
+const SENDS: usize = 1 << 20;
+const BYTES: usize = SENDS * size_of::<u64>();
+
+/// The counters of this process, with what each send of type `T` is.
+#[derive(Debug)]
+pub struct Counters<T> {
+    /// Open as long as they are: receivers find it here.
+    _file: File,
+    place: Place,
+    words: Words,
+    state: Mutex<State<T>>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    /// By word, with the number.
+    sends: BTreeMap<u32, (u64, T)>,
+    spare: Vec<u32>,
+    count: u64,
+}
+
+impl<T> Counters<T> {
+    /// No sends yet.
+    pub fn new(process: Process) -> Result<Self> {
+        let file = file::create(c"rustdev-counters", BYTES)?;
+        let (place, words) = (Place::of(&file, process)?, Words::map(&file, BYTES)?);
+        Ok(Self { _file: file, place, words, state: Mutex::new(State { sends: BTreeMap::new(), spare: Vec::new(), count: 0 }) })
+    }
+
+    /// Where receivers find them.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The number of a new send; `None` if there are too many.
+    pub fn send(&self, what: T) -> Option<u64> {
+        let mut state = self.state.lock();
+        let index = state.spare.pop().unwrap_or(state.sends.len() as u32);
+        if index as usize >= SENDS {
+            return None;
+        }
+        let number = state.count << 32 | u64::from(index);
+        state.count += 1;
+        self.words.long(index as usize).store(IN_FLIGHT, Ordering::Release);
+        state.sends.insert(index, (number, what));
+        Some(number)
+    }
+
+    /// Takes a send back that nobody has received; no effect on any other.
+    pub fn cancel(&self, number: u64) {
+        let state = self.state.lock();
+        if state.sends.get(&(number as u32)).is_some_and(|(known, _)| *known == number) {
+            give_back(&self.words, number, IN_FLIGHT);
+        }
+    }
+
+    /// Takes out the sends that are over: returned, or held by a process that has ended.
+    pub fn take_over(&self) -> Vec<T> {
+        let mut state = self.state.lock();
+        let mut alive = HashMap::new();
+        // Acquire: pairs with the release in `give_back`, so that what the receiver did is done.
+        let word = |index: u32| self.words.long(index as usize).load(Ordering::Acquire);
+        let mut is_over = |word| match word {
+            IN_FLIGHT => false,
+            RETURNED => true,
+            holder => !*alive.entry(holder).or_insert_with(|| Process::of_word(holder).is_alive()),
+        };
+        let over = state.sends.keys().copied().filter(|&index| is_over(word(index))).collect::<Vec<_>>();
+        let mut taken = Vec::with_capacity(over.len());
+        for index in over {
+            self.words.long(index as usize).store(0, Ordering::Relaxed);
+            taken.extend(state.sends.remove(&index).map(|(_, what)| what));
+            state.spare.push(index);
+        }
+        taken
+    }
+}
+
+/// A word that is `from` becomes returned.
+fn give_back(words: &Words, number: u64, from: u64) {
+    let _ = words.long(number as u32 as usize).compare_exchange(from, RETURNED, Ordering::Release, Ordering::Relaxed);
+}
+
+/// The counters of a process that sends to this one.
+#[derive(Debug)]
+pub struct Receipts {
+    words: Words,
+    receiver: Process,
+}
+
+impl Receipts {
+    /// Maps them.
+    ///
+    /// # Errors
+    /// As [`Place::open`].
+    pub fn open(place: Place) -> Result<Self> {
+        Ok(Self { words: Words::map(&place.open()?, BYTES)?, receiver: Process::current()? })
+    }
+
+    /// Notes that this process holds a send.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if it was received before.
+    pub fn receive(&self, number: u64) -> Result<()> {
+        let index = number as u32 as usize;
+        if index >= SENDS {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        let word = self.words.long(index);
+        let taken = word.compare_exchange(IN_FLIGHT, self.receiver.word(), Ordering::AcqRel, Ordering::Relaxed);
+        taken.map(|_| ()).map_err(|_| ErrorKind::AlreadyExists.into())
+    }
+
+    /// Gives back what this process holds.
+    pub fn give_back(&self, number: u64) {
+        give_back(&self.words, number, self.receiver.word());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_send_is_over_when_it_is_returned_or_cancelled() {
+        let counters = Counters::new(Process::current().unwrap()).unwrap();
+        let receipts = Receipts::open(counters.place()).unwrap();
+        let [first, second, third] = ["first", "second", "third"].map(|what| counters.send(what).unwrap());
+        receipts.receive(first).unwrap();
+        receipts.receive(second).unwrap();
+        assert_eq!(receipts.receive(first).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert!(receipts.receive(u64::MAX).is_err());
+        assert!(counters.take_over().is_empty());
+        receipts.give_back(second);
+        counters.cancel(third);
+        counters.cancel(first);
+        assert_eq!(counters.take_over(), ["second", "third"]);
+        let fourth = counters.send("fourth").unwrap();
+        let again = [second, third].into_iter().find(|number| *number as u32 == fourth as u32).expect("words are used again");
+        counters.cancel(again);
+        assert!(counters.take_over().is_empty(), "the number of an earlier send means no later one");
+    }
+
+    #[test]
+    fn a_send_is_over_when_its_holder_ends() {
+        let counters = Counters::new(Process::current().unwrap()).unwrap();
+        let number = counters.send(()).unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let start = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(19).unwrap().parse::<u64>().unwrap();
+        let receiver = Process::of_word(u64::from(child.id()) << 32 | start & 0xffff_ffff);
+        Receipts { receiver, ..Receipts::open(counters.place()).unwrap() }.receive(number).unwrap();
+        assert!(counters.take_over().is_empty());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(counters.take_over(), [()]);
+    }
+}

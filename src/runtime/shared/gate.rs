@@ -1,0 +1,158 @@
+//! Who may write to device memory on the host, outside of a stream: such a thread holds a [`Pass`]. While somebody is [`exclusive`], none has.
+//!
+//! A thread that holds a pass waits for no stream. A pass is never refused because somebody wants to be exclusive, only because somebody
+//! is: who wants to be tries again and again. So nothing here can wait in a circle.
+//!
+//! What writes for longer, and on threads that know nothing of this, is [noted](HostWrites) with the memory that it writes.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::runtime::sync::{Condvar, LazyLock, Mutex, wait};
+
+/// How often who wants to be exclusive tries.
+const POLL: Duration = Duration::from_micros(50);
+
+static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    passes: usize,
+    exclusive: bool,
+    noted: BTreeMap<u64, Vec<Range<usize>>>,
+    next: u64,
+}
+
+thread_local! {
+    /// How many passes this thread holds; the first is the one that counts.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The right to write to device memory, until dropped.
+#[derive(Debug)]
+pub struct Pass(());
+
+impl Pass {
+    /// Waits while somebody is exclusive.
+    pub fn take() -> Self {
+        enter();
+        Self(())
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// Begins a pass of this thread, which [`leave`] ends.
+pub fn enter() {
+    let depth = DEPTH.replace(DEPTH.get() + 1);
+    if depth == 0 {
+        let mut state = GATE.state.lock();
+        while state.exclusive {
+            state = wait(&GATE.changed, state);
+        }
+        state.passes += 1;
+    }
+}
+
+/// Ends what [`enter`] began.
+pub fn leave() {
+    let depth = DEPTH.get() - 1;
+    DEPTH.set(depth);
+    if depth == 0 {
+        GATE.state.lock().passes -= 1;
+    }
+}
+
+/// Nobody writes on the host, until dropped.
+#[derive(Debug)]
+pub struct Exclusive(());
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        GATE.state.lock().exclusive = false;
+        GATE.changed.notify_all();
+    }
+}
+
+/// Tries until the deadline to be exclusive. `None` afterwards, and for a thread that holds a pass itself.
+pub fn exclusive(deadline: Instant) -> Option<Exclusive> {
+    loop {
+        let mut state = GATE.state.lock();
+        if state.passes == 0 && !state.exclusive {
+            state.exclusive = true;
+            return Some(Exclusive(()));
+        }
+        drop(state);
+        if Instant::now() >= deadline || DEPTH.get() > 0 {
+            return None;
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Writes of other threads to ranges of memory, from its making to its drop.
+#[derive(Debug)]
+pub struct HostWrites(u64);
+
+impl HostWrites {
+    /// Notes the ranges.
+    pub fn new(ranges: Vec<Range<usize>>) -> Self {
+        let _pass = Pass::take();
+        let mut state = GATE.state.lock();
+        let number = state.next;
+        state.next += 1;
+        state.noted.insert(number, ranges);
+        Self(number)
+    }
+}
+
+impl Drop for HostWrites {
+    fn drop(&mut self) {
+        GATE.state.lock().noted.remove(&self.0);
+    }
+}
+
+/// Whether noted writes are under way inside a range.
+pub fn is_written(range: &Range<usize>) -> bool {
+    let state = GATE.state.lock();
+    state.noted.values().flatten().any(|noted| noted.start < range.end && range.start < noted.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate() {
+        let soon = || Instant::now() + Duration::from_millis(2);
+        let outer = Pass::take();
+        let inner = Pass::take();
+        assert!(exclusive(soon()).is_none(), "this thread holds a pass");
+        drop(outer);
+        assert!(thread::spawn(move || exclusive(soon()).is_none()).join().unwrap(), "another thread does");
+        drop(inner);
+        let alone = exclusive(Instant::now() + Duration::from_secs(60)).unwrap();
+        let writer = thread::spawn(|| HostWrites::new(vec![100..200]));
+        thread::sleep(Duration::from_millis(5));
+        assert!(!writer.is_finished() && !is_written(&(0..1000)));
+        drop(alone);
+        let noted = writer.join().unwrap();
+        assert_eq!([0..100, 150..160, 199..300, 200..300].map(|range| is_written(&range)), [false, true, true, false]);
+        drop(noted);
+        assert!(!is_written(&(150..160)));
+    }
+}

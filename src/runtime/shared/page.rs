@@ -1,0 +1,220 @@
+//! What several processes see of an event: a page with its latest recordings.
+//!
+//! The page begins with two words of 4 bytes, how many recordings have got a number and the number of the latest one. Then come entries of
+//! 16 bytes, which the recordings take in turn: the process that records, and the number of the recording once that is reached. A process
+//! writes the entry of its recording before it makes that the latest.
+//!
+//! Who waits looks at one entry. When the entry serves a later recording, the awaited one was reached long ago or its waiter was 254 behind.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::Result;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::file::{self, Place, Words};
+use super::process::Process;
+use crate::runtime::stream::{Lease, Stream};
+use crate::runtime::sync::Arc;
+use crate::runtime::task::Keeper;
+use crate::runtime::{Error, exit, host};
+
+const BYTES: usize = 4096;
+/// Entries behind the first 16 bytes.
+const ENTRIES: u32 = BYTES as u32 / 16 - 1;
+/// How often a waiting thread looks whether the recording process has ended.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// An event's page.
+#[derive(Debug)]
+pub struct Page {
+    /// Open as long as the event is: other processes find it here.
+    _file: File,
+    place: Place,
+    words: Words,
+    process: Process,
+}
+
+impl Page {
+    /// A new page, without a recording.
+    pub fn new() -> Result<Self> {
+        Self::over(file::create(c"rustdev-event", BYTES)?)
+    }
+
+    /// The page of another process.
+    ///
+    /// # Errors
+    /// As [`Place::open`].
+    pub fn open(place: Place) -> Result<Self> {
+        Self::over(place.open()?)
+    }
+
+    fn over(file: File) -> Result<Self> {
+        let process = Process::current()?;
+        let (place, words) = (Place::of(&file, process)?, Words::map(&file, BYTES)?);
+        Ok(Self { _file: file, place, words, process })
+    }
+
+    /// Where other processes find it: in this one.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// A recording of this process, which is the latest now.
+    pub fn announce(self: &Arc<Self>) -> Announced {
+        let count = self.words.short(0).fetch_add(1, Ordering::Relaxed);
+        // 0 means that there is none.
+        let number = count.wrapping_add(1).max(1);
+        let announced = Announced { page: Arc::clone(self), number };
+        self.words.long(process_of(number)).store(self.process.word(), Ordering::Relaxed);
+        // Release: pairs with the load in `latest`, so that who sees the number sees the process.
+        self.words.short(1).store(number, Ordering::Release);
+        announced
+    }
+
+    /// The latest recording; `None` if there is none.
+    pub fn latest(self: &Arc<Self>) -> Option<Awaited> {
+        let number = self.words.short(1).load(Ordering::Acquire);
+        (number != 0).then(|| Awaited { page: Arc::clone(self), number })
+    }
+}
+
+fn process_of(number: u32) -> usize {
+    2 + 2 * (number % ENTRIES) as usize
+}
+
+fn reached_of(number: u32) -> usize {
+    2 * (process_of(number) + 1)
+}
+
+/// A recording that is reached when this is dropped.
+#[derive(Debug)]
+pub struct Announced {
+    page: Arc<Page>,
+    number: u32,
+}
+
+impl Announced {
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        u64::from(self.number)
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        let word = self.page.words.short(reached_of(self.number));
+        // Release: pairs with the load in `is_reached`, so that the work before the recording is seen.
+        word.store(self.number, Ordering::Release);
+        file::wake(word);
+    }
+}
+
+/// A recording to wait for.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    page: Arc<Page>,
+    number: u32,
+}
+
+impl Awaited {
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        u64::from(self.number)
+    }
+
+    fn reached(&self) -> u32 {
+        self.page.words.short(reached_of(self.number)).load(Ordering::Acquire)
+    }
+
+    fn is_reached(&self) -> bool {
+        self.reached().wrapping_sub(self.number) < u32::MAX / 2
+    }
+
+    /// Whether the process that records it has ended without reaching it.
+    fn check(&self) -> std::result::Result<(), Error> {
+        let process = Process::of_word(self.page.words.long(process_of(self.number)).load(Ordering::Relaxed));
+        if process.is_alive() || self.is_reached() {
+            return Ok(());
+        }
+        Err(Error::TaskFailed(format!("process {} ended before it reached an event that is waited for", process.id())))
+    }
+
+    /// Whether it is reached.
+    ///
+    /// # Errors
+    /// `TaskFailed` if it will never be.
+    pub fn query(&self) -> std::result::Result<bool, Error> {
+        if self.is_reached() { Ok(true) } else { self.check().map(|()| self.is_reached()) }
+    }
+
+    /// Waits until it is reached, or the process ends.
+    ///
+    /// # Errors
+    /// `TaskFailed` if it will never be.
+    pub fn synchronize(&self) -> std::result::Result<(), Error> {
+        while !self.is_reached() && !exit::is_exiting() {
+            let seen = self.reached();
+            if !self.is_reached() {
+                file::sleep_while(self.page.words.short(reached_of(self.number)), seen, LOOK);
+            }
+            if !self.is_reached() {
+                self.check()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Keeper for Awaited {
+    fn is_over(&self) -> bool {
+        self.is_reached()
+    }
+
+    fn keep(&self, stream: &'static Stream, lease: Lease) {
+        let awaited = self.clone();
+        host::spawn("rustdev-event", move || {
+            let outcome = awaited.synchronize();
+            stream.go_on(lease, outcome.err().as_ref().map(Error::message));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_recording_is_waited_for_by_its_own_number() {
+        let page = Arc::new(Page::new().unwrap());
+        let other = Arc::new(Page::open(page.place()).unwrap());
+        assert!(page.latest().is_none());
+        let first = page.announce();
+        let seen = other.latest().unwrap();
+        let second = other.announce();
+        let later = page.latest().unwrap();
+        assert_eq!((seen.number(), later.number()), (1, 2));
+        drop(second);
+        assert_eq!(
+            (later.query(), seen.query()),
+            (Ok(true), Ok(false)),
+            "a later recording does not end the wait for an earlier one"
+        );
+        let waiter = std::thread::spawn(move || seen.synchronize());
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waiter.is_finished());
+        drop(first);
+        assert_eq!(waiter.join().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn a_process_that_ends_before_fails_the_wait() {
+        let page = Arc::new(Page::new().unwrap());
+        let recording = page.announce();
+        let awaited = page.latest().unwrap();
+        page.words.long(process_of(1)).store(u64::from(u32::MAX >> 2) << 32, Ordering::Relaxed);
+        assert!(matches!(awaited.synchronize(), Err(Error::TaskFailed(_))) && matches!(awaited.query(), Err(Error::TaskFailed(_))));
+        drop(recording);
+        assert_eq!(awaited.query(), Ok(true));
+    }
+}

@@ -1,0 +1,189 @@
+//! What this process receives: mapped segments of other processes, and the counters that say when it is done with them.
+//!
+//! A segment is mapped once, at an address of the device's own range, and unmapped with the last tensor in it. A send is given back when
+//! the memory was let go and every task is done that was queued by then.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::io;
+
+use super::counters::Receipts;
+use super::file::Place;
+use super::sent::Shared;
+use crate::runtime::memory;
+use crate::runtime::stream::Stream;
+use crate::runtime::sync::{Arc, LazyLock, Mutex};
+use crate::runtime::task::{Closure, Task};
+use crate::runtime::{Error, device, exit};
+
+/// A mapped segment, and how many sends of it this process holds.
+struct Segment {
+    address: usize,
+    users: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// By device and file.
+    segments: HashMap<(usize, Place), Segment>,
+    /// By file, with how many sends of each this process holds.
+    receipts: HashMap<Place, (Arc<Receipts>, usize)>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+
+impl State {
+    fn receipts(&mut self, place: Place) -> io::Result<Arc<Receipts>> {
+        if let Some((receipts, _)) = self.receipts.get(&place) {
+            return Ok(Arc::clone(receipts));
+        }
+        let receipts = Arc::new(Receipts::open(place)?);
+        self.receipts.insert(place, (Arc::clone(&receipts), 0));
+        Ok(receipts)
+    }
+
+    fn forget_receipts(&mut self, place: Place) {
+        if self.receipts.get(&place).is_some_and(|(_, users)| *users == 0) {
+            self.receipts.remove(&place);
+        }
+    }
+
+    /// Maps a segment, unless it is; its address.
+    fn map(&mut self, shared: &Shared) -> Result<usize, Error> {
+        let key = (shared.device, shared.file);
+        if let Some(segment) = self.segments.get_mut(&key) {
+            segment.users += 1;
+            return Ok(segment.address);
+        }
+        let pool = memory::pool(shared.device)?;
+        let file = shared.file.open().map_err(|error| gone(shared, &error))?;
+        let is_whole = file.metadata().is_ok_and(|facts| facts.len() == shared.size as u64);
+        if !is_whole {
+            return Err(Error::Internal("a shared segment has another size than its sender says".to_owned()));
+        }
+        let address = pool.map_foreign(&file, shared.size).map_err(|error| {
+            let text = format!("no room for {} bytes of another process on device rustdev:{}: {error}", shared.size, shared.device);
+            Error::OutOfMemory(text)
+        })?;
+        self.segments.insert(key, Segment { address, users: 1 });
+        Ok(address)
+    }
+
+    fn unmap(&mut self, shared: &Shared) {
+        let key = (shared.device, shared.file);
+        let Some(segment) = self.segments.get_mut(&key) else { return };
+        segment.users -= 1;
+        if segment.users == 0 {
+            if let Ok(pool) = memory::pool(shared.device) {
+                pool.unmap_foreign(segment.address);
+            }
+            self.segments.remove(&key);
+        }
+    }
+}
+
+fn gone(shared: &Shared, error: &io::Error) -> Error {
+    let process = shared.file.process.id();
+    let text = match error.kind() {
+        io::ErrorKind::AlreadyExists => "the message with a rustdev tensor was received before".to_owned(),
+        io::ErrorKind::NotFound => format!(
+            "process {process}, which sent a rustdev tensor, has ended, or taken it back: a process that sends has to run until the tensor \
+             is received"
+        ),
+        _ => format!("a rustdev tensor of process {process} cannot be received: {error}"),
+    };
+    Error::InvalidArgument(text)
+}
+
+/// A send that this process holds; its end may be long after the drop, when the tasks are done that use the memory.
+#[derive(Debug)]
+pub struct Received {
+    shared: Shared,
+    number: u64,
+    receipts: Arc<Receipts>,
+    address: usize,
+}
+
+impl Received {
+    /// Receives memory.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if its sender has ended, if it was received before, and for a device that this process has not;
+    /// `OutOfMemory` where there is no room for it.
+    pub fn new(shared: Shared, number: u64) -> Result<Self, Error> {
+        device::get(shared.device)?;
+        let mut state = STATE.lock();
+        let receipts = state.receipts(shared.counters).map_err(|error| gone(&shared, &error))?;
+        let mapped = receipts.receive(number).map_err(|error| gone(&shared, &error)).and_then(|()| {
+            // Given back where it cannot be mapped: nobody else can receive it now.
+            state.map(&shared).inspect_err(|_| receipts.give_back(number))
+        });
+        let address = match mapped {
+            Ok(address) => address,
+            Err(error) => {
+                state.forget_receipts(shared.counters);
+                return Err(error);
+            }
+        };
+        if let Some((_, users)) = state.receipts.get_mut(&shared.counters) {
+            *users += 1;
+        }
+        Ok(Self { shared, number, receipts, address })
+    }
+
+    /// Where it begins in this process.
+    pub fn address(&self) -> usize {
+        self.address + self.shared.offset
+    }
+
+    /// Lets it go when every task is done that is queued now.
+    pub fn let_go(self) {
+        if exit::is_exiting() {
+            // Tasks are abandoned where they are; the sender sees that this process ends.
+            std::mem::forget(self);
+            return;
+        }
+        let held = Arc::new(self);
+        for stream in device::all().iter().flat_map(device::Device::streams).filter(|stream| is_busy(stream)) {
+            let held = Arc::clone(&held);
+            // Let go by the task's drop, which comes even if the stream has failed.
+            let keep = Closure::new(move || {
+                let _ = &held;
+                Ok(())
+            });
+            let _ = stream.enqueue(Task::new("let_go", 0, keep), false);
+        }
+    }
+}
+
+fn is_busy(stream: &Stream) -> bool {
+    let submitted = stream.submitted();
+    stream.completed() < submitted
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        let mut state = STATE.lock();
+        state.unmap(&self.shared);
+        self.receipts.give_back(self.number);
+        if let Some((_, users)) = state.receipts.get_mut(&self.shared.counters) {
+            *users -= 1;
+        }
+        state.forget_receipts(self.shared.counters);
+    }
+}
+
+/// Gives a send back whose memory this process has received already.
+///
+/// # Errors
+/// `InvalidArgument` as for [`Received::new`].
+pub fn give_back(shared: &Shared, number: u64) -> Result<(), Error> {
+    let mut state = STATE.lock();
+    let receipts = state.receipts(shared.counters).map_err(|error| gone(shared, &error))?;
+    let received = receipts.receive(number).map_err(|error| gone(shared, &error));
+    if received.is_ok() {
+        receipts.give_back(number);
+    }
+    state.forget_receipts(shared.counters);
+    received
+}
