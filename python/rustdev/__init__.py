@@ -43,6 +43,7 @@ from . import (
     label,
     legacy,
     memory,
+    multiprocessing,
     nvtx,
     profiler,
     random,
@@ -119,7 +120,6 @@ from .memory import (
     get_per_process_memory_fraction,
     host_memory_stats,
     host_memory_stats_as_nested_dict,
-    ipc_collect,
     list_gpu_processes,
     max_memory_allocated,
     max_memory_cached,
@@ -141,6 +141,7 @@ from .memory import (
     set_per_process_memory_fraction,
     use_mem_pool,
 )
+from .multiprocessing import ipc_collect
 from .random import (
     _get_generator,
     _get_rng_state_offset,
@@ -173,6 +174,7 @@ from .sync_debug import get_sync_debug_mode, set_sync_debug_mode
 
 label._install()
 dlpack._install()
+multiprocessing._install()
 _exit._install()
 _inductor._install()
 distributed._install()

@@ -30,7 +30,6 @@ __all__ = [
     "get_per_process_memory_fraction",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
-    "ipc_collect",
     "list_gpu_processes",
     "max_memory_allocated",
     "max_memory_cached",
@@ -133,10 +132,6 @@ def empty_host_cache() -> None:
     """Give cached pinned host memory that no tensor uses back to the system."""
     if is_initialized():
         torch._C._accelerator_emptyHostCache()
-
-
-def ipc_collect() -> None:
-    """Do nothing: memory of rustdev is not shared between processes, so none is held for another one."""
 
 
 def get_allocator_backend() -> str:

@@ -146,23 +146,60 @@ class Event(torch.Event):
     Args:
         enable_timing: Whether ``elapsed_time`` can be asked.
         blocking: Taken for compatibility with ``torch.cuda``: ``synchronize`` always sleeps rather than spin for long.
-        interprocess: Must be False.
+        interprocess: Whether ``ipc_handle`` can be asked; not together with ``enable_timing``.
         external: Taken for compatibility with ``torch.cuda``, where it concerns the capture of graphs.
 
     Raises:
-        NotImplementedError: ``interprocess`` is set.
+        RuntimeError: Both ``interprocess`` and ``enable_timing`` are set.
     """
 
     _timing: bool
+    _interprocess: bool
 
     def __new__(  # noqa: D102
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
     ) -> Self:
         if interprocess:
-            raise NotImplementedError("rustdev events cannot be shared between processes")
+            _refuse_in_fork_child()
+            if enable_timing:
+                raise RuntimeError("an interprocess event needs enable_timing=False")
         event = super().__new__(cls, torch.device("rustdev"), enable_timing=enable_timing, blocking=blocking)
         event._timing = enable_timing
+        event._interprocess = interprocess
         return event
+
+    @classmethod
+    def from_ipc_handle(cls, device: DeviceLike, handle: bytes) -> Self:
+        """Return the event of another process.
+
+        Args:
+            device: The event's device.
+            handle: What ``ipc_handle`` gave there. That process keeps its event until this is called.
+
+        Raises:
+            RuntimeError: The event or its process is gone.
+        """
+        event = cls(interprocess=True)
+        # It exists from its first recording on, which nobody waits for.
+        torch.Event.record(event, default_stream(device))
+        _rustdev.event_open(event.event_id, handle)
+        return event
+
+    def ipc_handle(self) -> bytes:
+        """Return what another process makes its event of, by ``from_ipc_handle``.
+
+        An event that was never recorded belongs to the current device from then on.
+
+        Raises:
+            RuntimeError: The event was made without ``interprocess=True``.
+        """
+        _refuse_in_fork_child()
+        if not self._interprocess:
+            raise RuntimeError("ipc_handle() needs an event that was made with interprocess=True")
+        is_recorded = bool(self.event_id)
+        if not is_recorded:
+            torch.Event.record(self, current_stream())
+        return _rustdev.event_share(self.event_id, is_recorded)
 
     def record(self, stream: torch.Stream | None = None) -> None:
         """Record the event behind all that was submitted to a stream.

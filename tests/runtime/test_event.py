@@ -151,13 +151,6 @@ def test_wrong_types_are_refused() -> None:
             call()
 
 
-def test_interprocess_events_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="between processes"):
-        Event(interprocess=True)
-    with pytest.raises(NotImplementedError):
-        Event().ipc_handle()
-
-
 def test_destroyed_while_pending() -> None:
     order: list[str] = []
     producer, consumer = Stream(), Stream()

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -23,7 +24,7 @@ from ..streams import stream
 from .group import GroupState, Latch
 from .side_streams import side_streams
 
-__all__ = ["Post", "RdcclWork", "finding"]
+__all__ = ["Post", "RdcclWork", "finding", "unfinished_works"]
 
 #: Gives an operation to Gloo.
 Post = Callable[[], Work]
@@ -35,6 +36,12 @@ _NO_TIME = timedelta(0)
 _MOMENT = timedelta(milliseconds=5)
 #: Gloo's own method, for its own works: that of programs' works is replaced (``forwarding``).
 _is_completed = Work.is_completed
+_works: "set[weakref.ref[RdcclWork]]" = set()
+
+
+def unfinished_works() -> "list[RdcclWork]":
+    """Return the operations of all groups that Gloo may be working on."""
+    return [work for known in tuple(_works) if (work := known()) is not None]
 
 
 @functools.cache
@@ -42,6 +49,11 @@ def _no_future() -> "torch.futures.Future[None]":
     future: torch.futures.Future[None] = torch.futures.Future()
     future.set_result(None)
     return future
+
+
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()
 
 
 class RdcclWork(Work):
@@ -85,6 +97,7 @@ class RdcclWork(Work):
         self._done = False
         self._error: Exception | None = None
         self._future: torch.futures.Future[list[Tensor]] | None = None
+        self._writes: _rustdev.HostWrites | None = None
 
     def issue(self) -> None:
         """Post it, now if what its tensors wait for is done, else behind that.
@@ -114,6 +127,9 @@ class RdcclWork(Work):
         _rustdev.launch_host_func(self._device, target.stream_id, function)
 
     def _post(self) -> None:
+        # Gloo's threads write to the memory itself: nobody may move it meanwhile.
+        self._writes = _rustdev.HostWrites([_extent(tensor) for tensor in (*self._outputs, *self._inputs)])
+        _works.add(weakref.ref(self, _works.discard))
         try:
             self._parts = [post() for post in self._posts]
         except Exception as error:
@@ -137,6 +153,8 @@ class RdcclWork(Work):
 
     def _close(self) -> None:
         self._inputs = ()
+        self._writes = None
+        _works.discard(weakref.ref(self))
         self._done = True
         self._group.unfinished.discard(self)
         if self._group.late is self:

@@ -1,0 +1,28 @@
+"""The other processes of these tests; starting one takes seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from processes_workers import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", params=["spawn", "forkserver"])
+def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
+    """A process that keeps its first argument, a tensor of this one."""
+    worker = Worker(request.param, torch.arange(4.0, device="rustdev"))
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(scope="session")
+def spawned() -> Iterator[Worker]:
+    """A process of its own."""
+    worker = Worker()
+    yield worker
+    worker.close()

@@ -1,0 +1,262 @@
+"""Tensors in other processes: the same memory, seen through the same kind of tensor."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import processes_workers as there
+import pytest
+import torch
+import torch.multiprocessing as mp
+from torch.nn import Parameter
+
+if TYPE_CHECKING:
+    from processes_workers import Worker
+
+MIB = 1 << 20
+
+
+def synchronized(tensor: torch.Tensor) -> torch.Tensor:
+    torch.rustdev.synchronize(tensor.device)
+    return tensor
+
+
+def test_arguments_of_a_process_are_sent(worker: Worker) -> None:
+    assert worker.call(there.read, "first") == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("size", [5, 3 * MIB])
+def test_both_processes_see_what_either_writes(worker: Worker, size: int) -> None:
+    tensor = torch.arange(float(size), device="rustdev")
+    address, reserved = tensor.data_ptr(), torch.rustdev.memory_reserved()
+    worker.call(there.keep, "x", tensor)
+    assert (tensor.data_ptr(), torch.rustdev.memory_reserved()) == (address, reserved)
+    assert worker.call(there.evaluate, "x.sum().item()") == tensor.sum().item()
+    synchronized(tensor.fill_(2))
+    assert worker.call(there.evaluate, "(x == 2).all().item()")
+    worker.call(there.fill, "x", 3)
+    assert (tensor == 3).all()
+    worker.call(there.drop, "x")
+
+
+@pytest.mark.parametrize("kind", ["queue", "simple_queue"])
+def test_queues(worker: Worker, kind: str) -> None:
+    tensor = torch.arange(3.0, device="rustdev")
+    worker.start(there.take, "x", kind)
+    getattr(worker, kind).put({"list": [tensor], "number": 4})
+    worker.result()
+    worker.call(there.execute, "x['list'][0].mul_(10); torch.rustdev.synchronize()")
+    assert tensor.tolist() == [0.0, 10.0, 20.0]
+    assert worker.call(there.evaluate, "x['number']") == 4
+
+
+def test_spawn_passes_tensors() -> None:
+    tensor = torch.zeros(3, device="rustdev")
+    mp.spawn(there.fill_argument, args=(tensor,), nprocs=1)
+    assert tensor.tolist() == [6.0] * 3
+
+
+def test_views_keep_their_geometry(worker: Worker) -> None:
+    base = torch.arange(24.0, device="rustdev").view(4, 6)
+    view = base[1:, 1::2].t()
+    worker.call(there.keep, "x", view)
+    facts = worker.call(there.evaluate, "(x.shape, x.stride(), x.storage_offset(), x.tolist(), str(x.device))")
+    assert facts == (view.shape, view.stride(), view.storage_offset(), view.tolist(), "rustdev:0")
+    worker.call(there.fill, "x", -1)
+    expected = torch.arange(24.0).view(4, 6)
+    expected[1:, 1::2] = -1
+    assert torch.equal(base.cpu(), expected)
+
+
+def test_tensors_of_one_storage_keep_sharing_it(worker: Worker) -> None:
+    base = torch.zeros(8, device="rustdev")
+    worker.call(there.keep, "x", {"all": base, "parts": [base[2:], base.view(torch.int32)]})
+    worker.call(there.execute, "x['all'].fill_(1)")
+    assert worker.call(there.evaluate, "x['parts'][0].tolist(), x['parts'][1][0].item()") == ([1.0] * 6, 0x3F800000)
+    worker.call(there.keep, "y", base)
+    assert worker.call(there.evaluate, "y.data_ptr() == x['all'].data_ptr() == x['parts'][0].data_ptr() - 8")
+    worker.call(there.drop, "x")
+    assert worker.call(there.read, "y") == [1.0] * 8
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_parameters_and_leaves(worker: Worker, requires_grad: bool) -> None:
+    leaf = torch.ones(2, device="rustdev", requires_grad=requires_grad)
+    worker.call(there.keep, "x", [leaf, Parameter(leaf.detach(), requires_grad=requires_grad)])
+    facts = worker.call(there.evaluate, "[(type(t).__name__, t.requires_grad, t.is_leaf) for t in x]")
+    assert facts == [("Tensor", requires_grad, True), ("Parameter", requires_grad, True)]
+
+
+def test_modules_share_their_parameters(worker: Worker) -> None:
+    model = torch.nn.Linear(3, 2, device="rustdev").share_memory()
+    worker.call(there.keep, "x", model)
+    worker.call(there.execute, "torch.nn.init.ones_(x.weight); torch.nn.init.zeros_(x.bias); torch.rustdev.synchronize()")
+    assert model(torch.ones(3, device="rustdev")).tolist() == [3.0, 3.0]
+
+
+def test_what_cannot_be_sent_is_refused(spawned: Worker) -> None:
+    leaf = torch.ones(2, device="rustdev", requires_grad=True)
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        spawned.connection.send(leaf * 2)
+    with pytest.raises(RuntimeError, match="Cannot pickle rustdev storage"):
+        spawned.connection.send(leaf.untyped_storage())
+    with pytest.raises(RuntimeError, match="dense tensors"):
+        spawned.connection.send(torch.eye(2).to_sparse().to("rustdev"))
+    theirs = spawned.call(there.make, "x", 3)
+    with pytest.raises(RuntimeError, match="cannot be sent on"):
+        spawned.connection.send(theirs)
+    spawned.call(there.keep, "y", theirs.clone())
+    assert spawned.call(there.read, "y") == [1.0] * 3
+
+
+@pytest.mark.parametrize("size", [(0,), (0, 3), (4, 0)])
+def test_tensors_without_elements(worker: Worker, size: tuple[int, ...]) -> None:
+    whole = torch.ones(4, device="rustdev")
+    worker.call(there.keep, "x", [torch.empty(size, device="rustdev:1"), whole[4:]])
+    assert worker.call(there.evaluate, "[(x[0].shape, str(x[0].device)), x[1].shape]") == [
+        (torch.Size(size), "rustdev:1"),
+        torch.Size([0]),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float64, torch.complex64])
+def test_dtypes(worker: Worker, dtype: torch.dtype) -> None:
+    tensor = torch.tensor([1, 0, 3], dtype=dtype, device="rustdev")
+    worker.call(there.keep, "x", tensor)
+    assert worker.call(there.evaluate, "x.tolist(), x.dtype") == (tensor.tolist(), dtype)
+
+
+def test_conjugates(worker: Worker) -> None:
+    tensor = torch.tensor([1 + 2j], device="rustdev")
+    worker.call(there.keep, "x", [tensor.conj(), tensor.conj().imag])
+    assert worker.call(there.evaluate, "x[0].tolist(), x[1].tolist(), x[0].is_conj()") == ([1 - 2j], [-2.0], True)
+
+
+def test_devices(worker: Worker) -> None:
+    tensor = torch.ones(2, device="rustdev:1")
+    worker.call(there.keep, "x", tensor)
+    worker.call(there.execute, "x.add_(1); torch.rustdev.synchronize(1)")
+    assert (tensor.tolist(), worker.call(there.evaluate, "str(x.device)")) == ([2.0, 2.0], "rustdev:1")
+
+
+def test_received_tensors_are_tensors_of_the_device(worker: Worker) -> None:
+    theirs = worker.call(there.make, "x", 64, 64)
+    side = torch.rustdev.Stream()
+    side.wait_stream(torch.rustdev.current_stream())
+    with torch.rustdev.stream(side):
+        product = theirs @ theirs
+    theirs.record_stream(side)
+    torch.rustdev.current_stream().wait_stream(side)
+    assert (product == 64).all()
+    assert theirs.is_rustdev
+    assert torch.rustdev.memory_allocated() > 0
+    assert theirs.untyped_storage().nbytes() == 64 * 64 * 4
+    with pytest.raises(RuntimeError, match="resiz"):
+        theirs.resize_(1 << 20)
+    synchronized(theirs.copy_(torch.full((64, 64), 5.0)))
+    assert worker.call(there.evaluate, "(x == 5).all().item()")
+
+
+def test_a_send_waits_for_what_is_queued(spawned: Worker) -> None:
+    for stream in (torch.rustdev.current_stream(), torch.rustdev.Stream()):
+        with torch.rustdev.stream(stream):
+            tensor = torch.zeros(4, device="rustdev")
+            torch.rustdev._sleep(50_000_000)
+            tensor.fill_(7)
+        spawned.call(there.keep, "x", tensor)
+        assert spawned.call(there.read, "x") == [7.0] * 4
+
+
+def test_counters_of_memory_do_not_change(spawned: Worker) -> None:
+    gc.collect()
+    torch.rustdev.empty_cache()
+    tensor = torch.ones(3 * MIB, device="rustdev")
+    before = torch.rustdev.memory_stats()
+    spawned.call(there.keep, "x", tensor)
+    assert torch.rustdev.memory_stats() == before
+    assert spawned.call(there.evaluate, "torch.rustdev.memory_allocated() < 1 << 20"), "it belongs to the sender"
+    spawned.call(there.drop, "x")
+
+
+def test_graphs_work_on_memory_that_is_sent_afterwards(spawned: Worker) -> None:
+    inputs = torch.ones(4, device="rustdev")
+    graph = torch.rustdev.Graph()
+    with torch.rustdev.graph(graph):
+        outputs = inputs * 2
+    spawned.call(there.keep, "inputs", inputs)
+    spawned.call(there.keep, "outputs", outputs)
+    spawned.call(there.fill, "inputs", 8)
+    graph.replay()
+    torch.rustdev.synchronize()
+    assert spawned.call(there.read, "outputs") == [16.0] * 4
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_nothing_is_lost_that_other_threads_write_meanwhile(spawned: Worker, pinned: bool) -> None:
+    rounds, neighbours = 20, 8
+    stop = threading.Event()
+    counts = [0] * neighbours
+    tensors = [torch.zeros(1000, device="rustdev") for _ in range(neighbours)]
+    ones = torch.ones(1000).pin_memory() if pinned else None
+
+    def write(index: int) -> None:
+        with torch.rustdev.stream(torch.rustdev.Stream()):
+            while not stop.is_set():
+                tensors[index].add_(1 if ones is None else ones.to("rustdev", non_blocking=True))
+                counts[index] += 1
+
+    threads = [threading.Thread(target=write, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(rounds):
+        torch.rustdev.empty_cache()
+        for _ in range(2):
+            spawned.call(there.keep, "x", torch.ones(300_000, device="rustdev"))
+        spawned.call(there.keep, "y", tensors[-1])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    torch.rustdev.synchronize()
+    assert counts[0] > 0
+    assert [tensor.unique().tolist() for tensor in tensors] == [[float(count)] for count in counts]
+
+
+def test_a_host_function_may_send(spawned: Worker) -> None:
+    tensor = torch.ones(5 * MIB, device="rustdev")
+    torch.rustdev.launch_host_func(lambda: spawned.call(there.keep, "x", tensor), torch.rustdev.Stream())
+    torch.rustdev.synchronize()
+    assert spawned.call(there.evaluate, "x.sum().item()") == 5 * MIB
+
+
+def test_share_memory_says_what_is_so() -> None:
+    tensor = torch.ones(3, device="rustdev")
+    address = tensor.data_ptr()
+    assert tensor.share_memory_() is tensor
+    assert tensor.is_shared()
+    assert tensor.data_ptr() == address
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_sends_leave_no_descriptors(worker: Worker) -> None:
+    def send() -> None:
+        tensors: list[Any] = [torch.ones(10, device="rustdev"), torch.ones(4 * MIB, device="rustdev")]
+        worker.call(there.keep, "x", tensors)
+        worker.call(there.drop, "x")
+
+    def count() -> tuple[int, int]:
+        gc.collect()
+        torch.rustdev.ipc_collect()
+        torch.rustdev.empty_cache()
+        return descriptors(), worker.call(there.evaluate, "len(os.listdir('/proc/self/fd'))")
+
+    send()
+    before = count()
+    for _ in range(50):
+        send()
+    assert count() == before
