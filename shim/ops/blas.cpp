@@ -95,9 +95,9 @@ bool run(const rd_gemm* product) {
   }
 }
 
-uint64_t bit(c10::ScalarType dtype, bool is_there) { return is_there ? uint64_t{1} << static_cast<int>(dtype) : 0; }
+uint64_t bit(c10::ScalarType dtype, bool is_there) { return is_there ? uint64_t{1} << static_cast<unsigned>(dtype) : 0; }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool registered = []() noexcept {
   const Blas& found = blas();
   rd_gemm_register(
       bit(c10::ScalarType::Float, found.of_float != nullptr) | bit(c10::ScalarType::Double, found.of_double != nullptr) |

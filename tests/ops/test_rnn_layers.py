@@ -73,7 +73,7 @@ def test_layers_are_those_of_the_cpu(kind: str, options: dict[str, object]) -> N
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("batch", [1, 9, 80])
 def test_dtypes(kind: str, dtype: torch.dtype, batch: int) -> None:
-    """Against float64 rounded at the end: 16 bit floats round the states at each step. A gradient of relu jumps where that crosses 0."""
+    """Against float64 rounded at the end: 16 bit floats round the states at each step, and the slope of relu jumps at 0."""
     exact, on_device = pair(kind, torch.float64, num_layers=2, bidirectional=True)
     exact.to(dtype).double()
     on_device.to(dtype)
