@@ -151,19 +151,20 @@ def seed_both(seed: int) -> torch.Generator:
     return torch.default_generator.manual_seed(seed)
 
 
-def is_random(op: Any, sample: Any) -> bool:
-    """Return whether the values of an operator's results depend on the generator, or on nothing at all."""
+def is_random(op: Any, sample: Any, *, gradients: bool = False) -> bool:
+    """Return whether the values of an operator's results, or of their gradients, depend on the generator, or on nothing at all."""
     if op.name in UNDEFINED:
         return True
     has_generator = any(isinstance(leaf, torch.Generator) for leaf in pytree.tree_leaves(arguments(sample)))
 
     def copied(value: torch.Tensor) -> torch.Tensor:
         # With the memory around a view's elements, which as_strided may reach for; sparse tensors have no memory of their own.
-        return copy.deepcopy(value.detach()) if value.layout is torch.strided else value.detach().clone()
+        plain = copy.deepcopy(value.detach()) if value.layout is torch.strided else value.detach().clone()
+        return plain.requires_grad_(gradients and value.requires_grad)
 
     def run(seed: int) -> Any:
         given = pytree.tree_map_only(torch.Tensor, copied, arguments(sample))
-        return seeded(lambda: call(op, given), seed)
+        return seeded(lambda: gradient(op, given) if gradients else call(op, given), seed)
 
     # The database's own operators set the seed anew each time.
     with mock.patch.object(common_methods_invocations, "wrapper_set_seed", lambda call, *args, **kwargs: call(*args, **kwargs)):

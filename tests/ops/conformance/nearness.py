@@ -22,6 +22,9 @@ def same(one: torch.Tensor, other: torch.Tensor, *, signs: bool) -> torch.Tensor
         return alike | either & ((mine == theirs) | mine.isnan() | theirs.isnan()).all(-1)
     if not one.is_floating_point():
         return one == other
+    if one.itemsize == 1:
+        # The CPU has few operators for them.
+        one, other = one.float(), other.float()
     alike = (one == other) | (one.isnan() & other.isnan())
     return alike & ((one != 0) | (one.signbit() == other.signbit())) if signs else alike
 
@@ -105,6 +108,14 @@ def faults(
     eps = torch.finfo(one.dtype).eps
     moved = [steps(exact(eps, seed).to(wide), reference, real) / STEPS[real] for seed in range(NUDGES)]
     return wrong & ~(apart <= 1.0 + (1 if pointwise else LUCK) * torch.stack(moved).nan_to_num(0.0).amax(0))
+
+
+def is_within_rounding_of_ones(one: torch.Tensor, reference: Any) -> torch.Tensor | bool:
+    """Return where a result is as near to the exact one as sums of numbers up to 1 in its dtype can be expected to be."""
+    real = one.dtype.to_real() if one.is_complex() else one.dtype
+    if real not in STEPS or not isinstance(reference, torch.Tensor) or reference.shape != one.shape:
+        return False
+    return (one.to(reference.dtype) - reference.detach()).abs() <= LUCK * STEPS[real] * torch.finfo(real).eps
 
 
 def _only_signs(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
