@@ -37,7 +37,10 @@ pub fn origin<T: Number>(value: T) -> T {
 pub fn corrected<T: Number>(mean: T, rest: T, squares: T, count: f64) -> Pair {
     let shift = wide(rest) / count;
     let is_finite = mean.sub(mean) == T::ZERO;
-    [if is_finite { wide(mean) + shift } else { wide(mean) }, wide(squares) - wide(rest) * shift]
+    let squares = wide(squares);
+    // Squares that are out of range may have a rest whose correction is as well.
+    let squares = if squares == f64::INFINITY { squares } else { squares - wide(rest) * shift };
+    [if is_finite { wide(mean) + shift } else { wide(mean) }, squares]
 }
 
 #[inline(always)]
@@ -100,12 +103,12 @@ where
     total
 }
 
-/// The moments of a piece in `f64`: for values whose sums or squares leave the range of the computing type.
+/// The moments of values in `f64`: for those whose sums or squares leave the range of the computing type.
 #[cold]
-fn in_double<E: Element>(values: &[E]) -> Pair {
-    let value = |element: &E| wide(element.load());
-    let mean = values.iter().map(value).sum::<f64>() / values.len() as f64;
-    [mean, values.iter().map(|element| (value(element) - mean).powi(2)).sum()]
+pub fn in_double<'a, E: Element + 'a>(values: impl Iterator<Item = &'a E> + Clone) -> Pair {
+    let values = values.map(|element| wide(element.load()));
+    let mean = values.clone().sum::<f64>() / values.clone().count() as f64;
+    [mean, values.map(|value| (value - mean).powi(2)).sum()]
 }
 
 /// The moments of a piece, which is not empty. To be called within a [`Leaf`](crate::simd::Leaf).
@@ -116,7 +119,7 @@ pub fn of_piece<E: Element<Acc: Real>>(values: &[E]) -> Pair {
     let mean = first.add(sum.div(E::Acc::from_i64(values.len() as i64)));
     let [rest, squares] = sums([values], |[x]| [x.sub(mean), x.sub(mean).mul(x.sub(mean))]);
     let found = corrected(mean, rest, squares, values.len() as f64);
-    if found[1].is_finite() { found } else { in_double(values) }
+    if found[1].is_finite() { found } else { in_double(values.iter()) }
 }
 
 /// The moments of values of any number, in pieces. To be called within a [`Leaf`](crate::simd::Leaf).
@@ -158,6 +161,11 @@ mod tests {
         assert!((mean / 1e38 - 1.0 / 3.0).abs() < 1e-6 && (squares / 1e76 - 8.0 / 3.0).abs() < 1e-6, "{mean} {squares}");
         let [mean, squares] = of_row(&[f32::MAX, f32::MIN]);
         assert_eq!((mean, squares), (0.0, 2.0 * f64::from(f32::MAX).powi(2)));
+    }
+
+    #[test]
+    fn squares_out_of_range_are_infinite() {
+        assert_eq!(corrected(1e300, 1e200, f64::INFINITY, 3.0)[1], f64::INFINITY);
     }
 
     #[test]

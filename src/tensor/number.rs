@@ -131,7 +131,7 @@ pub trait Field: Number {
     fn expm1(self) -> Self;
     /// ln(1 + x).
     fn log1p(self) -> Self;
-    /// Whether the absolute value is below 1/2.
+    /// Whether a real number is below 1/2, or the absolute value of a complex one.
     fn is_below_half(self) -> bool;
 }
 
@@ -613,7 +613,7 @@ macro_rules! real {
 
             #[inline(always)]
             fn is_below_half(self) -> bool {
-                self.abs() < 0.5
+                self < 0.5
             }
         }
 
@@ -825,7 +825,7 @@ macro_rules! real {
 
             #[inline(always)]
             fn scaled_sigmoid(self, factor: Self) -> Self {
-                factor.div(Self::ONE.add(self.neg().exp()))
+                complex::scaled_sigmoid(self.to(), factor.to()).to()
             }
 
             #[inline(always)]

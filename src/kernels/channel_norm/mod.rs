@@ -138,7 +138,10 @@ impl<E: Element<Acc: Real>> Statistic<E, 1> for Moments {
             let apart = x.sub(means[lane]);
             [apart, apart.mul(apart)]
         });
-        std::array::from_fn(|lane| moments::corrected(means[lane], rest[lane], squares[lane], rows as f64))
+        std::array::from_fn(|lane| {
+            let found = moments::corrected(means[lane], rest[lane], squares[lane], rows as f64);
+            if found[1].is_finite() { found } else { moments::in_double(inputs[0][first + lane..].iter().step_by(cols)) }
+        })
     }
 }
 

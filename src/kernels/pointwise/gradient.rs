@@ -20,7 +20,8 @@ functions! {
         } else {
             x.add(alpha.mul(scale))
         };
-        grad.mul(if x <= T::ZERO { input_scale.mul(slope) } else { scale })
+        // NaN takes the slope, and stays.
+        grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
     };
     /// `aten::glu_backward` of the gate's half. Operands [out, sigmoid of the gate, x, grad].
     glu_backward, GluBackward, FLOATING, Real, [], |[sigmoid, x, grad]| T::ONE.sub(sigmoid).mul(sigmoid).mul(x).mul(grad);
@@ -28,12 +29,13 @@ functions! {
     hardswish_backward, HardswishBackward, FLOATING, Real, [], |[grad, x]| {
         let three = T::from_f64(3.0);
         let slope = x.div(three).add(T::from_f64(0.5));
-        if x <= three.neg() { T::ZERO } else if x < three { grad.mul(slope) } else { grad }
+        // NaN takes the slope, and stays.
+        if x <= three.neg() { T::ZERO } else if x >= three { grad } else { grad.mul(slope) }
     };
-    /// `aten::hardtanh_backward`: grad between the limits, else 0. Operands [out, grad, x]; scalars [min, max].
+    /// `aten::hardtanh_backward`: grad between the limits and for NaN, else 0. Operands [out, grad, x]; scalars [min, max].
     hardtanh_backward, HardtanhBackward, FLOATING, Real, [min, max], |[grad, x]| if x <= min || x >= max { T::ZERO } else { grad };
-    /// `aten::hardshrink_backward`: grad, 0 where x is NaN or between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
-    hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() > lambd { grad } else { T::ZERO };
+    /// `aten::hardshrink_backward`: grad, 0 from -lambd to lambd. Operands [out, grad, x]; scalars [lambd].
+    hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
     /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0. Operands [out, grad, x].
     hardsigmoid_backward, HardsigmoidBackward, FLOATING, Real, [],
         |[grad, x]| if x.abs() < T::from_f64(3.0) { grad.div(T::from_f64(6.0)) } else { T::ZERO };
@@ -78,8 +80,8 @@ functions! {
         let scaled = x.mul(beta);
         if scaled > threshold { grad } else { grad.mul(scaled.sigmoid()) }
     };
-    /// `aten::softshrink_backward`: grad, 0 where x is NaN or between -lambd and lambd. Operands [out, grad, x]; scalars [lambd].
-    softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() > lambd { grad } else { T::ZERO };
+    /// `aten::softshrink_backward`: grad, 0 from -lambd to lambd. Operands [out, grad, x]; scalars [lambd].
+    softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
     /// `aten::tanh_backward`: grad * conj(1 - y^2). Operands [out, grad, y], y the result.
     tanh_backward, TanhBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y.mul(y)).conj());
     /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0. Operands [out, grad, x]; scalars [threshold].

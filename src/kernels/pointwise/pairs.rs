@@ -25,7 +25,9 @@ functions! {
     /// `aten::lcm`: the least common multiple.
     lcm, Lcm, INTEGRAL, Integer, [], |[lhs, rhs]| {
         let multiple = lhs.trunc_div(lhs.gcd(rhs)).unwrap_or(T::ZERO).mul(rhs);
-        if multiple < T::ZERO { multiple.neg() } else { multiple }
+        // What overflows is cut off after the sign, as on PyTorch's CPU, or before, where that computes in 32 bits at least.
+        let is_negative = if size_of::<T>() < 4 { (lhs < T::ZERO) != (rhs < T::ZERO) } else { multiple < T::ZERO };
+        if is_negative { multiple.neg() } else { multiple }
     };
     /// `aten::ldexp` of `Float` and `Double`.
     wide_ldexp, Ldexp, WIDE, Elementary, [], |[lhs, rhs]| lhs.ldexp(rhs);

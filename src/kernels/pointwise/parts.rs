@@ -10,6 +10,9 @@ use crate::tensor::loops::pointwise::{Map, run};
 use crate::tensor::number::Number;
 use num_complex::Complex;
 
+/// Makes normal numbers of the least ones.
+const RAISED: f64 = (1u128 << 100) as f64;
+
 /// For each a map between real and complex numbers of one precision. `Map, N, Input => Output, |[inputs]| value;`
 macro_rules! parts {
     ($($map:ident, $n:literal, $input:ty => $output:ty, |[$($x:ident),+]| $body:expr;)*) => {$(
@@ -34,6 +37,9 @@ parts! {
     Angle, 1, Complex<R> => R, |[z]| z.im.atan2(z.re);
     Magnitude, 1, Complex<R> => R, |[z]| z.re.hypot(z.im);
     Direction, 1, Complex<R> => Complex<R>, |[z]| {
+        // Of the least numbers even the magnitude has few digits, or none.
+        let raise = R::from_f64(if z.re.abs().maximum(z.im.abs()) < R::from_f64(1e-30) { RAISED } else { 1.0 });
+        let z = Complex { re: z.re.mul(raise), im: z.im.mul(raise) };
         let magnitude = z.re.hypot(z.im);
         if magnitude == R::ZERO { Complex::<R>::ZERO } else { Complex { re: z.re.div(magnitude), im: z.im.div(magnitude) } }
     };

@@ -17,7 +17,8 @@ functions! {
     /// `aten::special_entr`: -x ln x; 0 at 0, -infinity below.
     special_entr, Entr, WIDENED, Elementary, [], |[x]| {
         let inside = x.neg().mul(x.log());
-        let outside = if x < T::ZERO { T::LOWEST } else { x };
+        let zero_or_nan = if x == T::ZERO { T::ZERO } else { x };
+        let outside = if x < T::ZERO { T::LOWEST } else { zero_or_nan };
         if x > T::ZERO { inside } else { outside }
     };
     /// `aten::special_erfcx`: e^(x^2) erfc(x).

@@ -91,6 +91,19 @@ impl<T: Field> Map<T, 1> for Cube {
     }
 }
 
+/// The exponent 1.
+#[derive(Clone, Copy)]
+struct Same;
+
+impl<T: Field> Map<T, 1> for Same {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [base]: [T; 1]) -> T {
+        base
+    }
+}
+
 /// Any exponent.
 #[derive(Clone, Copy)]
 struct Power<T>(T);
@@ -117,7 +130,7 @@ impl<T: Field> Map<T, 1> for One {
     }
 }
 
-/// `aten::pow` with one exponent: base^exponent; 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
+/// `aten::pow` with one exponent: base^exponent; 1, 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
 /// Operands [out, base]; scalars [exponent].
 ///
 /// # Errors
@@ -129,6 +142,7 @@ pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), String> {
     }
     match if exponent.im == 0.0 { exponent.re } else { f64::NAN } {
         0.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, One)),
+        1.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Same)),
         2.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Square)),
         3.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Cube)),
         0.5 => sqrt(launch),

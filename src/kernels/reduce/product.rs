@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use crate::tensor::dtype::dispatch;
+use half::{bf16, f16};
+
+use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduce::fold::{self, Fold};
-use crate::tensor::number::Number;
+use crate::tensor::number::{Hub, Number};
 
 #[derive(Clone, Copy)]
 struct Prod;
@@ -35,11 +37,43 @@ impl<V: Number> Fold<V> for Prod {
     }
 }
 
+/// The product of numbers with few digits in double precision, which has room for what leaves their range on the way.
+#[derive(Clone, Copy)]
+struct WideProd;
+
+impl Fold<f32> for WideProd {
+    type State = f64;
+    type Output = f32;
+
+    #[inline(always)]
+    fn start(self, _: f32) -> f64 {
+        1.0
+    }
+
+    #[inline(always)]
+    fn lift(self, value: f32) -> f64 {
+        value.into()
+    }
+
+    #[inline(always)]
+    fn merge(self, left: f64, right: f64) -> f64 {
+        left * right
+    }
+
+    #[inline(always)]
+    fn finish(self, product: f64, _: usize) -> f32 {
+        product.to()
+    }
+}
+
 /// `aten::prod`. Integers wrap; Bool: whether all are true.
 ///
 /// # Errors
 /// A dtype outside the table's.
 pub fn prod(launch: &Launch<'_>) -> Result<(), String> {
-    let dtype = launch.compute();
-    dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Prod))
+    match launch.compute() {
+        DType::Half => fold::run::<f16, f16, _>(launch, WideProd),
+        DType::BFloat16 => fold::run::<bf16, bf16, _>(launch, WideProd),
+        dtype => dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX, T => fold::run::<T, T, _>(launch, Prod)),
+    }
 }

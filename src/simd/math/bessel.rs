@@ -99,13 +99,19 @@ pub fn i0e(x: f64) -> f64 {
     if is_near { exp(-x.abs()) * near } else { far }
 }
 
+/// The result of an odd function, given that for |x|; 0 is positive, as PyTorch has it.
+#[inline(always)]
+fn signed(magnitude: f64, x: f64) -> f64 {
+    if x < 0.0 { -magnitude } else { magnitude }
+}
+
 /// I1(x); 3 ulp.
 #[inline(always)]
 pub fn i1(x: f64) -> f64 {
     let (near, far, is_near) = scaled(x, SERIES_1, FAR_1);
     let magnitude = x.abs();
     let far = if magnitude == f64::INFINITY { magnitude } else { exp(magnitude) * far };
-    (if is_near { 0.5 * magnitude * near } else { far }).copysign(x)
+    signed(if is_near { 0.5 * magnitude * near } else { far }, x)
 }
 
 /// e^-|x| I1(x); 3 ulp.
@@ -113,5 +119,5 @@ pub fn i1(x: f64) -> f64 {
 pub fn i1e(x: f64) -> f64 {
     let (near, far, is_near) = scaled(x, SERIES_1, FAR_1);
     let magnitude = x.abs();
-    (if is_near { exp(-magnitude) * 0.5 * magnitude * near } else { far }).copysign(x)
+    signed(if is_near { exp(-magnitude) * 0.5 * magnitude * near } else { far }, x)
 }

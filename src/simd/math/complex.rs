@@ -78,7 +78,12 @@ pub fn log2(z: Complex64) -> Complex64 {
 /// sin(pi z) / (pi z), 1 at 0.
 pub fn sinc(z: Complex64) -> Complex64 {
     let turns = z * std::f64::consts::PI;
-    if turns == Complex64::ZERO { Complex64::ONE } else { sin(turns) / turns }
+    if turns == Complex64::ZERO {
+        return Complex64::ONE;
+    }
+    // With both at a size whose square is in range.
+    let size = turns.re.abs().max(turns.im.abs());
+    (sin(turns) / size) / (turns / size)
 }
 
 /// 1 / (1 + e^-z).
@@ -91,10 +96,19 @@ pub fn sigmoid(z: Complex64) -> Complex64 {
     (1.0 + exp(-z)).inv()
 }
 
+/// factor / (1 + e^-z).
+pub fn scaled_sigmoid(z: Complex64, factor: Complex64) -> Complex64 {
+    factor * sigmoid(z)
+}
+
 /// e^z - 1, accurate near 0.
 pub fn expm1(z: Complex64) -> Complex64 {
     if z.im == 0.0 {
         return Complex64::new(real::expm1(z.re), z.im);
+    }
+    let power = exp(z);
+    if !(0.5..2.0).contains(&power.re) {
+        return power - 1.0;
     }
     let half_sine = (0.5 * z.im).sin();
     // cos y - 1 = -2 sin(y/2)^2
@@ -180,6 +194,7 @@ mod tests {
                 assert_close(log1p(z), log(1.0 + z), z);
             }
         }
+        assert_eq!(sinc(Complex64::new(0.0, 1e-308)), Complex64::ONE);
         let small = Complex64::new(3e-20, -2e-20);
         assert_eq!((expm1(small), log1p(small)), (small, small));
     }

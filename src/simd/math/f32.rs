@@ -41,8 +41,8 @@ const LOG10_2_LOW: f32 = 4.605_039e-6;
 const FRAC_PI_2_LOW: f32 = -4.371_139e-8;
 /// The square of numbers up to this one, and of those from its reciprocal on, is in range; beyond, 1 + x^2 is x^2.
 const SQUARABLE: f32 = 9.0e18;
-/// Brings large numbers into that range.
-const HYPOT_SHRINK: f32 = f32::from_bits((127 - 66) << 23);
+/// Brings large numbers into that range, and its reciprocal the least ones.
+const HYPOT_SHRINK: f32 = f32::from_bits((127 - 100) << 23);
 
 /// (asin(x) / x - 1) / x^2 by x^2 up to 1/4.
 const ASIN: [f32; 5] = [3.808_502_5e-2, 2.655_454_2e-2, 4.500_138e-2, 7.498_855e-2, 1.666_667_3e-1];

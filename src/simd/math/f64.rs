@@ -37,8 +37,8 @@ const LOG10_2_LOW: f64 = 3.694_239_077_158_931e-13;
 const FRAC_PI_2_LOW: f64 = 6.123_233_995_736_766e-17;
 /// The square of numbers up to this one, and of those from its reciprocal on, is in range; beyond, 1 + x^2 is x^2.
 const SQUARABLE: f64 = 1e150;
-/// Brings large numbers into that range.
-const HYPOT_SHRINK: f64 = f64::from_bits((1023 - 520) << 52);
+/// Brings large numbers into that range, and its reciprocal the least ones.
+const HYPOT_SHRINK: f64 = f64::from_bits((1023 - 600) << 52);
 
 /// (asin(x) / x - 1) / x^2 by x^2 up to 1/4.
 const ASIN: [f64; 13] = [

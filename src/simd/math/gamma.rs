@@ -48,6 +48,8 @@ const DIGAMMA: [f64; 8] =
     [-3617.0 / 8160.0, 1.0 / 12.0, -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.0, 1.0 / 12.0];
 /// From here on the series serve.
 const LARGE: f64 = 8.5;
+/// Below this magnitude the functions are those of their pole at 0 alone.
+const LEAST: f64 = 1e-300;
 /// ln(2 pi) / 2 - 1 / 2.
 const STIRLING_OFFSET: f64 = 0.418_938_533_204_672_74;
 
@@ -79,9 +81,12 @@ pub fn lgamma(x: f64) -> f64 {
     let far = (y - 0.5).mul_add(logarithm - 1.0, series);
     let right = if y < LARGE { near } else { far };
     let (sine, _) = sin_cos_of_fraction(x);
-    let left = log(std::f64::consts::PI / sine.abs()) - right;
+    // Next to 0 it is -ln |x|: there pi divided by the sine is out of range, and 1 / x may be.
+    let is_least = x.abs() < LEAST;
+    let left = log(if is_least { x.abs() } else { std::f64::consts::PI / sine.abs() });
+    let left = if is_least { -left } else { left - right };
     // Far below 0 both are infinite.
-    let left = if sine == 0.0 { f64::INFINITY } else { left };
+    let left = if sine == 0.0 && !is_least { f64::INFINITY } else { left };
     let result = if reflect { left } else { right };
     if x.abs() == f64::INFINITY { f64::INFINITY } else { result }
 }
@@ -164,8 +169,11 @@ pub fn digamma(x: f64) -> f64 {
     let series = square.mul_add(polynomial(square, DIGAMMA), 0.5 * inverse);
     let right = log(z) - (series + over / under);
     let (sine, cosine) = sin_cos_of_fraction(x);
-    let left = right - std::f64::consts::PI * cosine / sine;
-    let left = if sine == 0.0 { f64::NAN } else { left };
+    // Next to 0 it is -1 / x: there the sine may be 0.
+    let is_least = x.abs() < LEAST;
+    let (over, under) = if is_least { (1.0, x) } else { (std::f64::consts::PI * cosine, sine) };
+    let left = right - over / under;
+    let left = if under == 0.0 { f64::NAN } else { left };
     let result = if reflect { left } else { right };
     let result = if x == f64::INFINITY { x } else { result };
     if x == 0.0 { f64::INFINITY.copysign(-x) } else { result }

@@ -248,7 +248,8 @@ macro_rules! shared {
         #[inline(always)]
         pub(super) fn erfcx_of_positive(x: Float) -> Float {
             let t = 1.0 - 2.0 * ERFCX_CENTRE / (x + ERFCX_CENTRE);
-            polynomial(t, ERFCX) / (1.0 + 2.0 * x)
+            // Half of both sides: twice the greatest numbers is infinite.
+            0.5 * polynomial(t, ERFCX) / (0.5 + x)
         }
 
         /// 1 - erf x, relatively accurate where it is small; 4 ulp.
