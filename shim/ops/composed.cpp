@@ -20,11 +20,27 @@ at::Tensor& floor_divide_out(const at::Tensor& self, const at::Tensor& other, at
   return at::div_out(out, self, other, "floor");
 }
 
+// Whether all powers of a number are 1, those by NaN too: they are taken as powers by the 0 of its kind.
+bool is_one(const at::Scalar& base) { return !base.isBoolean() && base.equal(1.0); }
+
+at::Scalar zero_like(const at::Scalar& number) {
+  if (number.isComplex()) {
+    return c10::complex<double>(0.0);
+  }
+  return number.isFloatingPoint() ? at::Scalar(0.0) : at::Scalar(0);
+}
+
 at::Tensor pow(const at::Scalar& base, const at::Tensor& exponent) {
+  if (is_one(base)) {
+    return at::pow(exponent, zero_like(base));
+  }
   return at::pow(at::native::wrapped_scalar_tensor(base), exponent);
 }
 
 at::Tensor& pow_out(const at::Scalar& base, const at::Tensor& exponent, at::Tensor& out) {
+  if (is_one(base)) {
+    return at::pow_out(out, exponent, zero_like(base));
+  }
   return at::pow_out(out, at::native::wrapped_scalar_tensor(base), exponent);
 }
 

@@ -118,7 +118,9 @@ at::Tensor new_output(const at::Tensor& input, const at::Tensor& weight, const G
                                         geometry.dilation, geometry.groups)
           : at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, geometry.stride, geometry.dilation);
   const at::IntArrayRef spatial = at::IntArrayRef(sizes).slice(2);
-  TORCH_CHECK(std::all_of(spatial.begin(), spatial.end(), [](int64_t size) { return size > 0; }),
+  // As on the CPU, whose transposed convolutions of 16 bit numbers may be empty.
+  const int64_t least = geometry.transposed && c10::isReducedFloatingType(input.scalar_type()) ? 0 : 1;
+  TORCH_CHECK(std::all_of(spatial.begin(), spatial.end(), [&](int64_t size) { return size >= least; }),
               "Given input size per channel: ", input.sizes().slice(2), ". Calculated output size per channel: ", spatial,
               ". Output size is too small");
   return new_empty(sizes, input.scalar_type(), input.device(), format_of(input, weight));

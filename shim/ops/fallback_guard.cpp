@@ -69,6 +69,8 @@ void Arguments::make_contiguous(const char* name) const {
   }
 }
 
+void Arguments::replace(const char* name, const at::Tensor& tensor) const { *find(name) = tensor; }
+
 Guard find_guard(const std::string& name) {
   static const Guards* const guards = [] {
     auto* const made = new Guards;

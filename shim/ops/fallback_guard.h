@@ -38,6 +38,9 @@ class Arguments {
   // Replaces a tensor by a contiguous one, for kernels that do not look at its strides.
   void make_contiguous(const char* name) const;
 
+  // Replaces a tensor that is given.
+  void replace(const char* name, const at::Tensor& tensor) const;
+
  private:
   c10::IValue* find(const char* name) const;
 

@@ -51,6 +51,7 @@ void check_cdist_backward(const Arguments& args) {
 void check_pdist_backward(const Arguments& args) {
   check_dim(args, "self", 2);
   const int64_t rows = args.tensor("self").size(0);
+  TORCH_CHECK(rows > 0, args.operator_name(), ": expected self to have rows");
   const int64_t pairs = rows * (rows - 1) / 2;
   check_sizes(args, "grad_output", {pairs});
   check_sizes(args, "pdist", {pairs});

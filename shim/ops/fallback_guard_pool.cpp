@@ -1,5 +1,8 @@
 // Guards of poolings' backwards, resampling and convolutions: see fallback_guard.h.
+#include <ATen/ops/nan_to_num.h>
 #include <c10/util/irange.h>
+
+#include <limits>
 
 #include "ops/fallback_guard.h"
 
@@ -84,6 +87,16 @@ void check_antialiased(const Arguments& args) {
   }
 }
 
+// The kernel reads and writes anywhere for places that are NaN: they are kept to the border, as the forward kernel does.
+void place_on_border(const Arguments& args) {
+  constexpr int64_t border = 1;
+  const at::Tensor grid = args.tensor("grid");
+  if (grid.defined() && args.integer("padding_mode") == border) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    args.replace("grid", at::nan_to_num(grid, -infinity, infinity, -infinity));
+  }
+}
+
 void check_window(const Arguments& args, size_t spatial) {
   for (const char* const name : {"kernel_size", "stride", "padding"}) {
     check_length(args, name, spatial);
@@ -148,6 +161,7 @@ void add_pool_guards(Guards& guards) {
       guards[name(stem)] = &check_antialiased;
     }
   }
+  guards["aten::grid_sampler_2d_backward"] = &place_on_border;
   guards["aten::_slow_conv2d_forward"] = &check_convolution<2>;
   guards["aten::_slow_conv2d_backward"] = &check_convolution_backward;
   guards["aten::slow_conv3d_forward"] = &check_convolution<3>;
