@@ -49,6 +49,7 @@ from . import (
     random,
     streams,
 )
+from ._cuda_scope import as_cuda
 from ._inductor import init_backend as _inductor_backend_init
 from ._rustdev import __version__
 from .amp import (
@@ -202,6 +203,7 @@ __all__ = [
     "StreamContext",
     "__version__",
     "amp",
+    "as_cuda",
     "attach_out_of_memory_observer",
     "backends",
     "caching_allocator_alloc",

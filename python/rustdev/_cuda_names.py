@@ -1,0 +1,338 @@
+"""What replaces the functions and classes by which programs name "cuda": ``torch.cuda`` and its modules, autocast, process groups.
+
+Each replacement is an object of its own, so that the references to it that a program has made can be told from all others and
+undone. It maps the device arguments and calls what it stands for.
+"""
+
+import functools
+import inspect
+import multiprocessing.spawn
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+from torch.profiler import ProfilerActivity
+from torch.storage import TypedStorage, UntypedStorage, _StorageBase
+from torch.utils._device import DeviceContext
+
+from . import amp, device, graphs, memory, nvtx, profiler, random, streams
+from ._cuda_mode import _call_mapped, _CudaMode, _mapped, _run_backward, _scope
+from ._cuda_profiles import _Profile
+
+__all__: list[str] = []
+
+_NCCL = ("nccl", "nccl2", "nccl-lazy", "nccl-legacy")
+
+
+def _stand_in_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls another one with device arguments mapped."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _call_mapped(function, args, kwargs)
+
+    return call
+
+
+def _stand_in_class(cls: type, **renamed: str) -> type:
+    """Return a class that makes instances of another one, with device arguments mapped, and has the same instances and subclasses.
+
+    Args:
+        cls: The other one.
+        **renamed: Its parameters that CUDA's class calls by the name of the key.
+    """
+
+    class Meta(type(cls)):  # type: ignore[misc]
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            if self is not made:
+                return super().__call__(*args, **kwargs)
+            return _call_mapped(cls, args, {renamed.get(name, name): value for name, value in kwargs.items()})
+
+        def __instancecheck__(self, instance: object) -> bool:
+            return isinstance(instance, cls) if self is made else super().__instancecheck__(instance)
+
+        def __subclasscheck__(self, subclass: type) -> bool:
+            return issubclass(subclass, cls) if self is made else super().__subclasscheck__(subclass)
+
+    made: type = Meta(cls.__name__, (cls,), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    return made
+
+
+def _stand_in(value: Any, **renamed: str) -> Any:
+    return _stand_in_class(value, **renamed) if isinstance(value, type) else _stand_in_function(value)
+
+
+def _counterparts() -> Iterator[tuple[types.ModuleType, str, Any]]:
+    """Yield modules of ``torch.cuda``, names there, and what this package has by that name."""
+    import rustdev
+
+    pairs = (
+        (torch.cuda, rustdev),
+        (torch.cuda.memory, memory),
+        (torch.cuda.random, random),
+        (torch.cuda.streams, streams),
+        (torch.cuda.graphs, graphs),
+        (torch.cuda.nvtx, nvtx),
+        (torch.cuda.profiler, profiler),
+    )
+    for theirs, ours in pairs:
+        for name, value in vars(ours).items():
+            home = getattr(value, "__module__", None) or ""
+            if (
+                hasattr(theirs, name)
+                and callable(value)
+                and home.startswith(("rustdev", "torch.rustdev"))
+                and name != "_get_device_index"
+            ):
+                yield theirs, name, value
+
+
+def _properties(profile: _Profile) -> Callable[..., device.DeviceProperties]:
+    """Return ``get_device_properties`` of a device that presents itself as a GPU."""
+
+    def get_device_properties(device_: Any = None) -> device.DeviceProperties:
+        real = device.get_device_properties(_mapped(device_))
+        major, minor = profile.capability
+        return device.DeviceProperties(
+            name=f"{profile.name} ({real.name})",
+            major=major,
+            minor=minor,
+            total_memory=min(real.total_memory, profile.memory),
+            multi_processor_count=real.multi_processor_count,
+        )
+
+    return get_device_properties
+
+
+def _profiled(profile: _Profile) -> dict[str, Callable[..., Any]]:
+    """Return the functions of ``torch.cuda`` that answer for a named GPU."""
+    properties = _properties(profile)
+
+    def get_device_name(device: Any = None) -> str:
+        return properties(device).name
+
+    def get_device_capability(device: Any = None) -> tuple[int, int]:
+        properties(device)
+        return profile.capability
+
+    def is_bf16_supported(including_emulation: bool = True) -> bool:
+        return including_emulation or profile.capability >= (8, 0)
+
+    return {
+        "get_device_properties": properties,
+        "get_device_name": get_device_name,
+        "get_device_capability": get_device_capability,
+        "is_bf16_supported": is_bf16_supported,
+    }
+
+
+def _cudart() -> types.SimpleNamespace:
+    """Return the functions of CUDA's runtime library that mark a section for a profiler of NVIDIA's; no such profiler is there."""
+    return types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
+
+
+def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
+    profiled = _profiled(profile) if profile else {}
+    for module, name, value in _counterparts():
+        if name in profiled and module is torch.cuda:
+            yield module, name, profiled[name]
+        elif isinstance(value, type) and value.__module__ == "torch.rustdev":
+            yield module, name, value  # the types of tensors and storages, whose name PyTorch reads
+        elif name == "graph":
+            yield module, name, _stand_in(value, cuda_graph="rustdev_graph")
+        else:
+            yield module, name, _stand_in(value)
+    for module in (torch.cuda, torch.cuda.graphs):
+        yield module, "CUDAGraph", _stand_in(graphs.Graph)
+    yield torch.cuda, "default_generators", random.default_generators
+    yield torch.cuda, "_initialized", True
+    yield torch.cuda, "cudart", _cudart
+    yield torch.cuda.amp, "custom_fwd", _stand_in(amp.custom_fwd)
+    yield torch.cuda.amp, "custom_bwd", _stand_in(amp.custom_bwd)
+    yield torch.backends.cuda, "is_built", lambda: True
+    # What libraries ask a stream or an event of CUDA for.
+    yield streams.Stream, "cuda_stream", property(lambda self: self.rustdev_stream)
+    yield streams.Event, "cuda_event", property(lambda self: self.event_id)
+
+
+def _autocast() -> Iterator[tuple[Any, str, Any]]:
+    is_enabled, set_enabled = torch.is_autocast_enabled, torch.set_autocast_enabled
+
+    def is_autocast_enabled(device_type: str = "cuda") -> bool:
+        return is_enabled(_mapped(device_type))
+
+    def set_autocast_enabled(*args: Any) -> None:
+        set_enabled(*(_mapped(value) for value in (args if len(args) > 1 else ("cuda", *args))))
+
+    def get_autocast_gpu_dtype() -> torch.dtype:
+        return amp.get_autocast_dtype()
+
+    def set_autocast_gpu_dtype(dtype: torch.dtype) -> None:
+        amp.set_autocast_dtype(dtype)
+
+    yield torch, "is_autocast_enabled", is_autocast_enabled
+    yield torch, "set_autocast_enabled", set_autocast_enabled
+    yield torch, "get_autocast_gpu_dtype", get_autocast_gpu_dtype
+    yield torch, "set_autocast_gpu_dtype", set_autocast_gpu_dtype
+    for name in ("get_autocast_dtype", "set_autocast_dtype"):
+        yield torch, name, _stand_in(getattr(torch, name))
+    for name in ("custom_fwd", "custom_bwd", "is_autocast_available"):
+        yield torch.amp, name, _stand_in(getattr(torch.amp, name))
+    yield torch.amp.autocast_mode.autocast, "__init__", _stand_in_function(torch.amp.autocast_mode.autocast.__init__)
+    scaler = torch.amp.GradScaler.__init__
+
+    @functools.wraps(scaler)
+    def initialize(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:  # the default is no argument, to be mapped
+        scaler(self, _mapped(device), *args, **kwargs)
+
+    yield torch.amp.GradScaler, "__init__", initialize
+
+
+def _storages() -> Iterator[tuple[Any, str, Any]]:
+    is_cuda = property(lambda self: self.device.type == "rustdev")
+    for cls in (_StorageBase, TypedStorage):
+        yield cls, "to", _stand_in_function(cls.to)
+    yield UntypedStorage, "is_cuda", is_cuda
+    yield TypedStorage, "is_cuda", is_cuda
+    yield PackedSequence, "is_cuda", property(lambda self: self.data.device.type == "rustdev")
+
+
+def _backend(backend: Any) -> Any:
+    """Return the backend of process groups that is meant by one of CUDA's.
+
+    Args:
+        backend: ``"nccl"``, ``"cpu:gloo,cuda:nccl"``, None for what suits each device.
+    """
+    if backend is None:
+        return "cpu:gloo,rustdev:rdccl"
+    if not isinstance(backend, str):
+        return backend
+    parts = []
+    for part in backend.lower().split(","):
+        place, colon, name = part.rpartition(":")
+        parts.append(f"{_mapped(place)}{colon}{'rdccl' if name in _NCCL else name}")
+    return ",".join(parts)
+
+
+def _process_groups() -> Iterator[tuple[Any, str, Any]]:
+    import torch.distributed.distributed_c10d as c10d
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+    def with_backend(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs).arguments
+            named = bound.get("backend")
+            if named is not None or function is c10d.init_process_group:
+                bound["backend"] = _backend(named)
+                if bound["backend"] != named:
+                    bound.pop("pg_options", None)  # NCCL's
+            if bound.get("device_id") is not None:
+                bound["device_id"] = _mapped(bound["device_id"])
+            return function(**bound)
+
+        return call
+
+    get_backend = c10d.get_backend
+
+    @functools.wraps(get_backend)
+    def nccl_for_rdccl(*args: Any, **kwargs: Any) -> Any:
+        name = get_backend(*args, **kwargs)
+        return c10d.Backend("nccl") if name == "rdccl" else name
+
+    for name in ("init_process_group", "new_group"):
+        yield c10d, name, with_backend(getattr(c10d, name))
+    yield c10d, "get_backend", nccl_for_rdccl
+    yield c10d, "is_nccl_available", lambda: True
+    yield torch.distributed.device_mesh, "init_device_mesh", _stand_in(init_device_mesh)
+    yield DeviceMesh, "__init__", _stand_in_function(DeviceMesh.__init__)
+
+
+def _profilers() -> Iterator[tuple[Any, str, Any]]:
+    cls = torch.profiler.profiler._KinetoProfile
+    initialize = cls.__init__
+
+    @functools.wraps(initialize)
+    def initialize_mapped(self: Any, *args: Any, activities: Any = None, **kwargs: Any) -> None:
+        if activities is not None:
+            ours = ProfilerActivity.PrivateUse1
+            activities = [ours if activity == ProfilerActivity.CUDA else activity for activity in activities]
+        initialize(self, *args, activities=activities, **kwargs)
+
+    yield cls, "__init__", initialize_mapped
+
+
+def _threads_and_processes(enter_in_child: Callable[[str | None], Any], profile: str | None) -> Iterator[tuple[Any, str, Any]]:
+    run = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+    prepare = multiprocessing.spawn.get_preparation_data
+
+    def _bootstrap_inner(self: threading.Thread) -> None:
+        if not _scope.is_on:
+            run(self)
+            return
+        with _CudaMode():
+            run(self)
+
+    class Child:
+        """Enters the scope where it is unpickled: in the child, before that imports the program's main module."""
+
+        def __reduce__(self) -> Any:
+            return enter_in_child, (profile,)
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        return {"rustdev_as_cuda": Child(), **prepare(name)}
+
+    yield threading.Thread, "_bootstrap_inner", _bootstrap_inner
+    yield multiprocessing.spawn, "get_preparation_data", get_preparation_data
+
+
+def _default_tensor_type(tensor_type: Any) -> None:
+    """Make a type of ``torch.cuda`` the default: its dtype, and the device."""
+    name = tensor_type if isinstance(tensor_type, str) else getattr(tensor_type, "__name__", "")
+    dtype = {"HalfTensor": torch.float16, "BFloat16Tensor": torch.bfloat16, "DoubleTensor": torch.float64}
+    torch.set_default_dtype(dtype.get(name.rpartition(".")[2], torch.float32))
+    torch.set_default_device("rustdev")
+
+
+def _torch() -> Iterator[tuple[Any, str, Any]]:
+    for name in ("Generator", "Stream", "Event"):
+        yield torch, name, _stand_in(getattr(torch, name))
+    yield DeviceContext, "__init__", _stand_in_function(DeviceContext.__init__)
+    set_type = torch.set_default_tensor_type
+
+    @functools.wraps(set_type)
+    def set_default_tensor_type(t: Any) -> None:
+        name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}" if isinstance(t, type) else ""
+        if name.startswith(("torch.cuda.", "torch.rustdev.")):
+            _default_tensor_type(t)
+        else:
+            set_type(t)
+
+    yield torch, "set_default_tensor_type", set_default_tensor_type
+    yield torch._utils, "_get_available_device_type", lambda: "rustdev"
+    yield torch.autograd.graph, "_engine_run_backward", _run_backward(torch.autograd.graph._engine_run_backward)
+
+
+def _replacements(
+    profile: _Profile | None, profile_name: str | None, enter_in_child: Callable[[str | None], Any]
+) -> Iterator[tuple[Any, str, Any]]:
+    """Yield modules and classes, names in them, and what stands there in the scope.
+
+    Args:
+        profile: The GPU as which the device presents itself.
+        profile_name: Its name.
+        enter_in_child: Called with that name in processes that are started by ``multiprocessing``.
+    """
+    yield from _names_of_cuda(profile)
+    yield from _autocast()
+    yield from _storages()
+    if torch.distributed.is_available():
+        yield from _process_groups()
+    yield from _profilers()
+    yield from _threads_and_processes(enter_in_child, profile_name)
+    yield from _torch()

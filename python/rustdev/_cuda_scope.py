@@ -1,0 +1,195 @@
+"""``rustdev.as_cuda``: programs written for "cuda" run on this device.
+
+Two things together do it. A mode of PyTorch's changes device arguments in every function, thread by thread (``_cuda_mode``).
+Functions and classes that no mode sees, those of ``torch.cuda`` above all, are replaced for the whole process (``_cuda_names``).
+The last scope to be left puts everything back. docs/as_cuda.md says what a program can rely on.
+"""
+
+import atexit
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from types import ModuleType, TracebackType
+from typing import Any
+
+import torch
+from torch.serialization import _package_registry
+from typing_extensions import Self
+
+from . import memory
+from ._cuda_mode import _CudaMode, _mapped, _scope
+from ._cuda_names import _replacements
+from ._cuda_profiles import _profile
+from ._utils import _ThreadStack
+from .device import device_count, get_device_properties
+
+__all__ = ["as_cuda"]
+
+_MISSING = object()
+
+
+def _tag(storage: Any) -> str | None:
+    """Return what a file that is written in the scope says of where a storage was: a device of CUDA's."""
+    return f"cuda:{storage.device.index}" if storage.device.type == "rustdev" else None
+
+
+def _restore(storage: Any, location: str) -> Any:
+    """Put a storage that is read from a file where the file says, or the caller; None for what is not CUDA's."""
+    ours = _mapped(location)
+    if ours == location:
+        return None
+    return torch.serialization._deserialize("rustdev", storage, ours)
+
+
+#: Before CUDA's own, whose priority is 20.
+_PACKAGE = (1, _tag, _restore)
+
+
+def _modules() -> Iterator[ModuleType]:
+    """Yield the modules whose references to replaced objects are followed: all but this package's."""
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and vars(module).get("__name__", "").partition(".")[0] != "rustdev":
+            yield module
+
+
+def _default_device() -> torch.device | None:
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return None if context is None else context.device
+
+
+class _Installation:
+    """What is changed for the process, and how it was before.
+
+    Args:
+        profile: The name of a GPU.
+    """
+
+    def __init__(self, profile: str | None) -> None:
+        self.profile = profile
+        self._before: list[tuple[Any, str, Any]] = []
+        #: What stands in for what, by identity.
+        self._originals: dict[int, tuple[Any, Any]] = {}
+        self._fractions: list[float] = []
+        self._default_device = _default_device()
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        self._before.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+
+    def install(self) -> None:
+        """Make the changes."""
+        named = _profile(self.profile) if self.profile else None
+        replaced: dict[int, Any] = {}
+        # All of them are made before any is set, as some are made of what others replace.
+        for owner, name, value in list(_replacements(named, self.profile, _enter_in_child)):
+            original = vars(owner).get(name, _MISSING)
+            self._set(owner, name, value)
+            if isinstance(owner, ModuleType) and callable(original) and getattr(value, "__module__", None) != "torch.rustdev":
+                replaced.setdefault(id(original), value)
+                self._originals[id(value)] = (value, original)
+        # Others have taken them by name: ``from torch.cuda import synchronize``.
+        for module in _modules():
+            for name, value in list(vars(module).items()):
+                if id(value) in replaced and callable(value):
+                    self._set(module, name, replaced[id(value)])
+        _package_registry.insert(0, _PACKAGE)
+        if named:
+            self._fractions = [memory.get_per_process_memory_fraction(index) for index in range(device_count())]
+            for index, fraction in enumerate(self._fractions):
+                total = get_device_properties(index).total_memory
+                memory.set_per_process_memory_fraction(min(fraction, named.memory / total), index)
+        _scope.is_on = True
+
+    def undo(self) -> None:
+        """Put everything back, also what modules that were loaded meanwhile have taken by name."""
+        _scope.is_on = False
+        _package_registry[:] = [entry for entry in _package_registry if entry is not _PACKAGE]
+        for index, fraction in enumerate(self._fractions):
+            memory.set_per_process_memory_fraction(fraction, index)
+        for owner, name, value in reversed(self._before):
+            if value is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+        for module in _modules():
+            for name, value in list(vars(module).items()):
+                if id(value) in self._originals:
+                    vars(module)[name] = self._originals[id(value)][1]
+        if _default_device() != self._default_device:
+            torch.set_default_device(self._default_device)
+
+
+_lock = threading.Lock()
+_installation: _Installation | None = None
+_count = 0
+
+
+class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it does
+    """Context manager and decorator in which "cuda" means this device, as if the machine had GPUs.
+
+    ``torch.cuda`` and what else names CUDA change for the process; device arguments change in the thread that enters, and in those
+    that are started inside, by ``threading`` or ``multiprocessing``. Scopes may be nested. The last one to be left puts everything
+    back, also when an exception leaves it.
+
+    Args:
+        profile: The name of a GPU, such as ``"a100-80g"``, as which the device presents itself: in its name, its compute capability
+            and, at most, its memory. An inner scope may leave it out.
+        force: Whether to go on where PyTorch has a GPU of CUDA's, which "cuda" then does not mean any more.
+
+    Raises:
+        ValueError: There is no such profile.
+        RuntimeError: On entering: there is a GPU, or a scope is entered that has another profile.
+    """
+
+    def __init__(self, *, profile: str | None = None, force: bool = False) -> None:
+        if profile is not None:
+            _profile(profile)
+        self.profile, self.force = profile, force
+        self._modes: _ThreadStack[_CudaMode | None] = _ThreadStack()
+
+    def __enter__(self) -> Self:
+        global _installation, _count
+        with _lock:
+            if _installation is None:
+                if torch.cuda.is_available() and not self.force:
+                    raise RuntimeError('"cuda" is a GPU on this machine: as_cuda(force=True) makes it mean rustdev all the same')
+                installation = _Installation(self.profile)
+                try:
+                    installation.install()
+                except BaseException:
+                    installation.undo()
+                    raise
+                _installation = installation
+            elif self.profile not in (None, _installation.profile):
+                raise RuntimeError(f"the device is presented as {_installation.profile}, and cannot be {self.profile} at once")
+            _count += 1
+        is_mapped = any(isinstance(mode, _CudaMode) for mode in torch.overrides._get_current_function_mode_stack())
+        mode = None if is_mapped else _CudaMode()
+        self._modes.push(mode)
+        if mode is not None:
+            mode.__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        global _installation, _count
+        with _lock:
+            _count -= 1
+            if _count == 0 and _installation is not None:
+                installation, _installation = _installation, None
+                installation.undo()
+        mode = self._modes.pop()
+        if mode is not None:
+            mode.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+
+
+def _enter_until_exit(profile: str | None, force: bool = False) -> None:
+    """Enter a scope that ends with the program, after its threads."""
+    scope = as_cuda(profile=profile, force=force)
+    scope.__enter__()
+    atexit.register(scope.__exit__, None, None, None)
+
+
+def _enter_in_child(profile: str | None) -> None:
+    """Enter such a scope in a process that ``multiprocessing`` has started."""
+    _enter_until_exit(profile, force=True)

@@ -1,0 +1,139 @@
+"""pytest plugin: tests that are written for "cuda" run on rustdev, and fixtures for tests that are written for it.
+
+It is a package of its own, because importing anything of ``rustdev`` sets the devices up, and how many there are is an option here.
+docs/ci.md tells how to use it.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+
+__all__: list[str] = []
+
+#: The scope in which "cuda" means the device.
+_SCOPE = pytest.StashKey[object]()
+_MARKER = "rustdev_devices(count): skip the test where there are fewer devices"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("rustdev", "rustdev, a PyTorch accelerator that runs on any CPU")
+    group.addoption("--rustdev-as-cuda", action="store_true", help='let "cuda" mean rustdev')
+    group.addoption(
+        "--rustdev-profile", metavar="NAME", help="present the device as this GPU, as in a100-80g; with --rustdev-as-cuda"
+    )
+    group.addoption("--rustdev-devices", metavar="N", type=int, help="how many devices there are (RUSTDEV_DEVICE_COUNT)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Set the devices up before conftest files import torch."""
+    options = early_config.known_args_namespace
+    _start(early_config, options.rustdev_devices, options.rustdev_as_cuda, options.rustdev_profile)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker; set the devices up where the plugin was named by a conftest file."""
+    config.addinivalue_line("markers", _MARKER)
+    if _SCOPE not in config.stash:
+        _start(config, config.option.rustdev_devices, config.option.rustdev_as_cuda, config.option.rustdev_profile)
+
+
+def _start(config: pytest.Config, devices: int | None, is_cuda: bool, profile: str | None) -> None:
+    """Set the number of devices, and enter the scope that ends with pytest.
+
+    Raises:
+        pytest.UsageError: The options contradict each other or what is set up already.
+    """
+    if profile is not None and not is_cuda:
+        raise pytest.UsageError("--rustdev-profile takes --rustdev-as-cuda")
+    if devices is not None:
+        if "rustdev" not in sys.modules:
+            os.environ["RUSTDEV_DEVICE_COUNT"] = str(devices)
+        elif sys.modules["rustdev"].device_count() != devices:
+            raise pytest.UsageError("--rustdev-devices comes too late: torch is loaded, and the number of devices is fixed by then")
+    if not is_cuda:
+        return
+    from rustdev import as_cuda
+
+    try:
+        scope = as_cuda(profile=profile)
+        scope.__enter__()
+    except (RuntimeError, ValueError) as error:
+        raise pytest.UsageError(f"--rustdev-as-cuda: {error}") from None
+    config.stash[_SCOPE] = scope
+    config.add_cleanup(lambda: scope.__exit__(None, None, None))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Return what pytest says at its start where "cuda" means the device."""
+    if _SCOPE not in config.stash:
+        return None
+    import rustdev
+    import torch
+
+    return f"rustdev {rustdev.__version__} as cuda: {torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests that take more devices than there are."""
+    for marker in item.iter_markers("rustdev_devices"):
+        (needed,) = marker.args
+        if _count() < needed:
+            pytest.skip(f"takes {needed} devices, as with --rustdev-devices={needed}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Wait for the devices at the end of each test, so that a task that fails fails the test that submitted it."""
+    yield
+    if _SCOPE in item.config.stash:
+        import rustdev
+
+        for index in range(rustdev.device_count()):
+            rustdev.synchronize(index)
+
+
+def _count() -> int:
+    import rustdev
+
+    return rustdev.device_count()
+
+
+@pytest.fixture
+def rustdev_device(pytestconfig: pytest.Config) -> "torch.device":
+    """The device: ``torch.device("rustdev")``, or ``torch.device("cuda")`` with ``--rustdev-as-cuda``."""
+    import rustdev  # noqa: F401
+    import torch
+
+    return torch.device("cuda" if _SCOPE in pytestconfig.stash else "rustdev")
+
+
+@pytest.fixture
+def device(rustdev_device: "torch.device") -> "torch.device":
+    """The same by a short name; a fixture or parameter of that name in a project goes before it."""
+    return rustdev_device
+
+
+@pytest.fixture
+def fake_gpus(rustdev_device: "torch.device") -> Callable[[int], "list[torch.device]"]:
+    """A function that takes a number and returns that many devices, the first ones.
+
+    It raises RuntimeError where there are fewer: their number is fixed when torch is loaded.
+    """
+    import torch
+
+    def devices(count: int) -> "list[torch.device]":
+        if _count() < count:
+            raise RuntimeError(
+                f"there are {_count()} devices, and their number is fixed now: start pytest with --rustdev-devices={count}"
+            )
+        return [torch.device(rustdev_device.type, index) for index in range(count)]
+
+    return devices

@@ -1,0 +1,357 @@
+"""rustdev.as_cuda in this process: what "cuda" means inside, and that nothing is left outside."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+import types
+from typing import Any
+
+import pytest
+import rustdev
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.cuda import synchronize as imported_before
+from torch.nn.utils.rnn import pack_sequence
+
+
+@pytest.fixture
+def cuda() -> Any:
+    with rustdev.as_cuda():
+        yield
+
+
+def snapshot() -> dict[tuple[str, ...], int]:
+    """What the modules of torch and the others that are changed hold, and their classes."""
+    held = {}
+    for module in [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]:
+        package = vars(module).get("__name__", "")
+        if package.partition(".")[0] in ("torch", "threading", "multiprocessing", "rustdev", __name__):
+            for name, value in list(vars(module).items()):
+                held[package, name] = value
+                if issubclass(type(value), type):
+                    held |= {(package, name, inner): content for inner, content in vars(value).items()}
+    return held
+
+
+def test_everything_is_as_before() -> None:
+    with rustdev.as_cuda(profile="t4-16g"):
+        pass  # what is loaded and made once
+    fractions = [torch.rustdev.get_per_process_memory_fraction(index) for index in range(2)]
+    registry = list(torch.serialization._package_registry)
+    before = snapshot()
+    with rustdev.as_cuda(profile="t4-16g"):
+        inside = snapshot()
+        torch.zeros(1, device="cuda")
+    after = snapshot()
+    assert before.keys() == after.keys()
+    assert [name for name, value in before.items() if after[name] is not value] == []
+    changed = {name for name, value in before.items() if inside.get(name) is not value}
+    expected = {
+        ("torch.cuda", "is_available"), ("torch.cuda", "Stream"), ("torch", "Generator"),
+        ("threading", "Thread", "_bootstrap_inner"),
+        ("torch.amp.autocast_mode", "autocast", "__init__"), ("torch.distributed.distributed_c10d", "init_process_group"),
+        (__name__, "imported_before"),
+    }  # fmt: skip
+    assert expected <= changed
+    assert {name for name in changed if name[0] in ("rustdev", "rustdev.device", "rustdev.memory")} == set()
+    assert registry == torch.serialization._package_registry
+    assert fractions == [torch.rustdev.get_per_process_memory_fraction(index) for index in range(2)]
+    assert torch.overrides._get_current_function_mode_stack() == []
+    assert not torch.cuda.is_available()
+
+
+def test_modules_loaded_inside_are_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = types.ModuleType("late")
+    with rustdev.as_cuda():
+        monkeypatch.setitem(sys.modules, "late", late)
+        exec("from torch.cuda import synchronize, Stream\nfrom torch import Generator", vars(late))
+        assert late.synchronize is torch.cuda.synchronize
+    assert late.synchronize is torch.cuda.synchronize
+    assert late.Stream is torch.cuda.Stream
+    assert late.Generator is torch.Generator
+
+
+@pytest.mark.usefixtures("cuda")
+def test_names_of_devices() -> None:
+    x = torch.ones(2, device="cuda")
+    assert x.is_cuda
+    assert x.device == torch.device("cuda:0") == torch.device("cuda", 0)
+    assert x.to(x.device) is x
+    for other in (x.cuda(1), x.cuda("cuda:1"), x.to("cuda:1"), x.to(1), x.to(torch.device("cuda", 1)), torch.ones(2, device=1)):
+        assert other.device == torch.device("cuda:1")
+        assert other.get_device() == 1
+    assert torch.zeros(2, device=x.device).is_cuda
+    assert x.new_zeros(3, device="cuda:1").device.index == 1
+    assert torch.zeros_like(torch.ones(2), device="cuda").is_cuda
+    assert torch.as_tensor([1, 2], device="cuda").is_cuda
+    assert x.cpu().device.type == "cpu"
+    assert not x.cpu().is_cuda
+    assert x.type() == "torch.cuda.FloatTensor"
+    assert x.cpu().type("torch.cuda.FloatTensor").is_cuda
+    assert x.cpu().type(torch.cuda.DoubleTensor).type() == "torch.cuda.DoubleTensor"
+    assert isinstance(x, torch.cuda.FloatTensor)
+    assert torch.ones(2).pin_memory().is_pinned()
+    assert x.untyped_storage().is_cuda
+    assert torch.ones(2).untyped_storage().cuda().is_cuda
+    assert pack_sequence([torch.ones(2)]).cuda().is_cuda
+    assert "rustdev" in repr(x)  # what a person reads is what there is
+
+
+@pytest.mark.usefixtures("cuda")
+def test_modules() -> None:
+    for model in (nn.Linear(2, 2).cuda(), nn.Linear(2, 2).to("cuda"), nn.Linear(2, 2, device="cuda"), nn.Linear(2, 2).cuda(0)):
+        assert next(model.parameters()).device == torch.device("cuda:0")
+    data_parallel = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=[0])
+    assert data_parallel(torch.ones(1, 2).cuda()).is_cuda
+
+
+def test_default_devices() -> None:
+    with rustdev.as_cuda():
+        with torch.device("cuda"):
+            assert torch.zeros(2).is_cuda
+            assert torch.zeros(2).device.type == "cuda"
+        assert not torch.zeros(2).is_cuda
+        torch.set_default_device("cuda:1")
+        assert torch.zeros(2).device == torch.device("cuda:1")
+    assert torch.zeros(2).device.type == "cpu"
+    try:
+        with rustdev.as_cuda():
+            torch.set_default_tensor_type("torch.cuda.DoubleTensor")
+            assert torch.zeros(2).type() == "torch.cuda.DoubleTensor"
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.zeros(2).device.type == "cpu"
+
+
+@pytest.mark.usefixtures("cuda")
+def test_functions_of_cuda() -> None:
+    assert torch.cuda.is_available()
+    assert torch.cuda.device_count() == 2
+    assert torch.backends.cuda.is_built()
+    torch.cuda.set_device("cuda:1")
+    assert torch.cuda.current_device() == 1
+    assert torch.zeros(1, device="cuda").device.index == 1
+    with torch.cuda.device(torch.device("cuda:0")):
+        assert torch.zeros(1, device="cuda").device.index == 0
+    torch.cuda.set_device(0)
+    before = torch.cuda.memory_allocated("cuda:0")
+    x = torch.ones(1 << 20, device="cuda")
+    assert torch.cuda.memory_allocated() - before == x.nbytes
+    assert torch.cuda.get_device_properties("cuda").total_memory == torch.cuda.mem_get_info(0)[1]
+    assert "rustdev" in torch.cuda.get_device_name(torch.device("cuda", 1))
+    torch.cuda.synchronize("cuda:1")
+    imported_before()
+    torch.cuda.empty_cache()
+    with torch.cuda.nvtx.range("part"):
+        pass
+    torch.cuda.cudart().cudaProfilerStart()
+
+
+@pytest.mark.usefixtures("cuda")
+def test_random_numbers() -> None:
+    torch.cuda.manual_seed_all(7)
+    state = torch.cuda.get_rng_state("cuda:0")
+    x = torch.randn(3, device="cuda")
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(x, torch.randn(3, device="cuda"))
+    with torch.random.fork_rng(devices=[0, 1], device_type="cuda"):
+        torch.cuda.manual_seed(3)
+    generator = torch.Generator(device="cuda").manual_seed(7)
+    assert isinstance(generator, torch.Generator)
+    assert torch.equal(x, torch.randn(3, device="cuda", generator=generator))
+    torch.manual_seed(7)
+    assert torch.equal(x, torch.randn(3, device="cuda"))
+
+
+@pytest.mark.usefixtures("cuda")
+def test_streams_events_and_graphs() -> None:
+    side = torch.cuda.Stream("cuda:0", priority=-1)
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        assert torch.cuda.current_stream() == side
+        start.record()
+        torch.cuda._sleep(2_000_000)
+        x = torch.ones(2, device="cuda")
+        end.record()
+    torch.cuda.current_stream().wait_event(end)
+    x.record_stream(torch.cuda.current_stream())
+    assert x.tolist() == [1, 1]
+    end.synchronize()
+    assert start.elapsed_time(end) >= 2
+    assert isinstance(side, torch.cuda.Stream)
+    assert isinstance(side, torch.Stream)
+    assert side.cuda_stream
+    torch.cuda.default_stream().wait_stream(torch.Stream(device="cuda"))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(cuda_graph=graph):
+        y = x * 2
+    x.fill_(4)
+    graph.replay()
+    assert y.tolist() == [8, 8]
+
+
+@pytest.mark.usefixtures("cuda")
+def test_mixed_precision() -> None:
+    x = torch.ones(2, 2, device="cuda")
+    for context in (torch.autocast("cuda"), torch.autocast(x.device.type, dtype=torch.float16), torch.amp.autocast("cuda")):
+        with context:
+            assert torch.is_autocast_enabled()
+            assert torch.is_autocast_enabled("cuda")
+            assert (x @ x).dtype == torch.float16
+    with pytest.warns(FutureWarning, match="deprecated"):
+        context = torch.cuda.amp.autocast(dtype=torch.bfloat16)
+    with context:
+        assert torch.get_autocast_gpu_dtype() == torch.get_autocast_dtype("cuda") == torch.bfloat16
+        assert (x @ x).dtype == torch.bfloat16
+    with pytest.warns(FutureWarning, match="deprecated"):
+        old = torch.cuda.amp.GradScaler(init_scale=8.0)
+    for scaler in (old, torch.amp.GradScaler("cuda", init_scale=8.0), torch.amp.GradScaler(init_scale=8.0)):
+        assert scaler.is_enabled()
+        assert scaler.scale(x).tolist() == [[8, 8], [8, 8]]
+
+
+class Triple(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        return x * torch.full((), 3.0, device="cuda")
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * torch.full((), 3.0, device="cuda")
+
+
+@pytest.mark.usefixtures("cuda")
+def test_backward_functions_and_hooks() -> None:
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    x.register_hook(lambda gradient: gradient + torch.ones(2, device="cuda"))
+    Triple.apply(x).sum().backward()
+    assert x.grad.tolist() == [4, 4]
+    torch.autograd.backward(Triple.apply(x).sum())
+    assert x.grad.tolist() == [8, 8]
+    (gradient,) = torch.autograd.grad(Triple.apply(x).sum(), x)
+    assert gradient.tolist() == [4, 4]
+
+
+def test_files_say_cuda() -> None:
+    file, outside = io.BytesIO(), io.BytesIO()
+    torch.save(torch.ones(2, device="rustdev"), outside)
+    with rustdev.as_cuda():
+        torch.save(torch.ones(2, device="cuda:1"), file)
+        seen = []
+        for place in ("cuda", "cuda:1", torch.device("cuda", 1), None, {"cuda:1": "cuda:0"}, {"cuda:1": "cpu"}, "cpu"):
+            file.seek(0)
+            seen.append(str(torch.load(file, map_location=place).device))
+        assert seen == ["cuda:0", "cuda:1", "cuda:1", "cuda:1", "cuda:0", "cpu", "cpu"]
+        outside.seek(0)
+        assert torch.load(outside).is_cuda
+    file.seek(0)
+    with pytest.raises(RuntimeError, match="Attempting to deserialize object on a CUDA device"):
+        torch.load(file)
+    file.seek(0)
+    assert torch.load(file, map_location="rustdev").tolist() == [1, 1]
+
+
+def test_threads() -> None:
+    seen: list[Any] = []
+    wait = threading.Event()
+
+    def work() -> None:
+        seen.append(torch.ones(1, device="cuda").device.type)
+        wait.wait()
+        try:
+            torch.ones(1, device="cuda")
+        except (RuntimeError, AssertionError):
+            seen.append("no cuda")
+
+    with rustdev.as_cuda():
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not seen and thread.is_alive():
+            thread.join(0.01)
+    wait.set()
+    thread.join()
+    assert seen == ["cuda", "no cuda"]
+
+
+def test_nested_scopes_and_exceptions() -> None:
+    outer = rustdev.as_cuda(profile="a100-80g")
+
+    def fail() -> None:
+        with outer:
+            with outer, rustdev.as_cuda():
+                assert torch.ones(1, device="cuda").is_cuda
+            assert torch.cuda.get_device_name().startswith("NVIDIA A100")
+            with pytest.raises(RuntimeError, match="cannot be t4-16g at once"), rustdev.as_cuda(profile="t4-16g"):
+                pass
+            assert torch.ones(1, device="cuda").is_cuda
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert not torch.cuda.is_available()
+    assert torch.overrides._get_current_function_mode_stack() == []
+
+
+def test_decorator() -> None:
+    @rustdev.as_cuda()
+    def make() -> torch.Tensor:
+        return torch.ones(1, device="cuda")
+
+    assert make().device.type == "rustdev"
+    assert make().device.type == "rustdev"
+    assert not torch.cuda.is_available()
+
+
+def test_a_real_gpu_is_not_hidden_by_accident(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(RuntimeError, match="force=True"), rustdev.as_cuda():
+        pass
+    with rustdev.as_cuda(force=True):
+        assert torch.cuda.is_bf16_supported()
+
+
+def test_profiles() -> None:
+    with rustdev.as_cuda(profile="t4-16g"):
+        properties = torch.cuda.get_device_properties("cuda")
+        assert (properties.major, properties.minor) == torch.cuda.get_device_capability() == (7, 5)
+        assert properties.total_memory <= 16 << 30
+        assert properties.name == torch.cuda.get_device_name(0)
+        assert properties.name.startswith("Tesla T4 (rustdev")
+        assert not torch.cuda.is_bf16_supported(including_emulation=False)
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty((16 << 30) + 1, dtype=torch.uint8, device="cuda")
+    with pytest.raises(ValueError, match="there is no profile 't5'; there are t4-16g"):
+        rustdev.as_cuda(profile="t5")
+
+
+@pytest.mark.usefixtures("cuda")
+def test_profiler_activities() -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profiler:
+        torch.ones(64, 64, device="cuda").sum().item()
+    assert sum(event.device_time_total for event in profiler.key_averages()) > 0
+
+
+def test_backends_of_process_groups(tmp_path: Any) -> None:
+    with rustdev.as_cuda():
+        assert dist.is_nccl_available()
+        for number, backend in enumerate(("nccl", "cpu:gloo,cuda:nccl", None)):
+            dist.init_process_group(backend, init_method=f"file://{tmp_path}/{number}", rank=0, world_size=1)
+            try:
+                x = torch.ones(2, device="cuda")
+                dist.all_reduce(x)
+                assert x.tolist() == [1, 1]
+                if backend == "nccl":
+                    assert dist.get_backend() == "nccl"
+                    mesh = dist.init_device_mesh("cuda", (1,))
+                    assert dist.get_backend(mesh.get_group()) == "nccl"
+                    dist.all_reduce(x, group=dist.new_group([0], backend="nccl"))
+            finally:
+                dist.destroy_process_group()
