@@ -79,6 +79,10 @@ def _make_device(make: Callable[..., torch.device], args: tuple[Any, ...], kwarg
     return _as_cuda(make(*args, **kwargs))
 
 
+def _unchanged(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return function(*args, **kwargs)
+
+
 def _is_cuda(getter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if _is_pytorchs(sys._getframe(2)):
         return bool(getter(*args))
@@ -110,6 +114,7 @@ def _gradients(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 #: Functions of which more than the device arguments is changed. Each takes the function and its arguments.
 _SPECIAL: dict[Any, Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = {
     torch.device: _make_device,
+    torch._C._nn._parse_to: _unchanged,  # type: ignore[attr-defined]
     torch.Tensor.device.__get__: _device,
     torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]
     torch.Tensor.cuda: _cuda,

@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity
 from torch.storage import TypedStorage, UntypedStorage, _StorageBase
 from torch.utils._device import DeviceContext
 
-from . import amp, device, graphs, memory, nvtx, profiler, random, streams
+from . import _cuda_comm, amp, device, graphs, memory, nvtx, profiler, random, streams
 from ._cuda_mode import _call_mapped, _CudaMode, _mapped, _run_backward, _scope
 from ._cuda_profiles import _Profile
 
@@ -314,6 +314,8 @@ def _torch() -> Iterator[tuple[Any, str, Any]]:
             set_type(t)
 
     yield torch, "set_default_tensor_type", set_default_tensor_type
+    for name in ("scatter", "gather", "broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced"):
+        yield torch.nn.parallel.comm, name, getattr(_cuda_comm, name)
     yield torch._utils, "_get_available_device_type", lambda: "rustdev"
     yield torch.autograd.graph, "_engine_run_backward", _run_backward(torch.autograd.graph._engine_run_backward)
 

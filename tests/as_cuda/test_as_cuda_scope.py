@@ -104,8 +104,20 @@ def test_names_of_devices() -> None:
 def test_modules() -> None:
     for model in (nn.Linear(2, 2).cuda(), nn.Linear(2, 2).to("cuda"), nn.Linear(2, 2, device="cuda"), nn.Linear(2, 2).cuda(0)):
         assert next(model.parameters()).device == torch.device("cuda:0")
-    data_parallel = nn.DataParallel(nn.Linear(2, 2).cuda(), device_ids=[0])
-    assert data_parallel(torch.ones(1, 2).cuda()).is_cuda
+    assert torch._C._nn._parse_to("cuda")[0] == torch.device("cuda")  # as modules of other libraries ask it
+
+
+@pytest.mark.usefixtures("cuda")
+def test_data_parallel_threads() -> None:
+    for ids in ([0], None):
+        model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).cuda()
+        parallel = nn.DataParallel(model, device_ids=ids)
+        x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 9.0]])
+        result = parallel.eval()(x)
+        assert result.device == torch.device("cuda:0")
+        torch.testing.assert_close(result, model(x.cuda()))
+        result.sum().backward()
+        assert model[0].bias.grad.tolist() == pytest.approx([4 * (1 + 1e-5) ** -0.5] * 2)
 
 
 def test_default_devices() -> None:
