@@ -76,7 +76,9 @@ def _device(getter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 def _make_device(make: Callable[..., torch.device], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     if _is_pytorchs(sys._getframe(2)):
         return _call_mapped(make, args, kwargs)  # type: ignore[no-any-return]
-    return _as_cuda(make(*args, **kwargs))
+    made = make(*args, **kwargs)
+    # A number alone means the accelerator; one that is named is what is meant, as in code that PyTorch compiles.
+    return _as_cuda(made) if args and isinstance(args[0], int) else made
 
 
 def _unchanged(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -114,7 +116,7 @@ def _gradients(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 #: Functions of which more than the device arguments is changed. Each takes the function and its arguments.
 _SPECIAL: dict[Any, Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = {
     torch.device: _make_device,
-    torch._C._nn._parse_to: _unchanged,  # type: ignore[attr-defined]
+    torch._C._nn._parse_to: _unchanged,
     torch.Tensor.device.__get__: _device,
     torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]
     torch.Tensor.cuda: _cuda,
@@ -133,6 +135,19 @@ class _CudaMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if not _scope.is_on:
             return func(*args, **kwargs)
+        if torch.compiler.is_dynamo_compiling():
+            # Dynamo traces this function, but none that it calls in this package.
+            values = [*args, *kwargs.values()]
+            for index, value in enumerate(values):
+                if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+                    values[index] = "rustdev" + value[4:]
+                elif isinstance(value, torch.device) and value.type == "cuda":
+                    values[index] = "rustdev" if value.index is None else f"rustdev:{value.index}"
+            args, kwargs = tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
+            if func is not torch.Tensor.cuda:
+                return func(*args, **kwargs)
+            place = args[1] if len(args) > 1 else kwargs.get("device")
+            return args[0].to("rustdev" if place is None else f"rustdev:{place}" if isinstance(place, int) else place)
         special = _SPECIAL.get(func)
         if special is not None:
             return special(func, args, kwargs)

@@ -344,6 +344,26 @@ def test_profiles() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
+def test_compiled_functions_are_one_graph() -> None:
+    place = torch.device("cuda", 1)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x + torch.ones(3, device="cuda") + torch.ones(3).cuda() + torch.zeros(3).to("cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            z = y[None] @ y[:, None]
+        return z + torch.ones(3, device=place).cuda(0).sum()
+
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    result = function(x)
+    assert result.dtype == torch.bfloat16
+    assert result.tolist() == [[30]]
+    result.sum().backward()
+    assert x.grad.is_cuda
+    assert x.grad.tolist() == [6, 6, 6]
+
+
+@pytest.mark.usefixtures("cuda")
 def test_profiler_activities() -> None:
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profiler:
