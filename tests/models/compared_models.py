@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
 STEPS = 20
 
-#: What sparse gradients are made of, until the device has kernels for it: it is their bookkeeping, and one sum.
-SPARSE = [
-    "aten::_sparse_coo_tensor_with_dims_and_tensors",
-    "aten::_indices",
-    "aten::_values",
-    "aten::_coalesce",
-    "aten::is_coalesced",
-    "aten::sparse_mask",
-    "aten::add_.Tensor",
-]
-
-
 @functools.cache
 def text() -> gpt.Text:
     return gpt.Text(gpt.topics()[:20_000])

@@ -2,20 +2,16 @@
 
 from collections.abc import Iterator
 
-import compared_models
 import pytest
 import torch
 
 
 @pytest.fixture(autouse=True)
-def _without_fallback(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Forbid the fallback, but to the sparse gradients of the recommender."""
+def _without_fallback() -> Iterator[None]:
+    """Forbid the fallback."""
     torch.rustdev.set_fallback_mode("error")
-    if "recommender" in request.node.name:
-        torch.rustdev.set_fallback_allowlist(compared_models.SPARSE)
     yield
     torch.rustdev.set_fallback_mode("allow")
-    torch.rustdev.set_fallback_allowlist([])
 
 
 @pytest.fixture(autouse=True, scope="session")
