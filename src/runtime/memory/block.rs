@@ -39,6 +39,7 @@ pub enum State {
 
 /// One block. Sizes and addresses are bytes.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub struct Block {
     /// The first byte's address.
     pub address: usize,

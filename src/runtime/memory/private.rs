@@ -36,7 +36,9 @@ impl PrivatePool {
     /// Uses the pool of that number for a graph: from now on its memory is never lent.
     pub fn for_graph(number: u64) -> Self {
         let pool = Self::new(number);
-        super::all().iter().for_each(|device| device.stop_lending(number));
+        for device in super::all() {
+            device.stop_lending(number);
+        }
         pool
     }
 
@@ -48,7 +50,9 @@ impl PrivatePool {
         let devices = super::make_all()?;
         let pool = Self::new(new_number());
         if traits != Traits::default() {
-            devices.iter().for_each(|device| device.set_traits(pool.0, traits));
+            for device in devices {
+                device.set_traits(pool.0, traits);
+            }
         }
         Ok(pool)
     }

@@ -134,6 +134,8 @@ pub fn is_written(range: &Range<usize>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     #[test]
@@ -146,7 +148,7 @@ mod tests {
         assert!(thread::spawn(move || exclusive(soon()).is_none()).join().unwrap(), "another thread does");
         drop(inner);
         let alone = exclusive(Instant::now() + Duration::from_secs(60)).unwrap();
-        let writer = thread::spawn(|| HostWrites::new(vec![100..200]));
+        let writer = thread::spawn(|| HostWrites::new(iter::once(100..200).collect()));
         thread::sleep(Duration::from_millis(5));
         assert!(!writer.is_finished() && !is_written(&(0..1000)));
         drop(alone);

@@ -152,6 +152,8 @@ pub fn collect() {
 /// Takes sends back that nobody received, and nobody will; no effect on those that were.
 pub fn cancel(numbers: &[u64]) {
     if let Some(Ok(counters)) = COUNTERS.get() {
-        numbers.iter().for_each(|&number| counters.cancel(number));
+        for &number in numbers {
+            counters.cancel(number);
+        }
     }
 }
