@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 STEPS = 20
 
+
 @functools.cache
 def text() -> gpt.Text:
     return gpt.Text(gpt.topics()[:20_000])
