@@ -116,6 +116,7 @@ def _gradients(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 #: Functions of which more than the device arguments is changed. Each takes the function and its arguments.
 _SPECIAL: dict[Any, Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = {
     torch.device: _make_device,
+    # Programs see the device that it returns, which is mapped where it is used.
     torch._C._nn._parse_to: _unchanged,
     torch.Tensor.device.__get__: _device,
     torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]

@@ -153,6 +153,8 @@ def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
     yield torch.cuda.amp, "custom_fwd", _stand_in(amp.custom_fwd)
     yield torch.cuda.amp, "custom_bwd", _stand_in(amp.custom_bwd)
     yield torch.backends.cuda, "is_built", lambda: True
+    yield torch.backends.cudnn, "is_available", lambda: False
+    yield torch.backends.cudnn, "version", lambda: None
     # What libraries ask a stream or an event of CUDA for.
     yield streams.Stream, "cuda_stream", property(lambda self: self.rustdev_stream)
     yield streams.Event, "cuda_event", property(lambda self: self.event_id)
@@ -313,6 +315,14 @@ def _torch() -> Iterator[tuple[Any, str, Any]]:
         else:
             set_type(t)
 
+    get_module = torch.get_device_module
+
+    @functools.wraps(get_module)
+    def get_device_module(device: Any = None) -> Any:
+        # Not by PyTorch's function, which keeps its answers.
+        return torch.cuda if _mapped(device) != device else get_module(device)
+
+    yield torch, "get_device_module", get_device_module
     yield torch, "set_default_tensor_type", set_default_tensor_type
     for name in ("scatter", "gather", "broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced"):
         yield torch.nn.parallel.comm, name, getattr(_cuda_comm, name)

@@ -143,6 +143,8 @@ def test_functions_of_cuda() -> None:
     assert torch.cuda.is_available()
     assert torch.cuda.device_count() == 2
     assert torch.backends.cuda.is_built()
+    assert torch.backends.cudnn.version() is None
+    assert torch.get_device_module("cuda") is torch.cuda
     torch.cuda.set_device("cuda:1")
     assert torch.cuda.current_device() == 1
     assert torch.zeros(1, device="cuda").device.index == 1
