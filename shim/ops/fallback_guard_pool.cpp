@@ -89,11 +89,14 @@ void check_antialiased(const Arguments& args) {
 
 // The kernel reads and writes anywhere for places that are NaN: they are kept to the border, as the forward kernel does.
 void place_on_border(const Arguments& args) {
-  constexpr int64_t border = 1;
+  constexpr int64_t border = 1, reflection = 2;
   const at::Tensor grid = args.tensor("grid");
-  if (grid.defined() && args.integer("padding_mode") == border) {
+  const int64_t padding = args.integer("padding_mode");
+  if (grid.defined() && padding == border) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     args.replace("grid", at::nan_to_num(grid, -infinity, infinity, -infinity));
+  } else if (grid.defined() && padding == reflection) {
+    args.replace("grid", at::nan_to_num(grid, -1.0, -1.0, -1.0));
   }
 }
 
