@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::{Operand, call, heading, introduce, line, places, scattered};
+use harness::{Operand, call, heading, indices, introduce, line, scattered};
 use rustdev::tensor::dtype::{Bool, Element};
 use rustdev::tensor::launch::Scalar::{self, Bool as Flag, Double, Long};
 
@@ -38,7 +38,7 @@ fn addressed<T: Element>(size: i64) -> (Operand, [Scalar; 2]) {
 
 fn gather<T: Element>(size: i64) -> f64 {
     let (source, pair) = addressed::<T>(size);
-    let (output, index) = (Operand::new::<T>(&[size], |_| 0.0), Operand::new::<i64>(&[size], places(size)));
+    let (output, index) = (Operand::new::<T>(&[size], |_| 0.0), Operand::new::<i64>(&[size], indices(size)));
     call::<T>("gather", 1, &[&output, &source, &index], &pair) / size as f64
 }
 
@@ -46,28 +46,28 @@ fn rows<T: Element>(size: i64) -> f64 {
     let (count, element) = (size / COLS, size_of::<T>() as i64);
     let sizes = [count, COLS];
     let source = Operand::new::<T>(&sizes, scattered).restrided(&sizes, &[0, element]);
-    let index = Operand::new::<i64>(&[count], places(count)).restrided(&sizes, &[8, 0]);
+    let index = Operand::new::<i64>(&[count], indices(count)).restrided(&sizes, &[8, 0]);
     let output = Operand::new::<T>(&sizes, |_| 0.0);
     call::<T>("index_select", 1, &[&output, &source, &index], &[Long(count), Long(COLS * element)]) / size as f64
 }
 
 fn scatter<T: Element>(name: &str, operator: i64, size: i64) -> f64 {
     let (target, [count, step]) = addressed::<T>(size);
-    let (source, index) = (Operand::new::<T>(&[size], scattered), Operand::new::<i64>(&[size], places(size)));
+    let (source, index) = (Operand::new::<T>(&[size], scattered), Operand::new::<i64>(&[size], indices(size)));
     let scalars = [Long(operator), Flag(false), Double(1.0), Long(-1), count, step];
     call::<T>(name, 1, &[&target, &source, &index], &scalars) / size as f64
 }
 
 fn select<T: Element>(size: i64) -> f64 {
-    let (source, mask) = (Operand::new::<T>(&[size], scattered), Operand::new::<Bool>(&[size], |index| places(2)(index)));
-    let kept = (0..size as usize).filter(|&index| places(2)(index) != 0.0).count();
+    let (source, mask) = (Operand::new::<T>(&[size], scattered), Operand::new::<Bool>(&[size], |index| indices(2)(index)));
+    let kept = (0..size as usize).filter(|&index| indices(2)(index) != 0.0).count();
     let output = Operand::new::<T>(&[kept as i64], |_| 0.0);
     call::<T>("masked_select", 1, &[&output, &source, &mask], &[]) / size as f64
 }
 
 fn nonzero<T: Element>(size: i64) -> f64 {
-    let input = Operand::new::<T>(&[size], places(2));
-    let kept = (0..size as usize).filter(|&index| places(2)(index) != 0.0).count();
+    let input = Operand::new::<T>(&[size], indices(2));
+    let kept = (0..size as usize).filter(|&index| indices(2)(index) != 0.0).count();
     let output = Operand::new::<i64>(&[kept as i64, 1], |_| 0.0);
     call::<T>("nonzero", 1, &[&output, &input], &[Long(0)]) / size as f64
 }

@@ -6,8 +6,8 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::time::Instant;
 
-use rustdev::abi::launch::{rd_launch, rd_launch_args, rd_op, rd_op_find, rd_operand, rd_scalar};
-use rustdev::abi::memory::{rd_memory_allocate, rd_memory_free};
+use rustdev::abi::rd_launch::{rd_launch, rd_launch_args, rd_op, rd_op_find, rd_operand, rd_scalar};
+use rustdev::abi::rd_memory::{rd_memory_allocate, rd_memory_free};
 
 /// Calls of one batch: short enough that most batches run without interruption.
 const CALLS: usize = 1000;

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use rustdev::kernels::table::Op;
-use rustdev::runtime::threads::{num_threads, set_num_threads};
+use rustdev::runtime::parallel_for::{num_threads, set_num_threads};
 use rustdev::tensor::dtype::DType;
 use rustdev::tensor::launch::Record;
 use rustdev::tensor::view::{Flags, View};

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use rustdev::abi::memory::{rd_memory_allocate, rd_memory_free};
+use rustdev::abi::rd_memory::{rd_memory_allocate, rd_memory_free};
 use rustdev::runtime::{memory, stream};
 
 /// Pairs of one batch: short enough that most batches run without interruption.

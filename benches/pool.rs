@@ -32,10 +32,10 @@ fn max_pool2d<T: Element>([channels, side]: [i64; 2], [kernel, stride]: [i64; 2]
     let windows = (side - kernel) / stride + 1;
     let (samples, width) = if by_columns { (1, channels) } else { (channels, 1) };
     let sizes = [samples, windows, windows * width];
-    let (output, places) = (Operand::new::<T>(&sizes, |_| 0.0), Operand::new::<i64>(&sizes, |_| 0.0));
+    let (output, positions) = (Operand::new::<T>(&sizes, |_| 0.0), Operand::new::<i64>(&sizes, |_| 0.0));
     let input = Operand::new::<T>(&[samples, side * side * width], scattered);
     let both = |value: i64| [Long(value); 2];
     let scalars = [both(kernel), both(1), both(0), both(stride), both(windows), both(side)].concat();
-    let time = call::<T>("max_pool2d_with_indices", 2, &[&output, &places, &input], &[scalars, vec![Long(width)]].concat());
+    let time = call::<T>("max_pool2d_with_indices", 2, &[&output, &positions, &input], &[scalars, vec![Long(width)]].concat());
     time / (channels * windows * windows) as f64
 }

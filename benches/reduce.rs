@@ -9,9 +9,9 @@ use rustdev::tensor::dtype::Element;
 const SHAPES: [[i64; 2]; 4] = [[32, 32], [256, 256], [1500, 1000], [4096, 4096]];
 /// Name and which of rows and columns are reduced.
 const WAYS: [(&str, [bool; 2]); 3] = [("rows", [false, true]), ("columns", [true, false]), ("all", [true, true])];
-/// Whose results are of the input's dtype, and whose are places.
+/// Whose results are of the input's dtype, and whose are indices.
 const VALUES: [&str; 4] = ["sum", "mean", "amax", "prod"];
-const PLACES: [&str; 1] = ["argmax"];
+const UNSTABLE_INDICES: [&str; 1] = ["argmax"];
 
 fn main() {
     introduce("ns per element");
@@ -28,7 +28,7 @@ fn family<T: Element>(dtype: &str, names: &[&str]) {
             line(&format!("{name} {way}"), SHAPES.map(|sizes| figure::<T, T>(name, sizes, reduced)));
         }
     }
-    for name in PLACES {
+    for name in UNSTABLE_INDICES {
         for (way, reduced) in &WAYS[..2] {
             line(&format!("{name} {way}"), SHAPES.map(|sizes| figure::<T, i64>(name, sizes, *reduced)));
         }

@@ -25,9 +25,9 @@ fn family<T: Element>(dtype: &str) {
 
 fn figure<T: Element>(name: &str, sizes: [i64; 2], dim: i64) -> f64 {
     let (output, input) = (Operand::new::<T>(&sizes, |_| 0.0), Operand::new::<T>(&sizes, scattered));
-    let places = Operand::new::<i64>(&sizes, |_| 0.0);
+    let indices = Operand::new::<i64>(&sizes, |_| 0.0);
     let time = if name == "_cummax_helper" {
-        call::<T>(name, 2, &[&output, &places, &input], &[Long(dim)])
+        call::<T>(name, 2, &[&output, &indices, &input], &[Long(dim)])
     } else {
         call::<T>(name, 1, &[&output, &input], &[Long(dim)])
     };

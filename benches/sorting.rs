@@ -30,17 +30,17 @@ fn values(index: usize) -> f64 {
 }
 
 fn sort<T: Element>(size: i64) -> f64 {
-    let (sorted, places) = (Operand::new::<T>(&[1, size], |_| 0.0), Operand::new::<i64>(&[1, size], |_| 0.0));
+    let (sorted, indices) = (Operand::new::<T>(&[1, size], |_| 0.0), Operand::new::<i64>(&[1, size], |_| 0.0));
     let bytes = size * if size_of::<T>() == 8 { 32 } else { 8 } + 16;
     let workspace = Operand::new::<u8>(&[bytes], |_| 0.0);
     let input = Operand::new::<T>(&[1, size], values);
-    call::<T>("sort.stable", 3, &[&sorted, &places, &workspace, &input], &[Long(1), Long(0)]) / size as f64
+    call::<T>("sort.stable", 3, &[&sorted, &indices, &workspace, &input], &[Long(1), Long(0)]) / size as f64
 }
 
 fn selection<T: Element>(name: &str, size: i64, count: i64, scalars: &[Scalar]) -> f64 {
-    let (found, places) = (Operand::new::<T>(&[1, count], |_| 0.0), Operand::new::<i64>(&[1, count], |_| 0.0));
+    let (found, indices) = (Operand::new::<T>(&[1, count], |_| 0.0), Operand::new::<i64>(&[1, count], |_| 0.0));
     let input = Operand::new::<T>(&[1, size], values);
-    call::<T>(name, 2, &[&found, &places, &input], scalars) / size as f64
+    call::<T>(name, 2, &[&found, &indices, &input], scalars) / size as f64
 }
 
 /// As many values as the sorted line has.

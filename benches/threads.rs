@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rustdev::runtime::device;
+use rustdev::runtime::parallel_for::{num_threads, parallel_for};
 use rustdev::runtime::task::{Access, Task, Work};
-use rustdev::runtime::threads::{num_threads, parallel_for};
 
 const SIZES: [usize; 9] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 const GAPS: [u64; 3] = [0, 20, 100];

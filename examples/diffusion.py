@@ -109,7 +109,7 @@ def batch(generator: torch.Generator) -> tuple[Tensor, ...]:
 
 
 def show(images: Tensor) -> str:
-    """Returns images [N, 1, H, W] between -1 and 1 as characters, side by side."""
+    """Returns images [N, 1, H, W] between -1 and 1 as characters, in one row."""
     levels = ((images[:, 0] + 1) / 2 * (len(INK) - 1)).round().clamp(0, len(INK) - 1).long().cpu()
     return "\n".join(
         "   ".join("".join(2 * INK[level] for level in row) for row in rows) for rows in levels.transpose(0, 1).tolist()

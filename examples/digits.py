@@ -1,4 +1,4 @@
-"""Trains a small convolutional network on scikit-learn's handwritten digits, on the device and on PyTorch's CPU, side by side.
+"""Trains a small convolutional network on scikit-learn's handwritten digits, on the device and on PyTorch's CPU in turn.
 
     python examples/digits.py [--device rustdev|cpu] [--epochs N] [--plot FILE.png]
 

@@ -39,12 +39,12 @@ class Text:
 
     def __init__(self, text: str) -> None:
         self.characters = sorted(set(text))
-        self._places = {character: place for place, character in enumerate(self.characters)}
+        self._positions = {character: place for place, character in enumerate(self.characters)}
         self.training, self.testing = self.numbers(text).tensor_split([len(text) * 9 // 10])
 
     def numbers(self, text: str) -> Tensor:
         """Returns the numbers [T] of the characters that the whole text has; others are left out."""
-        return torch.tensor([self._places[character] for character in text if character in self._places])
+        return torch.tensor([self._positions[character] for character in text if character in self._positions])
 
     def string(self, numbers: Tensor) -> str:
         """Returns the characters of numbers [T]."""
@@ -98,14 +98,14 @@ class GPT(nn.Module):
     def __init__(self, characters: int, context: int, width: int, heads: int, layers: int) -> None:
         super().__init__()
         self.context = context
-        self.characters, self.places = nn.Embedding(characters, width), nn.Embedding(context, width)
+        self.characters, self.positions = nn.Embedding(characters, width), nn.Embedding(context, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, characters))
 
     def forward(self, characters: Tensor) -> Tensor:
         """Scores the next characters."""
-        places = torch.arange(characters.shape[1], device=characters.device)
-        scores: Tensor = self.head(self.blocks(self.characters(characters) + self.places(places)))
+        positions = torch.arange(characters.shape[1], device=characters.device)
+        scores: Tensor = self.head(self.blocks(self.characters(characters) + self.positions(positions)))
         return scores
 
     @torch.no_grad()

@@ -37,8 +37,8 @@ class Layer(nn.Module):
         said = functional.relu(self.message(torch.cat((nodes[source], nodes[target]), dim=1)))
         degree = said.new_zeros(len(nodes)).index_add(0, target, said.new_ones(len(target)))
         mean = torch.zeros_like(nodes, dtype=said.dtype).index_add(0, target, said) / degree.clamp(min=1)[:, None]
-        places = target[:, None].expand_as(said)
-        greatest = torch.zeros_like(nodes, dtype=said.dtype).scatter_reduce(0, places, said, "amax", include_self=True)
+        positions = target[:, None].expand_as(said)
+        greatest = torch.zeros_like(nodes, dtype=said.dtype).scatter_reduce(0, positions, said, "amax", include_self=True)
         heard = self.update(torch.cat((nodes, mean.to(nodes.dtype), greatest.to(nodes.dtype)), dim=1))
         added: Tensor = self.norm(nodes + heard)
         return added

@@ -51,8 +51,8 @@ class Transformer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Predicts the next token at every place."""
-        places = torch.arange(tokens.shape[1], device=tokens.device)
-        logits: Tensor = self.logits(self.norm(self.blocks(self.tokens(tokens) + self.positions(places))))
+        steps = torch.arange(tokens.shape[1], device=tokens.device)
+        logits: Tensor = self.logits(self.norm(self.blocks(self.tokens(tokens) + self.positions(steps))))
         return logits
 
 

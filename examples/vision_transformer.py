@@ -35,15 +35,15 @@ class VisionTransformer(nn.Module):
         super().__init__()
         self.patches = nn.Conv2d(channels, width, patch, stride=patch)
         self.gathered = nn.Parameter(torch.zeros(1, 1, width))
-        self.places = nn.Parameter(0.02 * torch.randn(1, (side // patch) ** 2 + 1, width))
+        self.positions = nn.Parameter(0.02 * torch.randn(1, (side // patch) ** 2 + 1, width))
         self.blocks = nn.Sequential(*(Block(width, heads, is_causal=False) for _ in range(layers)))
         self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, classes))
 
     def forward(self, images: Tensor) -> Tensor:
         """Scores each image."""
         patches = self.patches(images).flatten(2).transpose(1, 2)
-        places = torch.cat((self.gathered.expand(len(images), -1, -1), patches), dim=1) + self.places
-        scores: Tensor = self.head(self.blocks(places)[:, 0])
+        positions = torch.cat((self.gathered.expand(len(images), -1, -1), patches), dim=1) + self.positions
+        scores: Tensor = self.head(self.blocks(positions)[:, 0])
         return scores
 
 

@@ -1,4 +1,4 @@
-// Values of the device that an operator waits for, mostly because the size of its result is one.
+// Reads of device values that an operator waits for, for example the size of its result.
 #pragma once
 
 #include "tensor.h"

@@ -1,4 +1,4 @@
-// The mapping from rd_status to c10's exception types.
+// Mapping from rd_status to c10's exception types.
 #include "check.h"
 
 namespace rustdev {

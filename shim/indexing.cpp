@@ -1,4 +1,4 @@
-// Where the operands of indexed launches lie.
+// Operands of indexed launches.
 #include "indexing.h"
 
 namespace rustdev {
@@ -17,14 +17,14 @@ void add_indices(Launch& launch, const Addressing& addressing) {
   }
 }
 
-void add_places(Launch& launch, const Addressing& addressing) {
+void add_slots(Launch& launch, const Addressing& addressing) {
   for (const Addressing::Index& index : addressing.indices) {
-    launch.scalar(index.places);
+    launch.scalar(index.slots);
     launch.scalar(index.step);
   }
 }
 
-int64_t places_along(const at::Tensor& tensor, int64_t dim) { return tensor.dim() == 0 ? 1 : tensor.size(dim); }
+int64_t slots_along(const at::Tensor& tensor, int64_t dim) { return tensor.dim() == 0 ? 1 : tensor.size(dim); }
 
 int64_t step_along(const at::Tensor& tensor, int64_t dim) {
   return tensor.dim() == 0 ? 0 : tensor.stride(dim) * static_cast<int64_t>(tensor.itemsize());
@@ -46,7 +46,7 @@ Addressing each_element(const at::Tensor& addressed, int64_t dim, const at::Tens
   const size_t ndim = result.sizes.size();
   result.strides = strides_over(addressed, ndim);
   result.strides[dim] = 0;
-  result.indices.push_back({&index, strides_over(index, ndim), places_along(addressed, dim), step_along(addressed, dim)});
+  result.indices.push_back({&index, strides_over(index, ndim), slots_along(addressed, dim), step_along(addressed, dim)});
   return result;
 }
 
@@ -63,7 +63,7 @@ Addressing each_slice(const at::Tensor& addressed, int64_t dim, const at::Tensor
   result.strides[dim] = 0;
   at::DimVector index_strides(ndim, 0);
   index_strides[dim] = index.dim() == 0 ? 0 : index.stride(0);
-  result.indices.push_back({&index, index_strides, places_along(addressed, dim), step_along(addressed, dim)});
+  result.indices.push_back({&index, index_strides, slots_along(addressed, dim), step_along(addressed, dim)});
   return result;
 }
 
@@ -85,7 +85,7 @@ void launch_load(const Binding& binding, const Addressing& addressing, const at:
   launch.finish_outputs();
   launch.restrided(self, addressing.sizes, addressing.strides);
   add_indices(launch, addressing);
-  add_places(launch, addressing);
+  add_slots(launch, addressing);
   launch.run_or_throw(binding.op, static_cast<int32_t>(out.scalar_type()), out.device().index());
 }
 
@@ -107,7 +107,7 @@ void launch_update(const Binding& binding, const Addressing& addressing, const a
   launch.scalar(update.excludes_self);
   launch.scalar(update.factor);
   launch.scalar(update.skipped);
-  add_places(launch, addressing);
+  add_slots(launch, addressing);
   launch.run_or_throw(binding.op, static_cast<int32_t>(self.scalar_type()), self.device().index());
 }
 

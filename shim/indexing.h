@@ -1,5 +1,5 @@
-// Launches whose kernel finds elements through indices: one operand, the addressed one, has stride 0 where indices decide, and each
-// index goes along with how many places it chooses from and how many bytes they are apart.
+// Indexed launches, for gathers and scatters: the addressed operand has stride 0 in the indexed dimensions, and each index has two
+// scalars, the number of slots that it chooses from and their distance in bytes.
 #pragma once
 
 #include <ATen/WrapDimUtils.h>
@@ -34,7 +34,7 @@ struct Addressing {
   struct Index {
     const at::Tensor* tensor;
     at::DimVector strides;  // in elements
-    int64_t places;
+    int64_t slots;
     int64_t step;  // in bytes
   };
   c10::SmallVector<Index, 1> indices;

@@ -1,5 +1,5 @@
-// Launches over lists of tensors: one task for the tensors of all lists. Tensors at the same place of the lists are dense and have
-// the same sizes and strides, so that the kernel sees each as a run of elements.
+// Launches over lists of tensors: one task for the tensors of all lists. Tensors at the same index of the lists are dense and have
+// the same sizes and strides, so that the kernel takes each as a contiguous array.
 #pragma once
 
 #include <vector>

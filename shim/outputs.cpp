@@ -1,5 +1,6 @@
-// The parts of outputs.h that do not depend on the operator.
+// Parts of outputs.h that do not depend on the operator.
 #include "outputs.h"
+#include "ops/factory.h"
 
 #include <ATen/native/Resize.h>
 

@@ -1,6 +1,5 @@
-// Where a structured operator's outputs come from: PyTorch's metas ask for them through set_output_*, and each of the three
-// variants (functional, in-place, out=) answers in its own way. One class template per variant over the meta's class; the texts are
-// PyTorch's.
+// Outputs of structured operators: PyTorch's metas request them through set_output_*, and the three variants (functional, in-place,
+// out=) differ in where they come from. One class template per variant, derived from the meta's class; the texts are PyTorch's.
 #pragma once
 
 #include <ATen/TensorIterator.h>

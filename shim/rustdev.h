@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-// ---- status (abi/mod.rs) ------------------------------------------------------------------------
+// ---- status (abi.rs) ----------------------------------------------------------------------------
 // Every body runs inside `guard`, so that a panic becomes a status instead of crossing the boundary.
 
-// What a fallible call returns; the text of the last failure on this thread is `rd_last_error`.
+// Status of a fallible call; the text of the last failure on this thread is `rd_last_error`.
 typedef int32_t rd_status;
 
 // Success.
@@ -44,7 +44,7 @@ const char *rd_last_error(void);
 // Frees a string that an `rd_*` call returned as owned; null is allowed.
 void rd_string_free(char *text);
 
-// ---- process, devices, parallel work (abi/device.rs) --------------------------------------------
+// ---- process, devices, parallel work (abi/rd_device.rs) -----------------------------------------
 
 // One chunk of parallel work.
 typedef void (*rd_chunk_run)(void *context, size_t chunk);
@@ -88,7 +88,7 @@ int32_t rd_fallback_mode(void);
 // Runs chunks `0..count` on the pool, the caller among the runners; returns when all are done.
 rd_status rd_parallel(size_t count, uint64_t cost, rd_chunk_run run, void *context);
 
-// ---- streams (abi/stream.rs) --------------------------------------------------------------------
+// ---- streams (abi/rd_stream.rs) -----------------------------------------------------------------
 // A stream is named by its device and its id, which is `c10::StreamId` as is; 0 is the device's default stream. Streams live to the end
 // of the process. Priorities are 0 (normal) and -1 (high), as in CUDA.
 
@@ -172,7 +172,7 @@ rd_status rd_stream_host_callback(int32_t device,
 // Keeps the stream busy for that long; no thread is.
 rd_status rd_stream_sleep(int32_t device, int64_t stream, uint64_t nanoseconds);
 
-// ---- events (abi/event.rs) ----------------------------------------------------------------------
+// ---- events (abi/rd_event.rs) -------------------------------------------------------------------
 
 // An event, opaque to the other side.
 typedef struct rd_event rd_event;
@@ -201,9 +201,9 @@ rd_status rd_event_elapsed(struct rd_event *start, struct rd_event *end, double 
 // The event's device; -1 for null.
 int32_t rd_event_device(const struct rd_event *event);
 
-// ---- device memory (abi/memory.rs) --------------------------------------------------------------
-// Blocks are aligned to 512 bytes. Reuse follows the streams: memory that is freed is used again by later tasks of the stream that it was
-// allocated for, without waiting.
+// ---- device memory (abi/rd_memory.rs) -----------------------------------------------------------
+// Blocks are aligned to 512 bytes. Reuse is stream-ordered: later tasks of the stream that a block was allocated for reuse freed memory
+// without waiting.
 
 // A counter with its peak and its history.
 typedef struct rd_stat {
@@ -244,13 +244,13 @@ rd_status rd_memory_allocate(size_t bytes,
                              void **pointer,
                              int32_t *device);
 
-// Gives a block back; null is allowed. Never waits, never fails.
+// Frees a block; null is allowed. Never waits, never fails.
 void rd_memory_free(void *pointer);
 
 // Notes that tasks of the stream use the block that starts at `pointer`.
 rd_status rd_memory_record_stream(void *pointer, int32_t device, int64_t stream);
 
-// Gives the cached memory of a device back; -1 means every device.
+// Releases the cached memory of a device; -1 means every device.
 rd_status rd_memory_empty_cache(int32_t device);
 
 // Free and total bytes of the device's budget.
@@ -259,7 +259,7 @@ rd_status rd_memory_info(int32_t device, uint64_t *free, uint64_t *total);
 // The counters of the device.
 rd_status rd_memory_get_stats(int32_t device, struct rd_memory_stats *stats);
 
-// Lets every peak start again from the value now.
+// Resets every peak to the current value.
 rd_status rd_memory_reset_peak(int32_t device);
 
 // Forgets the history of every counter, and the event counts.
@@ -280,7 +280,7 @@ int32_t rd_pointer_device(const void *pointer);
 // The device's budget in bytes; 0 for a device that does not exist.
 uint64_t rd_device_total_memory(int32_t device);
 
-// ---- pinned host memory (abi/host_memory.rs) ----------------------------------------------------
+// ---- pinned host memory (abi/rd_host_memory.rs) -------------------------------------------------
 
 // A duration's statistics, in microseconds.
 typedef struct rd_duration {
@@ -306,7 +306,7 @@ typedef struct rd_host_stats {
 // A page-aligned block of at least `bytes` bytes of host memory; null for 0 bytes.
 rd_status rd_host_allocate(size_t bytes, void **pointer);
 
-// Gives a block back; null is allowed. Never waits, never fails.
+// Frees a block; null is allowed. Never waits, never fails.
 void rd_host_free(void *pointer);
 
 // Whether the pointer lies inside a block that the caller holds.
@@ -315,19 +315,19 @@ bool rd_host_is_pinned(const void *pointer);
 // Notes that tasks of the stream use the block that holds `pointer`: once freed, it is not reused before they are done.
 rd_status rd_host_record_stream(void *pointer, int32_t device, int64_t stream);
 
-// Gives every cached block back.
+// Releases every cached block.
 rd_status rd_host_empty_cache(void);
 
 // The counters of the host pool.
 rd_status rd_host_get_stats(struct rd_host_stats *stats);
 
-// Lets every peak start again from the value now.
+// Resets every peak to the current value.
 rd_status rd_host_reset_peak(void);
 
 // Forgets the history of every counter, and the event counts.
 rd_status rd_host_reset_accumulated(void);
 
-// ---- memory of several processes (abi/ipc.rs) ---------------------------------------------------
+// ---- memory of several processes (abi/rd_ipc.rs) ------------------------------------------------
 
 // Memory of another process, opaque to the other side.
 typedef struct rd_received rd_received;
@@ -341,7 +341,7 @@ void rd_host_write_begin(void);
 // Ends what `rd_host_write_begin` began.
 void rd_host_write_end(void);
 
-// ---- operators (abi/launch.rs) ------------------------------------------------------------------
+// ---- operators (abi/rd_launch.rs) ---------------------------------------------------------------
 // Dtypes are `c10::ScalarType` as is.
 
 // Values are the conjugate of what memory holds.
@@ -415,7 +415,7 @@ typedef struct rd_scalar {
   double imaginary;
 } rd_scalar;
 
-// What a launch consists of; borrowed for the call.
+// Arguments of a launch; borrowed for the call.
 typedef struct rd_launch_args {
   // Outputs first.
   const struct rd_operand *operands;
@@ -426,7 +426,7 @@ typedef struct rd_launch_args {
   size_t num_scalars;
   // Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
   int32_t compute_dtype;
-  // Above 0, a dense launch: every operand is that many elements side by side, or an immediate.
+  // Above 0, a dense launch: every operand is that many contiguous elements, or an immediate.
   int64_t dense_numel;
 } rd_launch_args;
 
@@ -461,7 +461,7 @@ void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 // Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
 
-// ---- graphs (abi/graph.rs) ----------------------------------------------------------------------
+// ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
 
 // Nobody may wait for the device.
 #define RD_CAPTURE_GLOBAL 1
@@ -487,7 +487,7 @@ typedef struct rd_cell {
   int64_t offset;
 } rd_cell;
 
-// Told a generator that a graph draws from, and how far a replay moves its offset on.
+// Called with a generator that a graph draws from, and how far a replay moves its offset on.
 typedef void (*rd_generator_visit)(void *context, void *generator, uint64_t numbers);
 
 // Where a generator begins to draw; offsets count 32-bit numbers.
@@ -535,7 +535,7 @@ uint64_t rd_graph_pool(const struct rd_graph *graph);
 // The device that it was captured on; -1 for null.
 int32_t rd_graph_device(const struct rd_graph *graph);
 
-// Tells each generator that the graph draws from, in order.
+// Calls the function for each generator that the graph draws from, in order.
 void rd_graph_generators(const struct rd_graph *graph, rd_generator_visit visit, void *context);
 
 // Starts the recorded work on this thread's stream of the graph's device. `starts`: where each of its generators begins to draw, in their
@@ -547,11 +547,11 @@ rd_status rd_graph_replay(const struct rd_graph *graph,
 // Writes the graph in the DOT language to a file.
 rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
 
-// Lets a graph go; null is allowed. Replays under way end as usual, and keep its memory until then.
+// Destroys a graph; null is allowed. Replays under way end as usual, and keep its memory until then.
 void rd_graph_destroy(struct rd_graph *graph);
 
-// ---- traces (abi/trace.rs) ----------------------------------------------------------------------
-// Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). One trace is taken at a time.
+// ---- traces (abi/rd_trace.rs) -------------------------------------------------------------------
+// Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
 // Of `rd_trace_row`: computes.
 #define RD_TRACE_KERNEL 0
@@ -578,7 +578,7 @@ typedef struct rd_trace_row {
   // The task's name, and its length: it ends with no NUL.
   const char *name;
   size_t name_length;
-  // What a profiler shows: the name, or what a copy or a fill does.
+  // The name that a profiler shows: the operator's, or that of a copy or a fill.
   char *title;
   // rust, aten, compiled, custom, fallback, host, sleep; ends with a NUL, as the next two.
   const char *tier;
@@ -596,7 +596,7 @@ typedef struct rd_trace_row {
   uint64_t range_id;
   // That a copy or a fill writes.
   uint64_t bytes;
-  // How many tasks ran in lockstep with it, itself included.
+  // How many tasks were fused with it, itself included.
   uint64_t members;
   uint64_t submission_begin;
   uint64_t submission_end;

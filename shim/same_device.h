@@ -1,5 +1,5 @@
-// PyTorch's own functions bound for the device, with the check that they leave to their kernels: a dispatch stub looks at the
-// device of one tensor and would hand the memory of the others to a kernel of another device.
+// Bindings of PyTorch's own functions with a check of devices, which PyTorch leaves to its kernels: a dispatch stub reads the
+// device of one tensor only, and would pass the memory of the others to a kernel of the wrong device.
 #pragma once
 
 #include <ATen/core/Tensor.h>

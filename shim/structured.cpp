@@ -1,5 +1,6 @@
-// The parts of structured.h that do not depend on the operator.
+// Parts of structured.h that do not depend on the operator.
 #include "structured.h"
+#include "ops/factory.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <c10/core/ScalarType.h>
@@ -116,7 +117,7 @@ bool plain_self(Fast fast, const Binding& binding, const at::Tensor& self, const
 
 }  // namespace
 
-bool side_by_side(const at::Tensor& self, const at::Tensor& other) {
+bool both_contiguous(const at::Tensor& self, const at::Tensor& other) {
   return on_device(self) && is_dense(self) && matches(self, other);
 }
 

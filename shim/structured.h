@@ -1,11 +1,11 @@
 // One template for every operator whose meta is a TensorIterator: PyTorch checks, promotes, broadcasts and allocates, then the
 // iterator's operands go to the Rust kernel of that name. `Structured<meta>` gives the functional, in-place and out= variants.
 //
-// Operands are in the order of the arguments, the output first; a meta that turns two around is turned back. Scalars are the
+// Operands are in the order of the arguments, the output first; a meta that swaps two is swapped back. Scalars are the
 // arguments that are not tensors, in order: an optional one gives two (whether it is there, then the value), a string its number in
 // `string_number`. Comparisons with a number have it as an operand instead.
 //
-// An operator without a kernel is not bound, and one whose kernel does not take the dtype at hand goes to the CPU fallback.
+// An operator without a kernel is not bound, and one whose kernel does not take the dtype goes to the CPU fallback.
 #pragma once
 
 #include <ATen/OpMathType.h>
@@ -16,7 +16,8 @@
 
 #include <array>
 
-#include "fallback.h"
+#include "ops/fallback.h"
+#include "ops/fill.h"
 #include "outputs.h"
 
 namespace rustdev {
@@ -80,7 +81,7 @@ bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding,
                      const at::Tensor* first = nullptr);
 
 // Whether the two are on one device of ours, of the same sizes and contiguous.
-bool side_by_side(const at::Tensor& self, const at::Tensor& other);
+bool both_contiguous(const at::Tensor& self, const at::Tensor& other);
 
 // The result of a call that needs no iterator, or an undefined tensor where it does. `others` are the operands after self; with
 // `inplace` the result is written to self.

@@ -1,4 +1,4 @@
-// Launch: operands and scalars of one kernel call.
+// Launch: operands and scalars of one kernel.
 #include "tensor.h"
 
 namespace rustdev {
@@ -55,7 +55,7 @@ namespace {
 // Whether an operand of an iterator is a number in host memory, read during the launch.
 bool is_immediate(const at::TensorIteratorBase& iter, int arg) { return arg >= iter.noutputs() && iter.is_cpu_scalar(arg); }
 
-// Whether the elements of every operand lie side by side.
+// Whether every operand is contiguous.
 bool is_dense(const at::TensorIteratorBase& iter) {
   if (iter.numel() <= 1) {
     return iter.numel() == 1;

@@ -1,4 +1,4 @@
-// From tensors to the operand descriptors of rd_launch: everything lives on the stack, nothing is allocated or validated twice.
+// Operand descriptors of rd_launch, made from tensors: they are on the stack; nothing is allocated or validated twice.
 #pragma once
 
 #include <ATen/MemoryOverlap.h>
@@ -7,7 +7,6 @@
 #include <c10/core/Scalar.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
 
@@ -20,7 +19,7 @@ inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 inline bool on_device(const at::TensorBase& tensor) { return tensor.defined() && tensor.device().type() == device_type; }
 
-// An optional argument as a tensor, which is undefined where it is not given; and as one whose elements lie side by side.
+// An optional argument as a tensor, which is undefined where it is not given; and as a contiguous one.
 inline at::Tensor given(const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); }
 inline at::Tensor dense_given(const std::optional<at::Tensor>& tensor) {
   const at::Tensor result = given(tensor);
@@ -51,25 +50,8 @@ class DeviceScope {
   bool switched_;
 };
 
-// What torch.rustdev.set_sync_debug_mode sets: 0 nothing, 1 warn, 2 raise.
-extern std::atomic<int32_t> sync_debug_mode;
-
-void report_hidden_wait();
-
-// Called before an operator waits for the device though the program has not asked it to: warns or raises where the user wants that.
-inline void check_hidden_wait() {
-  if (C10_UNLIKELY(sync_debug_mode.load(std::memory_order_relaxed) != 0)) {
-    report_hidden_wait();
-  }
-}
-
 // Waits for the current stream, as an operator of that name does: a stream that captures refuses.
 inline void synchronize_current_stream(int32_t device, const char* name) { RD_CHECK(rd_stream_synchronize_current(device, name)); }
-
-// Uninitialised tensors of the device, without a way through the dispatcher.
-at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device,
-                     std::optional<at::MemoryFormat> memory_format = std::nullopt);
-at::Tensor new_empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::ScalarType dtype, at::Device device);
 
 // The kernel of that name, which the operator table has.
 const rd_op* kernel(const char* name);
@@ -79,9 +61,6 @@ inline bool is_among(uint64_t dtypes, c10::ScalarType dtype) { return (dtypes >>
 inline bool takes(const rd_op* op, c10::ScalarType dtype) { return is_among(rd_op_dtypes(op), dtype); }
 
 rd_scalar to_scalar(const c10::Scalar& value);
-
-// Refuses a value that the dtype cannot hold, as PyTorch does.
-void check_value(const at::Scalar& value, c10::ScalarType dtype);
 
 // Whether every dtype that results of `dtype` are computed in holds a value. It may say no where a closer look says yes.
 inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
@@ -177,7 +156,7 @@ class Launch {
     add(data_of(tensor), sizes.data(), bytes, sizes.size(), tensor.scalar_type(), flags(tensor));
   }
 
-  // Makes this a dense launch: every operand is `numel` (at least 1) elements side by side, or an immediate.
+  // Makes this a dense launch: every operand is `numel` (at least 1) contiguous elements, or an immediate.
   void set_dense(int64_t numel) { dense_numel_ = numel; }
 
   // An operand of a dense launch.
@@ -196,7 +175,7 @@ class Launch {
     add(const_cast<void*>(data), nullptr, nullptr, 0, dtype, RD_OPERAND_IMMEDIATE);
   }
 
-  // Every operand of an iterator, over its coalesced shape, the innermost dimension last. Where they lie side by side this is a
+  // Every operand of an iterator, over its coalesced shape, the innermost dimension last. Where they are contiguous this is a
   // dense launch; only immediates may follow.
   void iterator(const at::TensorIteratorBase& iter);
 

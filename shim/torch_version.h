@@ -1,4 +1,4 @@
-// What differs between the minor releases of PyTorch that the shim builds against; no other file tests TORCH_VERSION_MINOR.
+// Differences between the minor releases of PyTorch that the shim builds against. No other file tests TORCH_VERSION_MINOR.
 #pragma once
 
 #include <torch/headeronly/version.h>

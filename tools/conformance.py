@@ -51,8 +51,8 @@ underflow, infinities, NaN, the limits of integers, and numbers in the tails of 
 of 8 and 16 bits and 32,768 patterns of wider ones, those of two all pairs of extremes; every form of samples is filled with each
 family of values, and cut to no rows, no columns and one element. Results are compared in steps of the dtype, not by absolute
 tolerances.
-`tests/ops/expected.py` has, each with its reason, the wider tolerances, the operators that name any of the places of equal
-elements, whose places are not compared, and the expected differences, of which one that is gone fails.
+`tests/ops/expected.py` has, each with its reason, the wider tolerances, the operators that name any of the indices of equal
+elements, whose indices are not compared, and the expected differences, of which one that is gone fails.
 The fallback is allowed here: every operator must work.
 `tests/ops/test_opinfo.py` runs the operators of the table with the fallback forbidden.
 """

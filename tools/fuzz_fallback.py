@@ -362,9 +362,9 @@ def case(seed: int, name: str, number: int, calls: list[Any], schema: Any) -> tu
             given[key] = argument.default_value
     changes = set()
     # Numbers in the place of dtypes and the like reach PyTorch's tables unchecked, on every device; no program writes them.
-    places = [key for key in given if not re.search("ScalarType|Layout|MemoryFormat|Device", str(kinds[key].real_type))]
+    positions = [key for key in given if not re.search("ScalarType|Layout|MemoryFormat|Device", str(kinds[key].real_type))]
     count = 1 if number % 3 == 0 else rng.choice([2, 2, 3, 4])
-    for key in rng.sample(places, min(len(places), count)):
+    for key in rng.sample(positions, min(len(positions), count)):
         what, given[key] = change(given[key], str(kinds[key].type), rng)
         changes.add(f"{key}: {what}")
     positional = [given[argument.name] for argument in schema.arguments if not argument.kwarg_only and argument.name in given]

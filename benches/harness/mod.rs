@@ -8,7 +8,7 @@ use std::any::Any;
 use std::time::{Duration, Instant};
 
 use rustdev::kernels::table::Op;
-use rustdev::runtime::threads::num_threads;
+use rustdev::runtime::parallel_for::num_threads;
 use rustdev::simd::isa;
 use rustdev::tensor::dtype::{DType, Element};
 use rustdev::tensor::launch::{Record, Scalar};
@@ -61,8 +61,8 @@ pub fn scattered(index: usize) -> f64 {
     ((index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 22) - 2.0
 }
 
-/// Places below `count` in no order.
-pub fn places(count: i64) -> impl Fn(usize) -> f64 {
+/// Positions below `count` in no order.
+pub fn indices(count: i64) -> impl Fn(usize) -> f64 {
     move |index| (((index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % count as u64) as f64
 }
 

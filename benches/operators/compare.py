@@ -80,7 +80,7 @@ class Case:
         tensors = [noise(shape, seed).to(self.dtype, copy=True) for seed in range(self.family.inputs)]
         if self.family.positive:
             tensors = [tensor.abs() + 0.1 for tensor in tensors]
-        # One input turned is what cannot be had by renaming dimensions.
+        # One transposed input is what cannot be had by renaming dimensions.
         return [tensors[0].t(), *tensors[1:]] if self.is_transposed else tensors
 
     def row(self, times: list[list[float]]) -> Row:

@@ -66,7 +66,7 @@ def of_nn(*names: str) -> dict[str, Callable[..., Any]]:
 
 
 @functools.cache
-def places(count: int, high: int, device: torch.device) -> torch.Tensor:
+def positions(count: int, high: int, device: torch.device) -> torch.Tensor:
     """Return random indices below a number, the same on every device."""
     return torch.randint(high, (count,), generator=torch.Generator().manual_seed(2)).to(device)
 
@@ -79,12 +79,12 @@ def edges(device: torch.device, dtype: torch.dtype) -> torch.Tensor:
 
 def through(call: Callable[..., Any]) -> Callable[[torch.Tensor], Any]:
     """Return a function of a tensor, which it takes flat and with as many indices into it."""
-    return lambda a: call(a.view(-1), places(a.numel(), a.numel(), a.device))
+    return lambda a: call(a.view(-1), positions(a.numel(), a.numel(), a.device))
 
 
 def through_rows(call: Callable[..., Any]) -> Callable[[torch.Tensor], Any]:
     """Return a function of a matrix, which it takes with as many indices as it has rows."""
-    return lambda a: call(a, places(a.shape[0], a.shape[0], a.device))
+    return lambda a: call(a, positions(a.shape[0], a.shape[0], a.device))
 
 
 @functools.lru_cache(maxsize=2)  # one for each device: a model's state is large

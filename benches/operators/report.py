@@ -209,7 +209,7 @@ def plot(rows: list[Row], file: Path) -> None:
     families = by(rows, "family")
     figure, axes = plt.subplots(figsize=(9, 1 + 0.32 * len(families)), layout="constrained")
     for place, mine in enumerate(families.values()):
-        # Side by side where they would lie on each other: a fixed pattern, so that the same figures make the same picture.
+        # Next to each other where they would overlap: a fixed pattern, so that the same figures make the same picture.
         heights = [place + 0.3 * ((7 * index % 11) / 10 - 0.5) for index in range(len(mine))]
         axes.scatter([row.factor for row in mine], heights, s=9, alpha=0.5, linewidths=0)
         axes.plot([mean(mine)] * 2, [place - 0.35, place + 0.35], color="black", linewidth=1.5)

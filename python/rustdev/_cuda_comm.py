@@ -46,9 +46,9 @@ def scatter(
     """
     if out is not None:
         return _put(tensor.split([part.size(dim) for part in out], dim), out)
-    places = [_place(device) for device in devices or ()]
-    parts = tensor.chunk(len(places), dim) if chunk_sizes is None else tensor.split(list(chunk_sizes), dim)
-    return tuple(part.to(place, non_blocking=True) for part, place in zip(parts, places, strict=False))
+    positions = [_place(device) for device in devices or ()]
+    parts = tensor.chunk(len(positions), dim) if chunk_sizes is None else tensor.split(list(chunk_sizes), dim)
+    return tuple(part.to(place, non_blocking=True) for part, place in zip(parts, positions, strict=False))
 
 
 def gather(

@@ -67,7 +67,7 @@ __version__: str
 #: The version of the torch that the module was compiled against.
 torch_version: str
 
-# src/python/device.rs
+# src/python/py_device.rs
 
 def device_count() -> int:
     """Return how many devices there are; 0 in a forked child."""
@@ -90,7 +90,7 @@ def instruction_set() -> str:
 def instruction_sets() -> list[str]:
     """Return the instruction sets of this processor that kernels are compiled for, the best last."""
 
-# src/python/ipc.rs
+# src/python/py_ipc.rs
 
 def ipc_send(address: int) -> tuple[bytes, int] | None:
     """Send memory: where others find it, and the number of the send. None: it is being written on the host."""
@@ -119,7 +119,7 @@ class HostWrites:
 
     def __new__(cls, ranges: Sequence[tuple[int, int]]) -> Self: ...
 
-# src/python/stream.rs
+# src/python/py_stream.rs
 
 def stream_priority(device: int, stream: int) -> int:
     """Return 0, or -1 for a stream of high priority."""
@@ -205,7 +205,7 @@ def host_memory_reset_peak() -> None:
 def host_memory_reset_accumulated() -> None:
     """Forget the history of every counter of pinned host memory."""
 
-# src/python/ops.rs
+# src/python/py_ops.rs
 
 def operator_tiers() -> list[tuple[str, Literal["rust", "aten", "fallback"]]]:
     """Return operators whose kernel is not one of the operator table, with their tier."""
@@ -237,7 +237,7 @@ def set_sync_debug_mode(mode: int) -> None:
 def op_calls() -> list[tuple[str, int]]:
     """Return the rows of the operator table, in order, with the number of launches so far."""
 
-# src/python/trace.rs
+# src/python/py_trace.rs
 
 def trace_start() -> int:
     """Begin a trace and return its number.
@@ -253,7 +253,7 @@ def trace_stop(
 
     Returns:
         Its tasks (title, tier, device, stream, thread, begin and end of the submission, begin and end, bytes, how many ran in
-        lockstep, outcome), and how many more found no room in it; None where it is not being taken.
+        fused, outcome), and how many more found no room in it; None where it is not being taken.
     """
 
 def trace_limit() -> int:

@@ -1,7 +1,7 @@
 """Finds out which torch the extension module was built for, without loading it.
 
 PyTorch keeps no C++ ABI across minor releases: a module built for another one may crash while it is loaded. So the version is read
-from the file itself, where ``src/python/mod.rs`` leaves it as a marked string.
+from the file itself, where ``src/python.rs`` leaves it as a marked string.
 """
 
 import importlib.util

@@ -387,7 +387,7 @@ def _record_memory_history(enabled: Literal["state", "all"] | bool | None = "all
 
     Args:
         enabled: None stops and forgets; ``"state"`` keeps stacks of live memory; ``"all"`` keeps every event, too.
-        args: The arguments below by their places, in this order.
+        args: The arguments below by position, in this order.
         kwargs: ``context`` (default ``"all"``): for what stacks are kept: None, ``"state"`` (live memory), ``"alloc"`` (allocations
             too), or ``"all"`` (frees too). ``max_entries``: how many events of a device are kept; the oldest go first.
             ``clear_history``: whether to forget what was recorded before. ``skip_actions``: actions that are not kept: ``"alloc"``,

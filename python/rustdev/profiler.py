@@ -32,8 +32,8 @@ class Task(NamedTuple):
     run: tuple[int, int]
     #: What a copy or a fill writes; else 0.
     bytes: int
-    #: How many tasks ran in lockstep with it, itself included: each has its share of their time.
-    lockstep: int
+    #: How many tasks were fused with it, itself included: each has its share of their time.
+    fused: int
     #: ``"done"``, ``"failed"``, ``"not run"`` (skipped behind a failure) or ``"running"`` (at the end of the trace).
     outcome: str
 

@@ -1,4 +1,4 @@
-// Operators that PyTorch has for some accelerators and not for the CPU, so that nothing could fall back: made of other operators.
+// Operators that PyTorch has for some accelerators but not for the CPU, so that they cannot fall back: composed of other operators.
 #include <ATen/OpMathType.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// What torch.amp.GradScaler asks of a device: everything stays on it, the scale too.
+// Operators of torch.amp.GradScaler. Gradients and the scale stay on the device.
 #include <torch/library.h>
 
 #include <map>

@@ -1,6 +1,6 @@
 // scaled_dot_product_attention: PyTorch's CPU flash attention as tasks on the stream, forward and backward, cut along the batch or
-// the heads. Memory is linear in the length. What its choice leaves out (dropout, nested tensors, masks with gradients) is
-// PyTorch's own composition, of products and softmax.
+// the heads. Memory is linear in the length. Dropout, nested tensors and masks with gradients take PyTorch's own composition of
+// products and softmax.
 #include <ATen/OpMathType.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/native/transformers/attention.h>
@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "ops/aten_task.h"
+#include "ops/factory.h"
 #include "ops/tier.h"
 #include "tensor.h"
 

@@ -1,5 +1,5 @@
-// The parts that torch.nn.SyncBatchNorm takes batch normalisation apart into, made of other operators: each process reduces its own
-// samples, statistics are gathered, and every element is normalised with the statistics of all. PyTorch has them for CUDA only.
+// Operators of torch.nn.SyncBatchNorm, composed of other operators: each process reduces its own samples, statistics are gathered,
+// and every element is normalised with the statistics of all. PyTorch has them for CUDA only.
 //
 // Channels are dimension 1; statistics are of float32 for float16 and bfloat16 samples, as on CUDA.
 #include <ATen/OpMathType.h>

@@ -1,6 +1,7 @@
-// Batch and group normalisation. The kernels see rows of one channel each, or a column for each channel.
+// Batch and group normalisation. The kernels take a row for each plane, or a column for each channel.
+#include "ops/factory.h"
+#include "ops/lines.h"
 #include "same_device.h"
-#include "shaped.h"
 
 #include <ATen/native/cpu/mixed_data_type.h>
 #include <ATen/native/group_norm.h>
@@ -52,9 +53,9 @@ struct Samples {
 
   at::Tensor rows(const at::Tensor& tensor) const {
     const at::Tensor dense = tensor.contiguous(format);
-    const int64_t places = tensor.numel() / (tensor.size(0) * channels);
-    return columns ? dense.movedim(1, -1).view({tensor.size(0) * places, channels})
-                   : dense.view({tensor.size(0) * channels, places});
+    const int64_t positions = tensor.numel() / (tensor.size(0) * channels);
+    return columns ? dense.movedim(1, -1).view({tensor.size(0) * positions, channels})
+                   : dense.view({tensor.size(0) * channels, positions});
   }
 
   at::MemoryFormat format;
@@ -184,14 +185,14 @@ struct BatchNormBackward {
 
 // What PyTorch's functions for group normalisation, which check and allocate, call.
 void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t samples, int64_t channels,
-                int64_t places, int64_t groups, double eps, at::Tensor& output, at::Tensor& mean, at::Tensor& inverse) {
+                int64_t positions, int64_t groups, double eps, at::Tensor& output, at::Tensor& mean, at::Tensor& inverse) {
   static const Binding binding = named_kernel("native_group_norm");
   if (input.numel() == 0) {
     mean.zero_();
     inverse.fill_(std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  const std::array<int64_t, 2> sizes{samples * channels, places};
+  const std::array<int64_t, 2> sizes{samples * channels, positions};
   const at::Tensor rows = input.contiguous().view(sizes), results = output.contiguous(), output_rows = results.view(sizes);
   const at::Tensor dense_weight = dense_given(weight), dense_bias = dense_given(bias);
   launch_given(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, {&rows, &dense_weight, &dense_bias},
@@ -200,7 +201,7 @@ void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Ten
 }
 
 void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& inverse,
-                         const at::Tensor& weight, int64_t samples, int64_t channels, int64_t places, int64_t groups,
+                         const at::Tensor& weight, int64_t samples, int64_t channels, int64_t positions, int64_t groups,
                          at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias) {
   static const Binding binding = named_kernel("native_group_norm_backward");
   if (input.numel() == 0) {
@@ -211,7 +212,7 @@ void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const 
     }
     return;
   }
-  const std::array<int64_t, 2> sizes{samples * channels, places};
+  const std::array<int64_t, 2> sizes{samples * channels, positions};
   const at::Tensor results = grad_input.defined() ? grad_input.contiguous() : at::Tensor();
   const at::Tensor output = results.defined() ? results.view(sizes) : new_empty(sizes, input.scalar_type(), input.device());
   const at::Tensor grad_rows = grad.contiguous().view(sizes), rows = input.contiguous().view(sizes);

@@ -1,4 +1,4 @@
-// clone: PyTorch's own, and the copy keeps the label.
+// clone: PyTorch's own code; the copy keeps the label.
 #include <ATen/ops/clone_native.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// Pointwise operators that are made of others: PyTorch's own function where it calls the dispatcher, else the same in a line.
+// Pointwise operators composed of others: PyTorch's own function where it calls the dispatcher, else the same composition.
 #include <ATen/Functions.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/hardtanh_native.h>

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "ops/aten_task.h"
+#include "ops/factory.h"
 #include "ops/tier.h"
 #include "tensor.h"
 

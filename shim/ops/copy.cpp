@@ -1,4 +1,4 @@
-// Copies between any dtypes, strides and devices, and the ways from device memory to a number on the host.
+// Copies between any dtypes, strides and devices, and reads of single elements (item).
 //
 // A copy is one launch of the kernel "copy_" on the stream of the device concerned. Host memory takes part where it is pinned and
 // the caller asked not to wait; otherwise the call returns when the copy is done. Between two devices the copy runs on the source's
@@ -13,6 +13,7 @@
 
 #include <memory>
 
+#include "runtime/sync_debug.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -163,8 +164,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(self);
 }
 
-// Tensor.item without a second way through the dispatcher. Whoever must see _local_scalar_dense (modes, subclasses, conjugated or
-// negated views, functorch) has a dispatch key beyond those of a plain tensor, and goes PyTorch's way.
+// Tensor.item without a second dispatch. Code that must see _local_scalar_dense (modes, subclasses, conjugated or
+// negated views, functorch) has a dispatch key beyond those of a plain tensor, and takes PyTorch's code.
 at::Scalar item(const at::Tensor& self) {
   constexpr c10::DispatchKeySet plain{c10::DispatchKey::PrivateUse1, c10::DispatchKey::BackendSelect,
                                       c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutogradPrivateUse1,
@@ -184,7 +185,7 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   }
 }
 
-// What operators of devices check about their values. We wait for the value, as the CPU device does, and raise there and then.
+// What operators of devices check about their values. We wait for the value, as the CPU device does, and raise at once.
 void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
 
 void assert_async(const at::Tensor& self) { assert_async_msg(self, "_assert_async: the value is zero"); }

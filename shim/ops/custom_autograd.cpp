@@ -1,4 +1,4 @@
-// The ways to give an operator of one's own a gradient, one for each operator of the namespace `rustdev`:
+// Gradients of custom operators: three ways, one for each operator of the namespace `rustdev`:
 //   swiglu        a torch::autograd::Function, which saves two tensors where silu(gate) * up saves three;
 //   rotary        forward and backward are operators, each the other's derivative: a gradient of any order is a call of one of
 //   them; residual_add  the forward alone: PyTorch's not-implemented kernels refuse to differentiate, and count in-place versions.

@@ -1,4 +1,4 @@
-// Embedding tables: gradients, bags of rows and their gradients, renorm; and bincount, which adds up in the same way.
+// Embedding tables: gradients, embedding bags and their gradients, renorm; and bincount, which accumulates in the same way.
 #include <ATen/TensorUtils.h>
 #include <ATen/ops/_embedding_bag_dense_backward.h>
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
@@ -8,7 +8,8 @@
 
 #include "awaited.h"
 #include "indexing.h"
-#include "shaped.h"
+#include "ops/factory.h"
+#include "ops/lines.h"
 
 namespace rustdev {
 namespace {
@@ -19,18 +20,18 @@ constexpr int64_t mode_sum = 0;
 constexpr int64_t mode_mean = 1;
 constexpr int64_t mode_max = 2;
 
-void check_places(const at::Tensor& places, const char* argument, const char* name) {
-  TORCH_CHECK(places.scalar_type() == at::ScalarType::Long || places.scalar_type() == at::ScalarType::Int,
+void check_index_dtype(const at::Tensor& tensor, const char* argument, const char* name) {
+  TORCH_CHECK(tensor.scalar_type() == at::ScalarType::Long || tensor.scalar_type() == at::ScalarType::Int,
               "Expected tensor for argument ", argument, " to have one of the following scalar types: Long, Int; but got ",
-              places.toString(), " instead (while checking arguments for ", name, ")");
+              tensor.toString(), " instead (while checking arguments for ", name, ")");
 }
 
-void check_indices(const at::Tensor& indices, const char* name) { check_places(indices, "#2 'indices'", name); }
+void check_indices(const at::Tensor& indices, const char* name) { check_index_dtype(indices, "#2 'indices'", name); }
 
 // 1 over how often the index at each place occurs among all.
-at::Tensor inverse_counts(const Binding& binding, const at::Tensor& indices, int64_t places, at::ScalarType dtype) {
+at::Tensor inverse_counts(const Binding& binding, const at::Tensor& indices, int64_t num_rows, at::ScalarType dtype) {
   const auto options = indices.options().dtype(at::kDouble);
-  const at::Tensor counts = at::zeros({places}, options);
+  const at::Tensor counts = at::zeros({num_rows}, options);
   launch_update(binding, each_slice(counts, 0, indices), counts, at::Scalar(1), {Operation::add});
   return counts.index_select(0, indices).reciprocal_().to(dtype);
 }
@@ -41,16 +42,16 @@ struct EmbeddingBackward {
   static at::Tensor functional(const at::Tensor& grad, const at::Tensor& indices, int64_t num_weights, int64_t padding_idx,
                                bool scale_grad_by_freq) {
     check_indices(indices, "embedding_backward");
-    const at::Tensor places = indices.reshape({-1});
-    at::Tensor rows = grad.reshape({places.numel(), grad.size(-1)});
+    const at::Tensor dense_indices = indices.reshape({-1});
+    at::Tensor rows = grad.reshape({dense_indices.numel(), grad.size(-1)});
     at::Tensor result = at::zeros({num_weights, grad.size(-1)}, grad.options());
-    if (places.numel() != 0) {
+    if (dense_indices.numel() != 0) {
       if (scale_grad_by_freq) {
-        rows = rows.mul(inverse_counts(binding, places, num_weights, rows.scalar_type()).unsqueeze(1));
+        rows = rows.mul(inverse_counts(binding, dense_indices, num_weights, rows.scalar_type()).unsqueeze(1));
       }
       Update update{Operation::add};
       update.skipped = padding_idx;
-      launch_update(binding, each_slice(result, 0, places), result, rows, update);
+      launch_update(binding, each_slice(result, 0, dense_indices), result, rows, update);
     }
     return result;
   }
@@ -72,10 +73,10 @@ struct EmbeddingBag {
                                                : new_empty({bags}, at::ScalarType::Long, device);
     if (bags != 0) {
       const at::Tensor table = weight.contiguous();
-      const at::Tensor places = indices.contiguous();
+      const at::Tensor dense_indices = indices.contiguous();
       const at::Tensor starts = offsets.contiguous();
       const at::Tensor scales = sample_weights.defined() ? sample_weights.contiguous() : at::Tensor();
-      c10::SmallVector<const at::Tensor*, 4> inputs{&table, &places, &starts};
+      c10::SmallVector<const at::Tensor*, 4> inputs{&table, &dense_indices, &starts};
       if (scales.defined()) {
         inputs.push_back(&scales);
       }
@@ -89,7 +90,7 @@ struct EmbeddingBag {
                     const at::Tensor& sample_weights, bool include_last_offset) {
     // The two may differ: the kernel reads each in its own dtype.
     check_indices(indices, "embedding_bag");
-    check_places(offsets, "#3 'offsets'", "embedding_bag");
+    check_index_dtype(offsets, "#3 'offsets'", "embedding_bag");
     TORCH_CHECK(indices.dim() == 1 && offsets.dim() == 1 && weight.dim() == 2,
                 "embedding_bag: expected indices and offsets of one dimension and a weight of two, but got ", indices.dim(), ", ",
                 offsets.dim(), " and ", weight.dim());
@@ -156,9 +157,9 @@ struct Renorm {
     if (indices.numel() == 0) {
       return self;
     }
-    const at::Tensor places = indices.contiguous();
+    const at::Tensor dense_indices = indices.contiguous();
     const at::Tensor table = self.contiguous();
-    const at::Tensor* const inputs[] = {&places};
+    const at::Tensor* const inputs[] = {&dense_indices};
     if (!launch_shaped(binding, self.scalar_type(), {&table}, inputs, {max_norm, norm_type})) {
       return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, double, double>(binding.functional, self, indices, max_norm,
                                                                                         norm_type);
@@ -185,15 +186,15 @@ at::Tensor bincount(const at::Tensor& self, OptionalTensor weights, int64_t minl
   TORCH_CHECK(awaited<int64_t>(least, "bincount (values are read on the host)") >= 0,
               "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(greatest.item<int64_t>() + 1, minlength);
-  const at::Tensor places = self.to(at::kLong);
+  const at::Tensor dense_indices = self.to(at::kLong);
   if (!weighted) {
     const at::Tensor result = at::zeros({bins}, self.options().dtype(at::kLong));
-    launch_update(EmbeddingBackward::binding, each_slice(result, 0, places), result, at::Scalar(1), {Operation::add});
+    launch_update(EmbeddingBackward::binding, each_slice(result, 0, dense_indices), result, at::Scalar(1), {Operation::add});
     return result;
   }
   const at::ScalarType dtype = weights->scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
   const at::Tensor result = at::zeros({bins}, self.options().dtype(dtype));
-  launch_update(EmbeddingBackward::binding, each_slice(result, 0, places), result, weights->to(dtype), {Operation::add});
+  launch_update(EmbeddingBackward::binding, each_slice(result, 0, dense_indices), result, weights->to(dtype), {Operation::add});
   return result;
 }
 

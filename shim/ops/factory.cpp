@@ -1,4 +1,4 @@
-// Factories: empty tensors from the device's allocator, on the device asked for or the current one.
+// Factories: empty tensors from the device's allocator, on the given or the current device.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
@@ -7,7 +7,7 @@
 #include <c10/core/Allocator.h>
 #include <torch/library.h>
 
-#include "factory.h"
+#include "ops/factory.h"
 #include "torch_version.h"
 
 namespace rustdev {

@@ -1,10 +1,12 @@
-// The zero-copy CPU fallback: every operator without a kernel of ours runs PyTorch's CPU kernel on aliases of the same memory.
+// Zero-copy CPU fallback: an operator without a kernel in the operator table runs PyTorch's CPU kernel on aliases of the same
+// memory.
 //
 // One call: alias the arguments and check their devices, ask the policy, wait for the current streams of the devices concerned,
 // check what the kernel does not (fallback_guard.h), run it on the caller's thread, carry changes back, map the results. It is
 // registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's
 // fallback, and as the fallback for all others.
-#include "fallback.h"
+#include "ops/fallback.h"
+#include "runtime/sync_debug.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>

@@ -1,5 +1,6 @@
 // Aliases: see fallback_alias.h.
 #include "ops/fallback_alias.h"
+#include "runtime/sync_debug.h"
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>

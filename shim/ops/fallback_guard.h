@@ -1,4 +1,4 @@
-// Guards of the CPU fallback: what PyTorch's CPU kernels rely on and do not check.
+// Guards of the CPU fallback: checks of preconditions that PyTorch's CPU kernels do not check themselves.
 //
 // A call that breaks it would read or write outside of its tensors' memory and end the process. A guard refuses it before the
 // kernel runs, and no other: what a kernel checks itself is left to the kernel. tools/fuzz_fallback.py finds what needs a guard.

@@ -53,7 +53,7 @@ std::optional<double> scale_of(const Arguments& args, size_t spatial, size_t dim
   return args.number(spatial == 1 ? "scales" : names[3 - spatial + dim]);
 }
 
-// Places in the input are computed in doubles or floats and go through an int.
+// Positions in the input are computed in doubles or floats and go through an int.
 template <size_t spatial>
 void check_resampling(const Arguments& args) {
   constexpr double limit = 2147483648.0;
@@ -87,7 +87,7 @@ void check_antialiased(const Arguments& args) {
   }
 }
 
-// The kernel reads and writes anywhere for places that are NaN: they are kept to the border, as the forward kernel does.
+// The kernel reads and writes anywhere for positions that are NaN: they are kept to the border, as the forward kernel does.
 void place_on_border(const Arguments& args) {
   constexpr int64_t border = 1, reflection = 2;
   const at::Tensor grid = args.tensor("grid");

@@ -1,4 +1,4 @@
-// What may fall back to the CPU, and what did: modes, lists and statistics.
+// Policy of the CPU fallback: which operators may fall back, and statistics of those that did.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -6,7 +6,8 @@
 #include <ATen/ops/zeros_like_native.h>
 #include <torch/library.h>
 
-#include "factory.h"
+#include "ops/factory.h"
+#include "ops/fill.h"
 #include "torch_version.h"
 
 namespace rustdev {

@@ -1,4 +1,4 @@
-// _foreach_*: one launch for lists whose tensors fit together, PyTorch's own way, tensor after tensor, for all others.
+// _foreach_*: the fast path is one launch, for lists whose tensors match; the slow path is PyTorch's own, tensor after tensor.
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/_foreach_abs_native.h>
 #include <ATen/ops/_foreach_acos_native.h>
@@ -51,6 +51,7 @@
 #include <limits>
 
 #include "lists.h"
+#include "ops/factory.h"
 
 namespace rustdev {
 namespace {
@@ -257,7 +258,7 @@ std::optional<Tensors> reduce_each(const rd_op* op, at::TensorList self, at::Sca
 
 Tensors norm(at::TensorList self, const at::Scalar& ord, std::optional<at::ScalarType> dtype) {
   static const rd_op* const op = rd_op_find("_foreach_norm.Scalar");
-  // What PyTorch refuses, and what needs more than one pass, goes its way.
+  // Calls that PyTorch refuses, and those that need more than one pass, take PyTorch's code.
   if (!self.empty() && !ord.isComplex() && dtype.value_or(self[0].scalar_type()) == self[0].scalar_type()) {
     const at::ScalarType given = self[0].scalar_type();
     if (auto results = reduce_each(op, self, given, c10::toRealValueType(given), ord.toDouble())) {

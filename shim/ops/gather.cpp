@@ -1,9 +1,10 @@
-// Reading through indices along a dimension: gather, index_select, take.
+// Gathers along a dimension: gather, index_select, take.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/gather_meta.h>
 
 #include "indexing.h"
+#include "ops/factory.h"
 
 namespace rustdev {
 namespace {

@@ -1,7 +1,8 @@
-// Histograms: PyTorch's own functions check, choose the edges and call these. Those of more than one dimension go to the fallback.
+// Histograms: PyTorch's own functions check, choose the edges and call these. Histograms of several dimensions go to the fallback.
 #include "awaited.h"
+#include "ops/factory.h"
+#include "ops/lines.h"
 #include "same_device.h"
-#include "shaped.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Histogram.h>

@@ -48,7 +48,7 @@ struct Index {
   }
 
  private:
-  static bool launch(const at::TensorIteratorBase& iter, at::IntArrayRef places, at::IntArrayRef steps) {
+  static bool launch(const at::TensorIteratorBase& iter, at::IntArrayRef slots, at::IntArrayRef steps) {
     if (static_cast<size_t>(iter.ntensors()) > Launch::max_operands) {
       return false;
     }
@@ -57,8 +57,8 @@ struct Index {
     }
     Launch launch;
     launch.iterator(iter);
-    for (size_t index = 0; index < places.size(); ++index) {
-      launch.scalar(places[index]);
+    for (size_t index = 0; index < slots.size(); ++index) {
+      launch.scalar(slots[index]);
       launch.scalar(steps[index]);
     }
     launch.run_or_throw(binding.op, static_cast<int32_t>(iter.dtype(0)), iter.device(0).index());
@@ -66,7 +66,7 @@ struct Index {
   }
 };
 
-// The indices of a call as they are used: masks expanded, broadcast to one shape, the dimensions that are indexed side by side.
+// The indices of a call as they are used: masks expanded, broadcast to one shape, the indexed dimensions adjacent.
 // `self` is transposed with them.
 std::vector<at::Tensor> usual_indices(at::Tensor& self, const Indices& given) {
   at::native::checkIndexTensorTypes(given, /*allow_int=*/true);
@@ -121,7 +121,7 @@ Addressing addressing_of(const at::Tensor& self, const std::vector<at::Tensor>& 
 
 void check_bounds(const Addressing& addressing) {
   for (const Addressing::Index& index : addressing.indices) {
-    TORCH_CHECK_INDEX(index.places != 0 || index.tensor->numel() == 0, "index is out of bounds for dimension with size 0");
+    TORCH_CHECK_INDEX(index.slots != 0 || index.tensor->numel() == 0, "index is out of bounds for dimension with size 0");
   }
 }
 

@@ -1,5 +1,6 @@
 // native_layer_norm and its backward: checks and results as PyTorch's CPU has them, over rows and columns of contiguous operands.
-#include "shaped.h"
+#include "ops/factory.h"
+#include "ops/lines.h"
 
 #include <ATen/native/cpu/mixed_data_type.h>
 #include <ATen/native/layer_norm.h>

@@ -1,5 +1,6 @@
-// Matrix products: names, and the launch that linalg.h leaves to one place.
-#include "linalg.h"
+// Matrix products: bindings, and the launch of linalg.h.
+#include "ops/linalg.h"
+#include "ops/fill.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/op_registration/adaption.h>

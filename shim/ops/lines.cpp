@@ -1,5 +1,6 @@
 // Operators along one dimension: softmax and its gradients, scans.
-#include "shaped.h"
+#include "ops/lines.h"
+#include "ops/factory.h"
 
 #include <ATen/ops/_log_softmax_backward_data_meta.h>
 #include <ATen/ops/_log_softmax_meta.h>
@@ -36,19 +37,19 @@ bool launch_shaped(const Binding& binding, c10::ScalarType dtype, std::initializ
 
 namespace {
 
-// _cummax_helper and _cummin_helper: the caller has made values and places.
+// _cummax_helper and _cummin_helper: the caller has made values and indices.
 template <int op>
 struct Extremes {
   static inline Binding binding;
 
-  static void call(const at::Tensor& self, at::Tensor& values, at::Tensor& places, int64_t dim) {
+  static void call(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
     if (self.numel() == 0) {
       return;
     }
     const at::Tensor* const inputs[] = {&self};
     const at::Scalar wrapped(at::maybe_wrap_dim(dim, self.dim()));
-    if (!launch_shaped(binding, self.scalar_type(), {&values, &places}, inputs, {wrapped})) {
-      call_fallback<void, const at::Tensor&, at::Tensor&, at::Tensor&, int64_t>(binding.functional, self, values, places, dim);
+    if (!launch_shaped(binding, self.scalar_type(), {&values, &indices}, inputs, {wrapped})) {
+      call_fallback<void, const at::Tensor&, at::Tensor&, at::Tensor&, int64_t>(binding.functional, self, values, indices, dim);
     }
   }
 };

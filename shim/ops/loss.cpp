@@ -1,4 +1,4 @@
-// log_sigmoid and binary_cross_entropy, whose functions in PyTorch are the CPU's alone: the iterator is built here. The kernels
+// log_sigmoid and binary_cross_entropy, whose functions in PyTorch are for the CPU only: the iterator is built here. The kernels
 // take every dtype that the CPU's take.
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
@@ -7,6 +7,7 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
 
+#include "ops/factory.h"
 #include "structured.h"
 
 namespace rustdev {

@@ -1,11 +1,13 @@
-// What a mask or the values themselves select: masked_fill_, masked_select, masked_scatter_, nonzero. Results whose size depends on
-// values wait for the device.
+// Masked operators and nonzero: masked_fill_, masked_select, masked_scatter_, nonzero. Results whose size depends on values wait
+// for the device.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 
 #include "awaited.h"
-#include "shaped.h"
+#include "ops/factory.h"
+#include "ops/fill.h"
+#include "ops/lines.h"
 
 namespace rustdev {
 namespace {

@@ -1,5 +1,5 @@
-// Operators that put elements elsewhere: joins, turns, triangles, and those that PyTorch makes of views and copies on every device
-// but the CPU.
+// Operators that move elements: cat, flip, roll, triangles, and those that PyTorch composes of views and copies on every device but
+// the CPU.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/ops/_stack_native.h>
@@ -15,7 +15,8 @@
 
 #include <vector>
 
-#include "move.h"
+#include "ops/factory.h"
+#include "ops/movement.h"
 #include "ops/tier.h"
 
 namespace rustdev {
@@ -117,9 +118,9 @@ at::Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, at::Tensor& 
 
 at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
   static const Binding binding{kernel("flip"), rd_op_dtypes(kernel("flip"))};
-  const auto turned = at::dim_list_to_bitset(dims, self.dim());
+  const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   at::Tensor result = at::empty_like(self, at::MemoryFormat::Preserve);
-  launch_move(binding, result, self, static_cast<int64_t>(turned.to_ullong()));
+  launch_move(binding, result, self, static_cast<int64_t>(flipped.to_ullong()));
   return result;
 }
 

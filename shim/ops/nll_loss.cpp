@@ -1,5 +1,7 @@
-// Negative log likelihood, of rows and of images. What does not fit together goes to the CPU, which says why.
-#include "shaped.h"
+// Negative log likelihood loss, of rows and of images. Arguments that do not match go to the CPU's function, which raises the
+// error.
+#include "ops/factory.h"
+#include "ops/lines.h"
 
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/nll_loss_backward_meta.h>
@@ -51,9 +53,9 @@ void launch_forward(const Binding& binding, const at::Tensor& output, const at::
 void launch_backward(const Binding& binding, const at::Tensor& grad_input, const at::Tensor& grad, const at::Tensor& self,
                      const at::Tensor& target, Weight weight, int64_t reduction, int64_t ignored, const at::Tensor& total) {
   const at::Tensor images = as_images(grad_input);
-  const int64_t places = images.size(2) * images.size(3);
-  const at::Tensor rows = images.view({images.size(0), images.size(1) * places});
-  const at::Tensor targets = target.contiguous().view({images.size(0), places});
+  const int64_t positions = images.size(2) * images.size(3);
+  const at::Tensor rows = images.view({images.size(0), images.size(1) * positions});
+  const at::Tensor targets = target.contiguous().view({images.size(0), positions});
   const at::Tensor grads = grad.contiguous();
   const at::Tensor weights = dense_given(weight);
   c10::SmallVector<const at::Tensor*, 4> inputs{&grads, &targets, &total};

@@ -1,4 +1,5 @@
-// Operators with numbers that PyTorch's metas leave to its kernels to refuse: ours run when the call has returned.
+// Operators with scalar arguments that PyTorch's kernels check, not its metas: ours run after the call has returned, so the check
+// is here.
 #include <c10/util/Exception.h>
 
 // Below here: c10/core/OptionalRef.h uses the macros of the line above.

@@ -1,4 +1,4 @@
-// Padding by reflection and replication, sliding windows, and their gradients.
+// Reflection and replication padding, sliding windows (im2col, col2im, unfold), and their gradients.
 #include <ATen/div_rtn.h>
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/reflection_pad1d_backward_meta.h>
@@ -10,7 +10,8 @@
 #include <ATen/ops/replication_pad2d_meta.h>
 #include <ATen/ops/replication_pad3d_meta.h>
 
-#include "move.h"
+#include "ops/factory.h"
+#include "ops/movement.h"
 
 namespace rustdev {
 namespace {

@@ -1,5 +1,5 @@
-// Maximum pooling of images: the kernels see planes, or samples whose channels lie side by side.
-#include "shaped.h"
+// Maximum pooling of images: the kernels take planes, or samples in channels-last layout.
+#include "ops/lines.h"
 
 #include <ATen/native/Pool.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_meta.h>
@@ -19,7 +19,7 @@ struct Layout {
   explicit Layout(const at::Tensor& images)
       : format(images.suggest_memory_format()), channels(format == at::MemoryFormat::Contiguous ? 1 : images.size(1)) {}
 
-  // The elements of each plane or sample side by side.
+  // The elements of each plane or sample, contiguous.
   at::Tensor flat(const at::Tensor& images) const {
     const at::Tensor dense = images.contiguous(format);
     const int64_t elements = images.size(-1) * images.size(-2) * channels;
@@ -50,22 +50,22 @@ struct MaxPool {
   }
 
   static PairOut out(const at::Tensor& self, Sizes kernel, Sizes stride, Sizes padding, Sizes dilation, bool ceil_mode,
-                     at::Tensor& result, at::Tensor& places) {
-    Given<Meta, 2, false> op(result, places);
+                     at::Tensor& result, at::Tensor& max_indices) {
+    Given<Meta, 2, false> op(result, max_indices);
     op.meta(self, kernel, stride, padding, dilation, ceil_mode);
     const at::MemoryFormat format = self.suggest_memory_format();
-    if (!result.is_contiguous(format) || !places.is_contiguous(format)) {
+    if (!result.is_contiguous(format) || !max_indices.is_contiguous(format)) {
       const auto [values, indices] = functional(self, kernel, stride, padding, dilation, ceil_mode);
       result.copy_(values);
-      places.copy_(indices);
-      return {result, places};
+      max_indices.copy_(indices);
+      return {result, max_indices};
     }
     if (!launch(op, self, kernel, stride, padding, dilation)) {
       return call_fallback<PairOut, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool, at::Tensor&, at::Tensor&>(
-          binding.out, self, kernel, stride, padding, dilation, ceil_mode, result, places);
+          binding.out, self, kernel, stride, padding, dilation, ceil_mode, result, max_indices);
     }
     op.finish();
-    return {result, places};
+    return {result, max_indices};
   }
 
  private:
@@ -84,10 +84,10 @@ struct MaxPool {
     const int64_t height = out.size(-2), width = out.size(-1);
     const at::Tensor input = layout.flat(self);
     const std::array<int64_t, 3> rows{input.size(0), height, width * layout.channels};
-    const at::Tensor values = layout.flat(out).view(rows), places = layout.flat(op.maybe_get_output(1)).view(rows);
+    const at::Tensor values = layout.flat(out).view(rows), max_indices = layout.flat(op.maybe_get_output(1)).view(rows);
     const at::Tensor* const inputs[] = {&input};
     return launch_shaped(
-        binding, self.scalar_type(), {&values, &places}, inputs,
+        binding, self.scalar_type(), {&values, &max_indices}, inputs,
         {axis(kernel, 0), axis(kernel, 1), axis(dilation, 0), axis(dilation, 1), axis(padding, 0), axis(padding, 1), axis(steps, 0),
          axis(steps, 1), height, width, self.size(-2), self.size(-1), layout.channels});
   }
@@ -98,27 +98,27 @@ struct MaxPoolBackward {
   static inline Binding binding;
 
   static at::Tensor functional(const at::Tensor& grad, const at::Tensor& self, Sizes kernel, Sizes stride, Sizes padding,
-                               Sizes dilation, bool ceil_mode, const at::Tensor& places) {
+                               Sizes dilation, bool ceil_mode, const at::Tensor& max_indices) {
     Functional<Meta> op;
-    op.meta(grad, self, kernel, stride, padding, dilation, ceil_mode, places);
+    op.meta(grad, self, kernel, stride, padding, dilation, ceil_mode, max_indices);
     if (!fits(binding, self)) {
       return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, Sizes, Sizes, Sizes, Sizes, bool, const at::Tensor&>(
-          binding.functional, grad, self, kernel, stride, padding, dilation, ceil_mode, places);
+          binding.functional, grad, self, kernel, stride, padding, dilation, ceil_mode, max_indices);
     }
-    TORCH_CHECK(places.scalar_type() == at::kLong, "expected scalar type Long but found ", places.scalar_type());
+    TORCH_CHECK(max_indices.scalar_type() == at::kLong, "expected scalar type Long but found ", max_indices.scalar_type());
     if (self.numel() == 0) {
       return op.take(0);
     }
     const Layout layout(self);
-    const at::Tensor output = layout.flat(op.maybe_get_output(0)), grads = layout.flat(grad), indices = layout.flat(places);
+    const at::Tensor output = layout.flat(op.maybe_get_output(0)), grads = layout.flat(grad), indices = layout.flat(max_indices);
     const at::Tensor* const inputs[] = {&grads, &indices};
     launch_shaped(binding, self.scalar_type(), {&output}, inputs, {layout.channels});
     return op.take(0);
   }
 
   static at::Tensor& out(const at::Tensor& grad, const at::Tensor& self, Sizes kernel, Sizes stride, Sizes padding, Sizes dilation,
-                         bool ceil_mode, const at::Tensor& places, at::Tensor& grad_input) {
-    const at::Tensor result = functional(grad, self, kernel, stride, padding, dilation, ceil_mode, places);
+                         bool ceil_mode, const at::Tensor& max_indices, at::Tensor& grad_input) {
+    const at::Tensor result = functional(grad, self, kernel, stride, padding, dilation, ceil_mode, max_indices);
     resize_out(grad_input, result.sizes(), {}, result.options().memory_format(self.suggest_memory_format()));
     return grad_input.copy_(result);
   }

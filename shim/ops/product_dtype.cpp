@@ -1,6 +1,6 @@
-// Matrix products whose result has a wider dtype than their operands (mm, bmm, addmm, baddbmm with out_dtype), made of the products
-// of that dtype: the operands are widened first, so that nothing is rounded before the sum. PyTorch has them for CUDA only; what it
-// accepts there is accepted here.
+// Matrix products whose result has a wider dtype than their operands (mm, bmm, addmm, baddbmm with out_dtype), composed of the
+// products of that dtype: the operands are widened first, so that nothing is rounded before the sum. PyTorch has them for CUDA
+// only; the same arguments are accepted here.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>

@@ -1,4 +1,4 @@
-// Quantised tensors on their way to, from and between devices; everything else that they do is the fallback's business.
+// Copies of quantised tensors to, from and between devices. All their other operators go to the fallback.
 #include <ATen/ops/_empty_affine_quantized.h>
 #include <ATen/ops/_empty_per_channel_affine_quantized.h>
 #include <ATen/ops/empty.h>

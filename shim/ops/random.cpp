@@ -1,4 +1,4 @@
-// Random numbers: PyTorch's own checks (native/DistributionTemplates.h) around our kernels, which draw from the device's generator.
+// Random numbers: PyTorch's own checks (native/DistributionTemplates.h), and kernels that draw from the device's generator.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
@@ -14,7 +14,7 @@
 
 #include <limits>
 
-#include "factory.h"
+#include "ops/factory.h"
 #include "runtime/generator.h"
 #include "structured.h"
 
@@ -365,21 +365,21 @@ at::Tensor binomial(const at::Tensor& trials, const at::Tensor& p, OptionalGener
 }
 
 // Several samples with replacement; PyTorch's own code makes the others of exponential_, div and argmax or topk.
-void draw_places(at::Tensor& result, const at::Tensor& weights, int64_t samples, OptionalGenerator given) {
+void draw_indices(at::Tensor& result, const at::Tensor& weights, int64_t samples, OptionalGenerator given) {
   static const rd_op* const op = kernel("multinomial");
   at::assert_no_internal_overlap(result);
   if (result.numel() == 0) {
     return;
   }
   const at::Tensor rows = weights.contiguous().view({-1, weights.size(-1)});
-  const at::Tensor places = result.is_contiguous() ? result : at::empty_like(result, at::MemoryFormat::Contiguous);
+  const at::Tensor indices = result.is_contiguous() ? result : at::empty_like(result, at::MemoryFormat::Contiguous);
   Launch launch;
-  launch.output(places.view({-1, samples}));
+  launch.output(indices.view({-1, samples}));
   launch.input(rows);
   add_state(launch, given, weights.device());
   launch.run_or_throw(op, static_cast<int32_t>(weights.scalar_type()), weights.device().index());
-  if (!places.is_same(result)) {
-    result.copy_(places);
+  if (!indices.is_same(result)) {
+    result.copy_(indices);
   }
 }
 
@@ -439,7 +439,7 @@ at::Tensor native_dropout_backward(const at::Tensor& grad, const at::Tensor& mas
 
 namespace at::native {
 
-REGISTER_PRIVATEUSE1_DISPATCH(multinomial_with_replacement_stub, &rustdev::draw_places)
+REGISTER_PRIVATEUSE1_DISPATCH(multinomial_with_replacement_stub, &rustdev::draw_indices)
 
 }  // namespace at::native
 

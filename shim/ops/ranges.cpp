@@ -1,4 +1,4 @@
-// Factories of elements that follow from their place: ranges, triangles' indices, identity matrices, repeated places.
+// Range factories: arange, linspace, logspace, tril_indices, eye, repeat_interleave.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/native/RangeFactories.h>
 #include <ATen/native/RangeUtils.h>
@@ -8,7 +8,7 @@
 #include <ATen/ops/linspace_native.h>
 
 #include "awaited.h"
-#include "factory.h"
+#include "ops/factory.h"
 #include "ops/tier.h"
 #include "structured.h"
 

@@ -1,5 +1,6 @@
-// Reductions: names, and the launch that reduce.h leaves to one place.
-#include "reduce.h"
+// Reductions: bindings, and the launch of reduce.h.
+#include "ops/reduce.h"
+#include "ops/factory.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>

@@ -1,12 +1,13 @@
-// The cells of LSTM, a kernel, and of GRU, made of pointwise operators: PyTorch has them for CUDA only, and its recurrent layers
-// ask every other accelerator for them too. Forward and backward share a workspace of activated gates.
+// Cells of LSTM, a kernel, and of GRU, composed of pointwise operators. PyTorch has them for CUDA only, but its recurrent layers
+// call them on every accelerator. Forward and backward share a workspace of activated gates.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
+#include "ops/factory.h"
+#include "ops/lines.h"
 #include "ops/tier.h"
-#include "shaped.h"
 
 namespace rustdev {
 namespace {

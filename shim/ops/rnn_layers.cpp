@@ -21,8 +21,8 @@
 
 #include <functional>
 
+#include "ops/lines.h"
 #include "ops/tier.h"
-#include "shaped.h"
 
 namespace rustdev {
 namespace {

@@ -1,4 +1,4 @@
-// Writing through indices along a dimension: scatter in all its forms, index_add and its kin, index_fill_, put_.
+// Scatters along a dimension: scatter in all its forms, index_add, index_copy, index_reduce, index_fill_, put_.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_copy_meta.h>
@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "indexing.h"
+#include "ops/fill.h"
 
 namespace rustdev {
 namespace {
@@ -203,9 +204,9 @@ struct Put {
       return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor&, bool>(binding.functional, self, index,
                                                                                                  source, accumulate);
     }
-    const at::Tensor places = index.reshape(source.sizes());
+    const at::Tensor flat_index = index.reshape(source.sizes());
     const at::Tensor dense = self.contiguous();
-    launch_update(binding, flat(dense, places), dense, source, {accumulate ? Operation::add : Operation::store});
+    launch_update(binding, flat(dense, flat_index), dense, source, {accumulate ? Operation::add : Operation::store});
     if (!dense.is_same(self)) {
       self.copy_(dense);
     }

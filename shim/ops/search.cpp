@@ -1,12 +1,13 @@
-// Search in sorted elements (searchsorted, bucketize, isin), and the elements that differ (unique in its forms).
+// Search in sorted elements (searchsorted, bucketize, isin), and unique in its forms.
 #include <ATen/native/BucketizationUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/result_type.h>
 
 #include "awaited.h"
-#include "shaped.h"
-#include "sorting.h"
+#include "ops/factory.h"
+#include "ops/lines.h"
+#include "ops/sorting.h"
 
 namespace rustdev {
 namespace {
@@ -129,7 +130,7 @@ struct Isin {
       return false;
     }
     const at::Tensor line = elements.to(dtype).reshape({-1}).contiguous();
-    const at::Tensor sorted = std::get<0>(sorted_with_places(others.to(dtype).reshape({-1})));
+    const at::Tensor sorted = std::get<0>(sorted_with_indices(others.to(dtype).reshape({-1})));
     const at::Tensor target = new_empty(line.sizes(), at::kBool, out.device());
     const at::Tensor* const inputs[] = {&line, &sorted};
     launch_shaped(binding, dtype, {&target}, inputs, {invert});
@@ -147,15 +148,15 @@ struct Unique {
   static bool takes(const at::Tensor& self) { return takes_dtype(groups, self.scalar_type()); }
 
   // The rows that differ from those before them in an order, the group of every row, and the groups' counts, these two where they
-  // are wanted. `places` are the rows' numbers in that order, if it is not theirs; `in_order` says that the rows lie in it already.
-  // Waits for the number of groups.
-  static Triple of(const at::Tensor& table, const at::Tensor& places, bool in_order, bool with_inverse, bool with_counts) {
+  // are wanted. `indices` are the rows' numbers in that order, if it is not theirs; `in_order` says that the rows lie in it
+  // already. Waits for the number of groups.
+  static Triple of(const at::Tensor& table, const at::Tensor& indices, bool in_order, bool with_inverse, bool with_counts) {
     const int64_t count = table.size(0);
     const auto longs = [&](int64_t size) { return new_empty({size}, at::kLong, table.device()); };
     at::Tensor numbers = longs(count);
     c10::SmallVector<const at::Tensor*, 2> compared{&table};
-    if (places.defined() && !in_order) {
-      compared.push_back(&places);
+    if (indices.defined() && !in_order) {
+      compared.push_back(&indices);
     }
     launch_shaped(groups, table.scalar_type(), {&numbers}, compared, {});
     const int64_t different = awaited<int64_t>(numbers[count - 1], unique_waits) + 1;
@@ -163,8 +164,8 @@ struct Unique {
     const at::Tensor inverse = longs(with_inverse ? count : 0);
     const at::Tensor counts = longs(with_counts ? different : 0);
     c10::SmallVector<const at::Tensor*, 2> grouped{&numbers};
-    if (places.defined()) {
-      grouped.push_back(&places);
+    if (indices.defined()) {
+      grouped.push_back(&indices);
     }
     launch_shaped(collect, at::kLong, {&starts, &inverse, &counts}, grouped, {in_order});
     // Its memory is the result's.
@@ -202,14 +203,14 @@ Triple unique_flat(const at::Tensor& self, bool consecutive, bool return_inverse
   if (!return_inverse && !return_counts && (consecutive || line.numel() <= short_line)) {
     return {unique_line(line, consecutive), no_longs(self), no_longs(self)};
   }
-  at::Tensor places;
+  at::Tensor indices;
   if (!consecutive) {
-    std::tie(line, places) = sorted_with_places(line);
+    std::tie(line, indices) = sorted_with_indices(line);
     if (!return_inverse) {
-      places.reset();
+      indices.reset();
     }
   }
-  const auto [rows, inverse, counts] = Unique::of(line.view({-1, 1}), places, /*in_order=*/true, return_inverse, return_counts);
+  const auto [rows, inverse, counts] = Unique::of(line.view({-1, 1}), indices, /*in_order=*/true, return_inverse, return_counts);
   return {rows.view({-1}), return_inverse ? inverse.view(self.sizes()) : inverse, counts};
 }
 
@@ -237,13 +238,13 @@ Triple unique_rows(const at::Tensor& self, int64_t dim, bool consecutive) {
   TORCH_CHECK(zeros == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
   const at::Tensor moved = self.dim() == 0 ? self.view({1}) : self.movedim(wrapped, 0);
   const at::Tensor table = moved.contiguous().view({moved.size(0), -1});
-  at::Tensor places;
+  at::Tensor indices;
   if (!consecutive) {
-    places = new_empty({table.size(0)}, at::kLong, self.device());
+    indices = new_empty({table.size(0)}, at::kLong, self.device());
     const at::Tensor* const inputs[] = {&table};
-    launch_shaped(Unique::order, self.scalar_type(), {&places}, inputs, {});
+    launch_shaped(Unique::order, self.scalar_type(), {&indices}, inputs, {});
   }
-  auto [rows, inverse, counts] = Unique::of(table, places, /*in_order=*/consecutive, /*with_inverse=*/true, /*with_counts=*/true);
+  auto [rows, inverse, counts] = Unique::of(table, indices, /*in_order=*/consecutive, /*with_inverse=*/true, /*with_counts=*/true);
   at::DimVector sizes(moved.sizes());
   sizes[0] = rows.size(0);
   return {self.dim() == 0 ? rows.view({-1}) : rows.view(sizes).movedim(0, wrapped), inverse, counts};

@@ -1,8 +1,9 @@
 // Sorting and selection along a dimension: sort, topk, kthvalue, median, nanmedian, mode.
 //
-// The kernels of selection see the dimension as the last one, without gaps; so does that of sorting for long lines, which all
-// threads sort together and which need memory to work in.
-#include "sorting.h"
+// The selection kernels take the dimension as the last one, contiguous; so does the sort of long lines, which all threads sort
+// together with a workspace.
+#include "ops/sorting.h"
+#include "ops/factory.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/ReduceOpsUtils.h>
@@ -10,7 +11,7 @@
 #include <ATen/ops/sort_meta.h>
 #include <ATen/ops/topk_meta.h>
 
-#include "shaped.h"
+#include "ops/lines.h"
 
 namespace rustdev {
 namespace {
@@ -48,12 +49,12 @@ at::Tensor target_for(const at::Tensor& moved) {
   return has_gaps(moved) ? new_empty(moved.sizes(), moved.scalar_type(), moved.device()) : moved;
 }
 
-void launch_long_sort(const at::Tensor& values, const at::Tensor& places, const at::Tensor& self, int64_t dim, bool descending) {
+void launch_long_sort(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim, bool descending) {
   at::Tensor source = lines_of(self, dim);
   if (source.is_alias_of(values)) {
     source = source.clone(at::MemoryFormat::Contiguous);
   }
-  const at::Tensor moved[] = {with_last(values, dim), with_last(places, dim)};
+  const at::Tensor moved[] = {with_last(values, dim), with_last(indices, dim)};
   const at::Tensor targets[] = {target_for(moved[0]), target_for(moved[1])};
   const size_t bytes = rd_sort_workspace(static_cast<int32_t>(self.scalar_type()), static_cast<size_t>(source.size(-1)));
   const at::Tensor workspace = new_empty({static_cast<int64_t>(bytes)}, at::kByte, self.device());
@@ -66,7 +67,7 @@ void launch_long_sort(const at::Tensor& values, const at::Tensor& places, const 
   }
 }
 
-bool launch_sort(const at::Tensor& values, const at::Tensor& places, const at::Tensor& self, int64_t dim, bool descending) {
+bool launch_sort(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim, bool descending) {
   if (!takes_dtype(Sort::binding, self.scalar_type())) {
     return false;
   }
@@ -75,11 +76,11 @@ bool launch_sort(const at::Tensor& values, const at::Tensor& places, const at::T
   }
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (self.dim() > 0 && self.size(wrapped) > long_line) {
-    launch_long_sort(values, places, self, wrapped, descending);
+    launch_long_sort(values, indices, self, wrapped, descending);
     return true;
   }
   const at::Tensor* const inputs[] = {&self};
-  return launch_shaped(Sort::binding, self.scalar_type(), {&values, &places}, inputs, {wrapped, descending});
+  return launch_shaped(Sort::binding, self.scalar_type(), {&values, &indices}, inputs, {wrapped, descending});
 }
 
 Pair stable_sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
@@ -93,20 +94,20 @@ Pair stable_sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim
 }
 
 PairOut stable_sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, at::Tensor& values,
-                        at::Tensor& places) {
-  Given<at::meta::structured_sort_stable, 2, false> op(values, places);
+                        at::Tensor& indices) {
+  Given<at::meta::structured_sort_stable, 2, false> op(values, indices);
   op.meta(self, stable, dim, descending);
-  check_overlap({values, places}, self);
+  check_overlap({values, indices}, self);
   if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
     op.finish();
-    return {values, places};
+    return {values, indices};
   }
   return call_fallback<PairOut, const at::Tensor&, std::optional<bool>, int64_t, bool, at::Tensor&, at::Tensor&>(
-      Sort::binding.out, self, stable, dim, descending, values, places);
+      Sort::binding.out, self, stable, dim, descending, values, indices);
 }
 
-// Launches a kernel of selection; `values` and `places` keep the dimension.
-bool launch_selection(const Binding& binding, const at::Tensor& values, const at::Tensor& places, const at::Tensor& self,
+// Launches a kernel of selection; `values` and `indices` keep the dimension.
+bool launch_selection(const Binding& binding, const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self,
                       int64_t dim, std::initializer_list<at::Scalar> scalars) {
   if (!takes_dtype(binding, self.scalar_type())) {
     return false;
@@ -118,7 +119,7 @@ bool launch_selection(const Binding& binding, const at::Tensor& values, const at
   if (source.is_alias_of(values)) {
     source = source.clone(at::MemoryFormat::Contiguous);
   }
-  const at::Tensor moved[] = {with_last(values, dim), with_last(places, dim)};
+  const at::Tensor moved[] = {with_last(values, dim), with_last(indices, dim)};
   const at::Tensor* const inputs[] = {&source};
   return launch_shaped(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, scalars);
 }
@@ -136,29 +137,29 @@ struct Topk {
   }
 
   static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, at::Tensor& values,
-                     at::Tensor& places) {
-    Given<at::meta::structured_topk, 2, false> op(values, places);
+                     at::Tensor& indices) {
+    Given<at::meta::structured_topk, 2, false> op(values, indices);
     op.meta(self, k, dim, largest, sorted);
-    check_overlap({values, places}, self);
+    check_overlap({values, indices}, self);
     if (C10_LIKELY(launch(op.maybe_get_output(0), op.maybe_get_output(1), self, k, dim, largest))) {
       op.finish();
-      return {values, places};
+      return {values, indices};
     }
     return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, bool, at::Tensor&, at::Tensor&>(
-        binding.out, self, k, dim, largest, sorted, values, places);
+        binding.out, self, k, dim, largest, sorted, values, indices);
   }
 
  private:
-  static bool launch(const at::Tensor& values, const at::Tensor& places, const at::Tensor& self, int64_t k, int64_t dim,
+  static bool launch(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t k, int64_t dim,
                      bool largest) {
     const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
     if (k > most_selected && self.size(wrapped) > long_line && takes_dtype(Sort::binding, self.scalar_type())) {
-      const auto [all_values, all_places] = stable_sort(self, /*stable=*/true, wrapped, largest);
+      const auto [all_values, all_indices] = stable_sort(self, /*stable=*/true, wrapped, largest);
       values.copy_(all_values.narrow(wrapped, 0, k));
-      places.copy_(all_places.narrow(wrapped, 0, k));
+      indices.copy_(all_indices.narrow(wrapped, 0, k));
       return true;
     }
-    return launch_selection(binding, values, places, self, wrapped, {largest});
+    return launch_selection(binding, values, indices, self, wrapped, {largest});
   }
 };
 
@@ -172,12 +173,12 @@ at::DimVector kept_sizes(const at::Tensor& self, int64_t dim) {
 }
 
 // Resizes the outputs of a reduction to one element of each line, and gives them with the dimension kept.
-std::array<at::Tensor, 2> prepare(at::Tensor& values, at::Tensor& places, const at::Tensor& self, int64_t dim, bool keepdim) {
+std::array<at::Tensor, 2> prepare(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim) {
   TORCH_CHECK(values.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(), ", but got ",
               values.scalar_type(), " instead");
-  TORCH_CHECK(places.scalar_type() == at::kLong, "Expected out tensor to have dtype long int, but got ", places.scalar_type(),
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "Expected out tensor to have dtype long int, but got ", indices.scalar_type(),
               " instead");
-  TORCH_CHECK(values.device() == self.device() && places.device() == self.device(), "Expected out tensors on device ",
+  TORCH_CHECK(values.device() == self.device() && indices.device() == self.device(), "Expected out tensors on device ",
               self.device());
   const at::DimVector kept = kept_sizes(self, dim);
   at::DimVector sizes = kept;
@@ -189,24 +190,24 @@ std::array<at::Tensor, 2> prepare(at::Tensor& values, at::Tensor& places, const 
     at::assert_no_internal_overlap(tensor);
     return keepdim || kept.empty() ? tensor : tensor.unsqueeze(dim);
   };
-  return {with_dim(values), with_dim(places)};
+  return {with_dim(values), with_dim(indices)};
 }
 
 struct Kthvalue {
   static inline Binding binding;
 
-  static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
+  static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
     const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
     at::native::zero_numel_check_dims(self, wrapped, "kthvalue()");
     TORCH_CHECK(k >= 1 && k <= (self.dim() == 0 ? 1 : self.size(wrapped)),
                 "kthvalue(): selected number k out of range for dimension ", wrapped);
     at::assert_no_overlap(self, values);
-    const auto kept = prepare(values, places, self, wrapped, keepdim);
+    const auto kept = prepare(values, indices, self, wrapped, keepdim);
     if (launch_selection(binding, kept[0], kept[1], self, wrapped, {k})) {
-      return {values, places};
+      return {values, indices};
     }
     return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, at::Tensor&, at::Tensor&>(binding.out, self, k, dim,
-                                                                                                       keepdim, values, places);
+                                                                                                       keepdim, values, indices);
   }
 };
 
@@ -226,15 +227,15 @@ struct Median {
     return call_fallback<at::Tensor, const at::Tensor&>(binding.functional, self);
   }
 
-  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
+  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
     const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
     at::native::zero_numel_check_dims(self, wrapped, "median()");
-    const auto kept = prepare(values, places, self, wrapped, keepdim);
+    const auto kept = prepare(values, indices, self, wrapped, keepdim);
     if (launch_selection(binding, kept[0], kept[1], self, wrapped, {})) {
-      return {values, places};
+      return {values, indices};
     }
     return call_fallback<PairOut, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(binding.out, self, dim, keepdim,
-                                                                                              values, places);
+                                                                                              values, indices);
   }
 };
 
@@ -245,11 +246,11 @@ struct Mode {
     const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
     at::native::zero_numel_check_dims(self, wrapped, "mode()");
     at::Tensor values = new_empty({0}, self.scalar_type(), self.device());
-    at::Tensor places = new_empty({0}, at::kLong, self.device());
+    at::Tensor indices = new_empty({0}, at::kLong, self.device());
     if (!takes_dtype(binding, self.scalar_type())) {
       return call_fallback<Pair, const at::Tensor&, int64_t, bool>(binding.functional, self, dim, keepdim);
     }
-    const auto kept = prepare(values, places, self, wrapped, keepdim);
+    const auto kept = prepare(values, indices, self, wrapped, keepdim);
     if (values.numel() > 0) {
       const at::Tensor moved[] = {with_last(kept[0], wrapped), with_last(kept[1], wrapped)};
       const auto [sorted, origins] = stable_sort(lines_of(self, wrapped), /*stable=*/true, -1, /*descending=*/false);
@@ -257,23 +258,23 @@ struct Mode {
       const at::Tensor* const inputs[] = {&lines, &origins};
       launch_shaped(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, {});
     }
-    return {values, places};
+    return {values, indices};
   }
 
-  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& places) {
+  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
     const auto [found, origins] = functional(self, dim, keepdim);
     resize_out(values, found.sizes(), {}, found.options());
-    resize_out(places, origins.sizes(), {}, origins.options());
-    check_separate({values, places}, self);
+    resize_out(indices, origins.sizes(), {}, origins.options());
+    check_separate({values, indices}, self);
     values.copy_(found);
-    places.copy_(origins);
-    return {values, places};
+    indices.copy_(origins);
+    return {values, indices};
   }
 };
 
 }  // namespace
 
-Pair sorted_with_places(const at::Tensor& line) { return stable_sort(line, /*stable=*/true, 0, /*descending=*/false); }
+Pair sorted_with_indices(const at::Tensor& line) { return stable_sort(line, /*stable=*/true, 0, /*descending=*/false); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   if (find_kernel(Sort::binding, {"sort.stable", nullptr, "sort.values_stable", "sort.stable"})) {

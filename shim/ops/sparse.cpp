@@ -27,7 +27,7 @@
 #include <ATen/ops/values_native.h>
 #include <ATen/ops/zero_native.h>
 
-#include "fallback.h"
+#include "ops/fallback.h"
 #include "ops/tier.h"
 
 namespace rustdev {
@@ -84,7 +84,7 @@ at::Tensor& assign(at::Tensor& out, const at::Tensor& result) {
   return out;
 }
 
-// Waits to know how many places are different.
+// Waits to know how many positions are different.
 at::Tensor coalesce(const at::Tensor& self) {
   if (self._nnz() < 2) {
     return self.clone()._coalesced_(true);

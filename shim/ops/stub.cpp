@@ -1,9 +1,9 @@
 // Operators served through PyTorch's dispatch stubs: PyTorch's own function, at::native::x, checks, promotes and builds the
 // iterator, and calls a kernel by the device's type, which is ours here.
 //
-// A stub alone serves nobody: the operator has to be registered for the device's key as well, or it goes to the fallback. The way
-// suits operators without a structured meta, whose function does more than a table row could say. Their kernels take every dtype
-// that the CPU's take.
+// A stub alone is not enough: the operator has to be registered for the device's key as well, or it goes to the fallback. Stubs
+// suit operators without a structured meta whose function does more than a row of the operator table. Their kernels take every
+// dtype that the CPU's take.
 #include <ATen/native/Activation.h>
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/LinearAlgebra.h>

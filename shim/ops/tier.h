@@ -1,4 +1,4 @@
-// Which tier serves an operator, for coverage(): registrations say it as they are made.
+// Tiers of the operators, for coverage(): recorded by each registration.
 #pragma once
 
 #include <torch/library.h>

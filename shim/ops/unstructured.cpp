@@ -1,4 +1,4 @@
-// Pointwise operators without a structured meta: relu, abs, where and ldexp. The iterator is built here, the rest is as for the
+// Pointwise operators without a structured meta: relu, abs, where and ldexp. The iterator is built here; all else is as for
 // structured ones.
 #include <ATen/TensorIterator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -6,6 +6,7 @@
 #include <ATen/ops/ldexp_native.h>
 #include <ATen/ops/result_type.h>
 
+#include "ops/factory.h"
 #include "structured.h"
 
 namespace rustdev {
@@ -131,7 +132,7 @@ at::Tensor plain_where(const at::Tensor& condition, const at::Tensor& self, cons
   const c10::ScalarType dtype = self.scalar_type();
   const Binding& kernel = binding<where_op>();
   if (condition.scalar_type() != c10::ScalarType::Bool || other.scalar_type() != dtype || self.is_complex() ||
-      !takes_dtype(kernel, dtype) || !side_by_side(condition, self) || !side_by_side(condition, other) || self.numel() == 0) {
+      !takes_dtype(kernel, dtype) || !both_contiguous(condition, self) || !both_contiguous(condition, other) || self.numel() == 0) {
     return {};
   }
   at::Tensor out = new_empty(self.sizes(), dtype, self.device());

@@ -1,4 +1,4 @@
-// Views, resize_ and set_: sizes, strides and storages only; no element is touched, so nothing waits for a stream.
+// Views, resize_ and set_: they change sizes, strides and storages but no element, so they wait for no stream.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>

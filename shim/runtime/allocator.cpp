@@ -1,5 +1,4 @@
-// c10::DeviceAllocator over the rd_memory_* functions: where memory comes from and how it is counted is the pool's business, in
-// Rust.
+// c10::DeviceAllocator over the rd_memory_* functions. The caching pool and its counters are in Rust.
 #include "runtime/allocator.h"
 
 #include <array>

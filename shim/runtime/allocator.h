@@ -1,4 +1,4 @@
-// The device allocator that PyTorch's tensors of PrivateUse1 get their memory from.
+// Device allocator for PyTorch's tensors of PrivateUse1.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -1,4 +1,4 @@
-// A forked child has none of the parent's threads, so the runtime is told that it is unusable there.
+// Fork handler: marks the runtime as unusable in a forked child, which has none of the parent's threads.
 #include <pthread.h>
 
 #include "rustdev.h"

@@ -1,4 +1,4 @@
-// Random generators of rustdev devices, and the operator by which Python reaches the default ones.
+// Random generators of rustdev devices, and the operator that gives Python the default ones.
 #include "runtime/generator.h"
 
 #include <array>

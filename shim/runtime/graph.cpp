@@ -1,4 +1,4 @@
-// at::GraphImplInterface over rd_capture_* and rd_graph_*: what torch.accelerator.Graph and torch.rustdev.Graph are made of.
+// at::GraphImplInterface over rd_capture_* and rd_graph_*, for torch.accelerator.Graph and torch.rustdev.Graph.
 #include "torch_version.h"
 
 #if RUSTDEV_TORCH_HAS_GRAPHS

@@ -1,4 +1,4 @@
-// The device guard: how PyTorch switches devices and streams, and how torch.Stream and torch.Event reach ours.
+// Device guard: PyTorch's interface for switching devices and streams, and for torch.Stream and torch.Event.
 //
 // A c10::Event holds a `void*` that is an rd_event, made when the event is first recorded, because only then its device is known.
 #include "runtime/guard.h"

@@ -1,4 +1,4 @@
-// Device indices as PyTorch passes them, checked, and what belongs to a thread: its streams, and its switch for autograd.
+// Checked device indices, and the state of a thread: its current streams, and its switch for autograd.
 #pragma once
 
 #include <c10/core/Device.h>

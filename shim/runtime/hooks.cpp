@@ -1,4 +1,4 @@
-// The PrivateUse1 hooks: what PyTorch asks of the accelerator as such, without an operator or a guard at hand.
+// PrivateUse1 hooks: PyTorch's queries about the accelerator outside of operators and guards.
 #include <algorithm>
 #include <array>
 

@@ -168,7 +168,7 @@ class Rows {
                       static_cast<double>(row.bytes) / static_cast<double>(std::max<uint64_t>(row.end - row.begin, 1)));
     }
     if (row.members > 1) {
-      run.addMetadata("lockstep", row.members);
+      run.addMetadata("fused", row.members);
     }
     if (std::string_view(row.outcome) != "done") {
       run.addMetadataQuoted("outcome", row.outcome);

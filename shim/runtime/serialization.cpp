@@ -1,4 +1,4 @@
-// What torch.save, pickle and torch.jit.save keep of a tensor beyond sizes, strides and bytes: its label.
+// Serialisation of labels by torch.save, pickle and torch.jit.save.
 //
 // PyTorch stores a map of names to booleans with each tensor, so the label travels as part of a name. A file with such a name loads
 // anywhere: other devices, and a torch without rustdev, pass over names that they do not know.

@@ -1,7 +1,7 @@
 // The debug mode of operators that wait for the device (torch.rustdev.set_sync_debug_mode), and its interface to Python.
 #include <c10/util/Exception.h>
 
-#include "tensor.h"
+#include "runtime/sync_debug.h"
 
 namespace rustdev {
 

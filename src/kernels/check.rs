@@ -1,6 +1,6 @@
-//! The runner of the kernel tests: runs table rows over dtypes, layouts, sizes and instruction sets and compares them with an oracle.
+//! Test runner of the kernels: runs rows of the operator table over dtypes, layouts, sizes and instruction sets and compares with an oracle.
 //!
-//! Oracles see and give complex `f64` values, which hold every value of the tests exactly, in `ndarray`s.
+//! Oracles take and return `ndarray`s of complex `f64` values, which hold every value of the tests exactly.
 
 use ndarray::{ArrayD, Dimension, IxDyn};
 
@@ -15,9 +15,9 @@ use crate::tensor::view::{Flags, View};
 /// How a test tensor's elements lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strides {
-    /// Last dimension side by side.
+    /// Last dimension contiguous.
     Contiguous,
-    /// First dimension side by side.
+    /// First dimension contiguous.
     Transposed,
     /// Every second element.
     Sliced,
@@ -45,14 +45,14 @@ impl Tensor {
     pub fn new(dtype: DType, sizes: &[usize], strides: Strides) -> Self {
         let mut step = dtype.size() as i64 * if strides == Strides::Sliced { 2 } else { 1 };
         let mut steps = vec![0; sizes.len()];
-        let mut place = |dim: usize| {
+        let mut position = |dim: usize| {
             steps[dim] = step;
             step *= sizes[dim].max(1) as i64;
         };
         match strides {
-            Strides::Transposed => (0..sizes.len()).for_each(&mut place),
-            Strides::Broadcast => (1..sizes.len()).rev().for_each(&mut place),
-            _ => (0..sizes.len()).rev().for_each(&mut place),
+            Strides::Transposed => (0..sizes.len()).for_each(&mut position),
+            Strides::Broadcast => (1..sizes.len()).rev().for_each(&mut position),
+            _ => (0..sizes.len()).rev().for_each(&mut position),
         }
         let memory = vec![0; (step as usize).div_ceil(16) + 1];
         Self { memory, dtype, flags: Flags::default(), sizes: sizes.iter().map(|&size| size as i64).collect(), strides: steps }

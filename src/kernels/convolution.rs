@@ -1,4 +1,4 @@
-//! Which convolutions PyTorch's 16 bit kernels may compute.
+//! Convolutions in 16 bit dtypes: which geometries PyTorch's kernels may compute.
 //!
 //! oneDNN's kernels for AMX return wrong values, or end the process, where a window or an element of the kernel meets no element of the
 //! image, and where rows of one window are narrower than the kernel (found by comparing random shapes with float64; oneDNN of PyTorch
@@ -31,9 +31,9 @@ impl Dimension {
     }
 
     /// Whether the kernel lies on an image element in any window.
-    fn reaches(self, place: i64) -> bool {
+    fn reaches(self, position: i64) -> bool {
         (0..self.kernel).any(|element| {
-            let from_first = place + self.padding - element * self.dilation;
+            let from_first = position + self.padding - element * self.dilation;
             from_first % self.stride == 0 && (0..self.windows).contains(&(from_first / self.stride))
         })
     }
@@ -41,7 +41,7 @@ impl Dimension {
     fn is_regular(self, transposed: bool) -> bool {
         (0..self.windows).all(|window| (0..self.kernel).any(|element| self.meets(window, element)))
             && (0..self.kernel).all(|element| (0..self.windows).any(|window| self.meets(window, element)))
-            && (!transposed || (0..self.image).all(|place| self.reaches(place)))
+            && (!transposed || (0..self.image).all(|position| self.reaches(position)))
     }
 }
 

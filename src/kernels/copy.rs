@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::movement;
+use crate::tensor::loops::copy_fill;
 
 /// `aten::copy_`: out = input, cast to out's dtype. Operands [out, input], of any two dtypes; the conjugate and negative flags of both are
 /// honoured, immediate and host operands allowed.
@@ -12,7 +12,7 @@ use crate::tensor::loops::movement;
 /// Two dtypes between which there is no conversion.
 pub fn copy_(launch: &Launch<'_>) -> Result<(), String> {
     check(launch, 2)?;
-    movement::copy(launch)
+    copy_fill::copy(launch)
 }
 
 /// `aten::fill_`: out = value everywhere, cast to out's dtype. Operands [out, value]; the value is an immediate or a 0-dim tensor
@@ -22,7 +22,7 @@ pub fn copy_(launch: &Launch<'_>) -> Result<(), String> {
 /// Two dtypes between which there is no conversion.
 pub fn fill_(launch: &Launch<'_>) -> Result<(), String> {
     check(launch, 2)?;
-    movement::fill(launch)
+    copy_fill::fill(launch)
 }
 
 /// `aten::zero_`: out = 0 everywhere. Operands [out].
@@ -31,7 +31,7 @@ pub fn fill_(launch: &Launch<'_>) -> Result<(), String> {
 /// The wrong number of operands.
 pub fn zero_(launch: &Launch<'_>) -> Result<(), String> {
     check(launch, 1)?;
-    movement::zero(launch);
+    copy_fill::zero(launch);
     Ok(())
 }
 

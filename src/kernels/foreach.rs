@@ -1,8 +1,8 @@
-//! The operators `_foreach_*`: one function of values over the tensors at every place of lists.
+//! Operators `_foreach_*`: one pointwise function over each entry of lists of tensors.
 //!
 //! Operands: the lists one after the other, the output first; in place, the output is the first input. After the lists there may be
 //! one more operand of one element, a number that the device knows. Scalars: [tensors of a list, whether it is in place, numbers],
-//! where the numbers are one for all places, or one for each. With both, the number at a place is their product.
+//! where the numbers are one for all entries, or one for each. With both, the number of an entry is their product.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use crate::tensor::loops::lists::{self, Kernel, Lists, Step};
 use crate::tensor::number::{Field, Number, Ordered};
 use crate::tensor::view::View;
 
-/// What the launches have in common.
+/// Common data of the launches.
 struct Call<'a> {
     launch: &'a Launch<'a>,
     lists: Lists,
@@ -46,18 +46,18 @@ impl<'a> Call<'a> {
     }
 
     /// The number at a place among the scalars, if there are any.
-    fn scalar(&self, place: usize) -> Option<Scalar> {
-        self.launch.scalar(NUMBERS + if self.is_each { place } else { 0 }).ok()
+    fn scalar(&self, entry: usize) -> Option<Scalar> {
+        self.launch.scalar(NUMBERS + if self.is_each { entry } else { 0 }).ok()
     }
 
-    /// What the number at every place is multiplied with.
+    /// The factor of every number.
     fn factor<E: Element>(&self) -> Result<E::Acc, String> {
         self.factor.map_or(Ok(E::Acc::ONE), |view| Ok(Values::<E::Acc>::new(view)?.get(0)))
     }
 
     /// The number at a place; 0 where the launch has none.
-    fn number<E: Element>(&self, place: usize, factor: E::Acc, precision: Precision) -> E::Acc {
-        let value = self.scalar(place).map_or(E::Acc::ZERO, |scalar| scalar.to::<E::Acc>().mul(factor));
+    fn number<E: Element>(&self, entry: usize, factor: E::Acc, precision: Precision) -> E::Acc {
+        let value = self.scalar(entry).map_or(E::Acc::ZERO, |scalar| scalar.to::<E::Acc>().mul(factor));
         if precision == Precision::Rounded { E::store(value).load() } else { value }
     }
 }
@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
 /// The wrong operands, or the kernel's own.
 pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<(), String> {
     let call = Call::of(launch, INPUTS)?;
-    lists::each(launch, call.lists, INPUTS, &|place| call.scalar(place), kernel)
+    lists::each(launch, call.lists, INPUTS, &|entry| call.scalar(entry), kernel)
 }
 
 /// A reduction of every tensor of a list. Operands: [results, tensors]; scalars: [tensors of a list, the kernel's].
@@ -112,7 +112,7 @@ macro_rules! steps {
             let (dtype, call) = (launch.compute(), Call::of(launch, INPUTS)?);
             dispatch!(dtype in $set $(| $more)*, E => {
                 let factor = call.factor::<E>()?;
-                let step = |place: usize| $step(call.number::<E>(place, factor, Precision::$precision));
+                let step = |entry: usize| $step(call.number::<E>(entry, factor, Precision::$precision));
                 lists::run::<E, _, INPUTS, 1>(launch, call.lists, &step)?;
                 Ok(())
             })
@@ -173,8 +173,8 @@ mod tests {
     const SIZES: [usize; 4] = [3, 0, 64, 200];
 
     fn list(dtype: DType, seed: usize) -> Vec<Tensor> {
-        let tensor = |(place, &size): (usize, &usize)| {
-            Tensor::of(dtype, &check::values(dtype, &[size], 7 * seed + place), Strides::Contiguous)
+        let tensor = |(entry, &size): (usize, &usize)| {
+            Tensor::of(dtype, &check::values(dtype, &[size], 7 * seed + entry), Strides::Contiguous)
         };
         SIZES.iter().enumerate().map(tensor).collect()
     }
@@ -198,17 +198,17 @@ mod tests {
                 for (whole, pieces) in output.iter().zip(&pieces) {
                     assert!(whole.has_equal_bytes(pieces), "{name} {dtype:?} {isa:?} {in_place} in pieces");
                 }
-                for (place, output) in output.iter().enumerate() {
-                    let number = numbers.get(if numbers.len() > 1 { place } else { 0 }).copied().unwrap_or(0.0);
+                for (entry, output) in output.iter().enumerate() {
+                    let number = numbers.get(if numbers.len() > 1 { entry } else { 0 }).copied().unwrap_or(0.0);
                     let number = number * factor.as_ref().map_or(1.0, |factor| factor.values()[[0]].re);
-                    let values = given.each_ref().map(|list| list[place].values());
+                    let values = given.each_ref().map(|list| list[entry].values());
                     for (index, found) in output.values().iter().enumerate() {
                         let before = values.each_ref().map(|values| values[[index]].re);
                         let expected = check::round_trip(dtype, check::real(oracle(before, number)));
                         let close = check::close(*found, expected, 2.0 * check::tolerance(dtype));
                         assert!(
                             close,
-                            "{name} {dtype:?} {isa:?} {in_place} [{place}][{index}]: {found} != {expected} of {before:?}"
+                            "{name} {dtype:?} {isa:?} {in_place} [{entry}][{index}]: {found} != {expected} of {before:?}"
                         );
                     }
                 }

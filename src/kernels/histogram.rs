@@ -1,4 +1,4 @@
-//! Histograms. Counts are those of fixed blocks of values, added in `f64` and in the order of the blocks.
+//! Histograms. The counts of fixed blocks of values are added in `f64` and in the order of the blocks.
 
 #![forbid(unsafe_code)]
 
@@ -45,10 +45,10 @@ impl<T: Real> Bins<T> {
             return None;
         }
         let linear = || {
-            let place = value.sub(first).mul(T::from_i64(count as i64)).div(last.sub(first)).trunc();
-            (place.hub().to::<i64>().max(0) as usize).min(count)
+            let position = value.sub(first).mul(T::from_i64(count as i64)).div(last.sub(first)).trunc();
+            (position.hub().to::<i64>().max(0) as usize).min(count)
         };
-        let place = match self.method {
+        let position = match self.method {
             Method::Search => self.search(0, count + 1, value),
             Method::Linear => linear(),
             Method::Corrected => {
@@ -56,7 +56,7 @@ impl<T: Real> Bins<T> {
                 self.search(near.saturating_sub(1), (near + 2).min(count + 1), value)
             }
         };
-        Some(place.min(count - 1))
+        Some(position.min(count - 1))
     }
 }
 
@@ -94,9 +94,9 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), String> {
     parallel(blocks.len(), 1, COST * height as f64, &|begin, end| {
         for (block, counts) in blocks.iter().enumerate().take(end).skip(begin) {
             let mut counts = counts.lock();
-            for place in block * height..((block + 1) * height).min(values.len()) {
-                if let Some(bin) = bins.of(values.get(place)) {
-                    counts[bin] += weights.as_ref().map_or(1.0, |weights| weights.get(place));
+            for position in block * height..((block + 1) * height).min(values.len()) {
+                if let Some(bin) = bins.of(values.get(position)) {
+                    counts[bin] += weights.as_ref().map_or(1.0, |weights| weights.get(position));
                 }
             }
         }

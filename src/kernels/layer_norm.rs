@@ -1,11 +1,11 @@
-//! Layer normalisation and its gradients, over operands of rows and columns. Rows are computed in `f32`, or `f64` for Double; statistics,
-//! weights and their gradients have dtypes of their own. Gradients of the weights are summed over blocks of rows, and over the blocks in
-//! their order, so that the bits do not depend on the threads.
+//! Layer normalisation and its gradients, over matrices. RowOperand are computed in `f32`, or `f64` for Double. Statistics, weights and their
+//! gradients have their own dtypes. Gradients of the weights are summed over blocks of rows, and over the blocks in their order, so that
+//! the bits do not depend on the threads.
 
 #![forbid(unsafe_code)]
 
 use super::failure::Failure;
-use super::moments;
+use super::mean_variance;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, across};
 use crate::tensor::dtype::{DType, Element, dispatch};
@@ -15,7 +15,7 @@ use crate::tensor::loops::parallel;
 use crate::tensor::number::{Number, Real};
 use crate::tensor::view::View;
 
-/// Rows of a block, at least, and how many blocks there are at most.
+/// RowOperand of a block, at least, and how many blocks there are at most.
 const ROWS: usize = 16;
 const BLOCKS: usize = 64;
 
@@ -31,7 +31,7 @@ struct Normalize<'a, T> {
 impl<E: Element<Acc = T>, T: Element<Acc = T> + Real> Lines<E, 1, 1> for Normalize<'_, T> {
     #[inline(always)]
     fn line(&self, row: usize, [input]: [&[E]; 1], [output]: [&mut [E]; 1]) {
-        let [mean, squares] = moments::of_row(input);
+        let [mean, squares] = mean_variance::of_row(input);
         let scale = T::from_f64(1.0 / (squares / input.len() as f64 + self.eps).sqrt());
         let mean = T::from_f64(mean);
         let parameters = self.weight.iter().zip(self.bias);
@@ -59,12 +59,12 @@ impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
         let (Aligned(plain), Aligned(weighted)) = (&mut Aligned([T::ZERO; LANES]), &mut Aligned([T::ZERO; LANES]));
         let mut sums = self.sums.lock();
         let [weight_grad, bias_grad] = &mut *sums;
-        let mut look = |place: usize, lane: usize| {
-            let normal = input[place].sub(mean).mul(scale);
-            let grad = grads[place];
-            weight_grad[place] = weight_grad[place].add(grad.mul(normal));
-            bias_grad[place] = bias_grad[place].add(grad);
-            let grad = grad.mul(self.weight[place]);
+        let mut look = |position: usize, lane: usize| {
+            let normal = input[position].sub(mean).mul(scale);
+            let grad = grads[position];
+            weight_grad[position] = weight_grad[position].add(grad.mul(normal));
+            bias_grad[position] = bias_grad[position].add(grad);
+            let grad = grad.mul(self.weight[position]);
             plain[lane] = plain[lane].add(grad);
             weighted[lane] = weighted[lane].add(grad.mul(normal));
         };
@@ -79,25 +79,25 @@ impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
         }
         let count = T::from_i64(count as i64);
         let (plain, weighted) = (across(*plain, Number::add).div(count), across(*weighted, Number::add).div(count));
-        for (place, output) in output.iter_mut().enumerate() {
-            let normal = input[place].sub(mean).mul(scale);
-            *output = grads[place].mul(self.weight[place]).sub(plain).sub(normal.mul(weighted)).mul(scale);
+        for (position, output) in output.iter_mut().enumerate() {
+            let normal = input[position].sub(mean).mul(scale);
+            *output = grads[position].mul(self.weight[position]).sub(plain).sub(normal.mul(weighted)).mul(scale);
         }
     }
 }
 
-/// The operand at `place`, if the launch has it, else `count` times `value`.
-fn parameter<T: Element + Real>(launch: &Launch<'_>, place: Option<usize>, count: usize, value: T) -> Result<Vec<T>, String> {
-    place.map_or_else(|| Ok(vec![value; count]), |place| Ok(Values::<T>::new(launch.view(place))?.to_vec()))
+/// The operand at `position`, if the launch has it, else `count` times `value`.
+fn parameter<T: Element + Real>(launch: &Launch<'_>, position: Option<usize>, count: usize, value: T) -> Result<Vec<T>, String> {
+    position.map_or_else(|| Ok(vec![value; count]), |position| Ok(Values::<T>::new(launch.view(position))?.to_vec()))
 }
 
-/// Gives the places of operands that may be there, from `first` on: scalars that say whether they are.
-struct Places<'a> {
+/// Numbers the optional operands from `next` on: scalars say whether each is given.
+struct OptionalOperands<'a> {
     launch: &'a Launch<'a>,
     next: usize,
 }
 
-impl Places<'_> {
+impl OptionalOperands<'_> {
     fn take(&mut self, scalar: usize) -> Option<usize> {
         let there = self.launch.scalar_or(scalar, Scalar::Bool(false)) == Scalar::Bool(true);
         self.next += there as usize;
@@ -118,8 +118,8 @@ pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), String> {
 fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
     let input = launch.view(3);
     let cols = input.size(1);
-    let mut places = Places { launch, next: 4 };
-    let (weight, bias) = (places.take(1), places.take(2));
+    let mut optional_operands = OptionalOperands { launch, next: 4 };
+    let (weight, bias) = (optional_operands.take(1), optional_operands.take(2));
     let (weight, bias) = (parameter(launch, weight, cols, T::ONE)?, parameter(launch, bias, cols, T::ZERO)?);
     let (means, scales) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?);
     let normalize = Normalize { weight: &weight, bias: &bias, eps: launch.scalar(0)?.to(), means, scales };
@@ -136,11 +136,11 @@ pub fn native_layer_norm_backward(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
-    let mut places = Places { launch, next: 1 };
-    let grads = [places.take(0), places.take(1)];
-    let first = places.next;
-    places.next += 4;
-    let weight = places.take(2);
+    let mut optional_operands = OptionalOperands { launch, next: 1 };
+    let grads = [optional_operands.take(0), optional_operands.take(1)];
+    let first = optional_operands.next;
+    optional_operands.next += 4;
+    let weight = optional_operands.take(2);
     let (rows, cols) = (launch.view(first).size(0), launch.view(first).size(1));
     let weight = parameter(launch, weight, cols, T::ONE)?;
     let (means, scales) = (Values::<T>::new(launch.view(first + 2))?, Values::<T>::new(launch.view(first + 3))?);
@@ -151,7 +151,7 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
     parallel(sums.len(), 1, launch.cost() * (height * cols) as f64, &|begin, end| {
         for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
             let before = block * height;
-            let part = |place: usize| rows_of(&launch.view(place), before, height.min(rows - before));
+            let part = |position: usize| rows_of(&launch.view(position), before, height.min(rows - before));
             let result = part(0).and_then(|output| {
                 let rows = before..before + output.sizes[0] as usize;
                 let gradient = Gradient { weight: &weight, means: &means[rows.clone()], scales: &scales[rows], sums };
@@ -163,9 +163,9 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
     });
     failure.result()?;
     let sums: Vec<_> = sums.into_iter().map(Mutex::into_inner).collect();
-    for (which, place) in grads.into_iter().enumerate() {
-        if let Some(place) = place {
-            let grad = Values::<T>::new(launch.view(place))?;
+    for (which, position) in grads.into_iter().enumerate() {
+        if let Some(position) = position {
+            let grad = Values::<T>::new(launch.view(position))?;
             for col in 0..cols {
                 grad.set(col, sums.iter().fold(T::ZERO, |sum, block| sum.add(block[which][col])));
             }
@@ -175,20 +175,20 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
 }
 
 /// Some rows of an operand.
-struct Rows<'a> {
+struct RowOperand<'a> {
     whole: View<'a>,
     before: usize,
     sizes: [i64; 2],
 }
 
-fn rows_of<'a>(view: &View<'a>, before: usize, rows: usize) -> Result<Rows<'a>, String> {
+fn rows_of<'a>(view: &View<'a>, before: usize, rows: usize) -> Result<RowOperand<'a>, String> {
     if view.ndim() != 2 {
         return Err(format!("{} dimensions where rows and columns are needed", view.ndim()));
     }
-    Ok(Rows { whole: *view, before, sizes: [rows as i64, view.sizes()[1]] })
+    Ok(RowOperand { whole: *view, before, sizes: [rows as i64, view.sizes()[1]] })
 }
 
-impl Rows<'_> {
+impl RowOperand<'_> {
     fn view(&self) -> Result<View<'_>, String> {
         let data = self.whole.data().wrapping_offset(self.before as isize * self.whole.stride(0));
         View::new(data, self.whole.dtype(), self.whole.flags(), &self.sizes, self.whole.strides())
@@ -196,4 +196,4 @@ impl Rows<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+mod layer_norm_tests;

@@ -1,5 +1,5 @@
-//! Negative log likelihood: what the classes that targets name have in rows or images of log probabilities. Targets are Long or Byte; those
-//! that are ignored count as nothing. Sums are those of fixed blocks of rows, in `f64`, so that the bits do not depend on the threads.
+//! Negative log likelihood loss, of rows or images of log probabilities. Targets are Long or Byte; ignored targets add 0 to the loss and to
+//! the weight. Sums are those of fixed blocks of rows, in `f64`, so that the bits do not depend on the threads.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,7 @@ use crate::tensor::loops::rows::{self, Row};
 use crate::tensor::number::{Field, Hub, Number};
 use crate::tensor::view::View;
 
-/// What becomes of the losses: the numbers are those of `at::Reduction`.
+/// The reduction of the losses: the numbers are those of `at::Reduction`.
 const NONE: i64 = 0;
 const MEAN: i64 = 1;
 
@@ -32,10 +32,10 @@ struct Classes<'a, T> {
 }
 
 impl<'a, T: Element + Number> Classes<'a, T> {
-    /// Scalars [reduction, the target that is ignored, whether there are weights], which are the operand at `place`.
-    fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, place: usize) -> Result<Self, String> {
+    /// Scalars [reduction, the target that is ignored, whether there are weights], which are the operand at `position`.
+    fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, position: usize) -> Result<Self, String> {
         let has_weights = launch.scalar(2)? == Scalar::Bool(true);
-        let weights = has_weights.then(|| Ok::<_, String>(Values::<T>::new(launch.view(place))?.to_vec())).transpose()?;
+        let weights = has_weights.then(|| Ok::<_, String>(Values::<T>::new(launch.view(position))?.to_vec())).transpose()?;
         let (reduction, ignored) = (launch.scalar(0)?.to(), launch.scalar(1)?.to());
         let targets = if let Some(slice) = rows::flat(&targets)?.as_slice().filter(|_| targets.dtype() == DType::Long) {
             Cow::Borrowed(slice)
@@ -47,8 +47,8 @@ impl<'a, T: Element + Number> Classes<'a, T> {
 
     /// The class and its weight at a place, or nothing where it is ignored.
     #[inline]
-    fn at(&self, place: usize) -> Result<Option<(usize, T)>, String> {
-        let target = self.targets[place];
+    fn at(&self, position: usize) -> Result<Option<(usize, T)>, String> {
+        let target = self.targets[position];
         if target == self.ignored {
             return Ok(None);
         }
@@ -96,8 +96,8 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     let totals = Values::<f64>::new(total)?;
     if classes.reduction == NONE {
         rows::for_each(output, launch.cost(), &|index, row| {
-            let place = index[0] * height + index[1];
-            failure.note(losses(place, &mut |col, loss, _| row.store(col, E::store(loss))));
+            let position = index[0] * height + index[1];
+            failure.note(losses(position, &mut |col, loss, _| row.store(col, E::store(loss))));
         });
         totals.set(0, 0.0);
         return failure.result();
@@ -123,7 +123,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * places), grad, target (N, places), total weight,
+/// `aten::nll_loss_backward` and `aten::nll_loss2d_backward`. Operands [grad of x (N, C * positions), grad, target (N, positions), total weight,
 /// weight?], where grad has the target's sizes where nothing was reduced, else one element; scalars as for [`nll_loss_forward`], and C.
 ///
 /// # Errors
@@ -147,9 +147,9 @@ fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     rows::for_each(output, launch.cost(), &|index, row| {
         row.zero(0, count * width);
         failure.note((0..width).try_for_each(|col| {
-            let place = index[0] * width + col;
-            if let Some((class, weight)) = classes.at(place)? {
-                let grad = if classes.reduction == NONE { grads.get(place) } else { grads.get(0) };
+            let position = index[0] * width + col;
+            if let Some((class, weight)) = classes.at(position)? {
+                let grad = if classes.reduction == NONE { grads.get(position) } else { grads.get(0) };
                 let grad = if classes.reduction == MEAN { grad.div(total) } else { grad };
                 row.store(class * width + col, E::store(grad.mul(weight).neg()));
             }

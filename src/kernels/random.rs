@@ -1,12 +1,12 @@
 //! Random numbers. Operands: [out]; the scalars begin with [seed, offset], the state of the generator when the operator was called.
 //!
-//! The offset counts 32-bit numbers of every Philox subsequence, of which a launch of any size takes one block: four. A chunk of elements
-//! draws from subsequences of its own, so that the values depend on neither threads nor instruction sets, and a longer tensor begins with
-//! the values of a shorter one.
+//! The offset counts 32-bit numbers of every Philox subsequence. A launch of any size takes one block of each: four numbers. Each chunk of
+//! elements draws from its own subsequences, so that the values depend on neither threads nor instruction sets, and a longer tensor begins
+//! with the values of a shorter one.
 
 #![forbid(unsafe_code)]
 
-pub mod counts;
+pub mod discrete;
 mod distribution;
 
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Bool, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::chunks;
-use crate::tensor::loops::pointwise::{self, Map};
+use crate::tensor::loops::elementwise::{self, Map};
 use crate::tensor::loops::rows::Row;
 use crate::tensor::number::{Number, Real};
 use crate::tensor::view::View;
@@ -50,9 +50,9 @@ fn draw(state: State, chunk: u64, count: usize, words: &mut [u32; WORDS]) {
     let (first, rest) = words.split_at_mut(BLOCKS);
     let (second, rest) = rest.split_at_mut(BLOCKS);
     let (third, fourth) = rest.split_at_mut(BLOCKS);
-    for place in 0..count.min(BLOCKS) {
-        let block = rng::block(state.seed, state.block, chunk * BLOCKS as u64 + place as u64);
-        [first[place], second[place], third[place], fourth[place]] = block;
+    for position in 0..count.min(BLOCKS) {
+        let block = rng::block(state.seed, state.block, chunk * BLOCKS as u64 + position as u64);
+        [first[position], second[position], third[position], fourth[position]] = block;
     }
 }
 
@@ -304,7 +304,7 @@ pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     let scale = launch.scalar(0)?;
     dispatch!(dtype in FLOATING, T => {
-        pointwise::run::<T, T, _, 2>(launch, DropBackward { scale: scale.to::<<T as Element>::Acc>() })
+        elementwise::run::<T, T, _, 2>(launch, DropBackward { scale: scale.to::<<T as Element>::Acc>() })
     })
 }
 
@@ -327,19 +327,19 @@ impl Leaf for Numbers<'_> {
 
 /// Puts what is given into a random order, by the method of Fisher and Yates: 64 random bits for each place from the last to the second.
 fn shuffle<T>(state: State, order: &mut [T]) {
-    let mut place = order.len();
+    let mut position = order.len();
     let mut words = [0; WORDS];
     for chunk in 0.. {
-        if place <= 1 {
+        if position <= 1 {
             return;
         }
-        vectorize(Numbers { state, chunk, count: place - 1, words: &mut words });
+        vectorize(Numbers { state, chunk, count: position - 1, words: &mut words });
         let (high, low) = words.split_at(WORDS / 2);
-        for (&high, &low) in high.iter().zip(low).take(place - 1) {
+        for (&high, &low) in high.iter().zip(low).take(position - 1) {
             let word = u64::from(high) << 32 | u64::from(low);
-            let chosen = (u128::from(word) * place as u128) >> 64;
-            place -= 1;
-            order.swap(place, chosen as usize);
+            let chosen = (u128::from(word) * position as u128) >> 64;
+            position -= 1;
+            order.swap(position, chosen as usize);
         }
     }
 }
@@ -353,8 +353,8 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
     let (count, target, dtype) = (output.numel(), Row::of(&output, &[]), output.dtype());
     // Numbers of half the size where that is enough: every swap goes to another cache line.
     let Ok(end) = u32::try_from(count) else {
-        let order = target.as_slice_mut::<i64>().ok_or("more numbers than lie side by side as Long")?;
-        order.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
+        let order = target.as_slice_mut::<i64>().ok_or("more numbers than are contiguous as Long")?;
+        order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
         shuffle(state, order);
         return Ok(());
     };
@@ -364,26 +364,26 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
         shuffle(state, &mut order);
         return store_numbers(&target, dtype, order.into_iter().enumerate());
     }
-    // They are put in order in the first bytes of the result, and take their places from the last one on: no place that is written has a
+    // They are put in order in the first bytes of the result, and are moved to their positions from the last one on: no position that is written has a
     // number that is still to be read.
     let (sizes, strides) = ([count as i64], [size as i64]);
     let numbers = View::new(output.data(), DType::UInt32, output.flags(), &sizes, &strides)?;
     let numbers = Row::of(&numbers, &[]);
     let order = numbers.as_slice_mut::<u32>().ok_or("numbers that are not aligned")?;
-    order.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
+    order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
     shuffle(state, order);
-    store_numbers(&target, dtype, (0..count).rev().map(|place| (place, numbers.load(place))))
+    store_numbers(&target, dtype, (0..count).rev().map(|position| (position, numbers.load(position))))
 }
 
-/// Stores numbers at their places in a row of this dtype, in the order they come in.
+/// Stores numbers at their positions in a row of this dtype, in the order they come in.
 fn store_numbers(row: &Row, dtype: DType, numbers: impl Iterator<Item = (usize, u32)>) -> Result<(), String> {
     dispatch!(dtype in REAL, E => {
-        for (place, number) in numbers {
-            row.store(place, <E as Element>::store(Number::from_i64(i64::from(number))));
+        for (position, number) in numbers {
+            row.store(position, <E as Element>::store(Number::from_i64(i64::from(number))));
         }
         Ok(())
     })
 }
 
 #[cfg(test)]
-mod tests;
+mod random_tests;

@@ -3,13 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod amax;
+pub mod argmax;
 pub mod count;
-pub mod extreme;
-pub mod limit;
-pub mod moment;
 pub mod norm;
 pub mod product;
 pub mod sum;
+pub mod var;
 
 #[cfg(test)]
-mod tests;
+mod reduce_tests;

@@ -1,9 +1,9 @@
 //! Scans along a dimension. Operands: [out, input], of the same sizes; scalars [dim]. The input is cast to the compute dtype, which is out's.
 //!
-//! Sums and products are kept in a wider type than the elements'. A line is scanned in groups: each by itself, then moved by what came
-//! before, so that the additions of a group wait only for the group's before. A long line of a sum is cut into blocks that run in parallel
-//! from the sums of the blocks before them. Logarithms of sums are taken in blocks too: sums of exponentials below a common bound, and
-//! their logarithms. Groups and blocks depend on the length alone, but for the choice of the bound.
+//! Sums and products are kept in a wider type than the elements'. A line is scanned in groups: each group is scanned by itself, then the
+//! total of the groups before it is added. A long line of a sum is cut into blocks, which run in parallel from the sums of the blocks before
+//! them. `logcumsumexp` works in blocks too: sums of exponentials below a common bound, then logarithms. Groups and blocks depend on the
+//! length alone, except for the choice of the bound.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use crate::tensor::view::View;
 /// Elements of a line that are scanned by themselves first.
 const GROUP: usize = 4;
 
-/// What a scan accumulates: values of type `W`.
+/// The accumulation of a scan, over values of type `W`.
 trait Step<W>: Copy + Sync {
     const START: W;
     /// Whether groups of elements may be accumulated by themselves.
@@ -210,8 +210,8 @@ fn scan<T: Number, W: Number, S: Step<W>>(input: &[T], output: &mut [T], before:
     for (group, output) in groups.iter().zip(whole.as_chunks_mut::<GROUP>().0) {
         let mut own = [W::ZERO; GROUP];
         own[0] = wide(group[0]);
-        for place in 1..GROUP {
-            own[place] = S::step(own[place - 1], wide(group[place]));
+        for position in 1..GROUP {
+            own[position] = S::step(own[position - 1], wide(group[position]));
         }
         for (output, own) in output.iter_mut().zip(own) {
             *output = S::step(total, own).hub().to();
@@ -343,7 +343,7 @@ fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
     });
 }
 
-/// `aten::_cummax_helper`: the greatest values so far, and where the last of them is. Operands [values, places, input].
+/// `aten::_cummax_helper`: the greatest values so far, and where the last of them is. Operands [values, indices, input].
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -351,7 +351,7 @@ pub fn cummax(launch: &Launch<'_>) -> Result<(), String> {
     extremes::<true>(launch)
 }
 
-/// `aten::_cummin_helper`: the least values so far, and where the last of them is. Operands [values, places, input].
+/// `aten::_cummin_helper`: the least values so far, and where the last of them is. Operands [values, indices, input].
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -363,24 +363,24 @@ fn extremes<const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => {
         type V = <T as Element>::Acc;
-        let (values, places, input) = (launch.view(0), launch.view(1), launch.view(2));
-        lines::run_with_places::<V>(input, values, places, dim(launch)?, launch.cost(), &|input, values, places| {
-            follow::<V, GREATEST>(input, values, places);
+        let (values, indices, input) = (launch.view(0), launch.view(1), launch.view(2));
+        lines::run_with_indices::<V>(input, values, indices, dim(launch)?, launch.cost(), &|input, values, indices| {
+            follow::<V, GREATEST>(input, values, indices);
         })
     })
 }
 
 /// NaN is beyond everything, and takes the place of an earlier NaN as equal values do.
-fn follow<V: Ordered, const GREATEST: bool>(input: &[V], values: &mut [V], places: &mut [i64]) {
-    let (mut best, mut place) = (input[0], 0);
-    for (at, ((&value, out), out_place)) in input.iter().zip(values).zip(places).enumerate() {
+fn follow<V: Ordered, const GREATEST: bool>(input: &[V], values: &mut [V], indices: &mut [i64]) {
+    let (mut best, mut position) = (input[0], 0);
+    for (at, ((&value, out), out_position)) in input.iter().zip(values).zip(indices).enumerate() {
         let beyond = if GREATEST { value >= best } else { value <= best };
         let better = (beyond & !best.is_nan()) | value.is_nan();
         best = if better { value } else { best };
-        place = if better { at as i64 } else { place };
-        (*out, *out_place) = (best, place);
+        position = if better { at as i64 } else { position };
+        (*out, *out_position) = (best, position);
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod scan_tests;

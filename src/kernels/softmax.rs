@@ -21,7 +21,7 @@ fn greater<T: Ordered>(left: T, right: T) -> T {
 /// Softmax or, with `LOG`, its logarithm.
 struct Forward<const LOG: bool>;
 
-impl<E: Element<Acc: Field + Ordered, Brief: Real>, const LOG: bool> Passes<E, 1> for Forward<LOG> {
+impl<E: Element<Acc: Field + Ordered, Approximate: Real>, const LOG: bool> Passes<E, 1> for Forward<LOG> {
     const KEEPS: bool = true;
 
     #[inline(always)]
@@ -40,7 +40,7 @@ impl<E: Element<Acc: Field + Ordered, Brief: Real>, const LOG: bool> Passes<E, 1
             let [mut values] = rows.values(row, lowest);
             for lane in 0..LANES {
                 let apart = values[lane].sub(highest[lane]);
-                let power = E::Brief::from(apart).exp_nonpositive().into();
+                let power = E::Approximate::from(apart).exp_nonpositive().into();
                 sums[lane] = sums[lane].add(power);
                 values[lane] = if LOG { apart } else { power };
             }
@@ -66,7 +66,7 @@ impl<E: Element<Acc: Field + Ordered, Brief: Real>, const LOG: bool> Passes<E, 1
 /// The gradient, from the gradient and the values of the result.
 struct Backward<const LOG: bool>;
 
-impl<E: Element<Acc: Field, Brief: Field>, const LOG: bool> Passes<E, 2> for Backward<LOG> {
+impl<E: Element<Acc: Field, Approximate: Field>, const LOG: bool> Passes<E, 2> for Backward<LOG> {
     const KEEPS: bool = false;
 
     #[inline(always)]
@@ -85,7 +85,7 @@ impl<E: Element<Acc: Field, Brief: Field>, const LOG: bool> Passes<E, 2> for Bac
             let mut output = [E::Acc::ZERO; LANES];
             for lane in 0..LANES {
                 output[lane] = if LOG {
-                    grad[lane].sub(E::Brief::from(result[lane]).exp().into().mul(sums[lane]))
+                    grad[lane].sub(E::Approximate::from(result[lane]).exp().into().mul(sums[lane]))
                 } else {
                     grad[lane].sub(sums[lane]).mul(result[lane])
                 };
@@ -146,4 +146,4 @@ pub fn log_softmax_backward(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests;
+mod softmax_tests;

@@ -1,20 +1,20 @@
-//! Cores: keeps compute threads off the core of whoever wakes them, and says which share of a loop belongs to a core.
+//! CPU affinity: compute threads are kept off the core of the thread that wakes them, and each core gets its own share of a loop.
 //!
-//! Linux puts a woken thread on an idle core if it looks for one. Where the cores were busy a moment ago it does not look (since 5.19 the
-//! scheduler scales its search by their recent load), and the thread then waits for its waker's time slice, for milliseconds, while
-//! another core idles. So before compute threads are woken they are barred from the waker's core, which costs two system calls for each
-//! of them, and nothing as long as the next wakers run on that same core.
+//! Linux puts a woken thread on an idle core if it searches for one. After recent load it does not search (since 5.19 the scheduler scales
+//! its search by the load), and the thread then waits for its waker's time slice, for milliseconds, while another core idles. So compute
+//! threads are barred from the waker's core before they are woken. This costs two system calls for each thread, and nothing as long as the
+//! next wakers run on that same core.
 //!
-//! Cores have caches of their own, and groups of cores often a last one and a way to memory of their own. So the shares of a loop go to
-//! cores, not to threads, which come and go: what a core has in its caches is then of the share that it takes again.
+//! Caches belong to cores, the last level and the memory controller often to groups of cores. So the shares of a loop belong to cores, not
+//! to threads: a core finds in its caches what it left there of the same share.
 
 use super::sync::{LazyLock, Mutex};
 
-static WORKERS: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+static COMPUTE_THREADS: Mutex<Vec<ComputeThread>> = Mutex::new(Vec::new());
 
 /// A compute thread.
 #[derive(Debug)]
-struct Worker {
+struct ComputeThread {
     thread: i32,
     /// The core that it is barred from.
     barred: Option<usize>,
@@ -30,19 +30,19 @@ pub fn thread() -> i32 {
 
 /// Adds this thread to those that are kept off their wakers' cores.
 pub fn register() {
-    WORKERS.lock().push(Worker { thread: system::thread(), barred: None });
+    COMPUTE_THREADS.lock().push(ComputeThread { thread: system::thread(), barred: None });
 }
 
 /// Takes this thread out again, before it ends.
 pub fn unregister() {
     let thread = system::thread();
-    WORKERS.lock().retain(|worker| worker.thread != thread);
+    COMPUTE_THREADS.lock().retain(|worker| worker.thread != thread);
 }
 
 /// Bars all registered threads but this one from the core that it runs on.
 pub fn keep_off() {
     let (here, thread) = (system::core(), system::thread());
-    for worker in WORKERS.lock().iter_mut() {
+    for worker in COMPUTE_THREADS.lock().iter_mut() {
         let wanted = here.filter(|_| worker.thread != thread);
         if worker.barred != wanted {
             system::bar(worker.thread, wanted);
@@ -100,7 +100,7 @@ mod system {
         // SAFETY: the call has no conditions.
         let Some(mut set) = allowed(unsafe { libc::getpid() }) else { return };
         if let Some(core) = core {
-            // SAFETY: `core` gives places inside the set.
+            // SAFETY: `core` gives bits inside the set.
             unsafe { libc::CPU_CLR(core, &mut set) };
         }
         // SAFETY: the set is a value.
@@ -170,7 +170,7 @@ mod tests {
             let pinned = std::thread::spawn(move || {
                 // SAFETY: all zeros are an empty set.
                 let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-                // SAFETY: `CORES` gives places inside the set.
+                // SAFETY: `CORES` gives bits inside the set.
                 unsafe { libc::CPU_SET(core, &mut set) };
                 // SAFETY: the set is readable and as large as said; 0 is this thread.
                 assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) }, 0);

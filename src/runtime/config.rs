@@ -1,4 +1,4 @@
-//! The environment variables, read once and strictly: a wrong value is refused with the variable's name and what it accepts.
+//! Environment variables, read once. A wrong value is refused with the variable's name and the values that it accepts.
 #![forbid(unsafe_code)]
 
 use super::Error;
@@ -31,7 +31,7 @@ const KNOWN: [&str; 9] = [
     "RUSTDEV_VISIBLE_DEVICES",
 ];
 
-/// What happens when an operator has no kernel of ours: `RUSTDEV_FALLBACK`.
+/// The policy for operators without a kernel: `RUSTDEV_FALLBACK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// It runs on the CPU's kernel.

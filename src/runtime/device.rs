@@ -1,4 +1,4 @@
-//! Devices: their streams, and which one is this thread's.
+//! Devices: their streams, and the current device of each thread.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! What can go wrong in the runtime, as the caller sees it.
+//! Errors of the runtime, as callers see them.
 #![forbid(unsafe_code)]
 
 use std::any::Any;

@@ -1,7 +1,7 @@
-//! Events: marks in streams that other streams and the host wait for.
+//! Events: points in streams that other streams and the host wait for.
 //!
-//! Each recording is a value of its own, so that recording an event again does not disturb what waits for the recording before, and
-//! destroying an event while it is pending is harmless.
+//! Each recording is a separate value. So recording an event again does not disturb those that wait for the previous recording, and
+//! destroying a pending event is harmless.
 #![forbid(unsafe_code)]
 
 use std::io;

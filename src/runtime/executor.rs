@@ -1,11 +1,11 @@
-//! The compute threads: they drain streams that are ready, and help with open parallel loops.
+//! Executor: compute threads drain ready streams and help with open parallel loops.
 //!
-//! There are `num_threads` of them, the workers of one rayon pool, which puts them to sleep and wakes them. A **drainer** is a job on
-//! that pool that serves streams as long as there are any, high priority first. When it finds none it **searches** for a while, so
-//! that the next piece of work finds it awake, and then returns to the pool. It searches only while threads that run or search do not
-//! outnumber `num_threads`; outside threads (Python's) that run tasks, or have submitted some just now, count.
+//! There are `num_threads` compute threads, the workers of one rayon pool, which puts them to sleep and wakes them. A **drainer** is a job
+//! on that pool that serves ready streams, high priority first. When there is none it **searches** for a while, so that the next task finds
+//! it awake, and then returns to the pool. It searches only while running and searching threads do not outnumber `num_threads`; outside
+//! threads (Python's) that run tasks, or have submitted some just now, count.
 //!
-//! No wake-up is lost: a stream is put into the ready list under the lock, and whoever does that starts a drainer unless one is
+//! No wake-up is lost: a stream is put into the ready list under the lock, and the thread that does that starts a drainer unless one is
 //! searching or all threads drain already; a searching drainer gives up under the lock and only if the list is empty. A searching
 //! drainer that wants to help with a loop first leaves the count of searchers and then looks at the list again (both sequentially
 //! consistent), so that either it sees the stream or the other side sees no searcher.
@@ -14,10 +14,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::pool::{Pool, on_worker};
 use super::stream::Stream;
 use super::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, spin_loop};
-use super::{affinity, exit, threads};
+use super::thread_pool::{Pool, on_worker};
+use super::{affinity, exit, parallel_for};
 
 /// How long a drainer searches after its last work.
 const SEARCH: Duration = Duration::from_micros(150);
@@ -59,7 +59,7 @@ impl State {
 
     /// The pool with as many threads as are wanted now; one of another size is replaced when nothing runs on it.
     fn pool(&mut self, drainers: usize) -> Pool {
-        let wanted = threads::num_threads();
+        let wanted = parallel_for::num_threads();
         if drainers == 0 && self.pool.as_ref().is_some_and(|pool| pool.threads() != wanted) {
             self.pool = None;
         }
@@ -120,7 +120,7 @@ impl Executor {
         state.ready[class].push_back(stream);
         self.publish(&state);
         if self.searching.load(Ordering::SeqCst) == 0 {
-            self.start_drainers(state, 1, threads::num_threads());
+            self.start_drainers(state, 1, parallel_for::num_threads());
         }
     }
 
@@ -128,7 +128,7 @@ impl Executor {
     pub fn wake(&self, wanted: usize) {
         let awake = self.searching.load(Ordering::Relaxed);
         if wanted > awake {
-            let most = threads::num_threads() - usize::from(!on_worker());
+            let most = parallel_for::num_threads() - usize::from(!on_worker());
             self.start_drainers(self.state.lock(), wanted - awake, most);
         }
     }
@@ -177,7 +177,7 @@ impl Executor {
         if let Some(stream) = state.pop() {
             self.publish(&state);
             if self.ready.load(Ordering::Relaxed) > 0 && self.searching.load(Ordering::SeqCst) == 0 {
-                self.start_drainers(state, 1, threads::num_threads());
+                self.start_drainers(state, 1, parallel_for::num_threads());
             }
             return Some(stream);
         }
@@ -196,7 +196,7 @@ impl Executor {
                 {
                     return Some(stream);
                 }
-                if threads::is_open() && self.help() {
+                if parallel_for::is_open() && self.help() {
                     idle_since = Instant::now();
                 }
                 spin_loop();
@@ -219,7 +219,7 @@ impl Executor {
     /// Helps with an open loop, not counted as searching meanwhile.
     fn help(&self) -> bool {
         self.searching.fetch_sub(1, Ordering::SeqCst);
-        let helped = self.ready.load(Ordering::SeqCst) == 0 && threads::help();
+        let helped = self.ready.load(Ordering::SeqCst) == 0 && parallel_for::help();
         self.searching.fetch_add(1, Ordering::SeqCst);
         helped
     }
@@ -240,6 +240,6 @@ impl Executor {
         let drainers = self.drainers.load(Ordering::Relaxed);
         let submitting = self.submitting.swap(false, Ordering::Relaxed);
         let outside = self.outside.load(Ordering::Relaxed).max(usize::from(submitting));
-        drainers + outside > threads::num_threads()
+        drainers + outside > parallel_for::num_threads()
     }
 }

@@ -1,5 +1,5 @@
-//! The end of the process: what is still queued is abandoned, as on GPUs, and what runs is let finish for a moment, so that no task
-//! touches what the exit handlers of C++ libraries take down.
+//! Exit of the process: queued tasks are abandoned, as on GPUs. Running tasks get a moment to finish, so that no task uses what the exit
+//! handlers of C++ libraries have freed.
 
 use std::process;
 use std::thread;
@@ -28,7 +28,7 @@ pub fn is_exiting() -> bool {
     EXITING.load(Ordering::Relaxed)
 }
 
-/// What a thread of ours does once the process is ending.
+/// Stops the calling thread of the runtime for good, once the process is ending.
 pub fn stand_still() -> ! {
     loop {
         thread::park();

@@ -1,4 +1,4 @@
-//! Forked children of a process that had started the runtime: threads, locks and memory of the parent are not usable there.
+//! Fork: a child of a process that had started the runtime cannot use the threads, locks and memory of its parent.
 //!
 //! A child of a process that had not started it yet is an ordinary process.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Graphs: work that is recorded once, and started again and again by one call.
+//! Graphs: tasks that are recorded once and replayed by one call.
 //!
 //! While a stream captures ([`capture`]), tasks that are put on it become nodes of a graph instead of running. The nodes are kept in the
 //! order in which they were recorded, across all streams of the capture. An edge can only point from an earlier node to a later one, so
@@ -9,7 +9,7 @@
 //! Replays of one graph never overlap, on whatever streams they are: they share their memory. A replay on another stream than the one
 //! before waits for that one.
 //!
-//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::memory::private`]) go back when the
+//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::memory::private_pool`]) go back when the
 //! graph is gone and its last replay has run, pinned host memory likewise ([`hold`]).
 #![forbid(unsafe_code)]
 
@@ -21,29 +21,29 @@ use std::time::Duration;
 use super::Error;
 use super::error::panic_text;
 use super::event::Event;
-use super::memory::private::PrivatePool;
-use super::stream::{Stream, lockstep};
+use super::memory::private_pool::PrivatePool;
+use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex};
 use super::task::{Access, Payload, Task, Work};
 
 pub mod capture;
 mod dump;
+pub mod graph_rng;
 pub mod hold;
-pub mod random;
 
+use graph_rng::{Draws, Generators, Start};
 use hold::Hold;
-use random::{Draws, Generators, Start};
 
 /// One recorded task.
 pub(super) struct Node {
     pub task: Task,
     /// The stream that it was put on.
     pub stream: &'static Stream,
-    /// The nodes that it comes after, by their places.
+    /// The nodes that it comes after, by index.
     pub after: Vec<usize>,
 }
 
-/// What stays known of a node while its task runs.
+/// The data of a node that remain while its task runs.
 struct Note {
     name: &'static str,
     cost: u64,
@@ -51,7 +51,7 @@ struct Note {
     after: Vec<usize>,
 }
 
-/// What a replay puts on its stream.
+/// The tasks that a replay puts on its stream.
 enum Step {
     Kernels(Kernels),
     /// A host function.
@@ -70,8 +70,8 @@ struct Kernels {
 /// Kernels that a replay runs in one go.
 enum Part {
     One(usize),
-    /// These keep step: [`lockstep`]. With the ends of the tensors of their row.
-    Rows(Range<usize>, Vec<usize>),
+    /// These are fused: [`loop_fusion`]. With the ends of the tensors of their row.
+    Fused(Range<usize>, Vec<usize>),
 }
 
 /// A recorded graph, ready to be replayed; copies name the same one.
@@ -80,7 +80,7 @@ pub struct Graph(Arc<Program>);
 
 struct Program {
     device: usize,
-    /// Of the nodes, in their order. Locked by the one replay that runs, host functions included: nobody else may wait for it.
+    /// Of the nodes, in their order. Locked by the one replay that runs, host functions included: no other thread may wait for it.
     tasks: Mutex<Vec<Task>>,
     notes: Vec<Note>,
     steps: Vec<Step>,
@@ -189,10 +189,10 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
         let mut count = 1;
         match &task.payload {
             Payload::Kernel(_) => {
-                let part = match lockstep::members(nodes[index..].iter().map(|node| &node.task)) {
+                let part = match loop_fusion::members(nodes[index..].iter().map(|node| &node.task)) {
                     Some((members, ends)) => {
                         count = members;
-                        Part::Rows(index..index + count, ends)
+                        Part::Fused(index..index + count, ends)
                     }
                     None => Part::One(index),
                 };
@@ -223,8 +223,8 @@ impl Program {
         match step {
             Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| match part {
                 Part::One(index) => run_one(&mut tasks[*index]),
-                Part::Rows(range, ends) => {
-                    let outcome = lockstep::run_all(&tasks[range.clone()].iter(), ends);
+                Part::Fused(range, ends) => {
+                    let outcome = loop_fusion::run_all(&tasks[range.clone()].iter(), ends);
                     outcome.map_err(|(name, text)| named(name, &text))
                 }
             }),

@@ -1,4 +1,4 @@
-//! A gate that opens once and then gives back everything that was left to wait at it.
+//! Latch: opens once, and then returns all values that were waiting for it.
 #![forbid(unsafe_code)]
 
 use std::mem::take;
@@ -29,7 +29,7 @@ impl<W> Latch<W> {
     /// Leaves `waiter` here until the gate opens.
     ///
     /// # Errors
-    /// Gives it back if the gate is open.
+    /// Returns the value if the latch is open.
     pub fn wait(&self, waiter: W) -> Result<(), W> {
         let mut waiting = self.waiting.lock();
         if self.is_open() {

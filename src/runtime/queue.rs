@@ -1,8 +1,8 @@
-//! The core of a stream: a first-in first-out queue that one thread at a time drains.
+//! Queue of a stream: first-in first-out, drained by one thread at a time.
 //!
-//! Anyone may push. Whoever drains holds the [`Owner`], a value that exists at most once per queue and may travel between threads: a
-//! worker hands it to a host thread for a callback, or leaves it with the event that the head of the queue waits for. An idle queue may
-//! have a [`Guest`] instead, who runs one item that is never queued, and as long as nobody else comes needs no lock for it.
+//! Any thread may push. The draining thread holds the [`Owner`], of which there is at most one per queue. It may move between threads: a
+//! compute thread passes it to a thread of the blocking pool for a callback, or leaves it with the event that the head of the queue waits
+//! for. An idle queue may have a [`Guest`] instead, which runs one item that is never queued, without a lock unless another thread arrives.
 //!
 //! | field | who may touch it |
 //! |---|---|
@@ -11,14 +11,14 @@
 //! | `Owner::items` | the owner alone, without the lock |
 //! | `inner.owned` | under the lock, while `state` is taken: whether an owner exists, or a guest |
 //! | `inner.ready` | under the lock: whether the queue was handed to the executor and not yet fetched from there |
-//! | `state` | the items pushed so far, and who may go on: anyone while idle, a guest alone, or, once taken, whoever holds the lock |
+//! | `state` | the items pushed so far, and who may go on: anyone while idle, a guest alone, or, once taken, the holder of the lock |
 //! | `completed` | written by the owner or the guest; read by anyone |
 //! | `wake_at` | lowered by sleepers under the lock, read by the owner after each item |
 //!
 //! The state is idle only if nothing is queued and nobody owns. Who takes it from a guest makes the guest an owner, which the guest finds
 //! when it ends.
 //!
-//! No wake-up is lost: whoever leaves a queue that is neither empty nor owned has set `ready` and tells the executor (the calls that
+//! No wake-up is lost: a thread that leaves a queue neither empty nor owned has set `ready` and tells the executor (the calls that
 //! return `true`), and a sleeper lowers `wake_at` before it looks at `completed`, while the owner raises `completed` before it looks
 //! at `wake_at`, each with a sequentially consistent fence between the two.
 #![forbid(unsafe_code)]
@@ -146,7 +146,7 @@ impl<T> Queue<T> {
             return None;
         }
         let held = idle + ITEM + GUEST;
-        // Acquire: pairs with the release of whoever left the queue idle, so that what its items wrote is visible.
+        // Acquire: pairs with the release of the thread that left the queue idle, so that what its items wrote is visible.
         self.state.compare_exchange(idle, held, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(Guest { queue: self, held })
     }
@@ -180,7 +180,7 @@ impl<T> Queue<T> {
         (!inner.owned && !inner.is_empty()).then(|| inner.own(self))
     }
 
-    /// As [`Queue::own`], by whoever fetched the queue from the executor.
+    /// As [`Queue::own`], by the thread that fetched the queue from the executor.
     pub fn own_ready(&self) -> Option<Owner<'_, T>> {
         let mut inner = self.inner.lock();
         inner.ready = false;
@@ -294,7 +294,7 @@ impl<'a, T> Owner<'a, T> {
 #[must_use = "a queue whose owner is dropped stands still"]
 pub struct Guest<'a, T> {
     queue: &'a Queue<T>,
-    /// The queue's state while nobody else comes.
+    /// The queue's state while no other thread comes.
     held: u64,
 }
 
@@ -312,7 +312,7 @@ impl<T> Guest<'_, T> {
     pub fn finish(self) -> bool {
         let queue = self.queue;
         queue.completed.store(self.number(), Ordering::Release);
-        // Release: pairs with the acquire of the next guest, or of whoever takes the queue.
+        // Release: pairs with the acquire of the next guest, or of the thread that takes the queue.
         let left = queue.state.compare_exchange(self.held, self.held - GUEST, Ordering::Release, Ordering::Relaxed);
         left.is_err() && queue.leave(queue.inner.lock())
     }

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_seed_offset_and_index_keep_their_places() {
+    fn words_of_seed_offset_and_index_keep_their_positions() {
         let seed = 0x299f_31d0_a409_3822;
         let answer = [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1];
         assert_eq!(block(seed, 0x85a3_08d3_243f_6a88, 0x0370_7344_1319_8a2e), answer);

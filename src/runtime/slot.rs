@@ -1,4 +1,4 @@
-//! The core of a parallel loop: a place where the caller publishes its chunks and helpers come to take some.
+//! Slot of a parallel loop: the caller publishes its chunks in it, and helpers take some.
 //!
 //! One word holds the state: whether the slot is claimed by a caller, whether it is open to helpers, how many may enter, and how many
 //! are inside. A helper enters by a compare-and-swap that finds the slot open and adds itself; from then until it leaves, the job is
@@ -6,7 +6,7 @@
 //! one it saw does no harm: it reads the job only after it has entered.
 //!
 //! The chunks are divided into *shares*, one for each thread that may take part. A thread takes chunks of the share of its core first, by
-//! adding to the share's counter, then of the others': the caller takes back whatever nobody else has claimed, and loops that follow each
+//! adding to the share's counter, then of the others': the caller takes back whatever no other thread has claimed, and loops that follow each
 //! other over the same memory find most of it in the same core's cache, whichever threads they run on. A share may be taken from its end as well: [`Direction`].
 
 use std::any::Any;
@@ -20,27 +20,27 @@ const LIMIT_SHIFT: u32 = 16;
 const OPEN: u64 = 1 << 32;
 const CLAIMED: u64 = 1 << 33;
 
-/// Looks at a slot whose last helper is still inside before the waiting thread gives up its time slice.
+/// Polls a slot whose last helper is still inside before the waiting thread gives up its time slice.
 const SPINS_BEFORE_YIELD: u32 = if cfg!(loom) { 0 } else { 4096 };
 
 /// The most shares of a loop; further threads begin where others do.
 const SHARES: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// The share that belongs to the core which this thread runs on, of so many; none where the core is not known.
-pub type Place = fn(usize) -> Option<usize>;
+pub type OwnShare = fn(usize) -> Option<usize>;
 
-/// What a loop does: `body(0..count)`.
+/// A loop: `body(0..count)`.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     pub count: usize,
     /// Chunks that are claimed at a time.
     pub grain: usize,
     pub direction: Direction,
-    pub body: Body<'a>,
+    pub body: LoopBody<'a>,
 }
 
 /// The loop body.
-pub type Body<'a> = &'a (dyn Fn(usize) + Sync);
+pub type LoopBody<'a> = &'a (dyn Fn(usize) + Sync);
 
 /// From which end the chunks of a share are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Job {
     }
 
     /// Runs the chunks of a share at these turns.
-    fn run_turns(&self, share: usize, turns: Range<usize>, body: Body<'_>) {
+    fn run_turns(&self, share: usize, turns: Range<usize>, body: LoopBody<'_>) {
         let start = self.start(share);
         let count = self.start(share + 1) - start;
         turns.for_each(|turn| body(start + self.direction.chunk(turn - start, count)));
@@ -103,7 +103,7 @@ impl Job {
 #[repr(align(64))]
 struct Next(AtomicUsize);
 
-/// A place for one parallel loop at a time. Aligned so that neighbours do not share a cache line.
+/// A slot for one parallel loop at a time. Aligned so that neighbours do not share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Slot {
@@ -141,9 +141,9 @@ impl Slot {
         claimed.is_ok().then(|| Claim { slot: self })
     }
 
-    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk. `place` says where it begins.
+    /// Joins the loop that is open here, if there is room; returns whether it ran a chunk. `own_share` says where it begins.
     #[inline]
-    pub fn help(&self, place: Place) -> bool {
+    pub fn help(&self, own_share: OwnShare) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
             if state & OPEN == 0 || state & INSIDE >= state >> LIMIT_SHIFT & INSIDE {
@@ -155,7 +155,7 @@ impl Slot {
                 Err(now) => state = now,
             }
         }
-        let ran = self.run_chunks(place, 1 + (state & INSIDE) as usize);
+        let ran = self.run_chunks(own_share, 1 + (state & INSIDE) as usize);
         // Release: pairs with the load in `Claim::run` that finds nobody inside.
         self.state.fetch_sub(1, Ordering::Release);
         ran
@@ -163,12 +163,12 @@ impl Slot {
 
     /// Runs chunks until none is left, first those of the share of this thread's place, or else of that number; called by the claimant
     /// and by those inside.
-    fn run_chunks(&self, place: Place, number: usize) -> bool {
+    fn run_chunks(&self, own_share: OwnShare, number: usize) -> bool {
         // SAFETY: nobody writes `job` while the slot is open or somebody is inside.
         let Some(job) = self.job.with(|job| unsafe { *job }) else { return false };
         // SAFETY: the claimant keeps the body alive until nobody is inside.
         let body = unsafe { &*job.body };
-        let own = place(job.shares).unwrap_or(number);
+        let own = own_share(job.shares).unwrap_or(number);
         let mut ran = false;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for share in (own..own + job.shares).map(|share| share % job.shares) {
@@ -198,20 +198,20 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Opens the slot to at most `helpers` others, calls `opened`, runs chunks, and returns when all are done. `place` says where it
+    /// Opens the slot to at most `helpers` others, calls `opened`, runs chunks, and returns when all are done. `own_share` says where it
     /// begins.
     ///
     /// # Panics
     /// With the panic of a chunk, after all helpers have left.
     #[inline]
-    pub fn run(self, work: Work<'_>, helpers: usize, place: Place, opened: impl FnOnce()) {
+    pub fn run(self, work: Work<'_>, helpers: usize, own_share: OwnShare, opened: impl FnOnce()) {
         let Work { count, grain, direction, body } = work;
         let slot = self.slot;
         // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
-        let body: Body<'static> = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
+        let body: LoopBody<'static> = unsafe { std::mem::transmute::<LoopBody<'_>, LoopBody<'static>>(body) };
         let job = Job { count, shares: (helpers + 1).clamp(1, SHARES), grain, direction, body };
         // SAFETY: the slot is claimed by us and not open, so that nobody reads `job`.
-        slot.job.with_mut(|place| unsafe { *place = Some(job) });
+        slot.job.with_mut(|target| unsafe { *target = Some(job) });
         for (share, next) in slot.next.iter().enumerate().take(job.shares) {
             next.0.store(job.start(share), Ordering::Relaxed);
         }
@@ -219,7 +219,7 @@ impl Claim<'_> {
         // Release: pairs with the entering helper's compare-and-swap.
         slot.state.store(CLAIMED | OPEN | limit, Ordering::Release);
         opened();
-        slot.run_chunks(place, 0);
+        slot.run_chunks(own_share, 0);
         self.close();
         let panic = slot.panic.lock().take();
         drop(self);
@@ -228,7 +228,7 @@ impl Claim<'_> {
         }
     }
 
-    /// Lets nobody else in and waits for those inside.
+    /// Closes the slot to helpers and waits for those inside.
     #[inline]
     fn close(&self) {
         // Acquire, here and below: pairs with the helpers' leaving, so that what they wrote is visible.

@@ -1,9 +1,9 @@
-//! Streams: first-in first-out queues of tasks, drained by whoever is at hand.
+//! Streams: first-in first-out queues of tasks, drained by compute threads and by threads that wait.
 //!
-//! - A cheap kernel on an idle stream runs there and then, on the thread that submits it.
+//! - A cheap kernel on an idle stream runs at once, on the thread that submits it.
 //! - Otherwise a stream with work is handed to the executor, whose compute threads drain it.
 //! - A thread that waits for a stream drains it itself, and the streams whose events it waits for.
-//! - What is no computing (events, callbacks, sleeps) never needs a compute thread: whoever owns the stream passes it on.
+//! - Events, callbacks and sleeps never need a compute thread: the owner of the stream passes them on.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -16,15 +16,15 @@ use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
 use super::graph::capture::Capture;
-use super::memory::pool::GENERAL;
+use super::memory::caching_pool::GENERAL;
 use super::queue::{Guest, Owner, Queue};
 use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, device, exit, host, trace};
+use super::{Error, blocking_pool, device, exit, timer, trace};
 
-pub(super) mod lockstep;
+pub(super) mod loop_fusion;
 mod wait;
 
 #[cfg(test)]
@@ -76,7 +76,7 @@ pub(super) type Lease = Owner<'static, Task>;
 /// When a turn at draining is over.
 #[derive(Clone, Copy)]
 enum Until {
-    /// So many tasks are done.
+    /// Until so many tasks are done.
     Done(u64),
     /// The stream had its share and another is wanted.
     Share,
@@ -95,14 +95,14 @@ pub struct Stream {
     failure: Mutex<Option<String>>,
     /// Whether a callback, a sleep, an event or another keeper has the ownership.
     away: AtomicBool,
-    /// What the head of the queue waits for; set before the ownership is left there.
+    /// The recording that the head of the queue waits for; set before the ownership is left there.
     blocked: Mutex<Option<Arc<Recording>>>,
     /// Whether its task may be waiting for any other: a callback, a kernel that is short of memory, or what a keeper waits for. It
     /// becomes false under a [`Pass`].
     may_wait: AtomicBool,
     /// Whether `capture` holds one.
     captures: AtomicBool,
-    /// What records the work that is put on the stream, which then does not run.
+    /// The capture that records the stream's tasks instead of running them.
     capture: Mutex<Option<Arc<Capture>>>,
 }
 
@@ -226,7 +226,7 @@ impl Stream {
         self.enqueue(task, config().launch_blocking).map(|_| ())
     }
 
-    /// As [`Stream::submit`] of a kernel with these parts, which are copied into a task only if it cannot run there and then.
+    /// As [`Stream::submit`] of a kernel with these parts, which are copied into a task only if it cannot run at once.
     ///
     /// # Errors
     /// As [`Stream::submit`].
@@ -276,7 +276,7 @@ impl Stream {
         number
     }
 
-    /// The right to run a kernel of that cost there and then, if that is the better way.
+    /// The right to run a kernel of that cost at once, if that is better.
     #[inline]
     fn own_idle(&'static self, cost: u64) -> Option<Guest<'static, Task>> {
         EXECUTOR.note_submission();
@@ -341,7 +341,7 @@ impl Stream {
             let (mut finished, mut released) = (1, Vec::new());
             match &mut task.payload {
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
-                Payload::Kernel(_) if is_row => finished = self.run_rows(&mut lease, until),
+                Payload::Kernel(_) if is_row => finished = self.run_fused(&mut lease, until),
                 Payload::Kernel(work) => self.run(name, task.mark.as_ref(), || work.run()),
                 Payload::Record(recording) => released = recording.reach(),
                 Payload::Wait(recording) => {
@@ -362,13 +362,13 @@ impl Stream {
                 Payload::Host(_) => {
                     self.may_wait.store(true, Ordering::Release);
                     self.away.store(true, Ordering::Relaxed);
-                    return host::run_callback(self, lease);
+                    return blocking_pool::run_callback(self, lease);
                 }
                 Payload::Sleep(duration) => {
                     let deadline = Instant::now() + *duration;
                     task.mark.iter().for_each(Mark::begin);
                     self.away.store(true, Ordering::Relaxed);
-                    return host::wake_at(deadline, self, lease);
+                    return timer::wake_at(deadline, self, lease);
                 }
             }
             (0..finished).for_each(|_| lease.advance());

@@ -1,4 +1,4 @@
-//! The switch between std's synchronisation and that of the checkers; no other file of the runtime or of the kernels names either.
+//! Synchronisation primitives: std's, or those of the checkers. No other file of the runtime or of the kernels names either.
 //!
 //! The protocol cores (`queue`, `latch`, `slot`) are written against these names, so that `--cfg loom` model-checks the very code
 //! that runs; `--cfg tsan` takes locks that the thread sanitizer can follow. Locks here do not poison: a panic inside a task is caught
@@ -64,7 +64,7 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was locked.
+    /// The locked value.
     #[inline]
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,7 @@
-//! A task: one piece of device work as a value.
+//! Tasks: one unit of device work each.
 //!
-//! It names its operator, estimates its cost and knows the byte ranges it reads and writes; its payload is stored inline up to
-//! [`INLINE_BYTES`], so that submitting a kernel allocates nothing.
+//! A task has the name of its operator, an estimate of its cost, and the byte ranges it reads and writes. Its payload is stored inline up
+//! to [`INLINE_BYTES`], so that submitting a kernel allocates nothing.
 
 use std::fmt;
 use std::mem::{MaybeUninit, align_of, size_of};
@@ -27,7 +27,7 @@ pub struct Access {
     pub write: bool,
 }
 
-/// What a task does on the device.
+/// Kind of device work of a task.
 pub trait Work: Send {
     /// Does it: once, or where the task was captured in a graph ([`super::graph`]) at each replay, one run after the other.
     ///
@@ -43,7 +43,7 @@ pub trait Work: Send {
         None
     }
 
-    /// What it is, for a trace.
+    /// The kind of its work, for a trace.
     fn about(&self) -> About {
         About::kind(Kind::Custom)
     }
@@ -65,14 +65,14 @@ pub trait Row: Sync {
     fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String>;
 }
 
-/// Memory of a [`Row`]: the elements of one of its tensors side by side, or something that every piece may touch.
+/// Memory of a [`Row`]: the contiguous elements of one of its tensors, or something that every piece may touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     pub begin: usize,
     /// Exclusive.
     pub end: usize,
     /// Which tensor of the row it is; none where every piece may touch it.
-    pub place: Option<usize>,
+    pub entry: Option<usize>,
     /// Bytes of an element.
     pub size: usize,
     pub write: bool,
@@ -167,7 +167,7 @@ impl Task {
         }
     }
 
-    /// What a trace says of it; `None` for events, which are no work.
+    /// Its description in a trace; `None` for events, which are no work.
     pub(super) fn about(&self) -> Option<About> {
         match &self.payload {
             Payload::Kernel(work) => Some(work.about()),
@@ -189,7 +189,7 @@ impl Task {
 type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
 /// The functions of one payload type, called with a pointer to the storage that holds it.
-struct Table {
+struct WorkVtable {
     run: unsafe fn(*mut Storage) -> Result<(), String>,
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
@@ -201,7 +201,7 @@ struct Table {
 ///
 /// Invariant: `storage` holds a live value of the type that `table` was made for, from `new` to `drop`.
 pub(super) struct Erased {
-    table: &'static Table,
+    table: &'static WorkVtable,
     storage: Storage,
 }
 
@@ -212,20 +212,21 @@ impl Erased {
     #[inline]
     fn new<W: Work + 'static>(work: W) -> Self {
         if size_of::<W>() <= size_of::<Storage>() && align_of::<W>() <= align_of::<Storage>() {
-            Self::place(work)
+            Self::store(work)
         } else {
-            Self::place(Boxed(Box::new(work)))
+            Self::store(Boxed(Box::new(work)))
         }
     }
 
     #[inline]
-    fn place<W: Work + 'static>(work: W) -> Self {
+    fn store<W: Work + 'static>(work: W) -> Self {
         let mut storage = Storage::uninit();
-        let place = storage.as_mut_ptr().cast::<W>();
+        let target = storage.as_mut_ptr().cast::<W>();
         // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
-        unsafe { place.write(work) };
-        let table =
-            const { &Table { run: run::<W>, accesses: accesses::<W>, row: row::<W>, about: about::<W>, drop: drop_in_place::<W> } };
+        unsafe { target.write(work) };
+        let table = const {
+            &WorkVtable { run: run::<W>, accesses: accesses::<W>, row: row::<W>, about: about::<W>, drop: drop_in_place::<W> }
+        };
         Self { table, storage }
     }
 

@@ -1,10 +1,10 @@
-//! Traces: what ran on the devices between two moments, and when.
+//! Traces: the tasks that ran on the devices between two moments, with their times.
 //!
-//! While a trace is taken, every task gets a [`Mark`], the number of its entry in the trace. Whoever submits the task writes the entry's
-//! submission, once; whoever runs it writes the times. So an entry has no lock, and it is read only after the trace has been stopped and
-//! the streams in it were waited for. Without a trace, a launch costs one relaxed load.
+//! While a trace records, every task gets a [`Mark`], the number of its entry in the trace. The submitting thread writes the entry's
+//! submission, once; the running thread writes the times. So an entry has no lock. It is read only after the trace was stopped and its
+//! streams were synchronised. Without a trace, a launch costs one relaxed load.
 //!
-//! A trace has room for [`limit`] entries, in chunks that are made when they are reached; what comes after those is counted, not kept.
+//! A trace holds [`limit`] entries, in chunks that are allocated when they are reached. Further tasks are counted, not kept.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ thread_local! {
 
 /// Where an operand of a copy lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MemoryKind {
     /// The device of the stream.
     Device,
     /// Another device.
@@ -45,13 +45,13 @@ pub enum Place {
     Pageable,
 }
 
-/// What kind of work a task is.
+/// The kind of a task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A kernel of the operator table.
     Kernel,
     /// A copy, from and to.
-    Copy(Place, Place),
+    Copy(MemoryKind, MemoryKind),
     /// The same value everywhere.
     Fill,
     /// A kernel of `PyTorch`'s as a task.
@@ -68,7 +68,7 @@ pub enum Kind {
     Sleep,
 }
 
-/// What a work says of itself for a trace.
+/// The description of a task's work, for a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     pub kind: Kind,
@@ -108,12 +108,12 @@ pub struct Row {
     pub submission: (u64, u64),
     /// (0, 0) where it did not run.
     pub run: (u64, u64),
-    /// How many tasks ran in lockstep with it, itself included: each has its share of the time.
+    /// How many tasks were fused with it, itself included: each has its share of the time.
     pub members: u64,
     pub outcome: Outcome,
 }
 
-/// What the submitter knows of a task.
+/// The submitter's data of a task.
 #[derive(Debug)]
 struct Submission {
     name: &'static str,
@@ -247,7 +247,7 @@ impl Mark {
         let entry = trace.make(index)?;
         let (operator, range) = RANGES.with_borrow(Ranges::innermost);
         let submission = Submission { name, about, stream, thread: affinity::thread(), operator, range, begin: now() };
-        // Nobody else has this index.
+        // No other thread has this index.
         let _ = entry.submission.set(submission);
         Some(Self { trace, index })
     }
@@ -276,7 +276,7 @@ impl Mark {
         });
     }
 
-    /// The work was one of `members` in lockstep, and this is its share of their time.
+    /// The task was one of `members` fused ones, and this is its share of their time.
     pub fn share(&self, begin: u64, end: u64, members: usize) {
         self.write(|entry| {
             entry.members.store(members as u64, Ordering::Relaxed);
@@ -332,7 +332,7 @@ impl Trace {
     pub fn row(&self, index: usize) -> Option<Row> {
         let entry = self.get(index)?;
         let known = entry.submission.get()?;
-        // Acquire: pairs with the stores of whoever ran the task.
+        // Acquire: pairs with the stores of the thread that ran the task.
         let (begin, end) = (entry.begin.load(Ordering::Acquire), entry.end.load(Ordering::Acquire));
         let stopped = self.stopped.load(Ordering::Acquire);
         let (run, outcome) = match (begin, end) {
@@ -386,7 +386,7 @@ impl Kind {
         }
     }
 
-    /// What profilers call a copy or a fill; of other work, the name of its task.
+    /// The profilers' name of a copy or a fill; of other work, the name of its task.
     pub fn title(self, name: &'static str) -> String {
         match self {
             Self::Copy(from, to) => {
@@ -394,7 +394,7 @@ impl Kind {
                     (true, true) => "HtoH",
                     (true, false) => "HtoD",
                     (false, true) => "DtoH",
-                    (false, false) if (from, to) == (Place::Device, Place::Device) => "DtoD",
+                    (false, false) if (from, to) == (MemoryKind::Device, MemoryKind::Device) => "DtoD",
                     (false, false) => "PtoP",
                 };
                 format!("Memcpy {direction} ({} -> {})", from.text(), to.text())
@@ -405,7 +405,7 @@ impl Kind {
     }
 }
 
-impl Place {
+impl MemoryKind {
     fn is_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Pageable)
     }

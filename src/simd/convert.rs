@@ -49,7 +49,7 @@ mod tests {
     use half::{bf16, f16};
 
     use super::*;
-    use crate::simd::single;
+    use crate::simd::scalar_convert;
 
     #[test]
     fn widening_is_exact() {
@@ -57,7 +57,7 @@ mod tests {
             let (half, brain) = (f16_to_f32(bits), bf16_to_f32(bits));
             assert!(half == f16::from_bits(bits).to_f32() || half.is_nan() && f16::from_bits(bits).is_nan(), "{bits:x}");
             assert!(brain == bf16::from_bits(bits).to_f32() || brain.is_nan() && bf16::from_bits(bits).is_nan(), "{bits:x}");
-            assert_eq!(single::bf16_to_f32(bits).to_bits(), brain.to_bits(), "{bits:x}");
+            assert_eq!(scalar_convert::bf16_to_f32(bits).to_bits(), brain.to_bits(), "{bits:x}");
         }
     }
 
@@ -67,7 +67,7 @@ mod tests {
         for high in 0..=u16::MAX {
             for low in [0, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x7fff, 0x8000, 0x8001, 0xffff] {
                 let value = f32::from_bits((high as u32) << 16 | low);
-                assert_eq!(single::f32_to_bf16(value), f32_to_bf16(value), "{value:e}");
+                assert_eq!(scalar_convert::f32_to_bf16(value), f32_to_bf16(value), "{value:e}");
                 if value.is_nan() {
                     assert!(f16::from_bits(f32_to_f16(value)).is_nan() && bf16::from_bits(f32_to_bf16(value)).is_nan());
                 } else {

@@ -10,10 +10,10 @@
 use half::{bf16, f16};
 use num_complex::Complex;
 
-use super::brief::Brief;
+use super::approximate::Approximate;
 use super::float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
 use super::number::Number;
-use crate::simd::{convert, single};
+use crate::simd::{convert, scalar_convert};
 
 /// Single-precision complex number.
 pub type Complex32 = Complex<f32>;
@@ -190,7 +190,7 @@ impl DType {
         }
     }
 
-    /// [`DType::size`], as the strides of one dimension of elements side by side.
+    /// [`DType::size`], as the strides of one contiguous dimension.
     #[inline]
     pub const fn size_word(self) -> &'static [i64] {
         match self.size() {
@@ -296,10 +296,10 @@ pub const ANY: DTypeSet = DTypeSet((1 << DTYPES.len()) - 1);
 pub trait Element: Copy + Send + Sync + Default + 'static {
     /// The dtype whose elements these are.
     const DTYPE: DType;
-    /// What kernels compute in (opmath).
+    /// The computing type of kernels (opmath).
     type Acc: Number + Element<Acc = Self::Acc>;
-    /// What functions are computed in whose results are rounded to this type: `Acc` or, of 16 bit floats, [`Brief`].
-    type Brief: Number + From<Self::Acc> + Into<Self::Acc>;
+    /// The computing type of functions whose results are rounded to this type: `Acc` or, of 16 bit floats, [`Approximate`].
+    type Approximate: Number + From<Self::Acc> + Into<Self::Acc>;
 
     /// The value, widened.
     fn load(self) -> Self::Acc;
@@ -324,7 +324,7 @@ macro_rules! element {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             type Acc = $type;
-            type Brief = $type;
+            type Approximate = $type;
 
             #[inline(always)]
             fn load(self) -> Self {
@@ -356,11 +356,11 @@ element! {
 }
 
 macro_rules! element_f32 {
-    ($($type:ty, $dtype:ident, $brief:ty, $load:expr, $store:expr;)*) => {$(
+    ($($type:ty, $dtype:ident, $approximate:ty, $load:expr, $store:expr;)*) => {$(
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
             type Acc = f32;
-            type Brief = $brief;
+            type Approximate = $approximate;
 
             #[inline(always)]
             fn load(self) -> f32 {
@@ -376,7 +376,7 @@ macro_rules! element_f32 {
 }
 
 element_f32! {
-    f16, Half, Brief, |half: f16| convert::f16_to_f32(half.to_bits()), |value| f16::from_bits(convert::f32_to_f16(value));
+    f16, Half, Approximate, |half: f16| convert::f16_to_f32(half.to_bits()), |value| f16::from_bits(convert::f32_to_f16(value));
     Float8E5M2, Float8E5M2, f32, Float8E5M2::to_f32, Float8E5M2::from_f32;
     Float8E4M3Fn, Float8E4M3Fn, f32, Float8E4M3Fn::to_f32, Float8E4M3Fn::from_f32;
     Float8E5M2FnUz, Float8E5M2FnUz, f32, Float8E5M2FnUz::to_f32, Float8E5M2FnUz::from_f32;
@@ -387,7 +387,7 @@ element_f32! {
 impl Element for bf16 {
     const DTYPE: DType = DType::BFloat16;
     type Acc = f32;
-    type Brief = Brief;
+    type Approximate = Approximate;
 
     #[inline(always)]
     fn load(self) -> f32 {
@@ -401,12 +401,12 @@ impl Element for bf16 {
 
     #[inline(always)]
     fn load_single(self) -> f32 {
-        single::bf16_to_f32(self.to_bits())
+        scalar_convert::bf16_to_f32(self.to_bits())
     }
 
     #[inline(always)]
     fn store_single(value: f32) -> Self {
-        Self::from_bits(single::f32_to_bf16(value))
+        Self::from_bits(scalar_convert::f32_to_bf16(value))
     }
 }
 
@@ -418,7 +418,7 @@ pub struct HalfBits<const BRAIN: bool>(u16);
 impl<const BRAIN: bool> Element for HalfBits<BRAIN> {
     const DTYPE: DType = if BRAIN { DType::BFloat16 } else { DType::Half };
     type Acc = u16;
-    type Brief = u16;
+    type Approximate = u16;
 
     #[inline(always)]
     fn load(self) -> u16 {
@@ -437,7 +437,7 @@ macro_rules! complex_of_halves {
         impl Element for $complex {
             const DTYPE: DType = DType::$complex;
             type Acc = Complex32;
-            type Brief = Complex32;
+            type Approximate = Complex32;
 
             #[inline(always)]
             fn load(self) -> Complex32 {

@@ -1,4 +1,4 @@
-//! The 8 bit floats: storage and conversion from and to `f32`, to nearest with ties to even, as PyTorch's CPU does.
+//! 8 bit floats: storage, and conversion from and to `f32`, to nearest with ties to even, as on PyTorch's CPU.
 //!
 //! Formats: OCP 8-bit floating point (E5M2, E4M3Fn), <https://arxiv.org/abs/2206.02915> (the FnUz ones: no infinity, no negative zero,
 //! NaN in its place) and OCP microscaling (E8M0FnU: an unsigned power of two). All but the last share one algorithm.
@@ -15,7 +15,7 @@ trait Format {
     const UNSIGNED_ZERO: bool;
     /// The pattern of infinity, where there is one.
     const INFINITY: Option<u8>;
-    /// What numbers beyond the finite range become: infinity, NaN or, of [`Float8E4M3Fn`], the greatest number.
+    /// The result for numbers beyond the finite range: infinity, NaN or, of [`Float8E4M3Fn`], the greatest number.
     const OVERFLOW: u8;
     /// A pattern of NaN, without its sign.
     const NAN: u8;

@@ -39,7 +39,7 @@ impl Scalar {
             Self::Long(value) => T::from_i64(value),
             Self::Double(value) => T::from_f64(value),
             Self::Complex(real, imaginary) => T::from_complex64(Complex64::new(real, imaginary)),
-            // Relaxed: whoever starts the kernel has written it.
+            // Relaxed: the thread that starts the kernel has written it.
             Self::Cell(Cell(cell)) => T::from_i64(cell.load(Ordering::Relaxed) as i64),
         }
     }
@@ -68,10 +68,10 @@ pub enum Layout {
     Shaped,
 }
 
-/// An operand inside a record: its sizes and strides are at these places of the record's words.
+/// An operand inside a record: its sizes and strides are at these offsets of the record's words.
 #[derive(Clone, Copy, Debug)]
 struct Operand {
-    /// The first element; for an immediate operand, the place of its value in the words.
+    /// The first element; for an immediate operand, the offset of its value in the words.
     address: usize,
     dtype: DType,
     flags: Flags,
@@ -178,7 +178,7 @@ impl Record {
         }
     }
 
-    /// An elementwise launch of `numel` elements (at least 1) that lie side by side in every operand, without its operands and
+    /// An elementwise launch of `numel` elements (at least 1) that are contiguous in every operand, without its operands and
     /// scalars yet: [`Record::push_dense`], [`Record::push_scalar`].
     #[inline(always)]
     pub fn dense(numel: i64, num_outputs: usize, compute: DType) -> Self {
@@ -198,9 +198,9 @@ impl Record {
         let stride = 1 + index;
         let mut operand = Operand { address: data as usize, dtype, flags, ndim: 1, sizes: 0, strides: stride as u16 };
         if flags.has(Flags::IMMEDIATE) {
-            let place = 1 + INLINE_OPERANDS + index * VALUE_WORDS;
-            inline.words[place..place + VALUE_WORDS].copy_from_slice(&immediate(data, dtype));
-            operand.address = place;
+            let offset = 1 + INLINE_OPERANDS + index * VALUE_WORDS;
+            inline.words[offset..offset + VALUE_WORDS].copy_from_slice(&immediate(data, dtype));
+            operand.address = offset;
         } else {
             inline.words[stride] = dtype.size() as i64;
         }
@@ -260,7 +260,7 @@ pub struct Launch<'a> {
 /// Some elements of a launch over lists of tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    /// Where the elements of each place end in the row of all.
+    /// Where the elements of each entry end in the row of all.
     pub ends: &'a [usize],
     /// The first element of the piece in that row.
     pub begin: usize,
@@ -346,16 +346,16 @@ impl<'a> Launch<'a> {
         self.scalars
     }
 
-    /// A parameter, by its place in the kernel's documentation.
+    /// A parameter, by its position in the kernel's documentation.
     ///
     /// # Errors
-    /// There is none at that place.
+    /// There is none at that position.
     #[inline]
     pub fn scalar(&self, index: usize) -> Result<Scalar, String> {
         self.scalars.get(index).copied().ok_or_else(|| format!("scalar {index} is missing"))
     }
 
-    /// A parameter, or `default` where the launch has none at that place.
+    /// A parameter, or `default` where the launch has none at that position.
     #[inline]
     pub fn scalar_or(&self, index: usize, default: Scalar) -> Scalar {
         self.scalars.get(index).copied().unwrap_or(default)
@@ -378,7 +378,7 @@ pub trait Operands<'a> {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// The operand at that place, below the count; mark it `#[inline(always)]`.
+    /// The operand at that index, below the count; mark it `#[inline(always)]`.
     fn get(&self, index: usize) -> View<'a>;
 
     /// One after the other.
@@ -414,13 +414,13 @@ fn check_sizes<'a>(operands: &impl Operands<'a>) -> Result<(), String> {
 }
 
 /// The sizes and strides of an elementwise launch while it is put in order: row 0 the sizes, row 1 + i the strides of operand i.
-struct Table<'a> {
+struct StrideTable<'a> {
     words: &'a mut [i64],
     ndim: usize,
     pitch: usize,
 }
 
-impl Table<'_> {
+impl StrideTable<'_> {
     #[inline(always)]
     fn fill<'a>(&mut self, operands: &impl Operands<'a>) {
         let (sizes, ndim) = (operands.get(0).sizes(), self.ndim);
@@ -489,7 +489,7 @@ impl Table<'_> {
         self.ndim = last + 1;
     }
 
-    /// The only element of a launch counts as side by side with the next.
+    /// The only element of a launch counts as contiguous.
     #[inline(always)]
     fn set_single_strides<'a>(&mut self, operands: &impl Operands<'a>) {
         if self.ndim == 1 && self.words[0] == 1 {
@@ -511,7 +511,7 @@ impl Table<'_> {
 /// Dimensions and operands that are put in order on the stack.
 const STACK_TABLE: usize = 40;
 
-/// An elementwise launch of at most one dimension. Its only element counts as side by side with the next.
+/// An elementwise launch of at most one dimension. Its only element counts as contiguous.
 #[inline(always)]
 fn one_line<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
     check_sizes(operands)?;
@@ -545,7 +545,7 @@ fn elementwise<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scal
         heap.resize(length, 0);
         &mut heap[..]
     };
-    let mut table = Table { words, ndim: pitch, pitch };
+    let mut table = StrideTable { words, ndim: pitch, pitch };
     table.fill(operands);
     table.sort();
     table.coalesce();
@@ -565,10 +565,10 @@ fn shaped<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: 
     let words = operands.all().map(|operand| 2 * operand.ndim()).sum();
     let mut writer = Writer::new(storage, operands, num_scalars, words)?;
     for operand in operands.all() {
-        let place = writer.num_words;
+        let offset = writer.num_words;
         writer.extend(operand.sizes());
         writer.extend(operand.strides());
-        writer.operand(&operand, operand.ndim(), place, place + operand.ndim());
+        writer.operand(&operand, operand.ndim(), offset, offset + operand.ndim());
     }
     Ok(())
 }
@@ -604,7 +604,7 @@ impl<'a> Writer<'a> {
         match self.storage {
             // Not by copying memory: these are few words, and the call would cost more.
             Storage::Inline(inline) => {
-                words.iter().zip(&mut inline.words[self.num_words..]).for_each(|(&word, place)| *place = word);
+                words.iter().zip(&mut inline.words[self.num_words..]).for_each(|(&word, target)| *target = word);
             }
             Storage::Boxed(boxed) => boxed.words.extend_from_slice(words),
         }
@@ -614,9 +614,9 @@ impl<'a> Writer<'a> {
     #[inline(always)]
     fn operand(&mut self, view: &View<'_>, ndim: usize, sizes: usize, strides: usize) {
         let address = if view.flags().has(Flags::IMMEDIATE) {
-            let place = self.num_words;
+            let offset = self.num_words;
             self.extend(&immediate(view.data(), view.dtype()));
-            place
+            offset
         } else {
             view.data() as usize
         };

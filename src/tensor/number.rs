@@ -7,8 +7,8 @@
 #![forbid(unsafe_code)]
 
 use super::dtype::{Bool, Complex32, Complex64, Element};
+use crate::simd::float_to_int::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 use crate::simd::math::{self, complex};
-use crate::simd::whole::{f32_to_i32, f32_to_i64, f64_to_i32, f64_to_i64};
 
 /// A type that conversions between dtypes go through: exact for a whole class of dtypes.
 pub trait Hub: Element {
@@ -150,10 +150,10 @@ pub trait Real: Field + Ordered {
     fn atan2(self, other: Self) -> Self;
     /// The remainder with the sign of `self`, exact.
     fn fmod(self, divisor: Self) -> Self;
-    /// Whether [`Real::fmod_near`] takes the two.
-    fn has_fmod_near(self, divisor: Self) -> bool;
+    /// Whether [`Real::fmod_fast`] takes the two.
+    fn has_fast_fmod(self, divisor: Self) -> bool;
     /// [`Real::fmod`] where the whole part of the quotient has no more digits than a number.
-    fn fmod_near(self, divisor: Self) -> Self;
+    fn fmod_fast(self, divisor: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
     fn erf(self) -> Self;
@@ -664,15 +664,15 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn has_fmod_near(self, divisor: Self) -> bool {
+            fn has_fast_fmod(self, divisor: Self) -> bool {
                 const LIMIT: $type = (1u64 << ($type::MANTISSA_DIGITS - 2)) as $type;
                 let divisor = divisor.abs();
-                // Neither of 0, infinity and NaN as a divisor, nor of the latter two as a dividend, is near.
+                // 0, infinity and NaN as a divisor and the latter two as a dividend take the slow path.
                 self.abs() < divisor * LIMIT && divisor <= $type::MAX
             }
 
             #[inline(always)]
-            fn fmod_near(self, divisor: Self) -> Self {
+            fn fmod_fast(self, divisor: Self) -> Self {
                 let (magnitude, divisor) = (self.abs(), divisor.abs());
                 // The quotient may round up to the next whole number. The fused product is exact.
                 let rest = (-(magnitude / divisor).trunc()).mul_add(divisor, magnitude);

@@ -1,8 +1,8 @@
 //! [`View`]: a validated descriptor of one operand, and typed views of its memory.
 //!
-//! A view is made only by [`View::new`], which checks what can be checked (dtype, number of dimensions, sizes, null pointers). That the
-//! memory it describes is alive and of that extent is the promise of whoever launched the kernel: the shim, whose tensors PyTorch has
-//! validated, and the stream, in whose order memory is reused.
+//! Views are made only by [`View::new`], which checks dtype, number of dimensions, sizes and null pointers. Their memory is alive and large
+//! enough by the promise of the launch's caller: the shim, whose tensors PyTorch has validated, and the stream, in whose order memory is
+//! reused.
 
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
 
@@ -135,7 +135,7 @@ impl<'a> View<'a> {
         self.strides.iter().all(|&stride| stride == 0)
     }
 
-    /// Whether the only dimension's elements lie side by side.
+    /// Whether the only dimension is contiguous.
     #[inline(always)]
     pub fn is_dense_1d(&self) -> bool {
         self.strides.len() == 1 && self.strides[0] == self.dtype.size() as i64

@@ -59,7 +59,7 @@ def test_loops_of_one_kernel_follow_each_other() -> None:
     check(chain, torch.randn(200, 90), rtol=1e-4, atol=1e-4)
 
 
-def test_sums_of_shared_places_lose_nothing() -> None:
+def test_sums_of_shared_positions_lose_nothing() -> None:
     at = torch.arange(40_000) % 7
     check(lambda x, at: torch.zeros(7, device=x.device).index_add(0, at, x), torch.ones(40_000), at)
 

@@ -116,9 +116,9 @@ def test_a_model_is_spread_over_devices() -> None:
     data = torch.randn(3, 16)
     wanted = model(data).detach()
     size = 4 * (16 * 16 + 16)
-    places = infer_auto_device_map(model, max_memory={0: 3 * size, 1: 100 * size})
-    assert set(places.values()) == {0, 1}
-    spread = dispatch_model(model, places)
+    positions = infer_auto_device_map(model, max_memory={0: 3 * size, 1: 100 * size})
+    assert set(positions.values()) == {0, 1}
+    spread = dispatch_model(model, positions)
     assert {parameter.device for parameter in spread.parameters()} == {torch.device("rustdev:0"), torch.device("rustdev:1")}
     torch.testing.assert_close(spread(data).detach().cpu(), wanted)
 

@@ -248,4 +248,4 @@ TOLERANCE: dict[tuple[str, torch.dtype], tuple[float, float]] = {
 
 #: Operators whose last result says where elements were: the device names the place that a stable sort has, the CPU any of those of
 #: equal elements.
-PLACES = {"argsort", "kthvalue", "mode", "sort", "topk"}
+UNSTABLE_INDICES = {"argsort", "kthvalue", "mode", "sort", "topk"}

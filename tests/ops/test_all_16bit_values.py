@@ -100,15 +100,15 @@ def all_values(dtype: torch.dtype) -> torch.Tensor:
     return torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype)
 
 
-def places(values: torch.Tensor) -> torch.Tensor:
-    """Return the numbers' places in the order of all numbers of their type; both zeros have the same."""
+def positions(values: torch.Tensor) -> torch.Tensor:
+    """Return the numbers' ranks in the order of all numbers of their type; both zeros have the same."""
     bits = values.view(torch.int16).to(torch.int32)
     return torch.where(bits < 0, -(bits & 0x7FFF), bits)
 
 
 def distances(found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """Return how many numbers apart results are; far where one alone is NaN."""
-    apart = (places(found) - places(expected)).abs()
+    apart = (positions(found) - positions(expected)).abs()
     apart[found.isnan() & expected.isnan()] = 0
     apart[found.isnan() != expected.isnan()] = 2**16
     return apart

@@ -175,12 +175,12 @@ def test_modules_learn() -> None:
 @pytest.mark.parametrize("shape", [(2, 4), (2, 6, 7), (3, 8, 5, 9), (1, 4, 70, 80)], ids=str)
 def test_group_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     samples, channels = shape[:2]
-    places = torch.Size(shape[2:]).numel()
+    positions = torch.Size(shape[2:]).numel()
     values, grad = random(shape, 0, dtype), random(shape, 1, dtype)
     for groups in (1, 2, channels):
         for affine in (True, False):
             weight, bias = (random((channels,), 2, dtype), random((channels,), 3, dtype)) if affine else (None, None)
-            options = (samples, channels, places, groups)
+            options = (samples, channels, positions, groups)
             expected = aten.native_group_norm(values, weight, bias, *options, 1e-3)
             mine = [None if tensor is None else tensor.to("rustdev") for tensor in (values, weight, bias)]
             actual = aten.native_group_norm(*mine, *options, 1e-3)

@@ -118,7 +118,7 @@ def test_statistics_of_numbers_whose_squares_overflow() -> None:
     torch.testing.assert_close(result[:, 0], torch.tensor([0.0, -1.2247449, 1.2247449]), atol=1e-6, rtol=1e-6)
 
 
-def test_places_in_images_that_are_nan() -> None:
+def test_positions_in_images_that_are_nan() -> None:
     for dtype in (torch.float32, torch.float64):
         image = torch.randn(2, 3, 5, 5, dtype=dtype)
         grid = torch.rand(2, 5, 5, 2, dtype=dtype)

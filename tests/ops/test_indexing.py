@@ -81,7 +81,7 @@ def test_rows() -> None:
     same(lambda x, i: x.index_select(0, i), torch.tensor(3.0), torch.tensor([0]))
 
 
-def test_places() -> None:
+def test_positions() -> None:
     tensor, index = torch.randn(30, 40), integers(1200, 50, low=-1200)
     same(torch.take, tensor, index)
     same(torch.take, tensor.t(), index)

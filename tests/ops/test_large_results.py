@@ -1,4 +1,4 @@
-"""Results so large that they are written past the caches: their beginning, their end and what lies behind it."""
+"""Results so large that they are stored non-temporally: their beginning, their end and the memory behind it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("strict")
 
-#: Elements of 4 bytes that take 32 MiB, from which results are streamed, and some more: no whole number of blocks.
+#: Elements of 4 bytes that take 32 MiB, from which results are stored non-temporally, and some more: no whole number of blocks.
 COUNT = (8 << 20) + 77
 
 OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

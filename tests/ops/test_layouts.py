@@ -61,20 +61,20 @@ def msort_across(device: str) -> object:
     return torch.msort(given, out=target)
 
 
-def places_across(device: str, call: Callable[[torch.Tensor, tuple[torch.Tensor, torch.Tensor]], object]) -> object:
-    """Call an operator that gives values, across the input, and places."""
+def positions_across(device: str, call: Callable[[torch.Tensor, tuple[torch.Tensor, torch.Tensor]], object]) -> object:
+    """Call an operator that gives values, across the input, and indices."""
     given, target = shifted(device, 5)
     return call(given, (target, torch.empty(5, dtype=torch.int64, device=device)))
 
 
 def extreme_into(device: str, name: str, what: str) -> object:
-    """Call an operator that gives values and places of columns, one of which share an element."""
+    """Call an operator that gives values and indices of columns, one of which share an element."""
     given, counts = numbers(device, 5, 4), {"kthvalue": (2, 0), "topk": (2, 0)}
     shape = (2, 4) if name == "topk" else (4,)
     values = expanded(device, *shape) if what == "value" else torch.empty(shape, device=device)
     kind = {"dtype": torch.int64}
-    places = expanded(device, *shape, **kind) if what == "place" else torch.empty(shape, device=device, **kind)
-    return getattr(torch, name)(given, *counts.get(name, (0,)), out=(values, places))
+    positions = expanded(device, *shape, **kind) if what == "place" else torch.empty(shape, device=device, **kind)
+    return getattr(torch, name)(given, *counts.get(name, (0,)), out=(values, positions))
 
 
 def unscale(device: str) -> object:
@@ -114,8 +114,8 @@ CASES: dict[str, Callable[[str], object]] = {
     ),
     "replication_pad1d into one element": lambda d: aten.replication_pad1d.out(numbers(d, 1, 4), [1, 1], out=expanded(d, 1, 6)),
     "msort across its input": msort_across,
-    "sort across its input": lambda d: places_across(d, lambda given, out: torch.sort(given, out=out)),
-    "topk across its input": lambda d: places_across(d, lambda given, out: torch.topk(given, 5, out=out)),
+    "sort across its input": lambda d: positions_across(d, lambda given, out: torch.sort(given, out=out)),
+    "topk across its input": lambda d: positions_across(d, lambda given, out: torch.topk(given, 5, out=out)),
     "zero_ of one element": lambda d: expanded(d, 3).zero_(),
     "fill_ of one element": lambda d: expanded(d, 3).fill_(2),
     "ones into one element": lambda d: torch.ones(3, out=expanded(d, 3)),

@@ -34,7 +34,7 @@ EXPECTED = {
     "resize_as_": "only the shape of the second is used",
     "select_scatter": "a copy, which goes between devices",
     "slice_scatter": "a copy, which goes between devices",
-    "tensor_split": "the places of cuts are in host memory",
+    "tensor_split": "the positions of cuts are in host memory",
     "to": "moves between devices",
     "view_as": "only the shape of the second is used",
 }

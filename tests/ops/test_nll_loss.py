@@ -85,9 +85,9 @@ def test_given_results() -> None:
     arguments = (torch.ones((), device="rustdev"), values, target, None, 2, -100, total)
     aten.nll_loss_backward.grad_input(*arguments, grad_input=grad)
     torch.testing.assert_close(grad, aten.nll_loss_backward(*arguments))
-    images, places = torch.randn(2, 3, 2, 2).to("rustdev"), torch.ones(2, 2, 2).long().to("rustdev")
+    images, positions = torch.randn(2, 3, 2, 2).to("rustdev"), torch.ones(2, 2, 2).long().to("rustdev")
     out = torch.empty(0, device="rustdev")
-    aten.nll_loss2d_forward.output(images, places, None, 0, -100, output=out, total_weight=total)
+    aten.nll_loss2d_forward.output(images, positions, None, 0, -100, output=out, total_weight=total)
     torch.testing.assert_close(out, -images[:, 1])
 
 

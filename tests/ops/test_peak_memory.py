@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import FAMILIES, IMAGES, MODEL, Family, edges, places
+from families import FAMILIES, IMAGES, MODEL, Family, edges, positions
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -62,7 +62,7 @@ def _memory_goes_back_to_the_system() -> Iterator[None]:
     assert LIBC.mallopt(threshold, 1 << 20)
     yield
     assert LIBC.mallopt(threshold, at_most)
-    for made in (places, edges):
+    for made in (positions, edges):
         made.cache_clear()
     torch.rustdev.empty_cache()
 

@@ -76,12 +76,12 @@ def test_modules_learn_through_pooling() -> None:
 
 def test_given_results() -> None:
     values = torch.randn(2, 3, 8, 8).to("rustdev")
-    out, places = torch.empty(0, device="rustdev"), torch.empty(0, device="rustdev", dtype=torch.int64)
-    aten.max_pool2d_with_indices.out(values, 2, out=out, indices=places)
+    out, positions = torch.empty(0, device="rustdev"), torch.empty(0, device="rustdev", dtype=torch.int64)
+    aten.max_pool2d_with_indices.out(values, 2, out=out, indices=positions)
     expected = aten.max_pool2d_with_indices(values, 2)
-    torch.testing.assert_close((out, places), expected)
+    torch.testing.assert_close((out, positions), expected)
     grad = torch.empty(0, device="rustdev")
-    arguments = (torch.ones_like(out), values, 2, 2, 0, 1, False, places)
+    arguments = (torch.ones_like(out), values, 2, 2, 0, 1, False, positions)
     aten.max_pool2d_with_indices_backward.grad_input(*arguments, grad_input=grad)
     torch.testing.assert_close(grad, aten.max_pool2d_with_indices_backward(*arguments))
 
@@ -103,9 +103,9 @@ def test_no_samples() -> None:
 
 def test_errors() -> None:
     values = torch.ones(1, 1, 4, 4, device="rustdev")
-    pooled, places = aten.max_pool2d_with_indices(values, 2)
+    pooled, positions = aten.max_pool2d_with_indices(values, 2)
     with pytest.raises(RuntimeError, match="expected scalar type Long but found Int"):
-        aten.max_pool2d_with_indices_backward(pooled, values, [2, 2], [2, 2], [0, 0], [1, 1], False, places.int())
+        aten.max_pool2d_with_indices_backward(pooled, values, [2, 2], [2, 2], [0, 0], [1, 1], False, positions.int())
     for device in ("cpu", "rustdev"):
         with pytest.raises(RuntimeError, match="pad should be at most half"):
             functional.max_pool2d(torch.ones(1, 1, 4, 4, device=device), 2, padding=2)

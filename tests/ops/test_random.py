@@ -45,8 +45,8 @@ def moments(values: torch.Tensor) -> tuple[float, float]:
 
 def distance(left: torch.Tensor, right: torch.Tensor) -> float:
     """Return the Kolmogorov-Smirnov statistic of two samples: the greatest distance of their distributions."""
-    places = torch.cat([left, right]).unique()
-    shares = [torch.searchsorted(sample.sort().values, places, right=True) / sample.numel() for sample in (left, right)]
+    positions = torch.cat([left, right]).unique()
+    shares = [torch.searchsorted(sample.sort().values, positions, right=True) / sample.numel() for sample in (left, right)]
     return (shares[0] - shares[1]).abs().max().item()
 
 

@@ -1,4 +1,4 @@
-"""Sorting, selection, search and unique elements, against the CPU: values, places, ties, NaN, out=, strides, errors."""
+"""Sorting, selection, search and unique elements, against the CPU: values, indices, ties, NaN, out=, strides, errors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,10 +48,10 @@ def test_sort_into_out_and_of_strided_lines() -> None:
         host = make((length, 3), torch.float32)
         compare(lambda a: torch.sort(a.t(), stable=True), host)
         mine = host.to("rustdev")
-        values, places = torch.empty(6, length, device="rustdev")[::2].t(), torch.empty(0, dtype=torch.int64, device="rustdev")
-        torch.sort(mine, stable=True, dim=0, out=(values, places))
-        torch.testing.assert_close((values.cpu(), places.cpu()), tuple(torch.sort(host, stable=True, dim=0)), equal_nan=True)
-        torch.sort(mine, stable=True, dim=0, out=(mine, places))
+        values, indices = torch.empty(6, length, device="rustdev")[::2].t(), torch.empty(0, dtype=torch.int64, device="rustdev")
+        torch.sort(mine, stable=True, dim=0, out=(values, indices))
+        torch.testing.assert_close((values.cpu(), indices.cpu()), tuple(torch.sort(host, stable=True, dim=0)), equal_nan=True)
+        torch.sort(mine, stable=True, dim=0, out=(mine, indices))
         torch.testing.assert_close(mine.cpu(), host.sort(dim=0).values, equal_nan=True)
 
 

@@ -15,7 +15,7 @@ DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 
 
 def sparse(device: str, dtype: torch.dtype = torch.float32, *, dims: int = 1, dense: int = 1) -> Tensor:
-    """Return a sparse tensor of `dims` sparse and `dense` dense dimensions with places that occur several times."""
+    """Return a sparse tensor of `dims` sparse and `dense` dense dimensions with positions that occur several times."""
     generator = torch.Generator().manual_seed(dims)
     indices = torch.randint(0, 4, (dims, 9), generator=generator)
     values = torch.randint(-8, 8, (9, *[3] * dense), generator=generator).to(dtype)

@@ -204,7 +204,7 @@ def test_inplace_over_blocks_of_every_length(dtype: torch.dtype, count: int) -> 
     device = host.to("rustdev")
     calls = [lambda t: t.add_(t), lambda t: t.mul_(2), lambda t: torch.maximum(t.flip(0), t, out=t)]
     if dtype.is_floating_point:
-        # Far from zero sines go a long way, block by block.
+        # Sines of large arguments take the slow path, block by block.
         calls += [torch.neg_, lambda t: t.mul_(1.5), torch.sin_, torch.sigmoid_, lambda t: t.clamp_(0.6, 0.7), torch.exp_]
     for call in calls:
         for tensor in (host, device):

@@ -35,7 +35,7 @@ def tensor(*shape: int) -> torch.Tensor:
     return numbers.to(dtype).to(**KIND)
 
 
-def places(*shape: int) -> torch.Tensor:
+def positions(*shape: int) -> torch.Tensor:
     """Return indices of a dimension of two elements."""
     VALUES["made"] += 1
     generator = torch.Generator().manual_seed(1000 * VALUES["seed"] + VALUES["made"])
@@ -125,7 +125,7 @@ CALLS: dict[str, Callable[[], object]] = {
     ),
     "max_pool2d_with_indices": lambda: functional.max_pool2d(tensor(1, 1, 2, 2), 2),
     "max_pool2d_with_indices_backward": lambda: aten.max_pool2d_with_indices_backward(
-        tensor(1, 1, 1, 1), tensor(1, 1, 2, 2), 2, 2, 0, 1, False, places(1, 1, 1, 1)
+        tensor(1, 1, 1, 1), tensor(1, 1, 2, 2), 2, 2, 0, 1, False, positions(1, 1, 1, 1)
     ),
     "native_batch_norm": lambda: functional.batch_norm(tensor(2, 3), None, None, training=True),
     "native_batch_norm_backward": lambda: aten.native_batch_norm_backward(
@@ -135,8 +135,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "native_group_norm_backward": lambda: aten.native_group_norm_backward(
         tensor(2, 3), tensor(2, 3), tensor(2, 3), tensor(2, 3), None, 2, 3, 1, 3, [True, False, False]
     ),
-    "nll_loss_backward": lambda: aten.nll_loss_backward(tensor(1)[0], tensor(2, 3), places(2), None, 1, -100, tensor(1)[0]),
-    "nll_loss_forward": lambda: functional.nll_loss(tensor(2, 3), places(2)),
+    "nll_loss_backward": lambda: aten.nll_loss_backward(tensor(1)[0], tensor(2, 3), positions(2), None, 1, -100, tensor(1)[0]),
+    "nll_loss_forward": lambda: functional.nll_loss(tensor(2, 3), positions(2)),
     "arange": lambda: torch.arange(3, **KIND),
     "cat": lambda: torch.cat([tensor(2), tensor(3)]),
     "col2im": lambda: functional.fold(tensor(1, 4, 1), (2, 2), 2),
@@ -146,7 +146,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "logspace": lambda: torch.logspace(0, 1, 3, **KIND),
     "reflection_pad": lambda: functional.pad(tensor(1, 1, 3), (1, 1), mode="reflect"),
     "reflection_pad_backward": lambda: aten.reflection_pad1d_backward(tensor(1, 1, 5), tensor(1, 1, 3), (1, 1)),
-    "repeat_interleave": lambda: torch.repeat_interleave(places(2)),
+    "repeat_interleave": lambda: torch.repeat_interleave(positions(2)),
     "replication_pad": lambda: functional.pad(tensor(1, 1, 3), (1, 1), mode="replicate"),
     "replication_pad_backward": lambda: aten.replication_pad1d_backward(tensor(1, 1, 5), tensor(1, 1, 3), (1, 1)),
     "histogram": lambda: torch.histc(tensor(3), 2, 0, 1),
@@ -290,25 +290,25 @@ CALLS: dict[str, Callable[[], object]] = {
     "_fused_sgd_": lambda: optimize(torch.optim.SGD),
 }
 CALLS |= {
-    "_embedding_bag": lambda: functional.embedding_bag(places(2) * 0, tensor(2, 2), places(1) * 0),
-    "embedding_dense_backward": lambda: aten.embedding_dense_backward(tensor(2, 2), places(2), 2, -1, False),
-    "embedding_renorm_": lambda: aten.embedding_renorm_(tensor(2, 2), places(2), 1.0, 2.0),
-    "gather": lambda: torch.gather(tensor(2), 0, places(2)),
-    "index": lambda: tensor(2)[places(2)],
-    "index_add": lambda: tensor(2).index_add(0, places(2), tensor(2)),
-    "index_copy": lambda: tensor(2).index_copy(0, places(2), tensor(2)),
-    "index_fill": lambda: tensor(2).index_fill(0, places(2), 3),
-    "index_put": lambda: tensor(2).index_put((places(2),), tensor(2)),
-    "index_reduce": lambda: tensor(2).index_reduce(0, places(2), tensor(2), "prod"),
-    "index_select": lambda: tensor(2).index_select(0, places(2)),
+    "_embedding_bag": lambda: functional.embedding_bag(positions(2) * 0, tensor(2, 2), positions(1) * 0),
+    "embedding_dense_backward": lambda: aten.embedding_dense_backward(tensor(2, 2), positions(2), 2, -1, False),
+    "embedding_renorm_": lambda: aten.embedding_renorm_(tensor(2, 2), positions(2), 1.0, 2.0),
+    "gather": lambda: torch.gather(tensor(2), 0, positions(2)),
+    "index": lambda: tensor(2)[positions(2)],
+    "index_add": lambda: tensor(2).index_add(0, positions(2), tensor(2)),
+    "index_copy": lambda: tensor(2).index_copy(0, positions(2), tensor(2)),
+    "index_fill": lambda: tensor(2).index_fill(0, positions(2), 3),
+    "index_put": lambda: tensor(2).index_put((positions(2),), tensor(2)),
+    "index_reduce": lambda: tensor(2).index_reduce(0, positions(2), tensor(2), "prod"),
+    "index_select": lambda: tensor(2).index_select(0, positions(2)),
     "masked_scatter": lambda: tensor(2).masked_scatter(tensor(2) > 0, tensor(2)),
     "masked_select": lambda: tensor(2).masked_select(tensor(2) > 0),
     "nonzero_count": lambda: tensor(2).nonzero(),
-    "put": lambda: tensor(2).put_(places(2), tensor(2)),
-    "scatter": lambda: tensor(2).scatter(0, places(2), 3),
-    "scatter_add": lambda: tensor(2).scatter_add(0, places(2), tensor(2)),
-    "scatter_reduce": lambda: tensor(2).scatter_reduce(0, places(2), tensor(2), "amax"),
-    "take": lambda: torch.take(tensor(2), places(2)),
+    "put": lambda: tensor(2).put_(positions(2), tensor(2)),
+    "scatter": lambda: tensor(2).scatter(0, positions(2), 3),
+    "scatter_add": lambda: tensor(2).scatter_add(0, positions(2), tensor(2)),
+    "scatter_reduce": lambda: tensor(2).scatter_reduce(0, positions(2), tensor(2), "amax"),
+    "take": lambda: torch.take(tensor(2), positions(2)),
 }
 BINARY = {"add", "sub", "mul", "div", "fmod", "remainder", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"}
 

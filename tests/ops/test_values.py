@@ -95,10 +95,10 @@ KINKED = {
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", KINKED)
 def test_where_pieces_of_a_function_meet(name: str, dtype: torch.dtype) -> None:
-    places = torch.tensor([-6.0, -3, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6, 20], dtype=dtype)
+    positions = torch.tensor([-6.0, -3, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6, 20], dtype=dtype)
     found, slopes = [], []
     for device in ("cpu", "rustdev"):
-        x = places.to(device).requires_grad_()
+        x = positions.to(device).requires_grad_()
         y = KINKED[name](x)
         found.append(y.detach().cpu())
         slopes.append(torch.autograd.grad(y, x, torch.ones_like(y))[0].cpu())

@@ -27,7 +27,7 @@ def test_tasks_are_returned_in_the_order_of_submission() -> None:
     for task in tasks:
         assert task.submission[0] <= task.submission[1]
         assert task.submission[0] <= task.run[0] < task.run[1]
-        assert task.lockstep == 1
+        assert task.fused == 1
     assert matmul.run[1] <= copy.run[0]
 
 

@@ -57,12 +57,12 @@ def test_host_functions_and_sleeps_are_rows(take: Take) -> None:
     assert {call["name"] for call, _ in trace.arrows()} == {"rd_stream_host_callback", "rd_stream_sleep"}
 
 
-def test_lists_in_lockstep_are_rows_with_shares_of_the_time(take: Take) -> None:
+def test_fused_lists_are_rows_with_shares_of_the_time(take: Take) -> None:
     tensors = [torch.ones(300_000, device="rustdev") for _ in range(4)]
     torch.rustdev.synchronize()
 
     def work() -> None:
-        torch.rustdev._sleep(20_000_000)  # so that all wait one behind the other
+        torch.rustdev._sleep(20_000_000)  # so that all are queued one after another
         torch._foreach_mul_(tensors, 2.0)
         torch._foreach_add_(tensors, 1.0)
         torch._foreach_sqrt_(tensors)
@@ -70,7 +70,7 @@ def test_lists_in_lockstep_are_rows_with_shares_of_the_time(take: Take) -> None:
     trace = take(work)
     rows = [row for row in trace.rows() if row["name"] != "sleep"]
     assert [row["name"] for row in rows] == ["_foreach_mul.Scalar", "_foreach_add.Scalar", "_foreach_sqrt"]
-    assert [row["args"]["lockstep"] for row in rows] == [3, 3, 3]
+    assert [row["args"]["fused"] for row in rows] == [3, 3, 3]
     assert [trace.operator(row) for row in rows] == ["aten::_foreach_mul_", "aten::_foreach_add_", "aten::_foreach_sqrt_"]
     assert all(row["dur"] > 0 for row in rows)
     assert all(call["ts"] <= row["ts"] for call, row in trace.arrows())

@@ -108,7 +108,7 @@ def part(tensor: torch.Tensor, choice: int) -> tuple[int, int, int]:
 
 
 def rows(tensor: torch.Tensor, choice: int) -> tuple[int, torch.Tensor]:
-    """Choose a dimension, and some places in it, each once."""
+    """Choose a dimension, and some indices in it, each once."""
     dim = dim_of(tensor, choice)
     order = torch.randperm(tensor.shape[dim], generator=torch.Generator().manual_seed(choice))
     return dim, order[: 1 + choice % tensor.shape[dim]].to(tensor.device)

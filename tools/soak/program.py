@@ -107,10 +107,10 @@ class Maker:
         first = self.host.values[chosen[0]]
         if any(self.memory[it] == self.memory[chosen[0]] for it in chosen[1:]):
             return False
-        places = torch.zeros(first.shape, dtype=torch.int64)
+        positions = torch.zeros(first.shape, dtype=torch.int64)
         for dim, (size, stride) in enumerate(zip(first.shape, first.stride(), strict=True)):
-            places += (torch.arange(size) * stride).view(-1, *[1] * (first.dim() - dim - 1))
-        return bool(places.unique().numel() == first.numel())
+            positions += (torch.arange(size) * stride).view(-1, *[1] * (first.dim() - dim - 1))
+        return bool(positions.unique().numel() == first.numel())
 
 
 def compare(host: Host, devices: Devices, number: int, stream: int, exact: bool) -> str:

@@ -1,4 +1,4 @@
-"""The registration with Inductor, and the two places where it asks for the word "cpu" and must find it."""
+"""The registration with Inductor, and the two lines where it asks for the word "cpu" and must find it."""
 
 import torch
 from torch._inductor import ir

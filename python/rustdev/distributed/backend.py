@@ -282,7 +282,7 @@ class ProcessGroupRdccl(Backend):
         return self._issue("all_gather_coalesced", posts, outputs=flat, inputs=input_list)
 
     def all_gather_single(self, output: Tensor, source: Tensor, opts: c10d.AllgatherOptions) -> Work | None:
-        """Collect the tensors of all ranks in one, one behind the other."""
+        """Collect the tensors of all ranks in one, one after another."""
         return self._issue(
             "all_gather_into_tensor", [self._all_gather_single(output, source, opts)], outputs=[output], inputs=[source]
         )
@@ -458,7 +458,7 @@ def _either(gloo: ProcessGroupGloo, name: str, older: str) -> Callable[..., Work
 
 
 def _joined(sources: Sequence[Tensor]) -> Tensor:
-    """Return the memory of dense tensors as it lies, one behind the other."""
+    """Return the memory of dense tensors in its own order, one after another."""
     return torch.cat([source.as_strided((source.numel(),), (1,)) for source in sources])
 
 

@@ -1,6 +1,6 @@
 """Device memory as Gloo sees it: flat CPU tensors over the same bytes.
 
-Device memory is memory of the process, so nothing is copied. A view does not keep the memory: whoever makes one holds the tensor
+Device memory is memory of the process, so nothing is copied. A view does not keep the memory: its maker holds the tensor
 until Gloo has finished with it.
 """
 

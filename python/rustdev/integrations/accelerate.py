@@ -37,7 +37,7 @@ def choose_backend(state: ModuleType) -> None:
 
 
 def count_memory(modeling: ModuleType) -> None:
-    """Have get_max_memory count the free memory of each device, by which ``device_map="auto"`` places a model's layers.
+    """Have get_max_memory count the free memory of each device, by which ``device_map="auto"`` distributes a model's layers.
 
     Args:
         modeling: ``accelerate.utils.modeling``.

@@ -1,4 +1,4 @@
-//! Embedding tables: bags of rows, and rows scaled back to a norm.
+//! Embedding tables: `_embedding_bag`, and `embedding_renorm_`, which scales rows to a norm.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,7 +57,7 @@ impl<'a> Numbers<'a> {
 
 /// A table of contiguous rows.
 #[derive(Clone, Copy)]
-struct Table {
+struct EmbeddingTable {
     data: *mut u8,
     step: isize,
     rows: usize,
@@ -65,11 +65,11 @@ struct Table {
 }
 
 // SAFETY: a description of a view, which is `Send` and `Sync`.
-unsafe impl Send for Table {}
+unsafe impl Send for EmbeddingTable {}
 // SAFETY: as above.
-unsafe impl Sync for Table {}
+unsafe impl Sync for EmbeddingTable {}
 
-impl Table {
+impl EmbeddingTable {
     fn new(view: View<'_>) -> Result<Self, String> {
         if view.ndim() != 2 || view.size(1) > 1 && view.strides()[1] != view.dtype().size() as i64 {
             return Err("a table has contiguous rows".into());
@@ -83,7 +83,7 @@ impl Table {
     }
 }
 
-/// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, places of the
+/// `aten::_embedding_bag`: the sum, mean or maximum of the rows of each bag. Operands [out, bag of each index, bag sizes, indices of the
 /// maxima, table, indices, offsets, weights of the indices where there are some]; all but table and weights' dtypes are as PyTorch's,
 /// and Long where they are written. Scalars [mode, padding index or -1].
 ///
@@ -95,9 +95,9 @@ pub fn embedding_bag(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 struct Bags<'a> {
-    out: Table,
-    maxima: Option<Table>,
-    table: Table,
+    out: EmbeddingTable,
+    maxima: Option<EmbeddingTable>,
+    table: EmbeddingTable,
     bag_of: View<'a>,
     sizes: View<'a>,
     indices: Numbers<'a>,
@@ -109,11 +109,11 @@ struct Bags<'a> {
 
 impl<'a> Bags<'a> {
     fn new(launch: &Launch<'a>) -> Result<Self, String> {
-        let (bag_of, sizes, places) = (launch.view(1), launch.view(2), launch.view(3));
+        let (bag_of, sizes, max_indices) = (launch.view(1), launch.view(2), launch.view(3));
         let bags = Self {
-            out: Table::new(launch.view(0))?,
-            maxima: if places.ndim() == 2 { Some(Table::new(places)?) } else { None },
-            table: Table::new(launch.view(4))?,
+            out: EmbeddingTable::new(launch.view(0))?,
+            maxima: if max_indices.ndim() == 2 { Some(EmbeddingTable::new(max_indices)?) } else { None },
+            table: EmbeddingTable::new(launch.view(4))?,
             bag_of,
             sizes,
             indices: Numbers::new(launch.view(5))?,
@@ -308,7 +308,7 @@ impl<T: Element<Acc: Ordered>> Leaf for Maximum<'_, T> {
             if self.is_first || value > *best {
                 *best = value;
                 if let Some(maxima) = self.maxima {
-                    // SAFETY: a row of the places has as many elements as the table's, and is the launch's to write.
+                    // SAFETY: a row of the indices has as many elements as the table's, and is the launch's to write.
                     unsafe { maxima.wrapping_add(col).write_unaligned(self.row) };
                 }
             }
@@ -341,7 +341,7 @@ impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
 /// # Errors
 /// An index out of bounds.
 pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), String> {
-    let (table, indices) = (Table::new(launch.view(0))?, Numbers::new(launch.view(1))?);
+    let (table, indices) = (EmbeddingTable::new(launch.view(0))?, Numbers::new(launch.view(1))?);
     let (greatest, kind) = (launch.scalar(0)?.to::<f64>(), launch.scalar(1)?.to::<f64>());
     let named: Vec<AtomicBool> = (0..table.rows).map(|_| AtomicBool::new(false)).collect();
     for at in 0..indices.len() {

@@ -5,8 +5,8 @@ use gemm::Parallelism;
 use super::problem::{Matrix, Problem};
 use super::tile::{self, Tile};
 use crate::tensor::dtype::Element;
-use crate::tensor::loops::space::Steps;
-use crate::tensor::loops::strided::{self, Place};
+use crate::tensor::loops::index_space::Steps;
+use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tensor::number::Number;
 
 /// Runs a product of `T`, one of the types that `gemm` knows.
@@ -16,10 +16,10 @@ pub fn run<T: Element + Number>(problem: &Problem) {
 }
 
 fn one<T: Element>(problem: &Problem, [beta, alpha]: [T; 2], tile: Tile) {
-    let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
-    let out = place(problem.out);
-    if let (Some(addend), false) = (problem.addend.map(place), problem.in_place) {
-        let at = |matrix: Matrix| Place { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } };
+    let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
+    let out = tile_of(problem.out);
+    if let (Some(addend), false) = (problem.addend.map(tile_of), problem.in_place) {
+        let at = |matrix: Matrix| StridedPtr { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } };
         // SAFETY: the launch promises both operands; the addend is not the output, and PyTorch refuses partial overlap.
         unsafe { strided::copy(at(addend), at(out), size_of::<T>(), tile.cols, tile.rows) };
     }

@@ -14,8 +14,8 @@ use super::widened::Store;
 use crate::simd::{self, Isa, vectorize};
 use crate::tensor::dtype::{DType, DTypeSet, Element};
 use crate::tensor::loops::Memory;
-use crate::tensor::loops::space::Steps;
-use crate::tensor::loops::strided::{self, Place};
+use crate::tensor::loops::index_space::Steps;
+use crate::tensor::loops::strided::{self, StridedPtr};
 
 /// A matrix as BLAS takes it: column-major with its leading dimension, in elements; `transposed`: of its transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,10 +164,10 @@ fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
     let [beta, alpha] = problem.scalars::<f64>();
     let worth = if problem.m.min(problem.n) == 1 { VECTOR } else { worth };
     tile::for_each(problem, usize::MAX, worth, &|tile| {
-        let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
-        let out = place(problem.out);
-        if let (Some(addend), false) = (problem.addend.map(place), problem.in_place) {
-            let at = |matrix: Matrix| Place { data: matrix.data, steps: Steps { col: matrix.row, row: matrix.col } };
+        let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
+        let out = tile_of(problem.out);
+        if let (Some(addend), false) = (problem.addend.map(tile_of), problem.in_place) {
+            let at = |matrix: Matrix| StridedPtr { data: matrix.data, steps: Steps { col: matrix.row, row: matrix.col } };
             // SAFETY: the launch promises both operands; the addend is not the output, and PyTorch refuses partial overlap.
             unsafe { strided::copy(at(addend), at(out), size_of::<T>(), tile.rows, tile.cols) };
         }
@@ -189,8 +189,8 @@ fn rounded<T: Element<Acc = f32>>(problem: &Problem) -> bool {
         is_done.fetch_and(multiply(problem, tile, (sums, DType::Float), 1.0, 0.0), Ordering::Relaxed);
         let sums: &[f32] = memory.numbers(tile.rows * tile.cols);
         // The output is column-major, so the rows of its transpose are contiguous.
-        let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).transposed();
-        let (out, addend) = (place(problem.out), problem.addend.map(place));
+        let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col).transposed();
+        let (out, addend) = (tile_of(problem.out), problem.addend.map(tile_of));
         vectorize(Store { out, addend, cols: tile.rows, sums, finish: Finish::<T> { beta, alpha } });
     });
     is_done.into_inner()

@@ -1,5 +1,5 @@
-//! Products of many rows with few columns and few terms each: every row of the output is a sum of at most [`MOST`] short rows of b, which
-//! stay in registers, so that a and the output are read and written at the speed of memory.
+//! Matrix products of many rows with few columns and few terms. Each row of the output is a sum of at most [`MOST`] short rows of b, which
+//! stay in registers. The product is therefore bound by memory bandwidth.
 
 use super::problem::{Finish, Problem};
 use super::skinny::Entry;
@@ -14,7 +14,7 @@ const ROWS: usize = 64;
 /// Rows of a piece of the work.
 const PIECE: usize = 16 * ROWS;
 
-/// Whether the product is one of these: the rows of the output lie one behind the other, and every row gets the same addend, if any.
+/// Whether the product is one of these: the rows of the output are contiguous, and every row gets the same addend, if any.
 pub fn takes(problem: &Problem) -> bool {
     let size = problem.dtype.size() as isize;
     !problem.dtype.is_complex()
@@ -75,7 +75,7 @@ impl<'a, T: Entry, const W: usize> Piece<'a, T, W> {
         terms
     }
 
-    /// What is added to every row.
+    /// The addend of every row.
     #[inline(always)]
     fn addend(&self) -> Option<[T::Acc; W]> {
         let addend = self.problem.addend?;
@@ -123,7 +123,7 @@ impl<T: Entry, const W: usize> Leaf for Piece<'_, T, W> {
                 }
             }
             let out = self.problem.out.at(self.batch, begin, 0).data.cast::<T>();
-            // SAFETY: the output's rows lie one behind the other, and no other piece has these; `rows` is memory of this call.
+            // SAFETY: the output's rows are contiguous, and no other piece has these; `rows` is memory of this call.
             unsafe { out.copy_from_nonoverlapping(rows.as_ptr(), (end - begin) * cols) };
         }
     }

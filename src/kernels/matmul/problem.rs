@@ -1,4 +1,4 @@
-//! [`Problem`]: a matrix product as numbers and pointers, whatever operator it came from.
+//! [`Problem`]: sizes, strides and pointers of a matrix product, the same for all operators.
 
 use super::library;
 use crate::tensor::dtype::{DType, Element};
@@ -6,7 +6,7 @@ use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
 
-/// What the operands of a product are.
+/// The operands of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Matrix,
@@ -65,7 +65,7 @@ impl Matrix {
         Self { row: self.col, col: self.row, ..self }
     }
 
-    fn same_place(&self, other: &Self) -> bool {
+    fn same_position(&self, other: &Self) -> bool {
         (self.data, self.row, self.col, self.batch) == (other.data, other.row, other.col, other.batch)
     }
 }
@@ -132,7 +132,7 @@ impl Problem {
             negative: [negative(&out) != negative(&first), negative(&out) ^ negative(&a) ^ negative(&b)],
             conj: out.flags().has(Flags::CONJ) && out.dtype().is_complex(),
         };
-        problem.in_place = problem.addend.is_some_and(|addend| addend.same_place(&problem.out));
+        problem.in_place = problem.addend.is_some_and(|addend| addend.same_position(&problem.out));
         problem.conjugate();
         Ok(problem)
     }
@@ -164,7 +164,7 @@ impl Problem {
         [value(self.beta, self.negative[0]), value(self.alpha, self.negative[1])]
     }
 
-    /// Whether one side of the output is short, and the operand of the long one lies side by side.
+    /// Whether one side of the output is short, and the operand of the long one is contiguous.
     pub fn is_skinny(&self) -> bool {
         let size = self.dtype.size() as isize;
         let long = if self.n < self.m { self.a } else { self.b };

@@ -1,14 +1,14 @@
-//! Products with few rows or columns, and of integers: no packing, the large operand is read once per [`SKINNY`] rows, where it lies.
+//! Matrix products with few rows or columns, and of integers. Nothing is packed: the large operand is read once per [`SKINNY`] rows.
 //!
-//! A product with few columns is turned into one with few rows. Where the rows of b lie side by side, they are added up, scaled, into a
-//! strip of sums ([`Rows`]); where its columns do, each sum is a dot product in fixed lanes that are added as a fixed tree ([`Dots`]).
+//! A product with few columns is transposed into one with few rows. Where the rows of b are contiguous, they are scaled and added to a
+//! strip of sums ([`AddedRows`]). Where its columns are, each sum is a dot product in fixed lanes that are added as a fixed tree ([`Dots`]).
 
 use super::problem::{Finish, Matrix, Problem, SKINNY};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
+use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::parallel;
-use crate::tensor::loops::space::Steps;
-use crate::tensor::loops::strided::{self, Place};
+use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tensor::number::Number;
 
 /// Columns of a strip whose sums stay in the innermost cache.
@@ -43,40 +43,40 @@ entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc
 
 /// Runs a product of `T`.
 pub fn run<T: Entry>(problem: &Problem) {
-    let mut turned = if problem.n < problem.m { problem.transposed() } else { *problem };
+    let mut transposed = if problem.n < problem.m { problem.transposed() } else { *problem };
     let size = size_of::<T>() as isize;
-    if turned.b.col == size || turned.n == 1 && turned.b.row != size {
-        strips::<T>(&turned, STRIP, false);
-    } else if turned.b.row != size {
-        packed::<T>(turned);
-    } else if turned.a.col == size || turned.k <= 1 {
-        strips::<T>(&turned, DOTS, true);
+    if transposed.b.col == size || transposed.n == 1 && transposed.b.row != size {
+        strips::<T>(&transposed, STRIP, false);
+    } else if transposed.b.row != size {
+        packed::<T>(transposed);
+    } else if transposed.a.col == size || transposed.k <= 1 {
+        strips::<T>(&transposed, DOTS, true);
     } else {
-        let (a, _memory) = pack(turned.a, [turned.batch, turned.m, turned.k], turned.dtype.size());
-        turned.a = a;
-        strips::<T>(&turned, DOTS, true);
+        let (a, _memory) = pack(transposed.a, [transposed.batch, transposed.m, transposed.k], transposed.dtype.size());
+        transposed.a = a;
+        strips::<T>(&transposed, DOTS, true);
     }
 }
 
-/// Runs over a copy of b whose rows lie side by side.
+/// Runs over a copy of b whose rows are contiguous.
 fn packed<T: Entry>(mut problem: Problem) {
     let (b, _memory) = pack(problem.b, [problem.batch, problem.k, problem.n], problem.dtype.size());
     problem.b = b;
     strips::<T>(&problem, STRIP, false);
 }
 
-/// A copy with rows side by side, and the memory that holds it.
+/// A copy with contiguous rows, and the memory that holds it.
 fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, Vec<u8>) {
     let mut memory = vec![0u8; batch * rows * cols * size];
     let (col, row) = (size as isize, (cols * size) as isize);
     let to = Matrix { data: memory.as_mut_ptr(), row, col, batch: rows as isize * row, conj: from.conj };
     for index in 0..batch {
-        let place = |matrix: Matrix| {
+        let tile_of = |matrix: Matrix| {
             let matrix = matrix.at(index, 0, 0);
-            Place { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } }
+            StridedPtr { data: matrix.data, steps: Steps { col: matrix.col, row: matrix.row } }
         };
         // SAFETY: the launch promises the operand, and the memory is new and of that size.
-        unsafe { strided::copy(place(from), place(to), size, cols, rows) };
+        unsafe { strided::copy(tile_of(from), tile_of(to), size, cols, rows) };
     }
     (to, memory)
 }
@@ -88,13 +88,13 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
     parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
         for index in begin..end {
             let (batch, row, col) = (index / (down * across), index / across % down * SKINNY, index % across * width);
-            let place = |matrix: Matrix| matrix.at(batch, row, col);
+            let tile_of = |matrix: Matrix| matrix.at(batch, row, col);
             let strip = Strip::<T> {
                 rows: SKINNY.min(problem.m - row),
                 cols: width.min(problem.n - col),
                 depth: problem.k,
-                out: place(problem.out),
-                addend: problem.addend.map(place),
+                out: tile_of(problem.out),
+                addend: problem.addend.map(tile_of),
                 a: problem.a.at(batch, row, 0),
                 b: problem.b.at(batch, 0, col),
                 finish: Finish { beta, alpha },
@@ -102,9 +102,9 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
             if dots {
                 vectorize(Dots(strip));
             } else if strip.cols <= NARROW {
-                vectorize(Rows::<T, NARROW>(strip));
+                vectorize(AddedRows::<T, NARROW>(strip));
             } else {
-                vectorize(Rows::<T, STRIP>(strip));
+                vectorize(AddedRows::<T, STRIP>(strip));
             }
         }
     });
@@ -139,9 +139,9 @@ impl<T: Entry> Strip<T> {
 }
 
 /// Adds up scaled rows of b, of at most `W` elements.
-struct Rows<T: Entry, const W: usize>(Strip<T>);
+struct AddedRows<T: Entry, const W: usize>(Strip<T>);
 
-impl<T: Entry, const W: usize> Leaf for Rows<T, W> {
+impl<T: Entry, const W: usize> Leaf for AddedRows<T, W> {
     type Output = ();
 
     #[inline(always)]
@@ -179,7 +179,7 @@ fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize
     for (col, sum) in sums.iter_mut().enumerate() {
         let mut value = *sum;
         for step in 0..K {
-            // SAFETY: b has `depth` rows of `cols` elements side by side (or one column), as the launch promises.
+            // SAFETY: b has `depth` rows of `cols` contiguous elements (or one column), as the launch promises.
             let element = unsafe { lines[step].wrapping_add(col).read_unaligned() };
             value = T::fuse(element.load(), factors[step], value);
         }
@@ -187,7 +187,7 @@ fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize
     }
 }
 
-/// Dot products of rows of a and columns of b, both side by side.
+/// Dot products of rows of a and columns of b, both contiguous.
 struct Dots<T: Entry>(Strip<T>);
 
 impl<T: Entry> Leaf for Dots<T> {

@@ -1,4 +1,4 @@
-//! How the output of a product is cut into tiles: by its shape alone.
+//! Tiling of a matrix product's output, by its shape alone.
 
 use super::problem::Problem;
 use crate::tensor::loops::parallel;

@@ -44,20 +44,20 @@ fn one<T: Element<Acc = f32>>(problem: &Problem, finish: Finish<T>, tile: Tile, 
         let b = widen::<T>(problem.b.at(tile.batch, start, tile.col), depth, tile.cols, right);
         multiply([tile.rows, tile.cols, depth], start > 0, a, b, sums);
     }
-    let place = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
-    let (out, addend) = (place(problem.out), problem.addend.map(place));
+    let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
+    let (out, addend) = (tile_of(problem.out), problem.addend.map(tile_of));
     vectorize(Store { out, addend, cols: tile.cols, sums, finish });
 }
 
 /// A block in f32: data, and steps in elements.
 #[derive(Clone, Copy)]
-struct Block<'a> {
+struct WidenedBlock<'a> {
     data: &'a [f32],
     row: isize,
     col: isize,
 }
 
-fn multiply([rows, cols, depth]: [usize; 3], adds: bool, a: Block<'_>, b: Block<'_>, sums: &mut [f32]) {
+fn multiply([rows, cols, depth]: [usize; 3], adds: bool, a: WidenedBlock<'_>, b: WidenedBlock<'_>, sums: &mut [f32]) {
     let (data, left, right) = (sums.as_mut_ptr(), a.data.as_ptr(), b.data.as_ptr());
     // SAFETY: the blocks have these sizes and strides, and the sums are rows x cols, row after row.
     unsafe {
@@ -86,14 +86,14 @@ fn multiply([rows, cols, depth]: [usize; 3], adds: bool, a: Block<'_>, b: Block<
 }
 
 /// Widens `rows` × `cols` elements; the contiguous dimension stays so.
-fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut [f32]) -> Block<'_> {
+fn widen<T: Element<Acc = f32>>(from: Matrix, rows: usize, cols: usize, to: &mut [f32]) -> WidenedBlock<'_> {
     let size = size_of::<T>() as isize;
     if from.col != size && from.row == size {
         let block = widen::<T>(from.transposed(), cols, rows, to);
-        return Block { data: block.data, row: block.col, col: block.row };
+        return WidenedBlock { data: block.data, row: block.col, col: block.row };
     }
     vectorize(Widen::<T> { from, cols, to: &mut to[..rows * cols], element: std::marker::PhantomData });
-    Block { data: to, row: cols as isize, col: 1 }
+    WidenedBlock { data: to, row: cols as isize, col: 1 }
 }
 
 struct Widen<'a, T> {

@@ -1,7 +1,7 @@
-//! Padding that repeats the input's own elements, and its gradients.
+//! Reflection and replication padding, and their gradients.
 //!
-//! A padded dimension is a map from output places to input places. Gradients are gathered: an input element adds up the output elements that
-//! show it, in their order, so that the sum is the same for any number of threads.
+//! A padded dimension is a map from output indices to input indices. Gradients are gathered: an input element adds the gradients of the
+//! output elements that repeat it, in their order, so that the sum is the same for any number of threads.
 
 use super::{check, whole};
 use crate::tensor::dtype::{Complex64, Element, dispatch};
@@ -52,19 +52,19 @@ pub fn replication_pad_backward(launch: &Launch<'_>) -> Result<(), String> {
 /// From a place that may lie outside of `size` elements to one inside.
 type Rule = fn(i64, i64) -> i64;
 
-fn reflect(place: i64, size: i64) -> i64 {
-    let place = place.abs();
-    if place < size { place } else { 2 * (size - 1) - place }
+fn reflect(position: i64, size: i64) -> i64 {
+    let position = position.abs();
+    if position < size { position } else { 2 * (size - 1) - position }
 }
 
-fn replicate(place: i64, size: i64) -> i64 {
-    place.clamp(0, size - 1)
+fn replicate(position: i64, size: i64) -> i64 {
+    position.clamp(0, size - 1)
 }
 
 /// For each dimension, the input's place of every output place.
 struct Maps {
     maps: Vec<Vec<usize>>,
-    /// The places of each output dimension that are the input's in the same order: begin and end.
+    /// The indices of each output dimension that map to the input's in the same order: begin and end.
     middles: Vec<(usize, usize)>,
 }
 
@@ -80,9 +80,9 @@ impl Maps {
             let before = whole(launch, ndim - 1 - dim).unwrap_or(0);
             let (size, end) = (inner.sizes()[dim], padded.sizes()[dim]);
             middles.push((before.clamp(0, end) as usize, (before + size).clamp(0, end) as usize));
-            let places = (0..end).map(|place| rule(place - before, size));
+            let positions = (0..end).map(|position| rule(position - before, size));
             let map: Option<Vec<usize>> =
-                places.map(|place| usize::try_from(place).ok().filter(|&place| place < size as usize)).collect();
+                positions.map(|position| usize::try_from(position).ok().filter(|&position| position < size as usize)).collect();
             maps.push(map.ok_or_else(|| format!("padding of {before} before {size} elements"))?);
         }
         Ok(Self { maps, middles })
@@ -153,8 +153,8 @@ fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middles 
             }
             (Some(row), Some(from), None) => pad_row(row, from),
             (_, _, Some(map)) => {
-                let places = map.iter().flat_map(|&source| last.iter().map(move |&at| source * width + at));
-                places.enumerate().for_each(|(at, source)| lines.store(at, from.load::<T>(source)));
+                let positions = map.iter().flat_map(|&source| last.iter().map(move |&at| source * width + at));
+                positions.enumerate().for_each(|(at, source)| lines.store(at, from.load::<T>(source)));
             }
             (_, _, None) => last.iter().enumerate().for_each(|(at, &source)| lines.store(at, from.load::<T>(source))),
         }
@@ -162,13 +162,13 @@ fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middles 
     Ok(())
 }
 
-/// For each input place of a dimension, the output places that show it, in order.
+/// For each input index of a dimension, the output indices that repeat it, in order.
 fn shown(map: &[usize], size: usize) -> Vec<Vec<usize>> {
-    let mut places = vec![Vec::new(); size];
-    for (place, &at) in map.iter().enumerate() {
-        places[at].push(place);
+    let mut positions = vec![Vec::new(); size];
+    for (position, &at) in map.iter().enumerate() {
+        positions[at].push(position);
     }
-    places
+    positions
 }
 
 fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
@@ -186,8 +186,8 @@ fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
             let mut sums = vec![<T as Element>::Acc::ZERO; output.size(index.len())];
             for_each_source(&shown, index, &mut |source| {
                 let from = Row::of(&grad, source);
-                for (at, &place) in last.iter().enumerate() {
-                    sums[place] = sums[place].add(from.load::<T>(at).load());
+                for (at, &position) in last.iter().enumerate() {
+                    sums[position] = sums[position].add(from.load::<T>(at).load());
                 }
             });
             sums.into_iter().enumerate().for_each(|(at, sum)| row.store(at, T::store(sum)));
@@ -196,7 +196,7 @@ fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
     })
 }
 
-/// Calls `visit` with every combination of the places that the dimensions list for `index`, the last dimension fastest.
+/// Calls `visit` with every combination of the indices that the dimensions list for `index`, the last dimension fastest.
 fn for_each_source(shown: &[Vec<Vec<usize>>], index: &[usize], visit: &mut dyn FnMut(&[usize])) {
     let ndim = index.len();
     let lists = |dim: usize| &shown[dim][index[dim]];

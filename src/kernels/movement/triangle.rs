@@ -70,15 +70,15 @@ fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = output.dtype();
     dispatch!(dtype in REAL, T => {
         let as_element = |value: usize| T::store(<T as Element>::Acc::from_i64(value as i64));
-        let mut place = 0;
+        let mut position = 0;
         for row in 0..rows {
             let border = border::<UPPER>(row, diagonal, cols);
             for col in if UPPER { border..cols } else { 0..border } {
-                of_rows.store::<T>(place, as_element(row));
-                of_cols.store::<T>(place, as_element(col));
-                place += 1;
+                of_rows.store::<T>(position, as_element(row));
+                of_cols.store::<T>(position, as_element(col));
+                position += 1;
             }
         }
-        if place == output.size(1) { Ok(()) } else { Err(format!("{place} indices for {:?}", output.sizes())) }
+        if position == output.size(1) { Ok(()) } else { Err(format!("{position} indices for {:?}", output.sizes())) }
     })
 }

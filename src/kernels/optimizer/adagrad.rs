@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Gradient, Shared, setting, switch};
+use super::{Gradient, SharedSettings, setting, switch};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
@@ -15,7 +15,7 @@ use crate::tensor::number::{Number, Real};
 /// The wrong operands.
 pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
-    let shared = Shared::of(launch, 3, true)?;
+    let shared = SharedSettings::of(launch, 3, true)?;
     if shared.overflow {
         return Ok(());
     }
@@ -28,12 +28,12 @@ pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), String> {
             rate: T::from_f64(rate / (1.0 + (count - 1.0) * slower)),
             eps: T::from_f64(eps),
         };
-        lists::run::<E, _, 3, 3>(launch, shared.lists, &|place| step(shared.steps[place]))?;
+        lists::run::<E, _, 3, 3>(launch, shared.lists, &|entry| step(shared.steps[entry]))?;
         Ok(())
     })
 }
 
-/// What is done with an element.
+/// The function of an element.
 #[derive(Clone, Copy)]
 struct Adagrad<T> {
     gradient: Gradient<T>,

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Gradient, Shared, setting, switch};
+use super::{Gradient, SharedSettings, setting, switch};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
@@ -29,16 +29,16 @@ pub fn fused_adamw(launch: &Launch<'_>) -> Result<(), String> {
 fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), String> {
     let (dtype, amsgrad) = (launch.compute(), switch(launch, 5)?);
     let settings = Settings::of(launch, decoupled)?;
-    let shared = Shared::of(launch, if amsgrad { 5 } else { 4 }, true)?;
+    let shared = SharedSettings::of(launch, if amsgrad { 5 } else { 4 }, true)?;
     if shared.overflow {
         return Ok(());
     }
     dispatch!(dtype in FLOATING, E => {
         let steps: Vec<Adam<<E as Element>::Acc>> = shared.steps.iter().map(|&count| settings.at(&shared, count)).collect();
         if amsgrad {
-            lists::run::<E, _, 5, 5>(launch, shared.lists, &|place| steps[place])?;
+            lists::run::<E, _, 5, 5>(launch, shared.lists, &|entry| steps[entry])?;
         } else {
-            lists::run::<E, _, 4, 4>(launch, shared.lists, &|place| steps[place])?;
+            lists::run::<E, _, 4, 4>(launch, shared.lists, &|entry| steps[entry])?;
         }
         Ok(())
     })
@@ -63,7 +63,7 @@ impl Settings {
     }
 
     /// The step of that number. Everything that the elements share is computed in double precision.
-    fn at<T: Real>(&self, shared: &Shared, count: f64) -> Adam<T> {
+    fn at<T: Real>(&self, shared: &SharedSettings, count: f64) -> Adam<T> {
         let rate = shared.rate.unwrap_or(self.rate);
         let (weight, near) = (1.0 - self.beta1, 1.0 - self.beta1 < 0.5);
         Adam {
@@ -80,11 +80,11 @@ impl Settings {
     }
 }
 
-/// What is done with an element.
+/// The function of an element.
 #[derive(Clone, Copy)]
 struct Adam<T> {
     gradient: Gradient<T>,
-    /// What is left of a weight that decays by itself.
+    /// The factor of decoupled weight decay.
     keep: T,
     /// Whether the first moment stays nearer to where it was than to the gradient; then its way to the gradient, else, negative,
     /// from there.

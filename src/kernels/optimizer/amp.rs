@@ -1,4 +1,4 @@
-//! What automatic mixed precision asks of a device: unscaling gradients with a look for infinities, and the scale of the next step.
+//! Gradient scaling of automatic mixed precision: unscaling gradients, the check for infinities, and the next scale.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub fn unscale(launch: &Launch<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What is done with an element: times the factor; whether it is not finite.
+/// The function of an element: times the factor; whether it is not finite.
 #[derive(Clone, Copy)]
 struct Unscale<T>(T);
 

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Gradient, Shared, setting, switch};
+use super::{Gradient, SharedSettings, setting, switch};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
@@ -16,7 +16,7 @@ use crate::tensor::number::Real;
 pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     let has_momentum = setting(launch, 1)? != 0.0;
-    let shared = Shared::of(launch, if has_momentum { 3 } else { 2 }, false)?;
+    let shared = SharedSettings::of(launch, if has_momentum { 3 } else { 2 }, false)?;
     if shared.overflow {
         return Ok(());
     }
@@ -31,7 +31,7 @@ pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), String> {
     })
 }
 
-/// What is done with an element.
+/// The function of an element.
 #[derive(Clone, Copy)]
 struct Sgd<T> {
     gradient: Gradient<T>,
@@ -45,7 +45,7 @@ struct Sgd<T> {
 }
 
 impl<T: Real> Sgd<T> {
-    fn of(launch: &Launch<'_>, shared: &Shared) -> Result<Self, String> {
+    fn of(launch: &Launch<'_>, shared: &SharedSettings) -> Result<Self, String> {
         Ok(Self {
             gradient: Gradient::of(shared, switch(launch, 5)?, setting(launch, 0)?),
             momentum: T::from_f64(setting(launch, 1)?),

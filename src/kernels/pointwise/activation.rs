@@ -5,7 +5,7 @@
 use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run_brief};
+use crate::tensor::loops::elementwise::{Map, run_approximate};
 use crate::tensor::number::{Field, Ordered, Real};
 
 functions! {
@@ -115,8 +115,8 @@ impl<T: Real> Map<T, 1> for GeluTanh {
 pub fn gelu(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     match launch.scalar(0)?.to::<i64>() {
-        0 => dispatch!(dtype in FLOATING, T => run_brief::<T, _, 1>(launch, GeluErf)),
-        _ => dispatch!(dtype in FLOATING, T => run_brief::<T, _, 1>(launch, GeluTanh)),
+        0 => dispatch!(dtype in FLOATING, T => run_approximate::<T, _, 1>(launch, GeluErf)),
+        _ => dispatch!(dtype in FLOATING, T => run_approximate::<T, _, 1>(launch, GeluTanh)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every pointwise row over all 65,536 values of the 16 bit floats, against the same row in double precision.
 //!
-//! A result is the number nearest to the exact value or next to that one, in tails and among subnormal numbers too. What double
-//! precision gives is held against tables and oracles beside the kernels.
+//! A result is the number nearest to the exact value or its neighbour, in tails and among subnormal numbers too. The double precision
+//! results are compared with tables and oracles in the kernels' own tests.
 
 use half::{bf16, f16};
 
@@ -105,7 +105,7 @@ const SLOPES: &[(&str, &[&[f64]])] = &[
     ("threshold_backward", &[&[1.0]]),
 ];
 
-/// What the slopes are multiplied by.
+/// The factor of the gradients.
 const GRADS: &[f64] = &[1.0, -3.0, 1e-3, 100.0];
 
 /// A row, its scalars and some choices of inputs.
@@ -238,7 +238,7 @@ const OTHERS: &[&str] = &[
 const VALUES: usize = 1 << 16;
 
 /// A number's place in the order of all numbers of its type; both zeros have the same.
-fn place(bits: u16) -> i32 {
+fn position(bits: u16) -> i32 {
     let magnitude = i32::from(bits & 0x7fff);
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
@@ -277,7 +277,7 @@ fn faults(name: &str, scalars: &[f64], inputs: &[Input], dtype: DType) -> Vec<St
     let (found, exact) = (run(dtype, &narrow).bits::<u16>(), run(DType::Double, &wide).bits::<f64>());
     let mut faults = Vec::new();
     for (index, (&found, &exact)) in found.iter().zip(&exact).enumerate() {
-        let is_close = (place(found) - place(nearest(dtype, exact))).abs() <= 1;
+        let is_close = (position(found) - position(nearest(dtype, exact))).abs() <= 1;
         if value(found).is_nan() != exact.is_nan() || !is_close && !exact.is_nan() {
             let given: Vec<f64> = given.iter().map(|bits| value(bits[index])).collect();
             faults.push(format!("{given:?}: {:e} for {exact:e}", value(found)));

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::near::{self, TwoWays};
-use crate::tensor::loops::pointwise::{Map, run, run_with_number};
-use crate::tensor::number::{Field, Integer, Number, Ordered, Real};
+use crate::tensor::loops::elementwise::{Map, run, run_with_number};
+use crate::tensor::loops::fast_path::{self, FastPath};
+use crate::tensor::number::{Field, Integer, Number, Real};
 
 #[derive(Clone, Copy)]
 struct Add<T> {
@@ -107,21 +107,21 @@ impl DivFloor {
     }
 }
 
-impl<T: Real> TwoWays<T, 2> for DivFloor {
+impl<T: Real> FastPath<T, 2> for DivFloor {
     const PRECISE_NUMBERS: bool = true;
 
     #[inline(always)]
-    fn is_near(self, [lhs, rhs]: [T; 2]) -> bool {
-        lhs.has_fmod_near(rhs)
+    fn takes_fast_path(self, [lhs, rhs]: [T; 2]) -> bool {
+        lhs.has_fast_fmod(rhs)
     }
 
     #[inline(always)]
-    fn near(self, [lhs, rhs]: [T; 2]) -> T {
-        Self::quotient(lhs, rhs, lhs.fmod_near(rhs))
+    fn fast(self, [lhs, rhs]: [T; 2]) -> T {
+        Self::quotient(lhs, rhs, lhs.fmod_fast(rhs))
     }
 
     #[inline(always)]
-    fn far(self, [lhs, rhs]: [T; 2]) -> T {
+    fn slow(self, [lhs, rhs]: [T; 2]) -> T {
         if rhs == T::ZERO { lhs.div(rhs) } else { Self::quotient(lhs, rhs, lhs.fmod(rhs)) }
     }
 }
@@ -160,7 +160,7 @@ pub fn div(launch: &Launch<'_>) -> Result<(), String> {
             dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, DivTrunc))
         }
         2 if FLOATING.contains(dtype) => {
-            dispatch!(dtype in FLOATING, T => near::run::<T, _, 2>(launch, DivFloor))
+            dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, DivFloor))
         }
         1 | 2 => div_integer(launch, rounding == 2),
         other => Err(format!("rounding {other} is none of 0, 1, 2")),
@@ -181,26 +181,26 @@ struct Remainder<const FLOOR: bool>;
 impl<const FLOOR: bool> Remainder<FLOOR> {
     /// The result for the remainder that has the sign of the dividend.
     #[inline(always)]
-    fn turned<T: Real>(remainder: T, rhs: T) -> T {
+    fn with_sign_of_divisor<T: Real>(remainder: T, rhs: T) -> T {
         let turn = FLOOR && remainder != T::ZERO && (rhs < T::ZERO) != (remainder < T::ZERO);
         if turn { remainder.add(rhs) } else { remainder }
     }
 }
 
-impl<T: Real, const FLOOR: bool> TwoWays<T, 2> for Remainder<FLOOR> {
+impl<T: Real, const FLOOR: bool> FastPath<T, 2> for Remainder<FLOOR> {
     #[inline(always)]
-    fn is_near(self, [lhs, rhs]: [T; 2]) -> bool {
-        lhs.has_fmod_near(rhs)
+    fn takes_fast_path(self, [lhs, rhs]: [T; 2]) -> bool {
+        lhs.has_fast_fmod(rhs)
     }
 
     #[inline(always)]
-    fn near(self, [lhs, rhs]: [T; 2]) -> T {
-        Self::turned(lhs.fmod_near(rhs), rhs)
+    fn fast(self, [lhs, rhs]: [T; 2]) -> T {
+        Self::with_sign_of_divisor(lhs.fmod_fast(rhs), rhs)
     }
 
     #[inline(always)]
-    fn far(self, [lhs, rhs]: [T; 2]) -> T {
-        Self::turned(lhs.fmod(rhs), rhs)
+    fn slow(self, [lhs, rhs]: [T; 2]) -> T {
+        Self::with_sign_of_divisor(lhs.fmod(rhs), rhs)
     }
 }
 
@@ -238,7 +238,7 @@ fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
 pub fn fmod(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 2>(launch, Remainder::<false>));
+        return dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, Remainder::<false>));
     }
     remainder_integer(launch, false)
 }
@@ -250,51 +250,9 @@ pub fn fmod(launch: &Launch<'_>) -> Result<(), String> {
 pub fn remainder(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => near::run::<T, _, 2>(launch, Remainder::<true>));
+        return dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, Remainder::<true>));
     }
     remainder_integer(launch, true)
-}
-
-#[derive(Clone, Copy)]
-struct Maximum;
-
-impl<T: Ordered> Map<T, 2> for Maximum {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        lhs.maximum(rhs)
-    }
-}
-
-/// `aten::maximum`: the greater one; NaN if either is. Operands [out, lhs, rhs].
-///
-/// # Errors
-/// A dtype outside the table's.
-pub fn maximum(launch: &Launch<'_>) -> Result<(), String> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Maximum))
-}
-
-#[derive(Clone, Copy)]
-struct Minimum;
-
-impl<T: Ordered> Map<T, 2> for Minimum {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [lhs, rhs]: [T; 2]) -> T {
-        lhs.minimum(rhs)
-    }
-}
-
-/// `aten::minimum`: the lesser one; NaN if either is. Operands [out, lhs, rhs].
-///
-/// # Errors
-/// A dtype outside the table's.
-pub fn minimum(launch: &Launch<'_>) -> Result<(), String> {
-    let dtype = launch.compute();
-    dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Minimum))
 }
 
 #[cfg(test)]
@@ -315,10 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn mul_and_extrema() {
+    fn mul_multiplies() {
         check::pointwise::<2>("mul", &[], same, |[lhs, rhs]| lhs * rhs);
-        check::pointwise::<2>("maximum", &[], same, |[lhs, rhs]| real(lhs.re.max(rhs.re)));
-        check::pointwise::<2>("minimum", &[], same, |[lhs, rhs]| real(lhs.re.min(rhs.re)));
     }
 
     fn pair(name: &str, dtype: DType, lhs: Complex64, rhs: Complex64, scalars: &[Scalar]) -> Result<Complex64, String> {
@@ -376,16 +332,6 @@ mod tests {
         assert!(check::close(found, real(1.0), 1e-6), "{found}");
         let zero = pair("div", DType::ComplexDouble, Complex64::new(1.0, 0.0), real(0.0), &[]).unwrap();
         assert!(zero.re.is_infinite() && zero.im.is_nan(), "{zero}");
-    }
-
-    #[test]
-    fn nan_wins_against_every_number() {
-        for dtype in FLOATING.iter() {
-            for name in ["maximum", "minimum"] {
-                assert!(pair(name, dtype, real(f64::NAN), real(1.0), &[]).unwrap().re.is_nan());
-                assert!(pair(name, dtype, real(1.0), real(f64::NAN), &[]).unwrap().re.is_nan());
-            }
-        }
     }
 
     #[test]

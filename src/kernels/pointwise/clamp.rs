@@ -1,11 +1,11 @@
-//! Limits. NaN stays NaN, and a limit that is NaN makes the result NaN.
+//! `clamp`, `clamp_min` and `clamp_max`. NaN stays NaN, and a bound that is NaN makes the result NaN.
 
 #![forbid(unsafe_code)]
 
 use super::functions;
 use crate::tensor::dtype::{DType, Element, INTEGRAL, UNSIGNED, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Hub, Ordered};
 
 functions! {

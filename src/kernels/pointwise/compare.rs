@@ -4,7 +4,7 @@
 
 use crate::tensor::dtype::{Bool, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run_with_number};
+use crate::tensor::loops::elementwise::{Map, run_with_number};
 use crate::tensor::number::{Number, Ordered};
 
 /// Whether the two are (not) equal.

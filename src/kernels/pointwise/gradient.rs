@@ -1,4 +1,4 @@
-//! Backwards of activation functions.
+//! Gradients of activation functions: `*_backward`.
 //!
 //! Operands come in the order of PyTorch's meta functions, which for `threshold_backward` and `leaky_relu_backward` is not that of the
 //! arguments.
@@ -9,7 +9,7 @@ use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, n
 use super::functions;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 
 functions! {

@@ -1,4 +1,4 @@
-//! Losses before their reduction, and their slopes. The scalar `norm` of a slope is 1, or for means 1 over the number of elements.
+//! Losses before their reduction, and their gradients. A gradient's scalar `norm` is 1, or for means 1 over the number of elements.
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::functions;
 use crate::tensor::dtype::{FLOATING, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Number, Real};
 
 functions! {

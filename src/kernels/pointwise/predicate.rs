@@ -1,11 +1,11 @@
-//! Questions about values, and logic. The result is Bool, cast to the output's dtype; a number is true if it is not 0.
+//! Predicates (`isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it is not 0.
 
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::{Bool, FLOATING, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Number, Ordered, Real};
+use crate::tensor::loops::elementwise::{Map, run};
+use crate::tensor::number::{Number, Ordered};
 
 /// For each a map to Bool. `Map, Bound, |[inputs]| truth;`
 macro_rules! predicates {
@@ -29,8 +29,6 @@ predicates! {
     Or, Number, |[lhs, rhs]| (lhs != T::ZERO) || (rhs != T::ZERO);
     Xor, Number, |[lhs, rhs]| (lhs != T::ZERO) != (rhs != T::ZERO);
     Not, Number, |[x]| x == T::ZERO;
-    Negative, Ordered, |[x]| x < T::ZERO;
-    SignBit, Real, |[x]| T::ONE.copysign(x) < T::ZERO;
     Highest, Ordered, |[x]| x == T::HIGHEST;
     Lowest, Ordered, |[x]| x == T::LOWEST;
     Never, Ordered, |[_x]| false;
@@ -70,18 +68,6 @@ pub fn logical_xor(launch: &Launch<'_>) -> Result<(), String> {
 pub fn logical_not(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
-}
-
-/// `aten::signbit`: whether the sign is minus, that of -0 and NaN too. Operands [out, x].
-///
-/// # Errors
-/// A dtype outside the table's.
-pub fn signbit(launch: &Launch<'_>) -> Result<(), String> {
-    let dtype = launch.compute();
-    if FLOATING.contains(dtype) {
-        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, SignBit));
-    }
-    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Negative))
 }
 
 /// `aten::isposinf`. Operands [out, x].
@@ -127,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_and_infinities() {
+    fn infinities() {
         let ask = |name: &str, dtype: DType| {
             let values = [-0.0, 0.0, -2.0, 2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(real);
             let input = Tensor::of(dtype, &ndarray::arr1(&values).into_dyn(), Strides::Contiguous);
@@ -136,11 +122,9 @@ mod tests {
             output.values().iter().map(|value| value.re as u8).collect::<Vec<_>>()
         };
         for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double] {
-            assert_eq!(ask("signbit", dtype)[..6], [1, 0, 1, 0, 0, 1], "{dtype:?}");
             assert_eq!(ask("isposinf", dtype), [0, 0, 0, 0, 1, 0, 0], "{dtype:?}");
             assert_eq!(ask("isneginf", dtype), [0, 0, 0, 0, 0, 1, 0], "{dtype:?}");
         }
-        assert_eq!(ask("signbit", DType::Short)[..4], [0, 0, 1, 0]);
         assert_eq!([ask("isposinf", DType::Long), ask("isneginf", DType::Long)], [[0; 7]; 2]);
     }
 }

@@ -1,4 +1,4 @@
-//! Rounding, signs and magnitudes.
+//! Rounding: `ceil`, `floor`, `frac`, `round`, `trunc`. Operands [out, x].
 
 #![forbid(unsafe_code)]
 
@@ -6,8 +6,8 @@ use super::functions;
 use crate::kernels::copy;
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Number, Ordered, Real};
+use crate::tensor::loops::elementwise::{Map, run};
+use crate::tensor::number::{Number, Real};
 
 functions! {
     /// `aten::ceil` of floating point.
@@ -18,8 +18,6 @@ functions! {
     frac, Frac, FLOATING, Real, [], |[x]| x.sub(x.trunc());
     /// `aten::round` of floating point.
     real_round, Round, FLOATING, Real, [], |[x]| x.round();
-    /// `aten::sign`: -1, 0 or 1; 0 for NaN. Operands [out, x].
-    sign, Sign, REAL | BOOL, Ordered, [], |[x]| if x > T::ZERO { T::ONE } else if x < T::ZERO { T::ZERO.sub(T::ONE) } else { T::ZERO };
     /// `aten::trunc` of floating point.
     real_trunc, Trunc, FLOATING, Real, [], |[x]| x.trunc();
 }
@@ -99,7 +97,6 @@ mod tests {
             let scalars = [Scalar::Long(decimals)];
             check::pointwise::<1>("round_decimals", &scalars, |dtype| dtype, |[x]| real((x.re * power).round_ties_even() / power));
         }
-        check("sign", |x| if x == 0.0 { 0.0 } else { x.signum() });
         check("trunc", f64::trunc);
     }
 }

@@ -1,15 +1,21 @@
-//! Operators that concern the sign alone. That of a 16 bit float is a bit, which needs no conversion.
+//! Signs and magnitudes: `abs`, `neg`, `copysign`, `sign`, `sgn`, `signbit`. The sign of a 16 bit float is a bit, which needs no conversion.
 
 #![forbid(unsafe_code)]
 
+use num_complex::Complex;
+
+use super::complex_parts::parts;
 use super::functions;
-use crate::tensor::dtype::{HALVES, dispatch};
+use crate::tensor::dtype::{Bool, ComplexHalf, DType, FLOATING, HALVES, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
+use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Ordered, Real};
+use crate::tensor::transcendental::Elementary;
 
 /// The sign of a 16 bit float.
 const SIGN: u16 = 0x8000;
+/// Makes normal numbers of the least ones.
+const RAISED: f64 = (1u128 << 100) as f64;
 
 functions! {
     /// `aten::abs` beyond 16 bit floats.
@@ -18,6 +24,19 @@ functions! {
     wide_copysign, Copysign, WIDE, Real, [], |[lhs, rhs]| lhs.copysign(rhs);
     /// `aten::neg` beyond 16 bit floats.
     wide_neg, Neg, WIDE | INTEGRAL | WIDE_COMPLEX | COMPLEX_HALF, Number, [], |[x]| x.neg();
+    /// `aten::sign`: -1, 0 or 1; 0 for NaN. Operands [out, x].
+    sign, Sign, REAL | BOOL, Ordered, [], |[x]| if x > T::ZERO { T::ONE } else if x < T::ZERO { T::ZERO.sub(T::ONE) } else { T::ZERO };
+}
+
+parts! {
+    Magnitude, 1, Complex<R> => R, |[z]| z.re.hypot(z.im);
+    Direction, 1, Complex<R> => Complex<R>, |[z]| {
+        // Of the least numbers even the magnitude has few digits, or none.
+        let raise = R::from_f64(if z.re.abs().maximum(z.im.abs()) < R::from_f64(1e-30) { RAISED } else { 1.0 });
+        let z = Complex { re: z.re.mul(raise), im: z.im.mul(raise) };
+        let magnitude = z.re.hypot(z.im);
+        if magnitude == R::ZERO { Complex::<R>::ZERO } else { Complex { re: z.re.div(magnitude), im: z.im.div(magnitude) } }
+    };
 }
 
 /// The bits of a number without its sign, or with the other one.
@@ -82,12 +101,111 @@ pub fn copysign(launch: &Launch<'_>) -> Result<(), String> {
     dispatch!(dtype in HALF_BITS, E => run::<E, E, _, 2>(launch, SignOf))
 }
 
+/// `aten::abs` of complex numbers. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn complex_abs(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::ComplexHalf => run::<ComplexHalf, half::f16, _, 1>(launch, Magnitude),
+        DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Magnitude),
+        DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Magnitude),
+        other => Err(format!("{other:?} is not complex")),
+    }
+}
+
+/// `aten::sgn`: x / |x|, 0 at 0; of real numbers `sign`. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn sgn(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::ComplexHalf => run::<ComplexHalf, ComplexHalf, _, 1>(launch, Direction),
+        DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, Direction),
+        DType::ComplexDouble => run::<Complex<f64>, Complex<f64>, _, 1>(launch, Direction),
+        _ => sign(launch),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Negative;
+
+impl<T: Ordered> Map<T, 1> for Negative {
+    type Output = Bool;
+
+    #[inline(always)]
+    fn apply(self, [x]: [T; 1]) -> Bool {
+        Bool::from(x < T::ZERO)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SignBit;
+
+impl<T: Real> Map<T, 1> for SignBit {
+    type Output = Bool;
+
+    #[inline(always)]
+    fn apply(self, [x]: [T; 1]) -> Bool {
+        Bool::from(T::ONE.copysign(x) < T::ZERO)
+    }
+}
+
+/// `aten::signbit`: whether the sign is minus, that of -0 and NaN too. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn signbit(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if FLOATING.contains(dtype) {
+        return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, SignBit));
+    }
+    dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Negative))
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::kernels::check::{self, real};
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::tensor::dtype::{Complex64, DType};
+
+    fn real_of(dtype: DType) -> DType {
+        match dtype {
+            DType::ComplexHalf => DType::Half,
+            DType::ComplexFloat => DType::Float,
+            DType::ComplexDouble => DType::Double,
+            other => other,
+        }
+    }
 
     #[test]
-    fn signs_are_dropped_turned_and_taken_over() {
+    fn magnitudes_and_signs_of_complex_numbers() {
+        check::pointwise::<1>("complex_abs", &[], real_of, |[z]| real(z.norm()));
+        let direction = |z: Complex64| if z == real(0.0) { z } else { z / z.norm() };
+        check::pointwise::<1>("sgn", &[], |dtype| dtype, |[z]| direction(z));
+    }
+
+    #[test]
+    fn signs_of_real_numbers() {
+        check::pointwise::<1>("sign", &[], |dtype| dtype, |[x]| real(if x.re == 0.0 { 0.0 } else { x.re.signum() }));
+    }
+
+    #[test]
+    fn sign_bits() {
+        let ask = |dtype: DType| {
+            let values = [-0.0, 0.0, -2.0, 2.0, f64::INFINITY, f64::NEG_INFINITY].map(real);
+            let input = Tensor::of(dtype, &ndarray::arr1(&values).into_dyn(), Strides::Contiguous);
+            let output = Tensor::new(DType::Bool, &[6], Strides::Contiguous);
+            check::run("signbit", &[&output], &[&input], &[], dtype).unwrap();
+            output.values().iter().map(|value| value.re as u8).collect::<Vec<_>>()
+        };
+        for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double] {
+            assert_eq!(ask(dtype), [1, 0, 1, 0, 0, 1], "{dtype:?}");
+        }
+        assert_eq!(ask(DType::Short)[..4], [0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn signs_are_dropped_flipped_and_copied() {
         check::pointwise::<1>("abs", &[], |dtype| dtype, |[x]| real(x.re.abs()));
         check::pointwise::<1>("neg", &[], |dtype| dtype, |[x]| -x);
         check::pointwise::<2>("copysign", &[], |dtype| dtype, |[x, y]| real(x.re.copysign(y.re)));

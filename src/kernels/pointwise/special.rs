@@ -1,250 +1,243 @@
-//! Elementary functions. Operands [out, x] but for `pow`; 16 bit floats are computed in `f32`.
+//! Special functions, those of `torch.special` and their kin: gamma, Bessel, normal distribution. Operands [out, x]; computed in double
+//! precision, 16 bit floats are cast.
 
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::dtype::{Complex64, Element, INTEGRAL, dispatch};
-use crate::tensor::elementary::{Analytic, Elementary};
-use crate::tensor::launch::Launch;
-use crate::tensor::loops::pointwise::{Map, run};
-use crate::tensor::number::{Field, Integer, Real};
+use crate::tensor::transcendental::Elementary;
 
 functions! {
-    /// `aten::exp`: e^x.
-    exp, Exp, FIELD, Field, [], |[x]| x.exp();
-    /// `aten::exp2`: 2^x.
-    exp2, Exp2, FIELD, Analytic, [], |[x]| x.exp2();
-    /// `aten::expm1`: e^x - 1, accurate near 0.
-    expm1, Expm1, FIELD, Field, [], |[x]| x.expm1();
-    /// `aten::log`: ln x.
-    log, Log, FIELD, Field, [], |[x]| x.log();
-    /// `aten::log10`: the logarithm to base 10.
-    log10, Log10, FIELD, Analytic, [], |[x]| x.log10();
-    /// `aten::log1p`: ln(1 + x), accurate near 0.
-    log1p, Log1p, FIELD, Field, [], |[x]| x.log1p();
-    /// `aten::log2`: the logarithm to base 2.
-    log2, Log2, FIELD, Analytic, [], |[x]| x.log2();
-    /// `aten::logaddexp`: ln(e^lhs + e^rhs). Operands [out, lhs, rhs].
-    logaddexp, LogAddExp, FIELD, Analytic, [], |[lhs, rhs]| lhs.logaddexp(rhs);
-    /// `aten::logaddexp2`: log2(2^lhs + 2^rhs). Operands [out, lhs, rhs].
-    logaddexp2, LogAddExp2, FLOATING, Elementary, [], |[lhs, rhs]| lhs.logaddexp2(rhs);
-    /// `aten::sqrt`: the square root.
-    sqrt, Sqrt, FIELD, Field, [], |[x]| x.sqrt();
-    /// `aten::rsqrt`: 1 / sqrt(x).
-    rsqrt, Rsqrt, FIELD, Field, [], |[x]| T::ONE.div(x.sqrt());
-    /// `aten::reciprocal`: 1 / x.
-    reciprocal, Reciprocal, FIELD, Field, [], |[x]| T::ONE.div(x);
-    /// `aten::tanh`.
-    tanh, Tanh, FIELD, Field, [], |[x]| x.tanh();
-    /// `aten::sigmoid`: 1 / (1 + e^-x).
-    sigmoid, Sigmoid, FIELD, Field, [], |[x]| x.sigmoid();
-    /// `aten::erf`: the error function.
-    erf, Erf, FLOATING, Real, [], |[x]| x.erf();
-    /// `aten::erfc`: 1 - erf(x).
-    erfc, Erfc, FLOATING, Elementary, [], |[x]| x.erfc();
-    /// `aten::hypot`: the distance of a point from the origin. Operands [out, x, y].
-    hypot, Hypot, FLOATING, Elementary, [], |[x, y]| x.hypot(y);
-    /// `aten::logit`: ln(x / (1 - x)), with x between eps and 1 - eps where eps is not below 0. Scalars [eps].
-    logit, Logit, FLOATING, Real, [eps], |[x]| {
-        let x = if eps < T::ZERO { x } else if x < eps { eps } else if x > T::ONE.sub(eps) { T::ONE.sub(eps) } else { x };
-        x.div(T::ONE.sub(x)).log()
+    /// `aten::digamma`: the derivative of ln gamma.
+    digamma, Digamma, WIDENED, Elementary, [], |[x]| x.digamma();
+    /// `aten::erfinv`: the inverse of the error function.
+    erfinv, Erfinv, WIDENED, Elementary, [], |[x]| x.erfinv();
+    /// `aten::i0`: the modified Bessel function of order 0.
+    i0, I0, WIDENED, Elementary, [], |[x]| x.i0();
+    /// `aten::lgamma`: ln |gamma(x)|.
+    lgamma, Lgamma, WIDENED, Elementary, [], |[x]| x.lgamma();
+    /// `aten::special_entr`: -x ln x; 0 at 0, -infinity below.
+    special_entr, Entr, WIDENED, Elementary, [], |[x]| {
+        let inside = x.neg().mul(x.log());
+        let zero_or_nan = if x == T::ZERO { T::ZERO } else { x };
+        let outside = if x < T::ZERO { T::LOWEST } else { zero_or_nan };
+        if x > T::ZERO { inside } else { outside }
     };
-    /// Powers of real and complex numbers. Operands [out, base, exponent].
-    field_pow, Pow, FIELD, Field, [], |[base, exponent]| base.pow(exponent);
-    /// The same for integers.
-    integer_pow, IntegerPow, INTEGRAL, Integer, [], |[base, exponent]| base.power(exponent);
-    /// The same with one exponent. Operands [out, base]; scalars [exponent].
-    integer_pow_scalar, IntegerPowScalar, INTEGRAL, Integer, [exponent], |[base]| base.power(exponent);
-}
-
-/// `aten::pow` of tensors: base^exponent. Operands [out, base, exponent].
-///
-/// # Errors
-/// A dtype outside the table's.
-pub fn pow(launch: &Launch<'_>) -> Result<(), String> {
-    if INTEGRAL.contains(launch.compute()) { integer_pow(launch) } else { field_pow(launch) }
-}
-
-/// The exponent 2.
-#[derive(Clone, Copy)]
-struct Square;
-
-impl<T: Field> Map<T, 1> for Square {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base.mul(base)
-    }
-}
-
-/// The exponent 3.
-#[derive(Clone, Copy)]
-struct Cube;
-
-impl<T: Field> Map<T, 1> for Cube {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base.mul(base).mul(base)
-    }
-}
-
-/// The exponent 1.
-#[derive(Clone, Copy)]
-struct Same;
-
-impl<T: Field> Map<T, 1> for Same {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base
-    }
-}
-
-/// Any exponent.
-#[derive(Clone, Copy)]
-struct Power<T>(T);
-
-impl<T: Field> Map<T, 1> for Power<T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, [base]: [T; 1]) -> T {
-        base.pow(self.0)
-    }
-}
-
-/// What everything to the power of the number 0 is.
-#[derive(Clone, Copy)]
-struct One;
-
-impl<T: Field> Map<T, 1> for One {
-    type Output = T;
-
-    #[inline(always)]
-    fn apply(self, _: [T; 1]) -> T {
-        T::ONE
-    }
-}
-
-/// `aten::pow` with one exponent: base^exponent; 1, 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
-/// Operands [out, base]; scalars [exponent].
-///
-/// # Errors
-/// A dtype outside the table's, or no scalar.
-pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), String> {
-    let (dtype, exponent) = (launch.compute(), launch.scalar(0)?.to::<Complex64>());
-    if INTEGRAL.contains(dtype) {
-        return integer_pow_scalar(launch);
-    }
-    match if exponent.im == 0.0 { exponent.re } else { f64::NAN } {
-        0.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, One)),
-        1.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Same)),
-        2.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Square)),
-        3.0 => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Cube)),
-        0.5 => sqrt(launch),
-        -0.5 => rsqrt(launch),
-        -1.0 => reciprocal(launch),
-        // As PyTorch's CPU does, the exponent is rounded to the dtype.
-        _ => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Power(T::store(launch.scalar(0)?.to()).load()))),
-    }
+    /// `aten::special_erfcx`: e^(x^2) erfc(x).
+    special_erfcx, Erfcx, WIDENED, Elementary, [], |[x]| x.erfcx();
+    /// `aten::special_i0e`: e^-|x| i0(x).
+    special_i0e, I0e, WIDENED, Elementary, [], |[x]| x.i0e();
+    /// `aten::special_i1`: the modified Bessel function of order 1.
+    special_i1, I1, WIDENED, Elementary, [], |[x]| x.i1();
+    /// `aten::special_i1e`: e^-|x| i1(x).
+    special_i1e, I1e, WIDENED, Elementary, [], |[x]| x.i1e();
+    /// `aten::special_log_ndtr`: the logarithm of the normal distribution function.
+    special_log_ndtr, LogNdtr, WIDENED, Elementary, [], |[x]| x.log_ndtr();
+    /// `aten::special_ndtri`: the inverse of the normal distribution function.
+    special_ndtri, Ndtri, WIDENED, Elementary, [], |[x]| x.ndtri();
+    /// `aten::special_xlog1py`: x ln(1 + y); 0 where x is 0, NaN where y is. Operands [out, x, y].
+    special_xlog1py, Xlog1py, WIDENED, Elementary, [], |[x, y]| if x == T::ZERO && !y.is_nan() { T::ZERO } else { x.mul(y.log1p()) };
+    /// `aten::xlogy`: x ln y; 0 where x is 0, NaN where y is. Operands [out, x, y].
+    xlogy, Xlogy, WIDENED, Elementary, [], |[x, y]| if x == T::ZERO && !y.is_nan() { T::ZERO } else { x.mul(y.log()) };
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::check::{self, real};
-    use crate::simd::math;
-    use crate::tensor::dtype::{Complex64, DType, INTEGRAL};
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::kernels::table::Op;
 
-    fn same(dtype: DType) -> DType {
+    fn same<D>(dtype: D) -> D {
         dtype
     }
 
     #[test]
-    fn functions_of_the_whole_line() {
-        check::pointwise::<1>("exp", &[], same, |[x]| x.exp());
-        check::pointwise::<1>("tanh", &[], same, |[x]| x.tanh());
-        check::pointwise::<1>("sigmoid", &[], same, |[x]| 1.0 / (1.0 + (-x).exp()));
-        check::pointwise::<1>("exp2", &[], same, |[x]| x.exp2());
-        check::pointwise::<2>("hypot", &[], same, |[x, y]| real(x.re.hypot(y.re)));
-        check::sums_by_dtype::<2>("logaddexp", &[], same, |dtype, [x, y]| {
-            if dtype.is_complex() { math::complex::logaddexp(x, y) } else { real((x.re.exp() + y.re.exp()).ln()) }
+    fn logarithms_of_products_with_zero() {
+        let limit = |x: f64, product: f64| real(if x == 0.0 { 0.0 } else { product });
+        check::pointwise::<2>("xlogy", &[], same, |[x, y]| limit(x.re, x.re * y.re.ln()));
+        check::pointwise::<2>("special_xlog1py", &[], same, |[x, y]| limit(x.re, x.re * y.re.ln_1p()));
+        check::pointwise::<1>("special_entr", &[], same, |[x]| {
+            real(if x.re > 0.0 {
+                -x.re * x.re.ln()
+            } else if x.re < 0.0 {
+                f64::NEG_INFINITY
+            } else {
+                0.0
+            })
         });
-        check::sums_by_dtype::<2>("logaddexp2", &[], same, |_, [x, y]| real((x.re.exp2() + y.re.exp2()).log2()));
-        check::function("expm1", f64::exp_m1, |x| x.exp() - 1.0);
     }
 
-    #[test]
-    fn functions_of_any_number() {
-        let functions: [(&str, check::Oracle); 13] = [
-            ("exp", f64::exp),
-            ("exp2", f64::exp2),
-            ("expm1", f64::exp_m1),
-            ("erf", math::f64::erf),
-            ("erfc", math::f64::erfc),
-            ("log", f64::ln),
-            ("log2", f64::log2),
-            ("log10", f64::log10),
-            ("log1p", f64::ln_1p),
-            ("reciprocal", f64::recip),
-            ("sigmoid", math::f64::sigmoid),
-            ("sqrt", f64::sqrt),
-            ("tanh", f64::tanh),
-        ];
-        for (name, function) in functions {
-            check::any_number(name, &[], function);
+    /// Pairs of argument and value, from tables of 30 digits.
+    fn known(name: &str, pairs: &[(f64, f64)]) {
+        for dtype in Op::find(name.as_bytes()).unwrap().dtypes().iter() {
+            for &(x, value) in pairs.iter().filter(|pair| check::round_trip(dtype, real(pair.0)) == real(pair.0)) {
+                let input = Tensor::of(dtype, &ndarray::arr1(&[real(x); 40]).into_dyn(), Strides::Contiguous);
+                let output = Tensor::new(dtype, &[40], Strides::Contiguous);
+                check::run(name, &[&output], &[&input], &[], dtype).unwrap();
+                let (found, expected) = (output.values()[[39]], check::round_trip(dtype, real(value)));
+                let relative = real(found.re / expected.re);
+                let near = check::close(relative, real(1.0), check::tolerance(dtype));
+                assert!(
+                    near || found == expected || found.re.is_nan() && value.is_nan(),
+                    "{name}({x}) {dtype:?}: {found} != {value}"
+                );
+            }
         }
     }
 
     #[test]
-    fn functions_of_the_half_line() {
-        check::function("log", f64::ln, Complex64::ln);
-        check::function("sqrt", f64::sqrt, Complex64::sqrt);
-        check::function("rsqrt", |x| 1.0 / x.sqrt(), |x| x.sqrt().inv());
-        check::function("reciprocal", |x| 1.0 / x, |x| x.inv());
-        check::function("log2", f64::log2, Complex64::log2);
-        check::function("log10", f64::log10, Complex64::log10);
-        check::function("log1p", f64::ln_1p, |x| (1.0 + x).ln());
+    fn gamma_functions() {
+        known(
+            "digamma",
+            &[
+                (0.125, -8.388_492_663_295_855),
+                (0.5, -1.963_510_026_021_423_5),
+                (1.0, -0.577_215_664_901_532_9),
+                (2.0, 0.422_784_335_098_467_13),
+                (9.5, 2.197_737_876_402_949_4),
+                (10.0, 2.251_752_589_066_721),
+                (80.0, 4.375_763_614_043_984),
+                (-0.5, 0.036_489_973_978_576_52),
+                (-3.25, 4.466_275_872_350_28),
+                (0.0, f64::NEG_INFINITY),
+                (-2.0, f64::NAN),
+                (f64::INFINITY, f64::INFINITY),
+            ],
+        );
+        known(
+            "lgamma",
+            &[
+                (0.125, 2.019_418_357_553_796_3),
+                (0.5, 0.572_364_942_924_700_1),
+                (1.0, 0.0),
+                (1.125, -0.060_023_184_126_039_58),
+                (1.5, -0.120_782_237_635_245_22),
+                (2.0, 0.0),
+                (2.25, 0.124_871_714_892_396_6),
+                (4.5, 2.453_736_570_842_442_3),
+                (8.0, 8.525_161_361_065_415),
+                (9.0, 10.604_602_902_745_25),
+                (100.0, 359.134_205_369_575_4),
+                (-0.5, 1.265_512_123_484_645_4),
+                (-2.25, 0.555_501_545_020_647_5),
+                (0.0, f64::INFINITY),
+                (-3.0, f64::INFINITY),
+                (f64::NEG_INFINITY, f64::INFINITY),
+                (f64::NAN, f64::NAN),
+            ],
+        );
     }
 
     #[test]
-    fn powers() {
-        // Wrapping beyond 64 bits is what narrower integers do as well.
-        let whole = |base: f64, exponent: f64| {
-            let power = (base as i64).wrapping_pow(exponent.abs() as u32);
-            if exponent < 0.0 { 1i64.checked_div(power).unwrap_or(0) as f64 } else { power as f64 }
-        };
-        let power = |dtype: DType, base: Complex64, exponent: Complex64| match dtype {
-            _ if dtype.is_complex() => math::complex::pow(base, exponent),
-            _ if INTEGRAL.contains(dtype) => real(whole(base.re, exponent.re)),
-            _ => real(base.re.powf(exponent.re)),
-        };
-        check::pointwise_by_dtype::<2>("pow", &[], same, |dtype, [base, exponent]| power(dtype, base, exponent));
-        for exponent in [2.0, 3.0, 0.5, -0.5, -1.0, 2.5, 0.0, 4.0] {
-            let scalars = [crate::tensor::launch::Scalar::Double(exponent)];
-            check::pointwise_by_dtype::<1>("pow_scalar", &scalars, same, |dtype, [base]| {
-                let exponent = if INTEGRAL.contains(dtype) { exponent.trunc() } else { exponent };
-                if dtype.is_complex() {
-                    match exponent {
-                        2.0 | 3.0 => base.powu(exponent as u32),
-                        0.5 => base.sqrt(),
-                        // Each part of 1 is divided by 0.
-                        -0.5 | -1.0 if base == real(0.0) => Complex64::new(f64::INFINITY, f64::NAN),
-                        -0.5 => base.sqrt().inv(),
-                        -1.0 => base.inv(),
-                        _ => power(dtype, base, real(exponent)),
-                    }
-                } else if dtype == DType::Byte && exponent < 0.0 {
-                    real(f64::from((base.re as u8).wrapping_pow(exponent as i64 as u8 as u32)))
-                } else if exponent == 0.5 {
-                    real(base.re.sqrt())
-                } else {
-                    power(dtype, base, real(exponent))
-                }
-            });
-        }
+    fn bessel_functions() {
+        known(
+            "i0",
+            &[
+                (0.0, 1.0),
+                (0.5, 1.063_483_370_741_323_6),
+                (-3.0, 4.880_792_585_865_024_5),
+                (7.75, 338.513_753_747_275_9),
+                (8.25, 540.325_079_074_807),
+                (30.0, 781_672_297_823.977_5),
+                (f64::INFINITY, f64::INFINITY),
+                (f64::NAN, f64::NAN),
+            ],
+        );
+        known(
+            "special_i0e",
+            &[
+                (0.0, 1.0),
+                (0.5, 0.645_035_270_449_150_1),
+                (-3.0, 0.243_000_354_161_825_4),
+                (7.75, 0.145_812_274_308_914_3),
+                (8.25, 0.141_164_550_632_993_5),
+                (300.0, 0.023_042_558_415_085_46),
+                (f64::INFINITY, 0.0),
+            ],
+        );
+        known(
+            "special_i1",
+            &[
+                (0.0, 0.0),
+                (0.5, 0.257_894_305_390_896_3),
+                (-3.0, -3.953_370_217_402_609_3),
+                (7.75, 315.852_480_924_003_43),
+                (8.25, 506.433_838_307_645_5),
+                (30.0, 768_532_038_938.957),
+                (f64::NEG_INFINITY, f64::NEG_INFINITY),
+            ],
+        );
+        known(
+            "special_i1e",
+            &[
+                (0.0, 0.0),
+                (0.5, 0.156_420_803_184_871_7),
+                (-3.0, -0.196_826_713_297_300_86),
+                (7.75, 0.136_051_100_080_339_1),
+                (8.25, 0.132_310_173_965_001_42),
+                (300.0, 0.023_004_122_040_268_95),
+                (f64::NAN, f64::NAN),
+            ],
+        );
+    }
+
+    #[test]
+    fn normal_distribution() {
+        known(
+            "erfinv",
+            &[
+                (0.0, 0.0),
+                (0.125, 0.111_235_451_840_949_96),
+                (-0.5, -0.476_936_276_204_469_9),
+                (0.875, 1.084_787_040_069_283_2),
+                (0.996_093_75, 2.040_452_014_605_609_3),
+                (0.999_999_046_325_683_6, 3.465_505_025_803_331),
+                (0.999_999_999_999_090_5, 5.051_254_085_249_39),
+                (1.0, f64::INFINITY),
+                (-1.0, f64::NEG_INFINITY),
+                (1.5, f64::NAN),
+            ],
+        );
+        known(
+            "special_erfcx",
+            &[
+                (0.0, 1.0),
+                (0.25, 0.770_346_547_730_996_8),
+                (-1.5, 18.653_886_256_262_734),
+                (3.0, 0.179_001_151_181_389_96),
+                (24.0, 0.023_487_546_063_682_64),
+                (f64::NEG_INFINITY, f64::INFINITY),
+                (f64::INFINITY, 0.0),
+                (-28.0, f64::INFINITY),
+                (-26.75, f64::INFINITY),
+            ],
+        );
+        known(
+            "special_log_ndtr",
+            &[
+                (-30.0, -454.321_243_956_343_2),
+                (-3.0, -6.607_726_221_510_349),
+                (-1.0, -1.841_021_645_009_263_6),
+                (-0.5, -1.175_911_761_593_618_5),
+                (0.0, -std::f64::consts::LN_2),
+                (2.0, -0.023_012_909_328_963_49),
+                (f64::INFINITY, 0.0),
+                (f64::NAN, f64::NAN),
+            ],
+        );
+        known(
+            "special_ndtri",
+            &[
+                (0.5, 0.0),
+                (0.125, -1.150_349_380_376_008),
+                (0.75, 0.674_489_750_196_081_7),
+                (0.000_976_562_5, -3.097_269_078_198_784_6),
+                (0.999_023_437_5, 3.097_269_078_198_784_6),
+                (5.960_464_477_539_063e-08, -5.294_704_084_854_598),
+                (7.888_609_052_210_118e-31, -11.484_540_434_973_038),
+                (1.183_052_186_166_774_7e-271, -35.195_221_493_198_14),
+                (0.0, f64::NEG_INFINITY),
+                (1.0, f64::INFINITY),
+                (-0.5, f64::NAN),
+            ],
+        );
     }
 }

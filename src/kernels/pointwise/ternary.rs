@@ -1,4 +1,4 @@
-//! Operators of three tensors, and `lerp`.
+//! Ternary operators, and `lerp`.
 
 #![forbid(unsafe_code)]
 

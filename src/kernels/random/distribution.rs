@@ -1,4 +1,4 @@
-//! Distributions: from words of 32 random bits to values.
+//! Distributions: maps from random 32-bit words to values.
 
 #![forbid(unsafe_code)]
 
@@ -121,10 +121,10 @@ impl Distribution<f64> for Normal<f64> {
         let mut made = [0.0; HALF];
         let (cosines, sines) = made.split_at_mut(QUARTER);
         let (first, second) = words.split_at(HALF);
-        for place in 0..QUARTER.min(values.len()) {
-            let unit = 1.0 - wide_unit(first[place], first[place + QUARTER]);
-            let turn = wide_unit(second[place], second[place + QUARTER]);
-            (cosines[place], sines[place]) = self.pair(Field::log(unit), math::f64::sin_cos_turns(turn));
+        for position in 0..QUARTER.min(values.len()) {
+            let unit = 1.0 - wide_unit(first[position], first[position + QUARTER]);
+            let turn = wide_unit(second[position], second[position + QUARTER]);
+            (cosines[position], sines[position]) = self.pair(Field::log(unit), math::f64::sin_cos_turns(turn));
         }
         values.copy_from_slice(&made[..values.len()]);
     }
@@ -150,7 +150,7 @@ impl Distribution<f64> for LogNormal {
 pub(super) struct Exponential {
     /// 1 / lambda.
     pub scale: f64,
-    /// What smaller values become, where the output's dtype would round them to 0.
+    /// The result for smaller values, where the output's dtype would round them to 0.
     pub least: f64,
 }
 

@@ -1,4 +1,4 @@
-//! How many and whether: counts of what is not 0, `any` and `all`. Operands: [out, input].
+//! `count_nonzero`, `any` and `all`. Operands: [out, input].
 
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::ops::{BitAnd, BitOr};
 
 use crate::tensor::dtype::{Bool, Complex32, Complex64, DType, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::reduce::fold::{self, Fold};
+use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::Number;
 
 /// Counts what is not 0.

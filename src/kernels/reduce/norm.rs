@@ -1,14 +1,14 @@
-//! Vector norms. Operands: [out, input]; scalars [ord]. The compute dtype is the input's; the output is real.
+//! `linalg_vector_norm`. Operands: [out, input]; scalars [ord]. The compute dtype is the input's; the output is real.
 
 #![forbid(unsafe_code)]
 
 use half::f16;
 
 use crate::tensor::dtype::{Complex32, Complex64, ComplexHalf, DType, dispatch};
-use crate::tensor::elementary::Elementary;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::reduce::fold::{self, Fold};
+use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Field, Number, Ordered, Real};
+use crate::tensor::transcendental::Elementary;
 
 /// A number with a size.
 trait Magnitude: Number {

@@ -1,4 +1,4 @@
-//! Products. Operands: [out, input].
+//! `prod`. Operands: [out, input].
 
 #![forbid(unsafe_code)]
 
@@ -6,7 +6,7 @@ use half::{bf16, f16};
 
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::reduce::fold::{self, Fold};
+use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Hub, Number};
 
 #[derive(Clone, Copy)]

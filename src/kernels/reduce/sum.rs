@@ -1,10 +1,10 @@
-//! Sums and means. Operands: [out, input].
+//! `sum`, `nansum` and `mean`. Operands: [out, input].
 
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::reduce::fold::{self, Fold};
+use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Field, Hub, Number};
 
 /// Adds.

@@ -204,8 +204,8 @@ mod tests {
             let operands = [&cx, &inputs, &hidden, &biases, &biases];
             check::run("_thnn_fused_lstm_cell", &results.each_ref(), &operands, &[], dtype).unwrap();
             let gate = |gate: usize, row: usize, at: usize| {
-                let place = gate * SIZE + at;
-                (x[[row, place]] + h[[row, place]] + 2.0 * bias[[place]]).re
+                let position = gate * SIZE + at;
+                (x[[row, position]] + h[[row, position]] + 2.0 * bias[[position]]).re
             };
             let new = |row: usize, at: usize| {
                 sigmoid(gate(1, row, at)) * c[[row, at]].re + sigmoid(gate(0, row, at)) * gate(2, row, at).tanh()
@@ -235,18 +235,18 @@ mod tests {
         let operands = [&grad_hy, &grad_cy, &cx, &cy, &workspace];
         check::run("_thnn_fused_lstm_cell_backward_impl", &grads.each_ref(), &operands, &[], dtype).unwrap();
         let step = 1e-6;
-        for place in 0..4 * SIZE {
+        for position in 0..4 * SIZE {
             let sides = [step, -step].map(|shift| {
                 let mut moved = x.clone();
-                moved.indexed_iter_mut().filter(|(index, _)| index[1] == place).for_each(|(_, value)| *value += shift);
+                moved.indexed_iter_mut().filter(|(index, _)| index[1] == position).for_each(|(_, value)| *value += shift);
                 let [hy, cy, _] = forward(&Tensor::of(dtype, &moved, Strides::Contiguous));
-                let at = place % SIZE;
+                let at = position % SIZE;
                 let (hy, cy) = (hy.values(), cy.values());
                 (0..BATCH).map(|row| (hy[[row, at]] * by_h[[row, at]] + cy[[row, at]] * by_c[[row, at]]).re).collect::<Vec<_>>()
             });
             for (row, (above, below)) in sides[0].iter().zip(&sides[1]).enumerate() {
-                let (found, expected) = (grads[0].values()[[row, place]].re, (above - below) / (2.0 * step));
-                assert!((found - expected).abs() < 1e-6, "{row} {place}: {found} != {expected}");
+                let (found, expected) = (grads[0].values()[[row, position]].re, (above - below) / (2.0 * step));
+                assert!((found - expected).abs() < 1e-6, "{row} {position}: {found} != {expected}");
             }
         }
     }

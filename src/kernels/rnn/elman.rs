@@ -56,10 +56,10 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         let mut memory = [(); 2].map(|()| Memory::of(elements * size_of::<P>()));
         let [products, hidden] = memory.each_mut().map(|memory| memory.numbers::<P>(elements));
         load::<E, P>(&launch.view(2), begin, hidden, size)?;
-        for place in (0..steps).map(|number| layer.place(number)) {
+        for position in (0..steps).map(|number| layer.position(number)) {
             matmul::multiply([end - begin, size, size], products, hidden, weight)?;
             for (number, hidden) in hidden.chunks_exact_mut(size).enumerate() {
-                let (out, products) = (target::<E>(&out, &[place, begin + number])?, &products[number * size..][..size]);
+                let (out, products) = (target::<E>(&out, &[position, begin + number])?, &products[number * size..][..size]);
                 vectorize(Forward { out, products, hidden, relu });
             }
         }
@@ -117,9 +117,9 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
         let mut memory = [(); 2].map(|()| Memory::of(elements * size_of::<P>()));
         let [sums, grad_hidden] = memory.each_mut().map(|memory| memory.numbers::<P>(elements));
         load::<E, P>(&grad_hx, begin, grad_hidden, size)?;
-        for place in (0..steps).rev().map(|number| layer.place(number)) {
+        for position in (0..steps).rev().map(|number| layer.position(number)) {
             for (number, sums) in sums.chunks_exact_mut(size).enumerate() {
-                let index = [place, begin + number];
+                let index = [position, begin + number];
                 vectorize(Backward {
                     grad_sums: target::<E>(&grad_sums, &index)?,
                     sums,
@@ -137,7 +137,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{SIZE, STEPS, assert_gradients, copy, empty, given, place, product, real};
+    use super::super::rnn_tests::{SIZE, STEPS, assert_gradients, copy, empty, given, position, product, real};
     use crate::kernels::check::{self, Tensor};
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
@@ -157,7 +157,7 @@ mod tests {
                 let out = real(&forward(dtype, [reverse, relu], &sums, &weight, &hx));
                 let (sums, weight, mut hidden) = (real(&sums), real(&weight), real(&hx));
                 for number in 0..STEPS {
-                    let step = place(number, reverse);
+                    let step = position(number, reverse);
                     for (row, at) in (0..batch).flat_map(|row| (0..SIZE).map(move |at| (row, at))) {
                         let sum = sums[[step, row, at]] + product(&weight, &hidden, row, 0, at);
                         let (found, expected) = (out[[step, row, at]], if relu { sum.max(0.0) } else { sum.tanh() });
@@ -180,7 +180,7 @@ mod tests {
             let grad_hy = given(dtype, &[batch, SIZE], 6);
             let loss = |by: &[Tensor]| {
                 let out = real(&forward(dtype, flags, &by[0], &weight, &by[1]));
-                let last = out.index_axis(ndarray::Axis(0), place(STEPS - 1, flags[0])).to_owned();
+                let last = out.index_axis(ndarray::Axis(0), position(STEPS - 1, flags[0])).to_owned();
                 (&out * &real(&grad_out)).sum() + (last * real(&grad_hy)).sum()
             };
             let out = forward(dtype, flags, &sums, &weight, &hx);

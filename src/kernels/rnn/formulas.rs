@@ -1,6 +1,6 @@
 //! One unit of a recurrent layer and its gradient: LSTM (Hochreiter and Schmidhuber, "Long Short-Term Memory", 1997) and GRU (Cho et al.,
 //! "Learning Phrase Representations using RNN Encoder-Decoder", 2014, in the variant of cuDNN, which resets the product). The gates of a
-//! row lie one behind the other, each as long as the hidden state.
+//! row lie one after another, each as long as the hidden state.
 
 #![forbid(unsafe_code)]
 

@@ -73,10 +73,10 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         let [products, hidden] = memory.each_mut();
         let (products, hidden) = (products.numbers::<P>(rows * wide), hidden.numbers::<P>(rows * size));
         load::<E, P>(&launch.view(5), begin, hidden, size)?;
-        for place in (0..steps).map(|number| layer.place(number)) {
+        for position in (0..steps).map(|number| layer.position(number)) {
             matmul::multiply([rows, wide, size], products, hidden, weight)?;
             for (number, hidden) in hidden.chunks_exact_mut(size).enumerate() {
-                let index = [place, begin + number];
+                let index = [position, begin + number];
                 vectorize(Forward {
                     gates: gates_mut(target::<E>(&gates, &index)?, size),
                     products: self::gates(&products[number * wide..], size),
@@ -165,10 +165,10 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
         grad_hidden.fill(P::store(<E::Acc as Number>::ZERO));
         for number in (0..steps).rev() {
             for (row_of_part, direct) in direct.chunks_exact_mut(size).enumerate() {
-                let index = [layer.place(number), begin + row_of_part];
+                let index = [layer.position(number), begin + row_of_part];
                 let before = match number {
                     0 => row::<E>(&hx, &[index[1]])?,
-                    _ => row::<E>(&out, &[layer.place(number - 1), index[1]])?,
+                    _ => row::<E>(&out, &[layer.position(number - 1), index[1]])?,
                 };
                 vectorize(Backward {
                     grad_gates: gates_mut(target::<E>(&grads, &[0, index[0], index[1]])?, size),
@@ -195,7 +195,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
 mod tests {
     use ndarray::{ArrayD, Axis};
 
-    use super::super::tests::{SIZE, STEPS, assert_gradients, copy, empty, given, place, product, real, sigmoid};
+    use super::super::rnn_tests::{SIZE, STEPS, assert_gradients, copy, empty, given, position, product, real, sigmoid};
     use crate::kernels::check::{self, Strides, Tensor};
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
@@ -219,7 +219,7 @@ mod tests {
                 let (sums, weight, bias, mut hidden) = (real(&sums), real(&weight), real(&bias), real(&hx));
                 let tolerance = 8.0 * check::tolerance(dtype);
                 for number in 0..STEPS {
-                    let step = place(number, reverse);
+                    let step = position(number, reverse);
                     for (row, at) in (0..batch).flat_map(|row| (0..SIZE).map(move |at| (row, at))) {
                         let given = |gate: usize| sums[[step, row, gate * SIZE + at]];
                         let brought = |gate: usize| product(&weight, &hidden, row, gate, at);
@@ -250,7 +250,7 @@ mod tests {
             let (grad_out, grad_hy) = (given(dtype, &[STEPS, batch, SIZE], 5), given(dtype, &[batch, SIZE], 6));
             let loss = |by: &[Tensor]| {
                 let out = real(&forward(dtype, batch, reverse, &weight, [&by[0], &by[1], &by[2]])[0]);
-                let last = out.index_axis(Axis(0), place(STEPS - 1, reverse)).to_owned();
+                let last = out.index_axis(Axis(0), position(STEPS - 1, reverse)).to_owned();
                 (&out * &real(&grad_out)).sum() + (last * real(&grad_hy)).sum()
             };
             let [out, resettable, gates] = forward(dtype, batch, reverse, &weight, [&sums, &bias, &hx]);

@@ -80,10 +80,10 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         let cell = memory.numbers::<E::Acc>(rows * size);
         load::<E, P>(&launch.view(4), begin, hidden, size)?;
         load::<E, E::Acc>(&launch.view(5), begin, cell, size)?;
-        for place in (0..steps).map(|number| layer.place(number)) {
+        for position in (0..steps).map(|number| layer.position(number)) {
             matmul::multiply([rows, wide, size], products, hidden, weight)?;
             for (number, (cell, hidden)) in cell.chunks_exact_mut(size).zip(hidden.chunks_exact_mut(size)).enumerate() {
-                let index = [place, begin + number];
+                let index = [position, begin + number];
                 vectorize(Forward {
                     gates: gates_mut(target::<E>(&gates, &index)?, size),
                     products: self::gates(&products[number * wide..], size),
@@ -169,10 +169,10 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
         load::<E, E::Acc>(&grad_cx, begin, grad_cell, size)?;
         for number in (0..steps).rev() {
             for (row_of_part, grad_cell) in grad_cell.chunks_exact_mut(size).enumerate() {
-                let index = [layer.place(number), begin + row_of_part];
+                let index = [layer.position(number), begin + row_of_part];
                 let before = match number {
                     0 => row::<E>(&cx, &[index[1]])?,
-                    _ => row::<E>(&cells, &[layer.place(number - 1), index[1]])?,
+                    _ => row::<E>(&cells, &[layer.position(number - 1), index[1]])?,
                 };
                 vectorize(Backward {
                     grad_gates: gates_mut(target::<E>(&grad_gates, &index)?, size),
@@ -194,7 +194,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{SIZE, STEPS, assert_gradients, copy, empty, given, place, product, real, sigmoid};
+    use super::super::rnn_tests::{SIZE, STEPS, assert_gradients, copy, empty, given, position, product, real, sigmoid};
     use crate::kernels::check::{self, Tensor};
     use crate::tensor::dtype::{DType, FLOATING};
     use crate::tensor::launch::Scalar;
@@ -220,7 +220,7 @@ mod tests {
                 let (sums, weight, mut hidden, mut cell) = (real(&sums), real(&weight), real(&hx), real(&cx));
                 let tolerance = 8.0 * check::tolerance(dtype);
                 for number in 0..STEPS {
-                    let step = place(number, reverse);
+                    let step = position(number, reverse);
                     let before = hidden.clone();
                     for (row, at) in (0..batch).flat_map(|row| (0..SIZE).map(move |at| (row, at))) {
                         let sum = |gate: usize| sums[[step, row, gate * SIZE + at]] + product(&weight, &before, row, gate, at);
@@ -256,7 +256,7 @@ mod tests {
             let loss = |by: &[Tensor]| {
                 let [out, cells, _] = forward(dtype, batch, reverse, &by[0], &weight, [&by[1], &by[2]]).each_ref().map(real);
                 let of_ends = |((index, out), cell): ((ndarray::IxDyn, &f64), &f64)| {
-                    let is_last = index[0] == place(STEPS - 1, reverse);
+                    let is_last = index[0] == position(STEPS - 1, reverse);
                     if is_last { by_hy[[index[1], index[2]]] * out + by_cy[[index[1], index[2]]] * cell } else { 0.0 }
                 };
                 (&out * &by_out).sum() + out.indexed_iter().zip(&cells).map(of_ends).sum::<f64>()

@@ -1,5 +1,5 @@
-//! What recurrent layers over whole sequences share. A kernel of a layer makes what depends on the step before, forward or backward; the
-//! products of all inputs, and the gradients of weights and inputs, are matrix products of the caller's.
+//! Recurrent layers over whole sequences: their common code. A kernel of a layer computes the part that depends on the previous step, forward
+//! or backward. The caller computes the products of all inputs, and the gradients of weights and inputs, as matrix products.
 //!
 //! The batch is divided over the threads, and each part goes through the whole sequence by itself: threads do not wait for each other at
 //! a step. The parts depend on the shapes alone, so that results do not depend on the number of threads.
@@ -48,7 +48,7 @@ impl Layer {
     }
 
     /// Where the step of that number lies in the sequence.
-    pub fn place(&self, number: usize) -> usize {
+    pub fn position(&self, number: usize) -> usize {
         if self.reverse { self.steps - 1 - number } else { number }
     }
 

@@ -1,6 +1,6 @@
-//! Elements as unsigned numbers in the order of sorting, and pairs of such a number and a place.
+//! Sort keys: elements as unsigned numbers in the same order, and pairs of a key and an index.
 //!
-//! NaN is the greatest, all NaNs are equal, and so are the two zeros: equal elements keep the order of their places.
+//! NaN is the greatest, all NaNs are equal, and so are the two zeros. Equal elements keep the order of their indices.
 
 #![forbid(unsafe_code)]
 
@@ -139,30 +139,30 @@ impl Key for Bool {
 pub trait Pair: Copy + Ord + Default + Send + Sync {
     /// Bits of a key.
     const KEY_BITS: u32;
-    /// Whether places up to this number fit.
-    fn holds(places: usize) -> bool;
+    /// Whether indices up to this number fit.
+    fn holds(indices: usize) -> bool;
     /// The pair. The key has at most [`Pair::KEY_BITS`] bits, and the place as many as are left.
-    fn new(key: u64, place: usize) -> Self;
+    fn new(key: u64, position: usize) -> Self;
     fn key(self) -> u64;
-    fn place(self) -> usize;
+    fn position(self) -> usize;
     /// The pair in the memory of a place, where it fits: the low bits.
-    fn as_place(self) -> i64;
+    fn as_position(self) -> i64;
     /// The pair that [`Pair::as_place`] put there.
-    fn from_place(place: i64) -> Self;
+    fn from_position(position: i64) -> Self;
 }
 
-/// Keys and places of 32 bits.
+/// Keys and indices of 32 bits.
 impl Pair for u64 {
     const KEY_BITS: u32 = 32;
 
     #[inline(always)]
-    fn holds(places: usize) -> bool {
-        u32::try_from(places).is_ok()
+    fn holds(indices: usize) -> bool {
+        u32::try_from(indices).is_ok()
     }
 
     #[inline(always)]
-    fn new(key: u64, place: usize) -> Self {
-        key << 32 | place as Self
+    fn new(key: u64, position: usize) -> Self {
+        key << 32 | position as Self
     }
 
     #[inline(always)]
@@ -171,22 +171,22 @@ impl Pair for u64 {
     }
 
     #[inline(always)]
-    fn place(self) -> usize {
+    fn position(self) -> usize {
         (self & 0xffff_ffff) as usize
     }
 
     #[inline(always)]
-    fn as_place(self) -> i64 {
+    fn as_position(self) -> i64 {
         self as i64
     }
 
     #[inline(always)]
-    fn from_place(place: i64) -> Self {
-        place as Self
+    fn from_position(position: i64) -> Self {
+        position as Self
     }
 }
 
-/// Keys and places of 64 bits.
+/// Keys and indices of 64 bits.
 impl Pair for u128 {
     const KEY_BITS: u32 = 64;
 
@@ -196,8 +196,8 @@ impl Pair for u128 {
     }
 
     #[inline(always)]
-    fn new(key: u64, place: usize) -> Self {
-        Self::from(key) << 64 | place as Self
+    fn new(key: u64, position: usize) -> Self {
+        Self::from(key) << 64 | position as Self
     }
 
     #[inline(always)]
@@ -206,18 +206,18 @@ impl Pair for u128 {
     }
 
     #[inline(always)]
-    fn place(self) -> usize {
+    fn position(self) -> usize {
         self as usize
     }
 
     #[inline(always)]
-    fn as_place(self) -> i64 {
+    fn as_position(self) -> i64 {
         self as i64
     }
 
     #[inline(always)]
-    fn from_place(place: i64) -> Self {
-        place as Self
+    fn from_position(position: i64) -> Self {
+        position as Self
     }
 }
 
@@ -301,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_ordered_by_key_and_place() {
+    fn pairs_are_ordered_by_key_and_position() {
         fn check<P: Pair>() {
             assert!(P::new(1, 9) < P::new(2, 0) && P::new(2, 0) < P::new(2, 1));
-            assert_eq!((P::key(P::new(7, 3)), P::new(7, 3).place()), (7, 3));
+            assert_eq!((P::key(P::new(7, 3)), P::new(7, 3).position()), (7, 3));
         }
         check::<u64>();
         check::<u128>();
-        assert_eq!(<u64 as Pair>::from_place(<u64 as Pair>::new(u64::MAX >> 32, 3).as_place()).place(), 3);
+        assert_eq!(<u64 as Pair>::from_position(<u64 as Pair>::new(u64::MAX >> 32, 3).as_position()).position(), 3);
     }
 }

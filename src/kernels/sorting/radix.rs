@@ -1,13 +1,12 @@
-//! Sorting a line by its digits: stable, without comparisons, with all threads.
+//! Radix sort of one line: stable, in parallel, least significant digit first.
 //!
-//! Each pass puts pairs of key and place into the order of one digit, the least one first. The line is cut into blocks; a block's elements
-//! of a digit go after those of the blocks before it, so that the result is the same for any number of threads. The first pass reads the
-//! line itself, the last one writes the results.
+//! Each pass sorts pairs of key and index by one digit. The line is cut into blocks. A block's elements of a digit follow those of the blocks
+//! before it, so that the result is the same for any number of threads. The first pass reads the line, the last one writes the results.
 
 use super::key::{Key, Order, Pair};
 use crate::simd::{Leaf, vectorize};
+use crate::tensor::loops::disjoint::DisjointSlice;
 use crate::tensor::loops::parallel;
-use crate::tensor::loops::shared::Shared;
 
 /// Bits of a digit where the line stays in the cache and is longer than the buckets are many, and of all others.
 const WIDE: u32 = 11;
@@ -38,12 +37,12 @@ pub fn as_words(memory: &mut [u128]) -> &mut [u64] {
 
 /// How a line is cut.
 #[derive(Clone, Copy)]
-struct Blocks {
+struct DigitBlocks {
     len: usize,
     count: usize,
 }
 
-impl Blocks {
+impl DigitBlocks {
     fn of(len: usize) -> Self {
         Self { len, count: (len / BLOCK).clamp(1, BLOCKS) }
     }
@@ -59,7 +58,7 @@ impl Blocks {
     }
 }
 
-/// What the keys of a line have in common.
+/// Bits that all keys of a line have in common.
 #[derive(Clone, Copy)]
 struct Extent {
     least: u64,
@@ -79,9 +78,9 @@ impl Extent {
 
     /// Of a whole line, by blocks.
     fn of_line<T: Key>(line: &[T], order: Order) -> Self {
-        let blocks = Blocks::of(line.len());
+        let blocks = DigitBlocks::of(line.len());
         let mut found = vec![Self { least: u64::MAX, greatest: 0, ambiguous: false }; blocks.count];
-        let shared = Shared::new(&mut found);
+        let shared = DisjointSlice::new(&mut found);
         blocks.for_each(LOOK_COST, &|block| {
             // SAFETY: each block has a place of its own.
             unsafe { shared.set(block, vectorize(Look { line: &line[blocks.range(block)], order })) };
@@ -90,7 +89,7 @@ impl Extent {
     }
 }
 
-/// Looks at the keys of a part of a line.
+/// Reads the keys of a part of a line.
 struct Look<'a, T> {
     line: &'a [T],
     order: Order,
@@ -112,26 +111,31 @@ impl<T: Key> Leaf for Look<'_, T> {
     }
 }
 
-/// Sorts `line` into `values` and `places`, which overlap nothing. `memory` holds [`memory`] words at least.
+/// Sorts `line` into `values` and `indices`, which overlap nothing. `memory` holds [`memory`] words at least.
 ///
 /// # Panics
 /// Too little memory, or lengths that differ.
-pub fn sort<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], memory: &mut [u128], descending: bool) {
-    assert!(values.len() == line.len() && places.len() == line.len() && memory.len() >= self::memory::<T>(line.len()));
+pub fn sort<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64], memory: &mut [u128], descending: bool) {
+    assert!(values.len() == line.len() && indices.len() == line.len() && memory.len() >= self::memory::<T>(line.len()));
     let extent = Extent::of_line(line, Order::of::<T>(descending));
     let order = Order::of::<T>(descending).from(extent.least);
     let bits = (64 - (extent.greatest - extent.least).leading_zeros()).max(1);
     let job = Job { line, order, bits, ambiguous: extent.ambiguous };
     if bits <= <u64 as Pair>::KEY_BITS && <u64 as Pair>::holds(line.len()) {
         let first = as_words(memory);
-        job.run::<u64>(&Shared::new(&mut first[..line.len()]), None, &Shared::new(values), &Shared::new(places));
+        job.run::<u64>(
+            &DisjointSlice::new(&mut first[..line.len()]),
+            None,
+            &DisjointSlice::new(values),
+            &DisjointSlice::new(indices),
+        );
     } else {
         let (first, second) = memory.split_at_mut(line.len());
         job.run::<u128>(
-            &Shared::new(first),
-            Some(&Shared::new(&mut second[..line.len()])),
-            &Shared::new(values),
-            &Shared::new(places),
+            &DisjointSlice::new(first),
+            Some(&DisjointSlice::new(&mut second[..line.len()])),
+            &DisjointSlice::new(values),
+            &DisjointSlice::new(indices),
         );
     }
 }
@@ -146,48 +150,48 @@ struct Job<'a, T> {
 }
 
 impl<T: Key> Job<'_, T> {
-    /// All passes. Without a `second` buffer the places' own memory serves as one: they have the size of pairs.
+    /// All passes. Without a `second` buffer the indices' own memory serves as one: they have the size of pairs.
     fn run<P: Pair>(
         &self,
-        first: &Shared<'_, P>,
-        second: Option<&Shared<'_, P>>,
-        values: &Shared<'_, T>,
-        places: &Shared<'_, i64>,
+        first: &DisjointSlice<'_, P>,
+        second: Option<&DisjointSlice<'_, P>>,
+        values: &DisjointSlice<'_, T>,
+        indices: &DisjointSlice<'_, i64>,
     ) {
         let width = if WIDE_LINES.contains(&self.line.len()) { WIDE } else { NARROW };
         let passes = self.bits.div_ceil(width);
         let width = self.bits.div_ceil(passes);
         // A pair of 64 bits is what a place is.
-        let other_get = |place: usize| match second {
+        let other_get = |position: usize| match second {
             // SAFETY: what a pass reads, an earlier one has written, and no thread writes it now.
-            Some(second) => unsafe { second.get(place) },
+            Some(second) => unsafe { second.get(position) },
             // SAFETY: as above.
-            None => P::from_place(unsafe { places.get(place) }),
+            None => P::from_position(unsafe { indices.get(position) }),
         };
-        let other_set = |place: usize, pair: P| match second {
+        let other_set = |position: usize, pair: P| match second {
             // SAFETY: a pass writes each place once, and reads from other memory.
-            Some(second) => unsafe { second.set(place, pair) },
+            Some(second) => unsafe { second.set(position, pair) },
             // SAFETY: as above.
-            None => unsafe { places.set(place, pair.as_place()) },
+            None => unsafe { indices.set(position, pair.as_position()) },
         };
         // SAFETY: as for `other_get`.
-        let first_get = |place: usize| unsafe { first.get(place) };
+        let first_get = |position: usize| unsafe { first.get(position) };
         // SAFETY: as for `other_set`.
-        let first_set = |place: usize, pair: P| unsafe { first.set(place, pair) };
-        let of_line = |place: usize| P::new(self.order.key(self.line[place]), place);
-        let result = |place: usize, pair: P| {
-            let value = if self.ambiguous { self.line[pair.place()] } else { self.order.value(pair.key()) };
+        let first_set = |position: usize, pair: P| unsafe { first.set(position, pair) };
+        let of_line = |position: usize| P::new(self.order.key(self.line[position]), position);
+        let result = |position: usize, pair: P| {
+            let value = if self.ambiguous { self.line[pair.position()] } else { self.order.value(pair.key()) };
             // SAFETY: as for `other_set`.
-            unsafe { values.set(place, value) };
+            unsafe { values.set(position, value) };
             // SAFETY: as above.
-            unsafe { places.set(place, pair.place() as i64) };
+            unsafe { indices.set(position, pair.position() as i64) };
         };
-        let blocks = Blocks::of(self.line.len());
+        let blocks = DigitBlocks::of(self.line.len());
         let mut counts = if blocks.count == 1 { self.count_all(passes, width) } else { Vec::new() };
         for pass in 0..passes {
             let known = counts.get_mut((pass as usize) << width..(pass as usize + 1) << width);
             let step = Step { blocks, shift: pass * width, width };
-            // The last pass but one leaves its pairs in `first`, since the last one writes the places.
+            // The last pass but one leaves its pairs in `first`, since the last one writes the indices.
             let to_first = (passes - pass).is_multiple_of(2);
             match (pass == 0, pass + 1 == passes, to_first) {
                 (true, true, _) => step.run(known, of_line, result),
@@ -219,7 +223,7 @@ impl<T: Key> Job<'_, T> {
 /// One pass.
 #[derive(Clone, Copy)]
 struct Step {
-    blocks: Blocks,
+    blocks: DigitBlocks,
     shift: u32,
     width: u32,
 }
@@ -230,7 +234,7 @@ impl Step {
         (pair.key() >> self.shift) as usize & ((1 << self.width) - 1)
     }
 
-    /// Brings the pairs that `get` gives for all places to those that `set` takes. `known`: how many there are of each digit, where there is
+    /// Brings the pairs that `get` gives for all indices to those that `set` takes. `known`: how many there are of each digit, where there is
     /// one block and they have been counted.
     #[inline(always)]
     fn run<P: Pair>(self, known: Option<&mut [u32]>, get: impl Fn(usize) -> P + Sync, set: impl Fn(usize, P) + Sync) {
@@ -253,8 +257,8 @@ impl Step {
         self.blocks.for_each(PASS_COST, &|block| {
             let mut next = [0usize; 1 << WIDE];
             next[..buckets].copy_from_slice(&starts[block * buckets..][..buckets]);
-            for place in self.blocks.range(block) {
-                let pair = get(place);
+            for position in self.blocks.range(block) {
+                let pair = get(position);
                 let digit = self.digit(pair);
                 set(next[digit], pair);
                 next[digit] += 1;
@@ -266,10 +270,10 @@ impl Step {
     #[inline(always)]
     fn count<P: Pair>(self, counts: &mut [u32], get: &(impl Fn(usize) -> P + Sync)) {
         let buckets = 1usize << self.width;
-        let shared = Shared::new(counts);
+        let shared = DisjointSlice::new(counts);
         self.blocks.for_each(LOOK_COST, &|block| {
             let mut own = [0u32; 1 << WIDE];
-            self.blocks.range(block).for_each(|place| own[self.digit(get(place))] += 1);
+            self.blocks.range(block).for_each(|position| own[self.digit(get(position))] += 1);
             // SAFETY: each block has a row of its own.
             (0..buckets).for_each(|bucket| unsafe { shared.set(block * buckets + bucket, own[bucket]) });
         });

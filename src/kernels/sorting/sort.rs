@@ -30,56 +30,56 @@ pub fn workspace(dtype: DType, len: usize) -> usize {
     dispatch!(dtype in ORDERED, T => Ok(16 * radix::memory::<T>(len))).unwrap_or(0)
 }
 
-/// `aten::sort.stable`: each line in order, and where its elements were; NaN is the greatest. Operands [values, places, input], or [values,
-/// places, workspace, input], where `places` is Long. With a workspace the lines go along the last dimension, have no gaps, and each is sorted
+/// `aten::sort.stable`: each line in order, and where its elements were; NaN is the greatest. Operands [values, indices, input], or [values,
+/// indices, workspace, input], where `indices` is Long. With a workspace the lines go along the last dimension, have no gaps, and each is sorted
 /// by all threads; it has as many bytes as [`workspace`] says. Scalars [dim, descending].
 ///
 /// # Errors
 /// A dtype outside the table's, or a workspace that is too small.
 pub fn sort(launch: &Launch<'_>) -> Result<(), String> {
-    let (values, places, input) = (launch.view(0), launch.view(1), launch.view(launch.num_operands() - 1));
+    let (values, indices, input) = (launch.view(0), launch.view(1), launch.view(launch.num_operands() - 1));
     let (dim, descending) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() != 0);
     let dtype = input.dtype();
     let needed = workspace(dtype, input.sizes().last().map_or(1, |&len| len as usize));
     dispatch!(dtype in ORDERED, T => {
         if launch.num_operands() == 3 {
-            return lines::run_with_places::<T>(input, values, places, dim, launch.cost(), &|line, values, places| {
-                sort_line(line, values, places, descending);
+            return lines::run_with_indices::<T>(input, values, indices, dim, launch.cost(), &|line, values, indices| {
+                sort_line(line, values, indices, descending);
             });
         }
         match launch.view(2).numel() {
             found if found < needed => Err(format!("a workspace of {found} bytes where {needed} are needed")),
-            _ => long_lines::run::<T>(input, values, places, launch.view(2), &mut |line, values, places, memory| {
-                radix::sort(line, values, places, memory, descending);
+            _ => long_lines::run::<T>(input, values, indices, launch.view(2), &mut |line, values, indices, memory| {
+                radix::sort(line, values, indices, memory, descending);
             }),
         }
     })
 }
 
 /// Sorts a line that is short, or that one thread sorts alone.
-pub(super) fn sort_line<T: Key>(line: &[T], values: &mut [T], places: &mut [i64], descending: bool) {
+pub(super) fn sort_line<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64], descending: bool) {
     if line.len() >= SHORT {
-        with_memory(radix::memory::<T>(line.len()), |memory| radix::sort(line, values, places, memory, descending));
+        with_memory(radix::memory::<T>(line.len()), |memory| radix::sort(line, values, indices, memory, descending));
         return;
     }
     let order = Order::of::<T>(descending);
     if T::WIDTH <= <u64 as Pair>::KEY_BITS {
-        // Signed numbers in the places' own memory are in the order of unsigned ones with their first bit turned.
-        for (place, (pair, &value)) in places.iter_mut().zip(line).enumerate() {
-            *pair = <u64 as Pair>::new(order.key(value), place).as_place() ^ i64::MIN;
+        // Signed numbers in the memory of the indices are in the order of unsigned ones with their first bit flipped.
+        for (position, (pair, &value)) in indices.iter_mut().zip(line).enumerate() {
+            *pair = <u64 as Pair>::new(order.key(value), position).as_position() ^ i64::MIN;
         }
-        places.sort_unstable();
-        for pair in places.iter_mut() {
+        indices.sort_unstable();
+        for pair in indices.iter_mut() {
             *pair &= 0xffff_ffff;
         }
     } else {
         with_memory(line.len(), |pairs| {
-            for (place, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {
-                *pair = <u128 as Pair>::new(order.key(value), place);
+            for (position, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {
+                *pair = <u128 as Pair>::new(order.key(value), position);
             }
             pairs.sort_unstable();
-            places.iter_mut().zip(pairs).for_each(|(place, pair)| *place = pair.place() as i64);
+            indices.iter_mut().zip(pairs).for_each(|(position, pair)| *position = pair.position() as i64);
         });
     }
-    values.iter_mut().zip(places).for_each(|(value, place)| *value = line[*place as usize]);
+    values.iter_mut().zip(indices).for_each(|(value, position)| *value = line[*position as usize]);
 }

@@ -1,4 +1,4 @@
-//! What is made of neighbours that are equal: groups, one row for each, how long each is, and in which one every row is.
+//! `unique` of sorted rows: the groups of equal rows, their first rows, their counts, and the inverse indices.
 
 use super::key::Key;
 use super::sort::sort_line;
@@ -12,12 +12,12 @@ use crate::tensor::view::View;
 const PIECE: usize = 32 * 1024;
 
 /// The rows of a contiguous operand of two dimensions.
-struct Table<'a, T> {
+struct RowTable<'a, T> {
     elements: &'a [T],
     cols: usize,
 }
 
-impl<'a, T: Key> Table<'a, T> {
+impl<'a, T: Key> RowTable<'a, T> {
     fn of(view: &View<'a>) -> Result<Self, String> {
         let sizes = [view.numel() as i64];
         let strides = [size_of::<T>() as i64];
@@ -48,8 +48,8 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), String> {
     let (order, rows) = (longs(&launch.view(0))?, launch.view(1));
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
-        let table = Table::<T>::of(&rows)?;
-        order.iter_mut().enumerate().for_each(|(at, place)| *place = at as i64);
+        let table = RowTable::<T>::of(&rows)?;
+        order.iter_mut().enumerate().for_each(|(at, position)| *position = at as i64);
         order.sort_unstable_by(|&one, &other| {
             let keys = |row: i64| table.row(row as usize).iter().map(|value| value.key());
             keys(one).cmp(keys(other)).then(one.cmp(&other))
@@ -69,7 +69,7 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
-        let table = Table::<T>::of(&rows)?;
+        let table = RowTable::<T>::of(&rows)?;
         let target = Row::of(&output, &[]);
         parallel(output.numel(), PIECE, launch.cost() * table.cols as f64, &|begin, end| {
             for at in begin..end {
@@ -111,8 +111,8 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
             starts[next] = at as i64;
             next += 1;
         }
-        if let Some(place) = inverse.get_mut(row_of(at)) {
-            *place = group;
+        if let Some(position) = inverse.get_mut(row_of(at)) {
+            *position = group;
         }
     }
     for (group, count) in counts.iter_mut().enumerate() {

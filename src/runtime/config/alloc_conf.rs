@@ -1,4 +1,4 @@
-//! The allocator's settings: `RUSTDEV_ALLOC_CONF`, with `PYTORCH_ALLOC_CONF` as what stands in for it.
+//! Settings of the allocator: `RUSTDEV_ALLOC_CONF`, or `PYTORCH_ALLOC_CONF` where it is unset.
 #![forbid(unsafe_code)]
 
 use super::refused;

@@ -1,4 +1,4 @@
-//! What the machine, or the container's limits, leave to this process.
+//! Processors and memory of this process: the machine's, or the container's limits.
 #![forbid(unsafe_code)]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Captures: streams that record what is put on them.
+//! Captures: streams that record their tasks into a graph.
 //!
 //! A capture begins on one stream, its origin. Another stream joins it when it waits for an event that was recorded on a stream of the
 //! capture, and stays until the capture ends. By then the origin must have waited for all that the others recorded.
@@ -15,12 +15,12 @@
 use std::fmt;
 use std::thread::{self, ThreadId};
 
+use super::graph_rng::{Cell, Generators};
 use super::hold::Hold;
-use super::random::{Cell, Generators};
 use super::{Graph, Node};
 use crate::runtime::Error;
 use crate::runtime::memory::Timeline;
-use crate::runtime::memory::private::PrivatePool;
+use crate::runtime::memory::private_pool::PrivatePool;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::runtime::task::Task;
@@ -226,7 +226,7 @@ impl Capture {
         self.with(|recorded| recorded.generators.draw(key, numbers, keeper))
     }
 
-    /// What freed host memory waits for that the graph uses.
+    /// The timeline that freed host memory of the graph waits for.
     pub(in crate::runtime) fn hold(&self) -> Result<&'static dyn Timeline, Error> {
         self.with(|recorded| recorded.hold.get_or_insert_with(Hold::new).timeline())
     }

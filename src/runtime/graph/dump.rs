@@ -1,4 +1,4 @@
-//! A graph as text in the DOT language, one box for each node and one cluster for each stream.
+//! Dump of a graph in the DOT language, one box for each node and one cluster for each stream.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;

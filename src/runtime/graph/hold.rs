@@ -49,7 +49,7 @@ struct Lines {
 /// Those of graphs that are gone serve the next ones.
 static LINES: Mutex<Lines> = Mutex::new(Lines { made: 0, spare: Vec::new() });
 
-/// What memory waits for while a graph lives.
+/// The timeline that memory waits for while a graph lives.
 #[derive(Debug)]
 pub struct Hold(&'static Line);
 
@@ -65,7 +65,7 @@ impl Hold {
         Self(line)
     }
 
-    /// What a pool takes for a stream.
+    /// The interface of a stream for a pool.
     pub fn timeline(&self) -> &'static dyn Timeline {
         self.0
     }

@@ -1,4 +1,4 @@
-//! One device's address range: where segments are placed, and which block starts at an address.
+//! Arena: one device's address range, the segments in it, and the block that starts at an address.
 //!
 //! The range is a few times the device's budget, so that placing a segment never fails for fragmentation while the budget has room. Free
 //! parts of it are kept by address and given out lowest first; segments are few, so a search over them costs nothing beside the system call.

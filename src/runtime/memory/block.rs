@@ -1,4 +1,4 @@
-//! Records of blocks: contiguous parts of a segment, each free, held by the caller, or waiting for another stream.
+//! Blocks: contiguous parts of a segment, each free, held by the caller, or waiting for another stream.
 //!
 //! Records live in one slab and name each other by index, so that splitting and merging move no memory and free records are reused. Two
 //! doubly linked lists run through them: neighbours by address within the segment, and the free list that a free block is in.
@@ -21,7 +21,7 @@ pub enum Kind {
     Large = 2,
 }
 
-/// What a block is doing.
+/// State of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
@@ -29,8 +29,8 @@ pub enum State {
     Free,
     /// Held by the caller.
     Allocated,
-    /// Given back by the caller, and not yet put into a free list: see [`super::resting`].
-    Resting,
+    /// In the front cache: freed by the caller, not yet in a free list. See [`super::front_cache`].
+    InFrontCache,
     /// Given back by the caller, but tasks of other streams may still use it.
     Pending,
     /// The record itself is unused.
@@ -45,7 +45,7 @@ pub struct Block {
     pub address: usize,
     /// The length, a multiple of 512.
     pub size: usize,
-    /// What the caller asked for.
+    /// The requested bytes.
     pub requested: usize,
     /// While free: the clock of its stream's lists when it became free. Garbage collection takes the oldest first.
     pub born: u64,
@@ -125,7 +125,7 @@ impl Blocks {
         (self.records.len() - 1) as BlockId
     }
 
-    /// Gives a record back.
+    /// Frees a record.
     #[inline]
     pub fn remove(&mut self, id: BlockId) {
         self[id].state = State::Vacant;

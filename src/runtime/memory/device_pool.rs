@@ -1,15 +1,15 @@
-//! A device's pool behind its lock, and what happens when a request cannot be served at once.
+//! Device pool: a caching pool behind its lock, and the steps that free memory when a request cannot be served at once.
 //!
-//! The lock is never held while something may wait: contexts are captured before it, streams are waited for and observers are called
-//! after it is given up.
+//! The lock is never held across a wait: contexts are captured before it is taken; streams are synchronised and observers called after it
+//! is released.
 
 use std::fs::File;
 
+use super::caching_pool::{Pool, Refusal, Request, Settings};
 use super::history::{Action, Context, Detail, Recording, capture};
 use super::label::Label;
 use super::lending::Traits;
 use super::observe::{self, Shortage, Usage};
-use super::pool::{Pool, Refusal, Request, Settings};
 use super::sent::{SegmentFile, Whereabouts};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
@@ -112,7 +112,7 @@ impl DevicePool {
         }
         self.finish_streams();
         #[cfg(not(loom))]
-        crate::runtime::shared::sent::collect();
+        crate::runtime::shared::sends::collect();
         let mut pool = self.lock();
         pool.stats.num_sync_all_streams += 1;
         pool.reclaim();
@@ -153,7 +153,7 @@ impl DevicePool {
         }
         if keeps {
             #[cfg(not(loom))]
-            crate::runtime::shared::sent::collect();
+            crate::runtime::shared::sends::collect();
         }
         freed.is_some()
     }
@@ -236,7 +236,7 @@ impl DevicePool {
         self.lock().label(address)
     }
 
-    /// Gives every cached segment back, after waiting for the device.
+    /// Releases every cached segment, after waiting for the device.
     pub fn empty_cache(&self) {
         let context = capture(Detail::All);
         self.finish_streams();
@@ -255,7 +255,7 @@ impl DevicePool {
         self.lock().stop_lending(private);
     }
 
-    /// Lets the memory of a private pool go: at once where every stream is idle, else with what else is given back.
+    /// Releases the memory of a private pool: at once where every stream is idle, else with the next release of segments.
     pub fn release_private(&self, private: u64) {
         let mut pool = self.lock();
         pool.release_private(private);
@@ -291,7 +291,7 @@ impl DevicePool {
         with(&mut self.lock().stats)
     }
 
-    /// What the pool is allowed to do.
+    /// The settings of the pool.
     pub fn settings(&self) -> Settings {
         self.lock().settings
     }

@@ -1,13 +1,13 @@
-//! The free blocks of one stream and kind, found by size in constant time.
+//! Free list: the free blocks of one stream and kind, found by size in constant time.
 //!
 //! Source: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for real-time systems", ECRTS 2004.
 //! Sizes are counted in units of 512 bytes. A first level of powers of two is cut into 32 equal classes each; a bitmap per level says
 //! which classes hold blocks, so that the smallest class that surely fits takes two bit scans.
 //!
-//! One thing differs from the paper. TLSF rounds a request up to the next class, and so never finds a free block of exactly the size
-//! asked for, unless that size is the lower end of its class. A cache lives from exactly that case: the same tensor sizes come back in
-//! every training step. So the request's own class is searched first, but only over a few blocks; the rest of it is searched only
-//! where no larger class holds anything, so that a request fails only if no block fits.
+//! One thing differs from the paper. TLSF rounds a request up to the next class, and so never finds a free block of exactly the requested
+//! size, unless that size is the lower end of its class. In training this is the most frequent case: each step requests the same sizes. So
+//! the request's own class is searched first, but only over a few blocks. The remaining blocks of the class are searched only where no
+//! larger class has a block, so that a request fails only if no block fits.
 
 #![forbid(unsafe_code)]
 

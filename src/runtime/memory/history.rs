@@ -1,7 +1,7 @@
-//! The history of allocations that `_record_memory_history` asks for, and the stacks that go with it.
+//! Allocation history, for `_record_memory_history`, and the stack of each entry.
 //!
-//! The pool knows nothing of Python: a *context* is an opaque value that a function set by the front end captures (a Python stack), and
-//! which the snapshot hands back. Contexts are captured before the pool's lock is taken, because capturing may wait for the interpreter.
+//! The pool does not depend on Python: a *context* is an opaque value (a Python stack) that a function set by the front end captures and
+//! that the snapshot returns. Contexts are captured before the pool's lock is taken, because capturing may wait for the interpreter.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ pub enum Detail {
     All,
 }
 
-/// What happened; the names are those of PyTorch's memory snapshots.
+/// The kind of event; the names are those of PyTorch's memory snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Action {
@@ -92,7 +92,7 @@ pub struct Entry {
     pub context: Option<Context>,
 }
 
-/// What is to be recorded.
+/// Settings of the recording.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Keep events, not only the contexts of live blocks.

@@ -1,4 +1,4 @@
-//! Names of live blocks, which users give to tensors: snapshots show them, and out-of-memory errors name the largest.
+//! Labels: names of live blocks, which users give to tensors. Snapshots show them, and out-of-memory errors name the largest.
 //!
 //! A label belongs to the block and goes when the block is given back. Few blocks have one, so they live beside the records; a block's
 //! flag tells whether a free has to look.
@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::block::BlockId;
-use super::pool::Pool;
+use super::caching_pool::Pool;
 
 /// The text of a label.
 pub type Label = Arc<str>;

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::pool::{GENERAL, Pool, Request, block_size};
+use super::caching_pool::{GENERAL, Pool, Request, block_size};
 
 /// What is special about a private pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

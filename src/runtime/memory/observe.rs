@@ -1,4 +1,4 @@
-//! Who is told what the pools do: the profiler about each allocation and free, observers about out-of-memory errors.
+//! Observers of the pools: the profiler is notified of each allocation and free, out-of-memory observers of failed requests.
 
 #![forbid(unsafe_code)]
 
@@ -24,15 +24,15 @@ pub struct Shortage {
     pub asked: usize,
     /// The device's budget.
     pub total: usize,
-    /// What of the budget is not reserved.
+    /// The bytes of the budget that are not reserved.
     pub free: usize,
     pub allocated: usize,
     pub reserved: usize,
 }
 
-/// Told about each allocation and free.
+/// Called for each allocation and free.
 pub type UsageObserver = fn(&Usage);
-/// Told about each out-of-memory error before it is raised.
+/// Called for each out-of-memory error before it is raised.
 pub type ShortageObserver = Arc<dyn Fn(&Shortage) + Send + Sync>;
 
 // A static of the process is one of std's atomics: loom's cannot be built in a constant, and no model observes.
@@ -52,7 +52,7 @@ pub fn observed() -> bool {
     OBSERVED.load(Ordering::Acquire)
 }
 
-/// Tells about an allocation or free.
+/// Notifies observers of an allocation or free.
 pub fn report(usage: &Usage) {
     let observer = *USAGE.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(observer) = observer {
@@ -65,7 +65,7 @@ pub fn attach_shortage_observer(observer: ShortageObserver) {
     SHORTAGE.write().unwrap_or_else(PoisonError::into_inner).push(observer);
 }
 
-/// Tells about an out-of-memory error.
+/// Notifies observers of an out-of-memory error.
 pub fn out_of_memory(shortage: &Shortage) {
     let observers = SHORTAGE.read().unwrap_or_else(PoisonError::into_inner).clone();
     for observer in observers {

@@ -1,16 +1,17 @@
-//! Giving cached segments back: for `empty_cache`, before an out-of-memory error, and when the cache has grown old.
+//! Release of cached segments to the system: for `empty_cache`, before an out-of-memory error, and by age.
 //!
-//! Only segments that are free as a whole go. Tasks that were queued before their last block was freed may still use them, so a segment
-//! goes only once its stream has completed the position noted at that free; the caller synchronises the device first, without the lock.
+//! Only segments without a live block are released. Tasks that were queued before the last block was freed may still use the segment. So a
+//! segment is released only once its stream has completed the position noted at that free. The caller synchronises the device first,
+//! without the lock.
 
 #![forbid(unsafe_code)]
 
 use super::block::{BlockId, Kind};
+use super::caching_pool::{GENERAL, Lists, Pool};
 use super::history::{Action, Context};
-use super::pool::{GENERAL, Lists, Pool};
 
 impl Pool {
-    /// Gives back every cached segment that no task uses any more; the bytes given back.
+    /// Releases every cached segment that no task uses any more; returns the released bytes.
     pub fn release_cached(&mut self, context: Option<&Context>) -> usize {
         self.release_from(|lists| lists.private == GENERAL || lists.is_released, context)
     }
@@ -21,7 +22,7 @@ impl Pool {
         idle.into_iter().map(|id| self.release(id, context)).sum()
     }
 
-    /// Gives back the free segments of a private pool that nothing uses.
+    /// Releases the free segments of a private pool that no graph uses.
     pub fn release_idle(&mut self, private: u64) {
         self.release_from(|lists| lists.private == private && lists.is_released, None);
     }
@@ -35,7 +36,7 @@ impl Pool {
         }
     }
 
-    /// Gives back large cached segments that have gone unused for longer than the average, until the reserved memory is below the
+    /// Releases large cached segments that have gone unused for longer than the average, until the reserved memory is below the
     /// threshold; the bytes given back.
     pub fn collect_garbage(&mut self, context: Option<&Context>) -> usize {
         let threshold = self.settings.garbage_collection_threshold * self.settings.limit() as f64;
@@ -76,7 +77,7 @@ impl Pool {
         idle
     }
 
-    /// Gives one segment back; 0 where the system refuses, and the segment stays cached.
+    /// Releases one segment; 0 where the system refuses, and the segment stays cached.
     fn release(&mut self, id: BlockId, context: Option<&Context>) -> usize {
         let block = &self.blocks[id];
         let (address, size, index, owner) = (block.address, block.size, block.kind as usize, block.owner);

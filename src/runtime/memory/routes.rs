@@ -8,8 +8,8 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::pool::GENERAL;
-use super::private::PrivatePool;
+use super::caching_pool::GENERAL;
+use super::private_pool::PrivatePool;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::{Error, device};
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use super::Timeline;
 use super::block::{BlockId, NONE, State};
+use super::caching_pool::Pool;
 use super::history::Context;
-use super::pool::Pool;
 
 /// A file that other processes can map.
 pub type SegmentFile = Arc<File>;

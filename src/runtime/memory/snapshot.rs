@@ -1,13 +1,13 @@
-//! What the pool looks like at one moment: every segment with its blocks in order, and the recorded events.
+//! Snapshot of the pool: every segment with its blocks in order, and the recorded events.
 
 #![forbid(unsafe_code)]
 
 use super::block::{Block, Kind, NONE, State};
+use super::caching_pool::Pool;
 use super::history::{Context, Entry, Recording};
 use super::label::Label;
-use super::pool::Pool;
 
-/// What a block of a snapshot is doing.
+/// State of a block in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockState {
     /// Held by the caller.
@@ -93,7 +93,7 @@ impl Pool {
 fn state_of(block: &Block) -> BlockState {
     match block.state {
         State::Allocated => BlockState::Allocated,
-        State::Pending | State::Resting => BlockState::AwaitingFree,
+        State::Pending | State::InFrontCache => BlockState::AwaitingFree,
         State::Free | State::Vacant => BlockState::Inactive,
     }
 }

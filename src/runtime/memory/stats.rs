@@ -53,7 +53,7 @@ impl Stat {
         self.freed += amount as i64;
     }
 
-    /// Lets the peak start again from the value now.
+    /// Resets the peak to the current value.
     pub fn reset_peak(&mut self) {
         self.peak = self.current;
     }
@@ -164,7 +164,7 @@ impl Stats {
         apply(&mut self.oversize_segments);
     }
 
-    /// Lets every peak start again from the value now.
+    /// Resets every peak to the current value.
     pub fn reset_peak(&mut self) {
         self.each(Stat::reset_peak);
     }

@@ -1,4 +1,4 @@
-//! The system calls under the pools: address ranges, and physical memory behind parts of them.
+//! System calls of the pools: reserving address ranges, committing and releasing physical memory.
 //!
 //! A [`Reservation`] is a private anonymous mapping without access rights, which costs address space and nothing else. Committing a part
 //! maps fresh readable and writable memory over it, with the system's ordinary accounting: where the machine refuses to promise that
@@ -112,7 +112,7 @@ pub fn map_pages(length: usize) -> Result<usize> {
     map(0, length, libc::PROT_READ | libc::PROT_WRITE, 0)
 }
 
-/// Asks the system to keep a range in physical memory; `false` where it refuses (the limit is often some megabytes).
+/// Locks a range into physical memory; `false` where the system refuses (the limit is often some megabytes).
 pub fn lock_pages(start: usize, length: usize) -> bool {
     // SAFETY: mlock changes no contents and fails for ranges that are not mapped.
     unsafe { libc::mlock(start as *const libc::c_void, length) == 0 }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn memory_that_a_file_replaces_keeps_address_and_contents() {
         let length = 3 * HUGE_PAGE;
-        let file = crate::runtime::memory::tests::file(length);
+        let file = crate::runtime::memory::memory_tests::file(length);
         let mut range = Reservation::new(8 * HUGE_PAGE).unwrap();
         range.commit(HUGE_PAGE, length).unwrap();
         let word = |offset: usize| (range.base() + offset) as *mut u64;

@@ -1,10 +1,10 @@
-//! Texts for people: sizes, and what an out-of-memory error says.
+//! Texts for users: formatted sizes, and the message of an out-of-memory error.
 
 #![forbid(unsafe_code)]
 
+use super::caching_pool::{Refusal, Settings};
 use super::label::Label;
 use super::observe::Shortage;
-use super::pool::{Refusal, Settings};
 
 /// A number of bytes as PyTorch writes it.
 pub fn size(bytes: usize) -> String {

@@ -17,7 +17,7 @@ use super::process::Process;
 use crate::runtime::stream::{Lease, Stream};
 use crate::runtime::sync::Arc;
 use crate::runtime::task::Keeper;
-use crate::runtime::{Error, exit, host};
+use crate::runtime::{Error, blocking_pool, exit};
 
 const BYTES: usize = 4096;
 /// Entries behind the first 16 bytes.
@@ -173,7 +173,7 @@ impl Keeper for Awaited {
 
     fn keep(&self, stream: &'static Stream, lease: Lease) {
         let awaited = self.clone();
-        host::spawn("rustdev-event", move || {
+        blocking_pool::spawn("rustdev-event", move || {
             let outcome = awaited.synchronize();
             stream.go_on(lease, outcome.err().as_ref().map(Error::message));
         });

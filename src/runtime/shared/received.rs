@@ -9,7 +9,7 @@ use std::io;
 
 use super::counters::Receipts;
 use super::file::Place;
-use super::sent::Shared;
+use super::sends::Shared;
 use crate::runtime::memory;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, LazyLock, Mutex};

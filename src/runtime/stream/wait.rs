@@ -1,4 +1,4 @@
-//! Waiting for a stream: the thread that waits does the work itself as far as it can, and sleeps only while others do it.
+//! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does.
 #![forbid(unsafe_code)]
 
 use std::thread;
@@ -8,7 +8,7 @@ use super::{RUNNING, Stream, Until};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::shared::gate::Pass;
 use crate::runtime::sync::{Ordering, spin_loop};
-use crate::runtime::{Error, threads};
+use crate::runtime::{Error, parallel_for};
 
 /// Tasks on a stream before a submitter helps or waits.
 pub(in crate::runtime) const BACKLOG: u64 = 2048;
@@ -155,7 +155,7 @@ impl Stream {
 
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
     fn look_on(&self, target: u64) -> bool {
-        let _onlooker = threads::Onlooker::enter();
+        let _onlooker = parallel_for::Onlooker::enter();
         let (mut seen, mut idle_since) = (self.completed(), Instant::now());
         loop {
             let mut helped = false;
@@ -163,7 +163,7 @@ impl Stream {
                 if self.completed() >= target {
                     return true;
                 }
-                helped |= threads::is_open() && threads::help();
+                helped |= parallel_for::is_open() && parallel_for::help();
                 spin_loop();
             }
             let done = self.completed();

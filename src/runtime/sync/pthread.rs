@@ -1,7 +1,7 @@
-//! std's locks once more, over pthreads, for `--cfg tsan`.
+//! Locks over pthreads with std's interface, for `--cfg tsan`.
 //!
-//! The thread sanitizer follows pthreads' locks. It cannot follow std's, whose slow paths come compiled without it, and would report
-//! every contended lock as a race. Only what the crate uses is here; nothing poisons.
+//! The thread sanitizer follows the locks of pthreads. It cannot follow std's, whose slow paths are compiled without it, and would report
+//! every contended lock as a race. Only what the crate uses is here; no lock poisons.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};

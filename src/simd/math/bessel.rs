@@ -1,6 +1,6 @@
 //! Modified Bessel functions of the first kind, in double precision and without branches; single precision is rounded from them.
 //!
-//! Below 8 the power series, whose terms are all positive; above, a polynomial of 1 / x beside e^x / sqrt(x).
+//! Below 8: the power series, whose terms are all positive. Above: e^x / sqrt(x) times a polynomial of 1 / x.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::excessive_precision, clippy::approx_constant)]

@@ -1,5 +1,5 @@
-//! Elementary functions of complex numbers, in double precision; single precision is rounded from them. They are scalar code: the C
-//! library's (C99, section 7.3 and annex G), which PyTorch's CPU device calls as well, and what C has not.
+//! Elementary functions of complex numbers, in double precision; single precision is rounded from them. They are scalar code: those of the
+//! C library (C99, section 7.3 and annex G), which PyTorch's CPU device calls as well, and some that C lacks.
 
 use num_complex::Complex;
 

@@ -13,7 +13,7 @@ use std::f32::consts;
 type Float = f32;
 type Bits = u32;
 
-super::shared::shared!();
+super::float_functions::shared!();
 
 pub use super::gamma::lgamma_f32 as lgamma;
 pub use super::normal::erfinv_f32 as erfinv;
@@ -71,10 +71,10 @@ const COSINE: [f32; 5] = narrowed(super::quarter_turn_series(0));
 
 const fn narrowed<const N: usize>(wide: [f64; N]) -> [f32; N] {
     let mut narrow = [0.0; N];
-    let mut place = 0;
-    while place < N {
-        narrow[place] = wide[place] as f32;
-        place += 1;
+    let mut position = 0;
+    while position < N {
+        narrow[position] = wide[position] as f32;
+        position += 1;
     }
     narrow
 }
@@ -301,20 +301,20 @@ pub fn ldexp(x: f32, n: f32) -> f32 {
     (x as f64 * power) as f32
 }
 
-/// Up to this magnitude [`sin_cos_near`] is accurate.
+/// Up to this magnitude [`sin_cos_fast`] is accurate.
 const NEAR: f32 = 134_217_728.0;
 /// What `f64` leaves of 2 / pi.
 const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 /// Added to an `f64` below 2^51, it leaves the nearest integer in the low bits.
 const ROUND_WIDE: f64 = 6_755_399_441_055_744.0;
 
-/// Whether [`sin_cos_near`] and [`tan_near`] take `x`.
+/// Whether [`sin_cos_fast`] and [`tan_fast`] take `x`.
 #[inline(always)]
-pub fn is_near(x: f32) -> bool {
+pub fn takes_fast_path(x: f32) -> bool {
     x.abs() <= NEAR
 }
 
-/// x = n + r quarter turns with |r| <= 1/2, x near: the low bits of n, and r.
+/// x = n + r quarter turns with |r| <= 1/2, x small: the low bits of n, and r.
 ///
 /// The fused product is exact until n has gone (Cody and Waite, *Software Manual for the Elementary Functions*, 1980).
 #[inline(always)]
@@ -325,18 +325,18 @@ fn quarter_turns(x: f32) -> (i32, f64) {
     (rounded.to_bits() as i32, r)
 }
 
-/// sin x and cos x for a near x; 2 ulp.
+/// sin x and cos x for a small x; 2 ulp.
 #[inline(always)]
-pub fn sin_cos_near(x: f32) -> (f32, f32) {
+pub fn sin_cos_fast(x: f32) -> (f32, f32) {
     let (quarter, r) = quarter_turns(x);
     let (sine, cosine) = sin_cos_quarters(quarter, r as f32);
     // Small angles are their own sine, to the sign of zero.
     (if x.abs() < 1e-4 { x } else { sine }, cosine)
 }
 
-/// tan x for a near x; 3.5 ulp.
+/// tan x for a small x; 3.5 ulp.
 #[inline(always)]
-pub fn tan_near(x: f32) -> f32 {
+pub fn tan_fast(x: f32) -> f32 {
     let (quarter, r) = quarter_turns(x);
     let r = r as f32;
     let square = r * r;

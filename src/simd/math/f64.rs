@@ -10,7 +10,7 @@ use std::f64::consts;
 type Float = f64;
 type Bits = u64;
 
-super::shared::shared!();
+super::float_functions::shared!();
 
 pub use super::gamma::lgamma;
 pub use super::normal::erfinv;
@@ -376,15 +376,15 @@ pub fn ldexp(x: f64, n: f64) -> f64 {
     product * power_of_two(integer(clamp(left, -1022.0, 1023.0) + ROUND))
 }
 
-/// Up to this magnitude [`sin_cos_near`] is accurate.
+/// Up to this magnitude [`sin_cos_fast`] is accurate.
 const NEAR: f64 = 1_073_741_824.0;
 /// What `f64` leaves of 2 / pi, in two parts.
 const FRAC_2_PI_LOW: f64 = -3.935_735_335_036_497e-17;
 const FRAC_2_PI_LOWER: f64 = -2.144_287_256_578_600_8e-33;
 
-/// Whether [`sin_cos_near`] and [`tan_near`] take `x`.
+/// Whether [`sin_cos_fast`] and [`tan_fast`] take `x`.
 #[inline(always)]
-pub fn is_near(x: f64) -> bool {
+pub fn takes_fast_path(x: f64) -> bool {
     x.abs() <= NEAR
 }
 
@@ -396,7 +396,7 @@ fn two_sum(x: f64, y: f64) -> (f64, f64) {
     (sum, (x - (sum - other)) + (y - other))
 }
 
-/// x = n + r quarter turns with |r| <= 1/2, x near: the low bits of n, and r.
+/// x = n + r quarter turns with |r| <= 1/2, x small: the low bits of n, and r.
 #[inline(always)]
 fn quarter_turns(x: f64) -> (i64, f64) {
     let rounded = x.mul_add(consts::FRAC_2_PI, ROUND);
@@ -410,18 +410,18 @@ fn quarter_turns(x: f64) -> (i64, f64) {
     (integer(rounded), r + (lost_r + (lost_rest + lower)))
 }
 
-/// sin x and cos x for a near x; 2 ulp.
+/// sin x and cos x for a small x; 2 ulp.
 #[inline(always)]
-pub fn sin_cos_near(x: f64) -> (f64, f64) {
+pub fn sin_cos_fast(x: f64) -> (f64, f64) {
     let (quarter, r) = quarter_turns(x);
     let (sine, cosine) = sin_cos_quarters(quarter, r);
     // Small angles are their own sine, to the sign of zero.
     (if x.abs() < 1e-9 { x } else { sine }, cosine)
 }
 
-/// tan x for a near x; 3.5 ulp.
+/// tan x for a small x; 3.5 ulp.
 #[inline(always)]
-pub fn tan_near(x: f64) -> f64 {
+pub fn tan_fast(x: f64) -> f64 {
     let (quarter, r) = quarter_turns(x);
     let square = r * r;
     let (sine, cosine) = (r * polynomial(square, SINE), polynomial(square, COSINE));

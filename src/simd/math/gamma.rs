@@ -1,7 +1,7 @@
 //! The gamma function's logarithm and its derivative, without branches. The derivative's single precision is rounded from the double.
 //!
-//! Asymptotic series of Stirling for large arguments, to which smaller ones come by the recurrence, and those below 1/2 by reflection.
-//! Single precision has shorter minimax polynomials in their place, found by reweighted least squares at Chebyshev nodes.
+//! Large arguments take Stirling's asymptotic series. Smaller ones are moved there by the recurrence, those below 1/2 by reflection.
+//! Single precision uses shorter minimax polynomials instead, found by reweighted least squares at Chebyshev nodes.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::excessive_precision, clippy::approx_constant)]

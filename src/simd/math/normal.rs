@@ -1,7 +1,7 @@
-//! The normal distribution's functions, in double precision and without branches; single precision is rounded from them, but for the
-//! inverse of the error function, which has its own.
+//! Normal distribution: its functions in double precision and without branches. Single precision is rounded from them, except for the
+//! inverse error function, which has its own code.
 //!
-//! The inverse of the error function is a function of ln(1 - x^2) beside x (M. Giles, *Approximating the erfinv function*, 2012).
+//! The inverse error function is x times a function of ln(1 - x^2) (M. Giles, *Approximating the erfinv function*, 2012).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::excessive_precision, clippy::approx_constant)]

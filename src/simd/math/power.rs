@@ -1,4 +1,4 @@
-//! Powers of `f32`, by way of the logarithm to base 2 in `f64`, whose digits beyond those of `f32` are what the exponent multiplies.
+//! Powers of `f32`. The logarithm to base 2 is computed in `f64`, so that its product with the exponent keeps the digits of `f32`.
 //!
 //! Polynomials are minimax, found by reweighted least squares at Chebyshev nodes.
 

@@ -1,7 +1,7 @@
-//! Scratch memory, which a thread keeps for its next loop: [`Buffer`] of one block, [`Memory`] of any size.
+//! Scratch memory, cached by each thread: [`Buffer`] of one block, [`Memory`] of any size.
 //!
-//! Blocks are taken when they are first written to. On the stack they would cost every loop a touch of each of their pages, which all
-//! fall into the same set of the first-level cache.
+//! A buffer takes its block at the first write. On the stack, blocks would cost every loop a touch of each of their pages, which all fall
+//! into the same set of the first-level cache.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -13,9 +13,9 @@ use crate::tensor::dtype::Element;
 
 /// A block of elements of any dtype. A loop writes through its address while the buffer has it.
 #[repr(C, align(64))]
-struct Block(Cell<MaybeUninit<[u8; BLOCK * 16]>>);
+struct ScratchBlock(Cell<MaybeUninit<[u8; BLOCK * 16]>>);
 
-impl Block {
+impl ScratchBlock {
     fn data(&self) -> *mut u8 {
         self.0.as_ptr().cast()
     }
@@ -23,12 +23,12 @@ impl Block {
 
 thread_local! {
     /// This thread's blocks that no buffer has: as many as its loops had at once.
-    static SPARE: RefCell<Vec<Rc<Block>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Rc<ScratchBlock>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Uninitialised, aligned memory of one block of any dtype.
 #[derive(Default)]
-pub struct Buffer(Option<Rc<Block>>);
+pub struct Buffer(Option<Rc<ScratchBlock>>);
 
 impl Buffer {
     /// A buffer with nothing in it.
@@ -49,11 +49,11 @@ impl Buffer {
     #[inline(never)]
     fn take(&mut self) -> *mut u8 {
         let spare = SPARE.try_with(|blocks| blocks.borrow_mut().pop()).ok().flatten();
-        self.0.insert(spare.unwrap_or_else(|| Rc::new(Block(Cell::new(MaybeUninit::uninit()))))).data()
+        self.0.insert(spare.unwrap_or_else(|| Rc::new(ScratchBlock(Cell::new(MaybeUninit::uninit()))))).data()
     }
 
     #[inline(never)]
-    fn give_back(block: Rc<Block>) {
+    fn give_back(block: Rc<ScratchBlock>) {
         // A thread that ends has no list any more: the block is freed.
         let _ = SPARE.try_with(|blocks| blocks.borrow_mut().push(block));
     }
@@ -93,7 +93,7 @@ impl Memory {
         let spare = |spare: &RefCell<Vec<Vec<Line>>>| {
             let mut spare = spare.borrow_mut();
             let fitting = spare.iter().position(|memory| memory.len() >= lines);
-            fitting.map(|place| spare.swap_remove(place)).or_else(|| spare.pop())
+            fitting.map(|position| spare.swap_remove(position)).or_else(|| spare.pop())
         };
         let mut memory = SPARE_MEMORIES.try_with(spare).ok().flatten().unwrap_or_default();
         if memory.len() < lines {

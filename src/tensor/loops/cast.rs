@@ -1,13 +1,13 @@
-//! Casting dense runs of elements from one dtype to another.
+//! Casts of contiguous elements from one dtype to another.
 //!
-//! Every pair of dtypes goes through a *hub*, a type that holds all values of a class of dtypes exactly ([`Number::Hub`]): a step from the
-//! source to its hub and a step from the hub to the target, and only one of the two where source or target is the hub itself.
+//! Every cast goes through a *hub*, a type that holds all values of a class of dtypes exactly ([`Number::Hub`]): one step from the source to
+//! its hub, one from the hub to the target. A step is left out where source or target is the hub itself.
 
 use std::any::TypeId;
 
 use super::strided::copy_run;
 use super::{BLOCK, Buffer};
-use crate::simd::stream::Stores;
+use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::number::{Hub, Number};

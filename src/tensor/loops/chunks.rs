@@ -1,18 +1,18 @@
-//! Loops over chunks: kernels that take elements by the number of their chunk (random numbers).
+//! Loops over chunks, for kernels that need the number of an element's chunk (random numbers).
 //!
-//! The index space of an elementwise launch is cut into patches of at most so many elements. The kernel gets each patch's elements side by
-//! side as slices of its types: the operand's own memory where that is possible, else scratch memory. The number of a patch depends on sizes
-//! and strides alone.
+//! The index space of an elementwise launch is cut into patches of at most so many elements. The kernel gets each patch's elements as
+//! contiguous slices of its types: the operand's own memory where that is possible, else scratch memory. The number of a patch depends on
+//! sizes and strides alone.
 
-use super::pointwise::{check_dtypes, gather, scatter};
-use super::space::{MAX_OPERANDS, Patch, Space};
-use super::strided::Place;
+use super::elementwise::{check_dtypes, gather, scatter};
+use super::index_space::{MAX_OPERANDS, Patch, Space};
+use super::strided::StridedPtr;
 use super::{BLOCK, Buffer};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 
-/// What is done with one chunk: its number, inputs and outputs of type `T`, outputs of type `U`.
-pub type Body<'a, T, U, const I: usize, const O: usize, const P: usize> =
+/// Called for one chunk: its number, inputs and outputs of type `T`, outputs of type `U`.
+pub type ChunkBody<'a, T, U, const I: usize, const O: usize, const P: usize> =
     &'a (dyn Fn(u64, [&[T]; I], [&mut [T]; O], [&mut [U]; P]) + Sync);
 
 /// Runs `body` over chunks of at most `limit` (<= [`BLOCK`]) elements. Operands: [outputs of `T`, outputs of `U`, inputs of `T`], cast from and
@@ -23,7 +23,7 @@ pub type Body<'a, T, U, const I: usize, const O: usize, const P: usize> =
 pub fn run<T, U, const I: usize, const O: usize, const P: usize>(
     launch: &Launch<'_>,
     limit: usize,
-    body: Body<'_, T, U, I, O, P>,
+    body: ChunkBody<'_, T, U, I, O, P>,
 ) -> Result<(), String>
 where
     T: Element<Acc = T>,
@@ -41,7 +41,7 @@ where
         std::array::from_fn(|operand| if (O..O + P).contains(&operand) { U::DTYPE } else { T::DTYPE });
     let space = Space::uncut(launch).cut(limit.min(BLOCK));
     space.for_each_piece(launch.cost(), &|begin, end| {
-        let mut worker = Worker::new(launch, &space, dtypes, O + P);
+        let mut worker = ChunkBuffers::new(launch, &space, dtypes, O + P);
         let mut number = begin as u64;
         space.walk(begin, end, &mut |patch| {
             worker.patch(patch, count, &mut |chunks, len| {
@@ -63,7 +63,7 @@ where
 }
 
 /// One thread's block buffers.
-struct Worker<'a> {
+struct ChunkBuffers<'a> {
     launch: &'a Launch<'a>,
     space: &'a Space<'a>,
     /// The dtypes of the chunks.
@@ -72,7 +72,7 @@ struct Worker<'a> {
     blocks: [Buffer; MAX_OPERANDS],
 }
 
-impl<'a> Worker<'a> {
+impl<'a> ChunkBuffers<'a> {
     fn new(launch: &'a Launch<'a>, space: &'a Space<'a>, dtypes: [DType; MAX_OPERANDS], outputs: usize) -> Self {
         Self { launch, space, dtypes, outputs, blocks: [const { Buffer::new() }; MAX_OPERANDS] }
     }
@@ -81,32 +81,32 @@ impl<'a> Worker<'a> {
         let mut chunks = [std::ptr::null_mut(); MAX_OPERANDS];
         let mut raw = Buffer::new();
         for (operand, chunk) in chunks.iter_mut().enumerate().take(count) {
-            let (place, dtype) = (self.place(operand, patch), self.launch.view(operand).dtype());
-            *chunk = if self.is_direct(operand, &place, patch) { place.data } else { self.blocks[operand].data() };
-            if operand >= self.outputs && *chunk != place.data {
+            let (ptr, dtype) = (self.ptr(operand, patch), self.launch.view(operand).dtype());
+            *chunk = if self.is_direct(operand, &ptr, patch) { ptr.data } else { self.blocks[operand].data() };
+            if operand >= self.outputs && *chunk != ptr.data {
                 // SAFETY: the launch's operand may be read; a block buffer holds a patch of any dtype.
-                unsafe { gather(place, dtype, *chunk, self.dtypes[operand], &mut raw, patch) };
+                unsafe { gather(ptr, dtype, *chunk, self.dtypes[operand], &mut raw, patch) };
             }
         }
         body(&chunks[..count], patch.len());
         for (operand, &chunk) in chunks.iter().enumerate().take(self.outputs) {
-            let (place, dtype) = (self.place(operand, patch), self.launch.view(operand).dtype());
-            if chunk != place.data {
+            let (ptr, dtype) = (self.ptr(operand, patch), self.launch.view(operand).dtype());
+            if chunk != ptr.data {
                 // SAFETY: the block buffer holds the patch's elements; the output's are the launch's to write.
-                unsafe { scatter(chunk, self.dtypes[operand], place, dtype, &mut raw, patch) };
+                unsafe { scatter(chunk, self.dtypes[operand], ptr, dtype, &mut raw, patch) };
             }
         }
     }
 
-    fn place(&self, operand: usize, patch: &Patch) -> Place {
-        Place { data: patch.data(operand), steps: self.space.steps(operand) }
+    fn ptr(&self, operand: usize, patch: &Patch) -> StridedPtr {
+        StridedPtr { data: patch.data(operand), steps: self.space.steps(operand) }
     }
 
     /// Whether the patch can be a slice of the operand's memory. Inputs are taken out of it where an output overlaps them.
-    fn is_direct(&self, operand: usize, place: &Place, patch: &Patch) -> bool {
+    fn is_direct(&self, operand: usize, ptr: &StridedPtr, patch: &Patch) -> bool {
         let (view, dtype) = (self.launch.view(operand), self.dtypes[operand]);
-        let aligned = (place.data as usize).is_multiple_of(dtype.size().min(8));
+        let aligned = (ptr.data as usize).is_multiple_of(dtype.size().min(8));
         let overwritten = operand >= self.outputs && (0..self.outputs).any(|output| self.launch.view(output).overlaps(&view));
-        view.dtype() == dtype && aligned && !overwritten && place.is_dense(dtype.size(), patch.cols, patch.rows)
+        view.dtype() == dtype && aligned && !overwritten && ptr.is_dense(dtype.size(), patch.cols, patch.rows)
     }
 }

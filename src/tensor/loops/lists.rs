@@ -1,31 +1,30 @@
-//! Loops over lists of tensors: one function of values over every element of many tensors, as one piece of work.
+//! Loops over lists of tensors: one pointwise function over every element of many tensors, as one parallel loop.
 //!
-//! The operands of such a launch are lists of equally many tensors, one list after the other; tensors at the same place of each
-//! list have the same number of elements, side by side in memory, and the same dtype. The work is divided over the elements of all
+//! The operands of such a launch are lists of equally many tensors, one list after the other. The tensors of an entry (at the same index of
+//! each list) have the same number of elements, contiguous in memory, and the same dtype. The work is divided over the elements of all
 //! tensors together, so that many small tensors cost no more than a large one.
 //!
-//! The results of a block are known before the first is stored: a result may be stored where an input was, and the loop knows that it writes
-//! nothing that it reads. Where a tensor shares memory with a tensor at another place, the places are computed one after the
-//! other.
+//! The results of a block are computed before the first is stored: a result may be stored where an input was, and the loop writes nothing
+//! that it still reads. Where tensors of different entries share memory, the entries are computed one after the other.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::words::{from_bits, is_paired, to_bits};
 use super::{GRAIN, parallel};
+use crate::runtime::parallel_for;
 use crate::runtime::task::Span;
-use crate::runtime::threads;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::{Launch, Layout, Record, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
 
-/// Elements that are computed before they are stored: some vectors. With blocks of kilobytes the memory rests while a block is computed, and
+/// Elements that are computed before they are stored: some vectors. With blocks of kilobytes the memory idles while a block is computed, and
 /// steps of large models take twice as long.
 const LANES: usize = 32;
 
-/// What is done with the values at one index: `I` inputs give `O` results.
+/// A function of the values at one index: `I` inputs give `O` results.
 pub trait Step<T: Number, const I: usize, const O: usize>: Copy + Send + Sync {
     /// Whether the last result is a finding instead of an element: [`run`] tells whether one of them is not 0.
     const FINDS: bool = false;
@@ -63,8 +62,8 @@ where
         return Err(format!("{} lists are written from {O} results", lists.written));
     }
     let found = AtomicBool::new(false);
-    drive(launch, lists, Some(E::DTYPE), I, &|place, begin, count| {
-        let data = |list: usize| launch.view(list * lists.tensors + place).data().cast::<E>().wrapping_add(begin);
+    drive(launch, lists, Some(E::DTYPE), I, &|entry, begin, count| {
+        let data = |list: usize| launch.view(list * lists.tensors + entry).data().cast::<E>().wrapping_add(begin);
         let mut inputs = [std::ptr::null(); I];
         for (index, input) in inputs.iter_mut().enumerate() {
             *input = data(lists.first_input + index).cast_const();
@@ -73,7 +72,7 @@ where
         for (list, output) in outputs.iter_mut().enumerate().take(lists.written) {
             *output = data(list);
         }
-        if vectorize(Piece { inputs, outputs, written: lists.written, count, step: step(place) }) {
+        if vectorize(Piece { inputs, outputs, written: lists.written, count, step: step(entry) }) {
             // Read after the loop has joined its threads.
             found.store(true, Ordering::Relaxed);
         }
@@ -97,17 +96,17 @@ pub fn each(
     kernel: Kernel,
 ) -> Result<(), String> {
     let failure = OnceLock::new();
-    drive(launch, lists, None, inputs, &|place, begin, count| {
+    drive(launch, lists, None, inputs, &|entry, begin, count| {
         if count == 0 {
             return;
         }
         let mut record = Record::dense(count as i64, 1, launch.compute());
         let read = lists.first_input..lists.first_input + inputs;
         for list in std::iter::once(0).chain(read) {
-            let view = launch.view(list * lists.tensors + place);
+            let view = launch.view(list * lists.tensors + entry);
             record.push_dense(view.data().wrapping_add(begin * view.dtype().size()), view.dtype(), Flags::default());
         }
-        if let Some(scalar) = scalar(place) {
+        if let Some(scalar) = scalar(entry) {
             record.push_scalar(scalar);
         }
         if let Err(text) = kernel(&record.launch()) {
@@ -132,18 +131,18 @@ pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kern
     if launch.num_outputs() != tensors || launch.num_operands() != 2 * tensors {
         return Err(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands()));
     }
-    let reduce = |place: usize| {
-        let (output, input) = (launch.view(place), launch.view(tensors + place));
+    let reduce = |entry: usize| {
+        let (output, input) = (launch.view(entry), launch.view(tensors + entry));
         let result = View::new(output.data(), output.dtype(), Flags::default(), input.sizes(), &[0])?;
         kernel(&Record::new(Layout::Elementwise, &[result, input], 1, scalars, Some(launch.compute()))?.launch())
     };
-    let numel = |place: usize| launch.view(tensors + place).numel();
-    let (large, small): (Vec<_>, Vec<_>) = (0..tensors).partition(|&place| numel(place) >= LARGE);
+    let numel = |entry: usize| launch.view(tensors + entry).numel();
+    let (large, small): (Vec<_>, Vec<_>) = (0..tensors).partition(|&entry| numel(entry) >= LARGE);
     large.into_iter().try_for_each(reduce)?;
-    let elements: usize = small.iter().map(|&place| numel(place)).sum();
+    let elements: usize = small.iter().map(|&entry| numel(entry)).sum();
     let cost = (elements as f64 * launch.cost()) as u64 + REDUCTION * small.len() as u64;
     let failure = OnceLock::new();
-    threads::parallel_for(small.len(), cost, &|index| {
+    parallel_for::parallel_for(small.len(), cost, &|index| {
         if let Err(text) = reduce(small[index]) {
             let _ = failure.set(text);
         }
@@ -221,16 +220,16 @@ where
     #[inline(always)]
     fn paired_block(&self, first: usize) -> bool {
         let mut blocks = [[0u32; LANES / 2]; O];
-        for place in 0..LANES / 2 {
+        for entry in 0..LANES / 2 {
             let (mut low, mut high) = ([E::Acc::ZERO; I], [E::Acc::ZERO; I]);
             for (index, input) in self.inputs.iter().enumerate() {
                 // SAFETY: as in `results`: a word is two elements of the block.
-                let word = unsafe { input.wrapping_add(first).cast::<u32>().wrapping_add(place).read_unaligned() };
+                let word = unsafe { input.wrapping_add(first).cast::<u32>().wrapping_add(entry).read_unaligned() };
                 (low[index], high[index]) = (from_bits::<E>(word as u16).load(), from_bits::<E>((word >> 16) as u16).load());
             }
             let results = self.step.apply(low).into_iter().zip(self.step.apply(high));
             for (block, (low, high)) in blocks.iter_mut().zip(results) {
-                block[place] = to_bits(E::store(low)) as u32 | (to_bits(E::store(high)) as u32) << 16;
+                block[entry] = to_bits(E::store(low)) as u32 | (to_bits(E::store(high)) as u32) << 16;
             }
         }
         self.write(first, &blocks);
@@ -248,10 +247,10 @@ where
     }
 }
 
-/// What is done with some elements at one place: the place, the first element, how many.
-type Body<'a> = &'a (dyn Fn(usize, usize, usize) + Sync);
+/// Called for some elements of one entry: the entry, the first element, how many.
+type ListBody<'a> = &'a (dyn Fn(usize, usize, usize) + Sync);
 
-fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize, body: Body<'_>) -> Result<(), String> {
+fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize, body: ListBody<'_>) -> Result<(), String> {
     let used = lists.written.max(lists.first_input + inputs);
     if used * lists.tensors > launch.num_operands() || lists.written * lists.tensors > launch.num_outputs() {
         return Err(format!("{} operands are too few for {used} lists of {} tensors", launch.num_operands(), lists.tensors));
@@ -265,9 +264,9 @@ fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize,
         let total = ends.last().copied().unwrap_or(0);
         parallel(total, GRAIN, launch.cost(), &|begin, end| walk(&ends, begin, end, body));
     } else {
-        for (place, &end) in ends.iter().enumerate() {
-            let begin = if place == 0 { 0 } else { ends[place - 1] };
-            parallel(end - begin, GRAIN, launch.cost(), &|first, last| body(place, first, last - first));
+        for (entry, &end) in ends.iter().enumerate() {
+            let begin = if entry == 0 { 0 } else { ends[entry - 1] };
+            parallel(end - begin, GRAIN, launch.cost(), &|first, last| body(entry, first, last - first));
         }
     }
     Ok(())
@@ -295,8 +294,8 @@ pub fn spans(launch: &Launch<'_>, visit: &mut dyn FnMut(Span)) {
     for index in 0..launch.num_operands() {
         let view = launch.view(index);
         if let Some((begin, end)) = view.extent() {
-            let place = (index < in_lists).then_some(index % tensors);
-            visit(Span { begin, end, place, size: view.dtype().size(), write: index < launch.num_outputs() });
+            let entry = (index < in_lists).then_some(index % tensors);
+            visit(Span { begin, end, entry, size: view.dtype().size(), write: index < launch.num_outputs() });
         }
     }
 }
@@ -305,12 +304,12 @@ pub fn spans(launch: &Launch<'_>, visit: &mut dyn FnMut(Span)) {
 fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) -> Result<Vec<usize>, String> {
     let mut total = 0;
     let mut ends = Vec::with_capacity(tensors);
-    for place in 0..tensors {
-        let count = launch.view(place).numel();
+    for entry in 0..tensors {
+        let count = launch.view(entry).numel();
         for list in 0..used {
-            let view = launch.view(list * tensors + place);
+            let view = launch.view(list * tensors + entry);
             if dtype.is_some_and(|dtype| view.dtype() != dtype) || !view.is_dense_1d() || view.numel() != count {
-                return Err(format!("tensor {place} of list {list} does not fit the others"));
+                return Err(format!("tensor {entry} of list {list} does not fit the others"));
             }
         }
         total += count;
@@ -329,13 +328,13 @@ fn apart(launch: &Launch<'_>, lists: Lists, used: usize) -> bool {
     }
     ranges.sort_unstable();
     // The ranges that have bytes in common with one another so far: where they end, the place of the first, and whether there are
-    // ranges of several places and written ones among them.
+    // ranges of several entries and written ones among them.
     let (mut reach, mut first, mut is_mixed, mut is_written) = (0, 0, false, false);
-    for (begin, end, place, writes) in ranges {
+    for (begin, end, entry, writes) in ranges {
         if begin >= reach {
-            (first, is_mixed, is_written) = (place, false, false);
+            (first, is_mixed, is_written) = (entry, false, false);
         }
-        is_mixed |= place != first;
+        is_mixed |= entry != first;
         is_written |= writes;
         if is_mixed && is_written {
             return false;
@@ -345,18 +344,18 @@ fn apart(launch: &Launch<'_>, lists: Lists, used: usize) -> bool {
     true
 }
 
-/// Calls `body` for the parts of places in `begin..end` of the row of all elements.
-fn walk(ends: &[usize], begin: usize, end: usize, body: Body<'_>) {
+/// Calls `body` for the parts of entries in `begin..end` of the row of all elements.
+fn walk(ends: &[usize], begin: usize, end: usize, body: ListBody<'_>) {
     let mut at = begin;
-    let mut place = ends.partition_point(|&last| last <= begin);
+    let mut entry = ends.partition_point(|&last| last <= begin);
     while at < end {
-        let last = ends[place].min(end);
-        let first = if place == 0 { 0 } else { ends[place - 1] };
+        let last = ends[entry].min(end);
+        let first = if entry == 0 { 0 } else { ends[entry - 1] };
         if at < last {
-            body(place, at - first, last - at);
+            body(entry, at - first, last - at);
         }
         at = last;
-        place += 1;
+        entry += 1;
     }
 }
 
@@ -376,18 +375,18 @@ mod tests {
     #[test]
     fn only_what_is_written_has_to_be_apart() {
         assert!(are_apart([64, 80, 96, 112]));
-        assert!(are_apart([64, 80, 96, 96]), "two places read the same");
-        assert!(are_apart([64, 80, 64, 80]), "a place is read where it is written");
-        assert!(!are_apart([64, 64, 96, 112]), "two places write the same");
-        assert!(!are_apart([64, 80, 80, 64]), "a place reads what the other writes");
+        assert!(are_apart([64, 80, 96, 96]), "two entries read the same");
+        assert!(are_apart([64, 80, 64, 80]), "a entry is read where it is written");
+        assert!(!are_apart([64, 64, 96, 112]), "two entries write the same");
+        assert!(!are_apart([64, 80, 80, 64]), "a entry reads what the other writes");
         assert!(!are_apart([64, 80, 96, 76]), "in part");
     }
 
     #[test]
     fn pieces_cross_the_borders_of_tensors() {
         let seen = std::sync::Mutex::new(Vec::new());
-        walk(&[3, 3, 5, 9], 1, 8, &|place, begin, count| seen.lock().unwrap().push((place, begin, count)));
+        walk(&[3, 3, 5, 9], 1, 8, &|entry, begin, count| seen.lock().unwrap().push((entry, begin, count)));
         assert_eq!(seen.into_inner().unwrap(), [(0, 1, 2), (2, 0, 2), (3, 0, 3)]);
-        walk(&[0, 0], 0, 0, &|place, _, _| panic!("place {place} has no elements"));
+        walk(&[0, 0], 0, 0, &|entry, _, _| panic!("entry {entry} has no elements"));
     }
 }

@@ -1,10 +1,10 @@
-//! Loops over rows: kernels that move or add up elements by their place (triangles, padding, windows).
+//! Loops over rows, for kernels that move or add elements by their index (triangles, padding, windows).
 //!
-//! A row is everything along the last dimension of an operand. The loop visits the rows of an output; a kernel takes the rows of other
-//! operands by their index. What it does with a row is checked against the row's length.
+//! A row is the elements along the last dimension of an operand. The loop visits the rows of an output; a kernel takes the rows of other
+//! operands by their index. Accesses are checked against the row's length.
 
-use super::space::Steps;
-use super::strided::{self, Place};
+use super::index_space::Steps;
+use super::strided::{self, StridedPtr};
 use super::{GRAIN, cast, parallel};
 use crate::tensor::dtype::Element;
 use crate::tensor::view::{MAX_DIMS, View};
@@ -37,7 +37,7 @@ impl Row {
         let Some(last) = view.ndim().checked_sub(1) else {
             return Self { data: view.data(), step: 0, len: 1, size };
         };
-        assert!(index.len() <= last && is_line(view, index.len()), "the index of a row has {} places of {last}", index.len());
+        assert!(index.len() <= last && is_line(view, index.len()), "the index of a row has {} dimensions of {last}", index.len());
         let mut offset = 0;
         for (dim, &at) in index.iter().enumerate() {
             assert!(at < view.size(dim), "row {at} of {}", view.size(dim));
@@ -64,9 +64,9 @@ impl Row {
     }
 
     #[inline(always)]
-    fn place(&self, at: usize, every: usize) -> Place {
+    fn strided(&self, at: usize, every: usize) -> StridedPtr {
         let step = self.step * every as isize;
-        Place { data: self.data.wrapping_offset(at as isize * self.step), steps: Steps { col: step, row: 0 } }
+        StridedPtr { data: self.data.wrapping_offset(at as isize * self.step), steps: Steps { col: step, row: 0 } }
     }
 
     /// Copies `count` elements, one in `every` of `from` from its element `start` on, to the elements from `at` on.
@@ -80,7 +80,7 @@ impl Row {
         }
         assert!(self.size == from.size && at + count <= self.len && start + (count - 1) * every < from.len);
         // SAFETY: the elements are inside the rows; a launch's outputs overlap its inputs at most element for element.
-        unsafe { strided::copy(from.place(start, every), self.place(at, 1), self.size, count, 1) };
+        unsafe { strided::copy(from.strided(start, every), self.strided(at, 1), self.size, count, 1) };
     }
 
     /// Copies runs of `count` elements of `from`, `lines` of them, the first one at its element `start` and each `from_every` elements behind the
@@ -101,12 +101,12 @@ impl Row {
         }
         let fits = |row: &Self, first: usize, every: usize| first + (lines - 1) * every + count <= row.len;
         assert!(self.size == from.size && fits(self, at, every) && fits(from, start, from_every));
-        let place = |row: &Self, first: usize, every: usize| {
-            let Place { data, .. } = row.place(first, 1);
-            Place { data, steps: Steps { col: row.step, row: row.step * every as isize } }
+        let strided = |row: &Self, first: usize, every: usize| {
+            let StridedPtr { data, .. } = row.strided(first, 1);
+            StridedPtr { data, steps: Steps { col: row.step, row: row.step * every as isize } }
         };
         // SAFETY: as in `copy`.
-        unsafe { strided::copy(place(from, start, from_every), place(self, at, every), self.size, count, lines) };
+        unsafe { strided::copy(strided(from, start, from_every), strided(self, at, every), self.size, count, lines) };
     }
 
     /// Copies one element of `from`: [`Row::copy`] without its way in.
@@ -135,9 +135,9 @@ impl Row {
         }
         assert!(end <= self.len);
         let mut zero = 0u128;
-        let from = Place { data: (&raw mut zero).cast(), steps: Steps::default() };
+        let from = StridedPtr { data: (&raw mut zero).cast(), steps: Steps::default() };
         // SAFETY: the elements are inside the row, which the launch writes; `zero` is as large as any element.
-        unsafe { strided::copy(from, self.place(begin, 1), self.size, end - begin, 1) };
+        unsafe { strided::copy(from, self.strided(begin, 1), self.size, end - begin, 1) };
     }
 
     fn is_dense<T: Element>(&self) -> bool {
@@ -145,18 +145,18 @@ impl Row {
         self.size == size_of::<T>() && aligned && (self.len <= 1 || self.step == self.size as isize)
     }
 
-    /// The elements of dtype `T`, if they lie side by side. Nobody may write them while the slice is in use.
+    /// The elements of dtype `T`, if they are contiguous. Nobody may write them while the slice is in use.
     #[inline]
     pub fn as_slice<'a, T: Element>(&self) -> Option<&'a [T]> {
         if self.len == 0 {
             // Without elements there need not be memory.
             return Some(&[]);
         }
-        // SAFETY: the row's elements are readable while the launch runs, aligned and side by side; any bits are an element.
+        // SAFETY: the row's elements are readable while the launch runs, aligned and contiguous; any bits are an element.
         self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
     }
 
-    /// As [`Row::as_slice`], to write them. Nobody else may access them while the slice is in use.
+    /// As [`Row::as_slice`], to write them. No other code may access them while the slice is in use.
     #[inline]
     pub fn as_slice_mut<'a, T: Element>(&self) -> Option<&'a mut [T]> {
         if self.len == 0 {

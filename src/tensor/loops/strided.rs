@@ -1,10 +1,10 @@
-//! Moving the elements of a patch by size: from any steps to any steps. The dtype does not matter.
+//! Strided copies of a patch: from any strides to any strides, for each element size. The dtype does not matter.
 
-use super::space::Steps;
+use super::index_space::Steps;
 #[cfg(target_arch = "x86_64")]
-use super::transpose::turn_in_registers;
-use super::transpose::{Squares, Turn};
-use crate::simd::stream::Stores;
+use super::transpose::transpose_in_registers;
+use super::transpose::{Squares, Transpose};
+use crate::simd::nontemporal::Stores;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Isa, isa};
 use crate::simd::{Leaf, vectorize};
@@ -18,19 +18,19 @@ const SHORT: usize = 16;
 
 /// Where the elements of a patch are.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct StridedPtr {
     pub data: *mut u8,
     pub steps: Steps,
 }
 
-impl Place {
-    /// Elements of `size` bytes side by side, row after row of `cols`.
+impl StridedPtr {
+    /// Contiguous elements of `size` bytes, row after row of `cols`.
     #[inline(always)]
     pub fn dense(data: *mut u8, size: usize, cols: usize) -> Self {
         Self { data, steps: Steps { col: size as isize, row: (size * cols) as isize } }
     }
 
-    /// Whether a patch of these sizes lies side by side here.
+    /// Whether a patch of these sizes is contiguous here.
     #[inline(always)]
     pub fn is_dense(&self, size: usize, cols: usize, rows: usize) -> bool {
         let col = self.steps.col == size as isize || cols == 1;
@@ -41,34 +41,34 @@ impl Place {
 /// Copies `rows` × `cols` elements of `size` bytes.
 ///
 /// # Safety
-/// All elements of both places may be accessed, and no element of `to` is one of `from` at another index.
-pub unsafe fn copy(from: Place, to: Place, size: usize, cols: usize, rows: usize) {
+/// All elements of both sides may be accessed, and no element of `to` is one of `from` at another index.
+pub unsafe fn copy(from: StridedPtr, to: StridedPtr, size: usize, cols: usize, rows: usize) {
     if from.is_dense(size, cols, rows) && to.is_dense(size, cols, rows) {
         // SAFETY: both are dense runs of that many bytes; `copy` allows that they are the same.
         unsafe { copy_run(from.data, to.data, size * cols * rows, Stores::Cached) };
         return;
     }
-    let place = Copy::new(from, to, cols, rows);
-    if let Some(turn) = place.turn(size) {
-        // SAFETY: passed on; a turn's sides are not the same memory, as they have different steps.
-        unsafe { copy_turned(turn, size) };
+    let strided = Copy::new(from, to, cols, rows);
+    if let Some(transpose) = strided.transpose(size) {
+        // SAFETY: passed on; a transpose's sides are not the same memory, as they have different steps.
+        unsafe { copy_transposed(transpose, size) };
         return;
     }
-    if let Some(bytes) = place.dense_rows(size) {
+    if let Some(bytes) = strided.dense_rows(size) {
         match bytes {
-            RUN.. => vectorize(Rows::<{ RUN / 8 }>(place, bytes)),
-            64.. => vectorize(Rows::<8>(place, bytes)),
-            32.. => vectorize(Rows::<4>(place, bytes)),
-            _ => vectorize(Rows::<2>(place, bytes)),
+            RUN.. => vectorize(RowCopy::<{ RUN / 8 }>(strided, bytes)),
+            64.. => vectorize(RowCopy::<8>(strided, bytes)),
+            32.. => vectorize(RowCopy::<4>(strided, bytes)),
+            _ => vectorize(RowCopy::<2>(strided, bytes)),
         }
         return;
     }
     match size {
-        1 => vectorize(Sized::<u8>(place, std::marker::PhantomData)),
-        2 => vectorize(Sized::<u16>(place, std::marker::PhantomData)),
-        4 => vectorize(Sized::<u32>(place, std::marker::PhantomData)),
-        8 => vectorize(Sized::<u64>(place, std::marker::PhantomData)),
-        _ => vectorize(Sized::<u128>(place, std::marker::PhantomData)),
+        1 => vectorize(Sized::<u8>(strided, std::marker::PhantomData)),
+        2 => vectorize(Sized::<u16>(strided, std::marker::PhantomData)),
+        4 => vectorize(Sized::<u32>(strided, std::marker::PhantomData)),
+        8 => vectorize(Sized::<u64>(strided, std::marker::PhantomData)),
+        _ => vectorize(Sized::<u128>(strided, std::marker::PhantomData)),
     }
 }
 
@@ -80,19 +80,19 @@ pub fn transpose<T: Element>(from: &[T], to: &mut [T], cols: usize) {
     let (size, rows) = (size_of::<T>(), from.len() / cols.max(1));
     assert!(rows * cols == from.len() && to.len() == from.len(), "a transpose of another size");
     let steps = |col: usize, row: usize| Steps { col: (col * size) as isize, row: (row * size) as isize };
-    let from = Place { data: from.as_ptr().cast_mut().cast(), steps: steps(1, cols) };
-    let to = Place { data: to.as_mut_ptr().cast(), steps: steps(rows, 1) };
+    let from = StridedPtr { data: from.as_ptr().cast_mut().cast(), steps: steps(1, cols) };
+    let to = StridedPtr { data: to.as_mut_ptr().cast(), steps: steps(rows, 1) };
     // SAFETY: both slices have all elements, and the borrows keep them apart.
     unsafe { copy(from, to, size, cols, rows) };
 }
 
-/// Copies bytes that lie side by side.
+/// Copies contiguous bytes.
 ///
 /// The C library's function is not used for more than some of them: on AMD's Zen 3, `rep movsb` takes 0.35 ns a byte, ten times as long as
 /// anything else, where both addresses lie nearly at the same place of a page.
 ///
 /// # Safety
-/// So many bytes may be read and written, and both runs are the same or apart. To be streamed, `to` starts at a multiple of 16.
+/// So many bytes may be read and written, and both runs are the same or apart. For non-temporal stores, `to` starts at a multiple of 16.
 pub unsafe fn copy_run(from: *const u8, to: *mut u8, bytes: usize, stores: Stores) {
     if bytes < RUN {
         // SAFETY: the caller's promise; `copy` allows that they are the same.
@@ -119,7 +119,7 @@ impl<const WORDS: usize> Leaf for Run<WORDS> {
         let copy_block = |first: usize, stores: Stores| {
             // SAFETY: `copy_run`'s caller, or that of `copy`, promises the bytes.
             let block = unsafe { self.from.wrapping_add(first).cast::<[u64; WORDS]>().read_unaligned() };
-            // SAFETY: as above; of the blocks that are streamed all but the last start at a multiple of their size.
+            // SAFETY: as above; of the blocks that are stored non-temporally all but the last start at a multiple of their size.
             unsafe { stores.write(self.to.wrapping_add(first).cast(), block) };
         };
         // The last block may overlap the one before: both write the same there.
@@ -134,63 +134,66 @@ impl<const WORDS: usize> Leaf for Run<WORDS> {
 
 /// # Safety
 /// As [`Squares::new`].
-unsafe fn copy_turned(turn: Turn, size: usize) {
+unsafe fn copy_transposed(transpose: Transpose, size: usize) {
     #[cfg(target_arch = "x86_64")]
     if isa() >= Isa::Avx2 && matches!(size, 2 | 4 | 8) {
         match size {
             // SAFETY: passed on, and the machine has AVX2.
-            2 => unsafe { turn_in_registers::<u16, 32>(turn) },
+            2 => unsafe { transpose_in_registers::<u16, 32>(transpose) },
             // SAFETY: as above.
-            4 => unsafe { turn_in_registers::<u32, 32>(turn) },
+            4 => unsafe { transpose_in_registers::<u32, 32>(transpose) },
             // SAFETY: as above.
-            _ => unsafe { turn_in_registers::<u64, 16>(turn) },
+            _ => unsafe { transpose_in_registers::<u64, 16>(transpose) },
         }
         return;
     }
     match size {
         // SAFETY: passed on.
-        1 => vectorize(unsafe { Squares::<u8, 16>::new(turn) }),
+        1 => vectorize(unsafe { Squares::<u8, 16>::new(transpose) }),
         // SAFETY: passed on.
-        2 => vectorize(unsafe { Squares::<u16, 16>::new(turn) }),
+        2 => vectorize(unsafe { Squares::<u16, 16>::new(transpose) }),
         // SAFETY: passed on.
-        4 => vectorize(unsafe { Squares::<u32, 16>::new(turn) }),
+        4 => vectorize(unsafe { Squares::<u32, 16>::new(transpose) }),
         // SAFETY: passed on.
-        8 => vectorize(unsafe { Squares::<u64, 8>::new(turn) }),
+        8 => vectorize(unsafe { Squares::<u64, 8>::new(transpose) }),
         // SAFETY: passed on.
-        _ => vectorize(unsafe { Squares::<u128, 4>::new(turn) }),
+        _ => vectorize(unsafe { Squares::<u128, 4>::new(transpose) }),
     }
 }
 
 /// A patch in the order of the copy: `inner` is the dimension along which the target's elements are closer.
 struct Copy {
-    from: Place,
-    to: Place,
+    from: StridedPtr,
+    to: StridedPtr,
     inner: usize,
     outer: usize,
 }
 
 impl Copy {
     /// From here on `col` is the step along `inner`, `row` along `outer`.
-    fn new(from: Place, to: Place, cols: usize, rows: usize) -> Self {
+    fn new(from: StridedPtr, to: StridedPtr, cols: usize, rows: usize) -> Self {
         if to.steps.col.abs() <= to.steps.row.abs() || rows == 1 {
             return Self { from, to, inner: cols, outer: rows };
         }
-        let turned = |place: Place| Place { data: place.data, steps: Steps { col: place.steps.row, row: place.steps.col } };
-        Self { from: turned(from), to: turned(to), inner: rows, outer: cols }
+        let transposed = |strided: StridedPtr| StridedPtr {
+            data: strided.data,
+            steps: Steps { col: strided.steps.row, row: strided.steps.col },
+        };
+        Self { from: transposed(from), to: transposed(to), inner: rows, outer: cols }
     }
 
-    /// The bytes of a row, where rows lie side by side on both sides and are not too short to be copied by words.
+    /// The bytes of a row, where rows are contiguous on both sides and are not too short to be copied by words.
     fn dense_rows(&self, size: usize) -> Option<usize> {
-        let dense = [self.from, self.to].iter().all(|place| place.steps.col == size as isize);
+        let dense = [self.from, self.to].iter().all(|strided| strided.steps.col == size as isize);
         Some(self.inner * size).filter(|&bytes| dense && bytes >= SHORT)
     }
 
-    /// The patch as a turn, if it is one and large enough to be worth it.
-    fn turn(&self, size: usize) -> Option<Turn> {
+    /// The patch as a transpose, if it is one and large enough to be worth it.
+    fn transpose(&self, size: usize) -> Option<Transpose> {
         let size = size as isize;
-        let is_turn = self.to.steps.col == size && self.from.steps.row == size && self.from.steps.col != 0;
+        let is_transpose = self.to.steps.col == size && self.from.steps.row == size && self.from.steps.col != 0;
         let is_large = self.inner >= 8 && self.outer >= 8;
-        (is_turn && is_large).then_some(Turn {
+        (is_transpose && is_large).then_some(Transpose {
             from: self.from.data,
             from_step: self.from.steps.col,
             to: self.to.data,
@@ -201,10 +204,10 @@ impl Copy {
     }
 }
 
-/// Rows that lie side by side on both sides, of so many bytes each, at least as many as `WORDS` have.
-struct Rows<const WORDS: usize>(Copy, usize);
+/// Rows that are contiguous on both sides, of so many bytes each, at least as many as `WORDS` have.
+struct RowCopy<const WORDS: usize>(Copy, usize);
 
-impl<const WORDS: usize> Leaf for Rows<WORDS> {
+impl<const WORDS: usize> Leaf for RowCopy<WORDS> {
     type Output = ();
 
     #[inline(always)]
@@ -293,9 +296,10 @@ mod tests {
             let (bytes, step) = (size * cols, size * cols + 2 * size);
             for_each_isa(|isa| {
                 let mut to = vec![0; 2000];
-                let place = |data: *mut u8, row: usize| Place { data, steps: Steps { col: size as isize, row: row as isize } };
+                let strided =
+                    |data: *mut u8, row: usize| StridedPtr { data, steps: Steps { col: size as isize, row: row as isize } };
                 // SAFETY: both vectors have room for three rows and two elements more behind each.
-                unsafe { copy(place(from.as_ptr().cast_mut(), step), place(to.as_mut_ptr(), step + size), size, cols, ROWS) };
+                unsafe { copy(strided(from.as_ptr().cast_mut(), step), strided(to.as_mut_ptr(), step + size), size, cols, ROWS) };
                 for row in 0..ROWS {
                     let (copied, rest) = to[row * (step + size)..].split_at(bytes);
                     assert_eq!(copied, &from[row * step..][..bytes], "{isa:?} {size} {cols}");

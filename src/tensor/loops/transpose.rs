@@ -1,20 +1,20 @@
-//! Copying where source and target disagree about which dimension lies side by side.
+//! Transposing copies: the contiguous dimension of the source is not that of the target.
 //!
-//! Walking along either one would touch a cache line per element, and rows that are a power of two apart fall into the same few places of
-//! the cache. So squares of whole cache lines are turned one after the other, each by small ones that fit into registers; neither side needs
+//! A loop along either dimension would touch a cache line per element, and rows that are a power of two apart fall into the same cache sets.
+//! So squares of whole cache lines are transposed one after the other, each by smaller squares that fit into registers. Neither side needs
 //! its lines to stay in the cache.
 
 use super::strided::Line;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::turn::{Square, Turned};
+use crate::simd::register_transpose::{RegisterTranspose, Square};
 use crate::simd::{Leaf, prefetch};
 
 /// Squares to fetch ahead.
 const AHEAD: usize = 2;
 
-/// `inner` × `outer` elements: side by side along `inner` in the target, along `outer` in the source.
+/// `inner` × `outer` elements: contiguous along `inner` in the target, along `outer` in the source.
 #[derive(Clone, Copy)]
-pub struct Turn {
+pub struct Transpose {
     pub from: *const u8,
     /// Bytes from one element to the next along `inner` in the source.
     pub from_step: isize,
@@ -25,8 +25,8 @@ pub struct Turn {
     pub outer: usize,
 }
 
-impl Turn {
-    /// Copies what is left beside and below the first `inner` × `outer` elements.
+impl Transpose {
+    /// Copies the remainder beside and below the first `inner` × `outer` elements.
     #[inline(always)]
     fn rest<T: Copy>(self, inner: usize, outer: usize) {
         let size = size_of::<T>();
@@ -43,42 +43,43 @@ impl Turn {
     }
 }
 
-/// The turn of elements `T` by the squares that fit into registers, in squares of `SIDE`.
+/// Transposes elements `T` by the squares that fit into registers, in squares of `SIDE`.
 ///
 /// # Safety
 /// The processor has AVX2. All elements of both sides may be accessed, and the sides do not overlap.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-pub unsafe fn turn_in_registers<T: Turned, const SIDE: usize>(turn: Turn) {
+pub unsafe fn transpose_in_registers<T: RegisterTranspose, const SIDE: usize>(transpose: Transpose) {
     let size = size_of::<T>();
-    let [inner, outer] = [turn.inner / T::EDGE * T::EDGE, turn.outer / T::EDGE * T::EDGE];
+    let [inner, outer] = [transpose.inner / T::EDGE * T::EDGE, transpose.outer / T::EDGE * T::EDGE];
     for first_row in (0..inner).step_by(SIDE) {
         for first_col in (0..outer).step_by(SIDE) {
             // Whole lines of the target one after the other.
             for col in (first_col..outer.min(first_col + SIDE)).step_by(T::EDGE) {
                 for row in (first_row..inner.min(first_row + SIDE)).step_by(T::EDGE) {
-                    let from = turn.from.wrapping_offset(row as isize * turn.from_step).wrapping_add(col * size);
-                    let to = turn.to.wrapping_offset(col as isize * turn.to_step).wrapping_add(row * size);
-                    // SAFETY: the caller's promise; the square is inside.
-                    unsafe { T::turn(Square { data: from, step: turn.from_step }, Square { data: to, step: turn.to_step }) };
+                    let from = transpose.from.wrapping_offset(row as isize * transpose.from_step).wrapping_add(col * size);
+                    let to = transpose.to.wrapping_offset(col as isize * transpose.to_step).wrapping_add(row * size);
+                    let squares = (Square { data: from, step: transpose.from_step }, Square { data: to, step: transpose.to_step });
+                    // SAFETY: the caller's promise; the squares are inside.
+                    unsafe { T::transpose(squares.0, squares.1) };
                 }
             }
         }
     }
-    turn.rest::<T>(inner, outer);
+    transpose.rest::<T>(inner, outer);
 }
 
-/// The turn of elements `T` in squares of `EDGE`.
+/// Transposes elements `T` in squares of `EDGE`.
 pub struct Squares<T, const EDGE: usize> {
-    turn: Turn,
+    transpose: Transpose,
     element: std::marker::PhantomData<T>,
 }
 
 impl<T, const EDGE: usize> Squares<T, EDGE> {
     /// # Safety
     /// All elements of both sides may be accessed, and the sides do not overlap.
-    pub unsafe fn new(turn: Turn) -> Self {
-        Self { turn, element: std::marker::PhantomData }
+    pub unsafe fn new(transpose: Transpose) -> Self {
+        Self { transpose, element: std::marker::PhantomData }
     }
 }
 
@@ -87,20 +88,20 @@ impl<T: Copy + Default, const EDGE: usize> Leaf for Squares<T, EDGE> {
 
     #[inline(always)]
     fn run(self) {
-        let (turn, size) = (self.turn, size_of::<T>());
-        let [inner, outer] = [turn.inner, turn.outer].map(|count| count / EDGE * EDGE);
+        let (transpose, size) = (self.transpose, size_of::<T>());
+        let [inner, outer] = [transpose.inner, transpose.outer].map(|count| count / EDGE * EDGE);
         for row in (0..inner).step_by(EDGE) {
             for col in (0..outer).step_by(EDGE) {
-                let from = turn.from.wrapping_offset(row as isize * turn.from_step).wrapping_add(col * size);
-                let to = turn.to.wrapping_offset(col as isize * turn.to_step).wrapping_add(row * size);
+                let from = transpose.from.wrapping_offset(row as isize * transpose.from_step).wrapping_add(col * size);
+                let to = transpose.to.wrapping_offset(col as isize * transpose.to_step).wrapping_add(row * size);
                 for line in 0..EDGE as isize {
-                    prefetch(from.wrapping_offset(line * turn.from_step).wrapping_add(AHEAD * EDGE * size));
-                    prefetch(to.wrapping_offset((line + (AHEAD * EDGE) as isize) * turn.to_step));
+                    prefetch(from.wrapping_offset(line * transpose.from_step).wrapping_add(AHEAD * EDGE * size));
+                    prefetch(to.wrapping_offset((line + (AHEAD * EDGE) as isize) * transpose.to_step));
                 }
-                square::<T, EDGE>(from, turn.from_step, to, turn.to_step);
+                square::<T, EDGE>(from, transpose.from_step, to, transpose.to_step);
             }
         }
-        turn.rest::<T>(inner, outer);
+        transpose.rest::<T>(inner, outer);
     }
 }
 

@@ -1,6 +1,6 @@
-//! Elements of 16 bits, which loops take by words of two.
+//! Elements of 16 bits, loaded as words of two.
 //!
-//! Each is widened and rounded in the half of the word where it lies, so that no vector instruction has to move elements to other lanes.
+//! Each is widened and rounded in its half of the word, so that no vector instruction moves elements to other lanes.
 
 use crate::tensor::dtype::Element;
 use crate::tensor::number::Number;
@@ -26,15 +26,15 @@ pub fn to_bits<E: Copy>(element: E) -> u16 {
     unsafe { std::mem::transmute_copy(&element) }
 }
 
-/// Neighbours, widened: in their order or, of 16 bits, those at even places before those at odd ones. There is an even number of them.
+/// Neighbours, widened: in their order or, of 16 bits, those at even indices before those at odd ones. There is an even number of them.
 #[inline(always)]
 pub fn widen<E: Element, const N: usize>(elements: &[E; N]) -> [E::Acc; N] {
     let mut values = [E::Acc::ZERO; N];
     if const { is_paired::<E>() } {
         let (low, high) = values.split_at_mut(N / 2);
-        for (place, (low, high)) in low.iter_mut().zip(high).enumerate() {
+        for (position, (low, high)) in low.iter_mut().zip(high).enumerate() {
             // SAFETY: two elements of 16 bits are a word.
-            let word = unsafe { elements.as_ptr().cast::<u32>().wrapping_add(place).read_unaligned() };
+            let word = unsafe { elements.as_ptr().cast::<u32>().wrapping_add(position).read_unaligned() };
             (*low, *high) = (from_bits::<E>(word as u16).load(), from_bits::<E>((word >> 16) as u16).load());
         }
     } else {
@@ -55,9 +55,9 @@ pub fn narrow<E: Element, const N: usize>(values: &[E::Acc; N], elements: &mut [
         for (word, (&low, &high)) in words.iter_mut().zip(low.iter().zip(high)) {
             *word = to_bits(E::store(low)) as u32 | (to_bits(E::store(high)) as u32) << 16;
         }
-        for (place, &word) in words[..N / 2].iter().enumerate() {
+        for (position, &word) in words[..N / 2].iter().enumerate() {
             // SAFETY: as in `widen`.
-            unsafe { elements.as_mut_ptr().cast::<u32>().wrapping_add(place).write_unaligned(word) };
+            unsafe { elements.as_mut_ptr().cast::<u32>().wrapping_add(position).write_unaligned(word) };
         }
     } else {
         for (element, &value) in elements.iter_mut().zip(values) {

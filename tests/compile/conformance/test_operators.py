@@ -34,12 +34,12 @@ DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 def compiled(op: Any, given: Any, device: str) -> Any:
     """Return what the operator makes of a sample's arguments when it is compiled, as a function of the tensors among them."""
     leaves, spec = pytree.tree_flatten(given)
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    on = [torch.device(device)] if not places and not any(isinstance(leaf, torch.device) for leaf in leaves) else []
+    positions = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    on = [torch.device(device)] if not positions and not any(isinstance(leaf, torch.device) for leaf in leaves) else []
 
     def function(*tensors: torch.Tensor) -> Any:
         filled = list(leaves)
-        for place, tensor in zip(places, tensors, strict=True):
+        for place, tensor in zip(positions, tensors, strict=True):
             filled[place] = tensor
         first, rest, named = pytree.tree_unflatten(filled, spec)
         return op(first, *rest, **named)
@@ -48,7 +48,7 @@ def compiled(op: Any, given: Any, device: str) -> Any:
     if on:
         with on[0]:
             return run()
-    return run(*(leaves[place] for place in places))
+    return run(*(leaves[place] for place in positions))
 
 
 class TestCompiledOperators(AgainstCpu):

@@ -163,7 +163,7 @@ def _form(given: Any) -> str:
 
 
 def _data(op: Any, dtype: torch.dtype, given: Any, other: Any) -> set[int]:
-    """Return the tensors, by id, whose values are data, and not places or sizes: their dtype is the one asked for."""
+    """Return the tensors, by id, whose values are data, and not positions or sizes: their dtype is the one asked for."""
     if dtype.is_floating_point or dtype.is_complex:
         return {id(it) for it in _tensors(given) if it.is_floating_point() or it.is_complex()}
     mine, theirs = _tensors(given), _tensors(other)

@@ -81,7 +81,7 @@ def far(value: torch.Tensor) -> torch.Tensor:
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
     layout.__name__: layout for layout in (expanded, overlapping, transposed, permuted, channels_last, stepped, misaligned, far)
 }
-#: Those of written tensors in which places share memory: only where the order of writes is all the same, values are defined.
+#: Those of written tensors in which elements share memory: only where the order of writes is all the same, values are defined.
 SHARING = {"expanded", "overlapping", "shared", "shifted"}
 
 

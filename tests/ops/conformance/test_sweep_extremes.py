@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from against_cpu import AgainstCpu, Comparison, call, gradient, is_random, on_device, precise, seeded
-from expected import EXPECTED, PLACES
+from expected import EXPECTED, UNSTABLE_INDICES
 from extremes import ALIKE, OVERFLOWING, Case, cases, change, is_pointwise
 from nearness import faults, is_within_rounding_of_ones
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
@@ -148,8 +148,8 @@ def differences(comparison: Comparison, op: Any, case: Case, run: Run) -> Iterat
         yield Difference(case, "number of results", f"{len(one)} beside the CPU's {len(other)}")
         return
     for place, (result, host) in enumerate(zip(one, other, strict=True)):
-        # Gradients go to the places that are named.
-        if op.name in PLACES and (run is backward or place == len(one) - 1):
+        # Gradients go to the elements that are named.
+        if op.name in UNSTABLE_INDICES and (run is backward or place == len(one) - 1):
             continue
         if not isinstance(host, torch.Tensor):
             if result != host and not (result != result and host != host) and not is_by_chance(op, case, run):
@@ -191,7 +191,7 @@ def described(value: Any) -> str:
 
 
 def elsewhere(op: Any, case: Case, run: Run, place: int, wrong: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield what else the CPU makes of an element-by-element call's inputs in some places.
+    """Yield what else the CPU makes of an element-by-element call's inputs in some positions.
 
     Its loops over whole vectors and those over single elements give different results for some numbers, NaN above all. Either is
     right. The first stand for tensors that are repeated, the second for those with gaps between their elements.
@@ -237,15 +237,15 @@ def of_values(
         wrong &= one.isfinite() != other.isfinite()
     if not bool(wrong.any()) or is_by_chance(op, case, run):
         return
-    places = wrong.nonzero()
+    positions = wrong.nonzero()
     told = []
     reference = exact(0.0, 0)
-    for place in (places[0], places[len(places) // 2], places[-1]) if len(places) > 2 else places:
+    for place in (positions[0], positions[len(positions) // 2], positions[-1]) if len(positions) > 2 else positions:
         at = tuple(place.tolist())
         inputs = [it[at].item() for it in pytree.tree_leaves(case.given) if isinstance(it, torch.Tensor) and it.shape == one.shape]
         near = reference[at].item() if isinstance(reference, torch.Tensor) and reference.shape == one.shape else None
         told.append(f"at {list(at)} of {inputs}: {one[at].item()}, CPU {other[at].item()}, exact {near}")
-    yield Difference(case, what, f"{len(places)} of {one.numel()} {one.dtype}; " + "; ".join(dict.fromkeys(told)))
+    yield Difference(case, what, f"{len(positions)} of {one.numel()} {one.dtype}; " + "; ".join(dict.fromkeys(told)))
 
 
 def is_by_chance(op: Any, case: Case, run: Run) -> bool:

@@ -1,8 +1,8 @@
-//! From indices to positions: checked, wrapped, scaled, and added up over several indices.
+//! Positions from indices: each index is checked, wrapped and scaled, and the positions of several indices are added.
 
 use std::marker::PhantomData;
 
-use super::super::strided::Place;
+use super::super::strided::StridedPtr;
 use super::Rules;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
@@ -10,9 +10,9 @@ use crate::tensor::dtype::DType;
 /// The position of an element that is left out.
 pub const LEFT_OUT: i64 = i64::MIN;
 
-/// What an index chooses from: how many places, and how many bytes they are apart.
+/// The slots that an index chooses from: their number, and how many bytes they are apart.
 #[derive(Clone, Copy)]
-pub struct Places {
+pub struct Slots {
     pub count: i64,
     pub step: i64,
     pub rules: Rules,
@@ -20,10 +20,10 @@ pub struct Places {
 
 /// A patch of one index operand, whose positions are stored, or added to those of the indices before.
 pub struct Positions<'a> {
-    pub index: Place,
+    pub index: StridedPtr,
     pub cols: usize,
     pub rows: usize,
-    pub places: Places,
+    pub slots: Slots,
     pub is_first: bool,
     pub found: &'a mut [i64],
 }
@@ -34,7 +34,7 @@ impl Positions<'_> {
     /// # Errors
     /// An index that is out of bounds; the positions are worthless then.
     pub fn fill(mut self, dtype: DType) -> Result<(), i64> {
-        if self.places.rules.skipped.is_some() {
+        if self.slots.rules.skipped.is_some() {
             return self.fill_slowly(dtype);
         }
         let all_found = match dtype {
@@ -48,12 +48,12 @@ impl Positions<'_> {
     fn fill_slowly(self, dtype: DType) -> Result<(), i64> {
         for number in 0..self.cols * self.rows {
             let index = self.index(dtype, number / self.cols, number % self.cols);
-            let place = self.places.place(index);
+            let slot = self.slots.slot(index);
             let position = &mut self.found[number];
-            if Some(index) == self.places.rules.skipped || (!self.is_first && *position == LEFT_OUT) {
+            if Some(index) == self.slots.rules.skipped || (!self.is_first && *position == LEFT_OUT) {
                 *position = LEFT_OUT;
-            } else if self.places.holds(place) {
-                *position = place * self.places.step + if self.is_first { 0 } else { *position };
+            } else if self.slots.holds(slot) {
+                *position = slot * self.slots.step + if self.is_first { 0 } else { *position };
             } else {
                 return Err(index);
             }
@@ -73,17 +73,17 @@ impl Positions<'_> {
     }
 }
 
-impl Places {
-    /// The place that an index names, where it is in bounds.
+impl Slots {
+    /// The slot that an index names, where it is in bounds.
     #[inline(always)]
-    pub fn place(&self, index: i64) -> i64 {
+    pub fn slot(&self, index: i64) -> i64 {
         if self.rules.wraps && index < 0 { index.wrapping_add(self.count) } else { index }
     }
 
     /// Whether it is one.
     #[inline(always)]
-    pub fn holds(&self, place: i64) -> bool {
-        (place as u64) < self.count as u64
+    pub fn holds(&self, slot: i64) -> bool {
+        (slot as u64) < self.count as u64
     }
 }
 
@@ -95,31 +95,31 @@ impl<I: Copy + Into<i64>> Leaf for Fill<'_, '_, I> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        let Positions { index, cols, rows, places, is_first, .. } = *self.0;
+        let Positions { index, cols, rows, slots, is_first, .. } = *self.0;
         let mut missing = false;
         for row in 0..rows {
             let line = index.data.wrapping_offset(row as isize * index.steps.row);
             let positions = &mut self.0.found[row * cols..][..cols];
             missing |= if index.steps.col == size_of::<I>() as isize {
-                fill_line::<I>(line, size_of::<I>() as isize, places, is_first, positions)
+                fill_line::<I>(line, size_of::<I>() as isize, slots, is_first, positions)
             } else {
-                fill_line::<I>(line, index.steps.col, places, is_first, positions)
+                fill_line::<I>(line, index.steps.col, slots, is_first, positions)
             };
         }
         !missing
     }
 }
 
-/// Tells whether an index is out of bounds.
+/// Whether an index is out of bounds.
 #[inline(always)]
-fn fill_line<I: Copy + Into<i64>>(line: *const u8, step: isize, places: Places, is_first: bool, positions: &mut [i64]) -> bool {
+fn fill_line<I: Copy + Into<i64>>(line: *const u8, step: isize, slots: Slots, is_first: bool, positions: &mut [i64]) -> bool {
     let mut missing = false;
     for (col, position) in positions.iter_mut().enumerate() {
         // SAFETY: the launch promises the index operand's elements, and a patch is a part of them.
         let index: i64 = unsafe { line.wrapping_offset(col as isize * step).cast::<I>().read_unaligned() }.into();
-        let place = places.place(index);
-        missing |= !places.holds(place);
-        *position = place.wrapping_mul(places.step).wrapping_add(if is_first { 0 } else { *position });
+        let slot = slots.slot(index);
+        missing |= !slots.holds(slot);
+        *position = slot.wrapping_mul(slots.step).wrapping_add(if is_first { 0 } else { *position });
     }
     missing
 }

@@ -1,14 +1,13 @@
-//! Lines that are gone over several times: [`Passes`].
+//! Kernels that read a line several times: [`Passes`].
 //!
-//! Such a kernel is written once, over [`Rows`]: of one line, whose elements are taken [`LANES`] at a time and whose lanes are merged in the
-//! end, or of a strip of as many lines side by side, each in a lane of its own. Elements are widened when they are read and rounded when
-//! they are written.
+//! Such a kernel is written once, over [`Rows`]: of one line, whose elements are taken [`LANES`] at a time and whose lanes are merged at the
+//! end, or of a strip of as many lines, one in each lane. Elements are widened when they are read and rounded when they are written.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
 
-use super::batch::Batch;
-use super::plan::Plan;
+use super::line_batch::Batch;
+use super::line_plan::Plan;
 use super::{LANES, Strip, drive, operands};
 use crate::simd::{Leaf, across, prefetch, vectorize};
 use crate::tensor::dtype::Element;
@@ -19,7 +18,7 @@ use crate::tensor::view::View;
 /// The values of a row, or what belongs to each lane.
 pub type Lanes<E> = [<E as Element>::Acc; LANES];
 
-/// What is done with lines of `I` inputs and one output.
+/// A kernel over lines of `I` inputs and one output.
 pub trait Passes<E: Element, const I: usize>: Sync {
     /// Whether it keeps values from one pass to the next.
     const KEEPS: bool;
@@ -33,7 +32,7 @@ pub trait Passes<E: Element, const I: usize>: Sync {
 #[derive(Clone, Copy)]
 pub struct Row<const WHOLE: bool>(pub usize);
 
-/// One line or several side by side.
+/// One line, or the lines of a strip.
 pub trait Rows<E: Element, const I: usize> {
     /// How many rows there are in which every lane has an element.
     fn whole(&self) -> usize;
@@ -48,7 +47,7 @@ pub trait Rows<E: Element, const I: usize> {
     /// has their precision and they are those of a line, or many. The rows of a strip may displace each other in the caches.
     fn keep<const WHOLE: bool>(&mut self, row: Row<WHOLE>, values: &Lanes<E>);
 
-    /// What was kept of a row.
+    /// The kept values of a row.
     fn kept<const WHOLE: bool>(&self, row: Row<WHOLE>) -> Lanes<E>;
 
     /// Writes a row of the output.
@@ -86,7 +85,7 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     kernel: &K,
 ) -> Result<(), String> {
     let operands = operands::<E, I, 1>(inputs, [output]);
-    let kept = |plan: &Plan| kept_beside::<E, K, I>(plan.rows(), plan.side_by_side) * size_of::<Lanes<E>>();
+    let kept = |plan: &Plan| kept_beside::<E, K, I>(plan.rows(), plan.in_strips) * size_of::<Lanes<E>>();
     drive(&operands, dim, cost, Some(LANES), &kept, &|batch| {
         vectorize(EachPass::<'_, E, _, I> { batch, kernel, element: PhantomData });
     })
@@ -96,8 +95,8 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
 const FEW_ROWS: usize = if cfg!(test) { 64 } else { 8192 };
 
 /// The rows of a line or strip that are kept beside the output.
-const fn kept_beside<E: Element, K: Passes<E, I>, const I: usize>(rows: usize, side_by_side: bool) -> usize {
-    if K::KEEPS && (is_wider::<E>() || side_by_side && rows <= FEW_ROWS) { rows } else { 0 }
+const fn kept_beside<E: Element, K: Passes<E, I>, const I: usize>(rows: usize, in_strips: bool) -> usize {
+    if K::KEEPS && (is_wider::<E>() || in_strips && rows <= FEW_ROWS) { rows } else { 0 }
 }
 
 /// Whether the computing type holds more than the elements do.
@@ -118,16 +117,16 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
     #[inline(always)]
     fn run(self) {
         let Self { batch, kernel, .. } = self;
-        let rows = kept_beside::<E, K, I>(batch.rows, batch.side_by_side);
+        let rows = kept_beside::<E, K, I>(batch.rows, batch.in_strips);
         // SAFETY: `drive` has memory for so many rows of numbers, which may be any bits, for this batch alone.
         let kept = unsafe { std::slice::from_raw_parts_mut(batch.kept.cast::<Lanes<E>>(), rows) };
-        if batch.side_by_side {
+        if batch.in_strips {
             for col in (0..batch.count).step_by(LANES) {
                 let strip = Strip::of(batch, col);
                 if const { K::KEEPS && !is_wider::<E>() } && rows == 0 {
-                    kernel.run(SideBySide::<E, I, false> { strip, kept });
+                    kernel.run(StripRows::<E, I, false> { strip, kept });
                 } else {
-                    kernel.run(SideBySide::<E, I, true> { strip, kept });
+                    kernel.run(StripRows::<E, I, true> { strip, kept });
                 }
             }
             return;
@@ -135,11 +134,11 @@ impl<E: Element, K: Passes<E, I>, const I: usize> Leaf for EachPass<'_, E, K, I>
         // One number for all slices, by which the compiler knows that a row of one is a row of each.
         let len = batch.len;
         for line in 0..batch.count {
-            let place = |operand: usize| batch.line(operand, line).cast::<E>();
+            let ptr = |operand: usize| batch.line(operand, line).cast::<E>();
             // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
-            let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(place(input).cast_const(), len) });
+            let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(ptr(input).cast_const(), len) });
             // SAFETY: as above; the lines of the output overlap no other line.
-            let output = unsafe { std::slice::from_raw_parts_mut(place(I), len) };
+            let output = unsafe { std::slice::from_raw_parts_mut(ptr(I), len) };
             kernel.run(Line { inputs, output, kept });
         }
     }
@@ -228,14 +227,14 @@ impl<E: Element, const I: usize> Rows<E, I> for Line<'_, E, I> {
     }
 }
 
-/// Lines side by side. `BESIDE`: what a kernel keeps is beside the output.
-struct SideBySide<'a, E: Element, const I: usize, const BESIDE: bool> {
+/// The lines of a strip. `BESIDE`: what a kernel keeps is beside the output.
+struct StripRows<'a, E: Element, const I: usize, const BESIDE: bool> {
     strip: Strip<E, I, 1>,
     /// As in [`Line`].
     kept: &'a mut [Lanes<E>],
 }
 
-impl<E: Element, const I: usize, const BESIDE: bool> Rows<E, I> for SideBySide<'_, E, I, BESIDE> {
+impl<E: Element, const I: usize, const BESIDE: bool> Rows<E, I> for StripRows<'_, E, I, BESIDE> {
     #[inline(always)]
     fn whole(&self) -> usize {
         self.strip.rows().len()

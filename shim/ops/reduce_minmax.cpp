@@ -1,0 +1,147 @@
+// Reductions to minimum and maximum that have indices, two outputs or no meta: max and min in their forms, argmax, argmin and
+// aminmax.
+#include "ops/factory.h"
+#include "ops/reduce.h"
+
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/ops/aminmax_meta.h>
+#include <ATen/ops/argmax_meta.h>
+#include <ATen/ops/argmin_meta.h>
+#include <ATen/ops/max_meta.h>
+#include <ATen/ops/min_meta.h>
+
+namespace rustdev {
+namespace {
+
+// Two outputs: max.dim and min.dim, values and indices; aminmax, the least and the greatest.
+template <class Meta, class Dim>
+struct Two {
+  static inline Binding binding;
+
+  static std::tuple<at::Tensor, at::Tensor> functional(const at::Tensor& self, Dim dim, bool keepdim) {
+    Functional<Meta, 2> op;
+    op.meta(self, dim, keepdim);
+    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
+      return {op.take(0), op.take(1)};
+    }
+    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, Dim, bool>(binding.functional, self, dim, keepdim);
+  }
+
+  static std::tuple<at::Tensor&, at::Tensor&> out(const at::Tensor& self, Dim dim, bool keepdim, at::Tensor& first,
+                                                  at::Tensor& second) {
+    Given<Meta, 2, false> op(first, second);
+    op.meta(self, dim, keepdim);
+    check_separate({first, second}, self);
+    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
+      op.finish();
+      return {first, second};
+    }
+    return call_fallback<std::tuple<at::Tensor&, at::Tensor&>, const at::Tensor&, Dim, bool, at::Tensor&, at::Tensor&>(
+        binding.out, self, dim, keepdim, first, second);
+  }
+
+ private:
+  template <class Op>
+  static bool launch(Op& op, const at::Tensor& self, Dim dim, bool keepdim) {
+    return launch_reduction(binding, {}, {&op.maybe_get_output(0), &op.maybe_get_output(1)}, self, reduced_dims(self, dim),
+                            keepdim);
+  }
+};
+
+// argmax and argmin: along one dimension, or in the order of all elements.
+template <class Meta>
+struct IndexOf {
+  static inline Binding binding;
+
+  static at::Tensor functional(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+    Functional<Meta> op;
+    op.meta(self, dim, keepdim);
+    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
+      return op.take(0);
+    }
+    return call_fallback<at::Tensor, const at::Tensor&, std::optional<int64_t>, bool>(binding.functional, self, dim, keepdim);
+  }
+
+  static at::Tensor& out(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, at::Tensor& result) {
+    Given<Meta, 1, false> op(result);
+    op.meta(self, dim, keepdim);
+    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
+      op.finish();
+      return result;
+    }
+    return call_fallback<at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&>(binding.out, self, dim, keepdim,
+                                                                                                    result);
+  }
+
+ private:
+  template <class Op>
+  static bool launch(Op& op, const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+    const Rules rules{std::nullopt, self.scalar_type()};
+    const at::Tensor& output = op.maybe_get_output(0);
+    if (dim) {
+      return launch_reduction(binding, rules, output, self, reduced_dims(self, *dim), keepdim);
+    }
+    if (self.is_contiguous() && self.numel() != 0 && takes_dtype(binding, self.scalar_type())) {
+      const int64_t size = self.numel(), strides[] = {0, 1};
+      Launch launch;
+      launch.restrided(output, size, strides[0]);
+      launch.finish_outputs();
+      launch.restrided(self, size, strides[1]);
+      return launch.run(binding.op, static_cast<int32_t>(self.scalar_type()), self.device().index());
+    }
+    return launch_reduction(binding, rules, output.view(at::IntArrayRef()), self.reshape({-1}), at::DimVector{0}, false);
+  }
+};
+
+// max and min of everything.
+template <bool greatest>
+struct ExtremeAll {
+  static inline Binding binding;
+
+  static at::Tensor functional(const at::Tensor& self) {
+    check(self);
+    at::Tensor result = new_empty({}, self.scalar_type(), self.device());
+    if (C10_LIKELY(launch_reduction(binding, {}, result, self, reduced_dims(self, std::nullopt), false))) {
+      return result;
+    }
+    return call_fallback<at::Tensor, const at::Tensor&>(binding.functional, self);
+  }
+
+  static at::Tensor& out(const at::Tensor& self, at::Tensor& result) {
+    check(self);
+    at::native::check_scalar_type_device_layout_equal(result, self);
+    resize_out(result, {}, {}, self.options());
+    if (C10_LIKELY(launch_reduction(binding, {}, result, self, reduced_dims(self, std::nullopt), false))) {
+      return result;
+    }
+    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(binding.out, self, result);
+  }
+
+ private:
+  static void check(const at::Tensor& self) {
+    TORCH_CHECK(self.numel() > 0, greatest ? "max" : "min", "(): Expected reduction dim to be specified for input.numel() == 0. ",
+                "Specify the reduction dim with the 'dim' argument.");
+  }
+};
+
+template <class Op>
+void bind_variants(torch::Library& m, const Names& names) {
+  if (find_kernel(Op::binding, names)) {
+    m.impl(names.functional, TORCH_FN(Op::functional));
+    m.impl(names.out, TORCH_FN(Op::out));
+  }
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  bind_variants<Two<at::meta::structured_max_dim, int64_t>>(m, {"max.dim", nullptr, "max.dim_max", "max.dim"});
+  bind_variants<Two<at::meta::structured_min_dim, int64_t>>(m, {"min.dim", nullptr, "min.dim_min", "min.dim"});
+  bind_variants<IndexOf<at::meta::structured_argmax>>(m, {"argmax", nullptr, "argmax.out", "argmax"});
+  bind_variants<IndexOf<at::meta::structured_argmin>>(m, {"argmin", nullptr, "argmin.out", "argmin"});
+  bind_variants<ExtremeAll<true>>(m, {"max", nullptr, "max.unary_out", "amax"});
+  bind_variants<ExtremeAll<false>>(m, {"min", nullptr, "min.unary_out", "amin"});
+  bind_variants<Two<at::meta::structured_aminmax, std::optional<int64_t>>>(m, {"aminmax", nullptr, "aminmax.out", "aminmax"});
+}
+
+}  // namespace rustdev

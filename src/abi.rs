@@ -1,0 +1,122 @@
+//! The C ABI: the only `extern "C"` code of the crate, one file per part of `shim/`.
+//!
+//! Every body runs inside [`guard`], so that a panic becomes a status instead of crossing the boundary.
+
+pub mod rd_device;
+pub mod rd_event;
+pub mod rd_graph;
+pub mod rd_host_memory;
+pub mod rd_ipc;
+pub mod rd_launch;
+pub mod rd_memory;
+pub mod rd_stream;
+pub mod rd_trace;
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use crate::runtime::error::panic_text;
+use crate::runtime::{Error, fork};
+
+/// Status of a fallible call; the text of the last failure on this thread is [`rd_last_error`].
+#[allow(non_camel_case_types)]
+pub type rd_status = i32;
+
+/// Success.
+pub const RD_OK: rd_status = 0;
+/// A wrong argument: `RuntimeError`.
+pub const RD_INVALID_ARGUMENT: rd_status = 1;
+/// The device's budget or the machine's memory is used up: `torch.OutOfMemoryError`.
+pub const RD_OUT_OF_MEMORY: rd_status = 2;
+/// Nothing here can do that: `NotImplementedError`; from `rd_launch`, the kernel does not take these dtypes.
+pub const RD_UNSUPPORTED: rd_status = 3;
+/// A bug of ours: `RuntimeError`.
+pub const RD_INTERNAL: rd_status = 4;
+/// A task failed earlier: `torch.AcceleratorError`.
+pub const RD_TASK_FAILED: rd_status = 5;
+/// A value outside what is accepted: `ValueError`.
+pub const RD_INVALID_VALUE: rd_status = 6;
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// A failure on its way to the other side of the boundary.
+#[derive(Debug)]
+pub struct Failure {
+    pub status: rd_status,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(status: rd_status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (status, message) = match error {
+            Error::InvalidArgument(text) => (RD_INVALID_ARGUMENT, text),
+            Error::InvalidValue(text) => (RD_INVALID_VALUE, text),
+            Error::OutOfMemory(text) => (RD_OUT_OF_MEMORY, text),
+            Error::Unsupported(text) => (RD_UNSUPPORTED, text),
+            Error::TaskFailed(text) => (RD_TASK_FAILED, text),
+            Error::Internal(text) => (RD_INTERNAL, text),
+        };
+        Self { status, message }
+    }
+}
+
+/// Runs the body of an `extern "C"` function: a failure or a panic becomes a status with its text kept for [`rd_last_error`]. In a
+/// forked child of a process that used the runtime, the body does not run.
+pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
+    if let Err(refusal) = fork::check() {
+        return keep(&refusal.into());
+    }
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => RD_OK,
+        Ok(Err(failure)) => keep(&failure),
+        Err(panic) => keep(&Failure::new(RD_INTERNAL, format!("internal error: {}", panic_text(&*panic)))),
+    }
+}
+
+#[cold]
+fn keep(failure: &Failure) -> rd_status {
+    let text = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.with(|last| *last.borrow_mut() = text);
+    failure.status
+}
+
+/// Runs the body of an `extern "C"` function that cannot fail by its contract; after a panic, and in a forked child, returns `otherwise`.
+pub fn shield<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    if fork::is_child() {
+        return otherwise;
+    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// The text of the last failure on this thread; never null, valid until the next failing call of the thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_last_error() -> *const c_char {
+    LAST_ERROR.with(|last| last.borrow().as_ptr())
+}
+
+/// The same text for callers in Rust.
+#[cfg(feature = "python")]
+pub(crate) fn last_error() -> String {
+    LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
+}
+
+/// Frees a string that an `rd_*` call returned as owned; null is allowed.
+///
+/// # Safety
+/// `text` came from such a call and was not freed before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_string_free(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: the caller hands back a pointer that `CString::into_raw` made.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}

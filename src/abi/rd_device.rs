@@ -1,0 +1,123 @@
+//! C ABI of the process, the devices and parallel work.
+
+use std::ffi::c_void;
+
+use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
+use crate::runtime::config::{self, config};
+use crate::runtime::{Error, device, fork, parallel_for};
+
+/// An index as the other side gives it.
+pub(super) fn device_index(device: i32) -> Result<usize, Error> {
+    usize::try_from(device).map_err(|_| Error::InvalidArgument(format!("invalid device ordinal {device}")))
+}
+
+/// Reads the environment and creates the devices; idempotent.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_init() -> rd_status {
+    guard(|| {
+        config::init()?;
+        device::get(0)?;
+        Ok(())
+    })
+}
+
+/// How many devices there are: 0 when `rd_init` failed or in a fork child.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_device_count() -> i32 {
+    shield(0, || config::init().map_or(0, |config| small(config.device_count)))
+}
+
+/// This thread's device.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_device_current() -> i32 {
+    small(device::current())
+}
+
+/// Makes `device` this thread's device.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_device_set_current(device: i32) -> rd_status {
+    guard(|| Ok(device::set_current(device_index(device)?)?))
+}
+
+/// Waits for all work of the device; raises the failure of a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_device_synchronize(device: i32) -> rd_status {
+    guard(|| Ok(device::get(device_index(device)?)?.synchronize()?))
+}
+
+/// How many threads take part in parallel work.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_threads_count() -> i32 {
+    shield(1, || small(parallel_for::num_threads()))
+}
+
+/// Sets how many threads take part in parallel work.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_threads_set_count(count: i32) -> rd_status {
+    guard(|| {
+        let accepted = usize::try_from(count).ok().filter(|count| (1..=config::MAX_THREADS).contains(count));
+        let refusal =
+            || Failure::new(RD_INVALID_ARGUMENT, format!("the number of threads is 1 to {}, not {count}", config::MAX_THREADS));
+        parallel_for::set_num_threads(accepted.ok_or_else(refusal)?);
+        Ok(())
+    })
+}
+
+/// Called in the child of `fork()`: from then on the runtime is unusable there, if the parent had started it.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_fork_child() {
+    fork::in_child();
+}
+
+/// Whether this is a fork child of a process that had started the runtime.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_is_fork_child() -> bool {
+    fork::is_child()
+}
+
+/// `RUSTDEV_LAUNCH_BLOCKING`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_launch_blocking() -> bool {
+    shield(false, || config().launch_blocking)
+}
+
+/// `RUSTDEV_AUTOGRAD_THREADS`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_autograd_threads() -> bool {
+    shield(false, || config().autograd_threads)
+}
+
+/// `RUSTDEV_FALLBACK` at start: 0 allow, 1 warn, 2 error.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_fallback_mode() -> i32 {
+    shield(0, || config().fallback as i32)
+}
+
+/// One chunk of parallel work.
+#[allow(non_camel_case_types)]
+pub type rd_chunk_run = unsafe extern "C" fn(context: *mut c_void, chunk: usize);
+
+/// Runs chunks `0..count` on the pool, the caller among the runners; returns when all are done.
+///
+/// # Safety
+/// `run` may be called with `context` from several threads at once, for each chunk once, and does not unwind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_parallel(count: usize, cost: u64, run: rd_chunk_run, context: *mut c_void) -> rd_status {
+    struct Context(*mut c_void);
+    // SAFETY: the caller allows calls with this pointer from several threads.
+    unsafe impl Sync for Context {}
+    guard(|| {
+        let context = &Context(context);
+        parallel_for::parallel_for(count, cost, &|chunk| {
+            let Context(pointer) = context;
+            // SAFETY: the caller's promise about `run` and `context`.
+            unsafe { run(*pointer, chunk) };
+        });
+        Ok(())
+    })
+}
+
+/// A count as the other side takes it.
+pub(super) fn small(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

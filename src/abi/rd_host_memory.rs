@@ -1,0 +1,125 @@
+//! C ABI of pinned host memory.
+
+use std::ffi::c_void;
+
+use super::rd_memory::rd_stat;
+use super::rd_stream::{find, give};
+use super::{guard, rd_status, shield};
+use crate::runtime::memory::{self, pinned_pool};
+
+/// A duration's statistics, in microseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(non_camel_case_types)]
+pub struct rd_duration {
+    pub total: i64,
+    pub max: i64,
+    pub min: i64,
+    pub count: i64,
+}
+
+impl From<pinned_pool::Duration> for rd_duration {
+    fn from(time: pinned_pool::Duration) -> Self {
+        Self { total: time.total, max: time.max, min: time.min, count: time.count }
+    }
+}
+
+/// The counters of the host pool, as in `at::HostStats`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types)]
+pub struct rd_host_stats {
+    pub active_requests: rd_stat,
+    pub active_bytes: rd_stat,
+    pub allocations: rd_stat,
+    pub allocated_bytes: rd_stat,
+    pub host_alloc_time: rd_duration,
+    pub host_free_time: rd_duration,
+    pub num_host_alloc: i64,
+    pub num_host_free: i64,
+    pub bucket_allocation: [i64; 64],
+}
+
+/// A page-aligned block of at least `bytes` bytes of host memory; null for 0 bytes.
+///
+/// # Safety
+/// `pointer` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_host_allocate(bytes: usize, pointer: *mut *mut c_void) -> rd_status {
+    guard(|| {
+        let block = memory::allocate_host(bytes)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(pointer, block.cast()) };
+        Ok(())
+    })
+}
+
+/// Frees a block; null is allowed. Never waits, never fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_host_free(pointer: *mut c_void) {
+    shield((), || memory::free_host(pointer.cast()));
+}
+
+/// Whether the pointer lies inside a block that the caller holds.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_host_is_pinned(pointer: *const c_void) -> bool {
+    shield(false, || memory::host().is_pinned(pointer as usize))
+}
+
+/// Notes that tasks of the stream use the block that holds `pointer`: once freed, it is not reused before they are done.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_host_record_stream(pointer: *mut c_void, device: i32, stream: i64) -> rd_status {
+    guard(|| Ok(memory::record_host_stream(pointer.cast(), find(device, stream)?)?))
+}
+
+/// Releases every cached block.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_host_empty_cache() -> rd_status {
+    guard(|| {
+        memory::host().empty_cache();
+        Ok(())
+    })
+}
+
+/// The counters of the host pool.
+///
+/// # Safety
+/// `stats` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_host_get_stats(stats: *mut rd_host_stats) -> rd_status {
+    guard(|| {
+        let counters = memory::host().stats();
+        let given = rd_host_stats {
+            active_requests: counters.active_requests.into(),
+            active_bytes: counters.active_bytes.into(),
+            allocations: counters.allocations.into(),
+            allocated_bytes: counters.allocated_bytes.into(),
+            host_alloc_time: counters.host_alloc_time.into(),
+            host_free_time: counters.host_free_time.into(),
+            num_host_alloc: counters.num_host_alloc,
+            num_host_free: counters.num_host_free,
+            bucket_allocation: counters.bucket_allocation,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { give(stats, given) };
+        Ok(())
+    })
+}
+
+/// Resets every peak to the current value.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_host_reset_peak() -> rd_status {
+    guard(|| {
+        memory::host().with_stats(pinned_pool::HostStats::reset_peak);
+        Ok(())
+    })
+}
+
+/// Forgets the history of every counter, and the event counts.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_host_reset_accumulated() -> rd_status {
+    guard(|| {
+        memory::host().with_stats(pinned_pool::HostStats::reset_accumulated);
+        Ok(())
+    })
+}

@@ -1,0 +1,592 @@
+//! C ABI of the operators.
+//!
+//! Dtypes are `c10::ScalarType` as is.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+
+use super::rd_device::device_index;
+use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status, shield};
+use crate::kernels::convolution::{self, Dimension};
+use crate::kernels::matmul::library::{self, Columns, Gemm};
+use crate::kernels::sorting::sort;
+use crate::kernels::table::{Op, TABLE};
+use crate::runtime::memory;
+use crate::runtime::stream::{self, Stream};
+use crate::runtime::task::{Access, Row, Span, Work};
+use crate::runtime::trace::{About, Kind, MemoryKind};
+use crate::tensor::dtype::{DType, DTypeSet};
+use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
+use crate::tensor::loops::lists;
+use crate::tensor::view::{Flags, MAX_DIMS, View};
+
+/// An entry of the operator table; it lives forever.
+#[allow(non_camel_case_types)]
+pub type rd_op = Op;
+
+/// Values are the conjugate of what memory holds.
+pub const RD_OPERAND_CONJ: u32 = 1;
+/// Values are the negative of what memory holds.
+pub const RD_OPERAND_NEG: u32 = 2;
+/// Memory outside the device (pinned or pageable host memory).
+pub const RD_OPERAND_HOST: u32 = 4;
+/// One host element, read during the call: a 0-dim CPU scalar.
+pub const RD_OPERAND_IMMEDIATE: u32 = 8;
+const _: () = assert!(
+    RD_OPERAND_CONJ == Flags::CONJ.0 as u32
+        && RD_OPERAND_NEG == Flags::NEG.0 as u32
+        && RD_OPERAND_HOST == Flags::HOST.0 as u32
+        && RD_OPERAND_IMMEDIATE == Flags::IMMEDIATE.0 as u32
+);
+
+/// One operand: strides in bytes, sizes in elements (neither is read in a dense launch); `data` points at the first element.
+#[allow(non_camel_case_types)]
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rd_operand {
+    pub data: *mut c_void,
+    pub sizes: *const i64,
+    pub strides: *const i64,
+    pub ndim: i32,
+    pub dtype: i32,
+    pub flags: u32,
+}
+
+/// Of [`rd_scalar`]'s `dtype`: `integer` is the address of a 64-bit number that [`rd_capture_draw`] gave, read at each run.
+pub const RD_SCALAR_CELL: i32 = -2;
+
+/// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
+#[allow(non_camel_case_types)]
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rd_scalar {
+    pub dtype: i32,
+    pub integer: i64,
+    pub real: f64,
+    pub imaginary: f64,
+}
+
+/// Arguments of a launch; borrowed for the call.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_launch_args {
+    /// Outputs first.
+    pub operands: *const rd_operand,
+    pub num_operands: usize,
+    pub num_outputs: usize,
+    /// Parameters of the operator, in the order that the kernel documents.
+    pub scalars: *const rd_scalar,
+    pub num_scalars: usize,
+    /// Operands are cast to it before the kernel and from it afterwards; -1: the kernel decides.
+    pub compute_dtype: i32,
+    /// Above 0, a dense launch: every operand is that many contiguous elements, or an immediate.
+    pub dense_numel: i64,
+}
+
+/// The operator of that name; null if there is no such kernel.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_find(name: *const c_char) -> *const rd_op {
+    if name.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: the caller promises a NUL-terminated string.
+    let name = unsafe { CStr::from_ptr(name) };
+    Op::find(name.to_bytes()).map_or(std::ptr::null(), std::ptr::from_ref)
+}
+
+/// The operator's name; null for null.
+///
+/// # Safety
+/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_name(op: *const rd_op) -> *const c_char {
+    // SAFETY: table entries live forever; the caller promises that `op` is one.
+    unsafe { op.as_ref() }.map_or(std::ptr::null(), |op| op.name().as_ptr())
+}
+
+/// Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
+///
+/// # Safety
+/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_dtypes(op: *const rd_op) -> u64 {
+    // SAFETY: table entries live forever; the caller promises that `op` is one.
+    unsafe { op.as_ref() }.map_or(0, |op| op.dtypes().0)
+}
+
+/// Launches so far.
+///
+/// # Safety
+/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_calls(op: *const rd_op) -> u64 {
+    // SAFETY: table entries live forever; the caller promises that `op` is one.
+    unsafe { op.as_ref() }.map_or(0, Op::calls)
+}
+
+/// How many operators there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_op_count() -> usize {
+    TABLE.len()
+}
+
+/// The operator at a place of the table; null past its end.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
+    TABLE.get(index).map_or(std::ptr::null(), std::ptr::from_ref)
+}
+
+/// One spatial dimension of a convolution, in elements, in the direction of one that is not transposed: windows over an image.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_convolution_dimension {
+    pub image: i64,
+    pub windows: i64,
+    pub kernel: i64,
+    pub stride: i64,
+    pub padding: i64,
+    pub dilation: i64,
+}
+
+/// Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
+///
+/// # Safety
+/// `dimensions` points at `count` of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_convolution_is_regular(
+    dimensions: *const rd_convolution_dimension,
+    count: usize,
+    transposed: bool,
+) -> bool {
+    shield(false, || {
+        // SAFETY: the caller promises so many dimensions.
+        let given = unsafe { std::slice::from_raw_parts(dimensions, count) };
+        let inner = |dimension: &rd_convolution_dimension| {
+            let &rd_convolution_dimension { image, windows, kernel, stride, padding, dilation } = dimension;
+            Dimension { image, windows, kernel, stride, padding, dilation }
+        };
+        convolution::is_regular(&given.iter().map(inner).collect::<Vec<_>>(), transposed)
+    })
+}
+
+/// Bytes of the workspace with which `sort.stable` sorts lines of `len` elements by all threads; 0 for a dtype that it does not take.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_sort_workspace(dtype: i32, len: usize) -> usize {
+    DType::from_number(dtype).map_or(0, |dtype| sort::workspace(dtype, len))
+}
+
+/// A column-major matrix of a product with its leading dimension, in elements; `transposed`: of its transpose.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_columns {
+    pub data: *mut c_void,
+    pub transposed: bool,
+    pub leading: i32,
+}
+
+/// `out = alpha * (a @ b) + beta * out` with out (m, n), a (m, k), b (k, n). `dtype`: of a and b. `out_dtype`: the same, or float32 for
+/// sums of 16 bit floats that are not rounded.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_gemm {
+    pub dtype: i32,
+    pub out_dtype: i32,
+    pub m: i32,
+    pub n: i32,
+    pub k: i32,
+    pub a: rd_columns,
+    pub b: rd_columns,
+    pub out: rd_columns,
+    pub alpha: f64,
+    pub beta: f64,
+}
+
+/// Makes a product; false where it could not.
+#[allow(non_camel_case_types)]
+pub type rd_gemm_run = unsafe extern "C" fn(product: *const rd_gemm) -> bool;
+
+/// Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
+///
+/// # Safety
+/// `run` reads and writes what a product describes, may be called from several threads at once, and does not unwind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
+    library::register(DTypeSet(dtypes), move |gemm| {
+        let columns = |matrix: Columns| {
+            let Columns { data, transposed, leading } = matrix;
+            rd_columns { data: data.cast(), transposed, leading }
+        };
+        let &Gemm { dtype, out_dtype, m, n, k, a, b, out, alpha, beta } = gemm;
+        let (dtype, out_dtype) = (dtype as i32, out_dtype as i32);
+        let product = rd_gemm { dtype, out_dtype, m, n, k, a: columns(a), b: columns(b), out: columns(out), alpha, beta };
+        // SAFETY: the caller's promise about `run`; the kernel has the memory of the launch.
+        unsafe { run(&raw const product) }
+    });
+}
+
+/// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
+///
+/// # Safety
+/// `op` came from the table; `args` and everything that it points at is readable during the call; the operands' memory stays valid in the
+/// stream's order.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const rd_launch_args) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller promises an entry of the table.
+        let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
+        // SAFETY: the caller promises arguments that are readable during the call.
+        let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
+        let stream = stream::current(device_index(device)?);
+        let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
+        if args.dense_numel > 0 && is_small {
+            // SAFETY: as above, for everything that the arguments point at.
+            unsafe { launch_dense(op, stream, args) }
+        } else {
+            // SAFETY: as above.
+            unsafe { launch_any(op, stream, args) }
+        }
+    })
+}
+
+const LONG: i32 = DType::Long as i32;
+const DOUBLE: i32 = DType::Double as i32;
+
+/// A dense launch that needs no allocation. Every value is written once, where it stays.
+///
+/// # Safety
+/// The arrays that `args` points at are readable.
+#[inline(always)]
+unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let parts = unsafe { Parts::new(op, args) }?;
+    op.count_call();
+    let mut work = Run { op, record: Record::dense(args.dense_numel, args.num_outputs, parts.compute) };
+    for number in parts.scalars {
+        match number.dtype {
+            LONG => work.record.push_scalar(Scalar::Long(number.integer)),
+            DOUBLE => work.record.push_scalar(Scalar::Double(number.real)),
+            _ => work.record.push_scalar(scalar(number)?),
+        }
+    }
+    for operand in parts.operands {
+        if operand.data.is_null() {
+            return Err(invalid("an operand has no memory".into()));
+        }
+        work.record.push_dense(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8));
+    }
+    let cost = op.dense_cost(args.dense_numel as usize, &work.record);
+    Ok(stream.launch(op.text(), cost, &mut work)?)
+}
+
+/// Any launch.
+///
+/// # Safety
+/// The arrays that `args` points at are readable, and the operands' sizes and strides.
+unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let parts = unsafe { Parts::new(op, args) }?;
+    op.count_call();
+    for operand in parts.operands {
+        // SAFETY: as above.
+        unsafe { check(operand, args.dense_numel) }?;
+    }
+    let operands = Checked { operands: parts.operands, dense_numel: &args.dense_numel };
+    let mut work = Run { op, record: Record::empty(args.num_outputs, parts.compute) };
+    let filled = work.record.fill(op.layout(), &operands, parts.scalars.len());
+    filled.map_err(|message| invalid(format!("{}: {message}", op.text())))?;
+    for number in parts.scalars {
+        work.record.push_scalar(scalar(number)?);
+    }
+    let cost = op.cost(&work.record.launch());
+    Ok(stream.launch(op.text(), cost, &mut work)?)
+}
+
+/// A launch as the work of a task.
+#[derive(Clone)]
+struct Run {
+    op: &'static Op,
+    record: Record,
+}
+
+impl Work for Run {
+    fn run(&mut self) -> Result<(), String> {
+        self.op.run(&self.record.launch())
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        self.record.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
+    }
+
+    fn row(&self) -> Option<&dyn Row> {
+        if self.op.is_piecewise() { Some(self) } else { None }
+    }
+
+    fn about(&self) -> About {
+        let launch = self.record.launch();
+        let output = launch.view(0);
+        let bytes = (output.numel() * output.dtype().size()) as u64;
+        match self.op.text() {
+            "copy_" => {
+                let source = launch.view(1);
+                let (from, to) = (memory_kind(&source, &output), memory_kind(&output, &source));
+                let stays = (from, to) == (MemoryKind::Device, MemoryKind::Device);
+                // As on GPUs: within a device, what changes dtype or layout is a kernel.
+                let is_dense = |view: &View<'_>| view.numel() == 1 || view.is_dense_1d();
+                let is_plain = source.dtype() == output.dtype() && is_dense(&source) && is_dense(&output);
+                if stays && !is_plain { About::kind(Kind::Kernel) } else { About { kind: Kind::Copy(from, to), bytes } }
+            }
+            "fill_" | "zero_" => About { kind: Kind::Fill, bytes },
+            _ => About::kind(Kind::Kernel),
+        }
+    }
+}
+
+/// Where an operand of a copy lies, as seen from the other.
+fn memory_kind(operand: &View<'_>, other: &View<'_>) -> MemoryKind {
+    if operand.flags().has(Flags::HOST) {
+        let pinned = memory::host().is_pinned(operand.data() as usize);
+        return if pinned { MemoryKind::Pinned } else { MemoryKind::Pageable };
+    }
+    let (device, beside) = (memory::device_of(operand.data()), memory::device_of(other.data()));
+    if beside.is_some() && device != beside { MemoryKind::Peer } else { MemoryKind::Device }
+}
+
+/// A launch over lists of tensors.
+impl Row for Run {
+    fn ends(&self) -> Option<Vec<usize>> {
+        lists::row(&self.record.launch())
+    }
+
+    fn spans(&self, visit: &mut dyn FnMut(Span)) {
+        lists::spans(&self.record.launch(), visit);
+    }
+
+    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String> {
+        self.op.run(&self.record.launch().with_piece(Piece { ends, begin: range.start, end: range.end }))
+    }
+}
+
+#[cold]
+fn invalid(message: String) -> Failure {
+    Failure::new(RD_INVALID_ARGUMENT, message)
+}
+
+/// The arguments of a launch, read and checked as far as they do not depend on its kind.
+struct Parts<'a> {
+    operands: &'a [rd_operand],
+    scalars: &'a [rd_scalar],
+    compute: DType,
+}
+
+impl<'a> Parts<'a> {
+    /// # Safety
+    /// The arrays that `args` points at are readable.
+    #[inline(always)]
+    unsafe fn new(op: &Op, args: &'a rd_launch_args) -> Result<Self, Failure> {
+        // SAFETY: the caller promises the arrays; `slice` checks null.
+        let operands = unsafe { slice(args.operands, args.num_operands) }?;
+        // SAFETY: as above.
+        let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
+        if args.num_outputs == 0 || args.num_outputs > operands.len() {
+            return Err(invalid(format!("{}: {} outputs of {} operands", op.text(), args.num_outputs, operands.len())));
+        }
+        let compute = dtype(if args.compute_dtype < 0 { operands[0].dtype } else { args.compute_dtype })?;
+        if !op.dtypes().contains(compute) {
+            return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
+        }
+        Ok(Self { operands, scalars, compute })
+    }
+}
+
+/// Checks an operand: what [`Checked`] relies on, and its sizes. `dense_numel`: its only size in a dense launch; else 0.
+///
+/// # Safety
+/// The operand's sizes and strides are readable.
+#[inline(always)]
+unsafe fn check(operand: &rd_operand, dense_numel: i64) -> Result<(), Failure> {
+    dtype(operand.dtype)?;
+    let mut elements = 1;
+    if dense_numel == 0 {
+        let ndim = usize::try_from(operand.ndim).ok().filter(|&ndim| ndim <= MAX_DIMS);
+        let ndim = ndim.ok_or_else(|| invalid(format!("{} dimensions; at most {MAX_DIMS}", operand.ndim)))?;
+        // SAFETY: the caller promises `ndim` sizes; `slice` checks null.
+        let sizes = unsafe { slice(operand.sizes, ndim) }?;
+        // SAFETY: as above, for strides.
+        unsafe { slice(operand.strides, ndim) }?;
+        elements = sizes.iter().copied().min().unwrap_or(1);
+        if elements < 0 {
+            return Err(invalid(format!("an operand has a negative size: {sizes:?}")));
+        }
+    }
+    if operand.data.is_null() && elements > 0 {
+        return Err(invalid("an operand has no memory".into()));
+    }
+    Ok(())
+}
+
+/// Operands that [`check`] has accepted. Their views are made anew each time: that costs less than to keep them.
+struct Checked<'a> {
+    operands: &'a [rd_operand],
+    dense_numel: &'a i64,
+}
+
+impl<'a> Operands<'a> for Checked<'a> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.operands.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, index: usize) -> View<'a> {
+        let operand = &self.operands[index];
+        let (data, flags, ndim) = (operand.data.cast(), Flags(operand.flags as u8), operand.ndim as usize);
+        let dtype = DType::from_number(operand.dtype).unwrap_or(DType::Byte);
+        let (sizes, strides): (&[i64], &[i64]) = if *self.dense_numel > 0 {
+            (std::slice::from_ref(self.dense_numel), dtype.size_word())
+        } else if ndim == 0 {
+            (&[], &[])
+        } else {
+            // SAFETY: `check` refused null; the launch's caller promises `ndim` readable sizes.
+            let sizes = unsafe { std::slice::from_raw_parts(operand.sizes, ndim) };
+            // SAFETY: as above, for strides.
+            (sizes, unsafe { std::slice::from_raw_parts(operand.strides, ndim) })
+        };
+        View::from_checked(data, dtype, flags, sizes, strides)
+    }
+}
+
+#[inline(always)]
+fn dtype(number: i32) -> Result<DType, Failure> {
+    match DType::from_number(number) {
+        Some(dtype) => Ok(dtype),
+        None => Err(unknown_dtype(number)),
+    }
+}
+
+/// A dtype that only a newer PyTorch has: no kernel takes it.
+#[cold]
+fn unknown_dtype(number: i32) -> Failure {
+    Failure::new(RD_UNSUPPORTED, format!("unknown dtype {number}"))
+}
+
+#[inline(always)]
+fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
+    if value.dtype == RD_SCALAR_CELL {
+        return cell(value.integer);
+    }
+    match DType::from_number(value.dtype) {
+        Some(DType::Long) => Ok(Scalar::Long(value.integer)),
+        Some(DType::Double) => Ok(Scalar::Double(value.real)),
+        Some(DType::ComplexDouble) => Ok(Scalar::Complex(value.real, value.imaginary)),
+        Some(DType::Bool) => Ok(Scalar::Bool(value.integer != 0)),
+        _ => Err(invalid(format!("a scalar of dtype {}", value.dtype))),
+    }
+}
+
+#[cold]
+fn cell(address: i64) -> Result<Scalar, Failure> {
+    let cell = ptr::with_exposed_provenance::<AtomicU64>(address as usize);
+    // SAFETY: a scalar of this kind holds an address that `rd_capture_draw` gave: a cell that is never freed, or null by mistake.
+    unsafe { cell.as_ref() }.map(|cell| Scalar::Cell(Cell(cell))).ok_or_else(|| invalid("a scalar's cell is null".into()))
+}
+
+/// # Safety
+/// `data` is null or has `count` readable elements, which no one changes meanwhile.
+unsafe fn slice<'a, T>(data: *const T, count: usize) -> Result<&'a [T], Failure> {
+    match (data.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(invalid(format!("null where {count} values are needed"))),
+        // SAFETY: the caller promises `count` readable elements.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(data, count) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rd_device::rd_init;
+    use super::super::{RD_OK, rd_last_error};
+    use super::*;
+    use crate::runtime::device;
+
+    fn operand(data: &mut [f32], sizes: &[i64], strides: &[i64]) -> rd_operand {
+        let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);
+        rd_operand { data: data.as_mut_ptr().cast(), sizes, strides, ndim, dtype: DType::Float as i32, flags: 0 }
+    }
+
+    fn launch(name: &CStr, operands: &[rd_operand], outputs: usize, compute: DType) -> rd_status {
+        let args = rd_launch_args {
+            operands: operands.as_ptr(),
+            num_operands: operands.len(),
+            num_outputs: outputs,
+            scalars: std::ptr::null(),
+            num_scalars: 0,
+            compute_dtype: compute as i32,
+            dense_numel: 0,
+        };
+        assert_eq!(rd_init(), RD_OK);
+        // SAFETY: `name` is a string.
+        let op = unsafe { rd_op_find(name.as_ptr()) };
+        // SAFETY: the operands outlive the synchronisation that each test ends with.
+        unsafe { rd_launch(op, 0, &raw const args) }
+    }
+
+    #[test]
+    fn an_operator_runs_on_the_stream() {
+        let (mut lhs, mut rhs, mut sum) = ([1f32, 2.0, 3.0], [10f32, 20.0, 30.0], [0f32; 3]);
+        let operands = [&mut sum, &mut lhs, &mut rhs].map(|data| operand(data, &[3], &[4]));
+        let before = Op::find(b"add").unwrap().calls();
+        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_OK);
+        device::get(0).unwrap().synchronize().unwrap();
+        assert_eq!(sum, [11.0, 22.0, 33.0]);
+        assert!(Op::find(b"add").unwrap().calls() > before);
+    }
+
+    #[test]
+    fn an_immediate_is_read_during_the_call() {
+        let mut target = [0f32; 5];
+        let mut value = 2.5f32;
+        let mut operands = [operand(&mut target, &[5], &[4]), operand(std::slice::from_mut(&mut value), &[], &[])];
+        operands[1].flags = RD_OPERAND_IMMEDIATE;
+        assert_eq!(launch(c"fill_", &operands, 1, DType::Float), RD_OK);
+        value = 0.0;
+        device::get(0).unwrap().synchronize().unwrap();
+        assert_eq!((target, value), ([2.5; 5], 0.0));
+    }
+
+    #[test]
+    fn wrong_launches_are_refused_with_a_text() {
+        let (mut long, mut short) = ([0f32; 3], [0f32; 2]);
+        let operands = [operand(&mut long, &[3], &[4]), operand(&mut short, &[2], &[4]), operand(&mut short, &[2], &[4])];
+        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
+        // SAFETY: `rd_last_error` gives a NUL-terminated string.
+        let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
+        assert!(text.starts_with("add: operand 1 has sizes [2]"), "{text}");
+        assert_eq!(launch(c"add", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
+        assert_eq!(launch(c"no such operator", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
+        assert_eq!(launch(c"add", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn the_table_can_be_walked() {
+        for index in 0..rd_op_count() {
+            let op = rd_op_at(index);
+            // SAFETY: `op` is an entry of the table.
+            let name = unsafe { rd_op_name(op) };
+            // SAFETY: a name is a string.
+            assert_eq!(unsafe { rd_op_find(name) }, op);
+            // SAFETY: as above.
+            assert_ne!(unsafe { rd_op_dtypes(op) }, 0);
+        }
+        assert!(rd_op_at(rd_op_count()).is_null());
+    }
+
+    #[test]
+    fn a_launch_needs_no_box() {
+        assert!(size_of::<Run>() <= crate::runtime::task::INLINE_BYTES);
+    }
+}

@@ -1,0 +1,235 @@
+//! C ABI of device memory.
+//!
+//! Blocks are aligned to 512 bytes. Reuse is stream-ordered: later tasks of the stream that a block was allocated for reuse freed memory
+//! without waiting.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+
+use super::rd_device::device_index;
+use super::rd_stream::{find, give};
+use super::{guard, rd_status, shield};
+use crate::runtime::memory::device_pool::DevicePool;
+use crate::runtime::memory::observe::{self, Usage};
+use crate::runtime::memory::stats::{PerKind, Stat, Stats};
+use crate::runtime::sync::{AtomicUsize, Ordering};
+use crate::runtime::{Error, device, memory};
+
+/// A counter with its peak and its history.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(non_camel_case_types)]
+pub struct rd_stat {
+    pub current: i64,
+    pub peak: i64,
+    pub allocated: i64,
+    pub freed: i64,
+}
+
+impl From<Stat> for rd_stat {
+    fn from(stat: Stat) -> Self {
+        Self { current: stat.current, peak: stat.peak, allocated: stat.allocated, freed: stat.freed }
+    }
+}
+
+/// The counters of a device. Indices as in `c10::CachingAllocator::StatType`: aggregate, small pool, large pool.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(non_camel_case_types)]
+pub struct rd_memory_stats {
+    pub allocation: [rd_stat; 3],
+    pub segment: [rd_stat; 3],
+    pub active: [rd_stat; 3],
+    pub inactive_split: [rd_stat; 3],
+    pub allocated_bytes: [rd_stat; 3],
+    pub reserved_bytes: [rd_stat; 3],
+    pub active_bytes: [rd_stat; 3],
+    pub inactive_split_bytes: [rd_stat; 3],
+    pub requested_bytes: [rd_stat; 3],
+    pub oversize_allocations: rd_stat,
+    pub oversize_segments: rd_stat,
+    pub num_alloc_retries: i64,
+    pub num_ooms: i64,
+    pub num_sync_all_streams: i64,
+    pub num_device_alloc: i64,
+    pub num_device_free: i64,
+    /// -1: no limit.
+    pub max_split_size: i64,
+}
+
+impl rd_memory_stats {
+    fn new(stats: &Stats, max_split_size: usize) -> Self {
+        let each = |stat: &PerKind| stat.values.map(rd_stat::from);
+        Self {
+            allocation: each(&stats.allocation),
+            segment: each(&stats.segment),
+            active: each(&stats.active),
+            inactive_split: each(&stats.inactive_split),
+            allocated_bytes: each(&stats.allocated_bytes),
+            reserved_bytes: each(&stats.reserved_bytes),
+            active_bytes: each(&stats.active_bytes),
+            inactive_split_bytes: each(&stats.inactive_split_bytes),
+            requested_bytes: each(&stats.requested_bytes),
+            oversize_allocations: stats.oversize_allocations.into(),
+            oversize_segments: stats.oversize_segments.into(),
+            num_alloc_retries: stats.num_alloc_retries,
+            num_ooms: stats.num_ooms,
+            num_sync_all_streams: stats.num_sync_all_streams,
+            num_device_alloc: stats.num_device_alloc,
+            num_device_free: stats.num_device_free,
+            max_split_size: i64::try_from(max_split_size).unwrap_or(-1),
+        }
+    }
+}
+
+/// Called after each allocation (`bytes` above 0) and free (below 0).
+#[allow(non_camel_case_types)]
+pub type rd_memory_observer = Option<extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32)>;
+
+fn pool(device: i32) -> Result<&'static DevicePool, Error> {
+    memory::pool(device_index(device)?)
+}
+
+/// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes. `device` is written
+/// whether there is a block or not.
+///
+/// # Safety
+/// `pointer` and `device` are valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_memory_allocate(bytes: usize, pointer: *mut *mut c_void, device: *mut i32) -> rd_status {
+    guard(|| {
+        let index = device::current();
+        // SAFETY: the caller's promise.
+        unsafe { give(device, index as i32) };
+        let block = memory::allocate_on(index, bytes)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(pointer, block.cast()) };
+        Ok(())
+    })
+}
+
+/// Frees a block; null is allowed. Never waits, never fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_free(pointer: *mut c_void) {
+    shield((), || memory::free(pointer.cast()));
+}
+
+/// Notes that tasks of the stream use the block that starts at `pointer`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_record_stream(pointer: *mut c_void, device: i32, stream: i64) -> rd_status {
+    guard(|| Ok(memory::record_stream(pointer.cast(), find(device, stream)?)?))
+}
+
+/// Releases the cached memory of a device; -1 means every device.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_empty_cache(device: i32) -> rd_status {
+    guard(|| {
+        if device == -1 {
+            memory::all().iter().for_each(DevicePool::empty_cache);
+        } else {
+            pool(device)?.empty_cache();
+        }
+        Ok(())
+    })
+}
+
+/// Free and total bytes of the device's budget.
+///
+/// # Safety
+/// `free` and `total` are valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_memory_info(device: i32, free: *mut u64, total: *mut u64) -> rd_status {
+    guard(|| {
+        let info = pool(device)?.info();
+        // SAFETY: the caller's promise.
+        unsafe { give(free, info.0 as u64) };
+        // SAFETY: the caller's promise.
+        unsafe { give(total, info.1 as u64) };
+        Ok(())
+    })
+}
+
+/// The counters of the device.
+///
+/// # Safety
+/// `stats` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_memory_get_stats(device: i32, stats: *mut rd_memory_stats) -> rd_status {
+    guard(|| {
+        let pool = pool(device)?;
+        let counters = rd_memory_stats::new(&pool.stats(), pool.settings().max_split_size);
+        // SAFETY: the caller's promise.
+        unsafe { give(stats, counters) };
+        Ok(())
+    })
+}
+
+/// Resets every peak to the current value.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_reset_peak(device: i32) -> rd_status {
+    guard(|| {
+        pool(device)?.with_stats(Stats::reset_peak);
+        Ok(())
+    })
+}
+
+/// Forgets the history of every counter, and the event counts.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_reset_accumulated(device: i32) -> rd_status {
+    guard(|| {
+        pool(device)?.with_stats(Stats::reset_accumulated);
+        Ok(())
+    })
+}
+
+/// The address of the function that [`rd_memory_set_observer`] was given.
+static OBSERVER: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets the function that is told about each allocation and free; null for none.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_set_observer(observer: rd_memory_observer) {
+    OBSERVER.store(observer.map_or(0, |function| function as usize), Ordering::Release);
+    observe::set_usage_observer(observer.map(|_| notify as observe::UsageObserver));
+}
+
+fn notify(usage: &Usage) {
+    let address = OBSERVER.load(Ordering::Acquire) as *const ();
+    // SAFETY: only `rd_memory_set_observer` stores here: 0, which is `None`, or a function of exactly this type.
+    let observer: rd_memory_observer = unsafe { std::mem::transmute(address) };
+    if let Some(observer) = observer {
+        observer(usage.address as *mut c_void, usage.bytes, usage.allocated, usage.reserved, usage.device as i32);
+    }
+}
+
+/// Names the live block that starts at `pointer`; null takes its name away. Returns whether there is one.
+///
+/// # Safety
+/// `label` is null or a string that ends with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_memory_set_label(pointer: *const c_void, label: *const c_char) -> bool {
+    shield(false, || {
+        // SAFETY: the caller's promise, and it is not null.
+        let text = (!label.is_null()).then(|| unsafe { CStr::from_ptr(label) });
+        memory::set_label(pointer.cast(), text.map(|text| text.to_string_lossy().into()))
+    })
+}
+
+/// The name of the live block that starts at `pointer`, to be freed by `rd_string_free`; null if it has none.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_memory_label(pointer: *const c_void) -> *mut c_char {
+    shield(std::ptr::null_mut(), || {
+        let label = memory::label(pointer.cast()).and_then(|label| CString::new(&*label).ok());
+        label.map_or(std::ptr::null_mut(), CString::into_raw)
+    })
+}
+
+/// The index of the device whose address range holds `pointer`, else -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_pointer_device(pointer: *const c_void) -> i32 {
+    memory::device_of(pointer.cast()).map_or(-1, |device| device as i32)
+}
+
+/// The device's budget in bytes; 0 for a device that does not exist.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_device_total_memory(device: i32) -> u64 {
+    shield(0, || pool(device).map_or(0, |pool| pool.settings().budget as u64))
+}

@@ -1,0 +1,336 @@
+//! C ABI of the streams and of work given as C functions.
+//!
+//! A stream is named by its device and its id, which is `c10::StreamId` as is; 0 is the device's default stream. Streams live to the end
+//! of the process. Priorities are 0 (normal) and -1 (high), as in CUDA.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::time::Duration;
+
+use super::rd_device::device_index;
+use super::{guard, rd_status, shield};
+use crate::runtime::stream::{self, Stream};
+use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::trace::{About, Kind};
+use crate::runtime::{Error, device};
+
+/// The stream that (device, id) names.
+pub(super) fn find(device: i32, id: i64) -> Result<&'static Stream, Error> {
+    let known = device::get(device_index(device)?)?;
+    known.stream(id).ok_or_else(|| Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {id}")))
+}
+
+fn priority(value: i32) -> Result<i32, Error> {
+    match value {
+        -1 | 0 => Ok(value),
+        _ => Err(Error::InvalidArgument(format!("stream priorities are 0 (normal) and -1 (high), not {value}"))),
+    }
+}
+
+/// Writes an out-parameter.
+///
+/// # Safety
+/// `place` is valid for a write.
+pub(super) unsafe fn give<T>(place: *mut T, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { place.write(value) };
+}
+
+/// This thread's stream of the device.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_current(device: i32) -> i64 {
+    shield(0, || device_index(device).ok().filter(|index| *index < device::count()).map_or(0, |index| stream::current(index).id()))
+}
+
+/// Sets this thread's stream of the device and returns the one before; an unknown one changes nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_exchange(device: i32, stream: i64) -> i64 {
+    shield(0, || find(device, stream).map_or_else(|_| rd_stream_current(device), |stream| stream::exchange(stream).id()))
+}
+
+/// The next stream of the pool, round robin over 32 of that priority.
+///
+/// # Safety
+/// `stream` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_from_pool(device: i32, priority: i32, stream: *mut i64) -> rd_status {
+    guard(|| {
+        let found = device::get(device_index(device)?)?.stream_from_pool(self::priority(priority)?);
+        // SAFETY: the caller's promise.
+        unsafe { give(stream, found.id()) };
+        Ok(())
+    })
+}
+
+/// A stream of its own.
+///
+/// # Safety
+/// `stream` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_create(device: i32, priority: i32, stream: *mut i64) -> rd_status {
+    guard(|| {
+        let created = device::get(device_index(device)?)?.create_stream(self::priority(priority)?);
+        // SAFETY: the caller's promise.
+        unsafe { give(stream, created.id()) };
+        Ok(())
+    })
+}
+
+/// The stream whose native handle this is.
+///
+/// # Safety
+/// `stream` is valid for a write; `handle` is only compared, never followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_from_handle(device: i32, handle: *mut c_void, stream: *mut i64) -> rd_status {
+    guard(|| {
+        let streams = device::get(device_index(device)?)?.streams();
+        let found = streams.into_iter().find(|known| native(known) == handle);
+        let refusal = || Error::InvalidArgument(format!("{handle:p} is not the handle of a stream of device rustdev:{device}"));
+        // SAFETY: the caller's promise.
+        unsafe { give(stream, found.ok_or_else(refusal)?.id()) };
+        Ok(())
+    })
+}
+
+/// The native handle of a stream; null for an unknown one.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_handle(device: i32, stream: i64) -> *mut c_void {
+    shield(std::ptr::null_mut(), || find(device, stream).map_or(std::ptr::null_mut(), native))
+}
+
+/// A stream's address: streams are never freed or moved.
+pub(crate) fn native(stream: &'static Stream) -> *mut c_void {
+    std::ptr::from_ref(stream).cast_mut().cast()
+}
+
+/// Whether (device, id) names a stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_exists(device: i32, stream: i64) -> bool {
+    shield(false, || find(device, stream).is_ok())
+}
+
+/// The stream's priority: 0 normal, -1 high; 0 for an unknown one.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_priority(device: i32, stream: i64) -> i32 {
+    shield(0, || find(device, stream).map_or(0, Stream::priority))
+}
+
+/// Whether nothing is queued or running on the stream.
+///
+/// # Safety
+/// `done` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_query(device: i32, stream: i64, done: *mut bool) -> rd_status {
+    guard(|| {
+        let answer = find(device, stream)?.query()?;
+        // SAFETY: the caller's promise.
+        unsafe { give(done, answer) };
+        Ok(())
+    })
+}
+
+/// Waits for everything on the stream; raises the failure of a task.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_synchronize(device: i32, stream: i64) -> rd_status {
+    guard(|| Ok(find(device, stream)?.synchronize()?))
+}
+
+/// As [`rd_stream_synchronize`], of this thread's stream of the device, for an operator: `name`, told where the stream is capturing.
+///
+/// # Safety
+/// `name` is a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_synchronize_current(device: i32, name: *const c_char) -> rd_status {
+    guard(|| {
+        let index = device_index(device)?;
+        device::get(index)?;
+        // SAFETY: the caller's promise.
+        let name = unsafe { CStr::from_ptr(name) };
+        Ok(stream::current(index).synchronize_for(|| name.to_string_lossy().into_owned())?)
+    })
+}
+
+/// A byte range that a task reads or writes; `end` is exclusive.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rd_access {
+    pub begin: *const c_void,
+    pub end: *const c_void,
+    pub write: bool,
+}
+
+/// Work as a C function: true for success, or false with a NUL-terminated text of at most `capacity` bytes in `message`. It is called
+/// once, or where the task was captured in a graph at each replay, one call after the other.
+#[allow(non_camel_case_types)]
+pub type rd_task_run = unsafe extern "C" fn(context: *mut c_void, message: *mut c_char, capacity: usize) -> bool;
+/// Frees the context of a task: called exactly once, when the task will not run (again), on any thread.
+#[allow(non_camel_case_types)]
+pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
+
+/// Room for the text of a failed C function.
+const MESSAGE_BYTES: usize = 4096;
+/// Byte ranges that are kept inside a task; more are boxed.
+const INLINE_ACCESSES: usize = 8;
+
+/// Work given as a C function, with its context.
+struct Foreign {
+    run: rd_task_run,
+    destroy: rd_task_destroy,
+    context: *mut c_void,
+    accesses: Accesses,
+    kind: Kind,
+}
+
+enum Accesses {
+    Few([Access; INLINE_ACCESSES], usize),
+    Many(Box<[Access]>),
+}
+
+// SAFETY: by the contract of `rd_task_run` and `rd_task_destroy` they may be called on any thread.
+unsafe impl Send for Foreign {}
+
+impl Work for Foreign {
+    fn run(&mut self) -> Result<(), String> {
+        let mut message = [0 as c_char; MESSAGE_BYTES];
+        // SAFETY: the submitter's promise about `run` and `context`; the buffer has the capacity that is passed.
+        if unsafe { (self.run)(self.context, message.as_mut_ptr(), MESSAGE_BYTES) } {
+            return Ok(());
+        }
+        message[MESSAGE_BYTES - 1] = 0;
+        // SAFETY: the last byte of the buffer is NUL.
+        let text = unsafe { CStr::from_ptr(message.as_ptr()) };
+        Err(text.to_string_lossy().into_owned())
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        let accesses = match &self.accesses {
+            Accesses::Few(few, count) => &few[..*count],
+            Accesses::Many(many) => many,
+        };
+        accesses.iter().copied().for_each(visit);
+    }
+
+    fn about(&self) -> About {
+        About::kind(self.kind)
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // SAFETY: the submitter's promise about `destroy`; a value is dropped once.
+        unsafe { (self.destroy)(self.context) };
+    }
+}
+
+/// Copies the caller's byte ranges.
+///
+/// # Safety
+/// `accesses` is valid for reads of `count` elements; it may be null where `count` is 0.
+unsafe fn copied(accesses: *const rd_access, count: usize) -> Accesses {
+    let taken = |index: usize| {
+        // SAFETY: the caller's promise, for an index below `count`.
+        let place = unsafe { accesses.add(index) };
+        // SAFETY: as above.
+        let access = unsafe { place.read() };
+        Access { begin: access.begin.addr(), end: access.end.addr(), write: access.write }
+    };
+    if count > INLINE_ACCESSES {
+        return Accesses::Many((0..count).map(taken).collect());
+    }
+    let mut few = [Access { begin: 0, end: 0, write: false }; INLINE_ACCESSES];
+    few[..count].iter_mut().enumerate().for_each(|(index, access)| *access = taken(index));
+    Accesses::Few(few, count)
+}
+
+/// The name of a task.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string that outlives the process.
+unsafe fn task_name(name: *const c_char) -> &'static str {
+    if name.is_null() {
+        return "task";
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("task")
+}
+
+fn submit(device: i32, stream: i64, name: &'static str, cost: u64, work: Foreign) -> rd_status {
+    guard(move || Ok(find(device, stream)?.submit(Task::new(name, cost, work))?))
+}
+
+/// Enqueues device work. A name that begins with `compiled::` tells a trace that a compiler made it.
+///
+/// # Safety
+/// `name` outlives the process; `accesses` is valid for `num_accesses` reads; `run` and `destroy` may be called with `context` on any
+/// thread, `destroy` once after everything else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_submit(
+    device: i32,
+    stream: i64,
+    name: *const c_char,
+    accesses: *const rd_access,
+    num_accesses: usize,
+    cost: u64,
+    run: rd_task_run,
+    context: *mut c_void,
+    destroy: rd_task_destroy,
+) -> rd_status {
+    // SAFETY: the caller's promise.
+    let accesses = unsafe { copied(accesses, num_accesses) };
+    // SAFETY: the caller's promise.
+    let name = unsafe { task_name(name) };
+    let kind = if name.starts_with("compiled::") { Kind::Compiled } else { Kind::Custom };
+    submit(device, stream, name, cost, Foreign { run, destroy, context, accesses, kind })
+}
+
+/// As [`rd_stream_submit`], for a kernel of PyTorch's.
+///
+/// # Safety
+/// As [`rd_stream_submit`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_submit_aten(
+    device: i32,
+    stream: i64,
+    name: *const c_char,
+    accesses: *const rd_access,
+    num_accesses: usize,
+    cost: u64,
+    run: rd_task_run,
+    context: *mut c_void,
+    destroy: rd_task_destroy,
+) -> rd_status {
+    // SAFETY: the caller's promise.
+    let accesses = unsafe { copied(accesses, num_accesses) };
+    // SAFETY: the caller's promise.
+    let name = unsafe { task_name(name) };
+    submit(device, stream, name, cost, Foreign { run, destroy, context, accesses, kind: Kind::Aten })
+}
+
+/// Enqueues a host callback: it may block, take locks, call Python, and runs outside the compute threads.
+///
+/// # Safety
+/// As [`rd_stream_submit`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_stream_host_callback(
+    device: i32,
+    stream: i64,
+    name: *const c_char,
+    run: rd_task_run,
+    context: *mut c_void,
+    destroy: rd_task_destroy,
+) -> rd_status {
+    // SAFETY: no ranges to read.
+    let accesses = unsafe { copied(std::ptr::null(), 0) };
+    let work = Foreign { run, destroy, context, accesses, kind: Kind::Host };
+    guard(move || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { task_name(name) };
+        Ok(find(device, stream)?.submit(Task::host(name, work))?)
+    })
+}
+
+/// Keeps the stream busy for that long; no thread is.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_stream_sleep(device: i32, stream: i64, nanoseconds: u64) -> rd_status {
+    guard(|| Ok(find(device, stream)?.submit(Task::sleep(Duration::from_nanos(nanoseconds)))?))
+}

@@ -1,0 +1,30 @@
+//! Kernels and the operator table.
+//!
+//! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its documentation names the operands (outputs first) and the
+//! scalars in order: the shim binds from it. [`table`] lists every kernel.
+
+pub mod channel_norm;
+#[cfg(test)]
+mod check;
+pub mod convolution;
+pub mod copy;
+mod failure;
+pub mod foreach;
+pub mod histogram;
+pub mod indexing;
+pub mod layer_norm;
+mod lookup_table;
+pub mod matmul;
+pub mod max_pool;
+mod mean_variance;
+pub mod movement;
+pub mod nll_loss;
+pub mod optimizer;
+pub mod pointwise;
+pub mod random;
+pub mod reduce;
+pub mod rnn;
+pub mod scan;
+pub mod softmax;
+pub mod sorting;
+pub mod table;

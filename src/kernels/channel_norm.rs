@@ -1,0 +1,489 @@
+//! Batch and group normalisation: each channel is scaled and shifted by its mean and variance.
+//!
+//! Operands are matrices: a row for each plane (contiguous), or a column for each channel (channels last). Values are computed in `f32`, or
+//! `f64` for Double. Statistics, weights and their gradients have their own dtypes. Rows are cut into pieces. Sums of pieces are added in
+//! `f64` and in the order of the pieces, so that the bits do not depend on the threads.
+
+#![forbid(unsafe_code)]
+
+mod batch_norm;
+mod group_norm;
+
+use super::mean_variance::{self, PIECE, Pair, wide};
+use crate::runtime::sync::Mutex;
+use crate::simd::{Aligned, Leaf, vectorize};
+use crate::tensor::dtype::Element;
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::lines::Values;
+use crate::tensor::loops::rows;
+use crate::tensor::loops::{GRAIN, parallel};
+use crate::tensor::number::{Field, Number, Real};
+use crate::tensor::view::View;
+
+pub use batch_norm::{native_batch_norm, native_batch_norm_backward};
+pub use group_norm::{native_group_norm, native_group_norm_backward};
+
+const DENSE: &str = "an operand of the wrong dtype";
+
+/// Rows of a piece where every column is a channel.
+const ROWS: usize = 256;
+/// Columns that are computed in vector lanes, as far as there are so many.
+const WIDE: usize = 32;
+const NARROW: usize = 8;
+
+/// Where the elements of a channel are.
+#[derive(Clone, Copy)]
+struct Shape {
+    rows: usize,
+    cols: usize,
+    channels: usize,
+    /// Each column is a channel. Else each row is, or as many rows are one after the other as there are channels, again and again.
+    by_columns: bool,
+}
+
+impl Shape {
+    fn of(view: &View<'_>, channels: usize, by_columns: bool) -> Result<Self, String> {
+        let is_whole =
+            view.ndim() == 2 && if by_columns { view.size(1) == channels } else { view.size(0).is_multiple_of(channels) };
+        if !is_whole || view.numel() == 0 {
+            return Err(format!("{channels} channels in {:?}", view.sizes()));
+        }
+        Ok(Self { rows: view.size(0), cols: view.size(1), channels, by_columns })
+    }
+
+    /// Elements of a channel.
+    fn count(&self) -> usize {
+        self.rows * self.cols / self.channels
+    }
+
+    /// How many pieces belong to a row, or to a column.
+    fn pieces(&self) -> usize {
+        if self.by_columns { self.rows.div_ceil(ROWS) } else { self.cols.div_ceil(PIECE) }
+    }
+
+    /// The elements of a piece of a row, or of a column.
+    fn part(&self, piece: usize) -> (usize, usize) {
+        let (len, most) = if self.by_columns { (self.rows, ROWS) } else { (self.cols, PIECE) };
+        (piece * most, len.min((piece + 1) * most))
+    }
+
+    /// Calls `visit` with the channel, the count and what was found of every piece, in their order.
+    fn each(&self, found: &[Pair], mut visit: impl FnMut(usize, f64, Pair)) {
+        let (outer, pieces) = if self.by_columns { (1, self.pieces()) } else { (self.rows, self.pieces()) };
+        let width = if self.by_columns { self.cols } else { 1 };
+        let (mut found, mut first) = (found.iter(), 0);
+        for _ in 0..outer {
+            for piece in 0..pieces {
+                let (begin, end) = self.part(piece);
+                for (channel, &pair) in (first..first + width).zip(&mut found) {
+                    visit(channel, (end - begin) as f64, pair);
+                }
+            }
+            first = if self.by_columns || first + 1 == self.channels { 0 } else { first + 1 };
+        }
+    }
+}
+
+/// The sums of a piece, which are added to its channel.
+trait Statistic<E: Element, const I: usize>: Copy + Sync {
+    /// Of a part of a row. Mark it `#[inline(always)]`.
+    fn row(self, channel: usize, inputs: [&[E]; I]) -> Pair;
+    /// Of `W` columns of some rows of `cols` elements. Mark it `#[inline(always)]`.
+    fn columns<const W: usize>(self, first: usize, cols: usize, inputs: [&[E]; I]) -> [Pair; W];
+}
+
+/// The sums of a function over `W` columns.
+#[inline(always)]
+fn column_sums<E, const W: usize, const I: usize, const O: usize>(
+    first: usize,
+    cols: usize,
+    inputs: [&[E]; I],
+    function: impl Fn(usize, [E::Acc; I]) -> [E::Acc; O],
+) -> [[E::Acc; W]; O]
+where
+    E: Element<Acc: Real>,
+{
+    let Aligned(sums) = &mut Aligned([[E::Acc::ZERO; W]; O]);
+    for row in 0..inputs[0].len() / cols {
+        let at = row * cols + first;
+        let rows = inputs.map(|input| &input[at..at + W]);
+        for lane in 0..W {
+            let found = function(lane, rows.map(|row| row[lane].load()));
+            for (sums, found) in sums.iter_mut().zip(found) {
+                sums[lane] = sums[lane].add(found);
+            }
+        }
+    }
+    *sums
+}
+
+/// Means, and squared distances from them.
+#[derive(Clone, Copy)]
+struct MeanVar;
+
+impl<E: Element<Acc: Real>> Statistic<E, 1> for MeanVar {
+    #[inline(always)]
+    fn row(self, _: usize, [input]: [&[E]; 1]) -> Pair {
+        mean_variance::of_piece(input)
+    }
+
+    #[inline(always)]
+    fn columns<const W: usize>(self, first: usize, cols: usize, inputs: [&[E]; 1]) -> [Pair; W] {
+        let rows = inputs[0].len() / cols;
+        let count = E::Acc::from_i64(rows as i64);
+        let origins: [E::Acc; W] = std::array::from_fn(|lane| mean_variance::origin(inputs[0][first + lane].load()));
+        let [sums] = column_sums::<E, W, 1, 1>(first, cols, inputs, |lane, [x]| [x.sub(origins[lane])]);
+        let means: [E::Acc; W] = std::array::from_fn(|lane| origins[lane].add(sums[lane].div(count)));
+        let [rest, squares] = column_sums::<E, W, 1, 2>(first, cols, inputs, |lane, [x]| {
+            let apart = x.sub(means[lane]);
+            [apart, apart.mul(apart)]
+        });
+        std::array::from_fn(|lane| {
+            let found = mean_variance::corrected(means[lane], rest[lane], squares[lane], rows as f64);
+            if found[1].is_finite() { found } else { mean_variance::in_double(inputs[0][first + lane..].iter().step_by(cols)) }
+        })
+    }
+}
+
+/// The sums for the gradients of statistics: the sums of gradients, and of gradients times distances from the mean.
+#[derive(Clone, Copy)]
+struct Products<'a, T> {
+    means: &'a [T],
+    /// Channels in a row with the same mean.
+    span: usize,
+}
+
+impl<E: Element<Acc: Real>> Statistic<E, 2> for Products<'_, E::Acc> {
+    #[inline(always)]
+    fn row(self, channel: usize, inputs: [&[E]; 2]) -> Pair {
+        let mean = self.means[if self.span == 1 { channel } else { channel / self.span }];
+        mean_variance::sums(inputs, |[grad, x]| [grad, grad.mul(x.sub(mean))]).map(wide)
+    }
+
+    #[inline(always)]
+    fn columns<const W: usize>(self, first: usize, cols: usize, inputs: [&[E]; 2]) -> [Pair; W] {
+        let means: [E::Acc; W] = std::array::from_fn(|lane| self.means[first + lane]);
+        let [plain, products] =
+            column_sums::<E, W, 2, 2>(first, cols, inputs, |lane, [grad, x]| [grad, grad.mul(x.sub(means[lane]))]);
+        std::array::from_fn(|lane| [wide(plain[lane]), wide(products[lane])])
+    }
+}
+
+/// Pieces from number `first` on; with columns, those of all columns belong together.
+struct Pieces<'a, E, S, const I: usize> {
+    shape: Shape,
+    statistic: S,
+    inputs: [&'a [E]; I],
+    first: usize,
+    found: &'a mut [Pair],
+}
+
+impl<E: Element, S: Statistic<E, I>, const I: usize> Leaf for Pieces<'_, E, S, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { shape, statistic, inputs, first, found } = self;
+        let cols = shape.cols;
+        if shape.by_columns {
+            for (piece, found) in found.chunks_mut(cols).enumerate() {
+                let (begin, end) = shape.part(first / cols + piece);
+                let rows = inputs.map(|input| &input[begin * cols..end * cols]);
+                let (wide, rest) = found.as_chunks_mut::<WIDE>();
+                let after = wide.len() * WIDE;
+                for (tile, found) in wide.iter_mut().enumerate() {
+                    *found = statistic.columns::<WIDE>(tile * WIDE, cols, rows);
+                }
+                let (narrow, rest) = rest.as_chunks_mut::<NARROW>();
+                for (tile, found) in narrow.iter_mut().enumerate() {
+                    *found = statistic.columns::<NARROW>(after + tile * NARROW, cols, rows);
+                }
+                let after = after + narrow.len() * NARROW;
+                for (col, found) in rest.iter_mut().enumerate() {
+                    [*found] = statistic.columns::<1>(after + col, cols, rows);
+                }
+            }
+            return;
+        }
+        let pieces = shape.pieces();
+        let (mut row, mut piece) = (first / pieces, first % pieces);
+        let mut channel = row % shape.channels;
+        for found in found {
+            let (begin, end) = shape.part(piece);
+            *found = statistic.row(channel, inputs.map(|input| &input[row * cols + begin..row * cols + end]));
+            piece += 1;
+            if piece == pieces {
+                (row, piece) = (row + 1, 0);
+                channel = if channel + 1 == shape.channels { 0 } else { channel + 1 };
+            }
+        }
+    }
+}
+
+/// Calls `body` with the place of the first of `grain` items and with them, in parallel where it is worth it. `cost`: nanoseconds of one
+/// thread for an item.
+fn each_part<T: Send>(items: &mut [T], grain: usize, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    let parts: Vec<_> = items.chunks_mut(grain).map(Mutex::new).collect();
+    parallel(parts.len(), 1, cost * grain as f64, &|begin, end| {
+        for (part, items) in parts.iter().enumerate().take(end).skip(begin) {
+            body(part * grain, &mut items.lock());
+        }
+    });
+}
+
+/// The sums of every piece, which are added to its channel.
+fn statistics<E, S, const I: usize>(inputs: [&[E]; I], shape: Shape, statistic: S) -> Vec<Pair>
+where
+    E: Element,
+    S: Statistic<E, I>,
+{
+    let (outer, width) = if shape.by_columns { (1, shape.cols) } else { (shape.rows, 1) };
+    let mut found = vec![[0.0; 2]; outer * shape.pieces() * width];
+    let len = (shape.rows * shape.cols).div_ceil(found.len());
+    let grain = (GRAIN / len).max(1).div_ceil(width) * width;
+    each_part(&mut found, grain, 0.3 * len as f64, &|first, found| vectorize(Pieces { shape, statistic, inputs, first, found }));
+    found
+}
+
+/// The means of every channel, and the squared distances from them.
+fn moments<E: Element<Acc: Real>>(input: &[E], shape: Shape) -> Vec<Pair> {
+    let found = statistics([input], shape, MeanVar);
+    let (mut totals, count) = (vec![[0.0; 2]; shape.channels], shape.count() as f64);
+    shape.each(&found, |channel, len, [mean, _]| totals[channel][0] += len * mean);
+    for [mean, _] in &mut totals {
+        *mean /= count;
+    }
+    shape.each(&found, |channel, len, [own, squares]| {
+        let [mean, total] = &mut totals[channel];
+        *total += squares + len * (own - *mean) * (own - *mean);
+    });
+    totals
+}
+
+/// The sums over every channel.
+fn products<E: Element<Acc: Real>>(inputs: [&[E]; 2], shape: Shape, means: &[E::Acc], span: usize) -> Vec<Pair> {
+    let found = statistics(inputs, shape, Products { means, span });
+    if found.len() == shape.channels {
+        // A piece for each.
+        return found;
+    }
+    let mut totals = vec![[0.0; 2]; shape.channels];
+    shape.each(&found, |channel, _, [plain, product]| {
+        let [plains, products] = &mut totals[channel];
+        *plains += plain;
+        *products += product;
+    });
+    totals
+}
+
+/// A function of the values at one place and of numbers of its channel.
+trait Channelwise<T, const P: usize, const I: usize>: Copy + Sync {
+    /// Mark it `#[inline(always)]`.
+    fn apply(self, channel: [T; P], inputs: [T; I]) -> T;
+}
+
+/// The result of the normalisation, from [mean, scale, shift].
+#[derive(Clone, Copy)]
+struct Affine;
+
+impl<T: Number> Channelwise<T, 3, 1> for Affine {
+    #[inline(always)]
+    fn apply(self, [mean, scale, shift]: [T; 3], [x]: [T; 1]) -> T {
+        x.sub(mean).mul(scale).add(shift)
+    }
+}
+
+/// The gradient of values whose statistics were given, from [scale].
+#[derive(Clone, Copy)]
+struct Scaled;
+
+impl<T: Number> Channelwise<T, 1, 2> for Scaled {
+    #[inline(always)]
+    fn apply(self, [scale]: [T; 1], [grad, _]: [T; 2]) -> T {
+        grad.mul(scale)
+    }
+}
+
+/// The gradient of values that their statistics were made of, from [mean, scale, slope, base].
+#[derive(Clone, Copy)]
+struct Combined;
+
+impl<T: Number> Channelwise<T, 4, 2> for Combined {
+    #[inline(always)]
+    fn apply(self, [mean, scale, slope, base]: [T; 4], [grad, x]: [T; 2]) -> T {
+        grad.mul(scale).add(x.sub(mean).mul(slope)).add(base)
+    }
+}
+
+/// The numbers that the elements of a row are computed with.
+trait Numbers<T, const P: usize>: Copy + Sync {
+    /// Those of a channel of a group of rows. Mark it `#[inline(always)]`.
+    fn of(self, group: usize, channel: usize) -> [T; P];
+}
+
+/// A list of numbers for each channel.
+impl<T: Copy + Sync, const P: usize> Numbers<T, P> for [&[T]; P] {
+    #[inline(always)]
+    fn of(self, _: usize, channel: usize) -> [T; P] {
+        self.map(|numbers| numbers[channel])
+    }
+}
+
+/// The results of elements from number `first` on, in rows of channels.
+struct MapRows<'a, E, N, F, const I: usize, const P: usize> {
+    shape: Shape,
+    /// Rows of a group.
+    span: usize,
+    numbers: N,
+    function: F,
+    inputs: [&'a [E]; I],
+    first: usize,
+    output: &'a mut [E],
+}
+
+impl<E, N, F, const I: usize, const P: usize> Leaf for MapRows<'_, E, N, F, I, P>
+where
+    E: Element<Acc: Real>,
+    N: Numbers<E::Acc, P>,
+    F: Channelwise<E::Acc, P, I>,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { shape: Shape { cols, channels, .. }, span, numbers, function, inputs, first, output } = self;
+        let inputs = inputs.map(|input| &input[first..first + output.len()]);
+        let (mut row, mut at, mut end) = (first / cols, 0, cols - first % cols);
+        let (mut channel, mut group, mut inside) = (row % channels, row / span, row % span);
+        while at < output.len() {
+            end = end.min(output.len());
+            let (numbers, inputs) = (numbers.of(group, channel), inputs.map(|input| &input[at..end]));
+            for (position, output) in output[at..end].iter_mut().enumerate() {
+                *output = E::store(function.apply(numbers, inputs.map(|input| input[position].load())));
+            }
+            (at, end, row, inside) = (end, end + cols, row + 1, inside + 1);
+            channel = if channel + 1 == channels { 0 } else { channel + 1 };
+            if inside == span {
+                (group, inside) = (group + 1, 0);
+            }
+        }
+    }
+}
+
+/// The results of elements from number `first` on, in rows with a column for each channel.
+struct MapColumns<'a, E: Element, F, const I: usize, const P: usize> {
+    numbers: [&'a [E::Acc]; P],
+    function: F,
+    inputs: [&'a [E]; I],
+    first: usize,
+    output: &'a mut [E],
+}
+
+impl<E, F, const I: usize, const P: usize> Leaf for MapColumns<'_, E, F, I, P>
+where
+    E: Element<Acc: Real>,
+    F: Channelwise<E::Acc, P, I>,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let cols = self.numbers[0].len();
+        let numbers = self.numbers.map(|numbers| &numbers[..cols]);
+        for (row, output) in self.output.chunks_exact_mut(cols).enumerate() {
+            let at = self.first + row * cols;
+            let inputs = self.inputs.map(|input| &input[at..at + cols]);
+            for (col, output) in output.iter_mut().enumerate() {
+                let channel = numbers.map(|numbers| numbers[col]);
+                *output = E::store(self.function.apply(channel, inputs.map(|input| input[col].load())));
+            }
+        }
+    }
+}
+
+/// A function over all elements, with numbers for every channel.
+fn map<E, F, const I: usize, const P: usize>(
+    output: &mut [E],
+    inputs: [&[E]; I],
+    shape: Shape,
+    numbers: [&[E::Acc]; P],
+    function: F,
+    cost: f64,
+) where
+    E: Element<Acc: Real>,
+    F: Channelwise<E::Acc, P, I>,
+{
+    if !shape.by_columns {
+        return map_rows(output, inputs, shape, 1, numbers, function, cost);
+    }
+    let grain = GRAIN.div_ceil(shape.cols) * shape.cols;
+    each_part(output, grain, cost, &|first, output| vectorize(MapColumns { numbers, function, inputs, first, output }));
+}
+
+/// A function over all elements of rows, with numbers for every channel and group of `span` rows.
+fn map_rows<E, N, F, const I: usize, const P: usize>(
+    output: &mut [E],
+    inputs: [&[E]; I],
+    shape: Shape,
+    span: usize,
+    numbers: N,
+    function: F,
+    cost: f64,
+) where
+    E: Element<Acc: Real>,
+    N: Numbers<E::Acc, P>,
+    F: Channelwise<E::Acc, P, I>,
+{
+    each_part(output, GRAIN, cost, &|first, output| {
+        vectorize(MapRows { shape, span, numbers, function, inputs, first, output });
+    });
+}
+
+/// Gives operands one after the other, those that may be missing by a scalar that says whether they are there.
+struct Operands<'a> {
+    launch: &'a Launch<'a>,
+    next: usize,
+}
+
+impl<'a> Operands<'a> {
+    fn view(&mut self) -> View<'a> {
+        self.next += 1;
+        self.launch.view(self.next - 1)
+    }
+
+    fn flag(&self, scalar: usize) -> Result<bool, String> {
+        Ok(self.launch.scalar(scalar)? == Scalar::Bool(true))
+    }
+
+    fn values<T: Element + Number>(&mut self) -> Result<Values<'a, T>, String> {
+        Values::new(self.view())
+    }
+
+    fn given<T: Element + Number>(&mut self, scalar: usize) -> Result<Option<Values<'a, T>>, String> {
+        if self.flag(scalar)? { self.values().map(Some) } else { Ok(None) }
+    }
+
+    /// The values of an operand, or `default` for every channel.
+    fn parameter<T: Element + Number>(&mut self, scalar: usize, channels: usize, default: T) -> Result<Vec<T>, String> {
+        Ok(self.given(scalar)?.map_or_else(|| vec![default; channels], |values| values.to_vec()))
+    }
+
+    /// The elements of an input.
+    fn elements<E: Element>(&mut self) -> Result<&'a [E], String> {
+        rows::flat(&self.view())?.as_slice().ok_or_else(|| DENSE.into())
+    }
+
+    /// The elements of an output.
+    fn results<E: Element>(&mut self) -> Result<&'a mut [E], String> {
+        rows::flat(&self.view())?.as_slice_mut().ok_or_else(|| DENSE.into())
+    }
+}
+
+fn narrow<T: Number>(value: f64) -> T {
+    T::from_f64(value)
+}
+
+/// 1 / sqrt(variance + eps).
+fn inverse(variance: f64, eps: f64) -> f64 {
+    1.0 / (variance + eps).sqrt()
+}

@@ -1,0 +1,195 @@
+//! Group normalisation: each group of neighbouring channels of each sample has its own mean and variance.
+
+use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, narrow, products, wide};
+use crate::kernels::mean_variance::{self, PIECE};
+use crate::runtime::sync::Mutex;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::{GRAIN, parallel, rows};
+use crate::tensor::number::{Number, Real};
+
+/// `aten::native_group_norm`. Operands [out, mean, rstd, x, weight?, bias?]; out and x have a row for every sample and channel; scalars
+/// [channels, groups, whether there is a weight, a bias, eps].
+///
+/// # Errors
+/// The wrong operands.
+pub fn native_group_norm(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => forward::<E>(launch))
+}
+
+/// [mean, scale, shift] of a row.
+#[derive(Clone, Copy)]
+struct Normal<'a, T> {
+    means: &'a [T],
+    inverses: &'a [T],
+    weight: &'a [T],
+    bias: &'a [T],
+}
+
+impl<T: Number> Numbers<T, 3> for Normal<'_, T> {
+    #[inline(always)]
+    fn of(self, group: usize, channel: usize) -> [T; 3] {
+        [self.means[group], self.inverses[group].mul(self.weight[channel]), self.bias[channel]]
+    }
+}
+
+/// Groups of one piece each, which are normalised while they are near.
+struct Small<'a, E: Element> {
+    shape: Shape,
+    /// Channels of a group.
+    span: usize,
+    eps: f64,
+    /// Which of a sample's groups the first one is.
+    first: usize,
+    weight: &'a [E::Acc],
+    bias: &'a [E::Acc],
+    input: &'a [E],
+    output: &'a mut [E],
+    means: &'a mut [E::Acc],
+    inverses: &'a mut [E::Acc],
+}
+
+impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (positions, span) = (self.shape.cols, self.span);
+        let size = positions * span;
+        let mut channel = self.first * span;
+        let groups = self.input.chunks_exact(size).zip(self.output.chunks_exact_mut(size));
+        for ((input, output), (mean, inverse)) in groups.zip(self.means.iter_mut().zip(self.inverses.iter_mut())) {
+            let [center, squares] = mean_variance::of_piece(input);
+            (*mean, *inverse) = (narrow(center), narrow(super::inverse(squares / size as f64, self.eps)));
+            let (mean, inverse) = (*mean, *inverse);
+            let parameters = self.weight[channel..channel + span].iter().zip(&self.bias[channel..channel + span]);
+            if positions == 1 {
+                for ((output, x), (&weight, &bias)) in output.iter_mut().zip(input).zip(parameters) {
+                    *output = E::store(Affine.apply([mean, inverse.mul(weight), bias], [x.load()]));
+                }
+            } else {
+                let rows = input.chunks_exact(positions).zip(output.chunks_exact_mut(positions));
+                for ((input, output), (&weight, &bias)) in rows.zip(parameters) {
+                    let scale = inverse.mul(weight);
+                    for (output, x) in output.iter_mut().zip(input) {
+                        *output = E::store(Affine.apply([mean, scale, bias], [x.load()]));
+                    }
+                }
+            }
+            channel = if channel + span == self.shape.channels { 0 } else { channel + span };
+        }
+    }
+}
+
+fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
+    let (channels, groups) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() as usize);
+    let eps: f64 = launch.scalar(4)?.to();
+    let shape = Shape::of(&launch.view(0), channels, false)?;
+    let span = channels / groups;
+    let mut operands = Operands { launch, next: 0 };
+    let output = operands.results::<E>()?;
+    let (save_mean, save_inverse) = (operands.view(), operands.view());
+    let input = operands.elements::<E>()?;
+    let weight = operands.parameter(2, channels, E::Acc::ONE)?;
+    let bias = operands.parameter(3, channels, E::Acc::ZERO)?;
+    let (rows, cols) = (shape.rows / span, shape.cols * span);
+    if cols <= PIECE {
+        let (mut means, mut inverses) = (vec![E::Acc::ZERO; rows], vec![E::Acc::ZERO; rows]);
+        let grain = (GRAIN / cols).max(1);
+        let statistics = means.chunks_mut(grain).zip(inverses.chunks_mut(grain));
+        let parts = input.chunks(grain * cols).zip(output.chunks_mut(grain * cols)).zip(statistics).enumerate();
+        let parts: Vec<_> = parts
+            .map(|(part, ((input, output), (means, inverses)))| {
+                let first = part * grain % groups;
+                Mutex::new(Small { shape, span, eps, first, weight: &weight, bias: &bias, input, output, means, inverses })
+            })
+            .collect();
+        parallel(parts.len(), 1, launch.cost() * (grain * cols) as f64, &|begin, end| {
+            for part in &parts[begin..end] {
+                vectorize(&mut *part.lock());
+            }
+        });
+        drop(parts);
+        rows::assign(&save_mean, &means)?;
+        return rows::assign(&save_inverse, &inverses);
+    }
+    let whole = Shape { rows, cols, channels: rows, by_columns: false };
+    let found = super::moments(input, whole);
+    let means: Vec<E::Acc> = found.iter().map(|&[mean, _]| narrow(mean)).collect();
+    let inverses: Vec<E::Acc> = found.iter().map(|&[_, squares]| narrow(inverse(squares / cols as f64, eps))).collect();
+    rows::assign(&save_mean, &means)?;
+    rows::assign(&save_inverse, &inverses)?;
+    let numbers = Normal { means: &means, inverses: &inverses, weight: &weight, bias: &bias };
+    map_rows::<E, _, _, 1, 3>(output, [input], shape, span, numbers, Affine, launch.cost());
+    Ok(())
+}
+
+/// `aten::native_group_norm_backward`. Operands [grad of x, grad of weight?, grad of bias?, grad, x, mean, rstd, weight?]; grads and x have a
+/// row for every sample and channel; scalars [channels, groups, whether there is a grad of weight, of bias, a weight].
+///
+/// # Errors
+/// The wrong operands.
+pub fn native_group_norm_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => backward::<E>(launch))
+}
+
+/// [mean, scale, slope, base] of a row.
+#[derive(Clone, Copy)]
+struct Gradient<'a, T> {
+    means: &'a [T],
+    inverses: &'a [T],
+    weight: &'a [T],
+    /// Slope and base of every group.
+    lines: &'a [[T; 2]],
+}
+
+impl<T: Number> Numbers<T, 4> for Gradient<'_, T> {
+    #[inline(always)]
+    fn of(self, group: usize, channel: usize) -> [T; 4] {
+        let [slope, base] = self.lines[group];
+        [self.means[group], self.inverses[group].mul(self.weight[channel]), slope, base]
+    }
+}
+
+fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
+    let (channels, groups) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() as usize);
+    let shape = Shape::of(&launch.view(0), channels, false)?;
+    let mut operands = Operands { launch, next: 0 };
+    let output = operands.results::<E>()?;
+    let (weight_grad, bias_grad) = (operands.given::<f64>(2)?, operands.given::<f64>(3)?);
+    let inputs = [operands.elements::<E>()?, operands.elements::<E>()?];
+    let (means, inverses) = (operands.values::<E::Acc>()?.to_vec(), operands.values::<E::Acc>()?.to_vec());
+    let weight = operands.parameter(4, channels, E::Acc::ONE)?;
+    let span = channels / groups;
+    let own = Shape { channels: shape.rows, ..shape };
+    let sums = products(inputs, own, &means, span);
+    // Of a channel over all samples, and of a group over its channels: the latter give the gradients of its mean and its scale.
+    let mut totals = vec![[0.0; 2]; channels];
+    let mut lines = vec![[E::Acc::ZERO; 2]; means.len()];
+    let count = (span * shape.cols) as f64;
+    for (group, (sums, line)) in sums.chunks_exact(span).zip(&mut lines).enumerate() {
+        let (inverse, first) = (wide(inverses[group]), group % groups * span);
+        let mut all = [0.0; 2];
+        for ((&[plain, product], total), &weight) in
+            sums.iter().zip(&mut totals[first..first + span]).zip(&weight[first..first + span])
+        {
+            *total = [total[0] + plain, total[1] + product * inverse];
+            all = [all[0] + plain * wide(weight), all[1] + product * wide(weight)];
+        }
+        *line = [narrow(-all[1] / count * inverse * inverse * inverse), narrow(-all[0] / count * inverse)];
+    }
+    for (channel, [plain, product]) in totals.into_iter().enumerate() {
+        if let Some(weight_grad) = &weight_grad {
+            weight_grad.set(channel, product);
+        }
+        if let Some(bias_grad) = &bias_grad {
+            bias_grad.set(channel, plain);
+        }
+    }
+    let numbers = Gradient { means: &means, inverses: &inverses, weight: &weight, lines: &lines };
+    map_rows::<E, _, _, 2, 4>(output, inputs, shape, span, numbers, Combined, launch.cost());
+    Ok(())
+}

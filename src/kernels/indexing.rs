@@ -1,0 +1,32 @@
+//! Gathers, scatters and advanced indexing.
+//!
+//! Each is a launch of [`indexed`]. The addressed operand has stride 0 in the indexed dimensions. The scalars of each index are the number
+//! of slots that it chooses from and their distance in bytes.
+
+pub mod embedding;
+pub mod masked;
+mod scatter;
+
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::indexed::{Indexed, Rules};
+pub use scatter::{update, update_wrapped};
+
+/// `aten::gather`, `aten::index_select`: the elements that indices from 0 on name. Operands [out, self, indices...]; scalars
+/// [slots, bytes between them] for each index.
+///
+/// # Errors
+/// An index out of bounds.
+pub fn load(launch: &Launch<'_>) -> Result<(), String> {
+    Indexed::new(launch, 0, Rules::PLAIN)?.load()
+}
+
+/// `aten::index.Tensor`, `aten::take`: as [`load`], with indices below 0 counted from the end.
+///
+/// # Errors
+/// An index out of bounds.
+pub fn load_wrapped(launch: &Launch<'_>) -> Result<(), String> {
+    Indexed::new(launch, 0, Rules::WRAPPED)?.load()
+}
+
+#[cfg(test)]
+mod indexing_tests;

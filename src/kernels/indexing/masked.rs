@@ -1,0 +1,173 @@
+//! Selection by a mask: `masked_select`, `masked_scatter_`, `nonzero`. Masks and values are contiguous.
+
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::nonzero;
+use crate::tensor::view::View;
+
+/// How many elements are not 0. Operands [count, self]; the count is one Long.
+///
+/// # Errors
+/// As [`nonzero::count`].
+pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), String> {
+    let count = nonzero::count(&launch.view(1))?;
+    if launch.view(0).dtype() != DType::Long {
+        return Err("a count is a Long".into());
+    }
+    // SAFETY: the output is one writable Long.
+    unsafe { launch.view(0).data().cast::<i64>().write_unaligned(count as i64) };
+    Ok(())
+}
+
+/// `aten::masked_select`: the values where the mask is not 0, in order. Operands [out, self, mask].
+///
+/// # Errors
+/// Operands that are not contiguous, or an output of another size.
+pub fn masked_select(launch: &Launch<'_>) -> Result<(), String> {
+    let (out, values, mask) = (launch.view(0), launch.view(1), launch.view(2));
+    let step = out.strides().first().copied().unwrap_or(0) as isize;
+    check_moved(&out, &values, &mask)?;
+    let room = out.numel();
+    let found = nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
+        let positions = &positions[..positions.len().min(room.saturating_sub(rank))];
+        let size = values.dtype().size();
+        let from = values.data().wrapping_add(base * size);
+        move_positions(Side { data: out.data().wrapping_offset(rank as isize * step), step }, from, positions, size, true);
+    })?;
+    if found == room { Ok(()) } else { Err(format!("{found} elements for an output of {room}")) }
+}
+
+/// `aten::masked_scatter_`: the elements where the mask is not 0 become those of the source, in order. Operands [self, source, mask].
+///
+/// # Errors
+/// Too few elements in the source, or operands that are not contiguous.
+pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), String> {
+    let (out, source, mask) = (launch.view(0), launch.view(1), launch.view(2));
+    check_moved(&source, &out, &mask)?;
+    let given = source.numel();
+    let size = out.dtype().size();
+    if !source.is_contiguous() {
+        return Err("a source is not contiguous".into());
+    }
+    let found = nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
+        let positions = &positions[..positions.len().min(given.saturating_sub(rank))];
+        let from = Side { data: source.data().wrapping_add(rank * size), step: size as isize };
+        move_positions(from, out.data().wrapping_add(base * size), positions, size, false);
+    })?;
+    if found <= given { Ok(()) } else { Err("Number of elements of source < number of ones in mask".into()) }
+}
+
+/// `values` has an element for each of the mask, all contiguous, and `others` the same dtype.
+fn check_moved(others: &View<'_>, values: &View<'_>, mask: &View<'_>) -> Result<(), String> {
+    if others.dtype() != values.dtype() || values.numel() != mask.numel() || !values.is_contiguous() || others.ndim() > 1 {
+        return Err("a mask and values do not fit together".into());
+    }
+    Ok(())
+}
+
+/// The side of a move whose elements follow one another.
+#[derive(Clone, Copy)]
+struct Side {
+    data: *mut u8,
+    step: isize,
+}
+
+/// Moves elements between positions of a block and a row, in either direction.
+fn move_positions(row: Side, block: *mut u8, positions: &[u16], size: usize, gathers: bool) {
+    match size {
+        1 => vectorize(Move { row, block: block.cast::<u8>(), positions, gathers }),
+        2 => vectorize(Move { row, block: block.cast::<u16>(), positions, gathers }),
+        4 => vectorize(Move { row, block: block.cast::<u32>(), positions, gathers }),
+        8 => vectorize(Move { row, block: block.cast::<u64>(), positions, gathers }),
+        _ => vectorize(Move { row, block: block.cast::<u128>(), positions, gathers }),
+    }
+}
+
+struct Move<'a, E> {
+    row: Side,
+    block: *mut E,
+    positions: &'a [u16],
+    gathers: bool,
+}
+
+impl<E: Copy> Leaf for Move<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (rank, &position) in self.positions.iter().enumerate() {
+            let in_row = self.row.data.wrapping_offset(rank as isize * self.row.step).cast::<E>();
+            let in_block = self.block.wrapping_add(position as usize);
+            let (from, to) = if self.gathers { (in_block, in_row) } else { (in_row, in_block) };
+            // SAFETY: the loop gives positions of the mask, which the values have as well; the rank is below the row's number of elements.
+            let value = unsafe { from.read_unaligned() };
+            // SAFETY: as above, of the output.
+            unsafe { to.write_unaligned(value) };
+        }
+    }
+}
+
+/// `aten::nonzero`, `aten::nonzero_static`: the index of each element that is not 0, a row for each. Operands [out, self]; scalars [what
+/// fills rows that are left]. More elements than the output has rows are left out.
+///
+/// # Errors
+/// Operands that are not contiguous or do not fit together.
+pub fn nonzero(launch: &Launch<'_>) -> Result<(), String> {
+    let (out, values) = (launch.view(0), launch.view(1));
+    let (rows, dims) = (out.size(0), values.ndim());
+    if out.dtype() != DType::Long || out.ndim() != 2 || out.size(1) != dims {
+        return Err("an output has no column of Longs for each dimension".into());
+    }
+    let found = nonzero::run(&values, launch.cost(), &|rank, base, positions| {
+        let positions = &positions[..positions.len().min(rows.saturating_sub(rank))];
+        let mut inner = values.numel();
+        for (dim, &size) in values.sizes().iter().enumerate() {
+            inner /= size as usize;
+            let column = out.data().wrapping_offset(dim as isize * out.stride(1) + rank as isize * out.stride(0));
+            vectorize(Column { to: Side { data: column, step: out.stride(0) }, base, positions, inner, size: size as usize });
+        }
+    })?;
+    let fill = launch.scalar(0)?.to::<i64>();
+    for dim in 0..dims {
+        for row in found.min(rows)..rows {
+            let at = out.data().wrapping_offset(row as isize * out.stride(0) + dim as isize * out.stride(1));
+            // SAFETY: an element of the output, which is the launch's to write.
+            unsafe { at.cast::<i64>().write_unaligned(fill) };
+        }
+    }
+    Ok(())
+}
+
+/// The index in one dimension of `size` indices, each of `inner` elements.
+struct Column<'a> {
+    to: Side,
+    base: usize,
+    positions: &'a [u16],
+    inner: usize,
+    size: usize,
+}
+
+impl Leaf for Column<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        // The elements that have the present index are those from `begin` to `end`; in the last dimension, those of the present line.
+        let (mut begin, mut end, mut index) = (0, 0, 0);
+        let is_last = self.inner == 1;
+        for (rank, &position) in self.positions.iter().enumerate() {
+            let element = self.base + position as usize;
+            if element >= end {
+                let len = if is_last { self.size } else { self.inner };
+                let number = element / len;
+                (begin, end) = (number * len, (number + 1) * len);
+                index = number % self.size;
+            }
+            let index = if is_last { element - begin } else { index };
+            let to = self.to.data.wrapping_offset(rank as isize * self.to.step);
+            // SAFETY: the rank is below the output's number of rows.
+            unsafe { to.cast::<i64>().write_unaligned(index as i64) };
+        }
+    }
+}

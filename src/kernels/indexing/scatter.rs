@@ -1,0 +1,150 @@
+//! Scatters: how an indexed element and its source are combined.
+
+use std::marker::PhantomData;
+
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::cast;
+use crate::tensor::loops::indexed::{Indexed, Rules, Update, store};
+use crate::tensor::loops::reduction::fold::Fold;
+use crate::tensor::loops::reduction::minmax_fold::MinMax;
+use crate::tensor::number::{Number, Ordered};
+use crate::tensor::view::Flags;
+
+/// The first scalar that belongs to an index.
+const FIRST_PAIR: usize = 4;
+
+/// The operators of a scatter, as the shim numbers them.
+const STORE: i64 = 0;
+const ADD: i64 = 1;
+const MULTIPLY: i64 = 2;
+const MAXIMUM: i64 = 3;
+const MINIMUM: i64 = 4;
+
+/// Every scatter along dimensions (`aten::scatter`, `scatter_add`, `scatter_reduce`, `index_add`, `index_copy`, `index_fill_`, `index_reduce`,
+/// `embedding_dense_backward`): the elements of self that indices from 0 on name are replaced by or combined with those of the source.
+/// Operands [self, source, indices...]; scalars [operation, whether the old values do not take part, factor of the source in a sum,
+/// the index to leave out if there is one], then [slots, bytes between them] for each index.
+///
+/// # Errors
+/// An index out of bounds.
+pub fn update(launch: &Launch<'_>) -> Result<(), String> {
+    run(launch, false)
+}
+
+/// `aten::index_put_`, `aten::put_`: as [`update`], with indices below 0 counted from the end.
+///
+/// # Errors
+/// An index out of bounds.
+pub fn update_wrapped(launch: &Launch<'_>) -> Result<(), String> {
+    run(launch, true)
+}
+
+fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), String> {
+    let skipped = launch.scalar(3)?.to::<i64>();
+    let indexed = Indexed::new(launch, FIRST_PAIR, Rules { wraps, skipped: (skipped >= 0).then_some(skipped) })?;
+    let operation = launch.scalar(0)?.to::<i64>();
+    let value = value(launch)?;
+    if operation == STORE {
+        return store(&indexed, value);
+    }
+    if launch.scalar(1)?.to::<i64>() != 0 {
+        store(&indexed, Some(neutral(launch, operation)?))?;
+    }
+    let dtype = launch.view(0).dtype();
+    match operation {
+        ADD => dispatch!(dtype in ALL, T => {
+            let factor = launch.scalar(2)?.to::<<T as Element>::Acc>();
+            if factor == <T as Element>::Acc::ONE {
+                indexed.update::<T, _>(value, Combine::<Add>(PhantomData))
+            } else {
+                indexed.update::<T, _>(value, AddScaled(factor))
+            }
+        }),
+        MULTIPLY => dispatch!(dtype in ALL, T => indexed.update::<T, _>(value, Combine::<Multiply>(PhantomData))),
+        MAXIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine::<Maximum>(PhantomData))),
+        MINIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine::<Minimum>(PhantomData))),
+        other => Err(format!("there is no operation {other}")),
+    }
+}
+
+/// The value of a source that is a number, in self's dtype.
+fn value(launch: &Launch<'_>) -> Result<Option<u128>, String> {
+    let (target, source) = (launch.view(0).dtype(), launch.view(1));
+    if !source.flags().has(Flags::IMMEDIATE) {
+        return Ok(None);
+    }
+    cast::element(&source, target).map(Some)
+}
+
+/// What the operation starts from, in self's dtype.
+fn neutral(launch: &Launch<'_>, operation: i64) -> Result<u128, String> {
+    let dtype = launch.view(0).dtype();
+    match operation {
+        MAXIMUM => dispatch!(dtype in ORDERED, T => Ok(cast::word(T::store(<T as Element>::Acc::LOWEST)))),
+        MINIMUM => dispatch!(dtype in ORDERED, T => Ok(cast::word(T::store(<T as Element>::Acc::HIGHEST)))),
+        _ => {
+            let start = Scalar::Long((operation == MULTIPLY) as i64);
+            dispatch!(dtype in ALL, T => Ok(cast::word(T::store(start.to()))))
+        }
+    }
+}
+
+/// A function of two values of one dtype.
+trait Function<T>: Copy + Send + Sync {
+    fn of(old: T, new: T) -> T;
+}
+
+macro_rules! functions {
+    ($($name:ident: $bound:ident, |$old:ident, $new:ident| $result:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $name;
+
+        impl<T: $bound> Function<T> for $name {
+            #[inline(always)]
+            fn of($old: T, $new: T) -> T {
+                $result
+            }
+        }
+    )*};
+}
+
+functions! {
+    Add: Number, |old, new| old.add(new);
+    Multiply: Number, |old, new| old.mul(new);
+    // Not a choice of the old value, for which the compiler would branch to leave out the store.
+    Maximum: Ordered, |old, new| MinMax::<true>.merge(old, new);
+    Minimum: Ordered, |old, new| MinMax::<false>.merge(old, new);
+}
+
+/// The old value and the new one in a function, rounded each time, as PyTorch does.
+#[derive(Clone, Copy)]
+struct Combine<F>(PhantomData<F>);
+
+impl<E: Element, F: Function<E::Acc>> Update<E> for Combine<F> {
+    #[inline(always)]
+    fn apply(self, old: E, new: E) -> E {
+        E::store(F::of(old.load(), new.load()))
+    }
+
+    #[inline(always)]
+    fn apply_single(self, old: E, new: E) -> E {
+        E::store_single(F::of(old.load_single(), new.load_single()))
+    }
+}
+
+/// The sum of the old value and a multiple of the new one.
+#[derive(Clone, Copy)]
+struct AddScaled<T>(T);
+
+impl<E: Element> Update<E> for AddScaled<E::Acc> {
+    #[inline(always)]
+    fn apply(self, old: E, new: E) -> E {
+        E::store(old.load().add_scaled(self.0, new.load()))
+    }
+
+    #[inline(always)]
+    fn apply_single(self, old: E, new: E) -> E {
+        E::store_single(old.load_single().add_scaled(self.0, new.load_single()))
+    }
+}

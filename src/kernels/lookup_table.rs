@@ -1,0 +1,206 @@
+//! Lookup tables of functions of one 16 bit float. Such a type has 65,536 values, so an expensive function is computed once for each of them
+//! and looked up from then on.
+//!
+//! The kernel itself fills the table, so the bits of a result do not depend on the table.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::table::Kernel;
+use crate::runtime::sync::Mutex;
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::{INLINE_SCALARS, Launch, Record, Scalar};
+use crate::tensor::loops::GRAIN;
+use crate::tensor::loops::table_lookup::{self, LookupTable};
+use crate::tensor::view::Flags;
+
+/// Values of a 16 bit type.
+const VALUES: usize = 1 << 16;
+/// Fewer elements are computed: the table would have to come from memory.
+const FEWEST: usize = GRAIN;
+/// A function has a table from so many elements on, so that filling it is at most a quarter of its work.
+const WORTH: usize = 4 * VALUES;
+/// Functions that are remembered: those used last. Their tables take 128 KiB each.
+const REMEMBERED: usize = 32;
+
+/// A function: an operator with its parameters, for one dtype.
+struct Function {
+    operator: &'static str,
+    dtype: DType,
+    scalars: Vec<Scalar>,
+    /// Elements that it was called for while it had no table.
+    seen: usize,
+    table: Option<Arc<LookupTable>>,
+}
+
+impl Function {
+    fn is(&self, operator: &str, launch: &Launch<'_>) -> bool {
+        self.operator == operator
+            && self.dtype == launch.compute()
+            && self.scalars.len() == launch.scalars().len()
+            && self.scalars.iter().zip(launch.scalars()).all(|(ours, theirs)| ours.is_identical(*theirs))
+    }
+}
+
+/// The functions, the one used last at the end.
+static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
+
+/// Runs the kernel of an elementwise operator [out, x] whose results depend on nothing but the element and the scalars, or looks them up.
+///
+/// # Errors
+/// The kernel's.
+pub fn run(operator: &'static str, kernel: Kernel, launch: &Launch<'_>) -> Result<(), String> {
+    if !is_eligible(launch) {
+        return kernel(launch);
+    }
+    let table = match find(operator, launch) {
+        Found::Filled(table) => table,
+        Found::Nothing => return kernel(launch),
+        // Not under the lock: threads that wait for each other's pieces run other tasks meanwhile, which may come here.
+        Found::Worth => {
+            let table = fill(kernel, launch)?;
+            keep(operator, launch, &table);
+            table
+        }
+    };
+    table_lookup::run(launch, &table)
+}
+
+/// Whether the launch is one of many elements from a 16 bit float to the same.
+fn is_eligible(launch: &Launch<'_>) -> bool {
+    let dtype = launch.compute();
+    let fits = |index: usize| {
+        let view = launch.view(index);
+        view.dtype() == dtype && view.flags() == Flags::default()
+    };
+    matches!(dtype, DType::Half | DType::BFloat16)
+        && launch.num_operands() == 2
+        && launch.scalars().len() <= INLINE_SCALARS
+        && launch.view(0).numel() >= FEWEST
+        && fits(0)
+        && fits(1)
+}
+
+enum Found {
+    Filled(Arc<LookupTable>),
+    /// No table, and one is worth it now.
+    Worth,
+    Nothing,
+}
+
+/// Finds the function, and counts the launch's elements where it has no table.
+fn find(operator: &'static str, launch: &Launch<'_>) -> Found {
+    let numel = launch.view(0).numel();
+    let mut functions = FUNCTIONS.lock();
+    let mut function = if let Some(position) = functions.iter().rposition(|function| function.is(operator, launch)) {
+        functions.remove(position)
+    } else {
+        if functions.len() == REMEMBERED {
+            functions.remove(0);
+        }
+        Function { operator, dtype: launch.compute(), scalars: launch.scalars().to_vec(), seen: 0, table: None }
+    };
+    function.seen = function.seen.saturating_add(numel);
+    let found = match &function.table {
+        Some(table) => Found::Filled(Arc::clone(table)),
+        None if function.seen >= WORTH => Found::Worth,
+        None => Found::Nothing,
+    };
+    functions.push(function);
+    found
+}
+
+/// Keeps the table of a function that is still remembered.
+fn keep(operator: &str, launch: &Launch<'_>, table: &Arc<LookupTable>) {
+    if let Some(function) = FUNCTIONS.lock().iter_mut().rfind(|function| function.is(operator, launch)) {
+        function.table = Some(Arc::clone(table));
+    }
+}
+
+/// The kernel's results for all values, in the order of their bits.
+fn fill(kernel: Kernel, launch: &Launch<'_>) -> Result<Arc<LookupTable>, String> {
+    let mut values: Vec<u16> = (0..=u16::MAX).collect();
+    let mut record = Record::dense(VALUES as i64, 1, launch.compute());
+    for _ in 0..2 {
+        record.push_dense(values.as_mut_ptr().cast(), launch.compute(), Flags::default());
+    }
+    launch.scalars().iter().for_each(|&scalar| record.push_scalar(scalar));
+    kernel(&record.launch().with_cost(launch.cost()))?;
+    let table = Box::<LookupTable>::try_from(values.into_boxed_slice()).map_err(|_| "a table has another length".to_owned())?;
+    Ok(table.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::check::{self, Strides, Tensor};
+    use crate::kernels::table::{Op, TABLE};
+
+    /// Parameters of the operators that have some.
+    fn scalars(name: &str) -> &'static [Scalar] {
+        match name {
+            "logit" => &[Scalar::Double(0.125)],
+            "pow_scalar" => &[Scalar::Double(1.7)],
+            "softplus" => &[Scalar::Double(2.0), Scalar::Double(5.0)],
+            _ => &[],
+        }
+    }
+
+    /// The operator's results for these bits.
+    fn results(name: &str, dtype: DType, scalars: &[Scalar], bits: impl Iterator<Item = u16>) -> Vec<u16> {
+        let input = Tensor::of_bits(dtype, &bits.collect::<Vec<_>>());
+        let output = Tensor::new(dtype, &[input.view().numel()], Strides::Contiguous);
+        check::run(name, &[&output], &[&input], scalars, dtype).unwrap();
+        output.bits()
+    }
+
+    /// The results for so many values that they are looked up, as often as there are values.
+    fn looked_up(name: &str, dtype: DType, scalars: &[Scalar]) -> Vec<u16> {
+        results(name, dtype, scalars, (0..WORTH).map(|index| index as u16))
+    }
+
+    #[test]
+    fn tables_hold_what_kernels_compute() {
+        let functions: Vec<_> = TABLE.iter().filter(|op| op.has_lookup_table()).map(Op::text).collect();
+        assert!(functions.len() > 20);
+        for name in functions {
+            for dtype in [DType::Half, DType::BFloat16] {
+                let values: Vec<u16> = (0..=u16::MAX).collect();
+                let computed: Vec<u16> =
+                    values.chunks(FEWEST / 2).flat_map(|some| results(name, dtype, scalars(name), some.iter().copied())).collect();
+                assert!(looked_up(name, dtype, scalars(name)) == computed.repeat(WORTH / VALUES), "{name} {dtype:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_have_tables_of_their_own() {
+        let of = |exponent: f64| looked_up("pow_scalar", DType::BFloat16, &[Scalar::Double(exponent)]);
+        let (first, second) = (of(1.5), of(2.5));
+        assert!(first != second);
+        assert!(first == of(1.5) && second == of(2.5));
+    }
+
+    #[test]
+    fn any_layout_is_looked_up() {
+        let (sizes, dtype) = ([512, 1024], DType::BFloat16);
+        let values = check::values(dtype, &sizes, 1);
+        for strides in Strides::ALL {
+            let (input, output) = (Tensor::of(dtype, &values, strides), Tensor::new(dtype, &sizes, Strides::Sliced));
+            check::run("softplus", &[&output], &[&input], scalars("softplus"), dtype).unwrap();
+            for (found, x) in output.values().iter().zip(&input.values()) {
+                let expected = check::real(if 2.0 * x.re > 5.0 { x.re } else { (2.0 * x.re).exp().ln_1p() / 2.0 });
+                assert!(check::close(*found, expected, check::tolerance(dtype)), "{strides:?} {x}: {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_functions_used_last_are_remembered() {
+        for turn in 0..REMEMBERED + 8 {
+            looked_up("pow_scalar", DType::BFloat16, &[Scalar::Double(turn as f64 + 0.25)]);
+        }
+        assert!(FUNCTIONS.lock().len() <= REMEMBERED);
+    }
+}

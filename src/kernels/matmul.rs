@@ -1,0 +1,140 @@
+//! Matrix products: `out = beta * self + alpha * (a @ b)`.
+//!
+//! [`run`] chooses one of five implementations:
+//! - [`narrow`]: many rows with few columns of few terms;
+//! - [`library`]: PyTorch's libraries, where they were measured to be faster;
+//! - [`skinny`]: few rows or few columns, and integers: every element of the large operand is read once, without packing;
+//! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides;
+//! - [`widened`]: f16 and bf16, widened to f32 block by block, rounded once at the end.
+//!
+//! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the number
+//! of threads.
+
+mod direct;
+pub mod library;
+#[cfg(test)]
+mod matmul_tests;
+mod narrow;
+mod problem;
+mod skinny;
+mod tile;
+mod widened;
+
+use crate::tensor::dtype::{Complex32, Complex64, DType, DTypeSet, Element, FIELD, INTEGRAL};
+use crate::tensor::launch::Launch;
+use problem::{Form, Matrix, Problem};
+
+/// The dtypes of matrix products: what PyTorch's CPU device takes.
+pub const DTYPES: DTypeSet = FIELD.and(INTEGRAL);
+
+/// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are honoured, here
+/// and in the other products.
+///
+/// # Errors
+/// Operands of other dtypes or numbers of dimensions.
+pub fn mm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Matrix, false)?)
+}
+
+/// `aten::addmm`: out = beta * self + alpha * (a @ b). Operands [out (m, n), self (m, n), a (m, k), b (k, n)], scalars [beta, alpha]. With
+/// beta 0 self is not read, with alpha 0 neither a nor b is.
+///
+/// # Errors
+/// As [`mm`].
+pub fn addmm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Matrix, true)?)
+}
+
+/// `aten::bmm`: [`mm`] for each index of a first dimension.
+///
+/// # Errors
+/// As [`mm`].
+pub fn bmm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Batch, false)?)
+}
+
+/// `aten::baddbmm`: [`addmm`] for each index of a first dimension.
+///
+/// # Errors
+/// As [`mm`].
+pub fn baddbmm(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Batch, true)?)
+}
+
+/// `aten::addmv`: out = beta * self + alpha * (a @ b). Operands [out (m), self (m), a (m, k), b (k)], scalars as [`addmm`].
+///
+/// # Errors
+/// As [`mm`].
+pub fn addmv(launch: &Launch<'_>) -> Result<(), String> {
+    run(&Problem::new(launch, Form::Vector, true)?)
+}
+
+/// `out = a @ b` of contiguous rows, with out (m, n), a (m, k), b (k, n).
+///
+/// # Panics
+/// Slices of other lengths.
+///
+/// # Errors
+/// A dtype outside [`DTYPES`].
+pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), String> {
+    assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
+    let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);
+    run(&Problem::plain(T::DTYPE, [m, n, k], [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)]))
+}
+
+/// Nanoseconds of one thread that a product takes.
+pub fn cost(launch: &Launch<'_>) -> u64 {
+    let (output, b) = (launch.view(0), launch.view(launch.num_operands() - 1));
+    let a = launch.view(launch.num_operands() - 2);
+    let depth = a.sizes().last().map_or(1, |&size| size as usize);
+    problem::cost(output.dtype(), output.numel(), depth, a.numel() + b.numel()) as u64
+}
+
+fn run(problem: &Problem) -> Result<(), String> {
+    if problem.batch * problem.m * problem.n == 0 {
+        return Ok(());
+    }
+    // In the orientation in which there are more rows than columns.
+    let upright = if problem.n > problem.m { problem.transposed() } else { *problem };
+    if narrow::takes(&upright) {
+        return run_narrow(&upright);
+    }
+    if library::takes(problem) {
+        return library::run(problem);
+    }
+    match problem.dtype {
+        DType::Float if problem.is_skinny() => skinny::run::<f32>(problem),
+        DType::Double if problem.is_skinny() => skinny::run::<f64>(problem),
+        DType::Half if problem.is_skinny() => skinny::run::<half::f16>(problem),
+        DType::BFloat16 if problem.is_skinny() => skinny::run::<half::bf16>(problem),
+        DType::Float => direct::run::<f32>(problem),
+        DType::Double => direct::run::<f64>(problem),
+        DType::ComplexFloat => direct::run::<Complex32>(problem),
+        DType::ComplexDouble => direct::run::<Complex64>(problem),
+        DType::Half => widened::run::<half::f16>(problem),
+        DType::BFloat16 => widened::run::<half::bf16>(problem),
+        DType::Byte => skinny::run::<u8>(problem),
+        DType::Char => skinny::run::<i8>(problem),
+        DType::Short => skinny::run::<i16>(problem),
+        DType::Int => skinny::run::<i32>(problem),
+        DType::Long => skinny::run::<i64>(problem),
+        other => return Err(format!("matrix products do not take {other:?}")),
+    }
+    Ok(())
+}
+
+fn run_narrow(problem: &Problem) -> Result<(), String> {
+    match problem.dtype {
+        DType::Float => narrow::run::<f32>(problem),
+        DType::Double => narrow::run::<f64>(problem),
+        DType::Half => narrow::run::<half::f16>(problem),
+        DType::BFloat16 => narrow::run::<half::bf16>(problem),
+        DType::Byte => narrow::run::<u8>(problem),
+        DType::Char => narrow::run::<i8>(problem),
+        DType::Short => narrow::run::<i16>(problem),
+        DType::Int => narrow::run::<i32>(problem),
+        DType::Long => narrow::run::<i64>(problem),
+        other => return Err(format!("narrow products do not take {other:?}")),
+    }
+    Ok(())
+}

@@ -1,0 +1,399 @@
+//! Maximum pooling of planes, and its gradient.
+//!
+//! Operands are planes of one channel each, or samples in channels-last layout: (N, H * W * C), where C is 1 for planes. A window's elements
+//! are compared row by row: the first greatest element wins, the last NaN wins over all. Indices count the elements of a plane.
+
+#![forbid(unsafe_code)]
+
+use super::failure::Failure;
+use crate::kernels::movement::unfold::Windows;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduction::fold::Fold;
+use crate::tensor::loops::reduction::minmax_fold::MinMax;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::loops::{GRAIN, parallel};
+use crate::tensor::number::{Number, Ordered};
+
+/// Windows that are computed in vector lanes, and how many of them are worth it.
+const LANES: usize = 64;
+const FEW: usize = 16;
+
+/// The greatest values so far, and where they were.
+struct Best<T> {
+    values: [T; LANES],
+    positions: [i32; LANES],
+}
+
+impl<T: Ordered> Best<T> {
+    /// Shows one in `STEP` of the elements to the lanes from `first` on, the first of them at `position`.
+    #[inline(always)]
+    fn every<E: Element<Acc = T>, const STEP: usize>(&mut self, first: usize, count: usize, values: &[E], position: i32) {
+        let (chunks, rest) = values.as_chunks::<STEP>();
+        let lanes = self.values[first..first + count].iter_mut().zip(&mut self.positions[first..first + count]);
+        let elements = chunks.iter().map(|chunk| &chunk[0]);
+        for (index, (best, value)) in lanes.zip(elements).enumerate() {
+            look(best, value.load(), position + (index * STEP) as i32);
+        }
+        if let (true, Some(value)) = (chunks.len() < count, rest.first()) {
+            let (last, at) = (first + count - 1, position + ((count - 1) * STEP) as i32);
+            look((&mut self.values[last], &mut self.positions[last]), value.load(), at);
+        }
+    }
+
+    /// As `every`, for any step.
+    #[inline(always)]
+    fn each<E: Element<Acc = T>>(&mut self, first: usize, count: usize, values: &[E], step: usize, position: i32) {
+        match step {
+            1 => self.every::<E, 1>(first, count, values, position),
+            2 => self.every::<E, 2>(first, count, values, position),
+            _ => {
+                let lanes = self.values[first..first + count].iter_mut().zip(&mut self.positions[first..first + count]);
+                for (index, (best, value)) in lanes.zip(values.iter().step_by(step)).enumerate() {
+                    look(best, value.load(), position + (index * step) as i32);
+                }
+            }
+        }
+    }
+
+    /// Shows an element to each of the first lanes.
+    #[inline(always)]
+    fn all<E: Element<Acc = T>>(&mut self, values: &[E], position: i32) {
+        for (best, value) in self.values.iter_mut().zip(&mut self.positions).zip(values) {
+            look(best, value.load(), position);
+        }
+    }
+}
+
+#[inline(always)]
+fn look<T: Ordered>((best, at): (&mut T, &mut i32), value: T, position: i32) {
+    let better = (value > *best) | value.is_nan();
+    *best = MinMax::<true>.merge(value, *best);
+    // Positions come in order. Neither result is "the one that is there, or another": the compiler would store that under a mask (with AVX2),
+    // and the next look waits long for such a store.
+    *at = (*at).max(if better { position } else { 0 });
+}
+
+/// The shape of a pooling.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// Windows along height and width.
+    axes: [Windows; 2],
+    sizes: [usize; 2],
+    channels: usize,
+}
+
+impl Shape {
+    /// Scalars [kernel, dilation, padding, stride, windows, size, each height and width, channels].
+    fn of(launch: &Launch<'_>) -> Result<Self, String> {
+        let number = |index: usize| -> Result<usize, String> { Ok(launch.scalar(index)?.to::<i64>() as usize) };
+        let axes = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
+        Ok(Self { axes, sizes: [number(10)?, number(11)?], channels: number(12)? })
+    }
+
+    /// The first element that a window sees.
+    #[inline(always)]
+    fn first(&self, axis: usize, window: usize) -> usize {
+        let windows = &self.axes[axis];
+        let taps = windows.padding.saturating_sub(window * windows.stride).div_ceil(windows.dilation.max(1));
+        (window * windows.stride + taps * windows.dilation).saturating_sub(windows.padding)
+    }
+}
+
+/// The elements of a window along an axis.
+#[derive(Clone, Copy)]
+struct Span {
+    first: usize,
+    /// Elements, which are apart by the dilation.
+    count: usize,
+}
+
+impl Shape {
+    fn spans(&self, axis: usize) -> Vec<Span> {
+        let windows = &self.axes[axis];
+        let inside = |window| (0..windows.kernel).filter(move |&tap| windows.element(window, tap, self.sizes[axis]).is_some());
+        (0..windows.count).map(|window| Span { first: self.first(axis, window), count: inside(window).count() }).collect()
+    }
+}
+
+/// Rows of windows, of neighbouring planes or samples.
+struct Lines<'a, E> {
+    shape: Shape,
+    spans: [&'a [Span]; 2],
+    /// The number of the first row.
+    first: usize,
+    input: &'a [E],
+    output: &'a mut [E],
+    positions: &'a mut [i64],
+}
+
+/// A row of windows of a plane or sample.
+struct Line<'a, E> {
+    shape: &'a Shape,
+    top: Span,
+    spans: &'a [Span],
+    input: &'a [E],
+    output: &'a mut [E],
+    positions: &'a mut [i64],
+}
+
+impl<E: Element<Acc: Ordered>> Line<'_, E> {
+    /// The rows of elements that the windows see.
+    #[inline(always)]
+    fn rows(&self) -> impl Iterator<Item = usize> + use<E> {
+        let (first, dilation) = (self.top.first, self.shape.axes[0].dilation);
+        (0..self.top.count).map(move |tap| first + tap * dilation)
+    }
+
+    #[inline(always)]
+    fn store(&mut self, begin: usize, count: usize, best: &Best<E::Acc>) {
+        let results = best.values.iter().zip(&best.positions).take(count);
+        let targets = self.output[begin..begin + count].iter_mut().zip(&mut self.positions[begin..begin + count]);
+        for ((output, position), (&value, &at)) in targets.zip(results) {
+            *output = E::store(value);
+            *position = i64::from(at);
+        }
+    }
+
+    /// One window after the other.
+    #[inline(always)]
+    fn few(&mut self) {
+        let (dilation, width) = (self.shape.axes[1].dilation, self.shape.sizes[1]);
+        for (window, span) in self.spans.iter().enumerate() {
+            let (mut best, mut at) = (E::Acc::LOWEST, (self.top.first * width + span.first) as i32);
+            for y in self.rows() {
+                for tap in 0..span.count {
+                    let position = y * width + span.first + tap * dilation;
+                    look((&mut best, &mut at), self.input[position].load(), position as i32);
+                }
+            }
+            self.output[window] = E::store(best);
+            self.positions[window] = i64::from(at);
+        }
+    }
+
+    /// Lanes are windows beside each other.
+    #[inline(always)]
+    fn plane(&mut self) {
+        let (windows, width) = (self.shape.axes[1], self.shape.sizes[1]);
+        for begin in (0..windows.count).step_by(LANES) {
+            let end = windows.count.min(begin + LANES);
+            let mut best = Best { values: [E::Acc::LOWEST; LANES], positions: [0; LANES] };
+            for (position, span) in best.positions.iter_mut().zip(&self.spans[begin..end]) {
+                *position = (self.top.first * width + span.first) as i32;
+            }
+            for y in self.rows() {
+                for tap in 0..windows.kernel {
+                    let (low, high) = windows.inside(tap, width);
+                    let (low, high) = (low.max(begin), high.min(end));
+                    if let (true, Some(x)) = (low < high, windows.element(low, tap, width)) {
+                        let first = y * width + x;
+                        let seen = &self.input[first..=first + (high - low - 1) * windows.stride];
+                        best.each(low - begin, high - low, seen, windows.stride, first as i32);
+                    }
+                }
+            }
+            self.store(begin, end - begin, &best);
+        }
+    }
+
+    /// Lanes are channels.
+    #[inline(always)]
+    fn sample(&mut self) {
+        let (dilation, width, channels) = (self.shape.axes[1].dilation, self.shape.sizes[1], self.shape.channels);
+        for (window, span) in self.spans.iter().enumerate() {
+            let first = (self.top.first * width + span.first) as i32;
+            for begin in (0..channels).step_by(LANES) {
+                let count = LANES.min(channels - begin);
+                let mut best = Best { values: [E::Acc::LOWEST; LANES], positions: [first; LANES] };
+                for y in self.rows() {
+                    for x in (0..span.count).map(|tap| span.first + tap * dilation) {
+                        let at = (y * width + x) * channels + begin;
+                        let (seen, position) = (&self.input[at..at + count], (y * width + x) as i32);
+                        // A whole number of lanes is what the compiler does best.
+                        match <&[E; LANES]>::try_from(seen) {
+                            Ok(seen) => best.all(seen, position),
+                            Err(_) => best.all(seen, position),
+                        }
+                    }
+                }
+                self.store(window * channels + begin, count, &best);
+            }
+        }
+    }
+}
+
+impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { ref shape, spans: [rows, spans], first, input, output, positions } = self;
+        let (elements, len) = (shape.sizes[0] * shape.sizes[1] * shape.channels, spans.len() * shape.channels);
+        let (mut plane, mut row) = (first / rows.len(), first % rows.len());
+        for (output, positions) in output.chunks_exact_mut(len).zip(positions.chunks_exact_mut(len)) {
+            let input = &input[plane * elements..(plane + 1) * elements];
+            let mut line = Line { shape, top: rows[row], spans, input, output, positions };
+            match shape.channels {
+                1 if len < FEW => line.few(),
+                1 => line.plane(),
+                _ => line.sample(),
+            }
+            row += 1;
+            if row == rows.len() {
+                (plane, row) = (plane + 1, 0);
+            }
+        }
+    }
+}
+
+/// `aten::max_pool2d_with_indices`. Operands [out, positions (Long), x], out and positions of sizes (N, rows, windows * C), x (N, H * W * C);
+/// scalars [kernel, dilation, padding, stride, windows, size, each height and width, C].
+///
+/// # Errors
+/// The wrong operands.
+pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
+    let (lines, len) = (output.size(0) * output.size(1), output.size(2));
+    let (spans, elements) = ([shape.spans(0), shape.spans(1)], shape.sizes[0] * shape.sizes[1] * shape.channels);
+    if output.size(1) != spans[0].len() || len != spans[1].len() * shape.channels || input.numel() != output.size(0) * elements {
+        return Err(format!("windows {:?} of {:?}", output.sizes(), input.sizes()));
+    }
+    let (output, positions, input) = (rows::flat(&output)?, rows::flat(&launch.view(1))?, rows::flat(&input)?);
+    let dtype = launch.compute();
+    let failure = Failure::default();
+    dispatch!(dtype in REAL, E => {
+        parallel(lines, GRAIN.div_ceil(len.max(1)), launch.cost() * len as f64, &|first, end| {
+            let part = |row: &Row| row.part(first * len, end * len);
+            let parts = (input.as_slice::<E>(), part(&output).as_slice_mut::<E>(), part(&positions).as_slice_mut::<i64>());
+            let (Some(input), Some(output), Some(positions)) = parts else {
+                return failure.note(Err("pooling needs operands of other dtypes".into()));
+            };
+            vectorize(Lines { shape, spans: spans.each_ref().map(Vec::as_slice), first, input, output, positions });
+        });
+        Ok::<(), String>(())
+    })?;
+    failure.result()
+}
+
+/// Adds a value to an element, if there is one.
+#[inline(always)]
+fn add<E: Element<Acc: Number>>(element: Option<&mut E>, value: E::Acc) -> Option<()> {
+    let element = element?;
+    *element = E::store(element.load().add(value));
+    Some(())
+}
+
+/// Calls `visit` with every gradient and the element that it belongs to, until that is nowhere.
+#[inline(always)]
+fn scatter<E: Element>(
+    grads: &[E],
+    positions: &[i64],
+    channels: usize,
+    mut visit: impl FnMut(usize, E) -> Option<()>,
+) -> Option<()> {
+    if channels == 1 {
+        return grads.iter().zip(positions).try_for_each(|(&grad, &position)| visit(position as usize, grad));
+    }
+    for (grads, positions) in grads.chunks(channels).zip(positions.chunks(channels)) {
+        for (channel, (&grad, &position)) in grads.iter().zip(positions).enumerate() {
+            visit((position as usize).wrapping_mul(channels).wrapping_add(channel), grad)?;
+        }
+    }
+    Some(())
+}
+
+/// `aten::max_pool2d_with_indices_backward`: every element adds up the gradients of the windows that it is the greatest of. Operands
+/// [grad of x (N, H * W * C), grad (N, windows * C), positions (N, windows * C)]; scalars [C].
+///
+/// # Errors
+/// A place out of bounds, or the wrong operands.
+pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, grads, positions) = (launch.view(0), launch.view(1), launch.view(2));
+    let channels = launch.scalar(0)?.to::<i64>() as usize;
+    let dtype = launch.compute();
+    let failure = Failure::default();
+    dispatch!(dtype in REAL, E => {
+        type T = <E as Element>::Acc;
+        rows::for_each(output, launch.cost(), &|index, row| {
+            let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&positions, index).as_slice::<i64>(), row.as_slice_mut::<E>());
+            let (Some(grads), Some(positions), Some(output)) = parts else {
+                return failure.note(Err("gaps in an operand".into()));
+            };
+            let is_inside = if E::DTYPE == T::DTYPE {
+                output.fill(E::store(T::ZERO));
+                scatter(grads, positions, channels, |at, grad| add(output.get_mut(at), grad.load()))
+            } else {
+                let mut sums = vec![T::ZERO; output.len()];
+                let is_inside = scatter(grads, positions, channels, |at, grad| add(sums.get_mut(at), grad.load()));
+                output.iter_mut().zip(sums).for_each(|(output, sum)| *output = E::store(sum));
+                is_inside
+            };
+            if is_inside.is_none() {
+                failure.note(Err("a position outside the pooled plane".into()));
+            }
+        });
+        Ok::<(), String>(())
+    })?;
+    failure.result()
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{ArrayD, IxDyn};
+
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::simd::for_each_isa;
+    use crate::tensor::dtype::DType;
+    use crate::tensor::launch::Scalar;
+
+    /// Windows of 2 x 3 with steps of 1 x 2 and a padding of 1 over planes of 3 x 150.
+    #[test]
+    fn the_first_of_the_greatest_wins_and_any_nan() {
+        let (height, width, windows) = (3usize, 150usize, [4usize, 75usize]);
+        let scalars = [2, 3, 1, 1, 1, 1, 1, 2, 4, 75, 3, 150, 1].map(Scalar::Long);
+        let mut values = check::values(DType::Float, &[2, height * width], 3);
+        values[[1, 170]] = real(f64::NAN);
+        let input = Tensor::of(DType::Float, &values, Strides::Contiguous);
+        for_each_isa(|isa| {
+            let output = Tensor::new(DType::Float, &[2, windows[0], windows[1]], Strides::Contiguous);
+            let positions = Tensor::new(DType::Long, &[2, windows[0], windows[1]], Strides::Contiguous);
+            check::run("max_pool2d_with_indices", &[&output, &positions], &[&input], &scalars, DType::Float).unwrap();
+            for (index, found) in output.values().indexed_iter() {
+                let (mut best, mut position) = (f64::NEG_INFINITY, 0);
+                let (top, left) = (index[1], 2 * index[2]);
+                for (y, x) in (0..2).flat_map(|y| (0..3).map(move |x| (top + y, left + x))) {
+                    if (1..=height).contains(&y) && (1..=width).contains(&x) {
+                        let at = (y - 1) * width + x - 1;
+                        let value = values[[index[0], at]].re;
+                        if value > best || value.is_nan() {
+                            (best, position) = (value, at);
+                        }
+                    }
+                }
+                assert!(found.re == best || found.re.is_nan() && best.is_nan(), "{isa:?} {index:?}: {found} != {best}");
+                assert_eq!(positions.values()[index.clone()].re, position as f64, "{isa:?} {index:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn gradients_come_back_to_their_positions() {
+        let tensor = |dtype, values: [f64; 6]| {
+            Tensor::of(dtype, &ArrayD::from_shape_vec(IxDyn(&[1, 6]), values.map(real).to_vec()).unwrap(), Strides::Contiguous)
+        };
+        let (grads, positions) =
+            (tensor(DType::Float, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), tensor(DType::Long, [0.0, 1.0, 0.0, 0.0, 3.0, 1.0]));
+        for (channels, expected) in [(1, [8.0, 8.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0]), (2, [4.0, 4.0, 0.0, 8.0, 0.0, 0.0, 5.0, 0.0])] {
+            let output = Tensor::new(DType::Float, &[1, 8], Strides::Contiguous);
+            let scalars = [Scalar::Long(channels)];
+            check::run("max_pool2d_with_indices_backward", &[&output], &[&grads, &positions], &scalars, DType::Float).unwrap();
+            assert_eq!(output.values().iter().map(|value| value.re).collect::<Vec<_>>(), expected);
+        }
+        let output = Tensor::new(DType::Float, &[1, 2], Strides::Contiguous);
+        let run =
+            check::run("max_pool2d_with_indices_backward", &[&output], &[&grads, &positions], &[Scalar::Long(1)], DType::Float);
+        assert!(run.is_err());
+    }
+}

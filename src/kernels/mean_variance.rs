@@ -1,0 +1,177 @@
+//! Mean and sum of squared deviations of pieces that fit the first-level cache.
+//!
+//! Values are summed in lanes of their computing type as differences from one of them, so that a common offset costs no digits. A second
+//! pass over the piece sums the squared deviations and the deviations themselves, whose sum corrects both results (Chan, Golub and LeVeque,
+//! "Algorithms for Computing the Sample Variance", 1983). Pieces are merged in `f64`, in their order, so that the bits do not depend on the
+//! threads.
+
+#![forbid(unsafe_code)]
+
+use crate::simd::{Aligned, across};
+use crate::tensor::dtype::Element;
+use crate::tensor::number::{Field, Hub, Number, Real};
+
+/// Elements of a piece, at most.
+pub const PIECE: usize = 4096;
+
+/// Values that are summed in separate lanes, in long pieces and in short ones.
+const LANES: usize = 32;
+const SHORT: usize = 8;
+
+/// A mean and the sum of the squared distances from it, or two sums.
+pub type Pair = [f64; 2];
+
+#[inline(always)]
+pub fn wide<T: Number>(value: T) -> f64 {
+    value.hub().to()
+}
+
+/// A value from which distances are finite.
+#[inline(always)]
+pub fn origin<T: Number>(value: T) -> T {
+    if value.sub(value) == T::ZERO { value } else { T::ZERO }
+}
+
+/// Mean and squares, from a first mean, the sum of the distances from it and that of their squares.
+#[inline(always)]
+pub fn corrected<T: Number>(mean: T, rest: T, squares: T, count: f64) -> Pair {
+    let shift = wide(rest) / count;
+    let is_finite = mean.sub(mean) == T::ZERO;
+    let squares = wide(squares);
+    // Squares that are out of range may have a rest whose correction is as well.
+    let squares = if squares == f64::INFINITY { squares } else { squares - wide(rest) * shift };
+    [if is_finite { wide(mean) + shift } else { wide(mean) }, squares]
+}
+
+#[inline(always)]
+fn add<T: Number, const W: usize, const O: usize>(sums: &mut [[T; W]; O], lane: usize, found: [T; O]) {
+    for (sums, found) in sums.iter_mut().zip(found) {
+        sums[lane] = sums[lane].add(found);
+    }
+}
+
+#[inline(always)]
+fn both<T: Number, const O: usize>(left: [T; O], right: [T; O]) -> [T; O] {
+    std::array::from_fn(|output| left[output].add(right[output]))
+}
+
+/// The sums of a function's results over the elements of a piece. To be called within a [`Leaf`](crate::simd::Leaf).
+#[inline(always)]
+pub fn sums<E, const I: usize, const O: usize>(inputs: [&[E]; I], function: impl Fn([E::Acc; I]) -> [E::Acc; O]) -> [E::Acc; O]
+where
+    E: Element<Acc: Number>,
+{
+    let mut total = [E::Acc::ZERO; O];
+    let long = inputs.map(|input| input.as_chunks::<LANES>());
+    if !long[0].0.is_empty() {
+        let Aligned(sums) = &mut Aligned([[E::Acc::ZERO; LANES]; O]);
+        let (chunks, at) =
+            (long[0].0.len(), |chunk: usize, lane: usize| function(long.map(|(chunks, _)| chunks[chunk][lane].load())));
+        let fours = chunks / 4 * 4;
+        // Four for a lane at a time: one by one, the compiler keeps the lanes in registers of one number each.
+        for chunk in (0..fours).step_by(4) {
+            for lane in 0..LANES {
+                let [first, second, third, fourth] = [0, 1, 2, 3].map(|next| at(chunk + next, lane));
+                add(sums, lane, both(both(first, second), both(third, fourth)));
+            }
+        }
+        for chunk in fours..chunks {
+            for lane in 0..LANES {
+                add(sums, lane, at(chunk, lane));
+            }
+        }
+        total = sums.map(|lanes| across(lanes, Number::add));
+    }
+    let short = long.map(|(_, rest)| rest.as_chunks::<SHORT>());
+    if !short[0].0.is_empty() {
+        let Aligned(sums) = &mut Aligned([[E::Acc::ZERO; SHORT]; O]);
+        for chunk in 0..short[0].0.len() {
+            for lane in 0..SHORT {
+                add(sums, lane, function(short.map(|(chunks, _)| chunks[chunk][lane].load())));
+            }
+        }
+        for (total, sum) in total.iter_mut().zip(sums.map(|lanes| across(lanes, Number::add))) {
+            *total = total.add(sum);
+        }
+    }
+    for position in 0..short[0].1.len() {
+        let found = function(short.map(|(_, rest)| rest[position].load()));
+        for (total, found) in total.iter_mut().zip(found) {
+            *total = total.add(found);
+        }
+    }
+    total
+}
+
+/// The moments of values in `f64`: for those whose sums or squares leave the range of the computing type.
+#[cold]
+pub fn in_double<'a, E: Element + 'a>(values: impl Iterator<Item = &'a E> + Clone) -> Pair {
+    let values = values.map(|element| wide(element.load()));
+    let mean = values.clone().sum::<f64>() / values.clone().count() as f64;
+    [mean, values.map(|value| (value - mean).powi(2)).sum()]
+}
+
+/// The moments of a piece, which is not empty. To be called within a [`Leaf`](crate::simd::Leaf).
+#[inline(always)]
+pub fn of_piece<E: Element<Acc: Real>>(values: &[E]) -> Pair {
+    let first = origin(values[0].load());
+    let [sum] = sums([values], |[x]| [x.sub(first)]);
+    let mean = first.add(sum.div(E::Acc::from_i64(values.len() as i64)));
+    let [rest, squares] = sums([values], |[x]| [x.sub(mean), x.sub(mean).mul(x.sub(mean))]);
+    let found = corrected(mean, rest, squares, values.len() as f64);
+    if found[1].is_finite() { found } else { in_double(values.iter()) }
+}
+
+/// The moments of values of any number, in pieces. To be called within a [`Leaf`](crate::simd::Leaf).
+#[inline(always)]
+pub fn of_row<E: Element<Acc: Real>>(values: &[E]) -> Pair {
+    let (piece, rest) = values.split_at(values.len().min(PIECE));
+    let ([mut mean, mut squares], mut count) = (of_piece(piece), piece.len() as f64);
+    for piece in rest.chunks(PIECE) {
+        let ([own, own_squares], len) = (of_piece(piece), piece.len() as f64);
+        let (apart, share) = (own - mean, len / (count + len));
+        mean += apart * share;
+        squares += own_squares + apart * apart * share * count;
+        count += len;
+    }
+    [mean, squares]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_costs_no_digits() {
+        for count in [1, 7, 8, 31, 33, 4096, 4097, 100_000] {
+            let [mean, squares] = of_row(&vec![1000.1_f32; count]);
+            assert_eq!((mean, squares), (f64::from(1000.1_f32), 0.0), "{count}");
+            let values: Vec<f32> = (0..count).map(|at| 5000.0 + (at * 7919 % 1024) as f32 / 1024.0).collect();
+            let expected = values.iter().map(|&x| f64::from(x)).sum::<f64>() / count as f64;
+            let distances = values.iter().map(|&x| (f64::from(x) - expected).powi(2)).sum::<f64>();
+            let [mean, squares] = of_row(&values);
+            assert!((mean - expected).abs() < 1e-9 * expected, "{count}: {mean} != {expected}");
+            assert!((squares - distances).abs() <= 1e-5 * distances, "{count}: {squares} != {distances}");
+        }
+    }
+
+    #[test]
+    fn squares_may_leave_the_range_of_the_dtype() {
+        let [mean, squares] = of_row(&[1e38_f32, -1e38, 1e38]);
+        assert!((mean / 1e38 - 1.0 / 3.0).abs() < 1e-6 && (squares / 1e76 - 8.0 / 3.0).abs() < 1e-6, "{mean} {squares}");
+        let [mean, squares] = of_row(&[f32::MAX, f32::MIN]);
+        assert_eq!((mean, squares), (0.0, 2.0 * f64::from(f32::MAX).powi(2)));
+    }
+
+    #[test]
+    fn squares_out_of_range_are_infinite() {
+        assert_eq!(corrected(1e300, 1e200, f64::INFINITY, 3.0)[1], f64::INFINITY);
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_so() {
+        assert_eq!(of_row(&[1.0_f32, f32::INFINITY, 2.0])[0], f64::INFINITY);
+        assert_eq!(of_row(&[f32::NEG_INFINITY, 0.0])[0], f64::NEG_INFINITY);
+        assert!(of_row(&[1.0_f64, f64::NAN]).iter().all(|value| value.is_nan()));
+    }
+}

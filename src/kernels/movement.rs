@@ -1,0 +1,44 @@
+//! Kernels that move elements or number them: `cat`, `flip`, `roll`, triangles, padding, windows, ranges.
+
+#![forbid(unsafe_code)]
+
+pub mod cat_flip_roll;
+pub mod pad;
+pub mod range_factories;
+pub mod triangle;
+pub mod unfold;
+
+use crate::tensor::launch::{Launch, Layout, Record};
+use crate::tensor::loops::copy_fill;
+use crate::tensor::view::View;
+
+/// Copies `input` to `output`, views of the same sizes, cast to the output's dtype.
+fn copy(output: View<'_>, input: View<'_>) -> Result<(), String> {
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    copy_fill::copy(&Record::new(Layout::Elementwise, &[output, input], 1, &[], None)?.launch())
+}
+
+/// A whole number among the scalars that is not negative.
+fn count(launch: &Launch<'_>, index: usize) -> Result<usize, String> {
+    let value: i64 = launch.scalar(index)?.to();
+    usize::try_from(value).map_err(|_| format!("scalar {index} is {value}"))
+}
+
+/// A whole number among the scalars.
+fn whole(launch: &Launch<'_>, index: usize) -> Result<i64, String> {
+    Ok(launch.scalar(index)?.to())
+}
+
+/// # Errors
+/// Another number of operands.
+fn check(launch: &Launch<'_>, operands: usize) -> Result<(), String> {
+    match launch.num_operands() {
+        found if found == operands => Ok(()),
+        found => Err(format!("{found} operands where {operands} are needed")),
+    }
+}
+
+#[cfg(test)]
+mod movement_tests;

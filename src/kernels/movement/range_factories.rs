@@ -1,0 +1,222 @@
+//! Range factories: `arange`, `linspace`, and the indices of `repeat_interleave`.
+
+use super::check;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::rows::Row;
+use crate::tensor::loops::{BLOCK, parallel};
+use crate::tensor::number::{Hub, Number};
+use crate::tensor::view::View;
+
+/// Elements that one thread makes at a time.
+const PIECE: usize = 16 * 1024;
+
+/// Real numbers at even distances: the positions `first`, `first + turn`, ... of `origin + step * place`.
+struct Series<'a, T> {
+    line: &'a mut [T],
+    origin: f64,
+    step: f64,
+    first: f64,
+    turn: f64,
+}
+
+impl<T: Element> Leaf for Series<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (at, element) in self.line.iter_mut().enumerate() {
+            // A piece has few elements, and numbers of 32 bits are what every instruction set converts many of at once.
+            let position = self.first + self.turn * f64::from(at as i32);
+            *element = T::store((self.origin + self.step * position).to());
+        }
+    }
+}
+
+/// Whole numbers at even distances.
+struct Steps<'a, T> {
+    line: &'a mut [T],
+    start: i64,
+    step: i64,
+}
+
+impl<T: Number> Leaf for Steps<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (at, element) in self.line.iter_mut().enumerate() {
+            *element = T::from_i64(self.start.wrapping_add(self.step.wrapping_mul(at as i64)));
+        }
+    }
+}
+
+/// Calls `body` with parts of a line and the place of their first element, in parallel. A line with gaps is made apart and then copied.
+fn each_part<T: Element>(output: View<'_>, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    let row = Row::of(&output, &[]);
+    parallel(output.numel(), PIECE, cost, &|begin, end| {
+        if let Some(line) = row.part(begin, end).as_slice_mut::<T>() {
+            return body(begin, line);
+        }
+        for first in (begin..end).step_by(BLOCK) {
+            let mut block = [T::default(); BLOCK];
+            let block = &mut block[..BLOCK.min(end - first)];
+            body(first, block);
+            block.iter().zip(first..).for_each(|(&element, position)| row.store(position, element));
+        }
+    });
+}
+
+/// Sets every place of a line to its value, in parallel.
+fn fill<T: Element>(output: View<'_>, cost: f64, value: impl Fn(usize) -> T + Sync) {
+    each_part(output, cost, &|begin, line| line.iter_mut().zip(begin..).for_each(|(element, position)| *element = value(position)));
+}
+
+/// `aten::arange`: start, start + step, ... Operands [out, of one dimension]; scalars [start, step].
+///
+/// # Errors
+/// A dtype outside the table's, or more dimensions.
+pub fn arange(launch: &Launch<'_>) -> Result<(), String> {
+    line(launch)?;
+    let (output, start, step) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
+    let dtype = output.dtype();
+    if INTEGRAL.contains(dtype) {
+        let (start, step): (i64, i64) = (start.to(), step.to());
+        return dispatch!(dtype in INTEGRAL, T => {
+            each_part::<T>(output, launch.cost(), &|begin, line| {
+                vectorize(Steps { line, start: start.wrapping_add(step.wrapping_mul(begin as i64)), step });
+            });
+            Ok(())
+        });
+    }
+    let (start, step): (f64, f64) = (start.to(), step.to());
+    dispatch!(dtype in FLOATING, T => {
+        each_part::<T>(output, launch.cost(), &|begin, line| {
+            vectorize(Series { line, origin: start, step, first: begin as f64, turn: 1.0 });
+        });
+        Ok(())
+    })
+}
+
+/// Evenly spaced values. Each half is counted from its own end, so that both ends are exact.
+struct Spaced<N> {
+    start: N,
+    end: N,
+    step: N,
+    count: usize,
+}
+
+impl<N: Number> Spaced<N> {
+    /// The positions that are counted from the start.
+    fn half(&self) -> usize {
+        (self.count / 2).max(1)
+    }
+
+    fn at(&self, position: usize) -> N {
+        let times = |number: usize| self.step.mul(N::from_i64(number as i64));
+        if position < self.half() { self.start.add(times(position)) } else { self.end.sub(times(self.count - 1 - position)) }
+    }
+}
+
+/// The values of a launch whose output and scalars are real: ends of integral dtypes are integers.
+fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, String> {
+    let (output, start, end) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
+    let (start, end) =
+        if INTEGRAL.contains(output.dtype()) { (start.to::<i64>() as f64, end.to::<i64>() as f64) } else { (start.to(), end.to()) };
+    let count = output.numel();
+    Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
+}
+
+/// The values of any launch.
+fn complex(launch: &Launch<'_>) -> Result<Spaced<Complex64>, String> {
+    let (count, start, end) = (launch.view(0).numel(), launch.scalar(0)?.to::<Complex64>(), launch.scalar(1)?.to::<Complex64>());
+    Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
+}
+
+fn is_complex(launch: &Launch<'_>) -> Result<bool, String> {
+    let ends = [launch.scalar(0)?, launch.scalar(1)?];
+    Ok(launch.view(0).dtype().is_complex() || ends.iter().any(|end| matches!(end, Scalar::Complex(..))))
+}
+
+/// `aten::linspace`: evenly spaced values from start to end. Operands [out, of one dimension]; scalars [start, end].
+///
+/// # Errors
+/// A dtype outside the table's, or more dimensions.
+pub fn linspace(launch: &Launch<'_>) -> Result<(), String> {
+    line(launch)?;
+    if is_complex(launch)? {
+        return fill_complex(launch, &|value| value);
+    }
+    let (output, spaced) = (launch.view(0), real(launch)?);
+    let dtype = output.dtype();
+    dispatch!(dtype in REAL, T => {
+        each_part::<T>(output, launch.cost(), &|begin, line| {
+            let (front, back) = line.split_at_mut(spaced.half().saturating_sub(begin).min(line.len()));
+            let behind = (spaced.count - begin - front.len()) as f64 - 1.0;
+            vectorize(Series { line: front, origin: spaced.start, step: spaced.step, first: begin as f64, turn: 1.0 });
+            vectorize(Series { line: back, origin: spaced.end, step: -spaced.step, first: behind, turn: -1.0 });
+        });
+        Ok(())
+    })
+}
+
+/// `aten::logspace`: a base to the power of evenly spaced exponents. Operands [out, of one dimension]; scalars [first, last exponent, base].
+///
+/// # Errors
+/// As [`linspace`].
+pub fn logspace(launch: &Launch<'_>) -> Result<(), String> {
+    line(launch)?;
+    let base: f64 = launch.scalar(2)?.to();
+    if is_complex(launch)? {
+        let base = Complex64::new(base, 0.0);
+        return fill_complex(launch, &|exponent| base.powc(exponent));
+    }
+    let (output, spaced) = (launch.view(0), real(launch)?);
+    let dtype = output.dtype();
+    dispatch!(dtype in REAL, T => {
+        fill(output, launch.cost(), |at| T::store(base.powf(spaced.at(at)).to()));
+        Ok(())
+    })
+}
+
+fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + Sync)) -> Result<(), String> {
+    let (output, spaced) = (launch.view(0), complex(launch)?);
+    let dtype = output.dtype();
+    dispatch!(dtype in FIELD, T => {
+        fill(output, launch.cost(), |at| T::store(value(spaced.at(at)).to()));
+        Ok(())
+    })
+}
+
+/// `aten::repeat_interleave.Tensor`: each place as often as it is to be repeated. Operands [out, ends], of one dimension; `ends` are the
+/// running sums of the repeats, Long. Scalars: none.
+///
+/// # Errors
+/// Repeats below 0, or sums that do not lead to the output's size.
+pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), String> {
+    check(launch, 2)?;
+    let (output, ends) = (launch.view(0), launch.view(1));
+    if output.ndim() != 1 || ends.ndim() != 1 || ends.dtype() != DType::Long {
+        return Err(format!("{:?} of {:?}", output.sizes(), ends.sizes()));
+    }
+    let (row, ends) = (Row::of(&output, &[]), (ends.numel(), Row::of(&ends, &[])));
+    let dtype = output.dtype();
+    dispatch!(dtype in INTEGRAL, T => {
+        let mut begin = 0;
+        for at in 0..ends.0 {
+            let end = ends.1.load::<i64>(at);
+            if end < begin || end as usize > output.numel() {
+                return Err(format!("repeats that go from {begin} to {end} of {}", output.numel()));
+            }
+            (begin..end).for_each(|position| row.store(position as usize, T::from_i64(at as i64)));
+            begin = end;
+        }
+        if begin as usize == output.numel() { Ok(()) } else { Err(format!("repeats end at {begin} of {}", output.numel())) }
+    })
+}
+
+fn line(launch: &Launch<'_>) -> Result<(), String> {
+    check(launch, 1)?;
+    if launch.view(0).ndim() == 1 { Ok(()) } else { Err(format!("an output of {:?}", launch.view(0).sizes())) }
+}

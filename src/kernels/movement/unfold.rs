@@ -1,0 +1,158 @@
+//! Sliding windows: `im2col`, `col2im` and the gradient of `unfold`.
+//!
+//! Gradients are gathered: an element adds the elements of its windows in their order, so that the sum is the same for any number of threads.
+
+use super::{check, count};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::number::Number;
+use crate::tensor::view::{MAX_DIMS, View};
+
+/// Nanoseconds of one thread per window that an element is in.
+const WINDOW_COST: f64 = 1.0;
+
+/// Windows along one dimension of an image.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Windows {
+    pub kernel: usize,
+    pub dilation: usize,
+    pub padding: usize,
+    pub stride: usize,
+    /// How many windows.
+    pub count: usize,
+}
+
+impl Windows {
+    /// Height (`axis` 0) and width (1) follow each other in each parameter.
+    pub fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, String> {
+        let number = |parameter: usize| count(launch, 2 * parameter + axis);
+        let windows = Self { kernel: number(0)?, dilation: number(1)?, padding: number(2)?, stride: number(3)?, count: number(4)? };
+        if windows.kernel == 0 || windows.stride == 0 { Err("an empty window".into()) } else { Ok(windows) }
+    }
+
+    /// The element that tap `tap` of a window sees, in an image of `size`.
+    pub fn element(&self, window: usize, tap: usize, size: usize) -> Option<usize> {
+        (window * self.stride + tap * self.dilation).checked_sub(self.padding).filter(|&at| at < size)
+    }
+
+    /// The windows whose tap sees an element of the image: begin and end.
+    pub fn inside(&self, tap: usize, size: usize) -> (usize, usize) {
+        let shift = tap * self.dilation;
+        let begin = self.padding.saturating_sub(shift).div_ceil(self.stride);
+        let end = (size + self.padding).saturating_sub(shift).div_ceil(self.stride);
+        (begin.min(self.count), end.clamp(begin.min(self.count), self.count))
+    }
+
+    /// The window whose tap sees that element.
+    fn window(&self, element: usize, tap: usize) -> Option<usize> {
+        let from = (element + self.padding).checked_sub(tap * self.dilation)?;
+        (from.is_multiple_of(self.stride) && from / self.stride < self.count).then_some(from / self.stride)
+    }
+}
+
+/// The windows of both axes, the columns and the image, checked against each other.
+fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Windows; 2], String> {
+    let [height, width] = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
+    let fits = columns.ndim() == 3
+        && image.ndim() == 4
+        && columns.size(0) == image.size(0)
+        && columns.size(1) == image.size(1) * height.kernel * width.kernel
+        && columns.size(2) == height.count * width.count
+        && columns.dtype() == image.dtype();
+    if fits { Ok([height, width]) } else { Err(format!("columns {:?} of {:?}", columns.sizes(), image.sizes())) }
+}
+
+/// `aten::im2col`: what each place of a window sees, for all windows. Operands [out (N, C * kernel, windows), input (N, C, H, W)] of one
+/// dtype; scalars [kernel, dilation, padding, stride, windows], each height and width.
+///
+/// # Errors
+/// Sizes that do not fit.
+pub fn im2col(launch: &Launch<'_>) -> Result<(), String> {
+    check(launch, 2)?;
+    let (output, input) = (launch.view(0), launch.view(1));
+    let [height, width] = parts(launch, output, input)?;
+    rows::for_each(output, 0.1 * output.dtype().size() as f64, &|index, row| {
+        let taps = index[1] % (height.kernel * width.kernel);
+        let channel = index[1] / (height.kernel * width.kernel);
+        let (begin, end) = width.inside(taps % width.kernel, input.size(3));
+        for line in 0..height.count {
+            let at = line * width.count;
+            let element = height.element(line, taps / width.kernel, input.size(2)).filter(|_| begin < end);
+            let Some(y) = element else {
+                row.zero(at, at + width.count);
+                continue;
+            };
+            let from = Row::of(&input, &[index[0], channel, y]);
+            let start = width.element(begin, taps % width.kernel, input.size(3)).unwrap_or(0);
+            row.zero(at, at + begin);
+            row.copy(at + begin, &from, start, width.stride, end - begin);
+            row.zero(at + end, at + width.count);
+        }
+    });
+    Ok(())
+}
+
+/// `aten::col2im`: every element of the image adds up what the windows have of it. Operands [out (N, C, H, W), columns (N, C * kernel,
+/// windows)]; scalars as for [`im2col`].
+///
+/// # Errors
+/// Sizes that do not fit, or a dtype outside the table's.
+pub fn col2im(launch: &Launch<'_>) -> Result<(), String> {
+    check(launch, 2)?;
+    let (output, columns) = (launch.view(0), launch.view(1));
+    let [height, width] = parts(launch, columns, output)?;
+    let (taps, dtype) = (height.kernel * width.kernel, output.dtype());
+    dispatch!(dtype in FIELD | BOOL, T => {
+        rows::for_each(output, WINDOW_COST * taps as f64, &|index, row| {
+            let mut sums = vec![<T as Element>::Acc::ZERO; output.size(3)];
+            for tap in 0..taps {
+                let Some(line) = height.window(index[2], tap / width.kernel) else { continue };
+                let from = Row::of(&columns, &[index[0], index[1] * taps + tap]);
+                let (begin, end) = width.inside(tap % width.kernel, output.size(3));
+                for window in begin..end {
+                    let x = window * width.stride + tap % width.kernel * width.dilation - width.padding;
+                    sums[x] = sums[x].add(from.load::<T>(line * width.count + window).load());
+                }
+            }
+            sums.into_iter().enumerate().for_each(|(at, sum)| row.store(at, T::store(sum)));
+        });
+        Ok(())
+    })
+}
+
+/// `aten::unfold_backward`: every element adds up the windows that it is in. Operands [out, gradient], which has the windows in the
+/// dimension and their elements in one more at the end; scalars [dim, size, step].
+///
+/// # Errors
+/// Sizes that do not fit, or a dtype outside the table's.
+pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), String> {
+    check(launch, 2)?;
+    let (output, grad) = (launch.view(0), launch.view(1));
+    let (dim, size, step) = (count(launch, 0)?, count(launch, 1)?, count(launch, 2)?);
+    let ndim = output.ndim();
+    if grad.ndim() != ndim + 1 || (ndim > 0 && dim >= ndim) || grad.size(ndim) != size || step == 0 {
+        return Err(format!("windows {:?} of {:?}", grad.sizes(), output.sizes()));
+    }
+    let windows = grad.sizes().get(dim).map_or(1, |&windows| windows as usize);
+    let dtype = output.dtype();
+    dispatch!(dtype in FIELD | INTEGRAL | BOOL, T => {
+        rows::for_each(output, WINDOW_COST * (3 + size / step) as f64, &|index, row| {
+            let mut position = [0; MAX_DIMS];
+            position[..index.len()].copy_from_slice(index);
+            for at in 0..output.sizes().last().map_or(1, |&len| len as usize) {
+                position[index.len()] = at;
+                let element = position[dim];
+                let mut sum = <T as Element>::Acc::ZERO;
+                let first = (element + 1).saturating_sub(size).div_ceil(step);
+                for window in first..(element / step + 1).min(windows) {
+                    position[dim] = window;
+                    sum = sum.add(Row::of(&grad, &position[..ndim]).load::<T>(element - window * step).load());
+                }
+                position[dim] = element;
+                row.store(at, T::store(sum));
+            }
+        });
+        Ok(())
+    })
+}

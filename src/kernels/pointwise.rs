@@ -1,0 +1,78 @@
+//! Elementwise kernels, by family. Operands: [out, inputs...], all of the same sizes.
+
+#![forbid(unsafe_code)]
+
+pub mod activation;
+pub mod arithmetic;
+pub mod binary;
+pub mod bitwise;
+pub mod clamp;
+pub mod compare;
+pub mod complex_parts;
+pub mod elementary;
+pub mod fused;
+pub mod gradient;
+pub mod loss;
+pub mod minmax;
+pub mod predicate;
+pub mod rounding;
+pub mod sign;
+pub mod special;
+pub mod ternary;
+pub mod trigonometric;
+
+#[cfg(test)]
+mod all_values;
+
+/// Kernels that are given by a function of values: for each, a [`Map`](crate::tensor::loops::elementwise::Map) generic over the computing
+/// type `T`, and the kernel that runs it over a set of dtypes, in their [`Approximate`](crate::tensor::dtype::Element::Approximate) type.
+///
+/// `kernel, Map, SET, Bound, [scalars], |[inputs]| value;` The scalars are the launch's, in order, as `T`; the value is a `T` too. `Bound in
+/// Acc` computes in [`Element::Acc`](crate::tensor::dtype::Element::Acc) instead: for differences of functions, in which their errors count.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $kernel:ident, $map:ident, $set:ident $(| $more:ident)*, $bound:ident $(in $computing:ident)?, [$($scalar:ident),*], |[$($x:ident),+]| $body:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        #[allow(clippy::struct_field_names, reason = "scalars have the names that PyTorch gives them")]
+        struct $map<T> {
+            $($scalar: T,)*
+            _computes: std::marker::PhantomData<T>,
+        }
+
+        impl<T: $bound> $crate::tensor::loops::elementwise::Map<T, { [$(stringify!($x)),+].len() }> for $map<T> {
+            type Output = T;
+
+            #[inline(always)]
+            fn apply(self, [$($x),+]: [T; { [$(stringify!($x)),+].len() }]) -> T {
+                let Self { $($scalar,)* .. } = self;
+                $body
+            }
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// A dtype outside the table's, or a scalar that is missing.
+        pub fn $kernel(launch: &$crate::tensor::launch::Launch<'_>) -> Result<(), String> {
+            let dtype = launch.compute();
+            let mut _scalars = (0..).map(|index| launch.scalar(index));
+            $(let $scalar = _scalars.next().unwrap_or(Err(String::new()))?;)*
+            $crate::tensor::dtype::dispatch!(dtype in $set $(| $more)*, E => {
+                type T = $crate::kernels::pointwise::computing!(E $($computing)?);
+                let map = $map::<T> { $($scalar: $scalar.to(),)* _computes: std::marker::PhantomData };
+                $crate::tensor::loops::elementwise::run_in::<E, T, _, { [$(stringify!($x)),+].len() }>(launch, map)
+            })
+        }
+    )*};
+}
+pub(crate) use functions;
+
+/// The computing type of functions of an element type.
+macro_rules! computing {
+    ($element:ident) => {
+        <$element as $crate::tensor::dtype::Element>::Approximate
+    };
+    ($element:ident $computing:ident) => {
+        <$element as $crate::tensor::dtype::Element>::$computing
+    };
+}
+pub(crate) use computing;

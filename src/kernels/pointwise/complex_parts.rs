@@ -1,0 +1,229 @@
+//! Complex numbers and their parts: `angle`, `complex`, `polar`; `nan_to_num`, which treats each part by itself.
+
+#![forbid(unsafe_code)]
+
+use super::functions;
+use crate::tensor::dtype::{ComplexHalf, DType, INTEGRAL, dispatch};
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::elementwise::{Map, run};
+use crate::tensor::number::Number;
+use crate::tensor::transcendental::Elementary;
+use num_complex::Complex;
+
+/// For each a map between real and complex numbers of one precision. `Map, N, Input => Output, |[inputs]| value;`
+macro_rules! parts {
+    ($($map:ident, $n:literal, $input:ty => $output:ty, |[$($x:ident),+]| $body:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $map;
+
+        impl<R: Elementary> Map<$input, $n> for $map
+        where
+            Complex<R>: Number,
+        {
+            type Output = $output;
+
+            #[inline(always)]
+            fn apply(self, [$($x),+]: [$input; $n]) -> $output {
+                $body
+            }
+        }
+    )*};
+}
+
+pub(super) use parts;
+
+parts! {
+    Angle, 1, Complex<R> => R, |[z]| z.im.atan2(z.re);
+    Cartesian, 2, R => Complex<R>, |[re, im]| Complex { re, im };
+    Polar, 2, R => Complex<R>, |[length, angle]| Complex { re: length.mul(angle.cos()), im: length.mul(angle.sin()) };
+}
+
+functions! {
+    /// The angle of a real number: pi below 0, NaN for NaN, else 0.
+    real_angle, RealAngle, FLOATING, Elementary, [], |[x]| {
+        let angle = if x < T::ZERO { T::from_f64(std::f64::consts::PI) } else { T::ZERO };
+        if x.is_nan() { x } else { angle }
+    };
+}
+
+/// `aten::angle`: of complex numbers in the plane, of real ones pi or 0. Operands [out, x].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn angle(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Angle),
+        DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Angle),
+        _ => real_angle(launch),
+    }
+}
+
+/// `aten::complex`: from real and imaginary parts. Operands [out, real, imaginary].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn complex(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Cartesian),
+        DType::Float => run::<f32, Complex<f32>, _, 2>(launch, Cartesian),
+        DType::Double => run::<f64, Complex<f64>, _, 2>(launch, Cartesian),
+        other => Err(format!("no complex numbers of {other:?}")),
+    }
+}
+
+/// `aten::polar`: from lengths and angles. Operands [out, length, angle].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn polar(launch: &Launch<'_>) -> Result<(), String> {
+    match launch.compute() {
+        DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Polar),
+        DType::Float => run::<f32, Complex<f32>, _, 2>(launch, Polar),
+        DType::Double => run::<f64, Complex<f64>, _, 2>(launch, Polar),
+        other => Err(format!("no polar numbers of {other:?}")),
+    }
+}
+
+/// The replacements of NaN and the infinities.
+#[derive(Clone, Copy)]
+struct Finite<R> {
+    nan: R,
+    highest: R,
+    lowest: R,
+}
+
+impl<R: Elementary> Finite<R> {
+    #[inline(always)]
+    fn of(self, x: R) -> R {
+        let x = if x == R::HIGHEST { self.highest } else { x };
+        let x = if x == R::LOWEST { self.lowest } else { x };
+        if x.is_nan() { self.nan } else { x }
+    }
+}
+
+impl Map<f32, 1> for Finite<f32> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn apply(self, [x]: [f32; 1]) -> f32 {
+        self.of(x)
+    }
+}
+
+impl Map<f64, 1> for Finite<f64> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn apply(self, [x]: [f64; 1]) -> f64 {
+        self.of(x)
+    }
+}
+
+impl<R: Elementary> Map<Complex<R>, 1> for Finite<R>
+where
+    Complex<R>: Number,
+{
+    type Output = Complex<R>;
+
+    #[inline(always)]
+    fn apply(self, [z]: [Complex<R>; 1]) -> Complex<R> {
+        Complex { re: self.of(z.re), im: self.of(z.im) }
+    }
+}
+
+/// The stand-ins that a launch asks for: 0 and the dtype's limits where it names none.
+fn finite<R: Number>(launch: &Launch<'_>, limit: f64) -> Result<Finite<R>, String> {
+    let value = |position: usize, otherwise: f64| -> Result<R, String> {
+        let named = launch.scalar(position)?.to::<i64>() != 0;
+        Ok(if named { launch.scalar(position + 1)?.to() } else { Scalar::Double(otherwise).to() })
+    };
+    Ok(Finite { nan: value(0, 0.0)?, highest: value(2, limit)?, lowest: value(4, -limit)? })
+}
+
+/// Integers are what they are.
+#[derive(Clone, Copy)]
+struct Identity;
+
+impl<T: Number> Map<T, 1> for Identity {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [x]: [T; 1]) -> T {
+        x
+    }
+}
+
+/// `aten::nan_to_num`: NaN and the infinities replaced. Operands [out, x]; scalars [has nan, nan, has posinf, posinf, has neginf, neginf].
+///
+/// # Errors
+/// A dtype outside the table's, or a scalar that is missing.
+pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    let float = f64::from(f32::MAX);
+    match dtype {
+        DType::Half => run::<half::f16, half::f16, _, 1>(launch, finite(launch, half::f16::MAX.to_f64())?),
+        DType::BFloat16 => run::<half::bf16, half::bf16, _, 1>(launch, finite(launch, half::bf16::MAX.to_f64())?),
+        DType::Float => run::<f32, f32, _, 1>(launch, finite::<f32>(launch, float)?),
+        DType::Double => run::<f64, f64, _, 1>(launch, finite::<f64>(launch, f64::MAX)?),
+        DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, finite::<f32>(launch, float)?),
+        DType::ComplexDouble => run::<Complex<f64>, Complex<f64>, _, 1>(launch, finite::<f64>(launch, f64::MAX)?),
+        _ if INTEGRAL.contains(dtype) => dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 1>(launch, Identity)),
+        other => Err(format!("{other:?} has no NaN")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::tensor::dtype::{Complex64, DType};
+    use crate::tensor::launch::Scalar;
+
+    fn part_of(dtype: DType) -> DType {
+        match dtype {
+            DType::ComplexHalf => DType::Half,
+            DType::ComplexFloat => DType::Float,
+            DType::ComplexDouble => DType::Double,
+            other => other,
+        }
+    }
+
+    fn complex_of(dtype: DType) -> DType {
+        match dtype {
+            DType::Half => DType::ComplexHalf,
+            DType::Float => DType::ComplexFloat,
+            _ => DType::ComplexDouble,
+        }
+    }
+
+    #[test]
+    fn parts_of_complex_numbers() {
+        check::pointwise::<1>("angle", &[], part_of, |[z]| real(z.im.atan2(z.re)));
+    }
+
+    #[test]
+    fn complex_numbers_of_parts() {
+        check::pointwise::<2>("complex", &[], complex_of, |[re, im]| Complex64::new(re.re, im.re));
+        check::pointwise::<2>("polar", &[], complex_of, |[length, angle]| {
+            Complex64::new(length.re * angle.re.cos(), length.re * angle.re.sin())
+        });
+    }
+
+    #[test]
+    fn numbers_for_what_is_none() {
+        let of = |dtype: DType, scalars: &[Scalar]| {
+            let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2.0].map(real);
+            let input = Tensor::of(dtype, &ndarray::arr1(&values).into_dyn(), Strides::Contiguous);
+            let output = Tensor::new(dtype, &[4], Strides::Contiguous);
+            check::run("nan_to_num", &[&output], &[&input], scalars, dtype).unwrap();
+            output.values().iter().map(|value| value.re).collect::<Vec<_>>()
+        };
+        let (no, yes) = (Scalar::Bool(false), Scalar::Bool(true));
+        let zero = Scalar::Double(0.0);
+        for (dtype, limit) in [(DType::Half, 65504.0), (DType::Float, f64::from(f32::MAX)), (DType::ComplexDouble, f64::MAX)] {
+            assert_eq!(of(dtype, &[no, zero, no, zero, no, zero]), [0.0, limit, -limit, 2.0], "{dtype:?}");
+            let named = [yes, Scalar::Double(5.0), yes, Scalar::Double(6.0), yes, Scalar::Double(-7.0)];
+            assert_eq!(of(dtype, &named), [5.0, 6.0, -7.0, 2.0], "{dtype:?}");
+        }
+        assert_eq!(of(DType::Long, &[no, zero, no, zero, no, zero])[3], 2.0);
+    }
+}

@@ -1,0 +1,189 @@
+//! Trigonometric and hyperbolic functions and their inverses. Operands [out, x].
+
+#![forbid(unsafe_code)]
+
+use super::functions;
+use crate::simd::math::complex;
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::fast_path::{self, FastPath};
+use crate::tensor::number::{Field, Hub, Number, Real};
+use crate::tensor::transcendental::{Analytic, Elementary};
+
+functions! {
+    /// `aten::acos`: the inverse cosine.
+    acos, Acos, FIELD, Analytic, [], |[x]| x.acos();
+    /// `aten::acosh`: the inverse hyperbolic cosine.
+    acosh, Acosh, FIELD, Analytic, [], |[x]| x.acosh();
+    /// `aten::asin`: the inverse sine.
+    asin, Asin, FIELD, Analytic, [], |[x]| x.asin();
+    /// `aten::asinh`: the inverse hyperbolic sine.
+    asinh, Asinh, FIELD, Analytic, [], |[x]| x.asinh();
+    /// `aten::atan`: the inverse tangent.
+    atan, Atan, FIELD, Analytic, [], |[x]| x.atan();
+    /// `aten::atan2`: the angle of the point (x, y). Operands [out, y, x].
+    atan2, Atan2, FLOATING, Real, [], |[y, x]| y.atan2(x);
+    /// `aten::atanh`: the inverse hyperbolic tangent.
+    atanh, Atanh, FIELD, Analytic, [], |[x]| x.atanh();
+    /// `aten::cosh`: the hyperbolic cosine.
+    cosh, Cosh, FIELD, Analytic, [], |[x]| x.cosh();
+    /// `aten::sinh`: the hyperbolic sine.
+    sinh, Sinh, FIELD, Analytic, [], |[x]| x.sinh();
+    /// The cosine of complex numbers.
+    complex_cos, ComplexCos, WIDE_COMPLEX, Field, [], |[z]| z.cos();
+    /// The sine of complex numbers.
+    complex_sin, ComplexSin, WIDE_COMPLEX, Field, [], |[z]| z.sin();
+    /// sin(pi x) / (pi x) of real numbers, 1 at 0.
+    real_sinc, Sinc, FLOATING, Elementary, [], |[x]| x.sinc();
+    /// sin(pi z) / (pi z) of complex numbers, 1 at 0.
+    complex_sinc, ComplexSinc, WIDE_COMPLEX, Number, [], |[z]| complex::sinc(z.hub().to()).hub().to();
+    /// The tangent of complex numbers.
+    complex_tan, ComplexTan, WIDE_COMPLEX, Analytic, [], |[z]| z.tan();
+}
+
+/// Functions of an angle: the fast path takes small angles, the slow path all.
+macro_rules! of_angles {
+    ($($map:ident, |$x:ident| $angle:expr, $fast:expr, $slow:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $map;
+
+        impl<T: Elementary> FastPath<T, 1> for $map {
+            #[inline(always)]
+            fn takes_fast_path(self, [$x]: [T; 1]) -> bool {
+                $angle.takes_fast_path()
+            }
+
+            #[inline(always)]
+            fn fast(self, [$x]: [T; 1]) -> T {
+                $fast
+            }
+
+            #[inline(always)]
+            fn slow(self, [$x]: [T; 1]) -> T {
+                $slow
+            }
+        }
+    )*};
+}
+
+of_angles! {
+    Sin, |x| x, x.sin_fast(), x.sin();
+    Cos, |x| x, x.cos_fast(), x.cos();
+    Tan, |x| x, x.tan_fast(), x.tan();
+}
+
+/// `aten::sin`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if dtype.is_complex() {
+        return complex_sin(launch);
+    }
+    dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, Sin))
+}
+
+/// `aten::cos`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if dtype.is_complex() {
+        return complex_cos(launch);
+    }
+    dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, Cos))
+}
+
+/// `aten::tan`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    if dtype.is_complex() {
+        return complex_tan(launch);
+    }
+    dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 1>(launch, Tan))
+}
+
+/// `aten::sinc`: sin(pi x) / (pi x), 1 at 0.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn sinc(launch: &Launch<'_>) -> Result<(), String> {
+    if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::check::{self, Strides, Tensor, real};
+    use crate::simd::math::complex;
+    use crate::tensor::dtype::{Complex64, DType};
+
+    #[test]
+    fn trigonometric_functions() {
+        check::function("sin", f64::sin, Complex64::sin);
+        check::function("cos", f64::cos, Complex64::cos);
+        check::function("tan", f64::tan, complex::tan);
+        let turns = |x: f64| std::f64::consts::PI * x;
+        let sinc = |x: f64| if x == 0.0 { 1.0 } else { turns(x % 2.0).sin() / turns(x) * f64::from(u8::from(x % 1.0 != 0.0)) };
+        check::function("sinc", sinc, |z| if z == real(0.0) { real(1.0) } else { (turns(1.0) * z).sin() / (turns(1.0) * z) });
+    }
+
+    #[test]
+    fn hyperbolic_functions() {
+        check::function("sinh", f64::sinh, Complex64::sinh);
+        check::function("cosh", f64::cosh, Complex64::cosh);
+    }
+
+    #[test]
+    fn inverse_functions() {
+        check::function("acos", f64::acos, complex::acos);
+        check::function("acosh", f64::acosh, complex::acosh);
+        check::function("asin", f64::asin, complex::asin);
+        check::function("asinh", f64::asinh, complex::asinh);
+        check::function("atan", f64::atan, complex::atan);
+        check::function("atanh", f64::atanh, complex::atanh);
+        check::pointwise::<2>("atan2", &[], |dtype| dtype, |[y, x]| real(y.re.atan2(x.re)));
+    }
+
+    #[test]
+    fn functions_of_any_number() {
+        let functions: [(&str, check::Oracle); 7] = [
+            ("acos", f64::acos),
+            ("atan", f64::atan),
+            ("cos", f64::cos),
+            ("cosh", f64::cosh),
+            ("sin", f64::sin),
+            ("sinh", f64::sinh),
+            ("tan", f64::tan),
+        ];
+        for (name, function) in functions {
+            check::any_number(name, &[], function);
+        }
+    }
+
+    #[test]
+    fn far_angles_do_not_change_their_neighbours() {
+        let angles = [0.5, -3.0, 100.0, 1e9, f64::INFINITY, f64::NAN, -2.5e10, -0.0].map(real);
+        let list = |values: &[Complex64]| ndarray::ArrayD::from_shape_vec(vec![values.len()], values.to_vec()).unwrap();
+        for (name, exact) in [("sin", f64::sin as fn(f64) -> f64), ("cos", f64::cos), ("tan", f64::tan)] {
+            for dtype in [DType::Float, DType::Double] {
+                let run = |values: &[Complex64]| {
+                    let input = Tensor::of(dtype, &list(values), Strides::Contiguous);
+                    let output = Tensor::new(dtype, &[values.len()], Strides::Contiguous);
+                    check::run(name, &[&output], &[&input], &[], dtype).unwrap();
+                    output.values().into_iter().map(|value| value.re).collect::<Vec<_>>()
+                };
+                for (together, &angle) in run(&angles).into_iter().zip(&angles) {
+                    let (alone, exact) = (run(&[angle])[0], exact(check::round_trip(dtype, angle).re));
+                    assert_eq!(together.to_bits(), alone.to_bits(), "{name} {angle}");
+                    let close = (alone - exact).abs() <= check::tolerance(dtype) * exact.abs().max(1.0);
+                    assert!(close || alone.is_nan() && exact.is_nan(), "{name} {angle}: {alone} != {exact}");
+                }
+            }
+        }
+    }
+}

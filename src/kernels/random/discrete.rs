@@ -1,0 +1,311 @@
+//! Discrete distributions: `poisson` and `binomial` by rejection, `multinomial`. Each element draws from its own Philox subsequence, as many
+//! numbers as it needs.
+//!
+//! Sources: Hörmann, "The Transformed Rejection Method for Generating Poisson Random Variables", 1993 (PTRS), and "The Generation of
+//! Binomial Random Variates", 1993 (BTRS), for large means; products of uniform numbers and sums of geometric ones for small means.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::distribution::{open_unit, wide_unit};
+use super::{State, WORDS};
+use crate::runtime::rng;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::Bool;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::lines::Values;
+use crate::tensor::loops::rows::Row;
+use crate::tensor::loops::{GRAIN, chunks, parallel};
+
+/// The mean from which on rejection is the shorter way.
+const LARGE: f64 = 10.0;
+
+/// The bits of a subsequence's number that name the element; those above count the blocks that it has used.
+const ELEMENT_BITS: u32 = 40;
+
+/// The numbers of one element.
+struct Stream {
+    state: State,
+    index: u64,
+    words: [u32; 4],
+    used: usize,
+}
+
+impl Stream {
+    fn new(state: State, element: u64) -> Self {
+        Self { state, index: element, words: rng::block(state.seed, state.block, element), used: 0 }
+    }
+
+    #[inline(always)]
+    fn pair(&mut self) -> (u32, u32) {
+        if self.used == 4 {
+            self.index += 1 << ELEMENT_BITS;
+            self.words = rng::block(self.state.seed, self.state.block, self.index);
+            self.used = 0;
+        }
+        self.used += 2;
+        (self.words[self.used - 2], self.words[self.used - 1])
+    }
+
+    /// Uniform in (0, 1).
+    #[inline(always)]
+    fn open(&mut self) -> f64 {
+        let (high, low) = self.pair();
+        open_unit(high, low)
+    }
+
+    /// The start of transformed rejection: a number around 0, how far it is from the ends, and a number to compare with.
+    #[inline(always)]
+    fn trial(&mut self) -> (f64, f64, f64) {
+        let centred = self.open() - 0.5;
+        (centred, 0.5 - centred.abs(), self.open())
+    }
+}
+
+/// ln(count!): by multiplication, and by Stirling's series from where it has ten digits.
+#[inline(always)]
+fn log_factorial(count: f64) -> f64 {
+    const SMALL: [f64; 10] = [1.0, 1.0, 2.0, 6.0, 24.0, 120.0, 720.0, 5040.0, 40_320.0, 362_880.0];
+    const HALF_LOG_TURN: f64 = 0.918_938_533_204_672_7;
+    if let Some(factorial) = SMALL.get(count as usize) {
+        return factorial.ln();
+    }
+    let square = count * count;
+    let series = (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / square) / square) / count;
+    (count + 0.5) * count.ln() - count + HALF_LOG_TURN + series
+}
+
+#[inline(always)]
+fn poisson_of(rate: f64, stream: &mut Stream) -> f64 {
+    if rate < LARGE {
+        let (end, mut product, mut count) = ((-rate).exp(), stream.open(), 0.0);
+        while product > end {
+            product *= stream.open();
+            count += 1.0;
+        }
+        return count;
+    }
+    let b = 0.931 + 2.53 * rate.sqrt();
+    let a = -0.059 + 0.02483 * b;
+    let inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
+    let inside = 0.9277 - 3.6224 / (b - 2.0);
+    loop {
+        let (centred, edge, level) = stream.trial();
+        let count = ((2.0 * a / edge + b) * centred + rate + 0.43).floor();
+        if edge >= 0.07 && level <= inside {
+            return count;
+        }
+        if count < 0.0 || (edge < 0.013 && level > edge) {
+            continue;
+        }
+        let height = (level * inverse_alpha / (a / (edge * edge) + b)).ln();
+        if height <= count * rate.ln() - rate - log_factorial(count) {
+            return count;
+        }
+    }
+}
+
+/// Successes of so many trials; p is at most 1/2.
+#[inline(always)]
+fn successes(trials: f64, p: f64, stream: &mut Stream) -> f64 {
+    if trials * p < LARGE {
+        let (scale, mut tried, mut count) = (1.0 / (-p).ln_1p(), 0.0, 0.0);
+        loop {
+            tried += (stream.open().ln() * scale).ceil();
+            if tried > trials {
+                return count;
+            }
+            count += 1.0;
+        }
+    }
+    let (deviation, odds) = ((trials * p * (1.0 - p)).sqrt(), p / (1.0 - p));
+    let b = 1.15 + 2.53 * deviation;
+    let a = -0.0873 + 0.0248 * b + 0.01 * p;
+    let inside = 0.92 - 4.2 / b;
+    let alpha = (2.83 + 5.1 / b) * deviation;
+    let mode = ((trials + 1.0) * p).floor();
+    let arrangements = |count: f64| -log_factorial(count) - log_factorial(trials - count);
+    loop {
+        let (centred, edge, level) = stream.trial();
+        let count = ((2.0 * a / edge + b) * centred + trials * p + 0.5).floor();
+        if edge >= 0.07 && level <= inside {
+            return count;
+        }
+        if !(0.0..=trials).contains(&count) {
+            continue;
+        }
+        let height = (level * alpha / (a / (edge * edge) + b)).ln();
+        if height <= arrangements(count) - arrangements(mode) + (count - mode) * odds.ln() {
+            return count;
+        }
+    }
+}
+
+#[inline(always)]
+fn binomial_of(trials: f64, p: f64, stream: &mut Stream) -> f64 {
+    if trials <= 0.0 || p <= 0.0 {
+        0.0
+    } else if p >= 1.0 || !trials.is_finite() {
+        trials
+    } else if p <= 0.5 {
+        successes(trials, p, stream)
+    } else if p > 0.5 {
+        trials - successes(trials, 1.0 - p, stream)
+    } else {
+        f64::NAN
+    }
+}
+
+/// A chunk's counts, from parameters of each.
+struct Draw<'a, const I: usize> {
+    state: State,
+    chunk: u64,
+    parameters: [&'a [f64]; I],
+    values: &'a mut [f64],
+}
+
+impl<const I: usize> Draw<'_, I> {
+    #[inline(always)]
+    fn each(self, count: impl Fn([f64; I], &mut Stream) -> f64) {
+        for (position, value) in self.values.iter_mut().enumerate() {
+            let mut stream = Stream::new(self.state, self.chunk * WORDS as u64 + position as u64);
+            *value = count(self.parameters.map(|parameter| parameter[position]), &mut stream);
+        }
+    }
+}
+
+impl Leaf for Draw<'_, 1> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.each(|[rate], stream| poisson_of(rate, stream));
+    }
+}
+
+impl Leaf for Draw<'_, 2> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.each(|[trials, p], stream| binomial_of(trials, p, stream));
+    }
+}
+
+/// `aten::poisson`. Operands [out, rate]; scalars [seed, offset].
+///
+/// # Errors
+/// A rate below 0, or the wrong operands.
+pub fn poisson(launch: &Launch<'_>) -> Result<(), String> {
+    let (state, valid) = (State::of(launch)?, AtomicBool::new(true));
+    chunks::run::<f64, Bool, 1, 1, 0>(launch, WORDS, &|chunk, [rates], [values], []| {
+        if rates.iter().all(|&rate| rate >= 0.0) {
+            vectorize(Draw { state, chunk, parameters: [rates], values });
+        } else {
+            valid.store(false, Ordering::Relaxed);
+        }
+    })?;
+    if valid.into_inner() { Ok(()) } else { Err("invalid Poisson rate, expected rate to be non-negative".into()) }
+}
+
+/// `aten::binomial`: successes of so many trials. Operands [out, trials, p]; scalars [seed, offset].
+///
+/// # Errors
+/// The wrong operands.
+pub fn binomial(launch: &Launch<'_>) -> Result<(), String> {
+    let state = State::of(launch)?;
+    chunks::run::<f64, Bool, 2, 1, 0>(launch, WORDS, &|chunk, parameters, [values], []| {
+        vectorize(Draw { state, chunk, parameters, values });
+    })
+}
+
+/// Sums of weights up to each place, and the place of the last one above 0.
+fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec<f64>, usize), String> {
+    let (mut sums, mut total, mut last) = (Vec::with_capacity(count), 0.0, None);
+    for position in 0..count {
+        let weight = weights.get(row * count + position);
+        if !(weight >= 0.0 && weight.is_finite()) {
+            return Err(format!("invalid multinomial distribution (encountering probability entry {weight})"));
+        }
+        if weight > 0.0 {
+            last = Some(position);
+        }
+        total += weight;
+        sums.push(total);
+    }
+    let last = last.ok_or("invalid multinomial distribution (sum of probabilities <= 0)")?;
+    Ok((sums, last))
+}
+
+/// `aten::multinomial` with replacement: indices by their weights. Operands [out (N, samples) Long, weights (N, C)]; scalars [seed, offset].
+///
+/// # Errors
+/// Weights that are no distribution, or the wrong operands.
+pub fn multinomial(launch: &Launch<'_>) -> Result<(), String> {
+    let (state, output) = (State::of(launch)?, launch.view(0));
+    let (weights, count, samples) = (Values::<f64>::new(launch.view(1))?, launch.view(1).size(1), output.size(1));
+    let failure = std::sync::OnceLock::new();
+    let cost = launch.cost() * (count + 10 * samples) as f64;
+    parallel(output.size(0), GRAIN.div_ceil(count + samples), cost, &|begin, end| {
+        for row in begin..end {
+            let target = Row::of(&output, &[row]);
+            let (sums, last) = match cumulated(&weights, row, count) {
+                Ok(found) => found,
+                Err(text) => {
+                    // The first failure is the one that is told.
+                    let _ = failure.set(text);
+                    return;
+                }
+            };
+            parallel(samples, GRAIN, 10.0 * launch.cost(), &|begin, end| {
+                for sample in begin..end {
+                    let (high, low) = Stream::new(state, (row * samples + sample) as u64).pair();
+                    let level = wide_unit(high, low) * sums[count - 1];
+                    let position = sums.partition_point(|&sum| sum <= level).min(last);
+                    target.store(sample, position as i64);
+                }
+            });
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(draw: impl Fn(&mut Stream) -> f64) -> (f64, f64) {
+        let state = State { seed: 7, block: 3 };
+        let values: Vec<f64> = (0..20_000).map(|element| draw(&mut Stream::new(state, element))).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64)
+    }
+
+    #[test]
+    fn factorials_meet_their_series() {
+        let mut sum = 0.0_f64;
+        for count in 1..40 {
+            sum += f64::from(count).ln();
+            assert!((log_factorial(f64::from(count)) - sum).abs() < 1e-9, "{count}");
+        }
+    }
+
+    #[test]
+    fn moments_are_those_of_the_distributions() {
+        for rate in [0.0, 0.3, 4.0, 9.9, 10.1, 50.0, 3000.0] {
+            let (mean, variance) = moments(|stream| poisson_of(rate, stream));
+            let error = (rate / 20_000.0).sqrt();
+            assert!((mean - rate).abs() <= 4.0 * error, "{rate}: {mean}");
+            assert!((variance - rate).abs() <= 0.06 * rate + 1e-9, "{rate}: {variance}");
+        }
+        for (trials, p) in [(10.0, 0.3), (10.0, 0.8), (100.0, 0.4), (100.0, 0.9), (1e5, 1e-5), (1e6, 0.5), (5.0, 1.0), (0.0, 0.5)] {
+            let (mean, variance) = moments(|stream| binomial_of(trials, p, stream));
+            let expected = trials * p * (1.0 - p);
+            assert!((mean - trials * p).abs() <= 4.0 * (expected / 20_000.0).sqrt() + 1e-9, "{trials} {p}: {mean}");
+            assert!((variance - expected).abs() <= 0.06 * expected + 1e-9, "{trials} {p}: {variance}");
+        }
+        assert!(binomial_of(f64::NAN, 0.5, &mut Stream::new(State { seed: 1, block: 1 }, 0)).is_nan());
+        assert!(binomial_of(3.0, f64::NAN, &mut Stream::new(State { seed: 1, block: 1 }, 0)).is_nan());
+    }
+}

@@ -1,0 +1,77 @@
+//! `amax`, `amin` and `aminmax`. Operands: [out, input].
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduction::fold::{self, Fold};
+use crate::tensor::loops::reduction::minmax_fold::MinMax;
+use crate::tensor::number::Ordered;
+
+/// The least value among those that are not NaN, or any.
+#[derive(Clone, Copy)]
+struct Least;
+
+impl<V: Ordered> Fold<V> for Least {
+    type State = V;
+    type Output = V;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, first: V) -> V {
+        first
+    }
+
+    #[inline(always)]
+    fn lift(self, value: V) -> V {
+        value
+    }
+
+    #[inline(always)]
+    fn merge(self, left: V, right: V) -> V {
+        left.lesser(right)
+    }
+
+    #[inline(always)]
+    fn lift_four(self, [first, second, third, fourth]: [V; 4]) -> V {
+        let nearer = |left: V, right: V| if left < right { left } else { right };
+        nearer(nearer(first, second), nearer(third, fourth))
+    }
+
+    #[inline(always)]
+    fn finish(self, least: V, _: usize) -> V {
+        least
+    }
+}
+
+/// `aten::amax`: the greatest value; NaN if there is one. Operands [out, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn amax(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<true>))
+}
+
+/// `aten::amin`: the least value; NaN if there is one. Operands [out, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn amin(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<false>))
+}
+
+/// `aten::aminmax`: the least and the greatest value; NaN if there is one. Operands [least, greatest, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn aminmax(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => {
+        // NaN shows in the greatest.
+        fold::run_both::<T, _, _, _>(launch, Least, MinMax::<true>, |least, greatest| {
+            [if greatest.is_nan() { greatest } else { least }, greatest]
+        })
+    })
+}

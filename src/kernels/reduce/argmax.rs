@@ -1,0 +1,42 @@
+//! `argmax`, `argmin`, `max.dim` and `min.dim`. Operands: [indices, input] or [values, indices, input], over the input's sizes. The outputs
+//! have stride 0 in the one reduced dimension. Indices are Long.
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduction::argminmax;
+
+/// `aten::max.dim`: the greatest values and their first index; NaN is greater than everything. Operands [values, indices, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn max_dim(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, true>(launch))
+}
+
+/// `aten::min.dim`: the least values and their first index; NaN is less than everything. Operands [values, indices, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn min_dim(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, false>(launch))
+}
+
+/// `aten::argmax`: the first index of the greatest value. Operands [indices, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn argmax(launch: &Launch<'_>) -> Result<(), String> {
+    max_dim(launch)
+}
+
+/// `aten::argmin`: the first index of the least value. Operands [indices, input].
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn argmin(launch: &Launch<'_>) -> Result<(), String> {
+    min_dim(launch)
+}

@@ -1,0 +1,28 @@
+//! `var`, `std`, `var_mean` and `std_mean`. Operands: [out, input] or [out, mean, input]; scalars [correction].
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::reduction::variance::{self, Variance};
+
+/// `aten::var` and `aten::var_mean`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn var(launch: &Launch<'_>) -> Result<(), String> {
+    run(launch, false)
+}
+
+/// `aten::std` and `aten::std_mean`.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn std(launch: &Launch<'_>) -> Result<(), String> {
+    run(launch, true)
+}
+
+fn run(launch: &Launch<'_>, root: bool) -> Result<(), String> {
+    let (dtype, correction) = (launch.compute(), launch.scalar(0)?.to());
+    dispatch!(dtype in FLOATING, T => variance::run::<T>(launch, Variance { correction, root }))
+}

@@ -1,0 +1,147 @@
+//! Binary search in sorted elements: `searchsorted`, `isin`; and `mode` of sorted lines.
+
+use super::key::Key;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Bool, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::parallel;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::view::View;
+
+/// `aten::searchsorted`: where values would go into sorted lines. Operands [out, sorted, values] or [out, sorted, values, sorter], all
+/// contiguous; `sorted` is one line, or has one for each line of `values`; `sorter` says where the elements of a line are in order. Scalars
+/// [behind equal elements].
+///
+/// # Errors
+/// A dtype outside the table's, or operands with gaps.
+pub fn searchsorted(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, sorted, values) = (launch.view(0), launch.view(1), launch.view(2));
+    let right = launch.scalar(0)?.to::<i64>() != 0;
+    let shared = sorted.ndim() == 1;
+    let line = |view: &View<'_>, index: &[usize]| Row::of(view, if shared { &[] } else { index });
+    let dtype = sorted.dtype();
+    if values.dtype() != dtype || output.sizes() != values.sizes() {
+        return Err(format!("{:?} of {:?} in {dtype:?}", output.sizes(), values.sizes()));
+    }
+    let sorter = (launch.num_operands() == 4).then(|| launch.view(3));
+    let wide = output.dtype().size() == 8;
+    dispatch!(dtype in ORDERED, T => {
+        rows::for_each(values, launch.cost(), &|index, row| {
+            let (Some(values), Some(keys)) = (row.as_slice::<T>(), line(&sorted, index).as_slice::<T>()) else { return };
+            let order = sorter.and_then(|sorter| line(&sorter, index).as_slice::<i64>());
+            let target = Row::of(&output, index);
+            let search = if right { search::<T, true> } else { search::<T, false> };
+            parallel(values.len(), 1024, launch.cost(), &|begin, end| search(keys, order, &values[begin..end], begin, target, wide));
+        });
+        Ok(())
+    })
+}
+
+/// Values that are searched at once: as many comparisons are under way while one waits for its element.
+const LANES: usize = 16;
+
+/// Writes the place of every value to `target`. `RIGHT`: behind equal elements.
+fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: &[T], begin: usize, target: Row, wide: bool) {
+    let mut indices = [0; LANES];
+    for (group, values) in values.chunks(LANES).enumerate() {
+        let mut lanes = [values[0]; LANES];
+        lanes[..values.len()].copy_from_slice(values);
+        vectorize(Search::<T, RIGHT> { keys, order, values: &lanes, indices: &mut indices });
+        for (at, &position) in (begin + group * LANES..).zip(&indices[..values.len()]) {
+            if wide { target.store(at, position as i64) } else { target.store(at, position as i32) }
+        }
+    }
+}
+
+/// For each value the first place whose element is not less than it, or, `RIGHT`, greater. NaN is neither, as on the CPU; so all lanes
+/// look at the middles that a search for one value would look at.
+struct Search<'a, T, const RIGHT: bool> {
+    keys: &'a [T],
+    order: Option<&'a [i64]>,
+    values: &'a [T; LANES],
+    indices: &'a mut [usize; LANES],
+}
+
+impl<T: Key, const RIGHT: bool> Leaf for Search<'_, T, RIGHT> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { keys, order, values, indices } = self;
+        *indices = match order {
+            Some(order) => positions::<T, RIGHT>(keys.len(), values, |at| keys[order[at] as usize]),
+            None => positions::<T, RIGHT>(keys.len(), values, |at| keys[at]),
+        };
+    }
+}
+
+/// As [`Search`], of a line with elements.
+#[inline(always)]
+fn positions<T: Key, const RIGHT: bool>(len: usize, values: &[T; LANES], key: impl Fn(usize) -> T) -> [usize; LANES] {
+    let (mut begin, mut end) = ([0; LANES], [len; LANES]);
+    let steps = usize::BITS - len.leading_zeros();
+    for _ in 0..steps {
+        for lane in 0..LANES {
+            let middle = usize::midpoint(begin[lane], end[lane]);
+            let is_open = begin[lane] < end[lane];
+            let is_behind = key(middle.min(len - 1)).is_behind::<RIGHT>(values[lane]);
+            let (low, high) = if is_behind { (begin[lane], middle) } else { (middle + 1, end[lane]) };
+            (begin[lane], end[lane]) = if is_open { (low, high) } else { (begin[lane], end[lane]) };
+        }
+    }
+    begin
+}
+
+/// `aten::isin`: whether elements are among others. Operands [out (Bool), elements, sorted others], contiguous and of one dimension. Scalars
+/// [inverted].
+///
+/// # Errors
+/// A dtype outside the table's, or operands with gaps.
+pub fn isin(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, elements, others) = (launch.view(0), launch.view(1), launch.view(2));
+    let inverted = launch.scalar(0)?.to::<i64>() != 0;
+    let dtype = elements.dtype();
+    if others.dtype() != dtype || output.sizes() != elements.sizes() || output.ndim() != 1 || others.ndim() != 1 {
+        return Err(format!("{:?} in {:?}", elements.sizes(), others.sizes()));
+    }
+    dispatch!(dtype in ORDERED, T => {
+        let [elements, others] = [elements, others].map(|view| Row::of(&view, &[]).as_slice::<T>());
+        let (elements, others) = (elements.ok_or("elements with gaps")?, others.ok_or("others with gaps")?);
+        let target = Row::of(&output, &[]);
+        parallel(elements.len(), 1024, launch.cost(), &|begin, end| {
+            for (at, element) in (begin..end).zip(&elements[begin..end]) {
+                let key = element.key();
+                let position = others.partition_point(|other| other.key() < key);
+                let found = others.get(position).is_some_and(|other| !other.is_nan() && other.key() == key);
+                target.store(at, Bool::from(found != inverted));
+            }
+        });
+        Ok(())
+    })
+}
+
+/// `aten::mode`: the element that a sorted line has most often, the first of several, and its last index. Operands [values, indices,
+/// sorted, indices of the sorted], whose lines along the last dimension have no gaps; the outputs' last size is 1. Scalars: none.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn mode(launch: &Launch<'_>) -> Result<(), String> {
+    let [values, indices, sorted, origins] = [0, 1, 2, 3].map(|operand| launch.view(operand));
+    let dtype = sorted.dtype();
+    dispatch!(dtype in ORDERED, T => {
+        rows::for_each(sorted, launch.cost(), &|index, row| {
+            let Some(line) = row.as_slice::<T>() else { return };
+            let (mut begin, mut best, mut longest) = (0, 0, 0);
+            for at in 1..=line.len() {
+                let ends = at == line.len() || line[at].key() != line[at - 1].key() || line[at].is_nan();
+                if ends && at - begin > longest {
+                    (best, longest) = (at - 1, at - begin);
+                }
+                begin = if ends { at } else { begin };
+            }
+            Row::of(&values, index).store::<T>(0, line[best]);
+            Row::of(&indices, index).store(0, Row::of(&origins, index).load::<i64>(best));
+        });
+        Ok(())
+    })
+}

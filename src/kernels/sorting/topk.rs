@@ -1,0 +1,260 @@
+//! Selection without sorting: `topk`, `kthvalue`, `median`. The results are those of a stable sort, so that of equal elements the earlier
+//! come first.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::key::{Key, Order, Pair};
+use super::radix::as_words;
+use super::sort::with_memory;
+use crate::runtime::sync::Mutex;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::parallel;
+use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::view::View;
+
+/// Lines up to this length are selected from as pairs.
+const SHORT: usize = 4096;
+/// Bits of a digit.
+const DIGIT: u32 = 11;
+/// Elements that one thread looks through at a time.
+const PIECE: usize = 32 * 1024;
+/// Elements that are compared together.
+const GROUP: usize = 32;
+/// Nanoseconds of one thread per element.
+const COST: f64 = 0.7;
+const NAN_COST: f64 = 0.2;
+
+/// `aten::topk`: the first `k` of each line along the last dimension in order, and where they were. Operands [values, indices, input], whose
+/// lines have no gaps; k is the outputs' last size. Scalars [largest, sorted].
+///
+/// # Errors
+/// A dtype outside the table's, or sizes that do not fit.
+pub fn topk(launch: &Launch<'_>) -> Result<(), String> {
+    let largest = launch.scalar(0)?.to::<i64>() != 0;
+    let dtype = launch.view(2).dtype();
+    dispatch!(dtype in ORDERED, T => {
+        let order = Order::of::<T>(largest);
+        each_line::<T>(launch, &|line, values, indices, count| {
+            let put = |found: &mut dyn Iterator<Item = usize>| {
+                for (at, position) in found.enumerate() {
+                    values.store(at, line[position]);
+                    indices.store(at, position as i64);
+                }
+            };
+            if T::WIDTH <= <u64 as Pair>::KEY_BITS && <u64 as Pair>::holds(line.len()) {
+                put(&mut first::<T, u64>(line, order, count).into_iter().map(Pair::position));
+            } else {
+                put(&mut first::<T, u128>(line, order, count).into_iter().map(Pair::position));
+            }
+        })
+    })
+}
+
+/// `aten::kthvalue`: the k-th least of each line along the last dimension, and where it was. Operands [values, indices, input], whose lines
+/// have no gaps; the outputs' last size is 1. Scalars [k].
+///
+/// # Errors
+/// As [`topk`].
+pub fn kthvalue(launch: &Launch<'_>) -> Result<(), String> {
+    let rank = launch.scalar(0)?.to::<i64>() as usize;
+    one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
+}
+
+/// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and where it was; NaN, and where the first is,
+/// if there is one. Operands as for [`kthvalue`]. Scalars: none.
+///
+/// # Errors
+/// As [`topk`].
+pub fn median(launch: &Launch<'_>) -> Result<(), String> {
+    one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
+}
+
+/// `aten::nanmedian.dim`: the same of what is not NaN, if there is anything. Operands as for [`kthvalue`]. Scalars: none.
+///
+/// # Errors
+/// As [`topk`].
+pub fn nanmedian(launch: &Launch<'_>) -> Result<(), String> {
+    one_of_each::<true>(launch, &|len, nans| (len - nans).saturating_sub(1) / 2)
+}
+
+/// The element of each line at the place in order that `rank` gives for the line's length and its number of NaNs (0 if not `WITH_NANS`).
+fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), String> {
+    let dtype = launch.view(2).dtype();
+    dispatch!(dtype in ORDERED, T => each_line::<T>(launch, &|line, values, indices, _| {
+        let order = Order::of::<T>(false);
+        let nans = if WITH_NANS { nans(line) } else { 0 };
+        let position = at_rank(line, order, rank(line.len(), nans));
+        values.store(0, line[position]);
+        indices.store(0, position as i64);
+    }))
+}
+
+/// How many elements of a line are NaN.
+fn nans<T: Key>(line: &[T]) -> usize {
+    let total = AtomicUsize::new(0);
+    parallel(line.len(), PIECE, NAN_COST, &|begin, end| {
+        let own = line[begin..end].iter().filter(|value| value.is_nan()).count();
+        total.fetch_add(own, Ordering::Relaxed);
+    });
+    total.into_inner()
+}
+
+/// Called for a line, its values, its indices, and their number.
+type SelectionBody<'a, T> = &'a (dyn Fn(&[T], Row, Row, usize) + Sync);
+
+fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<(), String> {
+    let [values, indices, input] = [0, 1, 2].map(|operand| launch.view(operand));
+    let outer = |view: &View<'_>| view.sizes()[..view.ndim().saturating_sub(1)].to_vec();
+    if outer(&values) != outer(&input) || values.sizes() != indices.sizes() || input.ndim() == 0 {
+        return Err(format!("{:?} and {:?} of {:?}", values.sizes(), indices.sizes(), input.sizes()));
+    }
+    let (len, count) = (input.size(input.ndim() - 1), values.size(input.ndim() - 1));
+    if count > len || (len > 1 && input.stride(input.ndim() - 1) != size_of::<T>() as isize) {
+        return Err(format!("{count} of lines of {len}, or lines with gaps"));
+    }
+    rows::for_each(input, launch.cost(), &|index, row| {
+        if let Some(line) = row.as_slice::<T>() {
+            body(line, Row::of(&values, index), Row::of(&indices, index), count);
+        }
+    });
+    Ok(())
+}
+
+/// Where the element of that rank is.
+fn at_rank<T: Key>(line: &[T], order: Order, rank: usize) -> usize {
+    if line.len() <= SHORT {
+        return if T::WIDTH <= <u64 as Pair>::KEY_BITS {
+            with_memory(line.len().div_ceil(2), |memory| position_at_rank(line, order, rank, &mut as_words(memory)[..line.len()]))
+        } else {
+            with_memory(line.len(), |pairs| position_at_rank(line, order, rank, pairs))
+        };
+    }
+    let (key, rank) = key_at_rank(line, order, rank);
+    position_of(line, order, key, rank)
+}
+
+/// As [`at_rank`], with room for as many pairs as the line has elements.
+fn position_at_rank<T: Key, P: Pair>(line: &[T], order: Order, rank: usize, pairs: &mut [P]) -> usize {
+    for (position, (pair, &value)) in pairs.iter_mut().zip(line).enumerate() {
+        *pair = P::new(order.key(value), position);
+    }
+    pairs.select_nth_unstable(rank).1.position()
+}
+
+/// The key of the element of that rank, and its rank among its equals: digit by digit, the first digit first.
+fn key_at_rank<T: Key>(line: &[T], order: Order, mut rank: usize) -> (u64, usize) {
+    let (mut prefix, mut left) = (0u64, T::WIDTH);
+    while left > 0 {
+        let width = DIGIT.min(left);
+        left -= width;
+        let counts = Mutex::new([0usize; 1 << DIGIT]);
+        parallel(line.len(), PIECE, COST, &|begin, end| {
+            let mut own = [0u32; 1 << DIGIT];
+            for &value in &line[begin..end] {
+                let digits = order.key(value) >> left;
+                own[digits as usize & ((1 << width) - 1)] += u32::from(width + left == T::WIDTH || digits >> width == prefix);
+            }
+            let mut counts = counts.lock();
+            counts.iter_mut().zip(own).for_each(|(count, own)| *count += own as usize);
+        });
+        let counts = counts.into_inner();
+        let mut digit = 0;
+        while rank >= counts[digit] {
+            rank -= counts[digit];
+            digit += 1;
+        }
+        prefix = prefix << width | digit as u64;
+    }
+    (prefix, rank)
+}
+
+/// Where the element of that rank among those of a key is.
+fn position_of<T: Key>(line: &[T], order: Order, key: u64, mut rank: usize) -> usize {
+    let pieces = Mutex::new(vec![0usize; line.len().div_ceil(PIECE)]);
+    parallel(line.len().div_ceil(PIECE), 1, COST * PIECE as f64, &|begin, end| {
+        for piece in begin..end {
+            let part = &line[piece * PIECE..line.len().min((piece + 1) * PIECE)];
+            let count = part.iter().filter(|&&value| order.key(value) == key).count();
+            pieces.lock()[piece] = count;
+        }
+    });
+    let counts = pieces.into_inner();
+    let mut piece = 0;
+    while rank >= counts[piece] {
+        rank -= counts[piece];
+        piece += 1;
+    }
+    let begin = piece * PIECE;
+    let equal = line[begin..].iter().enumerate().filter(|&(_, &value)| order.key(value) == key);
+    begin + equal.map(|(at, _)| at).nth(rank).unwrap_or(0)
+}
+
+/// The first `count` pairs of a line in order. Each piece of a long line gives its own candidates.
+fn first<T: Key, P: Pair>(line: &[T], order: Order, count: usize) -> Vec<P> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let candidates = Mutex::new(Vec::new());
+    let piece = PIECE.max(16 * count);
+    parallel(line.len(), piece, COST, &|begin, end| {
+        let own = vectorize(Sieve::<'_, T, P> { line: &line[begin..end], begin, order, count, pairs: Vec::new() });
+        let mut candidates = candidates.lock();
+        candidates.extend_from_slice(&own);
+        keep(&mut candidates, count);
+    });
+    let mut found = candidates.into_inner();
+    found.sort_unstable();
+    found
+}
+
+/// Leaves the first `count` pairs, in any order.
+fn keep<P: Pair>(pairs: &mut Vec<P>, count: usize) {
+    if pairs.len() > count {
+        pairs.select_nth_unstable(count - 1);
+        pairs.truncate(count);
+    }
+}
+
+/// Searches a part of a line for the pairs that may be among the first `count`.
+struct Sieve<'a, T, P> {
+    line: &'a [T],
+    begin: usize,
+    order: Order,
+    count: usize,
+    pairs: Vec<P>,
+}
+
+impl<T: Key, P: Pair> Leaf for Sieve<'_, T, P> {
+    type Output = Vec<P>;
+
+    #[inline(always)]
+    fn run(mut self) -> Vec<P> {
+        let room = self.line.len().min(2 * self.count + 8 * GROUP);
+        self.pairs.reserve(room + GROUP);
+        // Once enough are found: later elements are not less than the last of them unless their keys are.
+        let mut limit = None;
+        for (number, group) in self.line.chunks(GROUP).enumerate() {
+            if let Some(limit) = limit
+                && !group.iter().fold(false, |some, &value| some | (self.order.key(value) < limit))
+            {
+                continue;
+            }
+            for (at, &value) in group.iter().enumerate() {
+                let key = self.order.key(value);
+                if limit.is_none_or(|limit| key < limit) {
+                    self.pairs.push(P::new(key, self.begin + number * GROUP + at));
+                }
+            }
+            if self.pairs.len() >= room && self.pairs.len() > self.count {
+                keep(&mut self.pairs, self.count);
+                limit = self.pairs.iter().max().map(|pair| pair.key());
+            }
+        }
+        keep(&mut self.pairs, self.count);
+        self.pairs
+    }
+}

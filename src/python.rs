@@ -1,0 +1,56 @@
+//! Extension module `rustdev._rustdev`: the functions by which Python calls the runtime directly, without PyTorch.
+//!
+//! One file per Python module that uses it; each has a `register` that adds its functions.
+
+mod py_device;
+mod py_exit;
+mod py_ipc;
+mod py_memory;
+mod py_ops;
+mod py_stream;
+mod py_trace;
+
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::runtime::{Error, config};
+
+/// Read by `rustdev/_torch_build.py` from the file, before the module is loaded into a torch that it may not fit.
+#[used]
+static BUILT_FOR: &str = concat!("rustdev built for torch ", env!("RUSTDEV_TORCH_VERSION"), "\0");
+
+/// A failure as the exception that PyTorch's users expect.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    let text = error.message().to_owned();
+    match error {
+        Error::InvalidValue(_) => PyValueError::new_err(text),
+        Error::Unsupported(_) => PyNotImplementedError::new_err(text),
+        Error::OutOfMemory(_) => torch_exception(py, "OutOfMemoryError", text),
+        Error::TaskFailed(_) => torch_exception(py, "AcceleratorError", text),
+        Error::InvalidArgument(_) | Error::Internal(_) => PyRuntimeError::new_err(text),
+    }
+}
+
+fn torch_exception(py: Python<'_>, name: &str, text: String) -> PyErr {
+    let kind = py.import("torch").and_then(|torch| torch.getattr(name)).and_then(|kind| Ok(kind.cast_into::<PyType>()?));
+    match kind {
+        Ok(kind) => PyErr::from_type(kind, text),
+        Err(error) => error,
+    }
+}
+
+/// Importing the module reads the environment, and fails where that is malformed; it starts no device.
+#[pymodule]
+fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    config::init().map_err(|error| exception(module.py(), &error))?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
+    py_device::register(module)?;
+    py_exit::register(module)?;
+    py_ipc::register(module)?;
+    py_memory::register(module)?;
+    py_stream::register(module)?;
+    py_trace::register(module)?;
+    py_ops::register(module)
+}

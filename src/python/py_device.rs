@@ -1,0 +1,64 @@
+//! Process and devices, for `rustdev/device.py` and `rustdev/info.py`.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::exception;
+use crate::runtime::{config, device, fork, parallel_for};
+use crate::simd::{self, Isa};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(device_count, module)?)?;
+    module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
+    module.add_function(wrap_pyfunction!(total_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
+    module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
+    module.add_function(wrap_pyfunction!(instruction_sets, module)?)
+}
+
+/// How many devices there are; 0 in a forked child.
+#[pyfunction]
+fn device_count() -> usize {
+    if fork::is_child() { 0 } else { device::count() }
+}
+
+/// Whether this is a forked child of a process that had started the runtime.
+#[pyfunction]
+fn is_fork_child() -> bool {
+    fork::is_child()
+}
+
+/// The memory budget of each device, in bytes.
+#[pyfunction]
+fn total_memory() -> u64 {
+    config::config().memory_limit
+}
+
+/// How many threads the devices compute with.
+#[pyfunction]
+fn num_threads() -> usize {
+    parallel_for::num_threads()
+}
+
+/// Sets how many threads the devices compute with.
+#[pyfunction]
+fn set_num_threads(py: Python<'_>, count: i64) -> PyResult<()> {
+    fork::check().map_err(|error| exception(py, &error))?;
+    let accepted = usize::try_from(count).ok().filter(|count| (1..=config::MAX_THREADS).contains(count));
+    let refusal = || PyValueError::new_err(format!("the number of threads is 1 to {}, not {count}", config::MAX_THREADS));
+    parallel_for::set_num_threads(accepted.ok_or_else(refusal)?);
+    Ok(())
+}
+
+/// The instruction set that kernels use.
+#[pyfunction]
+fn instruction_set() -> &'static str {
+    simd::isa().name()
+}
+
+/// The instruction sets of this processor that kernels are compiled for, the best last.
+#[pyfunction]
+fn instruction_sets() -> Vec<&'static str> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect()
+}

@@ -1,0 +1,112 @@
+//! Memory and events of several processes for `rustdev/multiprocessing.py` and `rustdev/streams.py`. Handles are bytes.
+
+use std::ptr::with_exposed_provenance;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::exception;
+use crate::abi::rd_event::of_event;
+use crate::abi::rd_ipc::rd_received;
+use crate::runtime::shared::file::Place;
+use crate::runtime::shared::gate::HostWrites;
+use crate::runtime::shared::received::{self, Received};
+use crate::runtime::shared::sends::{self, Shared};
+use crate::runtime::{Error, fork};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(ipc_send, module)?)?;
+    module.add_function(wrap_pyfunction!(ipc_receive, module)?)?;
+    module.add_function(wrap_pyfunction!(ipc_give_back, module)?)?;
+    module.add_function(wrap_pyfunction!(ipc_cancel, module)?)?;
+    module.add_function(wrap_pyfunction!(ipc_collect, module)?)?;
+    module.add_function(wrap_pyfunction!(event_share, module)?)?;
+    module.add_function(wrap_pyfunction!(event_open, module)?)?;
+    module.add_class::<Writes>()
+}
+
+fn raise<T>(py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
+    result.map_err(|error| exception(py, &error))
+}
+
+fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn words_of<const N: usize>(handle: &[u8]) -> PyResult<[u64; N]> {
+    let (words, rest) = handle.as_chunks::<8>();
+    let words = words.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect::<Vec<_>>();
+    match <[u64; N]>::try_from(words) {
+        Ok(words) if rest.is_empty() => Ok(words),
+        _ => Err(PyValueError::new_err(format!("a handle of rustdev has {} bytes, not {}", N * 8, handle.len()))),
+    }
+}
+
+/// Sends the memory at an address: where others find it, and the number of the send. None: it is being written on the host.
+#[pyfunction]
+fn ipc_send(py: Python<'_>, address: usize) -> PyResult<Option<(Vec<u8>, u64)>> {
+    let sent = raise(py, py.detach(|| sends::send(address)))?;
+    Ok(sent.map(|(shared, number)| (bytes_of(&shared.words()), number)))
+}
+
+/// Receives memory: its address, and what gives it back, for `torch.ops.rustdev._received`.
+#[pyfunction]
+fn ipc_receive(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<(usize, usize)> {
+    raise(py, fork::check())?;
+    let shared = Shared::of_words(words_of(handle)?);
+    let received = raise(py, py.detach(|| Received::new(shared, number)))?;
+    Ok((received.address(), rd_received::hand_over(received).expose_provenance()))
+}
+
+/// Gives back a send of memory that this process has already.
+#[pyfunction]
+fn ipc_give_back(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<()> {
+    raise(py, fork::check())?;
+    raise(py, received::give_back(&Shared::of_words(words_of(handle)?), number))
+}
+
+/// Takes back sends that nobody received, and nobody will.
+#[pyfunction]
+fn ipc_cancel(numbers: Vec<u64>) {
+    sends::cancel(&numbers);
+}
+
+/// Takes back memory that no other process uses any more.
+#[pyfunction]
+fn ipc_collect(py: Python<'_>) {
+    py.detach(sends::collect);
+}
+
+/// Lets other processes see an event, given by its `event_id`; its handle. `records`: whether they see the latest recording too.
+#[pyfunction]
+fn event_share(py: Python<'_>, event: usize, records: bool) -> PyResult<Vec<u8>> {
+    raise(py, fork::check())?;
+    // SAFETY: `rustdev/streams.py` passes the id of an Event object that it holds, which keeps its event until it goes itself.
+    let event = unsafe { of_event(with_exposed_provenance(event)) };
+    let place = raise(py, py.detach(|| event.share(records)))?;
+    Ok(bytes_of(&place.words()))
+}
+
+/// Makes an event, given by its `event_id`, that of another process.
+#[pyfunction]
+fn event_open(py: Python<'_>, event: usize, handle: &[u8]) -> PyResult<()> {
+    let place = Place::of_words(words_of(handle)?);
+    // SAFETY: as in `event_share`.
+    let event = unsafe { of_event(with_exposed_provenance(event)) };
+    raise(py, event.open(place))
+}
+
+/// Writes of threads that know nothing of streams to ranges of memory (address, bytes), as long as this object lives.
+#[pyclass(module = "rustdev._rustdev", name = "HostWrites", frozen)]
+struct Writes {
+    _noted: HostWrites,
+}
+
+#[pymethods]
+impl Writes {
+    #[new]
+    fn new(py: Python<'_>, ranges: Vec<(usize, usize)>) -> Self {
+        let ranges = ranges.into_iter().map(|(address, bytes)| address..address + bytes).collect();
+        Self { _noted: py.detach(|| HostWrites::new(ranges)) }
+    }
+}

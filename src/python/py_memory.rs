@@ -1,0 +1,111 @@
+//! Device memory and pinned host memory for `rustdev/memory.py`.
+//!
+//! Calls that may wait for a stream release the interpreter's lock: tasks that call Python could not end otherwise.
+
+mod pools;
+mod py_snapshot;
+mod py_stats;
+mod recording;
+
+use pyo3::prelude::*;
+
+use super::exception;
+use crate::runtime::memory::device_pool::DevicePool;
+use crate::runtime::memory::observe::{self, Shortage};
+use crate::runtime::memory::stats::Stats;
+use crate::runtime::{Error, fork, memory, stream};
+use std::sync::Arc;
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(memory_info, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_reset_peak, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_reset_accumulated, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_empty_cache, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_set_fraction, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_get_fraction, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_allocate, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_free, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_attach_shortage_observer, module)?)?;
+    pools::register(module)?;
+    py_stats::register(module)?;
+    recording::register(module)?;
+    py_snapshot::register(module)
+}
+
+fn raise<T>(py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
+    result.map_err(|error| exception(py, &error))
+}
+
+fn pool(py: Python<'_>, device: usize) -> PyResult<&'static DevicePool> {
+    raise(py, memory::pool(device))
+}
+
+/// Free and total bytes of a device's budget.
+#[pyfunction]
+fn memory_info(py: Python<'_>, device: usize) -> PyResult<(usize, usize)> {
+    Ok(pool(py, device)?.info())
+}
+
+/// Resets every peak to the current value.
+#[pyfunction]
+fn memory_reset_peak(py: Python<'_>, device: usize) -> PyResult<()> {
+    pool(py, device)?.with_stats(Stats::reset_peak);
+    Ok(())
+}
+
+/// Forgets the history of every counter, and the event counts.
+#[pyfunction]
+fn memory_reset_accumulated(py: Python<'_>, device: usize) -> PyResult<()> {
+    pool(py, device)?.with_stats(Stats::reset_accumulated);
+    Ok(())
+}
+
+/// Releases the cached memory of every device.
+#[pyfunction]
+fn memory_empty_cache(py: Python<'_>) {
+    py.detach(|| memory::all().iter().for_each(DevicePool::empty_cache));
+}
+
+/// Sets the part of the budget that this process may use.
+#[pyfunction]
+fn memory_set_fraction(py: Python<'_>, device: usize, fraction: f64) -> PyResult<()> {
+    pool(py, device)?.set_fraction(fraction);
+    Ok(())
+}
+
+/// The part of the budget that this process may use.
+#[pyfunction]
+fn memory_get_fraction(py: Python<'_>, device: usize) -> PyResult<f64> {
+    Ok(pool(py, device)?.settings().fraction)
+}
+
+/// A block for tasks of a stream; its address.
+#[pyfunction]
+fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> PyResult<usize> {
+    let unknown = || Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {stream}"));
+    let allocate =
+        || memory::allocate(device, stream::find(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize);
+    let result = py.detach(allocate);
+    raise(py, result)
+}
+
+/// Frees a block.
+#[pyfunction]
+fn memory_free(py: Python<'_>, address: usize) -> PyResult<()> {
+    raise(py, memory::free_checked(address as *mut u8))
+}
+
+/// Has a function called with (device, bytes asked for, total, free) before each out-of-memory error. What it raises is printed.
+#[pyfunction]
+fn memory_attach_shortage_observer(py: Python<'_>, observer: Py<PyAny>) -> PyResult<()> {
+    raise(py, fork::check())?;
+    observe::attach_shortage_observer(Arc::new(move |shortage: &Shortage| {
+        Python::try_attach(|py| {
+            let arguments = (shortage.device, shortage.asked, shortage.total, shortage.free);
+            if let Err(error) = observer.call1(py, arguments) {
+                error.write_unraisable(py, Some(observer.bind(py)));
+            }
+        });
+    }));
+    Ok(())
+}

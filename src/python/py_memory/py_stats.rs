@@ -1,0 +1,110 @@
+//! Counters as dictionaries, with the keys of `torch.cuda.memory_stats` and `torch.cuda.host_memory_stats`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::{pool, raise};
+use crate::runtime::memory::pinned_pool::{Duration, HostPool, HostStats};
+use crate::runtime::memory::stats::{PerKind, Stat};
+use crate::runtime::{fork, memory};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(memory_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(host_memory_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(host_memory_reset_peak, module)?)?;
+    module.add_function(wrap_pyfunction!(host_memory_reset_accumulated, module)?)
+}
+
+fn stat<'py>(py: Python<'py>, stat: &Stat) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("current", stat.current)?;
+    dict.set_item("peak", stat.peak)?;
+    dict.set_item("allocated", stat.allocated)?;
+    dict.set_item("freed", stat.freed)?;
+    Ok(dict)
+}
+
+fn per_kind<'py>(py: Python<'py>, stats: &PerKind) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, value) in ["all", "small_pool", "large_pool"].into_iter().zip(&stats.values) {
+        dict.set_item(name, stat(py, value)?)?;
+    }
+    Ok(dict)
+}
+
+fn duration<'py>(py: Python<'py>, time: &Duration) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("total", time.total)?;
+    dict.set_item("max", time.max)?;
+    dict.set_item("min", time.min)?;
+    dict.set_item("count", time.count)?;
+    dict.set_item("avg", if time.count == 0 { 0 } else { time.total / time.count })?;
+    Ok(dict)
+}
+
+/// The counters of a device.
+#[pyfunction]
+fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
+    let pool = pool(py, device)?;
+    let (stats, settings) = (pool.stats(), pool.settings());
+    let dict = PyDict::new(py);
+    for (name, value) in [
+        ("allocation", &stats.allocation),
+        ("segment", &stats.segment),
+        ("active", &stats.active),
+        ("inactive_split", &stats.inactive_split),
+        ("allocated_bytes", &stats.allocated_bytes),
+        ("reserved_bytes", &stats.reserved_bytes),
+        ("active_bytes", &stats.active_bytes),
+        ("inactive_split_bytes", &stats.inactive_split_bytes),
+        ("requested_bytes", &stats.requested_bytes),
+    ] {
+        dict.set_item(name, per_kind(py, value)?)?;
+    }
+    dict.set_item("oversize_allocations", stat(py, &stats.oversize_allocations)?)?;
+    dict.set_item("oversize_segments", stat(py, &stats.oversize_segments)?)?;
+    dict.set_item("num_alloc_retries", stats.num_alloc_retries)?;
+    dict.set_item("num_ooms", stats.num_ooms)?;
+    dict.set_item("num_oom_rejections", 0)?;
+    dict.set_item("num_sync_all_streams", stats.num_sync_all_streams)?;
+    dict.set_item("num_device_alloc", stats.num_device_alloc)?;
+    dict.set_item("num_device_free", stats.num_device_free)?;
+    dict.set_item("max_split_size", i64::try_from(settings.max_split_size).unwrap_or(-1))?;
+    dict.set_item("reserved_bytes_by_private_pools", PyDict::new(py))?;
+    Ok(dict)
+}
+
+fn host(py: Python<'_>) -> PyResult<&'static HostPool> {
+    raise(py, fork::check())?;
+    Ok(memory::host())
+}
+
+/// The counters of pinned host memory.
+#[pyfunction]
+fn host_memory_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let stats = host(py)?.stats();
+    let dict = PyDict::new(py);
+    dict.set_item("allocations", stat(py, &stats.allocations)?)?;
+    dict.set_item("allocated_bytes", stat(py, &stats.allocated_bytes)?)?;
+    dict.set_item("active_requests", stat(py, &stats.active_requests)?)?;
+    dict.set_item("active_bytes", stat(py, &stats.active_bytes)?)?;
+    dict.set_item("host_alloc_time", duration(py, &stats.host_alloc_time)?)?;
+    dict.set_item("host_free_time", duration(py, &stats.host_free_time)?)?;
+    dict.set_item("num_host_alloc", stats.num_host_alloc)?;
+    dict.set_item("num_host_free", stats.num_host_free)?;
+    Ok(dict)
+}
+
+/// Resets every peak of pinned host memory to the current value.
+#[pyfunction]
+fn host_memory_reset_peak(py: Python<'_>) -> PyResult<()> {
+    host(py)?.with_stats(HostStats::reset_peak);
+    Ok(())
+}
+
+/// Forgets the history of every counter of pinned host memory.
+#[pyfunction]
+fn host_memory_reset_accumulated(py: Python<'_>) -> PyResult<()> {
+    host(py)?.with_stats(HostStats::reset_accumulated);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Recording of Python stacks as the contexts of allocations.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use pyo3::{ffi, intern};
+
+use super::raise;
+use crate::runtime::memory;
+use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    history::set_capture(capture);
+    module.add_function(wrap_pyfunction!(memory_record_history, module)?)
+}
+
+/// A Python stack: code objects with line numbers, innermost first. Names are looked up only when a snapshot asks for them.
+struct Stack(Vec<(Py<PyAny>, u32)>);
+
+/// The stack of this thread; none where the thread never ran Python. The interpreter is not even waited for there: a stream's thread must
+/// not wait for one that waits for the stream.
+fn capture() -> Option<Context> {
+    // SAFETY: this call may be made at any time, by any thread; null means that the thread has no Python state.
+    if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
+        return None;
+    }
+    let stack = Python::try_attach(walk)?.ok()?;
+    Some(Arc::new(stack) as Arc<dyn Any + Send + Sync>)
+}
+
+fn walk(py: Python<'_>) -> PyResult<Stack> {
+    // SAFETY: the interpreter's lock is held; null means that no Python function is running.
+    let frame = unsafe { ffi::PyEval_GetFrame() };
+    // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
+    let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };
+    let mut stack = Vec::new();
+    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
+        let line = frame.getattr(intern!(py, "f_lineno"))?.extract::<Option<u32>>()?.unwrap_or(0);
+        stack.push((frame.getattr(intern!(py, "f_code"))?.unbind(), line));
+        next = Some(frame.getattr(intern!(py, "f_back"))?);
+    }
+    Ok(Stack(stack))
+}
+
+/// The frames of contexts as Python lists; one list per context, however often it is asked for.
+pub(super) struct Frames<'py> {
+    py: Python<'py>,
+    empty: Bound<'py, PyList>,
+    known: HashMap<*const (), Bound<'py, PyList>>,
+}
+
+impl<'py> Frames<'py> {
+    pub(super) fn new(py: Python<'py>) -> Self {
+        Self { py, empty: PyList::empty(py), known: HashMap::new() }
+    }
+
+    /// The frames of a context, innermost first; empty for none.
+    pub(super) fn of(&mut self, context: Option<&Context>) -> PyResult<Bound<'py, PyList>> {
+        let Some(stack) = context.and_then(|context| context.downcast_ref::<Stack>()) else { return Ok(self.empty.clone()) };
+        let key = std::ptr::from_ref(stack).cast();
+        if let Some(frames) = self.known.get(&key) {
+            return Ok(frames.clone());
+        }
+        let py = self.py;
+        let frames = PyList::empty(py);
+        for (code, line) in &stack.0 {
+            let frame = PyDict::new(py);
+            frame.set_item(intern!(py, "name"), code.getattr(py, intern!(py, "co_name"))?)?;
+            frame.set_item(intern!(py, "filename"), code.getattr(py, intern!(py, "co_filename"))?)?;
+            frame.set_item(intern!(py, "line"), *line)?;
+            frames.append(frame)?;
+        }
+        self.known.insert(key, frames.clone());
+        Ok(frames)
+    }
+}
+
+/// Starts, changes or stops the recording of every device, before its first use as well.
+///
+/// `detail`: None, "state", "alloc" or "all", for which events stacks are kept; `skip`: names of actions that are not kept.
+#[pyfunction]
+fn memory_record_history(
+    py: Python<'_>,
+    events: bool,
+    detail: Option<&str>,
+    max_entries: usize,
+    skip: Vec<String>,
+    clear: bool,
+) -> PyResult<()> {
+    let detail = match detail {
+        None => Detail::Never,
+        Some("state") => Detail::State,
+        Some("alloc") => Detail::Alloc,
+        Some("all") => Detail::All,
+        Some(other) => return Err(PyValueError::new_err(format!("context is None, 'state', 'alloc' or 'all', not {other:?}"))),
+    };
+    let action = |name: String| {
+        let known = Action::ALL.into_iter().find(|action| action.name() == name);
+        known.ok_or_else(|| PyValueError::new_err(format!("skip_actions: there is no action {name:?}")))
+    };
+    let skip = skip.into_iter().map(action).collect::<PyResult<Vec<_>>>()?;
+    let pools = raise(py, memory::make_all())?;
+    history::set_detail(detail);
+    for pool in pools {
+        pool.record_history(Recording { events, detail, max_entries, skip: skip.clone() }, clear);
+    }
+    Ok(())
+}

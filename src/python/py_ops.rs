@@ -1,0 +1,151 @@
+//! Operators, for Python: tiers, rules and statistics of the fallback, the debug mode of hidden waits, and launch counts of the kernels.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::kernels::table::TABLE;
+
+type VisitName = unsafe extern "C" fn(context: *mut c_void, name: *const c_char);
+type VisitTier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
+type VisitStat = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, calls: u64, nanoseconds: u64);
+
+// SAFETY: these are the signatures in shim/ops/fallback.cpp, shim/ops/fallback_policy.cpp and shim/runtime/sync_debug.cpp; the first group
+// takes plain values only.
+unsafe extern "C" {
+    safe fn rd_shim_fallback_register();
+    safe fn rd_shim_fallback_mode() -> i32;
+    safe fn rd_shim_fallback_set_mode(mode: i32);
+    safe fn rd_shim_fallback_reset_stats();
+    safe fn rd_shim_sync_debug_mode() -> i32;
+    safe fn rd_shim_set_sync_debug_mode(mode: i32);
+
+    fn rd_shim_fallback_set_list(allow: bool, names: *const *const c_char, count: usize);
+    fn rd_shim_fallback_visit_list(allow: bool, visit: VisitName, context: *mut c_void);
+    fn rd_shim_fallback_visit_stats(visit: VisitStat, context: *mut c_void);
+    fn rd_shim_tiers_visit(visit: VisitTier, context: *mut c_void);
+}
+
+/// Calls, and nanoseconds of all calls together.
+type Statistics = Vec<(String, u64, u64)>;
+type Tiers = Vec<(String, String)>;
+
+/// # Safety
+/// `text` is NUL-terminated.
+unsafe fn owned(text: *const c_char) -> String {
+    // SAFETY: the caller promises a NUL-terminated string.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+unsafe extern "C" fn push_name(context: *mut c_void, name: *const c_char) {
+    // SAFETY: the shim hands back the context of `fallback_list`, which is such a list and outlives the visit.
+    let list = unsafe { &mut *context.cast::<Vec<String>>() };
+    // SAFETY: the shim passes `std::string::c_str()`.
+    list.push(unsafe { owned(name) });
+}
+
+unsafe extern "C" fn push_stat(context: *mut c_void, name: *const c_char, calls: u64, nanoseconds: u64) {
+    // SAFETY: the shim hands back the context of `fallback_stats`, which is such a list and outlives the visit.
+    let list = unsafe { &mut *context.cast::<Statistics>() };
+    // SAFETY: the shim passes `std::string::c_str()`.
+    list.push((unsafe { owned(name) }, calls, nanoseconds));
+}
+
+unsafe extern "C" fn push_tier(context: *mut c_void, name: *const c_char, tier: *const c_char) {
+    // SAFETY: the shim hands back the context of `operator_tiers`, which is such a list and outlives the visit.
+    let list = unsafe { &mut *context.cast::<Tiers>() };
+    // SAFETY: the shim passes `std::string::c_str()`.
+    let name = unsafe { owned(name) };
+    // SAFETY: the shim passes a string literal.
+    list.push((name, unsafe { owned(tier) }));
+}
+
+/// Operators whose kernel on the device's key is not one of the operator table, with their tier.
+#[pyfunction]
+fn operator_tiers() -> Tiers {
+    let mut list = Tiers::new();
+    // SAFETY: `push_tier` is only called during the call, with this list.
+    unsafe { rd_shim_tiers_visit(push_tier, (&raw mut list).cast()) };
+    list
+}
+
+/// Every operator that fell back since the last reset: name, calls, nanoseconds in the CPU kernel.
+#[pyfunction]
+fn fallback_stats() -> Statistics {
+    let mut list = Statistics::new();
+    // SAFETY: `push_stat` is only called during the call, with this list.
+    unsafe { rd_shim_fallback_visit_stats(push_stat, (&raw mut list).cast()) };
+    list
+}
+
+#[pyfunction]
+fn reset_fallback_stats() {
+    rd_shim_fallback_reset_stats();
+}
+
+/// 0 allow, 1 warn, 2 error.
+#[pyfunction]
+fn fallback_mode() -> i32 {
+    rd_shim_fallback_mode()
+}
+
+#[pyfunction]
+fn set_fallback_mode(mode: i32) {
+    rd_shim_fallback_set_mode(mode);
+}
+
+/// Replaces the list of operators that may always fall back (`allow`), or of those that never do.
+#[pyfunction]
+fn set_fallback_list(allow: bool, names: Vec<String>) -> PyResult<()> {
+    let names: Vec<CString> = names
+        .into_iter()
+        .map(|name| CString::new(name).map_err(|_| PyValueError::new_err("an operator's name has no NUL")))
+        .collect::<PyResult<_>>()?;
+    let pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    // SAFETY: the pointers are NUL-terminated strings that live through the call, which copies them.
+    unsafe { rd_shim_fallback_set_list(allow, pointers.as_ptr(), pointers.len()) };
+    Ok(())
+}
+
+/// The operators that may always fall back (`allow`), or those that never do, in no order.
+#[pyfunction]
+fn fallback_list(allow: bool) -> Vec<String> {
+    let mut list = Vec::new();
+    // SAFETY: `push_name` is only called during the call, with this list.
+    unsafe { rd_shim_fallback_visit_list(allow, push_name, (&raw mut list).cast()) };
+    list
+}
+
+/// 0 nothing, 1 warn, 2 raise.
+#[pyfunction]
+fn sync_debug_mode() -> i32 {
+    rd_shim_sync_debug_mode()
+}
+
+#[pyfunction]
+fn set_sync_debug_mode(mode: i32) {
+    rd_shim_set_sync_debug_mode(mode);
+}
+
+/// The rows of the operator table, in order, with the number of launches so far.
+#[pyfunction]
+fn op_calls() -> Vec<(&'static str, u64)> {
+    TABLE.iter().map(|op| (op.text(), op.calls())).collect()
+}
+
+/// Adds the functions and, once all kernels of ours are registered, the fallback for every other operator.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    rd_shim_fallback_register();
+    module.add_function(wrap_pyfunction!(operator_tiers, module)?)?;
+    module.add_function(wrap_pyfunction!(fallback_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(reset_fallback_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(fallback_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(set_fallback_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(set_fallback_list, module)?)?;
+    module.add_function(wrap_pyfunction!(fallback_list, module)?)?;
+    module.add_function(wrap_pyfunction!(sync_debug_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(set_sync_debug_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(op_calls, module)?)?;
+    Ok(())
+}

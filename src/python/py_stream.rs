@@ -1,0 +1,87 @@
+//! Streams for `rustdev/streams.py`: priorities, native handles, host functions and sleeping.
+
+use std::ptr::with_exposed_provenance_mut;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use super::exception;
+use crate::abi::rd_event::rd_event_elapsed;
+use crate::abi::rd_stream::native;
+use crate::abi::{RD_OK, last_error};
+use crate::runtime::stream::{self, Stream};
+use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::{Error, device};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(stream_priority, module)?)?;
+    module.add_function(wrap_pyfunction!(stream_from_handle, module)?)?;
+    module.add_function(wrap_pyfunction!(launch_host_func, module)?)?;
+    module.add_function(wrap_pyfunction!(sleep, module)?)?;
+    module.add_function(wrap_pyfunction!(event_elapsed, module)?)
+}
+
+fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static Stream> {
+    let unknown = || Error::InvalidArgument(format!("rustdev:{device} has no stream with the id {id}"));
+    device::get(device).and_then(|_| stream::find(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
+}
+
+/// 0, or -1 for a stream of high priority.
+#[pyfunction]
+fn stream_priority(py: Python<'_>, device: usize, stream: i64) -> PyResult<i32> {
+    find(py, device, stream).map(Stream::priority)
+}
+
+/// The id of the stream that a native handle names.
+#[pyfunction]
+fn stream_from_handle(py: Python<'_>, device: usize, handle: usize) -> PyResult<i64> {
+    let unknown = || Error::InvalidArgument(format!("{handle:#x} is not the handle of a stream of rustdev:{device}"));
+    let known = |device: &device::Device| device.streams().into_iter().find(|stream| native(stream).addr() == handle);
+    device::get(device).and_then(|device| known(device).ok_or_else(unknown)).map(Stream::id).map_err(|error| exception(py, &error))
+}
+
+/// A call of a Python function as device work; the function is let go with the interpreter attached.
+struct Call(Option<Py<PyAny>>);
+
+impl Work for Call {
+    fn run(&mut self) -> Result<(), String> {
+        let Some(function) = &self.0 else { return Ok(()) };
+        let called = Python::try_attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string()));
+        called.unwrap_or_else(|| Err("the interpreter is shutting down".to_owned()))
+    }
+
+    fn accesses(&self, _: &mut dyn FnMut(Access)) {}
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let function = self.0.take();
+        Python::try_attach(|_| drop(function));
+    }
+}
+
+/// Enqueues a call of a Python function.
+#[pyfunction]
+fn launch_host_func(py: Python<'_>, device: usize, stream: i64, function: Py<PyAny>) -> PyResult<()> {
+    let stream = find(py, device, stream)?;
+    let task = Task::host("host_func", Call(Some(function)));
+    // Detached: where launches block, the call happens before submit returns, on another thread.
+    py.detach(|| stream.submit(task)).map_err(|error| exception(py, &error))
+}
+
+/// Keeps a stream busy for a time; no thread is.
+#[pyfunction]
+fn sleep(py: Python<'_>, device: usize, stream: i64, nanoseconds: u64) -> PyResult<()> {
+    let stream = find(py, device, stream)?;
+    py.detach(|| stream.submit(Task::sleep(Duration::from_nanos(nanoseconds)))).map_err(|error| exception(py, &error))
+}
+
+/// Milliseconds between two events that are done, given by their `event_id`.
+#[pyfunction]
+fn event_elapsed(py: Python<'_>, start: usize, end: usize) -> PyResult<f64> {
+    let mut milliseconds = 0.0;
+    let (start, end) = (with_exposed_provenance_mut(start), with_exposed_provenance_mut(end));
+    // SAFETY: `rustdev/streams.py` passes the ids of two Event objects that it holds; each keeps its event until it goes itself.
+    let status = unsafe { rd_event_elapsed(start, end, &raw mut milliseconds) };
+    if status == RD_OK { Ok(milliseconds) } else { Err(exception(py, &Error::InvalidArgument(last_error()))) }
+}

@@ -1,0 +1,58 @@
+//! Traces for `rustdev/profiler.py`: the tasks that ran on the devices, without PyTorch's profiler.
+
+use pyo3::prelude::*;
+
+use super::exception;
+use crate::runtime::trace::{self, Row};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(trace_start, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_stop, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_limit, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_set_limit, module)?)
+}
+
+/// Begins a trace and returns its number.
+#[pyfunction]
+fn trace_start(py: Python<'_>) -> PyResult<u64> {
+    crate::runtime::fork::check().and_then(|()| trace::start()).map_err(|error| exception(py, &error))
+}
+
+/// Title, tier, device, stream, thread, (submission begin, end), (begin, end), bytes, members, outcome.
+type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, String);
+
+/// Ends the trace of that number; its tasks, and how many more found no room in it.
+#[pyfunction]
+fn trace_stop(py: Python<'_>, number: u64) -> Option<(Vec<Task>, usize)> {
+    // Detached: callbacks that the streams wait for take the interpreter.
+    let trace = py.detach(|| trace::stop(number))?;
+    Some(((0..trace.count()).filter_map(|index| trace.row(index)).map(task).collect(), trace.dropped()))
+}
+
+fn task(row: Row) -> Task {
+    let (kind, text) = (row.about.kind, |text: &std::ffi::CStr| text.to_string_lossy().into_owned());
+    (
+        kind.title(row.name),
+        text(kind.tier()),
+        row.stream.device(),
+        row.stream.id(),
+        row.thread,
+        row.submission,
+        row.run,
+        row.about.bytes,
+        row.members,
+        text(row.outcome.text()),
+    )
+}
+
+/// How many tasks a trace has room for.
+#[pyfunction]
+fn trace_limit() -> usize {
+    trace::limit()
+}
+
+/// Sets that for the traces to come.
+#[pyfunction]
+fn trace_set_limit(py: Python<'_>, tasks: usize) -> PyResult<()> {
+    trace::set_limit(tasks).map_err(|error| exception(py, &error))
+}

@@ -1,0 +1,49 @@
+//! The runtime: devices, streams, events, memory, threads, random numbers. It knows no dtype and no kernel.
+//!
+//! Device work reaches it as a [`task::Task`]: a name, a cost, the byte ranges it reads and writes, and a [`task::Work`] to run.
+
+pub mod latch;
+pub mod queue;
+pub mod slot;
+pub mod sync;
+
+#[cfg(not(loom))]
+mod affinity;
+#[cfg(not(loom))]
+mod blocking_pool;
+#[cfg(not(loom))]
+pub mod config;
+#[cfg(not(loom))]
+pub mod device;
+pub mod error;
+#[cfg(not(loom))]
+pub mod event;
+#[cfg(not(loom))]
+mod executor;
+#[cfg(not(loom))]
+pub mod exit;
+#[cfg(not(loom))]
+pub mod fork;
+#[cfg(not(loom))]
+pub mod graph;
+pub mod memory;
+#[cfg(not(loom))]
+pub mod parallel_for;
+pub mod rng;
+#[cfg(not(loom))]
+pub mod shared;
+#[cfg(not(loom))]
+pub mod stream;
+#[cfg(not(loom))]
+pub mod task;
+#[cfg(not(loom))]
+mod thread_pool;
+#[cfg(not(loom))]
+mod timer;
+#[cfg(not(loom))]
+pub mod trace;
+
+#[cfg(test)]
+mod runtime_tests;
+
+pub use error::Error;

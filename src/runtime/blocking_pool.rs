@@ -1,0 +1,67 @@
+//! Blocking pool: threads for host callbacks, which may block and therefore must not occupy a compute thread.
+//!
+//! A drainer leaves the stream's ownership here; after the callback the stream is handed to the executor again. Each pending callback
+//! gets a thread. An idle thread ends after a while.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::thread;
+use std::time::Duration;
+
+use super::stream::{Lease, Stream};
+use super::sync::{Condvar, LazyLock, Mutex, wait_timeout};
+
+/// How long an idle thread stays.
+const IDLE: Duration = Duration::from_secs(2);
+
+static POOL: LazyLock<BlockingPool> = LazyLock::new(BlockingPool::default);
+
+/// Runs the callback at the head of the stream on a thread of the pool.
+pub fn run_callback(stream: &'static Stream, lease: Lease) {
+    let mut state = POOL.state.lock();
+    state.pending.push_back((stream, lease));
+    if state.idle >= state.pending.len() {
+        POOL.changed.notify_one();
+    } else {
+        drop(state);
+        spawn("rustdev-host", || POOL.serve());
+    }
+}
+
+/// Starts a thread of that name.
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().name(name.to_owned()).spawn(body).expect("the system starts a thread");
+}
+
+#[derive(Default)]
+struct BlockingPool {
+    state: Mutex<Callbacks>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Callbacks {
+    pending: VecDeque<(&'static Stream, Lease)>,
+    idle: usize,
+}
+
+impl BlockingPool {
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some((stream, lease)) = state.pending.pop_front() {
+                drop(state);
+                stream.finish_callback(lease);
+                state = self.state.lock();
+                continue;
+            }
+            state.idle += 1;
+            let (woken, timed_out) = wait_timeout(&self.changed, state, IDLE);
+            state = woken;
+            state.idle -= 1;
+            if timed_out && state.pending.is_empty() {
+                return;
+            }
+        }
+    }
+}

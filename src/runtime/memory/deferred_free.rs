@@ -1,0 +1,69 @@
+//! Deferred frees: freed blocks that tasks of other streams may still use.
+//!
+//! A block waits for a *position* of a stream: the number of tasks that the stream had when the block was freed. Positions of a stream only
+//! grow, so the queue of each stream is in the order in which its blocks become reusable, and checking the heads is enough.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use super::Timeline;
+
+struct Queue<T> {
+    timeline: &'static dyn Timeline,
+    items: VecDeque<(u64, T)>,
+}
+
+/// The waiting items of a pool; an item that waits for several streams is in several queues.
+pub struct Waiting<T> {
+    queues: Vec<Queue<T>>,
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { queues: Vec::new() }
+    }
+}
+
+impl<T: Copy> Waiting<T> {
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    /// Makes `item` wait for all tasks that the stream has so far; `false` if they are done already.
+    pub fn push(&mut self, timeline: &'static dyn Timeline, item: T) -> bool {
+        let position = timeline.submitted();
+        if timeline.completed() >= position {
+            return false;
+        }
+        match self.queues.iter_mut().find(|queue| same(queue.timeline, timeline)) {
+            Some(queue) => queue.items.push_back((position, item)),
+            None => self.queues.push(Queue { timeline, items: VecDeque::from([(position, item)]) }),
+        }
+        true
+    }
+
+    /// Takes out what need not wait any more: an item as often as a wait of its ended.
+    pub fn take_completed(&mut self) -> Vec<T> {
+        let mut done = Vec::new();
+        for queue in &mut self.queues {
+            let completed = queue.timeline.completed();
+            let count = queue.items.iter().take_while(|(position, _)| *position <= completed).count();
+            done.extend(queue.items.drain(..count).map(|(_, item)| item));
+        }
+        self.queues.retain(|queue| !queue.items.is_empty());
+        done
+    }
+
+    /// The streams that are waited for.
+    pub fn timelines(&self) -> Vec<&'static dyn Timeline> {
+        self.queues.iter().map(|queue| queue.timeline).collect()
+    }
+}
+
+/// Whether two timelines are the same stream.
+pub fn same(one: &dyn Timeline, other: &dyn Timeline) -> bool {
+    one.device() == other.device() && one.id() == other.id()
+}

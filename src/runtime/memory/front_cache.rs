@@ -1,0 +1,127 @@
+//! Front cache: the last four small blocks freed, kept uncoalesced for reuse by an identical request.
+//!
+//! A loop over small tensors frees blocks and requests others of the same sizes, again and again. A request of the same size and stream as
+//! a cached block gets it without the free lists. Any other request, and every reader of the pool, flushes the cache first
+//! ([`Pool::settle`]). After that the counters are those of a pool without the cache; only the peaks of `inactive_split` miss what lasted
+//! from a free to the next request.
+
+#![forbid(unsafe_code)]
+
+use super::block::{BlockId, Kind, NONE, State};
+use super::caching_pool::{Pool, Request};
+use super::stats::PerKind;
+
+/// Blocks of the front cache: as many as a few operators with several results free between two calls.
+pub const FRONT_CACHE_BLOCKS: usize = 4;
+
+/// The cached blocks, and the updates that the counters still lack.
+pub struct FrontCache {
+    /// The first `used` are cached, the one freed last at the end.
+    blocks: [BlockId; FRONT_CACHE_BLOCKS],
+    used: usize,
+    /// Blocks that were freed and handed out again, their bytes, and the bytes that were asked for.
+    count: usize,
+    bytes: usize,
+    requested: usize,
+}
+
+impl Default for FrontCache {
+    fn default() -> Self {
+        Self { blocks: [NONE; FRONT_CACHE_BLOCKS], used: 0, count: 0, bytes: 0, requested: 0 }
+    }
+}
+
+impl FrontCache {
+    #[inline]
+    fn remove(&mut self, position: usize) -> BlockId {
+        let id = self.blocks[position];
+        self.blocks.copy_within(position + 1..self.used, position);
+        self.used -= 1;
+        id
+    }
+
+    #[inline]
+    fn all(&self) -> &[BlockId] {
+        &self.blocks[..self.used]
+    }
+}
+
+impl Pool {
+    /// Puts a live block into the front cache; `false` if it has to be freed.
+    #[inline]
+    pub(super) fn put_into_front_cache(&mut self, id: BlockId) -> bool {
+        let block = &mut self.blocks[id];
+        if block.kind != Kind::Small || block.shared || block.traced || block.labelled || self.history.records_events() {
+            return false;
+        }
+        block.state = State::InFrontCache;
+        if self.front_cache.used == FRONT_CACHE_BLOCKS {
+            let oldest = self.front_cache.remove(0);
+            self.evict(oldest);
+        }
+        self.front_cache.blocks[self.front_cache.used] = id;
+        self.front_cache.used += 1;
+        true
+    }
+
+    /// A cached block for a request, if there is one of that size and stream.
+    #[inline]
+    pub(super) fn take_from_front_cache(&mut self, size: usize, request: &Request) -> Option<(usize, usize)> {
+        let fits = |&id: &BlockId| {
+            let block = &self.blocks[id];
+            let lists = &self.lists[block.owner as usize];
+            let is_owner = lists.private == request.private && std::ptr::addr_eq(lists.timeline, request.stream);
+            block.size == size && block.requested == request.bytes && is_owner
+        };
+        let Some(position) = self.front_cache.all().iter().rposition(fits) else {
+            self.settle();
+            return None;
+        };
+        if request.context.is_some() || self.history.records_events() {
+            self.settle();
+            return None;
+        }
+        let block = &mut self.blocks[self.front_cache.remove(position)];
+        block.state = State::Allocated;
+        self.front_cache.count += 1;
+        self.front_cache.bytes += size;
+        self.front_cache.requested += request.bytes;
+        Some((block.address, size))
+    }
+
+    /// Flushes the front cache: frees its blocks and brings the counters up to date.
+    #[inline]
+    pub fn settle(&mut self) {
+        if self.front_cache.used > 0 || self.front_cache.count > 0 {
+            self.settle_now();
+        }
+    }
+
+    fn settle_now(&mut self) {
+        let FrontCache { blocks, used, count, bytes, requested } = std::mem::take(&mut self.front_cache);
+        if count > 0 {
+            let pass = |stat: &mut PerKind, amount| stat.pass(Kind::Small as usize, amount);
+            let stats = &mut self.stats;
+            pass(&mut stats.allocation, count);
+            pass(&mut stats.active, count);
+            pass(&mut stats.allocated_bytes, bytes);
+            pass(&mut stats.active_bytes, bytes);
+            pass(&mut stats.requested_bytes, requested);
+        }
+        for &id in &blocks[..used] {
+            self.evict(id);
+        }
+    }
+
+    /// Whether the block is in the front cache.
+    #[cfg(test)]
+    pub(super) fn is_in_front_cache(&self, id: BlockId) -> bool {
+        self.front_cache.all().contains(&id)
+    }
+
+    /// Frees a block of the front cache.
+    fn evict(&mut self, id: BlockId) {
+        self.blocks[id].state = State::Allocated;
+        self.release_block(id, None);
+    }
+}

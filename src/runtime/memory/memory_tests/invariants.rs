@@ -1,0 +1,106 @@
+//! Invariants of the pool, checked over all of its blocks and lists.
+
+use std::collections::HashSet;
+
+use super::super::block::{BlockId, Kind, NONE, State};
+use super::super::caching_pool::Pool;
+use super::super::free_list::UNIT;
+use super::super::stats::{PerKind, Stats};
+
+/// The expected counters.
+#[derive(Default)]
+struct Counts(Stats);
+
+impl Counts {
+    fn add(&mut self, select: impl Fn(&mut Stats) -> &mut PerKind, kind: usize, amount: usize) {
+        select(&mut self.0).increase(kind, amount);
+    }
+}
+
+/// Panics where an invariant of the pool does not hold.
+pub fn check(pool: &Pool) {
+    let mut counts = Counts::default();
+    let mut free = HashSet::new();
+    for (&address, segment) in &pool.segments {
+        let kind = segment.kind as usize;
+        counts.add(|stats| &mut stats.segment, kind, 1);
+        counts.add(|stats| &mut stats.reserved_bytes, kind, segment.size);
+        let (mut next, mut expected, mut before) = (pool.arena.start(address), address, NONE);
+        while next != NONE {
+            let block = &pool.blocks[next];
+            assert_eq!((block.address, block.before), (expected, before), "blocks follow each other");
+            assert!(block.size > 0 && block.size.is_multiple_of(UNIT), "block of {} bytes", block.size);
+            assert_eq!((block.owner, block.kind), (segment.owner, segment.kind));
+            let neighbour_is_free = before != NONE && pool.blocks[before].state == State::Free;
+            assert!(!(neighbour_is_free && block.state == State::Free), "two free neighbours");
+            count_block(pool, next, kind, &mut counts);
+            if block.state == State::Free {
+                free.insert(next);
+            }
+            (expected, before, next) = (block.address + block.size, next, block.after);
+        }
+        assert_eq!(expected, address + segment.size, "blocks fill their segment");
+    }
+    assert_eq!(listed(pool), free, "free blocks are in the lists, and no others");
+    compare(&pool.stats, &counts.0);
+}
+
+fn count_block(pool: &Pool, id: BlockId, kind: usize, counts: &mut Counts) {
+    let block = &pool.blocks[id];
+    if matches!(block.state, State::Allocated | State::InFrontCache) {
+        let is_live = block.state == State::Allocated;
+        assert_eq!(pool.live(block.address), is_live.then_some(id));
+        assert!(is_live || pool.is_in_front_cache(id), "a block of this state is in the front cache");
+        counts.add(|stats| &mut stats.allocation, kind, 1);
+        counts.add(|stats| &mut stats.allocated_bytes, kind, block.size);
+    }
+    if block.state == State::Free {
+        if block.is_split() {
+            counts.add(|stats| &mut stats.inactive_split, kind, 1);
+            counts.add(|stats| &mut stats.inactive_split_bytes, kind, block.size);
+        }
+    } else {
+        assert!(block.requested <= block.size);
+        counts.add(|stats| &mut stats.active, kind, 1);
+        counts.add(|stats| &mut stats.active_bytes, kind, block.size);
+        counts.add(|stats| &mut stats.requested_bytes, kind, block.requested);
+    }
+}
+
+fn listed(pool: &Pool) -> HashSet<BlockId> {
+    let mut all = HashSet::new();
+    for (owner, lists) in pool.lists.iter().enumerate() {
+        for (list, kind, oversize) in
+            [(&lists.small, Kind::Small, false), (&lists.large, Kind::Large, false), (&lists.oversize, Kind::Large, true)]
+        {
+            for id in list.ids(&pool.blocks) {
+                let block = &pool.blocks[id];
+                assert_eq!((block.owner as usize, block.kind, block.state), (owner, kind, State::Free));
+                assert_eq!(kind == Kind::Large && block.size >= pool.settings.max_split_size, oversize);
+                assert!(all.insert(id), "a block is in one list only");
+            }
+        }
+    }
+    all
+}
+
+fn compare(stats: &Stats, counts: &Stats) {
+    let pairs = [
+        ("allocation", &stats.allocation, &counts.allocation),
+        ("segment", &stats.segment, &counts.segment),
+        ("active", &stats.active, &counts.active),
+        ("inactive_split", &stats.inactive_split, &counts.inactive_split),
+        ("allocated_bytes", &stats.allocated_bytes, &counts.allocated_bytes),
+        ("reserved_bytes", &stats.reserved_bytes, &counts.reserved_bytes),
+        ("active_bytes", &stats.active_bytes, &counts.active_bytes),
+        ("inactive_split_bytes", &stats.inactive_split_bytes, &counts.inactive_split_bytes),
+        ("requested_bytes", &stats.requested_bytes, &counts.requested_bytes),
+    ];
+    for (name, stat, count) in pairs {
+        for kind in 0..3 {
+            let value = stat.values[kind];
+            assert_eq!(value.current, count.values[kind].current, "{name}[{kind}]");
+            assert!(value.peak >= value.current && value.allocated - value.freed == value.current, "{name}[{kind}]: {value:?}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Pools of this process: one per device, made at the first use, and one of pinned host memory.
+//!
+//! In a forked child the pools belong to a parent whose threads are gone: allocations fail, and frees do nothing.
+
+#![forbid(unsafe_code)]
+
+use super::Timeline;
+use super::caching_pool::Settings;
+use super::device_pool::DevicePool;
+use super::label::Label;
+use super::pinned_pool::HostPool;
+use super::routes;
+use crate::runtime::config::{self, Config};
+use crate::runtime::stream::Stream;
+use crate::runtime::sync::{LazyLock, OnceLock};
+use crate::runtime::{Error, device, fork, stream};
+
+impl Timeline for Stream {
+    fn device(&self) -> usize {
+        self.device()
+    }
+
+    fn id(&self) -> i64 {
+        self.id()
+    }
+
+    fn submitted(&self) -> u64 {
+        self.submitted()
+    }
+
+    fn completed(&self) -> u64 {
+        self.completed()
+    }
+
+    fn finish(&'static self) {
+        self.finish_for_memory();
+    }
+}
+
+static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
+
+/// The pools of all devices, made on the first call.
+fn pools() -> Result<&'static [DevicePool], Error> {
+    let made = POOLS.get_or_init(|| {
+        let config = config::init()?;
+        let pool = |device| DevicePool::new(device, settings(config), Box::new(move || streams_of(device)));
+        (0..config.device_count).map(pool).collect()
+    });
+    made.as_deref().map_err(Clone::clone)
+}
+
+fn settings(config: &Config) -> Settings {
+    let bytes = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    Settings {
+        budget: bytes(config.memory_limit),
+        fraction: 1.0,
+        max_split_size: config.alloc_conf.max_split_size.map_or(usize::MAX, bytes),
+        garbage_collection_threshold: config.alloc_conf.garbage_collection_threshold.unwrap_or(0.0),
+    }
+}
+
+fn streams_of(index: usize) -> Vec<&'static dyn Timeline> {
+    let streams = device::get(index).map(device::Device::streams).unwrap_or_default();
+    streams.into_iter().map(|stream| stream as &'static dyn Timeline).collect()
+}
+
+/// The pool of a device.
+///
+/// # Errors
+/// `InvalidArgument` for an index out of range and in a forked child, `InvalidValue` for a malformed environment.
+pub fn pool(index: usize) -> Result<&'static DevicePool, Error> {
+    fork::check()?;
+    match POOLS.get() {
+        Some(Ok(pools)) if index < pools.len() => Ok(&pools[index]),
+        _ => device::get(index).and_then(|_| Ok(&pools()?[index])),
+    }
+}
+
+/// The pools of all devices, made now if nothing has used one yet.
+///
+/// # Errors
+/// `InvalidArgument` in a forked child, `InvalidValue` for a malformed environment.
+pub fn make_all() -> Result<&'static [DevicePool], Error> {
+    fork::check()?;
+    config::init()?;
+    device::all();
+    pools()
+}
+
+/// Every pool that was made.
+pub fn all() -> &'static [DevicePool] {
+    POOLS.get().and_then(|pools| pools.as_deref().ok()).unwrap_or_default()
+}
+
+/// A block of at least `bytes` bytes for tasks of the stream, aligned to 512; null for 0 bytes. Its contents are undefined.
+///
+/// # Errors
+/// `OutOfMemory` if the budget or the machine is used up, `InvalidArgument` for a stream of another device and in a forked child.
+#[inline]
+pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<*mut u8, Error> {
+    let pool = pool(device)?;
+    if stream.device() != device {
+        return Err(Error::InvalidArgument(format!(
+            "memory of device rustdev:{device} cannot belong to a stream of device rustdev:{}",
+            stream.device()
+        )));
+    }
+    if bytes == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
+}
+
+/// As [`allocate`], for this thread's stream of the device.
+///
+/// # Errors
+/// As [`allocate`].
+#[inline]
+pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
+    let pool = pool(device)?;
+    if bytes == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    let stream = stream::current(device);
+    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
+}
+
+/// Frees a block; null is allowed. Never waits and never fails; does nothing in a forked child.
+#[inline]
+pub fn free(pointer: *mut u8) {
+    if pointer.is_null() || fork::is_child() {
+        return;
+    }
+    let freed = release(pointer);
+    debug_assert!(freed, "a pointer was freed that no live block starts at");
+}
+
+/// As [`free`], for pointers that may be wrong.
+///
+/// # Errors
+/// `InvalidArgument` if no live block starts there.
+pub fn free_checked(pointer: *mut u8) -> Result<(), Error> {
+    fork::check()?;
+    if pointer.is_null() || release(pointer) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!("no live block of device memory starts at {pointer:p}")))
+}
+
+#[inline]
+fn release(pointer: *mut u8) -> bool {
+    pool_of(pointer).is_some_and(|pool| pool.free(pointer as usize))
+}
+
+/// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.
+///
+/// # Errors
+/// `InvalidArgument` if no live block starts there.
+pub fn record_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
+    fork::check()?;
+    if pointer.is_null() {
+        return Ok(());
+    }
+    match device_of(pointer) {
+        Some(device) => pool(device)?.record_stream(pointer as usize, stream),
+        None => Err(Error::InvalidArgument(format!("record_stream: {pointer:p} is not device memory"))),
+    }
+}
+
+/// Names the live block that starts at `pointer`, or takes its name away; `false` if there is none.
+pub fn set_label(pointer: *const u8, label: Option<Label>) -> bool {
+    pool_of(pointer).is_some_and(|pool| pool.set_label(pointer as usize, label))
+}
+
+/// The name of the live block that starts at `pointer`.
+pub fn label(pointer: *const u8) -> Option<Label> {
+    pool_of(pointer)?.label(pointer as usize)
+}
+
+fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
+    all().iter().find(|pool| pool.contains(pointer as usize))
+}
+
+/// The device whose address range holds the pointer.
+#[inline]
+pub fn device_of(pointer: *const u8) -> Option<usize> {
+    all().iter().position(|pool| pool.contains(pointer as usize))
+}
+
+static HOST: LazyLock<HostPool> = LazyLock::new(HostPool::default);
+
+/// The pool of pinned host memory.
+pub fn host() -> &'static HostPool {
+    &HOST
+}
+
+/// A page-aligned block of at least `bytes` bytes of pinned host memory; null for 0 bytes.
+///
+/// # Errors
+/// `OutOfMemory` if the machine refuses it, `InvalidArgument` in a forked child.
+pub fn allocate_host(bytes: usize) -> Result<*mut u8, Error> {
+    fork::check()?;
+    config::init()?;
+    if bytes == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    host().allocate(bytes).map(|address| address as *mut u8)
+}
+
+/// Frees a block of pinned host memory; null is allowed. Does nothing in a forked child.
+pub fn free_host(pointer: *mut u8) {
+    if !pointer.is_null() && !fork::is_child() {
+        host().free(pointer as usize);
+    }
+}
+
+/// Notes that tasks of the stream use the pinned block that holds `pointer`: once freed, it is not reused before they are done, or, where
+/// the stream captures, before the graph is gone.
+///
+/// # Errors
+/// `InvalidArgument` if no live block holds it.
+pub fn record_host_stream(pointer: *mut u8, stream: &'static Stream) -> Result<(), Error> {
+    fork::check()?;
+    if pointer.is_null() {
+        return Ok(());
+    }
+    let user: &'static dyn Timeline = match stream.capture() {
+        Some(capture) => capture.hold()?,
+        None => stream,
+    };
+    if host().record_stream(pointer as usize, user) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!("record_stream: {pointer:p} is not in a live block of pinned memory")))
+}

@@ -1,0 +1,183 @@
+//! `parallel_for`: parallel loops on the threads of the runtime.
+//!
+//! The caller publishes its loop in a [`Slot`] and runs chunks itself. Awake threads join: searching drainers, and threads that wait in a
+//! synchronise. Sleeping threads are woken only for work much longer than the wake-up. Without helpers the loop runs serially.
+//!
+//! Long loops alternate their direction. A loop leaves the end of its range in the caches. The next loop over the same memory begins there,
+//! where a loop in the same direction would have evicted it first.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::affinity;
+use super::config::config;
+use super::executor::EXECUTOR;
+use super::slot::{Direction, Slot, Work};
+use super::sync::{AtomicBool, AtomicU64, AtomicUsize, LazyLock, Ordering};
+
+/// Work below this many nanoseconds stays on its thread.
+const SERIAL: u64 = 2_000;
+/// Work from here on is worth waking sleepers: the caller pays 5 to 13 µs for it, and they come some 40 µs later.
+const WAKE: u64 = 100_000;
+/// Loops without helpers that add up to so much within the window wake sleepers as well: more loops will follow, most likely.
+const MISSED: u64 = 100_000;
+const WINDOW: Duration = Duration::from_millis(2);
+/// Nanoseconds of work that are claimed at a time, at least.
+const GRAIN: u64 = 1_000;
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static SLOTS: [Slot; 8] = [const { Slot::new() }; 8];
+/// Loops that are open to helpers.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Threads that wait for others and help with loops meanwhile, searching drainers not counted.
+static ONLOOKERS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static IN_LOOP: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How many threads take part in parallel work.
+#[inline]
+pub fn num_threads() -> usize {
+    match COUNT.load(Ordering::Relaxed) {
+        0 => config().num_threads,
+        count => count,
+    }
+}
+
+/// Sets how many threads take part in parallel work. The compute threads follow when nothing runs on them.
+pub fn set_num_threads(count: usize) {
+    COUNT.store(count.max(1), Ordering::Relaxed);
+}
+
+/// Runs `body(0..count)`, the caller among the runners; returns when all are done. `cost`: nanoseconds of one thread over everything.
+/// Inside a chunk, further loops run serially.
+///
+/// # Panics
+/// With the panic of a chunk, after all have ended.
+#[inline]
+pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
+    if count <= 1 || cost < SERIAL || IN_LOOP.get() {
+        (0..count).for_each(body);
+    } else {
+        run_long(count, cost, body);
+    }
+}
+
+fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
+    let direction = next_direction();
+    let serially = || (0..count).for_each(|turn| body(direction.chunk(turn, count)));
+    if num_threads() == 1 {
+        return serially();
+    }
+    let alone = ONLOOKERS.load(Ordering::Relaxed) == 0 && !EXECUTOR.is_searching();
+    let wakes = cost >= WAKE || (alone && missed(cost) >= MISSED);
+    if alone && !wakes {
+        return serially();
+    }
+    let Some(claim) = SLOTS.iter().find_map(Slot::claim) else {
+        return serially();
+    };
+    let helpers = num_threads().min(count) - 1;
+    let _loop = InLoop::enter();
+    let _open = Open::new();
+    let work = Work { count, grain: grain(count, cost), direction, body };
+    claim.run(work, helpers, affinity::share, || {
+        if wakes {
+            EXECUTOR.wake(helpers);
+        }
+    });
+}
+
+/// The other direction than the last time. Two threads that ask at once may get the same one.
+fn next_direction() -> Direction {
+    static BACKWARD: AtomicBool = AtomicBool::new(false);
+    let backward = BACKWARD.load(Ordering::Relaxed);
+    BACKWARD.store(!backward, Ordering::Relaxed);
+    if backward { Direction::Backward } else { Direction::Forward }
+}
+
+/// Adds up the loops that found no helper awake; returns the nanoseconds of the present window. Not exact where threads collide.
+fn missed(cost: u64) -> u64 {
+    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    static WINDOW_NUMBER: AtomicU64 = AtomicU64::new(0);
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    let window = u64::try_from(EPOCH.elapsed().as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX);
+    let same = WINDOW_NUMBER.load(Ordering::Relaxed) == window;
+    let sum = if same { SUM.load(Ordering::Relaxed) } else { 0 } + cost;
+    WINDOW_NUMBER.store(window, Ordering::Relaxed);
+    SUM.store(if sum >= MISSED { 0 } else { sum }, Ordering::Relaxed);
+    sum
+}
+
+/// How many chunks are claimed at a time: enough work to hide the claiming, and several turns for each thread.
+fn grain(count: usize, cost: u64) -> usize {
+    let worth_claiming = count as u64 * GRAIN / cost.max(1);
+    let most = count / (4 * num_threads());
+    usize::try_from(worth_claiming).unwrap_or(most).min(most).max(1)
+}
+
+/// Whether some loop is open to helpers.
+#[inline]
+pub fn is_open() -> bool {
+    OPEN.load(Ordering::Relaxed) > 0
+}
+
+/// Helps with the loops that are open now; returns whether it ran a chunk.
+pub fn help() -> bool {
+    if IN_LOOP.get() {
+        return false;
+    }
+    let _loop = InLoop::enter();
+    SLOTS.iter().filter(|slot| slot.help(affinity::share)).count() > 0
+}
+
+/// Counts this thread as one that waits for others and helps with loops meanwhile, until dropped.
+pub struct Onlooker(());
+
+impl Onlooker {
+    /// Begins to look on.
+    pub fn enter() -> Self {
+        ONLOOKERS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Onlooker {
+    fn drop(&mut self) {
+        ONLOOKERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Marks this thread as inside a loop until dropped.
+struct InLoop;
+
+impl InLoop {
+    fn enter() -> Self {
+        IN_LOOP.set(true);
+        Self
+    }
+}
+
+impl Drop for InLoop {
+    fn drop(&mut self) {
+        IN_LOOP.set(false);
+    }
+}
+
+/// Counts a loop as open until dropped.
+struct Open;
+
+impl Open {
+    fn new() -> Self {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}

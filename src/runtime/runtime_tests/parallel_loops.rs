@@ -1,0 +1,151 @@
+//! Parallel loops: every chunk once, under contention, nested, with panics, in both directions.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use super::common::{kernel, stream};
+use crate::runtime::parallel_for::{num_threads, parallel_for};
+use crate::runtime::slot::{Direction, Slot, Work};
+use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
+
+const COSTS: [u64; 4] = [0, 5_000, 50_000, 5_000_000];
+
+fn check(count: usize, cost: u64) {
+    let chunks: Vec<_> = (0..count).map(|_| AtomicUsize::new(0)).collect();
+    parallel_for(count, cost, &|chunk| _ = chunks[chunk].fetch_add(1, Ordering::Relaxed));
+    assert!(chunks.iter().all(|chunk| chunk.load(Ordering::Relaxed) == 1), "{count} chunks of {cost} ns");
+}
+
+#[test]
+fn every_chunk_runs_once() {
+    for count in [0, 1, 2, 3, 17, 1000] {
+        for cost in COSTS {
+            check(count, cost);
+        }
+    }
+}
+
+#[test]
+fn loops_of_many_threads_do_not_disturb_each_other() {
+    let threads = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11].map(|worker| {
+        thread::spawn(move || {
+            for round in 0..200 {
+                check(1 + (worker * 7 + round) % 60, COSTS[round % 4]);
+            }
+        })
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn loops_run_inside_tasks_of_several_streams() {
+    let total = Arc::new(AtomicUsize::new(0));
+    let streams = [(); 4].map(|()| stream());
+    for round in 0..400 {
+        let total = Arc::clone(&total);
+        let body = move || parallel_for(16, 200_000, &|_| _ = total.fetch_add(1, Ordering::Relaxed));
+        streams[round % 4].submit(kernel(body)).unwrap();
+    }
+    for stream in streams {
+        stream.synchronize().unwrap();
+    }
+    assert_eq!(total.load(Ordering::Relaxed), 400 * 16);
+}
+
+#[test]
+fn nested_loops_end() {
+    let total = AtomicUsize::new(0);
+    let inner = |_| parallel_for(8, 1_000_000, &|_| _ = total.fetch_add(1, Ordering::Relaxed));
+    parallel_for(8, 1_000_000, &inner);
+    assert_eq!(total.load(Ordering::Relaxed), 64);
+}
+
+#[test]
+fn at_most_the_configured_number_of_threads_take_part() {
+    let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    for _ in 0..50 {
+        parallel_for(64, 2_000_000, &|_| {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::sleep(std::time::Duration::from_micros(20));
+            now.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+    assert!(most.load(Ordering::SeqCst) <= num_threads(), "{most:?}");
+}
+
+#[test]
+fn a_panic_reaches_the_caller_after_all_have_left() {
+    let inside = AtomicUsize::new(0);
+    for cost in COSTS {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            parallel_for(100, cost, &|chunk| {
+                inside.fetch_add(1, Ordering::SeqCst);
+                let fails = chunk == 37;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                assert!(!fails, "chunk 37");
+            });
+        }));
+        assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"chunk 37"));
+        assert_eq!(inside.load(Ordering::SeqCst), 0);
+        check(50, cost);
+    }
+}
+
+#[test]
+fn the_runtime_helps_from_several_threads() {
+    let ids = Mutex::new(std::collections::HashSet::new());
+    for _ in 0..20 {
+        parallel_for(64, 20_000_000, &|_| {
+            ids.lock().insert(thread::current().id());
+            thread::sleep(std::time::Duration::from_micros(200));
+        });
+    }
+    assert!(num_threads() == 1 || ids.lock().len() > 1, "only the caller ran chunks");
+}
+
+#[test]
+fn either_direction_takes_every_chunk_once() {
+    for count in 0..40 {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut chunks: Vec<_> = (0..count).map(|turn| direction.chunk(turn, count)).collect();
+            chunks.sort_unstable();
+            assert!(chunks.iter().copied().eq(0..count), "{direction:?} {count}: {chunks:?}");
+        }
+    }
+}
+
+#[test]
+fn backward_takes_runs_of_neighbours_from_the_last_one_to_the_first() {
+    let taken = Mutex::new(Vec::new());
+    let body = |chunk| taken.lock().push(chunk);
+    let work = Work { count: 19, grain: 3, direction: Direction::Backward, body: &body };
+    Slot::new().claim().unwrap().run(work, 0, |_| None, || {});
+    assert!(taken.lock().iter().copied().eq((16..19).chain(8..16).chain(0..8)), "{:?}", taken.lock());
+}
+
+#[test]
+fn a_thread_begins_with_the_share_of_its_place() {
+    let taken = Mutex::new(Vec::new());
+    let body = |chunk| taken.lock().push(chunk);
+    let work = Work { count: 6, grain: 1, direction: Direction::Forward, body: &body };
+    Slot::new().claim().unwrap().run(work, 2, |shares| Some(shares - 1), || {});
+    assert_eq!(*taken.lock(), [4, 5, 0, 1, 2, 3]);
+}
+
+#[test]
+fn long_loops_go_in_both_directions() {
+    let count = 64 * num_threads();
+    let is_forward = |_| {
+        let ends = Mutex::new(Vec::new());
+        parallel_for(count, 1_000_000, &|chunk| {
+            if [0, 63].contains(&chunk) {
+                ends.lock().push(chunk);
+            }
+        });
+        *ends.lock() == [0, 63]
+    };
+    let forward: Vec<_> = (0..50).map(is_forward).collect();
+    assert!(forward.contains(&true) && forward.contains(&false), "{forward:?}");
+}

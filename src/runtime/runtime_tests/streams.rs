@@ -1,0 +1,276 @@
+//! Streams: asynchrony, order, overlap, priority, the bounded backlog, stress by many threads.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::common::{Gate, LARGE, callback, costing, eventually, kernel, stream, urgent_stream};
+use crate::runtime::stream::{self, BACKLOG, Stream};
+use crate::runtime::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::runtime::task::Task;
+use crate::runtime::{Error, device, thread_pool};
+
+#[test]
+fn tasks_run_in_the_order_of_submission() {
+    let stream = stream();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..5000_u64 {
+        let order = Arc::clone(&order);
+        stream.submit(costing(number % 7 * 5_000, move || order.lock().push(number))).unwrap();
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(*order.lock(), (0..5000).collect::<Vec<_>>());
+    assert_eq!((stream.submitted(), stream.completed()), (5000, 5000));
+}
+
+#[test]
+fn a_long_task_returns_to_the_submitter_at_once() {
+    let stream = stream();
+    let gate = Gate::default();
+    let held = gate.clone();
+    stream.submit(kernel(move || held.pass())).unwrap();
+    assert!(!stream.query().unwrap(), "a running task counts");
+    gate.open();
+    stream.synchronize().unwrap();
+    assert!(stream.query().unwrap());
+}
+
+#[test]
+fn work_runs_without_anybody_waiting_for_it() {
+    let stream = stream();
+    let ran = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ran);
+    stream.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
+    eventually("the kernel", || ran.load(Ordering::Acquire));
+}
+
+#[test]
+fn a_cheap_task_on_an_idle_stream_runs_on_the_submitter() {
+    let stream = stream();
+    let ran_on = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&ran_on);
+    stream.submit(costing(100, move || *place.lock() = Some(thread::current().id()))).unwrap();
+    assert_eq!(*ran_on.lock(), Some(thread::current().id()));
+}
+
+#[test]
+fn a_cheap_task_behind_another_keeps_its_place() {
+    let stream = stream();
+    let gate = Gate::default();
+    let held = gate.clone();
+    let ran = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ran);
+    stream.submit(callback(move || held.pass())).unwrap();
+    stream.submit(costing(1, move || flag.store(true, Ordering::Release))).unwrap();
+    assert!(!ran.load(Ordering::Acquire));
+    gate.open();
+    stream.synchronize().unwrap();
+    assert!(ran.load(Ordering::Acquire));
+}
+
+#[test]
+fn two_sleeps_on_two_streams_overlap() {
+    let streams = [stream(), stream()];
+    let start = Instant::now();
+    for stream in streams {
+        stream.submit(Task::sleep(Duration::from_millis(400))).unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_millis(200), "submitting a sleep took {:?}", start.elapsed());
+    for stream in streams {
+        stream.synchronize().unwrap();
+    }
+    let elapsed = start.elapsed();
+    assert!((Duration::from_millis(400)..Duration::from_millis(750)).contains(&elapsed), "{elapsed:?}");
+}
+
+#[test]
+fn callbacks_leave_the_compute_threads_free() {
+    let gate = Gate::default();
+    let blocked: Vec<_> = (0..8).map(|_| stream()).collect();
+    let on_worker = Arc::new(AtomicBool::new(false));
+    for stream in &blocked {
+        let (held, on_worker) = (gate.clone(), Arc::clone(&on_worker));
+        let body = move || {
+            on_worker.fetch_or(thread_pool::on_worker(), Ordering::Relaxed);
+            held.pass();
+        };
+        stream.submit(callback(body)).unwrap();
+    }
+    let other = stream();
+    let ran = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ran);
+    other.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
+    eventually("a kernel beside blocked callbacks", || ran.load(Ordering::Acquire));
+    gate.open();
+    for stream in &blocked {
+        stream.synchronize().unwrap();
+    }
+    assert!(!on_worker.load(Ordering::Relaxed));
+}
+
+/// Held by the test that occupies every compute thread.
+static OCCUPIED: Mutex<()> = Mutex::new(());
+
+/// Occupies every compute thread until the gate opens.
+fn occupy(gate: &Gate) -> (MutexGuard<'static, ()>, Vec<&'static Stream>) {
+    let alone = OCCUPIED.lock();
+    let count = crate::runtime::parallel_for::num_threads();
+    let running = Arc::new(AtomicUsize::new(0));
+    let streams: Vec<_> = (0..count).map(|_| urgent_stream()).collect();
+    for stream in &streams {
+        let (held, running) = (gate.clone(), Arc::clone(&running));
+        let body = move || {
+            running.fetch_add(1, Ordering::Release);
+            held.pass();
+        };
+        stream.submit(kernel(body)).unwrap();
+    }
+    eventually("every compute thread busy", || running.load(Ordering::Acquire) == count);
+    (alone, streams)
+}
+
+#[test]
+fn high_priority_goes_first() {
+    let gate = Gate::default();
+    let (_alone, busy) = occupy(&gate);
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let (normal, urgent) = ([stream(), stream(), stream()], urgent_stream());
+    for (stream, mark) in normal.iter().map(|stream| (*stream, "normal")).chain([(urgent, "urgent")]) {
+        let order = Arc::clone(&order);
+        stream.submit(kernel(move || order.lock().push(mark))).unwrap();
+    }
+    gate.open();
+    eventually("all four", || order.lock().len() == 4);
+    // Each compute thread takes the urgent one first; the others may be at most one task ahead of it in the list.
+    let place = order.lock().iter().position(|mark| *mark == "urgent").unwrap();
+    assert!(place < crate::runtime::parallel_for::num_threads(), "{:?}", order.lock());
+    for stream in busy {
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn waiting_runs_the_work_when_no_thread_is_free() {
+    let gate = Gate::default();
+    let (_alone, busy) = occupy(&gate);
+    let stream = stream();
+    let ran_on = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&ran_on);
+    stream.submit(kernel(move || *place.lock() = Some(thread::current().id()))).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(*ran_on.lock(), Some(thread::current().id()));
+    gate.open();
+    for stream in busy {
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn one_long_stream_shares_the_threads_with_others() {
+    let long: Vec<_> = (0..crate::runtime::parallel_for::num_threads()).map(|_| stream()).collect();
+    for stream in &long {
+        for _ in 0..500 {
+            stream.submit(kernel(|| thread::sleep(Duration::from_micros(200)))).unwrap();
+        }
+    }
+    let other = stream();
+    let ran = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&ran);
+    other.submit(kernel(move || flag.store(true, Ordering::Release))).unwrap();
+    eventually("the other stream", || ran.load(Ordering::Acquire));
+    assert!(long.iter().any(|stream| !stream.query().unwrap()), "the long streams ended first");
+    for stream in long {
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn a_submitter_cannot_outrun_a_stream_without_bound() {
+    let stream = stream();
+    let most = Arc::new(AtomicUsize::new(0));
+    for _ in 0..3 * BACKLOG {
+        stream.submit(costing(LARGE, || thread::sleep(Duration::from_micros(1)))).unwrap();
+        let waiting = usize::try_from(stream.submitted() - stream.completed()).unwrap();
+        most.fetch_max(waiting, Ordering::Relaxed);
+    }
+    stream.synchronize().unwrap();
+    assert!(most.load(Ordering::Relaxed) as u64 <= BACKLOG + 1, "{most:?}");
+}
+
+#[test]
+fn a_stream_that_stands_still_does_not_hold_its_submitter_for_ever() {
+    let stream = stream();
+    let gate = Gate::default();
+    let held = gate.clone();
+    stream.submit(callback(move || held.pass())).unwrap();
+    for _ in 0..BACKLOG + 3 {
+        stream.submit(kernel(|| {})).unwrap();
+    }
+    gate.open();
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn eight_threads_hammer_four_streams() {
+    let streams = [(); 4].map(|()| stream());
+    let counters = [(); 4].map(|()| Arc::new(AtomicUsize::new(0)));
+    let threads = [0, 1, 2, 3, 4, 5, 6, 7].map(|worker| {
+        let counters = counters.clone();
+        thread::spawn(move || {
+            for round in 0..2000 {
+                let index = (worker + round) % 4;
+                let counter = Arc::clone(&counters[index]);
+                // Not atomic as a whole: only one task of a stream at a time keeps the count right.
+                let body = move || counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                streams[index].submit(costing([100, 5_000, LARGE][round % 3], body)).unwrap();
+                if round % 97 == 0 {
+                    streams[index].synchronize().unwrap();
+                }
+            }
+        })
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    for (stream, counter) in streams.iter().zip(&counters) {
+        stream.synchronize().unwrap();
+        assert_eq!(counter.load(Ordering::Relaxed), 4000);
+        assert_eq!(stream.completed(), 4000);
+    }
+}
+
+#[test]
+fn a_task_that_waits_for_its_own_stream_is_told_so() {
+    let stream = stream();
+    let answer = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&answer);
+    stream.submit(callback(move || *place.lock() = Some(stream.synchronize()))).unwrap();
+    stream.synchronize().unwrap();
+    assert!(matches!(&*answer.lock(), Some(Err(Error::InvalidArgument(_)))));
+}
+
+#[test]
+fn current_streams_belong_to_thread_and_device() {
+    let own = stream();
+    assert_eq!(stream::current(0).id(), 0);
+    assert_eq!(stream::exchange(own).id(), 0);
+    assert_eq!((stream::current(0).id(), stream::current(1).id()), (own.id(), 0));
+    thread::spawn(|| assert_eq!(stream::current(0).id(), 0)).join().unwrap();
+    stream::exchange(stream::find(0, 0).unwrap());
+}
+
+#[test]
+fn ids_find_their_streams() {
+    let device = device::get(1).unwrap();
+    let pool: Vec<_> = (0..64).map(|_| device.stream_from_pool(-1)).collect();
+    assert_eq!(pool[0].id(), pool[32].id());
+    let mut ids: Vec<_> = pool.iter().map(|stream| stream.id()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 32);
+    let created = device.create_stream(-1);
+    for stream in pool.into_iter().chain([created, device.default_stream()]) {
+        assert!(std::ptr::eq(stream::find(1, stream.id()).unwrap(), stream));
+    }
+    assert_eq!((created.priority(), device.stream_from_pool(0).priority()), (-1, 0));
+    assert!(stream::find(1, -1).is_none() && stream::find(1, 100_000).is_none() && stream::find(9, 0).is_none());
+}

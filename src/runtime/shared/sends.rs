@@ -1,0 +1,159 @@
+//! What this process sends: memory that is made a file's, and what is known of each send until it is over.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use super::counters::Counters;
+use super::file::{self, Place};
+use super::process::Process;
+use super::{gate, hold_streams};
+use crate::runtime::memory::device_pool::DevicePool;
+use crate::runtime::memory::sent::Whereabouts;
+use crate::runtime::stream;
+use crate::runtime::sync::{Arc, OnceLock};
+use crate::runtime::{Error, fork, memory};
+
+/// For how long others may go on writing on the host before a caller is told so.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A block of this process: its device and its address.
+type SentBlock = (usize, usize);
+
+static COUNTERS: OnceLock<Result<Counters<SentBlock>, Error>> = OnceLock::new();
+
+fn counters() -> Result<&'static Counters<SentBlock>, Error> {
+    let made = COUNTERS.get_or_init(|| {
+        let made = Process::current().and_then(Counters::new);
+        made.map_err(|error| Error::Internal(format!("memory cannot be shared with other processes: {error}")))
+    });
+    made.as_ref().map_err(Clone::clone)
+}
+
+/// Memory as another process finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// The index of the device, in both processes.
+    pub device: usize,
+    /// The file of its segment.
+    pub file: Place,
+    /// The size of the segment.
+    pub size: usize,
+    /// Where in the segment it begins.
+    pub offset: usize,
+    /// The file with the sender's counters.
+    pub counters: Place,
+}
+
+impl Shared {
+    /// How many words it is.
+    pub const WORDS: usize = 3 + 2 * Place::WORDS;
+
+    /// It as words.
+    pub fn words(&self) -> [u64; Self::WORDS] {
+        let mut words = [0; Self::WORDS];
+        words[..3].copy_from_slice(&[self.device as u64, self.size as u64, self.offset as u64]);
+        words[3..3 + Place::WORDS].copy_from_slice(&self.file.words());
+        words[3 + Place::WORDS..].copy_from_slice(&self.counters.words());
+        words
+    }
+
+    /// What such words say.
+    pub fn of_words(words: [u64; Self::WORDS]) -> Self {
+        let [device, size, offset, file @ .., a, b, c, d] = words;
+        let file = Place::of_words(file);
+        Self {
+            device: device as usize,
+            file,
+            size: size as usize,
+            offset: offset as usize,
+            counters: Place::of_words([a, b, c, d]),
+        }
+    }
+}
+
+/// Sends the memory at an address: makes it a file's, waits for what is queued on the streams that use it, and counts the send.
+/// `None`: other threads write to the segment on the host, and it cannot be made a file's now.
+///
+/// # Errors
+/// `InvalidArgument` for memory that is not of a pool of this process, in a forked child and while the current stream captures;
+/// `OutOfMemory` where the system refuses a file; the failure of a task of the current stream.
+pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
+    fork::check()?;
+    let counters = counters()?;
+    collect();
+    let device = memory::device_of(address as *const u8)
+        .ok_or_else(|| Error::InvalidArgument("only memory of the device can be sent to another process".to_owned()))?;
+    let pool = memory::pool(device)?;
+    if pool.is_foreign(address) {
+        return Err(Error::InvalidArgument(
+            "a rustdev tensor that was received from another process cannot be sent on: send a clone() of it".to_owned(),
+        ));
+    }
+    let find = || {
+        pool.whereabouts(address)
+            .ok_or_else(|| Error::InvalidArgument(format!("no live block of device memory holds {address:#x}")))
+    };
+    let found = find()?;
+    stream::current(device).synchronize_for(|| "sending a tensor to another process".to_owned())?;
+    found.timelines.iter().for_each(|timeline| timeline.finish());
+    if found.file.is_none() && !share(pool, &found)? {
+        return Ok(None);
+    }
+    let Whereabouts { block, segment: (start, size), file, .. } = find()?;
+    let file = file.ok_or_else(|| Error::Internal("a shared segment has no file".to_owned()))?;
+    let file = place(&file)?;
+    let number = counters.send((device, block));
+    let number = number.ok_or_else(|| Error::InvalidArgument("other processes hold too many tensors of this one".to_owned()))?;
+    pool.send(block);
+    Ok(Some((Shared { device, file, size, offset: address - start, counters: counters.place() }, number)))
+}
+
+fn place(file: &File) -> Result<Place, Error> {
+    let place = Process::current().and_then(|process| Place::of(file, process));
+    place.map_err(|error| Error::Internal(format!("memory cannot be shared with other processes: {error}")))
+}
+
+/// Makes a segment's memory that of a file; `false` if others go on writing to it on the host.
+fn share(pool: &DevicePool, found: &Whereabouts) -> Result<bool, Error> {
+    let (start, size) = found.segment;
+    let range: Range<usize> = start..start + size;
+    let refused = |error: std::io::Error| {
+        let text =
+            format!("the system refuses {size} bytes of shared memory for a tensor that is sent to another process: {error}");
+        if error.kind() == ErrorKind::OutOfMemory { Error::OutOfMemory(text) } else { Error::InvalidArgument(text) }
+    };
+    let file = Arc::new(file::create(c"rustdev", size).map_err(refused)?);
+    let outcome = hold_streams::alone(Instant::now() + PATIENCE, || {
+        if gate::is_written(&range) {
+            return Ok(false);
+        }
+        // SAFETY: the streams stand still, nobody has a pass, and no noted writer of the segment is under way: device memory is
+        // written in no other way but by other libraries that were given its address, whose users order that.
+        unsafe { pool.replace(start, file) }.map(|()| true)
+    })?;
+    outcome.unwrap_or(Ok(false)).map_err(refused)
+}
+
+/// Takes back what other processes do not use any more: they gave it back, or have ended.
+pub fn collect() {
+    if let Some(Ok(counters)) = COUNTERS.get()
+        && !fork::is_child()
+    {
+        for (device, block) in counters.take_over() {
+            if let Ok(pool) = memory::pool(device) {
+                pool.end_send(block);
+            }
+        }
+    }
+}
+
+/// Takes sends back that nobody received, and nobody will; no effect on those that were.
+pub fn cancel(numbers: &[u64]) {
+    if let Some(Ok(counters)) = COUNTERS.get() {
+        for &number in numbers {
+            counters.cancel(number);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Loop fusion: successive kernels over the same row of elements run as one loop, piece by piece.
+//!
+//! Kernels over large tensors are bound by memory bandwidth. Where the tasks at the head of a stream are [`Row`]s over equal rows, a thread
+//! runs all of them over one piece while it is in its cache. The submitter is usually still submitting the next calls, so the stream looks
+//! for more tasks after every round. A task that joins late first catches up over the part that is done.
+//!
+//! The nodes of a graph are known beforehand: [`members`] finds those to fuse once, and [`run_all`] runs them at each replay.
+//!
+//! Fusion keeps the order of the stream as far as results can tell: a piece of a later task runs after the same piece of an earlier one, and
+//! [`Memory`] admits a task only if no piece accesses what another piece of a member writes.
+//!
+//! A trace shows fused tasks one after another, each with its share of the time, in proportion to the costs ([`Shares`]).
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::{Lease, Stream, Until};
+use crate::runtime::sync::Ordering;
+use crate::runtime::task::{Payload, Row, Span, Task};
+use crate::runtime::{parallel_for, trace};
+
+/// Elements of a piece: those of some tensors have to stay in a core's cache.
+const PIECE: usize = 8 * 1024;
+/// Elements of the first round, after which the stream looks for works that came meanwhile. Rounds become longer while none comes.
+const ROUND: usize = 256 * 1024;
+/// Fused tasks, at most.
+const MOST: usize = 32;
+
+impl Stream {
+    /// Runs the kernel at the head, one over a row, fused with those behind it. Returns how many of them are done; the queue is not yet
+    /// updated.
+    pub(super) fn run_fused(&'static self, lease: &mut Lease, until: Until) -> usize {
+        let most = match until {
+            Until::Done(target) => usize::try_from(target.saturating_sub(self.completed())).unwrap_or(MOST).clamp(1, MOST),
+            Until::Share | Until::Kernel => MOST,
+        };
+        let mut memory = Memory::default();
+        let head = lease.waiting().iter().flatten().next().and_then(Task::row);
+        let Some(ends) = head.filter(|row| memory.admit(*row)).and_then(Row::ends) else { return self.run_head(lease) };
+        let total = ends.last().copied().unwrap_or(0);
+        let (mut members, mut done, mut round) = (1, 0, ROUND);
+        let mut shares = Shares::default();
+        while done < total {
+            lease.look();
+            let tasks = &lease.waiting()[..most.min(lease.waiting().len())];
+            let fuses = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
+            let joined = members + tasks[members..].iter().flatten().take_while(fuses).count();
+            self.run_pieces(&tasks[members..joined], &ends, 0..done, shares.of(members..joined));
+            round = if joined > members { ROUND } else { round };
+            members = joined;
+            // No task behind one that is not fused may join.
+            let is_complete = members < tasks.len() || members == most;
+            let next = if is_complete { total } else { total.min(done + round) };
+            self.run_pieces(&tasks[..members], &ends, done..next, shares.of(0..members));
+            (done, round) = (next, 2 * round);
+        }
+        shares.tell(&lease.waiting()[..members]);
+        members
+    }
+
+    /// Runs the kernel at the head for itself.
+    fn run_head(&'static self, lease: &mut Lease) -> usize {
+        if let Some(task) = lease.head() {
+            let name = task.name();
+            if let Payload::Kernel(work) = &mut task.payload {
+                self.run(name, task.mark.as_ref(), || work.run());
+            }
+        }
+        1
+    }
+
+    /// Runs a part of the row through the works. `shares`: a place for the time of each.
+    fn run_pieces(&'static self, tasks: &[Option<Task>], ends: &[usize], range: Range<usize>, shares: &mut [u64]) {
+        let Some(first) = tasks.iter().flatten().next() else { return };
+        let mut failure = None;
+        let begin = (!range.is_empty() && !self.failed.load(Ordering::Relaxed) && is_marked(tasks)).then(trace::now);
+        self.run(first.name(), None, || {
+            failure = run_fused(tasks.iter().flatten(), ends, range).err();
+            Ok(())
+        });
+        if let Some(begin) = begin {
+            divide(trace::now().saturating_sub(begin), tasks, shares);
+        }
+        // A panic is told in the name of the first.
+        let (number, text) = failure.map_or((0, None), |(number, text)| (number, Some(text)));
+        let Some(culprit) = tasks.iter().flatten().nth(number) else { return };
+        if let Some(text) = text {
+            self.poison(culprit.name(), &text);
+        }
+        if let Some(mark) = culprit.mark.as_ref().filter(|_| begin.is_some() && self.failed.load(Ordering::Relaxed)) {
+            mark.fail();
+        }
+    }
+}
+
+fn is_marked(tasks: &[Option<Task>]) -> bool {
+    tasks.iter().flatten().any(|task| task.mark.is_some())
+}
+
+/// Divides nanoseconds among tasks in proportion to their costs; each gets one at least.
+fn divide(time: u64, tasks: &[Option<Task>], shares: &mut [u64]) {
+    let cost = |task: &Option<Task>| task.as_ref().map_or(0, Task::cost) as f64;
+    let total: f64 = tasks.iter().map(cost).sum();
+    for (share, task) in shares.iter_mut().zip(tasks) {
+        *share += ((time as f64 * cost(task) / total.max(1.0)) as u64).max(1);
+    }
+}
+
+/// How long each fused task took; 0 for one that did not run.
+#[derive(Default)]
+struct Shares([u64; MOST]);
+
+impl Shares {
+    fn of(&mut self, members: Range<usize>) -> &mut [u64] {
+        &mut self.0[members]
+    }
+
+    /// Writes the times of the works, which have just ended, into the trace, one after another up to now. None begins before it was
+    /// submitted: those behind it took no time before it came.
+    fn tell(&self, tasks: &[Option<Task>]) {
+        if !is_marked(tasks) {
+            return;
+        }
+        let mut end = trace::now();
+        for (task, share) in tasks.iter().zip(self.0).rev() {
+            let begin = end.saturating_sub(share);
+            if let Some(mark) = task.as_ref().filter(|_| share > 0).and_then(|task| task.mark.as_ref()) {
+                mark.share(begin, end, tasks.len());
+            }
+            end = begin;
+        }
+    }
+}
+
+/// Runs a part of the row through the works; the first failure with the number of its task.
+fn run_fused<'a>(
+    tasks: impl Iterator<Item = &'a Task> + Clone,
+    ends: &[usize],
+    range: Range<usize>,
+) -> Result<(), (usize, String)> {
+    let total = ends.last().copied().unwrap_or(0).max(1);
+    let cost: u64 = tasks.clone().map(Task::cost).sum();
+    let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
+    let rows: Vec<_> = tasks.filter_map(Task::row).collect();
+    let failure = OnceLock::new();
+    parallel_for::parallel_for(range.len().div_ceil(PIECE), cost, &|piece| {
+        let begin = range.start + piece * PIECE;
+        let piece = begin..range.end.min(begin + PIECE);
+        for (number, row) in rows.iter().enumerate() {
+            if failure.get().is_some() {
+                return;
+            }
+            if let Err(text) = row.run_piece(ends, piece.clone()) {
+                // The first failure is the one that is told.
+                let _ = failure.set((number, text));
+            }
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
+}
+
+/// How many of some tasks, from the first on, can be fused, and where the tensors of their row end; none for the first alone.
+pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>) -> Option<(usize, Vec<usize>)> {
+    let mut memory = Memory::default();
+    let head = tasks.next().and_then(Task::row);
+    let ends = head.filter(|row| memory.admit(*row)).and_then(Row::ends)?;
+    let fuses = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
+    let count = 1 + tasks.take(MOST - 1).take_while(fuses).count();
+    (count > 1).then_some((count, ends))
+}
+
+/// Runs tasks that [`members`] has found to fuse.
+///
+/// # Errors
+/// The name of the first that fails, and its text.
+pub(in crate::runtime) fn run_all<'a>(
+    tasks: &(impl Iterator<Item = &'a Task> + Clone),
+    ends: &[usize],
+) -> Result<(), (&'static str, String)> {
+    let name = |number: usize| tasks.clone().nth(number).map_or("", Task::name);
+    let all = 0..ends.last().copied().unwrap_or(0);
+    run_fused(tasks.clone(), ends, all).map_err(|(number, text)| (name(number), text))
+}
+
+/// The memory of fused tasks.
+#[derive(Default)]
+struct Memory {
+    /// Sorted; spans that are equal but for `write` are one.
+    spans: Vec<Span>,
+}
+
+impl Memory {
+    /// Adds a work's memory, unless one of its pieces would touch what another piece of a work writes.
+    ///
+    /// Spans that have bytes in common have to be the same elements of the same tensor of the row, unless nothing is written there: then
+    /// a piece meets the elements of that very piece alone.
+    fn admit(&mut self, row: &dyn Row) -> bool {
+        let mut spans = self.spans.clone();
+        row.spans(&mut |span| spans.push(span));
+        // Stable, and nearly sorted already.
+        spans.sort();
+        spans.dedup_by(|later, kept| {
+            let is_same = Span { write: false, ..*later } == Span { write: false, ..*kept };
+            if is_same {
+                kept.write |= later.write;
+            }
+            is_same
+        });
+        let is_apart = are_apart(&spans);
+        if is_apart {
+            self.spans = spans;
+        }
+        is_apart
+    }
+}
+
+/// Whether what one span has in common with others is written by none. `spans`: sorted, no two the same.
+fn are_apart(spans: &[Span]) -> bool {
+    // How far the spans so far reach, and those that are written.
+    let (mut reach, mut written) = (0, 0);
+    spans.iter().all(|span| {
+        let is_apart = span.begin >= written && !(span.write && (span.begin < reach || span.entry.is_none()));
+        reach = reach.max(span.end);
+        written = if span.write { written.max(span.end) } else { written };
+        is_apart
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_elements_may_be_written_and_met() {
+        let span = |begin, end, entry, write| Span { begin, end, entry: Some(entry), size: 4, write };
+        assert!(are_apart(&[span(0, 16, 0, true), span(16, 32, 1, true)]));
+        assert!(are_apart(&[span(0, 16, 0, false), span(0, 32, 1, false)]), "nothing is written");
+        assert!(!are_apart(&[span(0, 16, 0, false), span(0, 16, 1, true)]), "another entry reads it");
+        assert!(!are_apart(&[span(0, 16, 0, true), span(8, 24, 0, false)]), "other elements of the entry");
+        assert!(!are_apart(&[span(0, 64, 0, false), span(8, 16, 0, false), span(20, 24, 0, true)]), "behind a short one");
+        assert!(!are_apart(&[span(0, 64, 0, true), span(8, 16, 0, false), span(20, 24, 0, false)]), "inside of a long one");
+        let shared = Span { entry: None, ..span(0, 4, 0, true) };
+        assert!(!are_apart(&[shared]), "every piece would write it");
+    }
+}

@@ -1,0 +1,87 @@
+//! Thread pool: the compute threads are the workers of one rayon pool, in which they sleep while there is no work.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+
+#[cfg(not(tsan))]
+pub use rayon_pool::Pool;
+#[cfg(tsan)]
+pub use thread_per_job::Pool;
+
+thread_local! {
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is one of the compute threads.
+#[inline]
+pub fn on_worker() -> bool {
+    IS_WORKER.get()
+}
+
+#[cfg(not(tsan))]
+mod rayon_pool {
+    use rayon::{ThreadPool, ThreadPoolBuilder};
+
+    use super::IS_WORKER;
+    use crate::runtime::affinity;
+    use crate::runtime::sync::Arc;
+
+    /// A pool of so many threads; copies name the same one.
+    #[derive(Clone, Debug)]
+    pub struct Pool(Arc<ThreadPool>);
+
+    impl Pool {
+        /// Starts the threads.
+        ///
+        /// # Panics
+        /// Where the system does not give them.
+        pub fn new(threads: usize) -> Self {
+            let builder = ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .thread_name(|index| format!("rustdev-{index}"))
+                .start_handler(|_| {
+                    IS_WORKER.set(true);
+                    affinity::register();
+                })
+                .exit_handler(|_| affinity::unregister());
+            Self(Arc::new(builder.build().expect("the system starts the compute threads")))
+        }
+
+        /// How many threads there are.
+        pub fn threads(&self) -> usize {
+            self.0.current_num_threads()
+        }
+
+        /// Runs a job, waking a thread if all sleep.
+        pub fn start(&self, job: impl FnOnce() + Send + 'static) {
+            self.0.spawn(job);
+        }
+    }
+}
+
+/// For the thread sanitizer, which does not know the fences that rayon hands jobs over with: each job has a thread.
+#[cfg(tsan)]
+mod thread_per_job {
+    use super::IS_WORKER;
+
+    /// The number of threads that it stands for.
+    #[derive(Clone, Debug)]
+    pub struct Pool(usize);
+
+    impl Pool {
+        pub fn new(threads: usize) -> Self {
+            Self(threads)
+        }
+
+        pub fn threads(&self) -> usize {
+            self.0
+        }
+
+        pub fn start(&self, job: impl FnOnce() + Send + 'static) {
+            std::thread::spawn(|| {
+                IS_WORKER.set(true);
+                job();
+            });
+        }
+    }
+}

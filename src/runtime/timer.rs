@@ -1,0 +1,86 @@
+//! Timer: one thread ends the sleeps of all streams at their deadlines, so that a sleep occupies no compute thread.
+#![forbid(unsafe_code)]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use super::blocking_pool::spawn;
+use super::stream::{Lease, Stream};
+use super::sync::{Condvar, LazyLock, Mutex, wait, wait_timeout};
+
+static TIMER: LazyLock<Timer> = LazyLock::new(Timer::default);
+
+/// Ends the sleep at the head of the stream at `deadline`.
+pub fn wake_at(deadline: Instant, stream: &'static Stream, lease: Lease) {
+    let mut state = TIMER.state.lock();
+    let number = state.count;
+    state.count += 1;
+    state.sleeps.push(Reverse(Sleep { deadline, number, stream, lease }));
+    TIMER.changed.notify_one();
+    if number == 0 {
+        drop(state);
+        spawn("rustdev-timer", || TIMER.serve());
+    }
+}
+
+/// A sleeping stream. Sleeps are ordered by deadline, equal ones in the order of arrival.
+struct Sleep {
+    deadline: Instant,
+    number: u64,
+    stream: &'static Stream,
+    lease: Lease,
+}
+
+impl PartialEq for Sleep {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Sleep {}
+
+impl PartialOrd for Sleep {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Sleep {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.deadline, self.number).cmp(&(other.deadline, other.number))
+    }
+}
+
+#[derive(Default)]
+struct Timer {
+    state: Mutex<Sleeps>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Sleeps {
+    sleeps: BinaryHeap<Reverse<Sleep>>,
+    count: u64,
+}
+
+impl Timer {
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            let left = state.sleeps.peek().map(|Reverse(next)| next.deadline.saturating_duration_since(Instant::now()));
+            state = match left {
+                None => wait(&self.changed, state),
+                Some(Duration::ZERO) => {
+                    let due = state.sleeps.pop();
+                    drop(state);
+                    if let Some(Reverse(Sleep { stream, lease, .. })) = due {
+                        stream.finish_sleep(lease);
+                    }
+                    self.state.lock()
+                }
+                Some(left) => wait_timeout(&self.changed, state, left).0,
+            };
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Instruction sets: detection and dispatch ([`vectorize`]), vector math.
+//!
+//! A loop that should use the machine's vector unit is a [`Leaf`]: a struct with the loop's inputs and an `#[inline(always)]` body.
+//! [`vectorize`] compiles that body once per instruction set and runs the best one. Everything that the body calls must be
+//! `#[inline(always)]` too and must not come in as a closure, or it is compiled for the baseline. Parallel outside, SIMD inside: fork
+//! first, then vectorise each chunk.
+
+pub mod convert;
+pub mod float_to_int;
+pub mod math;
+pub mod nontemporal;
+#[cfg(target_arch = "x86_64")]
+pub mod register_transpose;
+pub mod scalar_convert;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// An instruction set that loops are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Isa {
+    /// The instructions of every processor of the architecture.
+    Portable = 1,
+    /// x86-64 with AVX2, FMA and F16C.
+    Avx2 = 2,
+    /// x86-64 with AVX-512 F, BW, VL and DQ.
+    Avx512 = 3,
+}
+
+impl Isa {
+    /// All of them, the weakest first.
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+
+    /// The instruction set of that name, as `RUSTDEV_ISA` spells it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|isa| isa.name() == name)
+    }
+
+    /// Its name, as `RUSTDEV_ISA` spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        }
+    }
+
+    /// Whether this machine has it.
+    pub fn is_available(self) -> bool {
+        self <= detect()
+    }
+}
+
+/// 0 until the first use, then the `Isa` in force. A race between first uses stores the same value twice.
+static CURRENT: AtomicU8 = AtomicU8::new(0);
+
+/// The instruction set in force: the best one of this machine, or what `RUSTDEV_ISA` names if the machine has it.
+#[inline]
+pub fn isa() -> Isa {
+    match CURRENT.load(Ordering::Relaxed) {
+        3 => Isa::Avx512,
+        2 => Isa::Avx2,
+        1 => Isa::Portable,
+        _ => first_use(),
+    }
+}
+
+#[cold]
+fn first_use() -> Isa {
+    let best = detect();
+    let forced = std::env::var("RUSTDEV_ISA").ok().and_then(|name| Isa::from_name(&name));
+    let isa = forced.map_or(best, |isa| isa.min(best));
+    CURRENT.store(isa as u8, Ordering::Relaxed);
+    isa
+}
+
+#[cfg(target_arch = "x86_64")]
+fn detect() -> Isa {
+    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq");
+    match (avx2, avx512) {
+        (true, true) => Isa::Avx512,
+        (true, false) => Isa::Avx2,
+        _ => Isa::Portable,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn detect() -> Isa {
+    Isa::Portable
+}
+
+/// Whether the processor is Intel's: libraries choose their code by that.
+#[cfg(target_arch = "x86_64")]
+pub fn is_intel() -> bool {
+    static ANSWER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let vendor = std::arch::x86_64::__cpuid(0);
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
+    })
+}
+
+/// Whether the processor is Intel's.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn is_intel() -> bool {
+    false
+}
+
+/// A loop to compile for every instruction set.
+pub trait Leaf {
+    /// The result of the loop.
+    type Output;
+    /// The loop; mark it `#[inline(always)]`.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs `leaf`, compiled for the instruction set in force.
+#[inline]
+pub fn vectorize<L: Leaf>(leaf: L) -> L::Output {
+    match isa() {
+        // SAFETY: `isa` is at most what `detect` found on this machine.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { run_avx512(leaf) },
+        // SAFETY: `isa` is at most what `detect` found on this machine.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { run_avx2(leaf) },
+        _ => leaf.run(),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vl,avx512dq")]
+#[inline]
+fn run_avx512<L: Leaf>(leaf: L) -> L::Output {
+    leaf.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+#[inline]
+fn run_avx2<L: Leaf>(leaf: L) -> L::Output {
+    leaf.run()
+}
+
+/// Values at the beginning of a cache line: accumulators that a loop keeps in memory must not cross lines.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Aligned<T>(pub T);
+
+/// The merge of all lanes, by halves; there is a power of two of them, at most 64.
+#[inline(always)]
+pub fn across<T: Copy, const N: usize>(mut lanes: [T; N], merge: impl Fn(T, T) -> T) -> T {
+    const { assert!(N.is_power_of_two() && N <= 64) };
+    // Each step by itself, so that the compiler knows how many lanes it has and keeps them in registers.
+    halve(&mut lanes, 32, &merge);
+    halve(&mut lanes, 16, &merge);
+    halve(&mut lanes, 8, &merge);
+    halve(&mut lanes, 4, &merge);
+    halve(&mut lanes, 2, &merge);
+    halve(&mut lanes, 1, &merge);
+    lanes[0]
+}
+
+#[inline(always)]
+fn halve<T: Copy, const N: usize>(lanes: &mut [T; N], half: usize, merge: &impl Fn(T, T) -> T) {
+    if half < N {
+        for lane in 0..half {
+            lanes[lane] = merge(lanes[lane], lanes[lane + half]);
+        }
+    }
+}
+
+/// Prefetches the cache line at `address`; any address will do.
+#[inline(always)]
+pub fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch accesses nothing, and SSE is part of the architecture.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Runs `body` once under every instruction set of this machine. Results of tests that run beside it do not depend on which it is.
+#[cfg(test)]
+pub fn for_each_isa(mut body: impl FnMut(Isa)) {
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let before = isa();
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+        CURRENT.store(isa as u8, Ordering::Relaxed);
+        body(isa);
+    }
+    CURRENT.store(before as u8, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Which;
+
+    impl Leaf for Which {
+        type Output = bool;
+
+        #[inline(always)]
+        fn run(self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn every_isa_of_the_machine_runs() {
+        let mut seen = Vec::new();
+        for_each_isa(|forced| {
+            assert_eq!(isa(), forced);
+            assert!(vectorize(Which));
+            seen.push(forced);
+        });
+        assert_eq!(seen.first(), Some(&Isa::Portable));
+        assert_eq!(seen.last(), Some(&detect()));
+    }
+
+    #[test]
+    fn lanes_are_merged_by_halves() {
+        let join = |left: u64, right: u64| 100 * left + right;
+        assert_eq!(across([7], join), 7);
+        assert_eq!(across([1, 2], join), 102);
+        assert_eq!(across([1, 2, 3, 4], join), 100 * 103 + 204);
+        assert_eq!(across(std::array::from_fn::<u64, 64, _>(|lane| lane as u64), |left, right| left + right), 63 * 32);
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for isa in Isa::ALL {
+            assert_eq!(Isa::from_name(isa.name()), Some(isa));
+        }
+        assert_eq!(Isa::from_name("sse9"), None);
+    }
+}

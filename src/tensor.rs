@@ -1,0 +1,10 @@
+//! Typed, checked views of operands and the loops over them.
+
+pub mod approximate;
+pub mod dtype;
+pub mod float8;
+pub mod launch;
+pub mod loops;
+pub mod number;
+pub mod transcendental;
+pub mod view;

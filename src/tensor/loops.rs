@@ -1,0 +1,73 @@
+//! Loops over the operands of elementwise launches.
+//!
+//! The index space of a launch (innermost dimension first, neighbours merged: see [`super::launch`]) is cut into *patches*: rectangles of
+//! two dimensions whose elements fit a block buffer. [`Space`] distributes the patches, in parallel where the work is large. The loop then
+//! reads each operand of a patch directly (right dtype, contiguous) or through a block buffer, cast and gathered ([`cast`], [`strided`]).
+//! [`elementwise`] does that for operators given as a function of values. Its fast path, for operands that are all contiguous, is one SIMD
+//! loop without patches and buffers.
+//!
+//! Outputs may be the same memory as inputs, element for element. Nothing here builds references to operands: raw pointers only.
+
+mod buffer;
+pub mod cast;
+pub mod chunks;
+pub mod copy_fill;
+pub mod disjoint;
+pub mod elementwise;
+pub mod fast_path;
+pub mod index_space;
+pub mod indexed;
+pub mod lines;
+pub mod lists;
+pub mod long_lines;
+pub mod nonzero;
+pub mod reduction;
+pub mod rows;
+pub mod strided;
+pub mod table_lookup;
+mod transpose;
+pub mod words;
+
+pub use buffer::{Buffer, Memory};
+
+use crate::runtime::parallel_for;
+
+/// Elements that one thread takes at a time; work of less than two such pieces is not divided.
+pub const GRAIN: usize = 16 * 1024;
+
+/// Elements of a block buffer.
+pub const BLOCK: usize = 1024;
+
+/// The most nanoseconds that a piece shall take.
+const PIECE: f64 = 4_000.0;
+
+/// Elements that one thread takes at a time where each takes `cost` nanoseconds: a power of two, from [`BLOCK`] to [`GRAIN`]. The cores
+/// of one machine need not be equally fast at a moment, and a loop lasts until its last piece is done.
+#[inline]
+pub fn grain(cost: f64) -> usize {
+    1 << ((PIECE / cost) as usize).clamp(BLOCK, GRAIN).ilog2()
+}
+
+/// Runs `body(begin, end)` over pieces of `0..count`, in parallel where it is worth it. `cost`: nanoseconds of one thread per index.
+/// The pieces depend on `count` and `grain` alone.
+#[inline]
+pub fn parallel(count: usize, grain: usize, cost: f64, body: &(dyn Fn(usize, usize) + Sync)) {
+    let grain = grain.max(1);
+    if count < 2 * grain {
+        body(0, count);
+        return;
+    }
+    let pieces = count.div_ceil(grain);
+    let total = (count as f64 * cost) as u64;
+    parallel_for::parallel_for(pieces, total, &|piece| body(piece * grain, (piece * grain + grain).min(count)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costly_elements_make_smaller_pieces() {
+        assert_eq!([0.0, 0.1, 0.3, 1.0, 3.0, 1e6].map(grain), [GRAIN, GRAIN, 8192, 2048, BLOCK, BLOCK]);
+    }
+}

@@ -1,0 +1,223 @@
+//! Loops without arithmetic: copies, casts and fills.
+
+use std::hint::black_box;
+
+use super::elementwise::{self, Map, check_dtypes, gather};
+use super::index_space::{Patch, Space};
+use super::strided::{self, StridedPtr};
+use super::{Buffer, GRAIN, cast, parallel};
+use crate::simd::nontemporal::Stores;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::dispatch;
+use crate::tensor::launch::Launch;
+use crate::tensor::number::Number;
+use crate::tensor::view::Flags;
+
+/// Bytes that one thread moves at a time.
+const PIECE: usize = 64 * 1024;
+
+/// Edge of the tiles of a transposing copy, which needs no block buffer: larger than a buffer.
+const TILE: usize = 128;
+
+/// Nanoseconds of one thread per element cast.
+const CAST_COST: f64 = 0.3;
+
+/// Nanoseconds of one thread per byte moved.
+const BYTE_COST: f64 = 0.05;
+
+/// Copies operand 1 to operand 0, cast to its dtype; honours the conjugate and negative flags of both.
+///
+/// # Errors
+/// Two dtypes between which there is no conversion.
+pub fn copy(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, input) = (launch.view(0), launch.view(1));
+    let differs = |flag| output.flags().has(flag) != input.flags().has(flag);
+    let sign = Sign { conj: differs(Flags::CONJ) && input.dtype().is_complex(), neg: differs(Flags::NEG) };
+    if sign.conj || sign.neg {
+        copy_signed(launch, sign)
+    } else if output.dtype() == input.dtype() {
+        copy_same(launch);
+        Ok(())
+    } else {
+        copy_cast(launch)
+    }
+}
+
+/// The value negated, or conjugated.
+#[derive(Clone, Copy)]
+struct Sign {
+    conj: bool,
+    neg: bool,
+}
+
+impl<T: Number> Map<T, 1> for Sign {
+    type Output = T;
+
+    #[inline(always)]
+    fn apply(self, [value]: [T; 1]) -> T {
+        let value = if self.conj { value.conj() } else { value };
+        if self.neg { value.neg() } else { value }
+    }
+}
+
+fn copy_signed(launch: &Launch<'_>, sign: Sign) -> Result<(), String> {
+    let dtype = launch.view(1).dtype();
+    dispatch!(dtype in SIGNED, T => elementwise::run::<T, T, _, 1>(launch, sign))
+}
+
+fn copy_same(launch: &Launch<'_>) {
+    let (output, input) = (launch.view(0), launch.view(1));
+    let size = output.dtype().size();
+    if output.is_dense_1d() && input.is_dense_1d() {
+        let stores = Stores::of(output.data(), output.size(0) * size);
+        parallel(output.size(0) * size, PIECE, BYTE_COST, &|begin, end| {
+            let (from, to) = (input.data().wrapping_add(begin), output.data().wrapping_add(begin));
+            // SAFETY: both operands are dense runs of that many bytes, the same or apart.
+            unsafe { strided::copy_run(from, to, end - begin, stores) };
+        });
+        return;
+    }
+    let space = Space::uncut(launch).cut_tiles(TILE * TILE, TILE);
+    space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
+        space.walk(begin, end, &mut |patch| {
+            let [to, from] = ptrs(&space, patch);
+            // SAFETY: the launch's operands are readable and writable, and overlap at most element for element.
+            unsafe { strided::copy(from, to, size, patch.cols, patch.rows) };
+        });
+    });
+}
+
+fn ptrs(space: &Space<'_>, patch: &Patch) -> [StridedPtr; 2] {
+    [0, 1].map(|operand| StridedPtr { data: patch.data(operand), steps: space.steps(operand) })
+}
+
+fn copy_cast(launch: &Launch<'_>) -> Result<(), String> {
+    check_dtypes(launch)?;
+    let (output, input) = (launch.view(0), launch.view(1));
+    let (target, source) = (output.dtype(), input.dtype());
+    if output.is_dense_1d() && input.is_dense_1d() && !output.overlaps(&input) {
+        parallel(output.size(0), GRAIN, CAST_COST, &|begin, end| {
+            let (from, to) = (input.data().wrapping_add(begin * source.size()), output.data().wrapping_add(begin * target.size()));
+            // SAFETY: both operands are dense runs of that many elements, apart from each other.
+            let cast = unsafe { cast::cast(from, source, to, target, end - begin) };
+            debug_assert!(cast.is_ok(), "check_dtypes found both convertible");
+        });
+        return Ok(());
+    }
+    let space = Space::of(launch);
+    space.for_each_piece(CAST_COST, &|begin, end| {
+        let (mut block, mut raw) = (Buffer::new(), Buffer::new());
+        space.walk(begin, end, &mut |patch| {
+            let [to, from] = ptrs(&space, patch);
+            if to.is_dense(target.size(), patch.cols, patch.rows) {
+                // SAFETY: the launch's operands are readable and writable, and `check_dtypes` found both convertible.
+                unsafe { gather(from, source, to.data, target, &mut raw, patch) };
+                return;
+            }
+            let dense = StridedPtr::dense(block.data(), target.size(), patch.cols);
+            // SAFETY: as above; a block buffer holds any patch.
+            unsafe { gather(from, source, dense.data, target, &mut raw, patch) };
+            // SAFETY: as above, for writing.
+            unsafe { strided::copy(dense, to, target.size(), patch.cols, patch.rows) };
+        });
+    });
+    Ok(())
+}
+
+/// Fills operand 0 with the value of operand 1, cast to its dtype.
+///
+/// # Errors
+/// Two dtypes between which there is no conversion.
+pub fn fill(launch: &Launch<'_>) -> Result<(), String> {
+    let (output, value) = (launch.view(0), launch.view(1));
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    let mut element = 0u128;
+    // SAFETY: the value is one readable element of its dtype, and no element is larger than `element`.
+    unsafe { cast::cast(value.data(), value.dtype(), (&raw mut element).cast(), output.dtype(), 1) }?;
+    fill_with(launch, element);
+    Ok(())
+}
+
+/// Fills operand 0 with zeros.
+pub fn zero(launch: &Launch<'_>) {
+    fill_with(launch, 0);
+}
+
+/// Fills operand 0 with the element in the first bytes of `element`.
+fn fill_with(launch: &Launch<'_>, mut element: u128) {
+    let output = launch.view(0);
+    let size = output.dtype().size();
+    if output.is_dense_1d() {
+        let stores = Stores::of(output.data(), output.size(0) * size);
+        parallel(output.size(0), PIECE / size, BYTE_COST * size as f64, &|begin, end| {
+            fill_run(output.data().wrapping_add(begin * size), size, element, (end - begin) * size, stores);
+        });
+        return;
+    }
+    let space = Space::of(launch);
+    let value = (&raw mut element).cast::<u8>() as usize;
+    space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
+        let from = StridedPtr { data: value as *mut u8, steps: super::index_space::Steps::default() };
+        space.walk(begin, end, &mut |patch| {
+            let to = StridedPtr { data: patch.data(0), steps: space.steps(0) };
+            // SAFETY: `element` lives until all pieces have ended; the launch's output is writable.
+            unsafe { strided::copy(from, to, size, patch.cols, patch.rows) };
+        });
+    });
+}
+
+/// `bytes` of elements of so many bytes each; each is the first bytes of `element`.
+fn fill_run(to: *mut u8, size: usize, element: u128, bytes: usize, stores: Stores) {
+    // No element is larger than the pattern, and every size divides it.
+    let pattern = (0..size_of::<u128>() / size).fold(0, |pattern, copy| pattern | (element & mask(size)) << (8 * size * copy));
+    vectorize(Fill { to, pattern, bytes, stores });
+}
+
+/// The bits of so many bytes.
+fn mask(size: usize) -> u128 {
+    u128::MAX >> (u128::BITS as usize - 8 * size)
+}
+
+/// Bytes with a pattern over and over.
+struct Fill {
+    to: *mut u8,
+    pattern: u128,
+    bytes: usize,
+    stores: Stores,
+}
+
+impl Leaf for Fill {
+    type Output = ();
+
+    /// By blocks of the widest stores: Zen 4 writes whole cache lines without reading them first, but not those that are written in single
+    /// words (4 MiB on one thread: 41 µs instead of 71).
+    #[inline(always)]
+    fn run(self) {
+        const WORDS: usize = 32;
+        const BLOCK: usize = WORDS * size_of::<u64>();
+        let mut block = [0u64; WORDS];
+        for (index, word) in block.iter_mut().enumerate() {
+            *word = (self.pattern >> (64 * (index % 2))) as u64;
+        }
+        // In memory: of two words that it knows the compiler makes stores of single words.
+        let block = black_box(block);
+        let whole = self.bytes / BLOCK * BLOCK;
+        for first in (0..whole).step_by(BLOCK) {
+            // SAFETY: `fill_with` gives runs of so many bytes of the launch's output, stored non-temporally only where it is aligned, as blocks are.
+            unsafe { self.stores.write(self.to.wrapping_add(first).cast(), block) };
+        }
+        let words = self.bytes / size_of::<u128>() * size_of::<u128>();
+        for first in (whole..words).step_by(size_of::<u128>()) {
+            // SAFETY: as above.
+            unsafe { self.to.wrapping_add(first).cast::<u128>().write_unaligned(self.pattern) };
+        }
+        let pattern = self.pattern.to_ne_bytes();
+        for at in words..self.bytes {
+            // SAFETY: as above.
+            unsafe { self.to.wrapping_add(at).write(pattern[at % size_of::<u128>()]) };
+        }
+        self.stores.finish();
+    }
+}

@@ -1,0 +1,482 @@
+//! Elementwise operators given as a function of values: [`Map`], run over a launch by [`run`].
+
+use std::marker::PhantomData;
+
+use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
+use super::strided::{self, StridedPtr};
+use super::words::{from_bits, is_paired, to_bits};
+use super::{Buffer, cast, grain, parallel};
+use crate::simd::nontemporal::Stores;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::Launch;
+use crate::tensor::number::Number;
+use crate::tensor::view::{Flags, View};
+
+/// An operator of `N` inputs of type `T`, with its parameters.
+pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
+    /// The type of the result: `T`, or `Bool` for a predicate.
+    type Output: Number;
+    /// Whether numbers beside 16 bit floats keep their precision instead of being rounded to the dtype first: PyTorch's CPU does the one for
+    /// products and quotients, the other for everything else.
+    const PRECISE_NUMBERS: bool = false;
+
+    /// One element; mark it `#[inline(always)]`.
+    fn apply(self, inputs: [T; N]) -> Self::Output;
+}
+
+/// Runs `op` over the launch's operands [out, inputs...]. Inputs are cast to `E`, results come as `O` and are cast to the output's dtype. The
+/// launch's cost decides how parallel.
+///
+/// Only the loop itself is compiled for each operator and type; everything around it is shared.
+///
+/// # Errors
+/// The wrong number of operands, or a dtype without conversions.
+#[inline]
+pub fn run<E, O, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+where
+    E: Element,
+    O: Element,
+    Op: Map<E::Acc, N, Output = O::Acc>,
+{
+    const { assert!(N < MAX_OPERANDS) };
+    if Op::PRECISE_NUMBERS && has_wider_number::<E>(launch) {
+        let types = Types { input: E::Acc::DTYPE, output: O::Acc::DTYPE, inputs: N };
+        drive(launch, types, &|output, inputs, count, stores| apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count, stores))
+    } else {
+        let types = Types { input: E::DTYPE, output: O::DTYPE, inputs: N };
+        drive(launch, types, &|output, inputs, count, stores| apply::<E, O, Op, N>(op, output, inputs, count, stores))
+    }
+}
+
+/// As [`run`], of an operator that computes in [`Element::Approximate`].
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_approximate<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+where
+    E: Element,
+    Op: Map<E::Approximate, N, Output = E::Approximate>,
+{
+    run_in::<E, E::Approximate, _, N>(launch, op)
+}
+
+/// As [`run`], of an operator that computes in `T`.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_in<E, T, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+where
+    E: Element,
+    T: Number + From<E::Acc> + Into<E::Acc>,
+    Op: Map<T, N, Output = T>,
+{
+    run::<E, E, _, N>(launch, Approximately { op, computes: PhantomData::<T> })
+}
+
+/// An operator that computes in `T`.
+#[derive(Clone, Copy)]
+struct Approximately<Op, T> {
+    op: Op,
+    computes: PhantomData<T>,
+}
+
+impl<A, T, Op, const N: usize> Map<A, N> for Approximately<Op, T>
+where
+    A: Number,
+    T: Number + From<A> + Into<A>,
+    Op: Map<T, N, Output = T>,
+{
+    type Output = A;
+    const PRECISE_NUMBERS: bool = Op::PRECISE_NUMBERS;
+
+    #[inline(always)]
+    fn apply(self, inputs: [A; N]) -> A {
+        let mut values = [T::ZERO; N];
+        for (value, input) in values.iter_mut().zip(inputs) {
+            *value = input.into();
+        }
+        self.op.apply(values).into()
+    }
+}
+
+/// As [`run`], of an operator whose second input may be one value for all elements, a Python number or a tensor of no dimension: the loop
+/// then takes it as a parameter instead of an operand.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_with_number<E, O, Op>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+where
+    E: Element,
+    O: Element,
+    Op: Map<E::Acc, 2, Output = O::Acc>,
+{
+    const TENSORS: usize = 2;
+    if launch.num_operands() != TENSORS + 1 || !is_number(&launch.view(TENSORS)) {
+        return run::<E, O, Op, 2>(launch, op);
+    }
+    let operand = launch.view(TENSORS);
+    let number = if Op::PRECISE_NUMBERS { cast::read::<E::Acc>(&operand)? } else { cast::read::<E>(&operand)?.load() };
+    run::<E, O, _, 1>(&launch.leading(TENSORS), WithNumber { op, number })
+}
+
+/// Whether an operand is one value for all elements, of which there are some.
+fn is_number(view: &View<'_>) -> bool {
+    (view.flags().has(Flags::IMMEDIATE) || view.is_constant() && view.flags() == Flags::default()) && view.numel() != 0
+}
+
+/// An operator of two inputs, of which the second is this number.
+#[derive(Clone, Copy)]
+struct WithNumber<Op, T> {
+    op: Op,
+    number: T,
+}
+
+impl<T: Number, Op: Map<T, 2>> Map<T, 1> for WithNumber<Op, T> {
+    type Output = Op::Output;
+
+    #[inline(always)]
+    fn apply(self, [input]: [T; 1]) -> Op::Output {
+        self.op.apply([input, self.number])
+    }
+}
+
+/// Whether there are Python numbers, and `E` is computed in a type with more digits.
+#[inline]
+pub(super) fn has_wider_number<E: Element>(launch: &Launch<'_>) -> bool {
+    E::DTYPE != E::Acc::DTYPE && (1..launch.num_operands()).any(|index| launch.view(index).flags().has(Flags::IMMEDIATE))
+}
+
+/// Contiguous elements: the first of each input.
+pub(super) type Inputs = [*const u8; MAX_OPERANDS];
+
+/// An operator's loop over contiguous elements: output, inputs, number of elements, how the output is written. The output may be
+/// one of the inputs.
+pub(super) type Loop<'a> = &'a (dyn Fn(*mut u8, &Inputs, usize, Stores) + Sync);
+
+/// The operands of a [`Loop`].
+#[derive(Clone, Copy)]
+pub(super) struct Types {
+    pub input: DType,
+    pub output: DType,
+    pub inputs: usize,
+}
+
+#[inline]
+fn apply<E, O, Op, const N: usize>(op: Op, output: *mut u8, inputs: &Inputs, count: usize, stores: Stores)
+where
+    E: Element,
+    O: Element,
+    Op: Map<E::Acc, N, Output = O::Acc>,
+{
+    let mut typed = [std::ptr::null::<E>(); N];
+    for (typed, input) in typed.iter_mut().zip(inputs) {
+        *typed = input.cast();
+    }
+    vectorize(Apply::<E, O, Op, N> { output: output.cast(), inputs: typed, count, op, stores });
+}
+
+struct Apply<E, O, Op, const N: usize> {
+    output: *mut O,
+    inputs: [*const E; N],
+    count: usize,
+    op: Op,
+    stores: Stores,
+}
+
+impl<E, O, Op, const N: usize> Leaf for Apply<E, O, Op, N>
+where
+    E: Element,
+    O: Element,
+    Op: Map<E::Acc, N, Output = O::Acc>,
+{
+    type Output = ();
+
+    /// In blocks whose results are all known before the first is written: the output may be one of the inputs, and the compiler need not
+    /// ask whether it is.
+    #[inline(always)]
+    fn run(self) {
+        let whole = self.count / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            if const { Self::PAIRED } {
+                self.paired_block(first);
+            } else {
+                self.block(first);
+            }
+        }
+        for index in whole..self.count {
+            // SAFETY: `straight` and `PatchBuffers::patch` give an output of at least `count` elements.
+            unsafe { self.output.wrapping_add(index).write_unaligned(self.result(index)) };
+        }
+        self.stores.finish();
+    }
+}
+
+/// Elements of a block.
+const LANES: usize = 64;
+/// Words of a block of 16 bit elements.
+const WORDS: usize = LANES / 2;
+
+impl<E, O, Op, const N: usize> Apply<E, O, Op, N>
+where
+    E: Element,
+    O: Element,
+    Op: Map<E::Acc, N, Output = O::Acc>,
+{
+    /// Whether elements have 16 bits and are computed in 32.
+    const PAIRED: bool = is_paired::<E>() && is_paired::<O>();
+
+    #[inline(always)]
+    fn result(&self, index: usize) -> O {
+        let mut values = [E::Acc::ZERO; N];
+        for (value, input) in values.iter_mut().zip(&self.inputs) {
+            // SAFETY: `straight` and `PatchBuffers::patch` give inputs of at least `count` elements.
+            *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
+        }
+        O::store(self.op.apply(values))
+    }
+
+    #[inline(always)]
+    fn block(&self, first: usize) {
+        let mut results = [O::store(O::Acc::ZERO); LANES];
+        for (lane, result) in results.iter_mut().enumerate() {
+            *result = self.result(first + lane);
+        }
+        // SAFETY: as in `run`; `straight` has the output stored non-temporally only where it is aligned, and blocks are.
+        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
+    }
+
+    /// A block of 16 bit elements, by words of two: see [`words`](super::words).
+    #[inline(always)]
+    fn paired_block(&self, first: usize) {
+        let mut results = [0; WORDS];
+        for (lane, result) in results.iter_mut().enumerate() {
+            let mut values = [[E::Acc::ZERO; N]; 2];
+            for (input, data) in self.inputs.iter().enumerate() {
+                // SAFETY: as in `result`: a word is two elements of the block.
+                let word = unsafe { data.wrapping_add(first).cast::<u32>().wrapping_add(lane).read_unaligned() };
+                values[0][input] = from_bits::<E>(word as u16).load();
+                values[1][input] = from_bits::<E>((word >> 16) as u16).load();
+            }
+            let low = to_bits(O::store(self.op.apply(values[0])));
+            let high = to_bits(O::store(self.op.apply(values[1])));
+            *result = low as u32 | (high as u32) << 16;
+        }
+        // SAFETY: as in `block`.
+        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
+    }
+}
+
+pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String> {
+    if launch.num_operands() != types.inputs + 1 {
+        return Err(format!("{} operands where {} are needed", launch.num_operands(), types.inputs + 1));
+    }
+    let output = launch.view(0);
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    let mut inputs = [std::ptr::null(); MAX_OPERANDS];
+    if find_straight(launch, types, &output, &mut inputs) {
+        straight(launch, types, &inputs, body);
+        return Ok(());
+    }
+    check_dtypes(launch)?;
+    let space = Space::of(launch);
+    space.for_each_piece(launch.cost(), &|begin, end| {
+        let mut worker = PatchBuffers::new(launch, &space, types, body);
+        space.walk(begin, end, &mut |patch| worker.patch(patch));
+    });
+    Ok(())
+}
+
+/// Whether all operands are dense and of the loop's types, and none overlaps the output without being its very elements. Fills `inputs`.
+#[inline]
+fn find_straight(launch: &Launch<'_>, types: Types, output: &View<'_>, inputs: &mut Inputs) -> bool {
+    let fits = |view: &View<'_>, dtype: DType| view.dtype() == dtype && view.is_dense_1d();
+    if !fits(output, types.output) {
+        return false;
+    }
+    let (count, size) = (output.size(0), types.input.size());
+    let begin = output.data() as usize;
+    let end = begin + count * types.output.size();
+    for (index, input) in inputs.iter_mut().enumerate().take(types.inputs) {
+        let view = launch.view(index + 1);
+        let first = view.data() as usize;
+        let apart = first + count * size <= begin || end <= first;
+        if !fits(&view, types.input) || !(apart || first == begin && size == types.output.size()) {
+            return false;
+        }
+        *input = view.data().cast_const();
+    }
+    true
+}
+
+/// All operands are dense and of the loop's types.
+#[inline]
+fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) {
+    let output = launch.view(0);
+    let grain = grain(launch.cost());
+    if output.size(0) <= grain {
+        return body(output.data(), inputs, output.size(0), Stores::Cached);
+    }
+    let is_in_place = inputs[..types.inputs].contains(&output.data().cast_const());
+    let stores = if is_in_place { Stores::Cached } else { Stores::of(output.data(), output.size(0) * types.output.size()) };
+    parallel(output.size(0), grain, launch.cost(), &|begin, end| {
+        let mut inputs = [std::ptr::null(); MAX_OPERANDS];
+        for (index, input) in inputs.iter_mut().enumerate().take(types.inputs) {
+            *input = launch.view(index + 1).data().wrapping_add(begin * types.input.size()).cast_const();
+        }
+        body(output.data().wrapping_add(begin * types.output.size()), &inputs, end - begin, stores);
+    });
+}
+
+/// Every operand that is cast has a dtype with conversions.
+pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), String> {
+    match (0..launch.num_operands()).map(|index| launch.view(index).dtype()).find(|dtype| !dtype.is_convertible()) {
+        Some(dtype) => Err(format!("{dtype:?} has no conversions")),
+        None => Ok(()),
+    }
+}
+
+/// How an input reaches the loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The same value everywhere: spread over its block buffer once.
+    Constant,
+    /// From where it is if the patch is contiguous, else gathered and cast into its block buffer.
+    Gather,
+}
+
+/// One thread's block buffers.
+struct PatchBuffers<'a> {
+    types: Types,
+    body: Loop<'a>,
+    dtypes: [DType; MAX_OPERANDS],
+    steps: [Steps; MAX_OPERANDS],
+    accesses: [Access; MAX_OPERANDS],
+    /// Whether an input overlaps the output without being its very elements.
+    is_crossed: bool,
+    blocks: [Buffer; MAX_OPERANDS],
+    raw: Buffer,
+}
+
+impl<'a> PatchBuffers<'a> {
+    fn new(launch: &Launch<'_>, space: &Space<'_>, types: Types, body: Loop<'a>) -> Self {
+        let output = launch.view(0);
+        let mut worker = Self {
+            types,
+            body,
+            dtypes: [DType::Byte; MAX_OPERANDS],
+            steps: [Steps::default(); MAX_OPERANDS],
+            accesses: [Access::Gather; MAX_OPERANDS],
+            is_crossed: (1..=types.inputs).map(|index| launch.view(index)).any(|input| {
+                let same = input.data() == output.data() && input.strides() == output.strides();
+                input.overlaps(&output) && !(same && input.dtype().size() == output.dtype().size())
+            }),
+            blocks: [const { Buffer::new() }; MAX_OPERANDS],
+            raw: Buffer::new(),
+        };
+        for index in 0..=types.inputs {
+            let view = launch.view(index);
+            worker.dtypes[index] = view.dtype();
+            worker.steps[index] = space.steps(index);
+            if index > 0 && (view.is_constant() || view.flags().has(Flags::IMMEDIATE)) {
+                worker.accesses[index] = Access::Constant;
+                worker.spread(index, view.data(), space.patch_len());
+            }
+        }
+        worker
+    }
+
+    /// Fills an input's block buffer with one value.
+    fn spread(&mut self, operand: usize, value: *const u8, count: usize) {
+        let size = self.types.input.size();
+        let mut one = 0u128;
+        let single = (&raw mut one).cast::<u8>();
+        // SAFETY: the operand has at least one element of its dtype, and no element is larger than `one`.
+        let cast = unsafe { cast::cast(value, self.dtypes[operand], single, self.types.input, 1) };
+        debug_assert!(cast.is_ok(), "checked by check_dtypes");
+        let from = StridedPtr { data: single, steps: Steps::default() };
+        let to = StridedPtr::dense(self.blocks[operand].data(), size, count);
+        // SAFETY: a block buffer holds a patch of any dtype; `count` is at most that.
+        unsafe { strided::copy(from, to, size, count, 1) };
+    }
+
+    fn patch(&mut self, patch: &Patch) {
+        let mut inputs = [std::ptr::null(); MAX_OPERANDS];
+        for (index, input) in inputs.iter_mut().enumerate().take(self.types.inputs) {
+            *input = self.input(index + 1, patch);
+        }
+        let (dtype, output) = (self.types.output, StridedPtr { data: patch.data(0), steps: self.steps[0] });
+        let direct = self.dtypes[0] == dtype && !self.is_crossed && output.is_dense(dtype.size(), patch.cols, patch.rows);
+        // The output's own block buffer is free: only inputs are gathered.
+        let result = self.blocks[0].data();
+        (self.body)(if direct { output.data } else { result }, &inputs, patch.len(), Stores::Cached);
+        if !direct {
+            // SAFETY: the result buffer holds the patch's elements; the output's are the launch's to write.
+            unsafe { scatter(result, dtype, output, self.dtypes[0], &mut self.raw, patch) };
+        }
+    }
+
+    fn input(&mut self, operand: usize, patch: &Patch) -> *const u8 {
+        let (dtype, ptr) = (self.dtypes[operand], StridedPtr { data: patch.data(operand), steps: self.steps[operand] });
+        let needed = self.types.input;
+        if self.accesses[operand] == Access::Gather {
+            if dtype == needed && ptr.is_dense(needed.size(), patch.cols, patch.rows) {
+                return ptr.data;
+            }
+            // SAFETY: the launch's operand may be read; the block buffer holds a patch of any dtype.
+            unsafe { gather(ptr, dtype, self.blocks[operand].data(), needed, &mut self.raw, patch) };
+        }
+        self.blocks[operand].data()
+    }
+}
+
+/// Packs a patch's elements into `to`, cast to `target`.
+///
+/// # Safety
+/// The patch's elements at `from` are readable and of dtype `source`; `to` has room for them as `target`; both dtypes are convertible.
+pub unsafe fn gather(from: StridedPtr, source: DType, to: *mut u8, target: DType, raw: &mut Buffer, patch: &Patch) {
+    let dense = from.is_dense(source.size(), patch.cols, patch.rows);
+    let packed = match (source == target, dense) {
+        (true, _) => to,
+        (false, true) => from.data,
+        (false, false) => raw.data(),
+    };
+    if source == target || !dense {
+        let ptr = StridedPtr::dense(packed, source.size(), patch.cols);
+        // SAFETY: the caller promises the elements; the target is the caller's buffer or `raw`, which holds any patch.
+        unsafe { strided::copy(from, ptr, source.size(), patch.cols, patch.rows) };
+    }
+    if source != target {
+        // SAFETY: the elements are contiguous now; the caller promises room for them in `to`.
+        let cast = unsafe { cast::cast(packed, source, to, target, patch.len()) };
+        debug_assert!(cast.is_ok(), "both dtypes are convertible");
+    }
+}
+
+/// Spreads the contiguous elements of `from` to the patch's elements at `to`, cast to `target`.
+///
+/// # Safety
+/// As [`gather`], with the roles exchanged.
+pub unsafe fn scatter(from: *mut u8, source: DType, to: StridedPtr, target: DType, raw: &mut Buffer, patch: &Patch) {
+    let dense = to.is_dense(target.size(), patch.cols, patch.rows);
+    let packed = match (source == target, dense) {
+        (true, _) => from,
+        (false, true) => to.data,
+        (false, false) => raw.data(),
+    };
+    if source != target {
+        // SAFETY: the caller promises the elements; the target is the caller's place or `raw`, which holds any patch.
+        let cast = unsafe { cast::cast(from, source, packed, target, patch.len()) };
+        debug_assert!(cast.is_ok(), "both dtypes are convertible");
+    }
+    if source == target || !dense {
+        let ptr = StridedPtr::dense(packed, target.size(), patch.cols);
+        // SAFETY: the elements are contiguous now; the caller promises these elements in `to`.
+        unsafe { strided::copy(ptr, to, target.size(), patch.cols, patch.rows) };
+    }
+}

@@ -1,0 +1,249 @@
+//! Loops of gathers and scatters: indices address the elements of one operand.
+//!
+//! The operands of such an elementwise launch are the target, the source, and one integer operand for each indexed dimension. One of target
+//! and source is the *addressed* operand. It has stride 0 in the indexed dimensions. The launch's scalars give for each index the number of
+//! slots that it chooses from and their distance in bytes. So one loop serves gathers along a dimension (the index has the shape of the
+//! result), selections of rows (the index has stride 0 along a row), flat indices (the addressed operand has no strides at all) and several
+//! indices at once. Where the indices do not change along a row, rows are moved as slices.
+//!
+//! Moves depend on the size of an element and not on its dtype. An index out of bounds fails the launch and causes no access; some of the
+//! other elements may then have been moved.
+
+mod indexed_update;
+mod position;
+mod single_index;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::buffer::with_zeros;
+use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
+use super::strided::{self, StridedPtr};
+use super::{BLOCK, GRAIN};
+use crate::runtime::sync::Mutex;
+use crate::simd::{Leaf, prefetch, vectorize};
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Launch;
+pub use indexed_update::{Update, store};
+use position::{Positions, Slots};
+
+/// The first operand that is an index.
+const FIRST_INDEX: usize = 2;
+/// The most dimensions that are indexed in one launch.
+const MAX_INDICES: usize = MAX_OPERANDS - FIRST_INDEX;
+
+/// Rows to fetch ahead, and how many bytes of each.
+pub const AHEAD: usize = 6;
+const FETCHED: usize = 512;
+
+/// The rules of an index.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Whether those below 0 count from the end.
+    pub wraps: bool,
+    /// Elements whose index is this one are left out.
+    pub skipped: Option<i64>,
+}
+
+impl Rules {
+    /// From 0 on, all of them.
+    pub const PLAIN: Self = Self { wraps: false, skipped: None };
+    /// Those below 0 count from the end.
+    pub const WRAPPED: Self = Self { wraps: true, skipped: None };
+}
+
+/// An index operand: its number, its dtype, how many slots it chooses from and how far apart they are.
+#[derive(Clone, Copy)]
+struct Index {
+    operand: usize,
+    dtype: DType,
+    slots: Slots,
+}
+
+/// A launch with index operands.
+pub struct Indexed<'a> {
+    launch: Launch<'a>,
+    indices: [Index; MAX_INDICES],
+    count: usize,
+    fault: Fault,
+}
+
+impl<'a> Indexed<'a> {
+    /// Operands [target, source, indices...]; from `first_scalar` on, each index has the scalars [slots, bytes from one to the next].
+    ///
+    /// # Errors
+    /// Operands or scalars that are none of that.
+    pub fn new(launch: &Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, String> {
+        let count = launch.num_operands().saturating_sub(FIRST_INDEX);
+        if count == 0 || count > MAX_INDICES {
+            return Err(format!("{count} index operands"));
+        }
+        let none = Slots { count: 0, step: 0, rules };
+        let mut indices = [Index { operand: 0, dtype: DType::Long, slots: none }; MAX_INDICES];
+        for (number, index) in indices.iter_mut().enumerate().take(count) {
+            let operand = FIRST_INDEX + number;
+            let dtype = launch.view(operand).dtype();
+            if !matches!(dtype, DType::Int | DType::Long) {
+                return Err(format!("indices of dtype {dtype:?}"));
+            }
+            let slots = launch.scalar(first_scalar + 2 * number)?.to::<i64>().max(0);
+            let step = launch.scalar(first_scalar + 2 * number + 1)?.to::<i64>();
+            *index = Index { operand, dtype, slots: Slots { count: slots, step, rules } };
+        }
+        Ok(Self { launch: *launch, indices, count, fault: Fault::default() })
+    }
+
+    fn indices(&self) -> &[Index] {
+        &self.indices[..self.count]
+    }
+
+    /// Copies each element of the target from the place of the source that the indices name.
+    ///
+    /// # Errors
+    /// An index out of bounds, or operands of different dtypes.
+    pub fn load(&self) -> Result<(), String> {
+        let (target, source) = (self.launch.view(0), self.launch.view(1));
+        if target.dtype() != source.dtype() {
+            return Err(format!("{:?} from {:?}", target.dtype(), source.dtype()));
+        }
+        if target.numel() > 0 {
+            let size = target.dtype().size();
+            let space = self.space_to_load();
+            space.for_each_piece(self.launch.cost(), &|begin, end| {
+                with_zeros(space.patch_len(), |positions| {
+                    space.walk(begin, end, &mut |patch| self.load_patch(&space, patch, size, positions));
+                });
+            });
+        }
+        self.fault.result()
+    }
+
+    /// The space in patches that have at most [`BLOCK`] positions. Where indices name rows, these are not those of elements: such patches
+    /// are larger, and have more rows to fetch ahead.
+    fn space_to_load(&self) -> Space<'a> {
+        let by_row = self.indices().iter().all(|index| self.launch.view(index.operand).stride(0) == 0);
+        let is_wide = self.launch.view(0).size(0) >= GRAIN / BLOCK;
+        Space::uncut(&self.launch).cut(if by_row && is_wide { GRAIN } else { BLOCK })
+    }
+
+    fn load_patch(&self, space: &Space<'_>, patch: &Patch, size: usize, positions: &mut [i64]) {
+        let by_row = self.is_by_row(space);
+        if !self.locate(space, patch, by_row, positions) {
+            return;
+        }
+        let [to, from] = [0, 1].map(|operand| StridedPtr { data: patch.data(operand), steps: space.steps(operand) });
+        if by_row {
+            load_rows(to, from, &positions[..patch.rows], patch.cols, size);
+            return;
+        }
+        let positions = &positions[..];
+        let (cols, rows) = (patch.cols, patch.rows);
+        match size {
+            1 => vectorize(Pick::<u8> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
+            2 => vectorize(Pick::<u16> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
+            4 => vectorize(Pick::<u32> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
+            8 => vectorize(Pick::<u64> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
+            _ => vectorize(Pick::<u128> { to, from, positions, cols, rows, element: std::marker::PhantomData }),
+        }
+    }
+
+    /// Whether no index changes along the rows of patches.
+    fn is_by_row(&self, space: &Space<'_>) -> bool {
+        self.indices().iter().all(|index| space.steps(index.operand).col == 0)
+    }
+
+    /// Finds where the indices lead, in bytes from the addressed operand's element: for each row of a patch, or else for each element.
+    /// A negative position is left out. False if an index is out of bounds: the launch fails.
+    fn locate(&self, space: &Space<'_>, patch: &Patch, by_row: bool, positions: &mut [i64]) -> bool {
+        for (number, index) in self.indices().iter().enumerate() {
+            let steps = space.steps(index.operand);
+            let (steps, cols, rows) =
+                if by_row { (Steps { col: steps.row, row: 0 }, patch.rows, 1) } else { (steps, patch.cols, patch.rows) };
+            let slot = StridedPtr { data: patch.data(index.operand), steps };
+            let positions = &mut positions[..cols * rows];
+            let work = Positions { index: slot, cols, rows, slots: index.slots, is_first: number == 0, found: positions };
+            if let Err(found) = work.fill(index.dtype) {
+                self.fault.set(found, index.slots.count);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Copies rows of `cols` elements, each from its position.
+fn load_rows(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize, size: usize) {
+    let is_dense = to.is_dense(size, cols, 1) && from.is_dense(size, cols, 1);
+    let source = |row: usize| from.data.wrapping_offset(row as isize * from.steps.row + positions[row] as isize);
+    for row in 0..positions.len() {
+        if is_dense && row + AHEAD < positions.len() {
+            fetch(source(row + AHEAD), cols * size);
+        }
+        let target = to.data.wrapping_offset(row as isize * to.steps.row);
+        // SAFETY: `locate` found the row inside the source, and the target's elements are the launch's to write.
+        unsafe { strided::copy(StridedPtr { data: source(row), ..from }, StridedPtr { data: target, ..to }, size, cols, 1) };
+    }
+}
+
+/// Fetches the beginning of a row, from where the processor fetches the rest by itself.
+#[inline(always)]
+pub fn fetch(row: *const u8, bytes: usize) {
+    for line in (0..bytes.min(FETCHED)).step_by(64) {
+        prefetch(row.wrapping_add(line));
+    }
+}
+
+/// The first index found out of bounds.
+#[derive(Default)]
+struct Fault {
+    is_set: AtomicBool,
+    what: Mutex<Option<(i64, i64)>>,
+}
+
+impl Fault {
+    #[cold]
+    fn set(&self, index: i64, slots: i64) {
+        self.what.lock().get_or_insert((index, slots));
+        // Read after the loop has joined its threads.
+        self.is_set.store(true, Ordering::Relaxed);
+    }
+
+    fn result(&self) -> Result<(), String> {
+        if !self.is_set.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match *self.what.lock() {
+            Some((index, slots)) => Err(format!("index {index} is out of bounds for dimension with size {slots}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Copies a patch element by element.
+struct Pick<'a, E> {
+    to: StridedPtr,
+    from: StridedPtr,
+    positions: &'a [i64],
+    cols: usize,
+    rows: usize,
+    element: std::marker::PhantomData<E>,
+}
+
+impl<E: Copy> Leaf for Pick<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (row, positions) in self.positions[..self.cols * self.rows].chunks_exact(self.cols).enumerate() {
+            let to = self.to.data.wrapping_offset(row as isize * self.to.steps.row);
+            let from = self.from.data.wrapping_offset(row as isize * self.from.steps.row);
+            for (col, &position) in positions.iter().enumerate() {
+                let from = from.wrapping_offset(col as isize * self.from.steps.col + position as isize).cast::<E>();
+                let to = to.wrapping_offset(col as isize * self.to.steps.col).cast::<E>();
+                // SAFETY: `locate` found every position inside the source.
+                let value = unsafe { from.read_unaligned() };
+                // SAFETY: the target's elements are the launch's to write.
+                unsafe { to.write_unaligned(value) };
+            }
+        }
+    }
+}

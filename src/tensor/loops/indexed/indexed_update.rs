@@ -1,0 +1,463 @@
+//! Updates of indexed elements: the addressed operand is the target.
+//!
+//! Two elements may have the same slot, so the work is divided by slots and never by elements: along a dimension in which the target has
+//! strides, or, where none is long enough, into ranges of positions, for each of which one thread searches all indices. Each slot gets its
+//! updates in the order of the launch, so that the bits are the same for any number of threads.
+
+use std::marker::PhantomData;
+
+use super::super::BLOCK;
+use super::super::buffer::with_zeros;
+use super::super::index_space::{Patch, Space};
+use super::super::strided::StridedPtr;
+use super::super::words::{from_bits, to_bits};
+use super::position::Slots;
+use super::single_index::Direct;
+use super::{Index, Indexed, MAX_OPERANDS};
+use crate::runtime::parallel_for;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Launch;
+
+/// Nanoseconds of work that are worth looking at all indices on every thread.
+const DIVIDED: f64 = 150_000.0;
+/// Bytes of a target that is beyond the caches, so that threads which look at all indices still gain.
+const FAR: i64 = 16 << 20;
+/// Contiguous bytes that a thread should have for itself.
+const LANE: usize = 256;
+/// Bytes of rows that are long enough to be divided by where they lead, and how many of them are looked at before.
+const LONG: usize = 1024;
+const SAMPLES: usize = 32;
+
+/// The update of an element of the target. The type of elements may be a dtype's or one of the same size.
+pub trait Update<E>: Copy + Send + Sync {
+    /// The new value; mark it `#[inline(always)]`.
+    fn apply(self, old: E, new: E) -> E;
+
+    /// As [`Self::apply`], for an element by itself rather than one of a row.
+    #[inline(always)]
+    fn apply_single(self, old: E, new: E) -> E {
+        self.apply(old, new)
+    }
+}
+
+/// The new value takes the place of the old one.
+#[derive(Clone, Copy)]
+struct Store;
+
+impl<E> Update<E> for Store {
+    #[inline(always)]
+    fn apply(self, _: E, new: E) -> E {
+        new
+    }
+}
+
+/// Stores the source's elements, or `value` (the first bytes of it) for each of them.
+///
+/// # Errors
+/// An index out of bounds, or operands of different dtypes.
+pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), String> {
+    match indexed.launch.view(0).dtype().size() {
+        1 => indexed.update::<u8, _>(value, Store),
+        2 => indexed.update::<u16, _>(value, Store),
+        4 => indexed.update::<u32, _>(value, Store),
+        8 => indexed.update::<u64, _>(value, Store),
+        _ => indexed.update::<u128, _>(value, Store),
+    }
+}
+
+/// The positions that a thread is to see: not below the first and below the second.
+type Range = (i64, i64);
+const EVERYWHERE: Range = (0, i64::MAX);
+
+impl Indexed<'_> {
+    /// Updates the target's elements that the indices name with the source's, or with the element in the first bytes of `value`.
+    ///
+    /// # Errors
+    /// An index out of bounds, or operands of different dtypes.
+    #[inline]
+    pub fn update<E: Copy + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), String> {
+        self.drive(value, size_of::<E>(), &|to, from, picked| {
+            match picked {
+                Picked::WholeRows { cols, rows, positions, range } => {
+                    vectorize(Slices { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
+                }
+                Picked::Elements { slots, positions } => {
+                    vectorize(Elements { to, from, slots, positions, update, element: PhantomData::<E> });
+                }
+                Picked::All { index, dtype, cols, rows, slots } => {
+                    return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, U>(dtype, update);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Finds the pieces and their positions; `body` updates them.
+    fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), String> {
+        let (target, source) = (self.launch.view(0), self.launch.view(1));
+        if target.dtype().size() != size || (value.is_none() && source.dtype() != target.dtype()) {
+            return Err(format!("{:?} from {:?}", target.dtype(), source.dtype()));
+        }
+        if target.numel() > 0 {
+            let value = value.as_ref().map(|value| std::ptr::from_ref(value) as usize);
+            match self.division(size) {
+                Division::None => self.piece(value, None, EVERYWHERE, body),
+                Division::Along { dim, pieces } => {
+                    let len = target.size(dim);
+                    self.divide(pieces, &|piece| {
+                        let (begin, end) = (len * piece / pieces, len * (piece + 1) / pieces);
+                        self.piece(value, Some((dim, begin, end)), EVERYWHERE, body);
+                    });
+                }
+                Division::Ranges { pieces } => {
+                    let span = self.span();
+                    let bound = |piece: usize| (i128::from(span) * piece as i128 / pieces as i128) as i64;
+                    self.divide(pieces, &|piece| self.piece(value, None, (bound(piece), bound(piece + 1)), body));
+                }
+            }
+        }
+        self.fault.result()
+    }
+
+    fn divide(&self, pieces: usize, piece: &(dyn Fn(usize) + Sync)) {
+        parallel_for::parallel_for(pieces, self.cost() as u64, piece);
+    }
+
+    /// Nanoseconds of one thread.
+    fn cost(&self) -> f64 {
+        self.launch.view(0).numel() as f64 * self.launch.cost()
+    }
+
+    /// Bytes from the first position to behind the last.
+    fn span(&self) -> i64 {
+        self.indices().iter().map(|index| (index.slots.count - 1).max(0) * index.slots.step).sum::<i64>() + 1
+    }
+
+    /// Whether no index changes along a dimension.
+    fn is_by_row_along(&self, dim: usize) -> bool {
+        self.indices().iter().all(|index| self.launch.view(index.operand).stride(dim) == 0)
+    }
+
+    fn division(&self, size: usize) -> Division {
+        let target = self.launch.view(0);
+        let threads = parallel_for::num_threads();
+        if threads == 1 || self.cost() < DIVIDED {
+            return Division::None;
+        }
+        let lanes = |dim: usize| match target.stride(dim) {
+            0 => 0,
+            step if step.unsigned_abs() <= size => target.size(dim) * size / LANE,
+            _ => target.size(dim),
+        };
+        match (0..target.ndim()).max_by_key(|&dim| lanes(dim)) {
+            // Threads that have whole rows for themselves share neither pages nor what a cache fetches ahead.
+            Some(_) if self.rows_are_spread(size, threads) => Division::Ranges { pieces: threads },
+            Some(dim) if lanes(dim) >= threads => {
+                // Where the indices are the same all along the dimension, each piece looks at all of them.
+                Division::Along { dim, pieces: lanes(dim).min(if self.is_by_row_along(dim) { threads } else { 4 * threads }) }
+            }
+            // Where each element has an index of its own, looking at all of them costs as much as the updates, except those of far memory.
+            _ if self.is_by_row_along(0) || self.span() > FAR => Division::Ranges { pieces: threads },
+            _ => Division::None,
+        }
+    }
+
+    /// Whether there are many long rows, of which about as many lead to each of so many ranges of positions, by a sample.
+    fn rows_are_spread(&self, size: usize, ranges: usize) -> bool {
+        let target = self.launch.view(0);
+        let sizes = target.sizes();
+        let row = sizes[0] as usize;
+        let is_long = target.stride(0).unsigned_abs() == size && row * size >= LONG;
+        if !is_long || !self.is_by_row_along(0) || target.numel() < SAMPLES * ranges * row {
+            return false;
+        }
+        let space = part_space(&self.launch, sizes, None, None).cut_tiles(row, 1);
+        let (patches, span) = (space.patches(), self.span());
+        let mut counts = vec![0; ranges];
+        for sample in 0..SAMPLES {
+            let patch = sample * patches / SAMPLES;
+            space.walk(patch, patch + 1, &mut |patch| {
+                let mut position = [0];
+                if patch.rows == 1 && self.locate(&space, patch, true, &mut position) {
+                    let range = i128::from(position[0].max(0)) * ranges as i128 / i128::from(span);
+                    counts[(range as usize).min(ranges - 1)] += 1;
+                }
+            });
+        }
+        // Three quarters of them on one of two threads are still faster than columns.
+        counts.iter().sum::<usize>() == SAMPLES && counts.iter().all(|&count| count * ranges * 2 <= SAMPLES * 3)
+    }
+
+    /// The only index, where its positions need not be known before the update.
+    fn direct(&self, by_row: bool, range: Range) -> Option<Index> {
+        let [only] = self.indices() else { return None };
+        (!by_row && range == EVERYWHERE && only.slots.rules.skipped.is_none()).then_some(*only)
+    }
+
+    /// Updates a part of a dimension, or all, at the positions of a range.
+    fn piece(&self, value: Option<usize>, part: Option<(usize, usize, usize)>, range: Range, body: UpdateBody<'_>) {
+        let sizes = part_sizes(&self.launch, part);
+        let space = part_space(&self.launch, &sizes, part, value);
+        let space = if self.is_by_row_along(0) { space.cut_rows() } else { space.cut_tiles(BLOCK, 1) };
+        let by_row = self.is_by_row(&space);
+        if let Some(only) = self.direct(by_row, range) {
+            space.walk(0, space.patches(), &mut |patch| {
+                let [to, from, index] =
+                    [0, 1, only.operand].map(|operand| StridedPtr { data: patch.data(operand), steps: space.steps(operand) });
+                let all = Picked::All { index, dtype: only.dtype, cols: patch.cols, rows: patch.rows, slots: only.slots };
+                if let Err(found) = body(to, from, all) {
+                    self.fault.set(found, only.slots.count);
+                }
+            });
+            return;
+        }
+        let slots = |patch: &Patch| [0, 1].map(|operand| StridedPtr { data: patch.data(operand), steps: space.steps(operand) });
+        if by_row {
+            with_zeros(space.patch_rows(), |positions| {
+                space.walk(0, space.patches(), &mut |patch| {
+                    if self.locate(&space, patch, by_row, positions) {
+                        let ([to, from], positions) = (slots(patch), &positions[..patch.rows]);
+                        let _known = body(to, from, Picked::WholeRows { cols: patch.cols, rows: patch.rows, positions, range });
+                    }
+                });
+            });
+            return;
+        }
+        with_zeros(space.patch_len(), |positions| {
+            with_zeros(space.patch_len(), |picked| {
+                space.walk(0, space.patches(), &mut |patch| {
+                    if self.locate(&space, patch, by_row, positions) {
+                        let [to, from] = slots(patch);
+                        each_row(to, from, patch, positions, picked, range, body);
+                    }
+                });
+            });
+        });
+    }
+}
+
+/// Updates the picked elements of each row.
+fn each_row(
+    to: StridedPtr,
+    from: StridedPtr,
+    patch: &Patch,
+    positions: &mut [i64],
+    slots: &mut [u16],
+    range: Range,
+    body: UpdateBody<'_>,
+) {
+    for (row, positions) in positions[..patch.len()].chunks_exact_mut(patch.cols).enumerate() {
+        let row_of = |slot: StridedPtr| StridedPtr { data: slot.data.wrapping_offset(row as isize * slot.steps.row), ..slot };
+        let count = vectorize(InRange { positions, slots: &mut slots[..patch.cols], range });
+        let _known = body(row_of(to), row_of(from), Picked::Elements { slots: &slots[..count], positions: &positions[..count] });
+    }
+}
+
+/// The sizes of the launch's space, or of a part of it.
+fn part_sizes(launch: &Launch<'_>, part: Option<(usize, usize, usize)>) -> Vec<i64> {
+    let mut sizes = launch.view(0).sizes().to_vec();
+    if let Some((dim, begin, end)) = part {
+        sizes[dim] = (end - begin) as i64;
+    }
+    sizes
+}
+
+/// The launch's space, or a part of it.
+fn part_space<'a>(launch: &Launch<'a>, sizes: &'a [i64], part: Option<(usize, usize, usize)>, value: Option<usize>) -> Space<'a> {
+    let mut space = Space::empty(sizes);
+    for number in 0..launch.num_operands().min(MAX_OPERANDS) {
+        let view = launch.view(number);
+        let begin = part.map_or(0, |(dim, begin, _)| begin as isize * view.stride(dim));
+        match value {
+            Some(value) if number == 1 => space.add(value as *mut u8, &NO_STEPS[..sizes.len()]),
+            _ => space.add(view.data().wrapping_offset(begin), view.strides()),
+        }
+    }
+    space
+}
+
+static NO_STEPS: [i64; crate::tensor::view::MAX_DIMS] = [0; crate::tensor::view::MAX_DIMS];
+
+/// How the work is divided.
+enum Division {
+    None,
+    /// Along a dimension of the launch.
+    Along {
+        dim: usize,
+        pieces: usize,
+    },
+    /// Into ranges of positions.
+    Ranges {
+        pieces: usize,
+    },
+}
+
+/// The elements to update, relative to `to` and `from`.
+enum Picked<'a> {
+    /// Rows of `cols` elements, each at a position, where that is in the range.
+    WholeRows { cols: usize, rows: usize, positions: &'a [i64], range: Range },
+    /// The elements at these columns of a row, and their positions.
+    Elements { slots: &'a [u16], positions: &'a [i64] },
+    /// Every element, each with an index whose position is not yet known.
+    All { index: StridedPtr, dtype: DType, cols: usize, rows: usize, slots: Slots },
+}
+
+/// Returns an index that is out of bounds, where positions are not yet known.
+type UpdateBody<'a> = &'a (dyn Fn(StridedPtr, StridedPtr, Picked<'_>) -> Result<(), i64> + Sync);
+
+/// Moves the positions in a range to the front and lists their columns; returns their number.
+struct InRange<'a> {
+    positions: &'a mut [i64],
+    slots: &'a mut [u16],
+    range: Range,
+}
+
+impl Leaf for InRange<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let (begin, end) = self.range;
+        let mut count = 0;
+        for slot in 0..self.positions.len() {
+            let position = self.positions[slot];
+            self.positions[count] = position;
+            self.slots[count] = slot as u16;
+            count += (position >= begin && position < end) as usize;
+        }
+        count
+    }
+}
+
+/// Updates rows.
+struct Slices<'a, E, U> {
+    to: StridedPtr,
+    from: StridedPtr,
+    cols: usize,
+    rows: usize,
+    positions: &'a [i64],
+    range: Range,
+    update: U,
+    element: PhantomData<E>,
+}
+
+impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (begin, end) = self.range;
+        let dense = size_of::<E>() as isize;
+        for (row, &position) in self.positions.iter().enumerate().take(self.rows) {
+            if position < begin || position >= end {
+                continue;
+            }
+            let to = self.to.data.wrapping_offset(row as isize * self.to.steps.row + position as isize);
+            let from = self.from.data.wrapping_offset(row as isize * self.from.steps.row);
+            if self.to.steps.col == dense && self.from.steps.col == dense {
+                self.dense_line(to.cast(), from.cast_const().cast());
+            } else {
+                self.line(to, self.to.steps.col, from, self.from.steps.col);
+            }
+        }
+    }
+}
+
+/// Elements of a block of a line.
+const LANES: usize = 64;
+
+impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
+    /// Both rows are contiguous. In blocks whose results are all known before the first is written, so that the compiler need not
+    /// ask whether the rows overlap.
+    #[inline(always)]
+    fn dense_line(&self, to: *mut E, from: *const E) {
+        let whole = self.cols / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            if size_of::<E>() == size_of::<u16>() {
+                self.paired_block(to.wrapping_add(first).cast(), from.wrapping_add(first).cast());
+            } else {
+                self.block(to.wrapping_add(first).cast(), from.wrapping_add(first).cast());
+            }
+        }
+        for col in whole..self.cols {
+            // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
+            unsafe { change(to.wrapping_add(col), from.wrapping_add(col), self.update) };
+        }
+    }
+
+    #[inline(always)]
+    fn block(&self, to: *mut E, from: *const E) {
+        // SAFETY: as in `dense_line`: a block is a part of the rows.
+        let mut results = unsafe { to.cast::<[E; LANES]>().read_unaligned() };
+        for (lane, result) in results.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *result = self.update.apply(*result, unsafe { from.wrapping_add(lane).read_unaligned() });
+        }
+        // SAFETY: as above.
+        unsafe { to.cast::<[E; LANES]>().write_unaligned(results) };
+    }
+
+    /// A block of 16 bit elements by words of two: see [`words`](super::super::words).
+    #[inline(always)]
+    fn paired_block(&self, to: *mut u32, from: *const u32) {
+        let mut results = [0; LANES / 2];
+        for (slot, result) in results.iter_mut().enumerate() {
+            // SAFETY: as in `dense_line`: a block is a part of the rows, and a word two elements of it.
+            let old = unsafe { to.wrapping_add(slot).read_unaligned() };
+            // SAFETY: as above.
+            let new = unsafe { from.wrapping_add(slot).read_unaligned() };
+            let low = self.update.apply(from_bits(old as u16), from_bits(new as u16));
+            let high = self.update.apply(from_bits((old >> 16) as u16), from_bits((new >> 16) as u16));
+            *result = to_bits(low) as u32 | (to_bits(high) as u32) << 16;
+        }
+        // SAFETY: as above.
+        unsafe { to.cast::<[u32; LANES / 2]>().write_unaligned(results) };
+    }
+
+    #[inline(always)]
+    fn line(&self, to: *mut u8, to_step: isize, from: *const u8, from_step: isize) {
+        for col in 0..self.cols as isize {
+            let to = to.wrapping_offset(col * to_step).cast::<E>();
+            // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
+            unsafe { change(to, from.wrapping_offset(col * from_step).cast(), self.update) };
+        }
+    }
+}
+
+/// Updates elements.
+struct Elements<'a, E, U> {
+    to: StridedPtr,
+    from: StridedPtr,
+    slots: &'a [u16],
+    positions: &'a [i64],
+    update: U,
+    element: PhantomData<E>,
+}
+
+impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (&slot, &position) in self.slots.iter().zip(self.positions) {
+            let slot = slot as isize;
+            let to = self.to.data.wrapping_offset(slot * self.to.steps.col + position as isize).cast::<E>();
+            let from = self.from.data.wrapping_offset(slot * self.from.steps.col).cast::<E>();
+            // SAFETY: `locate` found the position inside the target, which no other thread writes there; the source may be read.
+            unsafe { change(to, from, self.update) };
+        }
+    }
+}
+
+/// # Safety
+/// The first may be read and written, the second read.
+#[inline(always)]
+pub(super) unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, update: U) {
+    // SAFETY: the caller's promise.
+    let new = unsafe { from.read_unaligned() };
+    // SAFETY: as above.
+    let old = unsafe { to.read_unaligned() };
+    // SAFETY: as above.
+    unsafe { to.write_unaligned(update.apply_single(old, new)) };
+}

@@ -1,0 +1,64 @@
+//! Loops with a single index that differs for each element: index and element are handled in one pass.
+
+use std::marker::PhantomData;
+
+use super::super::strided::StridedPtr;
+use super::indexed_update::{Update, change};
+use super::position::Slots;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::DType;
+
+/// A patch of the addressed operand, of the other one and of the index.
+#[derive(Clone, Copy)]
+pub struct Direct {
+    pub addressed: StridedPtr,
+    pub other: StridedPtr,
+    pub index: StridedPtr,
+    pub cols: usize,
+    pub rows: usize,
+    pub slots: Slots,
+}
+
+impl Direct {
+    /// Updates the addressed operand's elements with the other one's.
+    ///
+    /// # Errors
+    /// An index out of bounds.
+    #[inline]
+    pub fn update<E: Copy, U: Update<E>>(self, dtype: DType, update: U) -> Result<(), i64> {
+        let missing = match dtype {
+            DType::Int => vectorize(Walk::<E, i32, U>(self, update, PhantomData)),
+            _ => vectorize(Walk::<E, i64, U>(self, update, PhantomData)),
+        };
+        missing.map_or(Ok(()), Err)
+    }
+}
+
+/// Elements of type `E`, indices of type `I`. Gives the first index that is out of bounds.
+struct Walk<E, I, U>(Direct, U, PhantomData<(E, I)>);
+
+impl<E: Copy, I: Copy + Into<i64>, U: Update<E>> Leaf for Walk<E, I, U> {
+    type Output = Option<i64>;
+
+    #[inline(always)]
+    fn run(self) -> Option<i64> {
+        let Self(Direct { addressed, other, index, cols, rows, slots }, update, _) = self;
+        for row in 0..rows as isize {
+            let [addressed_row, other_row, index_row] =
+                [addressed, other, index].map(|slot| slot.data.wrapping_offset(row * slot.steps.row));
+            for col in 0..cols as isize {
+                // SAFETY: the launch promises the index operand's elements, and a patch is a part of them.
+                let found: i64 = unsafe { index_row.wrapping_offset(col * index.steps.col).cast::<I>().read_unaligned() }.into();
+                let slot = slots.slot(found);
+                if !slots.holds(slot) {
+                    return Some(found);
+                }
+                let at = (col * addressed.steps.col).wrapping_add((slot * slots.step) as isize);
+                let to = addressed_row.wrapping_offset(at).cast::<E>();
+                // SAFETY: the place is one of the addressed operand's, which no other thread writes there; the other may be read.
+                unsafe { change(to, other_row.wrapping_offset(col * other.steps.col).cast(), update) };
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,267 @@
+//! Loops over lines, for kernels along one dimension (softmax, scans, normalisations).
+//!
+//! The operands that a kernel takes as lines have the same sizes. The kernel gets each line as a slice of its computing type: the operand's
+//! own memory where that is possible, else scratch memory, to and from which several neighbouring lines are gathered and cast at once.
+//!
+//! Where neighbouring lines are closer in memory than the elements of one line, transposing them costs more than many kernels. A kernel that
+//! implements [`Columns`] gets such lines as the columns of a [`Strip`], [`LANES`] at a time.
+//!
+//! [`passes`] has loops for kernels that widen elements whenever they read them, so that 16 bit floats need no copy in `f32`.
+
+mod line_batch;
+mod line_plan;
+pub mod passes;
+mod values;
+
+use std::marker::PhantomData;
+
+use line_batch::{Batch, LineBuffers};
+use line_plan::{Operand, Plan};
+
+use super::{GRAIN, grain, parallel};
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::view::View;
+
+pub use values::Values;
+
+/// The columns of a strip.
+pub const LANES: usize = 32;
+
+/// From so many elements on threads share them evenly also in long pieces, of which each begins by preparing its memory.
+const MANY: usize = 64 * GRAIN;
+
+/// A kernel over the lines of `I` inputs and `O` outputs. The method is compiled for each instruction set: it is to be marked
+/// `#[inline(always)]`, as is what it calls.
+pub trait Lines<T, const I: usize, const O: usize>: Sync {
+    /// Computes a line's outputs from its inputs. `number` counts the lines over the other dimensions, the last one fastest, where the first
+    /// input is contiguous.
+    fn line(&self, number: usize, inputs: [&[T]; I], outputs: [&mut [T]; O]);
+}
+
+/// [`Lines`] that can be computed as columns of a strip as well.
+pub trait Columns<T, const I: usize, const O: usize>: Lines<T, I, O> {
+    /// As [`Lines::line`], of every column of a strip.
+    fn columns(&self, strip: Strip<T, I, O>);
+}
+
+/// Runs `kernel` over the lines along `dim` of operands of the same sizes, cast to `T`. `cost`: nanoseconds of one thread per element.
+///
+/// # Errors
+/// Operands of different sizes, or dtypes without conversions.
+#[inline]
+pub fn run<T, const I: usize, const O: usize>(
+    inputs: [View<'_>; I],
+    outputs: [View<'_>; O],
+    dim: usize,
+    cost: f64,
+    kernel: &impl Lines<T, I, O>,
+) -> Result<(), String>
+where
+    T: Element,
+{
+    let operands = operands::<T, I, O>(inputs, outputs);
+    drive(&operands, dim, cost, None, &|_| 0, &|batch| {
+        vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+    })
+}
+
+/// As [`run`], with lines as columns of strips where that is closer to the memory layout.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_either<T, const I: usize, const O: usize>(
+    inputs: [View<'_>; I],
+    outputs: [View<'_>; O],
+    dim: usize,
+    cost: f64,
+    kernel: &impl Columns<T, I, O>,
+) -> Result<(), String>
+where
+    T: Element<Acc = T>,
+{
+    let operands = operands::<T, I, O>(inputs, outputs);
+    drive(&operands, dim, cost, Some(LANES), &|_| 0, &|batch| {
+        if batch.in_strips {
+            vectorize(EachStrip::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+        } else {
+            vectorize(EachLine::<'_, T, _, I, O> { batch, kernel, element: PhantomData });
+        }
+    })
+}
+
+/// Called for a line, its output and its indices.
+pub type BodyWithPlaces<'a, T> = &'a (dyn Fn(&[T], &mut [T], &mut [i64]) + Sync);
+
+/// Runs `body` over the lines of an input, an output and indices, of dtype Long.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_indices<T: Element>(
+    input: View<'_>,
+    output: View<'_>,
+    indices: View<'_>,
+    dim: usize,
+    cost: f64,
+    body: BodyWithPlaces<'_, T>,
+) -> Result<(), String> {
+    let operands =
+        [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(indices, DType::Long, true)];
+    drive(&operands, dim, cost, None, &|_| 0, &|batch| {
+        for line in 0..batch.count {
+            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            let input = unsafe { std::slice::from_raw_parts(batch.line(0, line).cast::<T>().cast_const(), batch.len) };
+            // SAFETY: as above; the lines of outputs overlap no other line.
+            let output = unsafe { std::slice::from_raw_parts_mut(batch.line(1, line).cast::<T>(), batch.len) };
+            // SAFETY: as above.
+            let indices = unsafe { std::slice::from_raw_parts_mut(batch.line(2, line).cast::<i64>(), batch.len) };
+            body(input, output, indices);
+        }
+    })
+}
+
+fn operands<'a, T: Element, const I: usize, const O: usize>(inputs: [View<'a>; I], outputs: [View<'a>; O]) -> Vec<Operand<'a>> {
+    let inputs = inputs.into_iter().map(|view| Operand::new(view, T::DTYPE, false));
+    inputs.chain(outputs.into_iter().map(|view| Operand::new(view, T::DTYPE, true))).collect()
+}
+
+/// Gives all batches of lines to `body`; with `lanes`, as columns of strips of so many where that is closer to the memory layout. `kept`: bytes
+/// that the kernel keeps while it goes over lines of a plan.
+fn drive(
+    operands: &[Operand<'_>],
+    dim: usize,
+    cost: f64,
+    lanes: Option<usize>,
+    kept: &dyn Fn(&Plan) -> usize,
+    body: &(dyn Fn(&Batch<'_>) + Sync),
+) -> Result<(), String> {
+    let sizes = operands[0].view.sizes();
+    for Operand { view, dtype, .. } in operands {
+        if view.sizes() != sizes {
+            return Err(format!("sizes {:?} beside {sizes:?}", view.sizes()));
+        }
+        if view.dtype() != *dtype && !view.dtype().is_convertible() {
+            return Err(format!("{:?} has no conversions", view.dtype()));
+        }
+    }
+    if operands[0].view.numel() == 0 {
+        return Ok(());
+    }
+    let grain = if operands[0].view.numel() < MANY { grain(cost) } else { GRAIN };
+    let plan = Plan::new(operands, dim, grain, lanes);
+    let batch_len = plan.batch * plan.len;
+    let kept = kept(&plan);
+    parallel(plan.batches(), grain.div_ceil(batch_len), cost * batch_len as f64, &|begin, end| {
+        let mut worker = LineBuffers::new(&plan, operands, lanes, kept);
+        for number in begin..end {
+            worker.batch(number, body);
+        }
+    });
+    Ok(())
+}
+
+/// The lines of a batch, one after the other.
+struct EachLine<'a, T, K, const I: usize, const O: usize> {
+    batch: &'a Batch<'a>,
+    kernel: &'a K,
+    element: PhantomData<T>,
+}
+
+impl<T, K: Lines<T, I, O>, const I: usize, const O: usize> Leaf for EachLine<'_, T, K, I, O> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let len = self.batch.len;
+        for line in 0..self.batch.count {
+            let ptr = |operand: usize| self.batch.line(operand, line).cast::<T>();
+            // SAFETY: `drive` gives lines of `len` aligned elements of each operand's dtype, for this call alone.
+            let inputs = std::array::from_fn(|input| unsafe { std::slice::from_raw_parts(ptr(input).cast_const(), len) });
+            // SAFETY: as above; the lines of outputs overlap no other line.
+            let outputs = std::array::from_fn(|output| unsafe { std::slice::from_raw_parts_mut(ptr(I + output), len) });
+            self.kernel.line(self.batch.first + line, inputs, outputs);
+        }
+    }
+}
+
+/// The strips of a batch.
+struct EachStrip<'a, T, K, const I: usize, const O: usize> {
+    batch: &'a Batch<'a>,
+    kernel: &'a K,
+    element: PhantomData<T>,
+}
+
+impl<T, K: Columns<T, I, O>, const I: usize, const O: usize> Leaf for EachStrip<'_, T, K, I, O> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for col in (0..self.batch.count).step_by(LANES) {
+            self.kernel.columns(Strip::of(self.batch, col));
+        }
+    }
+}
+
+/// [`LANES`] columns of every operand: rows of so many contiguous elements. Columns beyond the operands' may be among them, with values
+/// that do not matter.
+pub struct Strip<T, const I: usize, const O: usize> {
+    inputs: [(*const T, isize); I],
+    outputs: [(*mut T, isize); O],
+    len: usize,
+}
+
+impl<T, const I: usize, const O: usize> Strip<T, I, O> {
+    /// The strip that begins with a column.
+    #[inline(always)]
+    fn of(batch: &Batch<'_>, col: usize) -> Self {
+        Self {
+            inputs: std::array::from_fn(|input| (batch.column::<T>(input, col).cast_const(), batch.step(input))),
+            outputs: std::array::from_fn(|output| (batch.column(I + output, col), batch.step(I + output))),
+            len: batch.len,
+        }
+    }
+
+    /// The rows: the elements of a line.
+    #[inline(always)]
+    pub fn rows(&self) -> std::ops::Range<usize> {
+        0..self.len
+    }
+
+    /// A row of an input.
+    #[inline(always)]
+    pub fn input(&self, which: usize, row: usize) -> &[T; LANES] {
+        debug_assert!(row < self.len);
+        let (data, step) = self.inputs[which];
+        // SAFETY: a batch in strips has whole strips of aligned elements, which nobody writes while the strip is there.
+        unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
+    }
+
+    /// A row of an output.
+    #[inline(always)]
+    pub fn output(&mut self, which: usize, row: usize) -> &mut [T; LANES] {
+        debug_assert!(row < self.len);
+        let (data, step) = self.outputs[which];
+        // SAFETY: as above; outputs overlap no input of the batch, and the strip is borrowed for as long as the row.
+        unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
+    }
+
+    /// A row of the first output, to be read.
+    #[inline(always)]
+    pub fn written(&self, row: usize) -> &[T; LANES] {
+        debug_assert!(row < self.len);
+        let (data, step) = self.outputs[0];
+        // SAFETY: as in `input`; who writes an output borrows the strip mutably.
+        unsafe { &*data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() }
+    }
+
+    /// A row of every input, and one of the first output.
+    #[inline(always)]
+    pub fn row(&mut self, row: usize) -> ([&[T; LANES]; I], &mut [T; LANES]) {
+        debug_assert!(row < self.len);
+        let (data, step) = self.outputs[0];
+        // SAFETY: as in `output`.
+        let output = unsafe { &mut *data.wrapping_byte_offset(row as isize * step).cast::<[T; LANES]>() };
+        (std::array::from_fn(|which| self.input(which, row)), output)
+    }
+}

@@ -1,0 +1,146 @@
+//! Loops over the nonzero elements of an operand, in order. The rank of an element is the number of nonzero elements before it.
+//!
+//! A first parallel pass counts the elements of each chunk; a second one visits them, with ranks from the sums of the counts.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{BLOCK, GRAIN, parallel};
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::number::Number;
+use crate::tensor::view::View;
+
+/// Called for the nonzero elements of a block: the rank of the first, where the block begins, and their positions in it.
+pub type NonzeroBody<'a> = &'a (dyn Fn(usize, usize, &[u16]) + Sync);
+
+/// Nanoseconds of one thread to look at an element.
+const LOOK: f64 = 0.5;
+
+/// How many elements are not 0.
+///
+/// # Errors
+/// An operand that is not contiguous, or of a dtype without values.
+pub fn count(condition: &View<'_>) -> Result<usize, String> {
+    let (data, len) = dense(condition)?;
+    let total = AtomicUsize::new(0);
+    let dtype = condition.dtype();
+    dispatch!(dtype in EVERY, T => {
+        parallel(len, GRAIN, LOOK / 4.0, &|begin, end| {
+            total.fetch_add(count_chunk::<T>(data, begin, end), Ordering::Relaxed);
+        });
+        Ok(())
+    })?;
+    Ok(total.into_inner())
+}
+
+/// Visits the elements that are not 0; returns how many there are. `cost`: nanoseconds of one thread for each element of the operand.
+///
+/// # Errors
+/// As [`count`].
+pub fn run(condition: &View<'_>, cost: f64, body: NonzeroBody<'_>) -> Result<usize, String> {
+    let (data, len) = dense(condition)?;
+    let dtype = condition.dtype();
+    dispatch!(dtype in EVERY, T => Ok(visit_all::<T>(data, len, cost + LOOK, body)))
+}
+
+/// The memory of a contiguous operand, and its number of elements.
+fn dense(view: &View<'_>) -> Result<(usize, usize), String> {
+    if !view.is_contiguous() {
+        return Err("an operand is not contiguous".into());
+    }
+    Ok((view.data() as usize, view.numel()))
+}
+
+fn visit_all<T: Element>(data: usize, len: usize, cost: f64, body: NonzeroBody<'_>) -> usize {
+    let chunks = len.div_ceil(GRAIN);
+    let chunk = |number: usize| (number * GRAIN, (number * GRAIN + GRAIN).min(len));
+    let ends: Vec<AtomicUsize> = (0..chunks).map(|_| AtomicUsize::new(0)).collect();
+    parallel(chunks, 1, LOOK / 4.0 * GRAIN as f64, &|first, last| {
+        for (number, count) in ends.iter().enumerate().take(last).skip(first) {
+            let (begin, end) = chunk(number);
+            count.store(count_chunk::<T>(data, begin, end), Ordering::Relaxed);
+        }
+    });
+    let mut total = 0;
+    for end in &ends {
+        total += end.load(Ordering::Relaxed);
+        end.store(total, Ordering::Relaxed);
+    }
+    parallel(chunks, 1, cost * GRAIN as f64, &|first, last| {
+        for number in first..last {
+            let (begin, end) = chunk(number);
+            let before = if number == 0 { 0 } else { ends[number - 1].load(Ordering::Relaxed) };
+            if before < ends[number].load(Ordering::Relaxed) {
+                visit::<T>(data, begin, end, before, body);
+            }
+        }
+    });
+    total
+}
+
+fn count_chunk<T: Element>(data: usize, begin: usize, end: usize) -> usize {
+    vectorize(Count::<T> { from: (data as *const T).wrapping_add(begin), count: end - begin })
+}
+
+fn visit<T: Element>(data: usize, begin: usize, end: usize, mut rank: usize, body: NonzeroBody<'_>) {
+    let mut positions = [0u16; BLOCK];
+    for block in (begin..end).step_by(BLOCK) {
+        let count = BLOCK.min(end - block);
+        let from = (data as *const T).wrapping_add(block);
+        let found = vectorize(Find { from, positions: &mut positions[..count], element: PhantomData });
+        if found > 0 {
+            body(rank, block, &positions[..found]);
+        }
+        rank += found;
+    }
+}
+
+/// Counts what is not 0.
+struct Count<T> {
+    from: *const T,
+    count: usize,
+}
+
+impl<T: Element> Leaf for Count<T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let mut total = 0;
+        // Short runs: their counts fit into narrow lanes.
+        for begin in (0..self.count).step_by(128) {
+            let mut sum = 0u8;
+            for position in begin..self.count.min(begin + 128) {
+                // SAFETY: `dense` gave `count` contiguous elements, which the launch promises to be readable.
+                let element = unsafe { self.from.wrapping_add(position).read_unaligned() };
+                sum += (element.load() != T::Acc::ZERO) as u8;
+            }
+            total += sum as usize;
+        }
+        total
+    }
+}
+
+/// Lists the positions of nonzero elements; returns their number.
+struct Find<'a, T> {
+    from: *const T,
+    positions: &'a mut [u16],
+    element: PhantomData<T>,
+}
+
+impl<T: Element> Leaf for Find<'_, T> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let mut found = 0;
+        for position in 0..self.positions.len() {
+            // SAFETY: as in `Count`, for as many elements as there are positions.
+            let element = unsafe { self.from.wrapping_add(position).read_unaligned() };
+            self.positions[found] = position as u16;
+            found += (element.load() != T::Acc::ZERO) as usize;
+        }
+        found
+    }
+}

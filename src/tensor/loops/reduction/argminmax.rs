@@ -1,0 +1,176 @@
+//! Argmax and argmin: the greatest or least element of each output and its first index. NaN wins over everything, as in PyTorch.
+
+use std::marker::PhantomData;
+
+use super::fold::{Fold, fold_column};
+use super::minmax_fold::MinMax;
+use super::{BlockFold, FoldBlock, Targets, drive, load};
+use crate::simd::{Aligned, Leaf, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::Launch;
+use crate::tensor::number::{Number, Ordered};
+
+/// Finds the greatest or least elements of the launch's input, cast to `E`, along the one reduced dimension. Outputs: [indices], of dtype
+/// Long, or [values, indices].
+///
+/// # Errors
+/// The wrong operands.
+#[inline]
+pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), String> {
+    let outputs = launch.num_outputs();
+    if launch.view(outputs - 1).dtype() != DType::Long || outputs == 2 && launch.view(0).dtype() != E::DTYPE {
+        return Err("outputs of the wrong dtypes".into());
+    }
+    drive::<ArgMinMax<E::Acc>>(launch, &ArgMinMaxFold::<E, GREATEST> { with_value: outputs == 2, element: PhantomData })
+}
+
+/// An element and its index in the reduced dimension.
+#[derive(Clone, Copy, Default)]
+struct ArgMinMax<V> {
+    value: V,
+    position: i64,
+}
+
+/// Whether a later value takes the place of an earlier one.
+#[inline(always)]
+fn beats<V: Ordered, const GREATEST: bool>(later: V, earlier: V) -> bool {
+    let beyond = if GREATEST { later > earlier } else { later < earlier };
+    (beyond | later.is_nan()) & !earlier.is_nan()
+}
+
+struct ArgMinMaxFold<E, const GREATEST: bool> {
+    with_value: bool,
+    element: PhantomData<fn() -> E>,
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> BlockFold<ArgMinMax<E::Acc>> for ArgMinMaxFold<E, GREATEST> {
+    #[inline]
+    fn element(&self) -> DType {
+        E::DTYPE
+    }
+
+    #[inline]
+    fn is_ordered(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn fold(&self, block: &FoldBlock, states: &mut [ArgMinMax<E::Acc>]) {
+        if block.by_runs {
+            vectorize(Runs::<E, GREATEST> { block: *block, states });
+        } else {
+            vectorize(RowArgMinMax::<E, GREATEST> { block: *block, states });
+        }
+    }
+
+    #[inline]
+    fn merge(&self, states: &mut [ArgMinMax<E::Acc>], later: &[ArgMinMax<E::Acc>]) {
+        for (state, &later) in states.iter_mut().zip(later) {
+            if beats::<E::Acc, GREATEST>(later.value, state.value) {
+                *state = later;
+            }
+        }
+    }
+
+    #[inline]
+    fn finish(&self, states: &[ArgMinMax<E::Acc>], _: usize, targets: &Targets) {
+        for (col, state) in states.iter().enumerate() {
+            if self.with_value {
+                targets.write(0, col, E::store(state.value));
+            }
+            targets.write(self.with_value as usize, col, state.position);
+        }
+    }
+}
+
+/// Elements that are compared at a time.
+const LANES: usize = 64;
+
+/// Reads each column twice: for the value, then for its first index.
+struct Runs<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
+    block: FoldBlock,
+    states: &'a mut [ArgMinMax<E::Acc>],
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Runs<'_, E, GREATEST> {
+    /// The first place of a value, which is there.
+    #[inline(always)]
+    fn position(&self, data: *const u8, step: isize, is_it: impl Fn(E::Acc) -> bool) -> usize {
+        let (rows, mut first) = (self.block.rows, 0);
+        let is_at = |position: usize| is_it(load::<E>(data, position as isize * step));
+        while first + LANES <= rows && !(0..LANES).fold(false, |any, lane| any | is_at(first + lane)) {
+            first += LANES;
+        }
+        (first..rows).find(|&position| is_at(position)).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn columns(self, step: isize) {
+        for col in 0..self.block.cols {
+            let (data, value) = (self.block.col(col), fold_column::<E, _>(MinMax::<GREATEST>, &self.block, col));
+            let position = if value.is_nan() {
+                self.position(data, step, E::Acc::is_nan)
+            } else {
+                self.position(data, step, |found| found == value)
+            };
+            self.states[col] = ArgMinMax { value, position: (self.block.first + position) as i64 };
+        }
+    }
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for Runs<'_, E, GREATEST> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let step = self.block.row_step;
+        if self.block.is_dense::<E>() { self.columns(size_of::<E>() as isize) } else { self.columns(step) }
+    }
+}
+
+/// Columns that are folded in vector lanes.
+const COLS: usize = 256;
+
+/// Goes through a block row by row.
+struct RowArgMinMax<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
+    block: FoldBlock,
+    states: &'a mut [ArgMinMax<E::Acc>],
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> RowArgMinMax<'_, E, GREATEST> {
+    #[inline(always)]
+    fn rows(self, step: isize) {
+        for begin in (0..self.block.cols).step_by(COLS) {
+            let cols = COLS.min(self.block.cols - begin);
+            let data = self.block.col(begin);
+            let (Aligned(values), Aligned(indices)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([0i32; COLS]));
+            for (col, value) in values[..cols].iter_mut().enumerate() {
+                *value = load::<E>(data, col as isize * step);
+            }
+            for row in 1..self.block.rows {
+                let data = data.wrapping_offset(row as isize * self.block.row_step);
+                for (col, (value, position)) in values[..cols].iter_mut().zip(&mut indices[..cols]).enumerate() {
+                    let later = load::<E>(data, col as isize * step);
+                    let better = beats::<E::Acc, GREATEST>(later, *value);
+                    *value = MinMax::<GREATEST>.merge(later, *value);
+                    // Rows come in order. Neither result is "the one that is there, or another": the compiler would store that under a mask
+                    // (with AVX2), and the next row waits long for such a store. It knows that nothing unsigned is below 0.
+                    *position = (*position).max(if better { row as i32 } else { 0 });
+                }
+            }
+            for (state, (&value, &position)) in self.states[begin..begin + cols].iter_mut().zip(values.iter().zip(&*indices)) {
+                *state = ArgMinMax { value, position: self.block.first as i64 + position as i64 };
+            }
+        }
+    }
+}
+
+impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for RowArgMinMax<'_, E, GREATEST> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let step = self.block.col_step;
+        if self.block.is_dense::<E>() { self.rows(size_of::<E>() as isize) } else { self.rows(step) }
+    }
+}

@@ -1,0 +1,393 @@
+//! Reductions given as a function of two values: [`Fold`], run over a launch by [`run`].
+
+use std::marker::PhantomData;
+
+use super::{BlockFold, FoldBlock, Targets, drive, load};
+use crate::simd::{Aligned, Leaf, across, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::Launch;
+use crate::tensor::number::{Hub, Number};
+
+/// A reduction over values of type `V`. Its methods are to be marked `#[inline(always)]`.
+pub trait Fold<V: Number>: Copy + Send + Sync {
+    /// The state of some values.
+    type State: Copy + Default + Send + Sync;
+    /// The result.
+    type Output: Number;
+    /// Whether a value may be seen twice.
+    const IDEMPOTENT: bool = false;
+
+    /// What a fold that comes to see `first` starts from: the neutral state, or that of `first` where a value may be seen twice.
+    fn start(self, first: V) -> Self::State;
+    /// The state of one value.
+    fn lift(self, value: V) -> Self::State;
+    /// The state of both.
+    fn merge(self, left: Self::State, right: Self::State) -> Self::State;
+    /// The state of four values.
+    #[inline(always)]
+    fn lift_four(self, [first, second, third, fourth]: [V; 4]) -> Self::State {
+        let low = self.merge(self.lift(first), self.lift(second));
+        self.merge(low, self.merge(self.lift(third), self.lift(fourth)))
+    }
+    /// The result for the state of `count` values.
+    fn finish(self, state: Self::State, count: usize) -> Self::Output;
+}
+
+/// Folds the launch's input, cast to `E`, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
+///
+/// # Errors
+/// The wrong operands.
+#[inline]
+pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
+    check::<O>(launch, 1)?;
+    drive::<F::State>(launch, &Folding::<E, O, F> { fold, types: PhantomData })
+}
+
+/// Folds the launch's input, cast to `E`, into its two outputs of that dtype: `finish` makes both results of the two states.
+///
+/// # Errors
+/// The wrong operands.
+#[inline]
+pub fn run_both<E, F, G, P>(launch: &Launch<'_>, first: F, second: G, finish: P) -> Result<(), String>
+where
+    E: Element,
+    F: Fold<E::Acc>,
+    G: Fold<E::Acc>,
+    P: Fn(F::State, G::State) -> [E::Acc; 2] + Sync,
+{
+    check::<E>(launch, 2)?;
+    drive::<(F::State, G::State)>(launch, &Both::<E, F, G, P> { first, second, finish, element: PhantomData })
+}
+
+fn check<O: Element>(launch: &Launch<'_>, outputs: usize) -> Result<(), String> {
+    if launch.num_outputs() != outputs {
+        return Err(format!("{} outputs where {outputs} are needed", launch.num_outputs()));
+    }
+    for output in (0..outputs).map(|index| launch.view(index).dtype()) {
+        if output != O::DTYPE && !(O::DTYPE == DType::Bool && output == DType::Byte) {
+            return Err(format!("cannot reduce to {output:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The states of a block's columns, of two folds.
+#[inline]
+fn fold_block<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>>(
+    folds: (F, G),
+    block: &FoldBlock,
+    states: (&mut [F::State], &mut [G::State]),
+) {
+    match Run::of::<E>(block) {
+        _ if !block.by_runs => vectorize(RowFold::<E, F, G> { block: *block, folds, states }),
+        Run::Short => vectorize(Runs::<E, F, G, FEW_LANES, true> { block: *block, folds, states }),
+        Run::Dense => vectorize(Runs::<E, F, G, LANES, false> { block: *block, folds, states }),
+        Run::Long => vectorize(Runs::<E, F, G, LANES, true> { block: *block, folds, states }),
+    }
+}
+
+/// Beside a fold that is alone.
+#[derive(Clone, Copy)]
+struct Nothing;
+
+impl<V: Number> Fold<V> for Nothing {
+    type State = ();
+    type Output = V;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, _: V) {}
+
+    #[inline(always)]
+    fn lift(self, _: V) {}
+
+    #[inline(always)]
+    fn merge(self, (): (), (): ()) {}
+
+    #[inline(always)]
+    fn finish(self, (): (), _: usize) -> V {
+        V::ZERO
+    }
+}
+
+struct Folding<E, O, F> {
+    fold: F,
+    types: PhantomData<fn(E) -> O>,
+}
+
+impl<E: Element, O: Element, F: Fold<E::Acc>> BlockFold<F::State> for Folding<E, O, F> {
+    #[inline]
+    fn element(&self) -> DType {
+        E::DTYPE
+    }
+
+    #[inline]
+    fn looks_twice(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn fold(&self, block: &FoldBlock, states: &mut [F::State]) {
+        // Elements of no size take no memory.
+        let mut nothing = vec![(); states.len()];
+        fold_block::<E, F, Nothing>((self.fold, Nothing), block, (states, &mut nothing));
+    }
+
+    #[inline]
+    fn merge(&self, states: &mut [F::State], later: &[F::State]) {
+        vectorize(Merge::<E, F> { states, later, fold: self.fold, element: PhantomData });
+    }
+
+    #[inline]
+    fn finish(&self, states: &[F::State], count: usize, targets: &Targets) {
+        for (col, &state) in states.iter().enumerate() {
+            targets.write(0, col, O::store(self.fold.finish(state, count).hub().to()));
+        }
+    }
+}
+
+/// Two folds, whose states are apart while a block is looked at: pairs would lie mixed in the lanes.
+struct Both<E, F, G, P> {
+    first: F,
+    second: G,
+    finish: P,
+    element: PhantomData<fn() -> E>,
+}
+
+/// Columns of a block whose states the two folds write apart.
+const COLS: usize = 64;
+
+impl<E, F, G, P> BlockFold<(F::State, G::State)> for Both<E, F, G, P>
+where
+    E: Element,
+    F: Fold<E::Acc>,
+    G: Fold<E::Acc>,
+    P: Fn(F::State, G::State) -> [E::Acc; 2] + Sync,
+{
+    #[inline]
+    fn element(&self) -> DType {
+        E::DTYPE
+    }
+
+    #[inline]
+    fn looks_twice(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn fold(&self, block: &FoldBlock, states: &mut [(F::State, G::State)]) {
+        if let [(first, second)] = states {
+            let states = (std::slice::from_mut(first), std::slice::from_mut(second));
+            return fold_block::<E, F, G>((self.first, self.second), block, states);
+        }
+        let (mut firsts, mut seconds) = ([F::State::default(); COLS], [G::State::default(); COLS]);
+        for (part, states) in states.chunks_mut(COLS).enumerate() {
+            let cols = states.len();
+            let block = FoldBlock { data: block.col(part * COLS), cols, ..*block };
+            fold_block::<E, F, G>((self.first, self.second), &block, (&mut firsts[..cols], &mut seconds[..cols]));
+            for (state, found) in states.iter_mut().zip(firsts.into_iter().zip(seconds)) {
+                *state = found;
+            }
+        }
+    }
+
+    #[inline]
+    fn merge(&self, states: &mut [(F::State, G::State)], later: &[(F::State, G::State)]) {
+        for (state, &(first, second)) in states.iter_mut().zip(later) {
+            *state = (self.first.merge(state.0, first), self.second.merge(state.1, second));
+        }
+    }
+
+    #[inline]
+    fn finish(&self, states: &[(F::State, G::State)], _: usize, targets: &Targets) {
+        for (col, &(first, second)) in states.iter().enumerate() {
+            for (output, result) in (self.finish)(first, second).into_iter().enumerate() {
+                targets.write(output, col, E::store(result));
+            }
+        }
+    }
+}
+
+struct Merge<'a, E: Element, F: Fold<E::Acc>> {
+    states: &'a mut [F::State],
+    later: &'a [F::State],
+    fold: F,
+    element: PhantomData<E>,
+}
+
+impl<E: Element, F: Fold<E::Acc>> Leaf for Merge<'_, E, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (state, &later) in self.states.iter_mut().zip(self.later) {
+            *state = self.fold.merge(*state, later);
+        }
+    }
+}
+
+/// Lanes of a run, and of one that is short or strided.
+const LANES: usize = 32;
+const FEW_LANES: usize = 8;
+/// Bytes of a dense run whose halves are read alternately.
+const LONG: usize = 32 * 1024;
+
+/// How the columns of a block are folded.
+enum Run {
+    Short,
+    Dense,
+    Long,
+}
+
+impl Run {
+    #[inline(always)]
+    fn of<E: Element>(block: &FoldBlock) -> Self {
+        if !block.is_dense::<E>() || block.rows < 2 * LANES {
+            Self::Short
+        } else if block.rows * size_of::<E>() < LONG {
+            Self::Dense
+        } else {
+            Self::Long
+        }
+    }
+}
+
+/// The state of a block's column. Within a [`Leaf`].
+#[inline(always)]
+pub fn fold_column<E: Element, F: Fold<E::Acc>>(fold: F, block: &FoldBlock, col: usize) -> F::State {
+    let (data, rows, dense) = (block.col(col), block.rows, size_of::<E>() as isize);
+    let (state, ()) = match Run::of::<E>(block) {
+        Run::Short => fold_lanes::<E, F, Nothing, FEW_LANES, true>((fold, Nothing), data, block.row_step, rows),
+        Run::Dense => fold_lanes::<E, F, Nothing, LANES, false>((fold, Nothing), data, dense, rows),
+        Run::Long => fold_lanes::<E, F, Nothing, LANES, true>((fold, Nothing), data, dense, rows),
+    };
+    state
+}
+
+/// Folds each column of a block by itself, with so many lanes; `HALVED`: both halves alternately.
+struct Runs<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool> {
+    block: FoldBlock,
+    folds: (F, G),
+    states: (&'a mut [F::State], &'a mut [G::State]),
+}
+
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool> Leaf for Runs<'_, E, F, G, N, HALVED> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (states, others) = self.states;
+        // A number that the compiler knows makes loads of vectors.
+        let step = if N == LANES { size_of::<E>() as isize } else { self.block.row_step };
+        for (col, (state, other)) in states.iter_mut().zip(others).enumerate() {
+            (*state, *other) = fold_lanes::<E, F, G, N, HALVED>(self.folds, self.block.col(col), step, self.block.rows);
+        }
+    }
+}
+
+#[inline(always)]
+fn fold_lanes<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>, const N: usize, const HALVED: bool>(
+    (fold, other): (F, G),
+    data: *const u8,
+    step: isize,
+    count: usize,
+) -> (F::State, G::State) {
+    let value = |position: usize| load::<E>(data, position as isize * step);
+    let Aligned(lanes) = &mut Aligned([fold.start(value(0)); N]);
+    let Aligned(others) = &mut Aligned([other.start(value(0)); N]);
+    let (fours, whole) = (count / (4 * N) * (4 * N), count / N * N);
+    // Four values for a lane at a time: two, and two that are further on. Both halves of a long run are read alternately: memory is slow to
+    // answer, and a core with loads at two addresses has more in flight. A shorter run comes in its order, in which the processor fetches ahead.
+    let (stride, apart) = if HALVED { (2 * N, fours / 2) } else { (4 * N, 2 * N) };
+    for first in (0..fours / (4 * N) * stride).step_by(stride) {
+        for lane in 0..N {
+            let at = first + lane;
+            let four = [value(at), value(at + N), value(apart + at), value(apart + at + N)];
+            lanes[lane] = fold.merge(lanes[lane], fold.lift_four(four));
+            others[lane] = other.merge(others[lane], other.lift_four(four));
+        }
+    }
+    // The rest has lanes of its own: it takes them one by one, for which they must be in memory; those above stay in registers.
+    let (mut lanes, mut others) = (*lanes, *others);
+    let mut add = |lane: usize, position: usize| {
+        let value = value(position);
+        lanes[lane] = fold.merge(lanes[lane], fold.lift(value));
+        others[lane] = other.merge(others[lane], other.lift(value));
+    };
+    for first in (fours..whole).step_by(N) {
+        for lane in 0..N {
+            add(lane, first + lane);
+        }
+    }
+    if F::IDEMPOTENT && G::IDEMPOTENT && count > N && whole < count {
+        for lane in 0..N {
+            add(lane, count - N + lane);
+        }
+    } else {
+        for lane in 0..count - whole {
+            add(lane, whole + lane);
+        }
+    }
+    (across(lanes, |left, right| fold.merge(left, right)), across(others, |left, right| other.merge(left, right)))
+}
+
+/// Folds a block row by row.
+struct RowFold<'a, E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> {
+    block: FoldBlock,
+    folds: (F, G),
+    states: (&'a mut [F::State], &'a mut [G::State]),
+}
+
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> RowFold<'_, E, F, G> {
+    /// Contiguous rows, four at a time.
+    #[inline(always)]
+    fn dense(self) {
+        let ((fold, other), (states, others)) = (self.folds, self.states);
+        let (rows, step) = (self.block.rows, size_of::<E>() as isize);
+        let first = self.block.data;
+        for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
+            let value = load::<E>(first, col as isize * step);
+            (*state, *second) = (fold.start(value), other.start(value));
+        }
+        for row in (0..rows / 4 * 4).step_by(4) {
+            let data = self.block.row(row);
+            for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
+                let at = |next: isize| load::<E>(data, next * self.block.row_step + col as isize * step);
+                let four = [at(0), at(1), at(2), at(3)];
+                *state = fold.merge(*state, fold.lift_four(four));
+                *second = other.merge(*second, other.lift_four(four));
+            }
+        }
+        for row in rows / 4 * 4..rows {
+            let data = self.block.row(row);
+            for (col, (state, second)) in states.iter_mut().zip(&mut *others).enumerate() {
+                let value = load::<E>(data, col as isize * step);
+                *state = fold.merge(*state, fold.lift(value));
+                *second = other.merge(*second, other.lift(value));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn strided(self) {
+        let ((fold, other), (states, others)) = (self.folds, self.states);
+        let step = self.block.col_step;
+        for (col, (state, second)) in states.iter_mut().zip(others).enumerate() {
+            let value = |row: usize| load::<E>(self.block.row(row), col as isize * step);
+            (*state, *second) = (fold.start(value(0)), other.start(value(0)));
+            for row in 0..self.block.rows {
+                *state = fold.merge(*state, fold.lift(value(row)));
+                *second = other.merge(*second, other.lift(value(row)));
+            }
+        }
+    }
+}
+
+impl<E: Element, F: Fold<E::Acc>, G: Fold<E::Acc>> Leaf for RowFold<'_, E, F, G> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        if self.block.is_dense::<E>() { self.dense() } else { self.strided() }
+    }
+}

@@ -1,0 +1,48 @@
+//! [`MinMax`]: the fold to the greatest or least value.
+
+#![forbid(unsafe_code)]
+
+use super::fold::Fold;
+use crate::tensor::number::Ordered;
+
+/// Folds to the greatest or least value, or to NaN where there is one.
+#[derive(Clone, Copy)]
+pub struct MinMax<const GREATEST: bool>;
+
+impl<V: Ordered, const GREATEST: bool> Fold<V> for MinMax<GREATEST> {
+    type State = V;
+    type Output = V;
+    const IDEMPOTENT: bool = true;
+
+    #[inline(always)]
+    fn start(self, first: V) -> V {
+        first
+    }
+
+    #[inline(always)]
+    fn lift(self, value: V) -> V {
+        value
+    }
+
+    #[inline(always)]
+    fn merge(self, left: V, right: V) -> V {
+        let is_left = if GREATEST { left > right } else { left < right };
+        let chosen = if is_left { left } else { right };
+        // A sum, not the NaN itself: where a lane keeps its value the compiler would not write it, and waits for such a store are long.
+        if left.is_nan() | right.is_nan() { left.add(right) } else { chosen }
+    }
+
+    #[inline(always)]
+    fn lift_four(self, [first, second, third, fourth]: [V; 4]) -> V {
+        let further = |left: V, right: V| if GREATEST == (left > right) { left } else { right };
+        let chosen = further(further(first, second), further(third, fourth));
+        // One comparison shows whether either of two is NaN, which their sum is then too.
+        let low = if first.is_nan() | second.is_nan() { first.add(second) } else { chosen };
+        if third.is_nan() | fourth.is_nan() { third.add(fourth) } else { low }
+    }
+
+    #[inline(always)]
+    fn finish(self, chosen: V, _: usize) -> V {
+        chosen
+    }
+}

@@ -1,0 +1,219 @@
+//! Plan of a reduction: tiles of outputs, and blocks of their elements.
+
+#![forbid(unsafe_code)]
+
+use super::super::{BLOCK, GRAIN};
+use super::{BlockFold, FoldBlock, MAX_OUTPUTS, Targets};
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Launch;
+use crate::tensor::view::View;
+
+/// Elements of a run that is looked at twice: they stay in the first cache.
+const RUN: usize = 4096;
+/// Elements of a run that is looked at once.
+const LONG_RUN: usize = 16 * 1024;
+/// Outputs of a tile that are folded by runs.
+const RUNS: usize = 64;
+/// Bytes of a tile's states.
+const STATES: usize = 8192;
+/// Rows of a block, at least and at most, where it is folded row by row.
+const ROWS: usize = 32;
+const MOST_ROWS: usize = 256;
+/// Elements of a block that is narrow, or cast into scratch memory.
+pub(super) const PATCH: usize = 8192;
+/// Outputs of a tile whose elements are cast.
+const CAST_COLS: usize = 256;
+/// Rows of dense narrow tiles are folded together until they have so many columns.
+pub(super) const WIDE: usize = 256;
+/// Extents below this are not worth a run of their own.
+const SHORT: usize = 16;
+/// Tiles narrower than this are folded by runs, unless rows can be folded together.
+const NARROW: usize = 8;
+
+/// A dimension: its size, and the strides of the operands in bytes.
+#[derive(Clone, Copy)]
+struct Dim {
+    size: usize,
+    input: isize,
+    outputs: [isize; MAX_OUTPUTS],
+}
+
+impl Dim {
+    const UNIT: Self = Self { size: 1, input: 0, outputs: [0; MAX_OUTPUTS] };
+
+    /// Takes the dimension with the shortest input stride out of `dims`.
+    fn take_nearest(dims: &mut Vec<Self>) -> Self {
+        let nearest = dims.iter().enumerate().min_by_key(|(_, dim)| dim.input.unsigned_abs()).map(|(number, _)| number);
+        nearest.map_or(Self::UNIT, |number| dims.remove(number))
+    }
+
+    fn count(dims: &[Self]) -> usize {
+        dims.iter().map(|dim| dim.size).product()
+    }
+
+    /// Where the element of that number is, in the input and in the outputs.
+    fn offsets(dims: &[Self], mut number: usize) -> (isize, [isize; MAX_OUTPUTS]) {
+        let (mut input, mut outputs) = (0, [0; MAX_OUTPUTS]);
+        for dim in dims {
+            let position = (number % dim.size) as isize;
+            number /= dim.size;
+            input += position * dim.input;
+            for (offset, stride) in outputs.iter_mut().zip(dim.outputs) {
+                *offset += position * stride;
+            }
+        }
+        (input, outputs)
+    }
+}
+
+/// How a launch is cut.
+pub(super) struct Plan<'a> {
+    outputs: [View<'a>; MAX_OUTPUTS],
+    input: View<'a>,
+    /// The dtype that the elements are cast to.
+    pub element: DType,
+    by_runs: bool,
+    /// Whether a tile's rows are contiguous and may be folded together.
+    pub is_wide: bool,
+    cols: Dim,
+    rows: Dim,
+    /// The other dimensions.
+    kept: Vec<Dim>,
+    reduced: Vec<Dim>,
+    /// Outputs of a tile, at most.
+    pub width: usize,
+    /// Rows of a block, at most.
+    pub height: usize,
+    tiles_per_line: usize,
+    blocks_per_line: usize,
+}
+
+/// Some adjacent outputs, and the first element that goes into each.
+pub(super) struct Tile {
+    input: *mut u8,
+    pub targets: Targets,
+    pub cols: usize,
+}
+
+impl<'a> Plan<'a> {
+    /// How `blocks` are to see the launch's input.
+    pub fn new<S>(launch: &Launch<'a>, blocks: &dyn BlockFold<S>) -> Self {
+        let count = launch.num_outputs();
+        let input = launch.view(count);
+        let outputs = std::array::from_fn(|index| launch.view(index.min(count - 1)));
+        let (mut kept, mut reduced) = (Vec::new(), Vec::new());
+        for (dim, &size) in input.sizes().iter().enumerate().filter(|&(_, &size)| size != 1) {
+            let strides = outputs.each_ref().map(|output: &View<'_>| output.stride(dim));
+            let dim = Dim { size: size as usize, input: input.stride(dim), outputs: strides };
+            if dim.outputs[0] == 0 { &mut reduced } else { &mut kept }.push(dim);
+        }
+        let rows = Dim::take_nearest(&mut reduced);
+        let cols = Dim::take_nearest(&mut kept);
+        let item = input.dtype().size() as isize;
+        let is_dense = cols.input == item && rows.input == cols.size as isize * item;
+        let is_wide = is_dense && !blocks.is_ordered() && cols.size <= WIDE / 2;
+        let inner = rows.input.unsigned_abs() < cols.input.unsigned_abs() || cols.size < NARROW && !is_wide;
+        let by_runs = cols.size == 1 || rows.size >= SHORT && inner;
+        let mut plan = Self {
+            outputs,
+            input,
+            element: blocks.element(),
+            by_runs,
+            is_wide: is_wide && !by_runs,
+            cols,
+            rows,
+            kept,
+            reduced,
+            width: 1,
+            height: 1,
+            tiles_per_line: 1,
+            blocks_per_line: 1,
+        };
+        plan.cut(size_of::<S>(), if blocks.looks_twice() { RUN } else { LONG_RUN });
+        plan
+    }
+
+    fn cut(&mut self, state_size: usize, run: usize) {
+        let is_cast = self.is_cast();
+        if self.by_runs {
+            self.height = self.rows.size.min(if is_cast { BLOCK } else { run });
+            let most = if is_cast { PATCH / self.height } else { RUNS };
+            self.width = (GRAIN / self.extent()).min(self.cols.size).clamp(1, most);
+        } else {
+            let most = (STATES / state_size).max(1);
+            self.width = self.cols.size.min(if is_cast { most.min(CAST_COLS) } else { most });
+            let patch = PATCH / self.width;
+            self.height = match (is_cast, self.is_wide) {
+                (true, _) | (_, true) => patch.max(1),
+                _ => patch.clamp(ROWS, MOST_ROWS),
+            };
+        }
+        self.tiles_per_line = self.cols.size.div_ceil(self.width);
+        self.blocks_per_line = self.rows.size.div_ceil(self.height);
+    }
+
+    /// Whether elements go through scratch memory.
+    pub fn is_cast(&self) -> bool {
+        self.input.dtype() != self.element
+    }
+
+    /// The dtype that the elements have.
+    pub fn source(&self) -> DType {
+        self.input.dtype()
+    }
+
+    pub fn tiles(&self) -> usize {
+        Dim::count(&self.kept) * self.tiles_per_line
+    }
+
+    pub fn blocks(&self) -> usize {
+        Dim::count(&self.reduced) * self.blocks_per_line
+    }
+
+    /// Elements that go into one output.
+    pub fn extent(&self) -> usize {
+        Dim::count(&self.reduced) * self.rows.size
+    }
+
+    /// Elements of a tile and of a block, at most.
+    pub fn tile_len(&self) -> usize {
+        self.width.min(self.cols.size) * self.extent()
+    }
+
+    pub fn block_len(&self) -> usize {
+        self.width.min(self.cols.size) * self.height.min(self.rows.size)
+    }
+
+    pub fn tile(&self, number: usize) -> Tile {
+        let (line, first) = (number / self.tiles_per_line, number % self.tiles_per_line * self.width);
+        let (input, outputs) = Dim::offsets(&self.kept, line);
+        let target = |output: usize| {
+            let offset = outputs[output] + first as isize * self.cols.outputs[output];
+            self.outputs[output].data().wrapping_offset(offset)
+        };
+        Tile {
+            input: self.input.data().wrapping_offset(input + first as isize * self.cols.input),
+            targets: Targets {
+                data: std::array::from_fn(target),
+                steps: self.cols.outputs,
+                sizes: self.outputs.each_ref().map(|output| output.dtype().size()),
+            },
+            cols: self.width.min(self.cols.size - first),
+        }
+    }
+
+    /// A block of a tile, where its elements are.
+    pub fn block(&self, tile: &Tile, number: usize) -> FoldBlock {
+        let (line, first) = (number / self.blocks_per_line, number % self.blocks_per_line * self.height);
+        let offset = if self.reduced.is_empty() { 0 } else { Dim::offsets(&self.reduced, line).0 };
+        FoldBlock {
+            data: tile.input.wrapping_offset(offset + first as isize * self.rows.input),
+            cols: tile.cols,
+            rows: self.height.min(self.rows.size - first),
+            col_step: self.cols.input,
+            row_step: self.rows.input,
+            first,
+            by_runs: self.by_runs,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Mean and variance. Each block is read twice, for its mean and for the squared deviations from it, which are corrected for the rounding of
+//! the mean. BlockFold are merged in `f64`. Source: Chan, Golub, LeVeque, "Algorithms for Computing the Sample Variance", The American
+//! Statistician 37 (1983).
+
+use std::marker::PhantomData;
+
+use super::{BlockFold, FoldBlock, Targets, drive, load};
+use crate::simd::{Aligned, Leaf, across, vectorize};
+use crate::tensor::dtype::{DType, Element};
+use crate::tensor::launch::Launch;
+use crate::tensor::number::{Field, Hub, Number, Real};
+
+/// The result of mean and squared deviations.
+#[derive(Clone, Copy, Debug)]
+pub struct Variance {
+    /// The number that the count of elements is reduced by before the sum of squares is divided by it.
+    pub correction: f64,
+    /// Whether the result is the standard deviation.
+    pub root: bool,
+}
+
+/// Writes the variances of the launch's input, cast to `E`, and with two outputs the means as well.
+///
+/// # Errors
+/// The wrong operands.
+#[inline]
+pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Result<(), String> {
+    let outputs = launch.num_outputs();
+    if (0..outputs).any(|output| launch.view(output).dtype() != E::DTYPE) {
+        return Err("outputs of the wrong dtype".into());
+    }
+    drive::<MeanVar>(launch, &Variances::<E> { variance, with_mean: outputs == 2, element: PhantomData })
+}
+
+/// The moments of some values.
+#[derive(Clone, Copy, Default)]
+struct MeanVar {
+    count: f64,
+    mean: f64,
+    /// The sum of squared deviations from the mean.
+    squares: f64,
+}
+
+impl MeanVar {
+    /// The moments of `count` values, of which the deviations from `near`, a number near their mean, and the squares of these have the given
+    /// sums.
+    #[inline(always)]
+    fn of<V: Number>(count: usize, near: V, deviations: V, squares: V) -> Self {
+        let wide = |value: V| -> f64 { value.hub().to() };
+        let (near, deviations, squares, count) = (wide(near), wide(deviations), wide(squares), count as f64);
+        let mean = if near.is_infinite() { near } else { near + deviations / count };
+        Self { count, mean, squares: squares - deviations * (deviations / count) }
+    }
+
+    #[inline(always)]
+    fn merge(self, other: Self) -> Self {
+        let count = self.count + other.count;
+        let (apart, share) = (other.mean - self.mean, other.count / count);
+        Self { count, mean: self.mean + apart * share, squares: self.squares + other.squares + apart * apart * self.count * share }
+    }
+}
+
+/// The moments of `rows` values in `f64`: for those whose sums or squares leave the range of the computing type.
+#[cold]
+fn in_double<E: Element>(data: *const u8, rows: usize, step: isize) -> MeanVar {
+    let value = |row: usize| -> f64 { load::<E>(data, row as isize * step).hub().to() };
+    let mean = (0..rows).map(value).sum::<f64>() / rows as f64;
+    MeanVar { count: rows as f64, mean, squares: (0..rows).map(|row| (value(row) - mean).powi(2)).sum() }
+}
+
+struct Variances<E> {
+    variance: Variance,
+    with_mean: bool,
+    element: PhantomData<fn() -> E>,
+}
+
+impl<E: Element<Acc: Real>> BlockFold<MeanVar> for Variances<E> {
+    #[inline]
+    fn element(&self) -> DType {
+        E::DTYPE
+    }
+
+    #[inline]
+    fn fold(&self, block: &FoldBlock, states: &mut [MeanVar]) {
+        if block.by_runs {
+            vectorize(Runs::<E> { block: *block, states, element: PhantomData });
+        } else {
+            vectorize(RowVariance::<E> { block: *block, states, element: PhantomData });
+        }
+    }
+
+    #[inline]
+    fn merge(&self, states: &mut [MeanVar], later: &[MeanVar]) {
+        for (state, &later) in states.iter_mut().zip(later) {
+            *state = state.merge(later);
+        }
+    }
+
+    #[inline]
+    fn finish(&self, states: &[MeanVar], count: usize, targets: &Targets) {
+        let divisor = (count as f64 - self.variance.correction).max(0.0);
+        let store = |value: f64| E::store(E::Acc::from_f64(value));
+        for (col, state) in states.iter().enumerate() {
+            let variance = state.squares.max(0.0) / divisor;
+            // `max` drops NaN.
+            let variance = if state.squares.is_nan() { f64::NAN } else { variance };
+            targets.write(0, col, store(if self.variance.root { variance.sqrt() } else { variance }));
+            if self.with_mean {
+                targets.write(1, col, store(state.mean));
+            }
+        }
+    }
+}
+
+const LANES: usize = 32;
+
+struct Runs<'a, E> {
+    block: FoldBlock,
+    states: &'a mut [MeanVar],
+    element: PhantomData<E>,
+}
+
+impl<E: Element<Acc: Real>> Runs<'_, E> {
+    #[inline(always)]
+    fn moments(&self, data: *const u8, step: isize) -> MeanVar {
+        let rows = self.block.rows;
+        let (fours, whole) = (rows / (4 * LANES) * (4 * LANES), rows / LANES * LANES);
+        let value = |position: usize| load::<E>(data, position as isize * step);
+        let Aligned(sums) = &mut Aligned([E::Acc::ZERO; LANES]);
+        // Four values for a lane at a time: one by one, the compiler keeps the lanes in registers of one number each.
+        for first in (0..fours).step_by(4 * LANES) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                let at = |next: usize| value(first + lane + next * LANES);
+                *sum = sum.add(at(0).add(at(1)).add(at(2).add(at(3))));
+            }
+        }
+        for first in (fours..whole).step_by(LANES) {
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.add(value(first + lane));
+            }
+        }
+        for (lane, sum) in sums.iter_mut().enumerate().take(rows - whole) {
+            *sum = sum.add(value(whole + lane));
+        }
+        let near = across(*sums, Number::add).div(E::Acc::from_i64(rows as i64));
+        let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; LANES]), &mut Aligned([E::Acc::ZERO; LANES]));
+        let mut look = |position: usize, lane: usize| {
+            let apart = value(position).sub(near);
+            deviations[lane] = deviations[lane].add(apart);
+            squares[lane] = squares[lane].add(apart.mul(apart));
+        };
+        for first in (0..whole).step_by(LANES) {
+            for lane in 0..LANES {
+                look(first + lane, lane);
+            }
+        }
+        for lane in 0..rows - whole {
+            look(whole + lane, lane);
+        }
+        let found = MeanVar::of(rows, near, across(*deviations, Number::add), across(*squares, Number::add));
+        if found.squares.is_finite() { found } else { in_double::<E>(data, rows, step) }
+    }
+}
+
+impl<E: Element<Acc: Real>> Leaf for Runs<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let is_dense = self.block.is_dense::<E>();
+        for col in 0..self.block.cols {
+            let data = self.block.col(col);
+            self.states[col] =
+                if is_dense { self.moments(data, size_of::<E>() as isize) } else { self.moments(data, self.block.row_step) };
+        }
+    }
+}
+
+/// Columns that are folded in vector lanes.
+const COLS: usize = 128;
+
+struct RowVariance<'a, E> {
+    block: FoldBlock,
+    states: &'a mut [MeanVar],
+    element: PhantomData<E>,
+}
+
+impl<E: Element<Acc: Real>> RowVariance<'_, E> {
+    #[inline(always)]
+    fn rows(self, step: isize) {
+        let (rows, row_step) = (self.block.rows, self.block.row_step);
+        let scale = E::Acc::from_i64(rows as i64);
+        for begin in (0..self.block.cols).step_by(COLS) {
+            let cols = COLS.min(self.block.cols - begin);
+            let data = self.block.col(begin);
+            let Aligned(near) = &mut Aligned([E::Acc::ZERO; COLS]);
+            for row in 0..rows {
+                let data = data.wrapping_offset(row as isize * row_step);
+                for (col, sum) in near[..cols].iter_mut().enumerate() {
+                    *sum = sum.add(load::<E>(data, col as isize * step));
+                }
+            }
+            for sum in &mut near[..cols] {
+                *sum = sum.div(scale);
+            }
+            let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([E::Acc::ZERO; COLS]));
+            for row in 0..rows {
+                let data = data.wrapping_offset(row as isize * row_step);
+                for col in 0..cols {
+                    let apart = load::<E>(data, col as isize * step).sub(near[col]);
+                    deviations[col] = deviations[col].add(apart);
+                    squares[col] = squares[col].add(apart.mul(apart));
+                }
+            }
+            for (col, state) in self.states[begin..begin + cols].iter_mut().enumerate() {
+                let found = MeanVar::of(rows, near[col], deviations[col], squares[col]);
+                let again = || in_double::<E>(data.wrapping_offset(col as isize * step), rows, row_step);
+                *state = if found.squares.is_finite() { found } else { again() };
+            }
+        }
+    }
+}
+
+impl<E: Element<Acc: Real>> Leaf for RowVariance<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let step = self.block.col_step;
+        if self.block.is_dense::<E>() { self.rows(size_of::<E>() as isize) } else { self.rows(step) }
+    }
+}
