@@ -91,7 +91,7 @@ void check_antialiased(const Arguments& args) {
 void place_on_border(const Arguments& args) {
   constexpr int64_t border = 1, reflection = 2;
   const at::Tensor grid = args.tensor("grid");
-  const int64_t padding = args.integer("padding_mode");
+  const std::optional<int64_t> padding = args.integer("padding_mode");
   if (grid.defined() && padding == border) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     args.replace("grid", at::nan_to_num(grid, -infinity, infinity, -infinity));
