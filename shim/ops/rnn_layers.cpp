@@ -400,7 +400,8 @@ Triple lstm(const at::Tensor& input, at::TensorList hx, at::TensorList params, b
 Pair gru(const at::Tensor& input, const at::Tensor& hx, at::TensorList params, bool has_biases, int64_t num_layers, double dropout,
          bool train, bool bidirectional, bool batch_first) {
   const Network network{input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first};
-  if (!network.fits<GruLayer>()) {
+  // The kernel gets the biases of r and z as a sum, which 16 bit floats would round.
+  if (c10::isReducedFloatingType(input.scalar_type()) || !network.fits<GruLayer>()) {
     return at::compositeimplicitautograd::gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
                                               batch_first);
   }
