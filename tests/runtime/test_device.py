@@ -334,6 +334,9 @@ def test_stub_names_every_function_of_the_extension_module() -> None:
 
     stub = ast.parse((Path(torch.rustdev.__file__).parent / "_rustdev.pyi").read_text())
     declared = {node.name: [a.arg for a in node.args.args] for node in stub.body if isinstance(node, ast.FunctionDef)}
+    for kind in (node for node in stub.body if isinstance(node, ast.ClassDef)):
+        made = next(node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name in ("__new__", "__init__"))
+        declared[kind.name] = [a.arg for a in made.args.args[1:]]
     actual = {
         name: list(inspect.signature(value).parameters)
         for name, value in vars(_rustdev).items()
