@@ -110,7 +110,8 @@ def test_where_pieces_of_a_function_meet(name: str, dtype: torch.dtype) -> None:
 def test_slopes_of_exponential_units_at_nan(name: str) -> None:
     x = torch.tensor([math.nan, 1.0], device="rustdev", requires_grad=True)
     (slope,) = torch.autograd.grad(KINKED[name](x), x, torch.ones_like(x))
-    assert slope[0].item() == slope[1].item()
+    assert math.isnan(slope[0].item())
+    assert slope[1].item() >= 1
 
 
 @pytest.mark.skipif(
