@@ -200,15 +200,9 @@ class GruLayer : public torch::autograd::Function<GruLayer> {
                                const at::Tensor& hx, bool reverse) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const Layer layer(input, input_weight, weight, input_bias, bias, hx);
-    const int64_t size = hx.size(1);
-    // The hidden state's bias of n is reset with its product; the others are added to the sums of the inputs.
-    OptionalTensor biases;
-    at::Tensor own = layer.bias.defined() ? layer.bias.narrow(0, 2 * size, size).contiguous() : at::zeros({size}, hx.options());
-    if (layer.bias.defined()) {
-      biases = layer.input_bias.clone();
-      biases->narrow(0, 0, 2 * size).add_(layer.bias.narrow(0, 0, 2 * size));
-    }
-    const at::Tensor activated = layer.sums(biases), out = layer.empty_out(), resettable = at::empty_like(out);
+    const OptionalTensor of_inputs = layer.bias.defined() ? OptionalTensor(layer.input_bias) : std::nullopt;
+    const at::Tensor own = layer.bias.defined() ? layer.bias.contiguous() : at::zeros({layer.weight.size(0)}, hx.options());
+    const at::Tensor activated = layer.sums(of_inputs), out = layer.empty_out(), resettable = at::empty_like(out);
     launch_layer(kernel(), {&out, &resettable, &activated}, {&layer.weight, &own, &layer.hx}, {reverse});
     ctx->save_for_backward(layer.and_also({out, resettable, activated}));
     ctx->saved_data["reverse"] = reverse;
@@ -400,8 +394,7 @@ Triple lstm(const at::Tensor& input, at::TensorList hx, at::TensorList params, b
 Pair gru(const at::Tensor& input, const at::Tensor& hx, at::TensorList params, bool has_biases, int64_t num_layers, double dropout,
          bool train, bool bidirectional, bool batch_first) {
   const Network network{input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first};
-  // The kernel gets the biases of r and z as a sum, which 16 bit floats would round.
-  if (c10::isReducedFloatingType(input.scalar_type()) || !network.fits<GruLayer>()) {
+  if (!network.fits<GruLayer>()) {
     return at::compositeimplicitautograd::gru(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
                                               batch_first);
   }

@@ -359,10 +359,6 @@ ARBITRARY = {
 }
 
 
-# Recurrences of 16 bit floats, which both devices round several times at each step: chance says which is the nearer in a case.
-RECURRENT = {"gru_layer", "gru_layer_backward"}
-
-
 #: Values of so many seeds.
 SEEDS = 3
 
@@ -407,14 +403,7 @@ def test_rows_have_every_dtype_of_the_cpu(name: str, monkeypatch: pytest.MonkeyP
         compared += 1
         if name not in ARBITRARY and expected is not None:
             try:
-                near = (
-                    {"rtol": 16 * torch.finfo(dtype).eps, "atol": 16 * torch.finfo(dtype).eps}
-                    if (name in RECURRENT and dtype in (torch.float16, torch.bfloat16))
-                    else {}
-                )
-                torch.testing.assert_close(
-                    found, expected, **near, check_device=False, equal_nan=True, msg=f"{dtype}, {seed}: {{}}".format
-                )
+                torch.testing.assert_close(found, expected, check_device=False, equal_nan=True, msg=f"{dtype}, {seed}: {{}}".format)
             except AssertionError:
                 monkeypatch.setitem(ROUNDED, "to", dtype)
                 monkeypatch.setitem(KIND, "device", "cpu")

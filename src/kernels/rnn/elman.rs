@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::sequence::{Layer, cost, load, row, store, target, transposed_weight, weight};
+use super::sequence::{Layer, cost, layers, load, row, store, target, transposed_weight, weight};
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
@@ -31,18 +31,14 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
     }
 }
 
-/// The recurrent part of a layer. Operands [out, weight, hx], contiguous and of one dtype: out [steps, batch, size], on entry the sums of the
-/// inputs and both biases; weight [size, size], of the hidden state; hx [batch, size]. Scalars [reverse, relu]: from the last step to the
-/// first; max(0, x) in place of tanh.
-///
-/// # Errors
-/// Another dtype, operands with gaps or of other sizes.
-pub fn elman_layer(launch: &Launch<'_>) -> Result<(), String> {
-    let layer = Layer::new(launch, 0)?;
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => {
-        if layer.widens::<E>() { forward::<E, <E as Element>::Acc>(launch, layer) } else { forward::<E, E>(launch, layer) }
-    })
+layers! {
+    /// The recurrent part of a layer. Operands [out, weight, hx], contiguous and of one dtype: out [steps, batch, size], on entry the sums of the
+    /// inputs and both biases; weight [size, size], of the hidden state; hx [batch, size]. Scalars [reverse, relu]: from the last step to the
+    /// first; max(0, x) in place of tanh.
+    ///
+    /// # Errors
+    /// Another dtype, operands with gaps or of other sizes.
+    elman_layer, 0, forward;
 }
 
 fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
@@ -93,17 +89,13 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
     }
 }
 
-/// The gradient of [`elman_layer`]. Operands [grad of sums, grad of hx, grad of out, out, weight], contiguous, of one dtype and sized as there; the
-/// second holds on entry the gradient of the last hidden state. Scalars as there.
-///
-/// # Errors
-/// As [`elman_layer`].
-pub fn elman_layer_backward(launch: &Launch<'_>) -> Result<(), String> {
-    let layer = Layer::new(launch, 2)?;
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => {
-        if layer.widens::<E>() { backward::<E, <E as Element>::Acc>(launch, layer) } else { backward::<E, E>(launch, layer) }
-    })
+layers! {
+    /// The gradient of [`elman_layer`]. Operands [grad of sums, grad of hx, grad of out, out, weight], contiguous, of one dtype and sized as there; the
+    /// second holds on entry the gradient of the last hidden state. Scalars as there.
+    ///
+    /// # Errors
+    /// As [`elman_layer`].
+    elman_layer_backward, 2, backward;
 }
 
 fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::formulas::{GRU_GATES as GATES, gates, gates_mut, gru_step, gru_step_backward};
-use super::sequence::{Layer, cost, load, row, store, target, transposed_weight, weight};
+use super::sequence::{Layer, cost, layers, load, row, store, target, transposed_weight, weight};
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
@@ -15,7 +15,7 @@ use crate::tensor::number::{Number, Real};
 struct Forward<'a, E: Element, P> {
     gates: [&'a mut [E]; GATES],
     products: [&'a [P]; GATES],
-    bias: &'a [E],
+    bias: [&'a [E]; GATES],
     hidden: &'a mut [P],
     resettable: &'a mut [E],
     out: &'a mut [E],
@@ -30,11 +30,13 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
         let size = self.hidden.len();
         let [in_r, in_z, in_n] = self.gates.map(|gate| &mut gate[..size]);
         let [from_r, from_z, from_n] = self.products.map(|gate| &gate[..size]);
-        let (hidden, resettable, out, bias) =
-            (self.hidden, &mut self.resettable[..size], &mut self.out[..size], &self.bias[..size]);
+        let [bias_r, bias_z, bias_n] = self.bias.map(|gate| &gate[..size]);
+        let (hidden, resettable, out) = (self.hidden, &mut self.resettable[..size], &mut self.out[..size]);
         for at in 0..size {
-            let hn = from_n[at].load().add(bias[at].load());
-            let sums = [in_r[at].load().add(from_r[at].load()), in_z[at].load().add(from_z[at].load()), in_n[at].load()];
+            let sum_r = in_r[at].load().add(from_r[at].load().add(bias_r[at].load()));
+            let sum_z = in_z[at].load().add(from_z[at].load().add(bias_z[at].load()));
+            let hn = from_n[at].load().add(bias_n[at].load());
+            let sums = [sum_r, sum_z, in_n[at].load()];
             let ([r, z, n], new_hidden) = gru_step(sums, hn, hidden[at].load());
             resettable[at] = E::store(hn);
             out[at] = E::store(new_hidden);
@@ -46,19 +48,15 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
     }
 }
 
-/// The recurrent part of a layer. Operands [out, resettable, gates, weight, bias, hx], contiguous and of one dtype: out [steps, batch, size];
-/// resettable, of the same sizes, what the hidden state brings to n before it is reset; gates [steps, batch, 3 size], on entry the sums
-/// of the inputs and all biases but the hidden state's of n, then the activated gates r, z, n; weight [3 size, size], of the hidden
-/// state, and bias [size], its bias of n; hx [batch, size]. Scalars [reverse]: from the last step to the first.
-///
-/// # Errors
-/// Another dtype, operands with gaps or of other sizes.
-pub fn gru_layer(launch: &Launch<'_>) -> Result<(), String> {
-    let layer = Layer::new(launch, 0)?;
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => {
-        if layer.widens::<E>() { forward::<E, <E as Element>::Acc>(launch, layer) } else { forward::<E, E>(launch, layer) }
-    })
+layers! {
+    /// The recurrent part of a layer. Operands [out, resettable, gates, weight, bias, hx], contiguous and of one dtype: out [steps, batch, size];
+    /// resettable, of the same sizes, what the hidden state brings to n before it is reset; gates [steps, batch, 3 size], on entry the sums
+    /// of the inputs and their biases, then the activated gates r, z, n; weight [3 size, size] and bias [3 size], of the hidden state; hx
+    /// [batch, size]. Scalars [reverse]: from the last step to the first.
+    ///
+    /// # Errors
+    /// Another dtype, operands with gaps or of other sizes.
+    gru_layer, 0, forward;
 }
 
 fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
@@ -80,7 +78,7 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
                 vectorize(Forward {
                     gates: gates_mut(target::<E>(&gates, &index)?, size),
                     products: self::gates(&products[number * wide..], size),
-                    bias: row(&bias, &[])?,
+                    bias: self::gates(row(&bias, &[])?, size),
                     hidden,
                     resettable: target(&resettable, &index)?,
                     out: target(&out, &index)?,
@@ -134,18 +132,14 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
     }
 }
 
-/// The gradient of [`gru_layer`]. Operands [grads, grad of hx, grad of out, gates, resettable, out, hx, weight], contiguous, of one dtype and
-/// sized as there, the gates activated; grads [2, steps, batch, 3 size], of the sums of the inputs and of the hidden state's products, which
-/// differ in n; the second holds on entry the gradient of the last hidden state. Scalars [reverse], as there.
-///
-/// # Errors
-/// As [`gru_layer`].
-pub fn gru_layer_backward(launch: &Launch<'_>) -> Result<(), String> {
-    let layer = Layer::new(launch, 2)?;
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => {
-        if layer.widens::<E>() { backward::<E, <E as Element>::Acc>(launch, layer) } else { backward::<E, E>(launch, layer) }
-    })
+layers! {
+    /// The gradient of [`gru_layer`]. Operands [grads, grad of hx, grad of out, gates, resettable, out, hx, weight], contiguous, of one dtype and
+    /// sized as there, the gates activated; grads [2, steps, batch, 3 size], of the sums of the inputs and of the hidden state's products, which
+    /// differ in n; the second holds on entry the gradient of the last hidden state. Scalars [reverse], as there.
+    ///
+    /// # Errors
+    /// As [`gru_layer`].
+    gru_layer_backward, 2, backward;
 }
 
 fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
@@ -193,7 +187,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
 
 #[cfg(test)]
 mod tests {
-    use ndarray::{ArrayD, Axis};
+    use ndarray::Axis;
 
     use super::super::rnn_tests::{SIZE, STEPS, assert_gradients, copy, empty, given, position, product, real, sigmoid};
     use crate::kernels::check::{self, Strides, Tensor};
@@ -213,7 +207,7 @@ mod tests {
         for dtype in FLOATING.iter() {
             for (batch, reverse) in [(1, false), (9, true), (70, false)] {
                 let (sums, weight) = (given(dtype, &[STEPS, batch, 3 * SIZE], 1), given(dtype, &[3 * SIZE, SIZE], 2));
-                let (hx, bias) = (given(dtype, &[batch, SIZE], 3), given(dtype, &[SIZE], 4));
+                let (hx, bias) = (given(dtype, &[batch, SIZE], 3), given(dtype, &[3 * SIZE], 4));
                 let results = forward(dtype, batch, reverse, &weight, [&sums, &bias, &hx]);
                 let [out, resettable, gates] = results.each_ref().map(real);
                 let (sums, weight, bias, mut hidden) = (real(&sums), real(&weight), real(&bias), real(&hx));
@@ -222,9 +216,9 @@ mod tests {
                     let step = position(number, reverse);
                     for (row, at) in (0..batch).flat_map(|row| (0..SIZE).map(move |at| (row, at))) {
                         let given = |gate: usize| sums[[step, row, gate * SIZE + at]];
-                        let brought = |gate: usize| product(&weight, &hidden, row, gate, at);
+                        let brought = |gate: usize| product(&weight, &hidden, row, gate, at) + bias[[gate * SIZE + at]];
                         let (r, z) = (sigmoid(given(0) + brought(0)), sigmoid(given(1) + brought(1)));
-                        let hn = brought(2) + bias[[at]];
+                        let hn = brought(2);
                         let n = (given(2) + r * hn).tanh();
                         let expected = (1.0 - z) * n + z * hidden[[row, at]];
                         let found =
@@ -246,7 +240,7 @@ mod tests {
         let (dtype, batch) = (DType::Double, 9);
         for reverse in [false, true] {
             let (sums, weight) = (given(dtype, &[STEPS, batch, 3 * SIZE], 1), given(dtype, &[3 * SIZE, SIZE], 2));
-            let (hx, bias) = (given(dtype, &[batch, SIZE], 3), given(dtype, &[SIZE], 4));
+            let (hx, bias) = (given(dtype, &[batch, SIZE], 3), given(dtype, &[3 * SIZE], 4));
             let (grad_out, grad_hy) = (given(dtype, &[STEPS, batch, SIZE], 5), given(dtype, &[batch, SIZE], 6));
             let loss = |by: &[Tensor]| {
                 let out = real(&forward(dtype, batch, reverse, &weight, [&by[0], &by[1], &by[2]])[0]);
@@ -258,9 +252,7 @@ mod tests {
             let operands = [&grad_out, &gates, &resettable, &out, &hx, &weight];
             check::run("gru_layer_backward", &results.each_ref(), &operands, &[Scalar::Bool(reverse)], dtype).unwrap();
             let [of_sums, of_products] = [0, 1].map(|which| results[0].values().index_axis(Axis(0), which).to_owned());
-            // The bias of n is added to each of the products of n.
-            let of_bias = of_products.sum_axis(Axis(0)).sum_axis(Axis(0)).into_iter().skip(2 * SIZE).collect();
-            let of_bias = ArrayD::from_shape_vec(vec![SIZE], of_bias).unwrap();
+            let of_bias = of_products.sum_axis(Axis(0)).sum_axis(Axis(0));
             let [of_sums, of_bias] = [of_sums, of_bias].map(|values| Tensor::of(dtype, &values, Strides::Contiguous));
             assert_gradients(&[&sums, &bias, &hx], &[&of_sums, &of_bias, &results[1]], loss);
         }

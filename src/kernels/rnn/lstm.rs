@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_step_backward};
-use super::sequence::{Layer, cost, load, row, store, target, transposed_weight, weight};
+use super::sequence::{Layer, cost, layers, load, row, store, target, transposed_weight, weight};
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
@@ -51,18 +51,14 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Forward<'_, E, P>
     }
 }
 
-/// The recurrent part of a layer. Operands [out, cells, gates, weight, hx, cx], contiguous and of one dtype: out and cells [steps, batch, size];
-/// gates [steps, batch, 4 size], on entry the sums of the inputs and both biases, then the activated gates; weight [4 size, size], of the hidden
-/// state; hx and cx [batch, size]. Scalars [reverse]: from the last step to the first.
-///
-/// # Errors
-/// Another dtype, operands with gaps or of other sizes.
-pub fn lstm_layer(launch: &Launch<'_>) -> Result<(), String> {
-    let layer = Layer::new(launch, 0)?;
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => {
-        if layer.widens::<E>() { forward::<E, <E as Element>::Acc>(launch, layer) } else { forward::<E, E>(launch, layer) }
-    })
+layers! {
+    /// The recurrent part of a layer. Operands [out, cells, gates, weight, hx, cx], contiguous and of one dtype: out and cells [steps, batch, size];
+    /// gates [steps, batch, 4 size], on entry the sums of the inputs and both biases, then the activated gates; weight [4 size, size], of the hidden
+    /// state; hx and cx [batch, size]. Scalars [reverse]: from the last step to the first.
+    ///
+    /// # Errors
+    /// Another dtype, operands with gaps or of other sizes.
+    lstm_layer, 0, forward;
 }
 
 fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
@@ -138,18 +134,14 @@ impl<E: Element<Acc: Real>, P: Element<Acc = E::Acc>> Leaf for Backward<'_, E, P
     }
 }
 
-/// The gradient of [`lstm_layer`]. Operands [grad of gates, grad of hx, grad of cx, grad of out, gates, cells, cx, weight], contiguous, of one
-/// dtype and sized as there, the gates activated; the second and third hold on entry the gradients of the last hidden and cell state. Scalars
-/// [reverse], as there.
-///
-/// # Errors
-/// As [`lstm_layer`].
-pub fn lstm_layer_backward(launch: &Launch<'_>) -> Result<(), String> {
-    let layer = Layer::new(launch, 3)?;
-    let dtype = launch.compute();
-    dispatch!(dtype in FLOATING, E => {
-        if layer.widens::<E>() { backward::<E, <E as Element>::Acc>(launch, layer) } else { backward::<E, E>(launch, layer) }
-    })
+layers! {
+    /// The gradient of [`lstm_layer`]. Operands [grad of gates, grad of hx, grad of cx, grad of out, gates, cells, cx, weight], contiguous, of one
+    /// dtype and sized as there, the gates activated; the second and third hold on entry the gradients of the last hidden and cell state. Scalars
+    /// [reverse], as there.
+    ///
+    /// # Errors
+    /// As [`lstm_layer`].
+    lstm_layer_backward, 3, backward;
 }
 
 fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {

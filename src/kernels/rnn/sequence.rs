@@ -154,3 +154,19 @@ pub fn transposed_weight<E: Element, P: Element<Acc = E::Acc>>(
     strided::transpose(weight::<E, P>(view, wide, size)?.numbers::<P>(wide * size), memory.numbers::<P>(wide * size), size);
     Ok(memory)
 }
+
+/// Kernels of layers: `name, operand [steps, batch, size], body;`. The body is called with the launch, the layer, the dtype and that of products.
+macro_rules! layers {
+    ($($(#[$doc:meta])* $name:ident, $of_steps:literal, $body:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(launch: &Launch<'_>) -> Result<(), String> {
+            let layer = Layer::new(launch, $of_steps)?;
+            let dtype = launch.compute();
+            dispatch!(dtype in FLOATING, E => {
+                if layer.widens::<E>() { $body::<E, <E as Element>::Acc>(launch, layer) } else { $body::<E, E>(launch, layer) }
+            })
+        }
+    )*};
+}
+
+pub(super) use layers;
