@@ -26,20 +26,14 @@
 #include <ATen/ops/sparse_resize_native.h>
 #include <ATen/ops/values_native.h>
 #include <ATen/ops/zero_native.h>
+#include <torch/library.h>
 
 #include "ops/fallback.h"
-#include "ops/tier.h"
 
 namespace rustdev {
 namespace {
 
-// The kernel of sparse tensors on the CPU.
-template <class Result, class... Args>
-Result call_sparse_fallback(const c10::OperatorHandle& op, Args... args) {
-  return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(
-      c10::BoxedKernel::makeFromFunction<&cpu_fallback>(), op,
-      c10::DispatchKeySet({c10::DispatchKey::PrivateUse1, c10::DispatchKey::SparsePrivateUse1}), args...);
-}
+constexpr c10::DispatchKeySet sparse_keys({c10::DispatchKey::PrivateUse1, c10::DispatchKey::SparsePrivateUse1});
 
 // A dense tensor whose first dimensions are one: a view where there is one.
 at::Tensor as_rows(const at::Tensor& dense, int64_t dims) {
@@ -100,7 +94,7 @@ at::Tensor sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::sparse_mask", "");
   if (self.layout() != at::kStrided || mask.layout() != at::kSparse || self.sizes() != mask.sizes() ||
       self.device() != mask.device()) {
-    return call_sparse_fallback<at::Tensor, const at::Tensor&, const at::Tensor&>(op, self, mask);
+    return call_fallback_of<at::Tensor, const at::Tensor&, const at::Tensor&>(sparse_keys, op, self, mask);
   }
   const at::Tensor values = as_rows(self, mask.sparse_dim()).index_select(0, rows_of(mask));
   return like(mask, mask._indices(), values.to(mask.scalar_type()), mask.is_coalesced());
@@ -125,14 +119,14 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
     const at::Tensor sum = like(self, at::cat({self._indices(), other._indices()}, 1), values, false);
     return assign(out, self.is_coalesced() && other.is_coalesced() ? sum.coalesce() : sum);
   }
-  return call_sparse_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Scalar&, at::Tensor&>(op, self, other,
-                                                                                                                 alpha, out);
+  return call_fallback_of<at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Scalar&, at::Tensor&>(sparse_keys, op, self,
+                                                                                                             other, alpha, out);
 }
 
 at::Tensor& mul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::mul", "out");
   if (self.layout() != at::kSparse || other.dim() != 0 || other.layout() != at::kStrided || out.layout() != at::kSparse) {
-    return call_sparse_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, at::Tensor&>(op, self, other, out);
+    return call_fallback_of<at::Tensor&, const at::Tensor&, const at::Tensor&, at::Tensor&>(sparse_keys, op, self, other, out);
   }
   const at::Tensor values = self._values().mul(other);
   TORCH_CHECK(c10::canCast(values.scalar_type(), out.scalar_type()), "result type ", values.scalar_type(),
@@ -143,39 +137,39 @@ at::Tensor& mul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor&
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  Tier composite(m, "composite", /*noted=*/false);
-  composite.impl("_coalesce", TORCH_FN(coalesce));
-  composite.impl("add.out", TORCH_FN(add_out));
-  composite.impl("mul.out", TORCH_FN(mul_out));
-  composite.impl("sparse_mask", TORCH_FN(sparse_mask));
-  Tier aten(m, "aten", /*noted=*/false);
-  aten.impl("_coalesced_", TORCH_FN(at::native::_coalesced_sparse_));
-  aten.impl("_indices", TORCH_FN(at::native::_indices_sparse));
-  aten.impl("_nnz", TORCH_FN(at::native::_nnz_sparse));
-  aten.impl("_sparse_coo_tensor_with_dims", TORCH_FN(at::native::new_with_dims_sparse));
-  aten.impl("_sparse_coo_tensor_with_dims_and_tensors", TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
-  aten.impl("_to_dense", TORCH_FN(at::native::sparse_to_dense));
-  aten.impl("_values", TORCH_FN(at::native::_values_sparse));
-  aten.impl("add.Tensor", TORCH_FN(at::native::add_sparse));
-  aten.impl("add_.Tensor", TORCH_FN(at::native::add_sparse_));
-  aten.impl("clone", TORCH_FN(at::native::clone_sparse));
-  aten.impl("copy_sparse_to_sparse_", TORCH_FN(at::native::copy_sparse_));
-  aten.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse));
-  aten.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_symint));
-  aten.impl("indices", TORCH_FN(at::native::indices_sparse));
-  aten.impl("is_coalesced", TORCH_FN(at::native::is_coalesced_sparse));
-  aten.impl("mul.Tensor", TORCH_FN(at::native::mul_sparse));
-  aten.impl("mul_.Tensor", TORCH_FN(at::native::mul_sparse_));
-  aten.impl("neg", TORCH_FN(at::native::neg_sparse));
-  aten.impl("neg.out", TORCH_FN(at::native::neg_out_sparse));
-  aten.impl("neg_", TORCH_FN(at::native::neg_sparse_));
-  aten.impl("norm.ScalarOpt_dim", TORCH_FN(at::native::sparse_norm));
-  aten.impl("norm.ScalarOpt_dim_dtype", TORCH_FN(at::native::sparse_dtype_norm));
-  aten.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse));
-  aten.impl("sparse_resize_", TORCH_FN(at::native::sparse_resize_));
-  aten.impl("sparse_resize_and_clear_", TORCH_FN(at::native::sparse_resize_and_clear_));
-  aten.impl("values", TORCH_FN(at::native::values_sparse));
-  aten.impl("zero_", TORCH_FN(at::native::zero_sparse_));
+  // Made of the device's operators.
+  m.impl("_coalesce", TORCH_FN(coalesce));
+  m.impl("add.out", TORCH_FN(add_out));
+  m.impl("mul.out", TORCH_FN(mul_out));
+  m.impl("sparse_mask", TORCH_FN(sparse_mask));
+  // PyTorch's own.
+  m.impl("_coalesced_", TORCH_FN(at::native::_coalesced_sparse_));
+  m.impl("_indices", TORCH_FN(at::native::_indices_sparse));
+  m.impl("_nnz", TORCH_FN(at::native::_nnz_sparse));
+  m.impl("_sparse_coo_tensor_with_dims", TORCH_FN(at::native::new_with_dims_sparse));
+  m.impl("_sparse_coo_tensor_with_dims_and_tensors", TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
+  m.impl("_to_dense", TORCH_FN(at::native::sparse_to_dense));
+  m.impl("_values", TORCH_FN(at::native::_values_sparse));
+  m.impl("add.Tensor", TORCH_FN(at::native::add_sparse));
+  m.impl("add_.Tensor", TORCH_FN(at::native::add_sparse_));
+  m.impl("clone", TORCH_FN(at::native::clone_sparse));
+  m.impl("copy_sparse_to_sparse_", TORCH_FN(at::native::copy_sparse_));
+  m.impl("dense_dim", TORCH_FN(at::native::dense_dim_sparse));
+  m.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse_symint));
+  m.impl("indices", TORCH_FN(at::native::indices_sparse));
+  m.impl("is_coalesced", TORCH_FN(at::native::is_coalesced_sparse));
+  m.impl("mul.Tensor", TORCH_FN(at::native::mul_sparse));
+  m.impl("mul_.Tensor", TORCH_FN(at::native::mul_sparse_));
+  m.impl("neg", TORCH_FN(at::native::neg_sparse));
+  m.impl("neg.out", TORCH_FN(at::native::neg_out_sparse));
+  m.impl("neg_", TORCH_FN(at::native::neg_sparse_));
+  m.impl("norm.ScalarOpt_dim", TORCH_FN(at::native::sparse_norm));
+  m.impl("norm.ScalarOpt_dim_dtype", TORCH_FN(at::native::sparse_dtype_norm));
+  m.impl("sparse_dim", TORCH_FN(at::native::sparse_dim_sparse));
+  m.impl("sparse_resize_", TORCH_FN(at::native::sparse_resize_));
+  m.impl("sparse_resize_and_clear_", TORCH_FN(at::native::sparse_resize_and_clear_));
+  m.impl("values", TORCH_FN(at::native::values_sparse));
+  m.impl("zero_", TORCH_FN(at::native::zero_sparse_));
 }
 
 }  // namespace rustdev
