@@ -10,7 +10,7 @@ Raises:
 # ruff: noqa: E402, F401 - the device is registered between the imports, and private names are part of torch's protocol
 
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import torch
 from torch import AcceleratorError, OutOfMemoryError
@@ -49,7 +49,6 @@ from . import (
     random,
     streams,
 )
-from ._cuda_scope import as_cuda
 from ._inductor import init_backend as _inductor_backend_init
 from ._rustdev import __version__
 from .amp import (
@@ -183,10 +182,17 @@ sys.modules["torch.backends.rustdev"] = backends
 torch.backends.rustdev = backends  # type: ignore[attr-defined]
 globals().update({name: getattr(legacy, name) for name in legacy.__all__})
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that is there
+if TYPE_CHECKING:
+    from ._cuda_scope import as_cuda
+else:  # a type checker would take every name for one that is there
 
-    def __getattr__(name: str) -> NoReturn:
-        _absent._refuse("torch.rustdev", name)
+    def __getattr__(name: str) -> object:
+        if name == "as_cuda":  # few programs need what it imports
+            from . import _cuda_scope
+
+            globals()[name] = _cuda_scope.as_cuda
+            return _cuda_scope.as_cuda
+        return _absent._refuse("torch.rustdev", name)
 
 
 __all__ = [

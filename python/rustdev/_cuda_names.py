@@ -18,9 +18,11 @@ from torch.profiler import ProfilerActivity
 from torch.storage import TypedStorage, UntypedStorage, _StorageBase
 from torch.utils._device import DeviceContext
 
-from . import _cuda_comm, amp, device, graphs, memory, nvtx, profiler, random, streams
+from . import _cuda_comm, amp, graphs, memory, nvtx, profiler, random, streams
 from ._cuda_mode import _call_mapped, _CudaMode, _mapped, _run_backward, _scope
 from ._cuda_profiles import _Profile
+from .device import DeviceProperties
+from .device import get_device_properties as _real_properties
 
 __all__: list[str] = []
 
@@ -90,13 +92,13 @@ def _counterparts() -> Iterator[tuple[types.ModuleType, str, Any]]:
                 yield theirs, name, value
 
 
-def _properties(profile: _Profile) -> Callable[..., device.DeviceProperties]:
+def _properties(profile: _Profile) -> Callable[..., DeviceProperties]:
     """Return ``get_device_properties`` of a device that presents itself as a GPU."""
 
-    def get_device_properties(device_: Any = None) -> device.DeviceProperties:
-        real = device.get_device_properties(_mapped(device_))
+    def get_device_properties(device_: Any = None) -> DeviceProperties:
+        real = _real_properties(_mapped(device_))
         major, minor = profile.capability
-        return device.DeviceProperties(
+        return DeviceProperties(
             name=f"{profile.name} ({real.name})",
             major=major,
             minor=minor,
