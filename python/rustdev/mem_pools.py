@@ -53,8 +53,9 @@ class MemPool:
         Args:
             include_traces: Taken for compatibility with ``torch.cuda``; segments hold no traces.
         """
-        segments: list[dict[str, Any]] = _rustdev.memory_snapshot(False)["segments"]
-        return [segment for segment in segments if segment["segment_pool_id"] == self.id]
+        from .memory import memory_snapshot
+
+        return memory_snapshot(self.id, include_traces)
 
 
 @contextlib.contextmanager
