@@ -8,7 +8,7 @@ use super::{RUNNING, Stream, Until};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::shared::gate::Pass;
 use crate::runtime::sync::{Ordering, spin_loop};
-use crate::runtime::{Error, parallel_for};
+use crate::runtime::{Error, debugging, parallel_for};
 
 /// Tasks on a stream before a submitter helps or waits.
 pub(in crate::runtime) const BACKLOG: u64 = 2048;
@@ -126,6 +126,9 @@ impl Stream {
         if self.is_running_here() {
             return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
         }
+        if debugging::is_any_on() {
+            return self.run_debugged_until(target);
+        }
         while self.completed() < target {
             let outside = EXECUTOR.enter();
             let progress = self.help_until(target) || self.look_on(target);
@@ -138,7 +141,7 @@ impl Stream {
     }
 
     /// Drains this stream, or the one whose event it waits for; returns whether there was one to drain.
-    fn help_until(&'static self, target: u64) -> bool {
+    pub(in crate::runtime) fn help_until(&'static self, target: u64) -> bool {
         let (mut stream, mut target) = (self, target);
         loop {
             if let Some(lease) = stream.queue.own() {
@@ -154,7 +157,7 @@ impl Stream {
     }
 
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
-    fn look_on(&self, target: u64) -> bool {
+    pub(super) fn look_on(&self, target: u64) -> bool {
         let _onlooker = parallel_for::Onlooker::enter();
         let (mut seen, mut idle_since) = (self.completed(), Instant::now());
         loop {
