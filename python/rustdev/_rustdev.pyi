@@ -72,7 +72,7 @@ torch_version: str
 
 # src/python/py_debugging.rs
 
-def faults_push(list: str) -> int:
+def faults_push(faults: str) -> int:
     """Put a list of faults in force and return its number."""
 
 def faults_remove(number: int) -> None:

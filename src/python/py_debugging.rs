@@ -15,11 +15,11 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Puts a list of faults in force; its number.
 #[pyfunction]
-fn faults_push(py: Python<'_>, list: &str) -> PyResult<u64> {
+fn faults_push(py: Python<'_>, faults: &str) -> PyResult<u64> {
     fork::check().map_err(|error| exception(py, &error))?;
     // The environment's list comes first.
     device::all();
-    faults::push(list).map_err(|error| exception(py, &error))
+    faults::push(faults).map_err(|error| exception(py, &error))
 }
 
 /// Removes the list of that number.

@@ -337,8 +337,10 @@ impl Stream {
 
     /// A compute thread's turn at the stream.
     pub(super) fn serve(&'static self) {
-        if let Some(lease) = self.queue.own_ready() {
-            self.turn(lease, Until::Share);
+        match self.queue.own_ready() {
+            Some(lease) if schedule::is_on() => self.release(lease),
+            Some(lease) => self.turn(lease, Until::Share),
+            None => {}
         }
     }
 
