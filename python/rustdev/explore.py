@@ -3,9 +3,9 @@
     python -m rustdev.explore [--runs N] [--schedule random|lazy|reverse-priority] [--first SEED] [--keep-going] [--timeout SECONDS]
                               script.py [arguments]
 
-The program runs once with ``RUSTDEV_SCHEDULE=eager``, where every task runs at its submission, and then under other orders, each time
-in a process of its own. What it prints on its standard output and its exit code are compared. The exit code of this command is 1
-where there is a difference, 2 where the program cannot be explored, else 0.
+The program runs once with ``RUSTDEV_SCHEDULE=eager``, where every task runs at its submission, and then under other orders, each
+time in a process of its own. What it prints on its standard output and its exit code are compared. The exit code of this command is
+1 where there is a difference, 2 where the program cannot be explored, else 0.
 """
 
 import argparse

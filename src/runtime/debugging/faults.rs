@@ -135,7 +135,9 @@ pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), 
         return Err(strike.text.clone());
     }
     work.run()?;
-    strikes.iter().for_each(|(_, strike)| work.flip_bit(strike.random));
+    for (_, strike) in strikes {
+        work.flip_bit(strike.random);
+    }
     Ok(())
 }
 

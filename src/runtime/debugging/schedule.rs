@@ -130,7 +130,7 @@ impl Draws {
     }
 
     fn below(&mut self, bound: u32) -> u32 {
-        (u64::from(self.next()) * u64::from(bound) >> 32) as u32
+        ((u64::from(self.next()) * u64::from(bound)) >> 32) as u32
     }
 
     /// One of some streams, of which there is at least one.
@@ -194,7 +194,9 @@ fn run_all() -> bool {
         if ready.is_empty() {
             return ran;
         }
-        ready.into_iter().for_each(|stream| ran |= stream.step(u64::MAX));
+        for stream in ready {
+            ran |= stream.step(u64::MAX);
+        }
     }
 }
 

@@ -105,12 +105,16 @@ impl Watchdog {
         }
         if ended {
             // What waited for those gets on now, or is found at a later look.
-            stuck.iter().for_each(|stream| _ = self.seen.remove(&key(stream)));
+            for stream in stuck {
+                self.seen.remove(&key(stream));
+            }
             return;
         }
-        stuck.iter().for_each(|stream| self.report(stream));
-        if !stuck.is_empty() && !schedule::is_on() {
-            streams.iter().for_each(|stream| self.report_starved(stream));
+        for stream in &stuck {
+            self.report(stream);
+        }
+        for stream in streams.iter().filter(|_| !stuck.is_empty() && !schedule::is_on()) {
+            self.report_starved(stream);
         }
     }
 
