@@ -118,7 +118,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(reference.errors.decode(errors="replace"))
         print(f"{options.program} does not run to a task of the device under eager: there is nothing to explore", file=sys.stderr)
         return 2
-    different = []
+    different: list[str] = []
     for order in orders:
         run = _run(order, command, options.timeout)
         if run.did() == reference.did():

@@ -371,7 +371,11 @@ impl Stream {
                     return keeper.keep(self, lease);
                 }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
-                Payload::Sleep(duration) if scheduled => schedule::sleep(*duration),
+                Payload::Sleep(duration) if scheduled => {
+                    task.mark.iter().for_each(Mark::begin);
+                    schedule::sleep(*duration);
+                    task.mark.iter().for_each(|mark| mark.end(false));
+                }
                 Payload::Host(_) => {
                     if scheduled {
                         schedule::note(self, name);
