@@ -187,7 +187,7 @@ def test_copies_within_the_device_are_not_slow() -> None:
 
 def flipped_bits(left: torch.Tensor, right: torch.Tensor) -> int:
     """Return in how many bits two tensors differ."""
-    left, right = (tensor.cpu().contiguous().view(torch.uint8) for tensor in (left, right))
+    left, right = (tensor.cpu().contiguous().view(torch.uint8).flatten() for tensor in (left, right))
     return sum(int(value).bit_count() for value in (left ^ right).tolist())
 
 
