@@ -246,6 +246,10 @@ def test_a_malformed_part_is_named(part: str) -> None:
     with pytest.raises(ValueError, match="is not valid") as raised, inject_faults(f"oom:9,{part}"):
         pass
     assert repr(part).replace("'", '"') in str(raised.value)
+
+
+@pytest.mark.parametrize("part", ["oom:0"])
+def test_a_malformed_part_of_the_environment_is_named(part: str) -> None:
     result = run("import rustdev", RUSTDEV_FAULTS=f"oom:9,{part}", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert result.returncode != 0
     assert "ValueError: RUSTDEV_FAULTS" in result.stderr
