@@ -152,10 +152,10 @@ lint-cpp: $(STAMPS)/lint
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))
 
 # ---- the rest --------------------------------------------------------------------------------------------------------------------
-bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's CPU device; writes docs/benchmarks.md
+bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's CPU device; writes benches/record/ and docs/benchmarks.md
 	cargo bench --locked -q
 	$(PY) benches/runtime/compare.py
-	$(PY) benches/operators/compare.py --output docs/benchmarks.md
+	$(PY) benches/operators/compare.py --output benches/record --page docs/benchmarks.md
 
 bench-products: dev $(STAMPS)/demo ## matrix products beside PyTorch's CPU device; writes benches/record/
 	$(PY) benches/operators/products.py --output benches/record
