@@ -131,12 +131,13 @@ def row_of(cells: dict[str, str]) -> Row:
     """Return a row of the table; the factors follow from the times."""
     cpu, device = (float(cells[column]) / 1e6 for column in ("cpu us", "device us"))
     copy = float(cells["copy us"]) / 1e6 if cells["copy us"] else None
-    return Row(*(cells[column] for column in COLUMNS[:5]), cpu, device, copy)
+    family, operator, size, dtype, layout = (cells[column] for column in COLUMNS[:5])
+    return Row(family, operator, size, dtype, layout, cpu, device, copy)
 
 
 def machine_of(table: list[dict[str, str]]) -> Machine:
     """Return the machine of a table's rows."""
     facts = {cells["name"]: cells["value"] for cells in table if not cells["bytes"]}
     levels = [Level(cells["name"], int(cells["bytes"]), float(cells["value"])) for cells in table if cells["bytes"]]
-    names = (facts[name] for name in ("torch", "rustdev"))
-    return Machine(facts["device"], facts["instructions"], int(facts["threads"]), *names, facts["quick"] == "True", levels)
+    device, instructions, torch, rustdev = (facts[name] for name in ("device", "instructions", "torch", "rustdev"))
+    return Machine(device, instructions, int(facts["threads"]), torch, rustdev, facts["quick"] == "True", levels)
