@@ -46,6 +46,8 @@ __all__ = [
     "num_threads",
     "op_calls",
     "operator_tiers",
+    "profile",
+    "profiles",
     "reset_fallback_stats",
     "set_fallback_list",
     "set_fallback_mode",
@@ -77,6 +79,12 @@ def is_fork_child() -> bool:
 
 def total_memory() -> int:
     """Return the memory budget of each device, in bytes."""
+
+def profiles() -> list[tuple[str, str, tuple[int, int], int]]:
+    """Return the GPUs that the devices can imitate: names, what they call themselves, compute capabilities, bytes of memory."""
+
+def profile() -> str | None:
+    """Return the name of the GPU that the devices imitate, if any."""
 
 def num_threads() -> int:
     """Return how many threads the devices compute with."""

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Sequence
 from types import CodeType, ModuleType
 
-from rustdev._cuda_profiles import _PROFILES
 from rustdev._cuda_scope import _enter_until_exit, as_cuda
+from rustdev._profiles import _PROFILES
 
 __all__ = ["main"]
 

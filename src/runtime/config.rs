@@ -7,8 +7,10 @@ use super::sync::OnceLock;
 
 mod alloc_conf;
 mod machine;
+mod profiles;
 
 pub use alloc_conf::AllocConf;
+pub use profiles::{PROFILES, Profile};
 
 /// The most devices there can be.
 pub const MAX_DEVICES: usize = 64;
@@ -19,7 +21,7 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_DEVICE_COUNT",
@@ -28,6 +30,7 @@ const KNOWN: [&str; 9] = [
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
     "RUSTDEV_NUM_THREADS",
+    "RUSTDEV_PROFILE",
     "RUSTDEV_VISIBLE_DEVICES",
 ];
 
@@ -47,7 +50,7 @@ pub enum Fallback {
 pub struct Config {
     /// `RUSTDEV_DEVICE_COUNT`, or how many of these `RUSTDEV_VISIBLE_DEVICES` lists: they are all alike.
     pub device_count: usize,
-    /// `RUSTDEV_MEMORY_LIMIT`: bytes of each device.
+    /// `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the machine's: bytes of each device.
     pub memory_limit: u64,
     /// `RUSTDEV_NUM_THREADS` at start.
     pub num_threads: usize,
@@ -59,6 +62,8 @@ pub struct Config {
     pub fallback: Fallback,
     /// `RUSTDEV_ISA`: the name of the instruction set to keep to, one that this processor has.
     pub isa: Option<&'static str>,
+    /// `RUSTDEV_PROFILE`: the GPU that the devices imitate.
+    pub profile: Option<&'static Profile>,
     /// `RUSTDEV_ALLOC_CONF`, else `PYTORCH_ALLOC_CONF`.
     pub alloc_conf: AllocConf,
 }
@@ -104,6 +109,7 @@ impl Config {
             autograd_threads: false,
             fallback: Fallback::Allow,
             isa: None,
+            profile: None,
             alloc_conf: AllocConf::default(),
         };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
@@ -135,12 +141,20 @@ impl Config {
         if let Some(value) = visible {
             config.device_count = listed(value.trim(), config.device_count)?;
         }
-        match limit {
-            None => config.memory_limit = machine::memory(),
-            Some(_) if arena::can_reserve(config.memory_limit, config.device_count) => {}
-            Some(value) => return Err(refused("RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)),
+        match (limit, config.profile) {
+            (None, None) => config.memory_limit = machine::memory(),
+            (None, Some(profile)) => {
+                config.memory_limit = profile.memory;
+                config.check_memory("RUSTDEV_PROFILE", profile.name, GPUS)?;
+            }
+            (Some(value), _) => config.check_memory("RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)?,
         }
         Ok(config)
+    }
+
+    /// Refuses a variable's value that asks for more memory than the address space has room for.
+    fn check_memory(&self, name: &str, value: &str, accepts: &str) -> Result<(), Error> {
+        if arena::can_reserve(self.memory_limit, self.device_count) { Ok(()) } else { Err(refused(name, value, accepts)) }
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
@@ -153,6 +167,7 @@ impl Config {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
             }
+            "RUSTDEV_PROFILE" => self.profile = Some(choice(name, value, &profiles::by_name())?),
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
             _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
         }
@@ -194,6 +209,7 @@ fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
     })
 }
 
+const GPUS: &str = "a GPU whose memory the process can reserve for each device";
 const BYTES: &str = "a number of bytes that the process can reserve, with K, M, G or T for the multiples of 1024: 512M, 8G";
 
 fn bytes(name: &str, value: &str) -> Result<u64, Error> {
@@ -286,6 +302,16 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_has_the_memory_of_its_gpu_unless_a_limit_is_set() {
+        let config = parse(&[("RUSTDEV_PROFILE", "a100-80g")]).unwrap();
+        assert_eq!(config.memory_limit, 80 << 30);
+        assert_eq!(config.profile.map(|profile| (profile.gpu, profile.capability)), Some(("NVIDIA A100-SXM4-80GB", (8, 0))));
+        let limited = parse(&[("RUSTDEV_MEMORY_LIMIT", "1G"), ("RUSTDEV_PROFILE", "a100-80g")]).unwrap();
+        assert_eq!((limited.memory_limit, limited.profile), (1 << 30, config.profile));
+        assert_eq!(parse(&[]).unwrap().profile, None);
+    }
+
+    #[test]
     fn refusals_name_the_variable_and_what_it_accepts() {
         let cases = [
             ("RUSTDEV_DEVICE_COUNT", "0", "1 to 64"),
@@ -306,6 +332,7 @@ mod tests {
             ("RUSTDEV_AUTOGRAD_THREADS", "2", "0, 1"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
             ("RUSTDEV_ISA", "mmx", "portable"),
+            ("RUSTDEV_PROFILE", "t5", "t4-16g"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,0", "separated by commas"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,", "separated by commas"),
