@@ -2,6 +2,7 @@
 //!
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
+mod py_debugging;
 mod py_device;
 mod py_exit;
 mod py_ipc;
@@ -46,6 +47,7 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     config::init().map_err(|error| exception(module.py(), &error))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
+    py_debugging::register(module)?;
     py_device::register(module)?;
     py_exit::register(module)?;
     py_ipc::register(module)?;

@@ -14,6 +14,8 @@ mod blocking_pool;
 #[cfg(not(loom))]
 pub mod config;
 #[cfg(not(loom))]
+pub mod debugging;
+#[cfg(not(loom))]
 pub mod device;
 pub mod error;
 #[cfg(not(loom))]

@@ -37,6 +37,7 @@ from . import (
     _inductor,
     amp,
     backends,
+    debugging,
     distributed,
     dlpack,
     graphs,
@@ -72,6 +73,7 @@ from .coverage import (
     set_fallback_blocklist,
     set_fallback_mode,
 )
+from .debugging import inject_faults, schedule
 from .device import (
     DeviceProperties,
     _exchange_device,
@@ -253,6 +255,7 @@ __all__ = [
     "host_memory_stats_as_nested_dict",
     "init",
     "initial_seed",
+    "inject_faults",
     "ipc_collect",
     "is_autocast_available",
     "is_autocast_enabled",
@@ -290,6 +293,7 @@ __all__ = [
     "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
+    "schedule",
     "seed",
     "seed_all",
     "set_autocast_dtype",

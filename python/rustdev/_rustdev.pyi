@@ -16,6 +16,8 @@ __all__ = [
     "fallback_list",
     "fallback_mode",
     "fallback_stats",
+    "faults_push",
+    "faults_remove",
     "host_memory_reset_accumulated",
     "host_memory_reset_peak",
     "host_memory_stats",
@@ -49,6 +51,7 @@ __all__ = [
     "profile",
     "profiles",
     "reset_fallback_stats",
+    "schedule_switch",
     "set_fallback_list",
     "set_fallback_mode",
     "set_num_threads",
@@ -68,6 +71,17 @@ __all__ = [
 __version__: str
 #: The version of the torch that the module was compiled against.
 torch_version: str
+
+# src/python/py_debugging.rs
+
+def faults_push(faults: str) -> int:
+    """Put a list of faults in force and return its number."""
+
+def faults_remove(number: int) -> None:
+    """Remove the list of that number."""
+
+def schedule_switch(order: str | None) -> str | None:
+    """Turn an order of tasks on, or none, and return the one before."""
 
 # src/python/py_device.rs
 

@@ -326,6 +326,21 @@ impl Work for Run {
         if self.op.is_piecewise() { Some(self) } else { None }
     }
 
+    fn output_byte(&self, random: u64) -> Option<usize> {
+        let launch = self.record.launch();
+        let outputs: Vec<_> = (0..launch.num_outputs()).map(|index| launch.view(index)).collect();
+        let total: usize = outputs.iter().map(View::numel).sum();
+        let mut index = (random % total.max(1) as u64) as usize;
+        for view in outputs {
+            if index < view.numel() {
+                let byte = (random >> 32) as usize % view.dtype().size();
+                return Some(view.address(index) + byte);
+            }
+            index -= view.numel();
+        }
+        None
+    }
+
     fn about(&self) -> About {
         let launch = self.record.launch();
         let output = launch.view(0);

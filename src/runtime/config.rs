@@ -1,7 +1,11 @@
 //! Environment variables, read once. A wrong value is refused with the variable's name and the values that it accepts.
 #![forbid(unsafe_code)]
 
+use std::time::Duration;
+
 use super::Error;
+use super::debugging::faults;
+use super::debugging::schedule::{self, Order};
 use super::memory::arena;
 use super::sync::OnceLock;
 
@@ -21,16 +25,20 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 14] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_FALLBACK",
+    "RUSTDEV_FAULTS",
     "RUSTDEV_ISA",
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
     "RUSTDEV_NUM_THREADS",
     "RUSTDEV_PROFILE",
+    "RUSTDEV_SCHEDULE",
+    "RUSTDEV_SCHEDULE_LOG",
+    "RUSTDEV_TIMEOUT",
     "RUSTDEV_VISIBLE_DEVICES",
 ];
 
@@ -66,6 +74,14 @@ pub struct Config {
     pub profile: Option<&'static Profile>,
     /// `RUSTDEV_ALLOC_CONF`, else `PYTORCH_ALLOC_CONF`.
     pub alloc_conf: AllocConf,
+    /// `RUSTDEV_FAULTS`: a list that is well-formed.
+    pub faults: Option<String>,
+    /// `RUSTDEV_TIMEOUT`.
+    pub timeout: Option<Duration>,
+    /// `RUSTDEV_SCHEDULE` at start.
+    pub schedule: Option<Order>,
+    /// `RUSTDEV_SCHEDULE_LOG`: the file that tells of the tasks in the order that they ran in.
+    pub schedule_log: Option<String>,
 }
 
 static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
@@ -111,6 +127,10 @@ impl Config {
             isa: None,
             profile: None,
             alloc_conf: AllocConf::default(),
+            faults: None,
+            timeout: None,
+            schedule: None,
+            schedule_log: None,
         };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
         let mut own_alloc_conf = false;
@@ -168,6 +188,16 @@ impl Config {
                 self.fallback = choice(name, value, &modes)?;
             }
             "RUSTDEV_PROFILE" => self.profile = Some(choice(name, value, &profiles::by_name())?),
+            "RUSTDEV_FAULTS" => {
+                faults::check(value).map_err(|error| Error::InvalidValue(format!("{name}: {error}")))?;
+                self.faults = Some(value.to_owned());
+            }
+            "RUSTDEV_TIMEOUT" => self.timeout = Some(duration(name, value)?),
+            "RUSTDEV_SCHEDULE" => self.schedule = Some(value.parse().map_err(|_| refused(name, value, schedule::ACCEPTS))?),
+            "RUSTDEV_SCHEDULE_LOG" => {
+                schedule::open_log(value).map_err(|_| refused(name, value, "a file that can be written"))?;
+                self.schedule_log = Some(value.to_owned());
+            }
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
             _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
         }
@@ -210,6 +240,16 @@ fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
 }
 
 const GPUS: &str = "a GPU whose memory the process can reserve for each device";
+/// Seconds, or with a unit.
+fn duration(name: &str, value: &str) -> Result<Duration, Error> {
+    let (number, unit) = match value.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (value.strip_suffix('s').unwrap_or(value), 1.0),
+    };
+    let seconds = number.parse::<f64>().ok().map(|number| number * unit).filter(|seconds| *seconds >= 1e-3 && *seconds < 1e9);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| refused(name, value, "a time of at least 1ms: 30s, 500ms, or seconds: 30"))
+}
+
 const BYTES: &str = "a number of bytes that the process can reserve, with K, M, G or T for the multiples of 1024: 512M, 8G";
 
 fn bytes(name: &str, value: &str) -> Result<u64, Error> {
@@ -338,10 +378,31 @@ mod tests {
             ("RUSTDEV_VISIBLE_DEVICES", "0,", "separated by commas"),
             ("RUSTDEV_VISIBLE_DEVICES", "-1", "separated by commas"),
             ("RUSTDEV_ALLOC_CONF", "colour:red", "max_split_size_mb"),
+            ("RUSTDEV_FAULTS", "oom:0", "\"oom:0\" is not valid"),
+            ("RUSTDEV_TIMEOUT", "0", "30s, 500ms"),
+            ("RUSTDEV_TIMEOUT", "30m", "30s, 500ms"),
+            ("RUSTDEV_TIMEOUT", "inf", "30s, 500ms"),
+            ("RUSTDEV_SCHEDULE", "random", "random:SEED, lazy"),
+            ("RUSTDEV_SCHEDULE", "", "random:SEED, lazy"),
+            ("RUSTDEV_SCHEDULE_LOG", "/no such directory/log", "a file"),
         ];
         for (name, value, accepts) in cases {
             let text = message(name, value);
             assert!(text.contains(name) && text.contains(accepts), "{text}");
+        }
+    }
+
+    #[test]
+    fn debugging_modes_are_off_unless_asked_for() {
+        let config = parse(&[]).unwrap();
+        assert_eq!((config.faults, config.timeout, config.schedule), (None, None, None));
+        let times = [("30s", 30_000), ("1.5s", 1_500), ("500ms", 500), ("2", 2_000)];
+        for (text, milliseconds) in times {
+            assert_eq!(parse(&[("RUSTDEV_TIMEOUT", text)]).unwrap().timeout, Some(Duration::from_millis(milliseconds)));
+        }
+        for order in ["eager", "lazy", "reverse-priority", "random:7"] {
+            let parsed = parse(&[("RUSTDEV_SCHEDULE", order)]).unwrap().schedule;
+            assert_eq!(parsed.map(|order| order.to_string()).as_deref(), Some(order));
         }
     }
 

@@ -9,7 +9,7 @@ use super::shared::gate::Pass;
 use super::stream::Stream;
 use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
-use super::{Error, exit, fork};
+use super::{Error, debugging, exit, fork};
 
 /// Streams per priority in the pool of a device.
 pub const POOL_STREAMS: usize = 32;
@@ -24,6 +24,7 @@ thread_local! {
 static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
     fork::mark_started();
     exit::watch();
+    debugging::start(config());
     (0..config().device_count).map(Device::new).collect()
 });
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::Error;
 use super::config::config;
+use super::debugging::schedule;
 use super::graph::capture::Point;
 use super::latch::Latch;
 use super::shared::file::Place;
@@ -227,7 +228,12 @@ impl Event {
         if let Some(awaited) = self.awaited() {
             return awaited.query();
         }
-        Ok(self.recording("Event.query()")?.is_none_or(|recording| recording.is_counted()))
+        let Some(recording) = self.recording("Event.query()")? else { return Ok(true) };
+        let is_counted = recording.is_counted();
+        if !is_counted && schedule::is_on() {
+            schedule::after_query(recording.stream);
+        }
+        Ok(is_counted)
     }
 
     /// Waits for the latest recording.

@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::Error;
+use super::debugging::{self, faults};
 use super::error::panic_text;
 use super::event::Event;
 use super::memory::private_pool::PrivatePool;
@@ -223,6 +224,7 @@ impl Program {
         match step {
             Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| match part {
                 Part::One(index) => run_one(&mut tasks[*index]),
+                Part::Fused(range, _) if debugging::is_any_on() => tasks[range.clone()].iter_mut().try_for_each(run_one),
                 Part::Fused(range, ends) => {
                     let outcome = loop_fusion::run_all(&tasks[range.clone()].iter(), ends);
                     outcome.map_err(|(name, text)| named(name, &text))
@@ -237,7 +239,8 @@ impl Program {
 fn run_one(task: &mut Task) -> Result<(), String> {
     let name = task.name();
     let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
-    match catch_unwind(AssertUnwindSafe(|| work.run())) {
+    let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
+    match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.map_err(|text| named(name, &text)),
         Err(panic) => Err(named(name, panic_text(&*panic))),
     }

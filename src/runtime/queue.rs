@@ -187,6 +187,18 @@ impl<T> Queue<T> {
         (!inner.owned && !inner.is_empty()).then(|| inner.own(self))
     }
 
+    /// Whether the queue has an owner or a guest.
+    pub fn is_owned(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.owned || self.state.load(Ordering::Relaxed) & MODE == GUEST
+    }
+
+    /// Whether something is queued and nobody owns the queue.
+    pub fn is_ready(&self) -> bool {
+        let inner = self.inner.lock();
+        !inner.owned && !inner.is_empty()
+    }
+
     /// Sleeps until `target` items are done or nobody owns the queue.
     pub fn sleep(&self, target: u64) {
         let mut inner = self.inner.lock();

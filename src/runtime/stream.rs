@@ -12,6 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use super::config::{MAX_DEVICES, config};
+use super::debugging::watchdog::Watch;
+use super::debugging::{self, schedule};
 use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
@@ -24,6 +26,7 @@ use super::task::{Payload, Task, Work};
 use super::trace::Mark;
 use super::{Error, blocking_pool, device, exit, timer, trace};
 
+mod debugged;
 pub(super) mod loop_fusion;
 mod wait;
 
@@ -104,6 +107,7 @@ pub struct Stream {
     captures: AtomicBool,
     /// The capture that records the stream's tasks instead of running them.
     capture: Mutex<Option<Arc<Capture>>>,
+    watch: Watch,
 }
 
 impl fmt::Debug for Stream {
@@ -126,6 +130,7 @@ impl Stream {
             may_wait: AtomicBool::new(false),
             captures: AtomicBool::new(false),
             capture: Mutex::default(),
+            watch: Watch::default(),
         }))
     }
 
@@ -163,10 +168,14 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidArgument` while the stream captures.
-    pub fn query(&self) -> Result<bool, Error> {
+    pub fn query(&'static self) -> Result<bool, Error> {
         self.refuse_capturing(|| "Stream.query()".to_owned())?;
         let submitted = self.submitted();
-        Ok(self.completed() >= submitted)
+        let is_done = self.completed() >= submitted;
+        if !is_done && schedule::is_on() {
+            schedule::after_query(self);
+        }
+        Ok(is_done)
     }
 
     /// Whether what is put on the stream is recorded in a graph instead of run.
@@ -232,7 +241,7 @@ impl Stream {
     /// As [`Stream::submit`].
     #[inline]
     pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
-        if config().launch_blocking || self.is_capturing() || trace::is_on() {
+        if config().launch_blocking || self.is_capturing() || trace::is_on() || debugging::is_any_on() {
             return self.submit(Task::new(name, cost, work.clone()));
         }
         match self.own_idle(cost) {
@@ -250,6 +259,7 @@ impl Stream {
     pub(super) fn enqueue(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
         let mark = trace::mark(self, &mut task);
         let number = match task.payload {
+            _ if debugging::is_any_on() => self.enqueue_debugged(task)?,
             Payload::Kernel(_) => self.enqueue_kernel(task),
             _ => self.enqueue_light(task),
         };
@@ -327,17 +337,19 @@ impl Stream {
 
     /// A compute thread's turn at the stream.
     pub(super) fn serve(&'static self) {
-        if let Some(lease) = self.queue.own_ready() {
-            self.turn(lease, Until::Share);
+        match self.queue.own_ready() {
+            Some(lease) if schedule::is_on() => self.release(lease),
+            Some(lease) => self.turn(lease, Until::Share),
+            None => {}
         }
     }
 
     /// Drains the stream for a while and passes the ownership on.
     fn turn(&'static self, mut lease: Lease, until: Until) {
-        let mut ran = 0;
+        let (mut ran, scheduled) = (0, schedule::is_on());
         while let Some(task) = lease.head() {
             let name = task.name();
-            let is_row = task.row().is_some();
+            let is_row = task.row().is_some() && !scheduled;
             let (mut finished, mut released) = (1, Vec::new());
             match &mut task.payload {
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
@@ -359,7 +371,15 @@ impl Stream {
                     return keeper.keep(self, lease);
                 }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
+                Payload::Sleep(duration) if scheduled => {
+                    task.mark.iter().for_each(Mark::begin);
+                    schedule::sleep(*duration);
+                    task.mark.iter().for_each(|mark| mark.end(false));
+                }
                 Payload::Host(_) => {
+                    if scheduled {
+                        schedule::note(self, name);
+                    }
                     self.may_wait.store(true, Ordering::Release);
                     self.away.store(true, Ordering::Relaxed);
                     return blocking_pool::run_callback(self, lease);
@@ -370,6 +390,9 @@ impl Stream {
                     self.away.store(true, Ordering::Relaxed);
                     return timer::wake_at(deadline, self, lease);
                 }
+            }
+            if scheduled {
+                schedule::note(self, name);
             }
             (0..finished).for_each(|_| lease.advance());
             for (stream, lease) in released {
@@ -391,12 +414,13 @@ impl Stream {
         }
     }
 
-    fn skips(&self) -> bool {
+    /// Whether callbacks and sleeps are passed over.
+    pub(super) fn skips(&self) -> bool {
         self.failed.load(Ordering::Relaxed) || exit::is_exiting()
     }
 
     fn release(&'static self, lease: Lease) {
-        if lease.release() {
+        if lease.release() && !schedule::is_on() {
             EXECUTOR.make_ready(self);
         }
     }
@@ -456,7 +480,7 @@ impl Stream {
         self.may_wait.store(false, Ordering::Release);
         self.away.store(false, Ordering::Relaxed);
         drop(pass);
-        self.turn(lease, Until::Kernel);
+        if schedule::is_on() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
     }
 
     /// Ends the sleep at the head, on the timer's thread.

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::ops::Range;
+use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
 use super::event::Recording;
@@ -46,6 +47,14 @@ pub trait Work: Send {
     /// The kind of its work, for a trace.
     fn about(&self) -> About {
         About::kind(Kind::Custom)
+    }
+
+    /// The address of a byte that it writes, chosen by a random number; `None` if it writes none.
+    fn output_byte(&self, random: u64) -> Option<usize> {
+        let mut outputs = Vec::new();
+        self.accesses(&mut |access| outputs.extend(access.write.then_some(access.begin..access.end)));
+        let total: usize = outputs.iter().map(Range::len).sum();
+        outputs.into_iter().flatten().nth((random % total.max(1) as u64) as usize)
     }
 }
 
@@ -160,6 +169,21 @@ impl Task {
         self.cost
     }
 
+    /// Whether it is a kernel or a callback.
+    pub(super) fn has_work(&self) -> bool {
+        matches!(self.payload, Payload::Kernel(_) | Payload::Host(_))
+    }
+
+    /// The same task with other work made of its own.
+    pub(super) fn with_work<W: Work + 'static>(self, wrap: impl FnOnce(Erased) -> W) -> Self {
+        let payload = match self.payload {
+            Payload::Kernel(work) => Payload::Kernel(Erased::new(wrap(work))),
+            Payload::Host(work) => Payload::Host(Erased::new(wrap(work))),
+            other => other,
+        };
+        Self { payload, ..self }
+    }
+
     /// Names the memory that the task reads and writes.
     pub fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         if let Payload::Kernel(work) | Payload::Host(work) = &self.payload {
@@ -194,6 +218,7 @@ struct WorkVtable {
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
     about: unsafe fn(*const Storage) -> About,
+    output_byte: unsafe fn(*const Storage, u64) -> Option<usize>,
     drop: unsafe fn(*mut Storage),
 }
 
@@ -225,7 +250,14 @@ impl Erased {
         // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
         unsafe { target.write(work) };
         let table = const {
-            &WorkVtable { run: run::<W>, accesses: accesses::<W>, row: row::<W>, about: about::<W>, drop: drop_in_place::<W> }
+            &WorkVtable {
+                run: run::<W>,
+                accesses: accesses::<W>,
+                row: row::<W>,
+                about: about::<W>,
+                output_byte: output_byte::<W>,
+                drop: drop_in_place::<W>,
+            }
         };
         Self { table, storage }
     }
@@ -236,7 +268,7 @@ impl Erased {
         unsafe { (self.table.run)(&raw mut self.storage) }
     }
 
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+    pub(super) fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         // SAFETY: as in `run`.
         unsafe { (self.table.accesses)(&raw const self.storage, visit) }
     }
@@ -246,9 +278,22 @@ impl Erased {
         unsafe { (self.table.row)(&self.storage) }
     }
 
-    fn about(&self) -> About {
+    pub(super) fn about(&self) -> About {
         // SAFETY: as in `run`.
         unsafe { (self.table.about)(&raw const self.storage) }
+    }
+
+    pub(super) fn output_byte(&self, random: u64) -> Option<usize> {
+        // SAFETY: as in `run`.
+        unsafe { (self.table.output_byte)(&raw const self.storage, random) }
+    }
+
+    /// Flips a bit of what it has just written, chosen by a random number.
+    pub(super) fn flip_bit(&self, random: u64) {
+        let Some(address) = self.output_byte(random >> 3) else { return };
+        let byte = with_exposed_provenance_mut::<u8>(address);
+        // SAFETY: the work writes that byte itself, and its stream is still at this task: nobody else may use it now.
+        unsafe { *byte ^= 1 << (random & 7) };
     }
 }
 
@@ -293,6 +338,14 @@ unsafe fn about<W: Work>(storage: *const Storage) -> About {
 }
 
 /// # Safety
+/// `storage` holds a live `W`.
+unsafe fn output_byte<W: Work>(storage: *const Storage, random: u64) -> Option<usize> {
+    // SAFETY: the caller's promise; `Erased::output_byte` borrows the storage.
+    let work = unsafe { &*storage.cast::<W>() };
+    work.output_byte(random)
+}
+
+/// # Safety
 /// `storage` holds a live `W`, which nothing uses afterwards.
 unsafe fn drop_in_place<W: Work>(storage: *mut Storage) {
     // SAFETY: the caller's promise.
@@ -317,6 +370,10 @@ impl<W: Work> Work for Boxed<W> {
 
     fn about(&self) -> About {
         self.0.about()
+    }
+
+    fn output_byte(&self, random: u64) -> Option<usize> {
+        self.0.output_byte(random)
     }
 }
 

@@ -406,7 +406,7 @@ impl Kind {
 }
 
 impl MemoryKind {
-    fn is_host(self) -> bool {
+    pub(super) fn is_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Pageable)
     }
 

@@ -180,6 +180,17 @@ impl<'a> View<'a> {
         Some((begin, end))
     }
 
+    /// The address of the element of that number in the order of the indices.
+    pub fn address(&self, mut number: usize) -> usize {
+        let mut address = self.data as usize;
+        for (&size, &stride) in self.sizes.iter().zip(self.strides).rev() {
+            let size = (size as usize).max(1);
+            address = address.wrapping_add_signed((number % size) as isize * stride as isize);
+            number /= size;
+        }
+        address
+    }
+
     /// The elements as an `ndarray` view, for loops that are not hot.
     ///
     /// # Errors

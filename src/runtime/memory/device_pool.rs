@@ -110,6 +110,15 @@ impl DevicePool {
                 return Ok(self.granted(pool, block));
             }
         }
+        let mut pool = self.give_back(&request);
+        match pool.allocate(&request).or_else(|refusal| pool.borrow(&request).ok_or(refusal)) {
+            Ok(block) => Ok(self.granted(pool, block)),
+            Err(refusal) => Err(self.out_of_memory(pool, &request, refusal)),
+        }
+    }
+
+    /// Gives the cache back, for a request that is tried again then.
+    fn give_back(&self, request: &Request) -> MutexGuard<'_, Pool> {
         self.finish_streams();
         #[cfg(not(loom))]
         crate::runtime::shared::sends::collect();
@@ -118,13 +127,18 @@ impl DevicePool {
         pool.reclaim();
         pool.release_cached(request.context.as_ref());
         pool.stats.num_alloc_retries += 1;
-        match pool.allocate(&request).or_else(|refusal| pool.borrow(&request).ok_or(refusal)) {
-            Ok(block) => Ok(self.granted(pool, block)),
-            Err(refusal) => self.out_of_memory(pool, &request, refusal),
-        }
+        pool
     }
 
-    fn out_of_memory(&self, mut pool: MutexGuard<'_, Pool>, request: &Request, refusal: Refusal) -> Result<usize, Error> {
+    /// Refuses a request as one that cannot be served, for that reason.
+    #[cold]
+    pub fn refuse(&self, stream: &'static dyn Timeline, private: u64, bytes: usize, reason: &str) -> Error {
+        let request = Request { stream, private, bytes, context: capture(Detail::State), collected: true };
+        let error = self.out_of_memory(self.give_back(&request), &request, Refusal::Limit);
+        Error::OutOfMemory(format!("{error} The shortage is {reason}."))
+    }
+
+    fn out_of_memory(&self, mut pool: MutexGuard<'_, Pool>, request: &Request, refusal: Refusal) -> Error {
         pool.stats.num_ooms += 1;
         let (free, total) = info(&pool);
         let allocated = pool.stats.allocated_bytes.current() as usize;
@@ -134,7 +148,7 @@ impl DevicePool {
         drop(pool);
         let shortage = Shortage { device: self.device, asked: request.bytes, total, free, allocated, reserved };
         observe::out_of_memory(&shortage);
-        Err(Error::OutOfMemory(text::out_of_memory(&shortage, &settings, refusal, &largest)))
+        Error::OutOfMemory(text::out_of_memory(&shortage, &settings, refusal, &largest))
     }
 
     /// Takes a block back; `false` if no live block starts at the address.

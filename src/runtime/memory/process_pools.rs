@@ -11,6 +11,7 @@ use super::label::Label;
 use super::pinned_pool::HostPool;
 use super::routes;
 use crate::runtime::config::{self, Config};
+use crate::runtime::debugging::{self, faults};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{LazyLock, OnceLock};
 use crate::runtime::{Error, device, fork, stream};
@@ -108,7 +109,7 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
+    take(pool, stream, bytes)
 }
 
 /// As [`allocate`], for this thread's stream of the device.
@@ -121,7 +122,16 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    let stream = stream::current(device);
+    take(pool, stream::current(device), bytes)
+}
+
+#[inline]
+fn take(pool: &DevicePool, stream: &'static Stream, bytes: usize) -> Result<*mut u8, Error> {
+    if debugging::is_any_on()
+        && let Some(reason) = faults::shortage()
+    {
+        return Err(pool.refuse(stream, routes::source(stream), bytes, &reason));
+    }
     pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
 }
 

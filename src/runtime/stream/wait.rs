@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{RUNNING, Stream, Until};
+use crate::runtime::debugging::{self, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::shared::gate::Pass;
 use crate::runtime::sync::{Ordering, spin_loop};
@@ -33,7 +34,7 @@ impl Stream {
         let target = submitted - BACKLOG / 2;
         let (mut seen, mut since) = (self.completed(), Instant::now());
         while seen < target && since.elapsed() < self.patience() {
-            if !self.help_until(target) {
+            if watchdog::is_watching() || !self.help_until(target) {
                 thread::sleep(Duration::from_micros(50));
             }
             if self.completed() != seen {
@@ -126,6 +127,9 @@ impl Stream {
         if self.is_running_here() {
             return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
         }
+        if debugging::is_any_on() {
+            return self.run_debugged_until(target);
+        }
         while self.completed() < target {
             let outside = EXECUTOR.enter();
             let progress = self.help_until(target) || self.look_on(target);
@@ -138,7 +142,7 @@ impl Stream {
     }
 
     /// Drains this stream, or the one whose event it waits for; returns whether there was one to drain.
-    fn help_until(&'static self, target: u64) -> bool {
+    pub(in crate::runtime) fn help_until(&'static self, target: u64) -> bool {
         let (mut stream, mut target) = (self, target);
         loop {
             if let Some(lease) = stream.queue.own() {
@@ -154,7 +158,7 @@ impl Stream {
     }
 
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
-    fn look_on(&self, target: u64) -> bool {
+    pub(super) fn look_on(&self, target: u64) -> bool {
         let _onlooker = parallel_for::Onlooker::enter();
         let (mut seen, mut idle_since) = (self.completed(), Instant::now());
         loop {

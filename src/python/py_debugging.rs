@@ -1,0 +1,41 @@
+//! Debugging modes for `rustdev/debugging.py`: faults and orders of tasks.
+
+use pyo3::prelude::*;
+
+use super::exception;
+use crate::runtime::debugging::faults;
+use crate::runtime::debugging::schedule::{self, Order};
+use crate::runtime::{device, fork};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(faults_push, module)?)?;
+    module.add_function(wrap_pyfunction!(faults_remove, module)?)?;
+    module.add_function(wrap_pyfunction!(schedule_switch, module)?)
+}
+
+/// Puts a list of faults in force; its number.
+#[pyfunction]
+fn faults_push(py: Python<'_>, faults: &str) -> PyResult<u64> {
+    fork::check().map_err(|error| exception(py, &error))?;
+    // The environment's list comes first.
+    device::all();
+    faults::push(faults).map_err(|error| exception(py, &error))
+}
+
+/// Removes the list of that number.
+#[pyfunction]
+fn faults_remove(number: u64) {
+    faults::remove(number);
+}
+
+/// Turns an order on, or none; the one before.
+#[pyfunction]
+fn schedule_switch(py: Python<'_>, order: Option<&str>) -> PyResult<Option<String>> {
+    let switch = || {
+        fork::check()?;
+        schedule::switch(order.map(str::parse::<Order>).transpose()?)
+    };
+    // Detached: callbacks that the streams wait for take the interpreter.
+    let before = py.detach(switch).map_err(|error| exception(py, &error))?;
+    Ok(before.map(|order| order.to_string()))
+}

@@ -1,0 +1,200 @@
+//! Injected faults: shortages of memory, tasks that fail, hang or write a wrong bit, slow copies.
+//!
+//! Occasions are counted when a task is submitted or memory is asked for, so that they do not depend on threads, and a task belongs to the
+//! list in force at its submission. A task that is to suffer gets other work around its own: what runs tasks knows nothing of faults. The
+//! tasks of a graph are counted at each replay.
+#![forbid(unsafe_code)]
+
+use super::fault_list::{Fault, FaultList, When};
+use super::{DebugMode, is_on, set};
+use crate::runtime::stream::{Lease, Stream};
+use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::runtime::task::{Access, Erased, Keeper, Task, Work};
+use crate::runtime::trace::{About, Kind};
+use crate::runtime::{Error, rng};
+
+/// The lists that were pushed and not yet removed; the last one is in force.
+static LISTS: Mutex<Vec<Arc<Injection>>> = Mutex::new(Vec::new());
+static COUNT: AtomicU64 = AtomicU64::new(0);
+/// The streams that stand at a task that hangs.
+static HANGING: Mutex<Vec<(&'static Stream, Lease)>> = Mutex::new(Vec::new());
+
+/// A list, with the occasions that each of its faults has had.
+struct Injection {
+    number: u64,
+    list: FaultList,
+    occasions: Vec<AtomicU64>,
+}
+
+/// A fault that happens, described for the user.
+struct Strike {
+    text: String,
+    random: u64,
+}
+
+/// Puts a list in force, in place of the one before; its number.
+///
+/// # Errors
+/// `InvalidValue` for a malformed list.
+pub fn push(text: &str) -> Result<u64, Error> {
+    let list = FaultList::parse(text).map_err(Error::InvalidValue)?;
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let occasions = list.faults.iter().map(|_| AtomicU64::new(0)).collect();
+    let mut lists = LISTS.lock();
+    lists.push(Arc::new(Injection { number, list, occasions }));
+    set(DebugMode::Faults, true);
+    Ok(number)
+}
+
+/// Checks a list.
+///
+/// # Errors
+/// As [`push`].
+pub fn check(text: &str) -> Result<(), Error> {
+    FaultList::parse(text).map(drop).map_err(Error::InvalidValue)
+}
+
+/// Removes a list; the one before it is in force again.
+pub fn remove(number: u64) {
+    let mut lists = LISTS.lock();
+    lists.retain(|list| list.number != number);
+    set(DebugMode::Faults, !lists.is_empty());
+}
+
+fn in_force() -> Option<Arc<Injection>> {
+    LISTS.lock().last().cloned()
+}
+
+impl Injection {
+    /// Counts an occasion of each fault that is concerned; those that happen now.
+    fn strikes(&self, concerns: impl Fn(&Fault) -> bool) -> Vec<(&Fault, Strike)> {
+        let faults = self.list.faults.iter().enumerate().filter(|(_, (fault, ..))| concerns(fault));
+        faults.filter_map(|(index, (fault, when, text))| Some((fault, self.strike(index, *when, text)?))).collect()
+    }
+
+    fn strike(&self, index: usize, when: When, text: &str) -> Option<Strike> {
+        let occasion = self.occasions[index].fetch_add(1, Ordering::Relaxed) + 1;
+        let [first, second, third, _] = rng::block(self.list.seed, occasion, index as u64).map(u64::from);
+        let (happens, seed) = match when {
+            When::Run(count) => (count == occasion, String::new()),
+            When::Chance(chance) => ((first as f64) < chance * 2f64.powi(32), format!(", seed={}", self.list.seed)),
+            When::Always => (true, String::new()),
+        };
+        happens.then(|| Strike { text: format!("injected by {text}{seed}"), random: second << 32 | third })
+    }
+}
+
+/// Counts a request for device memory; why it is refused.
+pub(in crate::runtime) fn shortage() -> Option<String> {
+    if !is_on(DebugMode::Faults) {
+        return None;
+    }
+    let strikes = in_force()?;
+    let strikes = strikes.strikes(|fault| *fault == Fault::Shortage);
+    strikes.into_iter().next().map(|(_, strike)| strike.text)
+}
+
+/// Counts a task that is being submitted; it, with the faults that it is to have.
+pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result<Task, Error> {
+    let Some(list) = in_force().filter(|_| task.has_work()) else { return Ok(task) };
+    let (name, copies) = (task.name(), is_host_copy(&task));
+    for (fault, strike) in list.strikes(|fault| concerns(fault, name, copies)) {
+        task = match fault {
+            Fault::Delay(duration) => {
+                stream.enqueue(Task::sleep(*duration), false)?;
+                task
+            }
+            Fault::Failure(_) => task.with_work(|work| Struck { work, fails: Some(strike.text), flips: None }),
+            Fault::BitFlip(_) => task.with_work(|work| Struck { work, fails: None, flips: Some(strike.random) }),
+            Fault::Hang(_) => Task::leave(name, Arc::new(Hang { _task: Mutex::new(task) })),
+            Fault::Shortage => task,
+        };
+    }
+    Ok(task)
+}
+
+fn concerns(fault: &Fault, name: &str, copies: bool) -> bool {
+    match fault {
+        Fault::Shortage => false,
+        Fault::Delay(_) => copies,
+        Fault::BitFlip(None) => true,
+        Fault::Failure(other) | Fault::Hang(other) | Fault::BitFlip(Some(other)) => other == name,
+    }
+}
+
+fn is_host_copy(task: &Task) -> bool {
+    task.about().is_some_and(|about| matches!(about.kind, Kind::Copy(from, to) if from.is_host() || to.is_host()))
+}
+
+/// Runs the work of a graph's task, which is counted now.
+pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), String> {
+    let Some(list) = in_force() else { return work.run() };
+    let is_meant = |fault: &Fault| matches!(fault, Fault::Failure(_) | Fault::BitFlip(_)) && concerns(fault, name, false);
+    let strikes = list.strikes(is_meant);
+    if let Some((_, strike)) = strikes.iter().find(|(fault, _)| matches!(fault, Fault::Failure(_))) {
+        return Err(strike.text.clone());
+    }
+    work.run()?;
+    for (_, strike) in strikes {
+        work.flip_bit(strike.random);
+    }
+    Ok(())
+}
+
+/// Work that fails, or behind which a bit is flipped.
+struct Struck {
+    work: Erased,
+    fails: Option<String>,
+    flips: Option<u64>,
+}
+
+impl Work for Struck {
+    fn run(&mut self) -> Result<(), String> {
+        if let Some(text) = &self.fails {
+            return Err(text.clone());
+        }
+        self.work.run()?;
+        self.flips.iter().for_each(|random| self.work.flip_bit(*random));
+        Ok(())
+    }
+
+    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
+        self.work.accesses(visit);
+    }
+
+    fn about(&self) -> About {
+        self.work.about()
+    }
+
+    fn output_byte(&self, random: u64) -> Option<usize> {
+        self.work.output_byte(random)
+    }
+}
+
+/// A stream stands at it until [`end_hang`]; what the task holds is let go then.
+struct Hang {
+    _task: Mutex<Task>,
+}
+
+impl Keeper for Hang {
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn keep(&self, stream: &'static Stream, lease: Lease) {
+        if stream.skips() {
+            return stream.go_on(lease, None);
+        }
+        HANGING.lock().push((stream, lease));
+    }
+}
+
+/// Ends the task at which a stream hangs, with a failure; `false` if it does not hang.
+pub(in crate::runtime) fn end_hang(stream: &'static Stream, text: &str) -> bool {
+    let hanging = {
+        let mut hanging = HANGING.lock();
+        let position = hanging.iter().position(|(other, _)| std::ptr::eq(*other, stream));
+        position.map(|position| hanging.swap_remove(position))
+    };
+    hanging.map(|(stream, lease)| stream.go_on(lease, Some(text))).is_some()
+}

@@ -1,0 +1,225 @@
+//! Watchdog: a thread that reports streams on which nothing has ended for longer than `RUSTDEV_TIMEOUT`, and makes waits for them raise.
+//!
+//! It looks at all streams now and then. A stream is stuck if somebody has its ownership, so that its head runs or waits for something, and
+//! no task has ended for that long. A stream that nobody drains is not, unless another one is: it waits for a thread that does not come.
+//!
+//! With a watchdog the compute threads run every task: a thread that waits or submits must not be caught in one that does not end.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::{DebugMode, faults, is_on, schedule, set};
+use crate::runtime::stream::Stream;
+use crate::runtime::sync::Mutex;
+use crate::runtime::{Error, blocking_pool, device, exit};
+
+/// Names of waiting tasks that a report lists.
+const LISTED: usize = 8;
+
+/// What the watchdog knows of a stream: the names of its tasks, by their numbers, and what waits for it are told.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Watch {
+    names: Mutex<VecDeque<(u64, &'static str)>>,
+    /// How many tasks were done when the stream was found stuck, and the text for those that wait.
+    verdict: Mutex<Option<(u64, String)>>,
+}
+
+impl Watch {
+    /// Notes a task.
+    pub(in crate::runtime) fn note(&self, number: u64, name: &'static str, completed: u64) {
+        let mut names = self.names.lock();
+        while names.front().is_some_and(|(number, _)| *number <= completed) {
+            names.pop_front();
+        }
+        names.push_back((number, name));
+    }
+
+    /// The names of the tasks that are not done.
+    fn waiting(&self, completed: u64) -> Vec<&'static str> {
+        let names = self.names.lock();
+        let mut waiting: Vec<_> = names.iter().filter(|(number, _)| *number > completed).collect();
+        waiting.sort_unstable();
+        waiting.into_iter().map(|(_, name)| *name).collect()
+    }
+
+    /// Refuses to wait for a stream that is stuck.
+    ///
+    /// # Errors
+    /// `TaskFailed` as long as it does not get on.
+    pub(in crate::runtime) fn check(&self, completed: u64) -> Result<(), Error> {
+        match &*self.verdict.lock() {
+            Some((stuck_at, text)) if *stuck_at == completed => Err(Error::TaskFailed(text.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    fn condemn(&self, completed: u64, text: String) {
+        *self.verdict.lock() = Some((completed, text));
+    }
+}
+
+/// Whether there is a watchdog.
+pub(in crate::runtime) fn is_watching() -> bool {
+    is_on(DebugMode::Watchdog)
+}
+
+/// Starts the watchdog's thread.
+pub(super) fn start(timeout: Duration) {
+    set(DebugMode::Watchdog, true);
+    let interval = (timeout / 10).clamp(Duration::from_millis(1), Duration::from_millis(500));
+    blocking_pool::spawn("rustdev-watchdog", move || {
+        let mut watchdog = Watchdog { timeout, seen: HashMap::new() };
+        while !exit::is_exiting() {
+            thread::sleep(interval);
+            watchdog.look();
+        }
+    });
+}
+
+struct Watchdog {
+    timeout: Duration,
+    seen: HashMap<(usize, i64), Seen>,
+}
+
+/// What the last look at a stream has found.
+#[derive(Clone, Copy)]
+struct Seen {
+    completed: u64,
+    /// Since when no task has ended.
+    since: Instant,
+    /// Since when somebody has had the ownership besides.
+    owned_since: Instant,
+    is_reported: bool,
+}
+
+impl Watchdog {
+    fn look(&mut self) {
+        let streams: Vec<_> = device::all().iter().flat_map(device::Device::streams).collect();
+        let stuck: Vec<_> = streams.iter().copied().filter(|stream| self.is_stuck(stream)).collect();
+        let mut ended = false;
+        for stream in &stuck {
+            ended |= self.end_hang(stream);
+        }
+        if ended {
+            // What waited for those gets on now, or is found at a later look.
+            for stream in stuck {
+                self.seen.remove(&key(stream));
+            }
+            return;
+        }
+        for stream in &stuck {
+            self.report(stream);
+        }
+        for stream in streams.iter().filter(|_| !stuck.is_empty() && !schedule::is_on()) {
+            self.report_starved(stream);
+        }
+    }
+
+    /// Looks at a stream; whether it is stuck.
+    fn is_stuck(&mut self, stream: &Stream) -> bool {
+        let (submitted, completed, now) = (stream.submitted(), stream.completed(), Instant::now());
+        if completed >= submitted {
+            self.seen.remove(&key(stream));
+            return false;
+        }
+        let fresh = Seen { completed, since: now, owned_since: now, is_reported: false };
+        let seen = self.seen.entry(key(stream)).or_insert(fresh);
+        if seen.completed != completed {
+            *seen = fresh;
+        }
+        if !stream.is_owned() {
+            seen.owned_since = now;
+        }
+        now.duration_since(seen.owned_since) >= self.timeout
+    }
+
+    fn end_hang(&self, stream: &'static Stream) -> bool {
+        let (report, text) = self.describe(stream);
+        let ended = faults::end_hang(stream, &text);
+        if ended {
+            eprint!("{report}");
+        }
+        ended
+    }
+
+    fn report(&mut self, stream: &'static Stream) {
+        let (report, text) = self.describe(stream);
+        let Some(seen) = self.seen.get_mut(&key(stream)) else { return };
+        if !std::mem::replace(&mut seen.is_reported, true) {
+            eprint!("{report}");
+            stream.watch().condemn(seen.completed, format!("{stream:?} does not get on: {text}"));
+        }
+    }
+
+    /// Lets those raise who wait for a stream that nobody drains, while others are stuck.
+    fn report_starved(&mut self, stream: &'static Stream) {
+        let timeout = self.timeout;
+        let starves = |seen: &&Seen| !stream.is_owned() && seen.since.elapsed() >= timeout;
+        if let Some(seen) = self.seen.get(&key(stream)).filter(starves) {
+            let text = format!("{stream:?} does not get on: it has waited for a compute thread for longer than {timeout:?}");
+            stream.watch().condemn(seen.completed, text);
+        }
+    }
+
+    /// The report on a stream that is stuck, and what is said of it in an error.
+    fn describe(&self, stream: &'static Stream) -> (String, String) {
+        let (completed, timeout) = (stream.completed(), self.timeout);
+        let since = self.seen.get(&key(stream)).map_or_else(Instant::now, |seen| seen.owned_since);
+        let names = stream.watch().waiting(completed);
+        let (head, behind) = names.split_first().map_or(("a task", &[][..]), |(head, behind)| (*head, behind));
+        let state = match stream.awaited() {
+            Some(other) => format!("{head} waits for {other:?}"),
+            None => format!("{head} has not ended"),
+        };
+        let text = format!("{state} for longer than {timeout:?} (RUSTDEV_TIMEOUT)");
+        let mut report = format!(
+            "rustdev watchdog: {stream:?}: {state} for {:.1?}, since {} (RUSTDEV_TIMEOUT is {timeout:?})\n",
+            since.elapsed(),
+            time_of_day(since.elapsed()),
+        );
+        let listed = behind[..behind.len().min(LISTED)].join(", ");
+        let more = if behind.len() > LISTED { ", ..." } else { "" };
+        let colon = if behind.is_empty() { "" } else { ": " };
+        let _ = writeln!(report, "rustdev watchdog: tasks behind it: {}{colon}{listed}{more}", behind.len());
+        (report, text)
+    }
+}
+
+fn key(stream: &Stream) -> (usize, i64) {
+    (stream.device(), stream.id())
+}
+
+/// The time of day some time ago.
+fn time_of_day(ago: Duration) -> String {
+    let seconds =
+        SystemTime::now().checked_sub(ago).and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |time| time.as_secs());
+    format!("{:02}:{:02}:{:02} UTC", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_knows_the_tasks_that_are_not_done() {
+        let watch = Watch::default();
+        for (number, name) in [(1, "add"), (3, "mul"), (2, "sub"), (4, "div")] {
+            watch.note(number, name, 0);
+        }
+        assert_eq!(watch.waiting(1), ["sub", "mul", "div"]);
+        watch.note(5, "neg", 4);
+        assert_eq!(watch.waiting(0), ["neg"], "what is done is forgotten");
+    }
+
+    #[test]
+    fn waits_are_refused_until_the_stream_gets_on() {
+        let watch = Watch::default();
+        assert_eq!(watch.check(7), Ok(()));
+        watch.condemn(7, "stuck".to_owned());
+        assert_eq!(watch.check(7), Err(Error::TaskFailed("stuck".to_owned())));
+        assert_eq!(watch.check(8), Ok(()));
+    }
+}

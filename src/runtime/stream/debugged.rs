@@ -1,0 +1,92 @@
+//! Submission and waiting while a debugging mode is on.
+#![forbid(unsafe_code)]
+
+use std::thread;
+use std::time::Duration;
+
+use super::{Stream, Until};
+use crate::runtime::Error;
+use crate::runtime::debugging::{faults, schedule, watchdog};
+use crate::runtime::executor::EXECUTOR;
+use crate::runtime::task::{Payload, Task};
+
+/// How often a thread looks again that can only wait.
+const POLL: Duration = Duration::from_micros(50);
+
+impl Stream {
+    /// As [`Stream::enqueue`].
+    pub(super) fn enqueue_debugged(&'static self, task: Task) -> Result<u64, Error> {
+        let task = faults::arm(self, task)?;
+        let name = task.name();
+        let number = match task.payload {
+            _ if schedule::is_on() => self.queue_up(task),
+            Payload::Kernel(_) if watchdog::is_watching() => self.push(task),
+            Payload::Kernel(_) => self.enqueue_kernel(task),
+            _ => self.enqueue_light(task),
+        };
+        if watchdog::is_watching() {
+            self.watch.note(number, name, self.completed());
+        }
+        if schedule::is_on() {
+            schedule::after_submission();
+        }
+        Ok(number)
+    }
+
+    /// Puts a task on the stream for whoever runs it by the order that is on.
+    fn queue_up(&'static self, task: Task) -> u64 {
+        self.hold_back();
+        self.queue.push(task).0
+    }
+
+    /// Waits until so many tasks are done.
+    pub(super) fn run_debugged_until(&'static self, target: u64) -> Result<(), Error> {
+        while self.completed() < target {
+            self.watch.check(self.completed())?;
+            let outside = EXECUTOR.enter();
+            let progress = if schedule::is_on() {
+                schedule::help(self, target)
+            } else {
+                !watchdog::is_watching() && self.help_until(target) || self.look_on(target)
+            };
+            drop(outside);
+            if !progress {
+                thread::sleep(POLL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs tasks until so many are done, if nobody else does; returns whether nobody did.
+    pub(in crate::runtime) fn step(&'static self, target: u64) -> bool {
+        self.queue.own().map(|lease| self.turn(lease, Until::Done(target))).is_some()
+    }
+
+    /// Whether there is a task that nobody runs.
+    pub(in crate::runtime) fn is_ready(&self) -> bool {
+        self.queue.is_ready()
+    }
+
+    /// Whether somebody runs a task, or waits for what its head waits for.
+    pub(in crate::runtime) fn is_owned(&self) -> bool {
+        self.queue.is_owned()
+    }
+
+    /// Hands to the compute threads what nobody has.
+    pub(in crate::runtime) fn hand_over(&'static self) {
+        if let Some(lease) = self.queue.own_ready() {
+            self.release(lease);
+        }
+    }
+
+    /// The stream whose event its head waits for.
+    pub(in crate::runtime) fn awaited(&self) -> Option<&'static Stream> {
+        let blocked = self.blocked.lock();
+        blocked.as_ref().filter(|recording| !recording.is_done()).map(|recording| recording.stream())
+    }
+
+    /// What the watchdog knows of it.
+    pub(in crate::runtime) fn watch(&self) -> &watchdog::Watch {
+        &self.watch
+    }
+}

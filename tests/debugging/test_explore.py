@@ -1,0 +1,79 @@
+"""``python -m rustdev.explore``: the order under which a program does something else is found and shown."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+import torch
+
+side = torch.rustdev.Stream()
+x = torch.ones(4, device="rustdev")
+torch.rustdev.synchronize()
+with torch.rustdev.stream(side):
+    x.mul_(2)
+if sys.argv[1] == "waits":
+    torch.rustdev.current_stream().wait_stream(side)
+y = x + 1
+torch.rustdev.synchronize()
+print("begin")
+print(y.tolist())
+sys.exit(0 if sys.argv[1] != "exits" else int(y[0].item()))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+def explore(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rustdev.explore", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+
+def test_the_smallest_seed_that_differs_is_found_and_repeats(program: str) -> None:
+    result = explore("--runs", "20", program, "races")
+    assert result.returncode == 1, result.stdout + result.stderr
+    lines = result.stdout.splitlines()
+    order = lines[0].removeprefix("RUSTDEV_SCHEDULE=").split()[0]
+    assert order.startswith("random:")
+    assert "line 2 of the output, eager: [3.0, 3.0, 3.0, 3.0]" in lines
+    assert f"line 2 of the output, {order}: [2.0, 2.0, 2.0, 2.0]" in lines
+    orders = [index for index, line in enumerate(lines) if line.startswith("tasks in the order that they ran in")]
+    assert len(orders) == 2
+    assert any(line.endswith("stream 0: add") for line in lines[orders[1] :])
+    assert lines[-1] == f"to run it again: RUSTDEV_SCHEDULE={order} python {program} races"
+    environment = {**os.environ, "RUSTDEV_SCHEDULE": order}
+    again = subprocess.run([sys.executable, program, "races"], env=environment, capture_output=True, text=True, check=True)
+    assert again.stdout == "begin\n[2.0, 2.0, 2.0, 2.0]\n"
+
+
+def test_a_program_that_waits_does_the_same_in_all_orders(program: str) -> None:
+    result = explore("--runs", "4", program, "waits")
+    assert (result.returncode, result.stdout.split(":")[0]) == (0, "4 of 4 orders do the same as eager"), result.stderr
+
+
+def test_exit_codes_are_compared_and_it_can_go_on(program: str) -> None:
+    result = explore("--runs", "8", "--keep-going", program, "exits")
+    assert result.returncode == 1
+    assert "eager: exit code 3" in result.stdout
+    assert " of 8 orders differ: random:" in result.stdout
+
+
+def test_other_orders_are_one_run(program: str) -> None:
+    result = explore("--schedule", "lazy", program, "races")
+    assert result.returncode == 1
+    assert "RUSTDEV_SCHEDULE=lazy differs from eager" in result.stdout
+
+
+def test_a_program_that_cannot_run_is_told(tmp_path: Path) -> None:
+    result = explore(str(tmp_path / "missing.py"))
+    assert result.returncode == 2
+    assert "No such file" in result.stderr

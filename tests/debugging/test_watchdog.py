@@ -1,0 +1,137 @@
+"""The watchdog: what does not end is reported, and waits for it raise."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+PREAMBLE = """
+import threading
+import torch
+
+x = torch.ones(4, device="rustdev")
+side, other = torch.rustdev.Stream(), torch.rustdev.Stream()
+torch.rustdev.synchronize()
+
+def attempt(wait):
+    try:
+        wait()
+    except torch.AcceleratorError as error:
+        print(error)
+    else:
+        print("done")
+"""
+
+
+def run(code: str, timeout: str = "300ms", **environment: str) -> tuple[list[str], str]:
+    """What a program prints, and its errors; a wait that does not end ends the test."""
+    done = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + textwrap.dedent(code)],
+        env={**os.environ, "RUSTDEV_TIMEOUT": timeout, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_a_hang_ends_with_an_error_and_the_stream_works_on() -> None:
+    code = """
+        before = torch.rustdev.memory_allocated()
+        with torch.rustdev.inject_faults("hang:mul:2"):
+            y, z = x * 2, x * 3
+            a = z + 1
+            b = a - 1
+        attempt(torch.rustdev.synchronize)
+        attempt(torch.rustdev.synchronize)
+        print(y.tolist(), (x * 5).tolist())
+        del y, z, a, b
+        print(torch.rustdev.memory_allocated() - before)
+    """
+    printed, errors = run(code)
+    assert printed[0].startswith("mul failed on stream 0 of device rustdev:0: mul has not ended for longer than 300ms")
+    assert printed[1:] == ["done", "[2.0, 2.0, 2.0, 2.0] [5.0, 5.0, 5.0, 5.0]", "0"]
+    assert re.search(r"stream 0 of device rustdev:0: mul has not ended for [\d.]+m?s, since \d\d:\d\d:\d\d UTC", errors), errors
+    assert "tasks behind it: 2: add, sub" in errors
+
+
+def test_what_waits_for_a_hang_goes_on_when_it_ends() -> None:
+    code = """
+        with torch.rustdev.inject_faults("hang:mul"), torch.rustdev.stream(side):
+            x * 2
+        other.wait_stream(side)
+        with torch.rustdev.stream(other):
+            y = x + 1
+        attempt(other.synchronize)
+        attempt(side.synchronize)
+        print(y.tolist())
+    """
+    printed, _ = run(code)
+    assert printed[0] == "done"
+    assert printed[1].startswith("mul failed on")
+    assert printed[2] == "[2.0, 2.0, 2.0, 2.0]"
+
+
+def test_a_wait_for_what_cannot_be_ended_raises() -> None:
+    code = """
+        gate = threading.Event()
+        torch.rustdev.launch_host_func(gate.wait, side)
+        other.wait_stream(side)
+        with torch.rustdev.stream(other):
+            y = x + 1
+        attempt(side.synchronize)
+        attempt(other.synchronize)
+        event = torch.rustdev.Event()
+        event.record(other)
+        attempt(event.synchronize)
+        attempt(torch.rustdev.current_stream().synchronize)
+        gate.set()
+        while not side.query() or not other.query():
+            pass
+        attempt(torch.rustdev.synchronize)
+        print(y.tolist())
+    """
+    printed, errors = run(code)
+    assert re.match(r"stream \d+ of device rustdev:0 does not get on: host_func has not ended for longer than 300ms", printed[0])
+    assert re.match(r"stream \d+ of .* does not get on: event_wait waits for stream \d+ of", printed[1])
+    assert re.match(r"stream \d+ of .* does not get on", printed[2])
+    assert printed[3:] == ["done", "done", "[2.0, 2.0, 2.0, 2.0]"]
+    assert errors.count("host_func has not ended") == 1, "it is reported once"
+
+
+def test_a_stream_that_gets_on_is_left_alone() -> None:
+    code = """
+        for _ in range(12):
+            torch.rustdev._sleep(50_000_000)
+        torch.rustdev.synchronize()
+        y = x
+        for _ in range(2000):
+            y = y + 1
+        print(y.sum().item())
+    """
+    assert run(code) == (["8004.0"], "")
+
+
+def test_there_is_a_thread_only_where_it_is_asked_for() -> None:
+    code = """
+        from pathlib import Path
+        names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+        print("rustdev-watchdo" in names)
+    """
+    assert run(code)[0] == ["True"]
+    done = subprocess.run([sys.executable, "-c", PREAMBLE + textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_malformed_time_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import rustdev"],
+        env={**os.environ, "RUSTDEV_TIMEOUT": "soon", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 'ValueError: RUSTDEV_TIMEOUT="soon" is not valid' in done.stderr
