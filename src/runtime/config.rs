@@ -19,15 +19,17 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 11] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_FALLBACK",
+    "RUSTDEV_FILL",
     "RUSTDEV_ISA",
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
     "RUSTDEV_NUM_THREADS",
+    "RUSTDEV_SANITIZE",
     "RUSTDEV_VISIBLE_DEVICES",
 ];
 
@@ -57,6 +59,10 @@ pub struct Config {
     pub autograd_threads: bool,
     /// `RUSTDEV_FALLBACK` at start.
     pub fallback: Fallback,
+    /// `RUSTDEV_FILL=nan`: new blocks hold NaN.
+    pub fill_nan: bool,
+    /// `RUSTDEV_SANITIZE=memory`.
+    pub sanitize_memory: bool,
     /// `RUSTDEV_ISA`: the name of the instruction set to keep to, one that this processor has.
     pub isa: Option<&'static str>,
     /// `RUSTDEV_ALLOC_CONF`, else `PYTORCH_ALLOC_CONF`.
@@ -103,6 +109,8 @@ impl Config {
             launch_blocking: false,
             autograd_threads: false,
             fallback: Fallback::Allow,
+            fill_nan: false,
+            sanitize_memory: false,
             isa: None,
             alloc_conf: AllocConf::default(),
         };
@@ -153,6 +161,8 @@ impl Config {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
             }
+            "RUSTDEV_FILL" => self.fill_nan = choice(name, value, &[("", false), ("nan", true)])?,
+            "RUSTDEV_SANITIZE" => self.sanitize_memory = choice(name, value, &[("", false), ("memory", true)])?,
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
             _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
         }

@@ -16,13 +16,14 @@ use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
 use super::graph::capture::Capture;
+use super::isolation::access::Access;
 use super::memory::caching_pool::GENERAL;
 use super::queue::{Guest, Owner, Queue};
 use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, device, exit, timer, trace};
+use super::{Error, blocking_pool, device, exit, isolation, timer, trace};
 
 pub(super) mod loop_fusion;
 mod wait;
@@ -220,6 +221,9 @@ impl Stream {
     /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.
     #[inline]
     pub fn submit(&'static self, task: Task) -> Result<(), Error> {
+        if isolation::has_guards() {
+            isolation::check_accesses(&task)?;
+        }
         if let Some(capture) = self.capture() {
             return capture.record(self, task);
         }
@@ -232,7 +236,7 @@ impl Stream {
     /// As [`Stream::submit`].
     #[inline]
     pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
-        if config().launch_blocking || self.is_capturing() || trace::is_on() {
+        if config().launch_blocking || self.is_capturing() || trace::is_on() || isolation::has_guards() {
             return self.submit(Task::new(name, cost, work.clone()));
         }
         match self.own_idle(cost) {
@@ -477,12 +481,14 @@ impl Stream {
         if let Some(mark) = mark {
             mark.begin();
         }
+        let access = Access::open();
         let outcome = RUNNING.with(|running| {
             let before = running.replace(Some(self));
             let outcome = catch_unwind(AssertUnwindSafe(work));
             running.set(before);
             outcome
         });
+        drop(access);
         if let Some(mark) = mark {
             mark.end(!matches!(outcome, Ok(Ok(()))));
         }

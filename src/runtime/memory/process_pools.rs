@@ -13,7 +13,7 @@ use super::routes;
 use crate::runtime::config::{self, Config};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{LazyLock, OnceLock};
-use crate::runtime::{Error, device, fork, stream};
+use crate::runtime::{Error, device, fork, isolation, stream};
 
 impl Timeline for Stream {
     fn device(&self) -> usize {
@@ -43,6 +43,7 @@ static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 fn pools() -> Result<&'static [DevicePool], Error> {
     let made = POOLS.get_or_init(|| {
         let config = config::init()?;
+        isolation::start(config);
         let pool = |device| DevicePool::new(device, settings(config), Box::new(move || streams_of(device)));
         (0..config.device_count).map(pool).collect()
     });
@@ -108,7 +109,7 @@ pub fn allocate(device: usize, stream: &'static Stream, bytes: usize) -> Result<
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
+    serve(pool, stream, bytes)
 }
 
 /// As [`allocate`], for this thread's stream of the device.
@@ -121,8 +122,18 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    let stream = stream::current(device);
-    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
+    serve(pool, stream::current(device), bytes)
+}
+
+#[inline]
+fn serve(pool: &'static DevicePool, stream: &'static Stream, bytes: usize) -> Result<*mut u8, Error> {
+    let source = routes::source(stream);
+    let block = if isolation::is_on() {
+        isolation::allocate(pool, stream, source, bytes)
+    } else {
+        pool.allocate(stream, source, bytes)
+    };
+    block.map(|address| address as *mut u8)
 }
 
 /// Frees a block; null is allowed. Never waits and never fails; does nothing in a forked child.
@@ -149,7 +160,10 @@ pub fn free_checked(pointer: *mut u8) -> Result<(), Error> {
 
 #[inline]
 fn release(pointer: *mut u8) -> bool {
-    pool_of(pointer).is_some_and(|pool| pool.free(pointer as usize))
+    let free = |pool: &'static DevicePool| {
+        if isolation::has_guards() { isolation::free(pool, pointer as usize) } else { pool.free(pointer as usize) }
+    };
+    pool_of(pointer).is_some_and(free)
 }
 
 /// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.
@@ -177,7 +191,8 @@ pub fn label(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.label(pointer as usize)
 }
 
-fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
+/// The pool whose address range holds the pointer.
+pub fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
     all().iter().find(|pool| pool.contains(pointer as usize))
 }
 
