@@ -44,7 +44,11 @@ fn torch_exception(py: Python<'_>, name: &str, text: String) -> PyErr {
 /// Importing the module reads the environment, and fails where that is malformed; it starts no device.
 #[pymodule]
 fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    config::init().map_err(|error| exception(module.py(), &error))?;
+    let config = config::init().map_err(|error| exception(module.py(), &error))?;
+    if config.sanitize_memory {
+        // Before our own handler of SIGSEGV, which leaves the Python stack to this one.
+        module.py().import("faulthandler")?.call_method0("enable")?;
+    }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
     py_debugging::register(module)?;

@@ -28,6 +28,8 @@ pub mod exit;
 pub mod fork;
 #[cfg(not(loom))]
 pub mod graph;
+#[cfg(not(loom))]
+pub mod isolation;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod parallel_for;

@@ -13,6 +13,7 @@
 
 #include <memory>
 
+#include "runtime/ipc.h"
 #include "runtime/sync_debug.h"
 #include "tensor.h"
 
@@ -161,6 +162,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   check_hidden_wait();
   synchronize_current_stream(self.device().index(), "item() (a value of the device that is read on the host)");
+  const HostAccess access;
   return at::native::_local_scalar_dense_cpu(self);
 }
 

@@ -95,6 +95,7 @@ class Call {
   // Refuses arguments that the kernel would not survive; their values are read.
   void check_arguments() {
     if (facts_.guard != nullptr) {
+      const HostAccess access;
       facts_.guard(Arguments(schema_, stack_));
     }
   }
@@ -250,7 +251,7 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   const uint64_t start = now();
   {
     Traced traced(call.device(), facts);
-    const HostWrite write;
+    const HostAccess access;
     op.redispatchBoxed(call.keys(), stack);
     traced.succeed();
   }

@@ -123,7 +123,7 @@ c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
   if (bytes != 0) {
     check_hidden_wait();
     synchronize_current_stream(rd_device_current(), "an operator that PyTorch's CPU kernel computes");
-    const HostWrite write;
+    const HostAccess access;
     std::memcpy(pointer.get(), data, bytes);
   }
   return pointer;

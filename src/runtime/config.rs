@@ -25,17 +25,19 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 16] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_FALLBACK",
     "RUSTDEV_FAULTS",
+    "RUSTDEV_FILL",
     "RUSTDEV_ISA",
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
     "RUSTDEV_NUM_THREADS",
     "RUSTDEV_PROFILE",
+    "RUSTDEV_SANITIZE",
     "RUSTDEV_SCHEDULE",
     "RUSTDEV_SCHEDULE_LOG",
     "RUSTDEV_TIMEOUT",
@@ -68,6 +70,10 @@ pub struct Config {
     pub autograd_threads: bool,
     /// `RUSTDEV_FALLBACK` at start.
     pub fallback: Fallback,
+    /// `RUSTDEV_FILL=nan`: new blocks hold NaN.
+    pub fill_nan: bool,
+    /// `RUSTDEV_SANITIZE=memory`.
+    pub sanitize_memory: bool,
     /// `RUSTDEV_ISA`: the name of the instruction set to keep to, one that this processor has.
     pub isa: Option<&'static str>,
     /// `RUSTDEV_PROFILE`: the GPU that the devices imitate.
@@ -124,6 +130,8 @@ impl Config {
             launch_blocking: false,
             autograd_threads: false,
             fallback: Fallback::Allow,
+            fill_nan: false,
+            sanitize_memory: false,
             isa: None,
             profile: None,
             alloc_conf: AllocConf::default(),
@@ -198,6 +206,8 @@ impl Config {
                 schedule::open_log(value).map_err(|_| refused(name, value, "a file that can be written"))?;
                 self.schedule_log = Some(value.to_owned());
             }
+            "RUSTDEV_FILL" => self.fill_nan = choice(name, value, &[("", false), ("nan", true)])?,
+            "RUSTDEV_SANITIZE" => self.sanitize_memory = choice(name, value, &[("", false), ("memory", true)])?,
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
             _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
         }

@@ -1,4 +1,4 @@
-//! Debugging modes: injected [`faults`], a [`watchdog`], and unlikely orders of tasks ([`schedule`]).
+//! Debugging modes: injected [`faults`], a [`watchdog`], unlikely orders of tasks ([`schedule`]), and [isolation](super::isolation) of memory.
 //!
 //! All are off by default. Which are on is one word, which a launch reads: off, they cost a relaxed load.
 #![forbid(unsafe_code)]
@@ -18,6 +18,10 @@ pub(super) enum DebugMode {
     Faults = 1,
     Watchdog = 2,
     Schedule = 4,
+    /// Device memory is kept from the host, and blocks are guarded.
+    Guards = 8,
+    /// New blocks are filled.
+    Fill = 16,
 }
 
 static ON: AtomicU64 = AtomicU64::new(0);
@@ -35,7 +39,7 @@ pub(super) fn is_on(mode: DebugMode) -> bool {
 }
 
 /// Turns a mode on or off.
-fn set(mode: DebugMode, on: bool) {
+pub(super) fn set(mode: DebugMode, on: bool) {
     if on {
         ON.fetch_or(mode as u64, Ordering::SeqCst);
     } else {

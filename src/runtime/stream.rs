@@ -18,13 +18,14 @@ use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
 use super::graph::capture::Capture;
+use super::isolation::access::Access;
 use super::memory::caching_pool::GENERAL;
 use super::queue::{Guest, Owner, Queue};
 use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, device, exit, timer, trace};
+use super::{Error, blocking_pool, device, exit, isolation, timer, trace};
 
 mod debugged;
 pub(super) mod loop_fusion;
@@ -229,6 +230,9 @@ impl Stream {
     /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.
     #[inline]
     pub fn submit(&'static self, task: Task) -> Result<(), Error> {
+        if isolation::has_guards() {
+            isolation::check_accesses(&task)?;
+        }
         if let Some(capture) = self.capture() {
             return capture.record(self, task);
         }
@@ -501,12 +505,14 @@ impl Stream {
         if let Some(mark) = mark {
             mark.begin();
         }
+        let access = Access::open();
         let outcome = RUNNING.with(|running| {
             let before = running.replace(Some(self));
             let outcome = catch_unwind(AssertUnwindSafe(work));
             running.set(before);
             outcome
         });
+        drop(access);
         if let Some(mark) = mark {
             mark.end(!matches!(outcome, Ok(Ok(()))));
         }

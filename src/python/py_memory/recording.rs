@@ -10,11 +10,12 @@ use pyo3::types::{PyDict, PyList};
 use pyo3::{ffi, intern};
 
 use super::raise;
-use crate::runtime::memory;
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
+use crate::runtime::{isolation, memory};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     history::set_capture(capture);
+    isolation::set_place(place);
     module.add_function(wrap_pyfunction!(memory_record_history, module)?)
 }
 
@@ -44,6 +45,30 @@ fn walk(py: Python<'_>) -> PyResult<Stack> {
         next = Some(frame.getattr(intern!(py, "f_back"))?);
     }
     Ok(Stack(stack))
+}
+
+/// The user's place in the program: the innermost frames outside of torch and rustdev.
+fn place() -> Option<String> {
+    // SAFETY: as in `capture`.
+    if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
+        return None;
+    }
+    Python::try_attach(|py| user_frames(py, &walk(py).ok()?).ok())?.filter(|text| !text.is_empty())
+}
+
+/// How many frames a place names.
+const PLACE_FRAMES: usize = 3;
+
+fn user_frames(py: Python<'_>, stack: &Stack) -> PyResult<String> {
+    let mut frames = Vec::new();
+    for (code, line) in &stack.0 {
+        let file: String = code.getattr(py, intern!(py, "co_filename"))?.extract(py)?;
+        if frames.len() < PLACE_FRAMES && !["/torch/", "/rustdev/", "<frozen"].iter().any(|library| file.contains(library)) {
+            let function: String = code.getattr(py, intern!(py, "co_name"))?.extract(py)?;
+            frames.push(format!("{file}:{line} in {function}"));
+        }
+    }
+    Ok(frames.join(", called at "))
 }
 
 /// The frames of contexts as Python lists; one list per context, however often it is asked for.

@@ -418,6 +418,11 @@ impl Pool {
         true
     }
 
+    /// Whether other streams or processes may use the live block that starts at `address`.
+    pub fn is_shared(&self, address: usize) -> bool {
+        self.live(address).is_some_and(|id| self.blocks[id].shared || self.blocks[id].sent)
+    }
+
     /// Takes the block that starts at `address` back; its size, or `None` if no live block starts there.
     #[inline]
     pub fn free(&mut self, address: usize, context: Option<&Context>) -> Option<usize> {

@@ -240,6 +240,11 @@ impl DevicePool {
         )))
     }
 
+    /// Whether other streams or processes may use the live block that starts at an address.
+    pub fn is_shared(&self, address: usize) -> bool {
+        self.lock().is_shared(address)
+    }
+
     /// Names the live block that starts at an address, or takes its name away; `false` if there is none.
     pub fn set_label(&self, address: usize, label: Option<Label>) -> bool {
         self.lock().set_label(address, label)
@@ -253,6 +258,8 @@ impl DevicePool {
     /// Releases every cached segment, after waiting for the device.
     pub fn empty_cache(&self) {
         let context = capture(Detail::All);
+        #[cfg(not(loom))]
+        crate::runtime::isolation::empty_quarantine();
         self.finish_streams();
         let mut pool = self.lock();
         pool.reclaim();
