@@ -47,7 +47,7 @@ MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
-.PHONY: lint lint-rust lint-tools lint-python lint-cpp bench bench-products bench-models header wheel clean
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -140,7 +140,12 @@ lint-rust: dev
 	cargo clippy --locked -q --all-targets -- -D warnings
 	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release --lib --all-features -- -D warnings
 
-lint-tools: $(STAMPS)/lint ## install what lint takes
+lint-fast: $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy
+	cargo fmt --check
+	cargo clippy --locked -q --all-targets -- -D warnings
+	ruff check .
+	ruff format --check .
+	mypy
 
 lint-python: dev $(STAMPS)/lint
 	ruff check .
