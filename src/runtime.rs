@@ -28,8 +28,12 @@ pub mod fork;
 pub mod graph;
 pub mod memory;
 #[cfg(not(loom))]
+pub mod observers;
+#[cfg(not(loom))]
 pub mod parallel_for;
 pub mod rng;
+#[cfg(not(loom))]
+pub mod sanitizer;
 #[cfg(not(loom))]
 pub mod shared;
 #[cfg(not(loom))]

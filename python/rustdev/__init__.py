@@ -157,6 +157,18 @@ from .random import (
     set_rng_state,
     set_rng_state_all,
 )
+from .sanitizer import (
+    SanitizerAccess,
+    SanitizerReport,
+    SynchronizationError,
+    clear_sanitizer_reports,
+    disable_sanitizer,
+    enable_sanitizer,
+    sanitizer,
+    sanitizer_mode,
+    sanitizer_reports,
+)
+from .sanitizer import _begin as _begin_sanitizer
 from .streams import (
     Event,
     ExternalStream,
@@ -178,6 +190,7 @@ multiprocessing._install()
 _exit._install()
 _inductor._install()
 distributed._install()
+_begin_sanitizer()
 sys.modules["torch.backends.rustdev"] = backends
 torch.backends.rustdev = backends  # type: ignore[attr-defined]
 globals().update({name: getattr(legacy, name) for name in legacy.__all__})
@@ -205,8 +218,11 @@ __all__ = [
     "MemPool",
     "OutOfMemoryError",
     "RustdevGraph",
+    "SanitizerAccess",
+    "SanitizerReport",
     "Stream",
     "StreamContext",
+    "SynchronizationError",
     "__version__",
     "amp",
     "as_cuda",
@@ -216,6 +232,7 @@ __all__ = [
     "caching_allocator_delete",
     "caching_allocator_enable",
     "can_device_access_peer",
+    "clear_sanitizer_reports",
     "coverage",
     "current_device",
     "current_stream",
@@ -225,9 +242,11 @@ __all__ = [
     "device_count",
     "device_memory_used",
     "device_of",
+    "disable_sanitizer",
     "distributed",
     "empty_cache",
     "empty_host_cache",
+    "enable_sanitizer",
     "fallback_allowlist",
     "fallback_blocklist",
     "fallback_mode",
@@ -290,6 +309,9 @@ __all__ = [
     "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
+    "sanitizer",
+    "sanitizer_mode",
+    "sanitizer_reports",
     "seed",
     "seed_all",
     "set_autocast_dtype",

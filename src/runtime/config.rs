@@ -3,6 +3,7 @@
 
 use super::Error;
 use super::memory::arena;
+use super::sanitizer::Mode;
 use super::sync::OnceLock;
 
 mod alloc_conf;
@@ -19,7 +20,7 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_DEVICE_COUNT",
@@ -28,6 +29,7 @@ const KNOWN: [&str; 9] = [
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
     "RUSTDEV_NUM_THREADS",
+    "RUSTDEV_SANITIZE",
     "RUSTDEV_VISIBLE_DEVICES",
 ];
 
@@ -61,6 +63,8 @@ pub struct Config {
     pub isa: Option<&'static str>,
     /// `RUSTDEV_ALLOC_CONF`, else `PYTORCH_ALLOC_CONF`.
     pub alloc_conf: AllocConf,
+    /// `RUSTDEV_SANITIZE`: what a race does, where they are looked for from the start.
+    pub sanitize: Option<Mode>,
 }
 
 static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
@@ -105,6 +109,7 @@ impl Config {
             fallback: Fallback::Allow,
             isa: None,
             alloc_conf: AllocConf::default(),
+            sanitize: None,
         };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
         let mut own_alloc_conf = false;
@@ -152,6 +157,9 @@ impl Config {
             "RUSTDEV_FALLBACK" => {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
+            }
+            "RUSTDEV_SANITIZE" => {
+                self.sanitize = Some(choice(name, value, &[("race", Mode::Warn), ("race:error", Mode::Error)])?);
             }
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
             _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
@@ -246,10 +254,12 @@ mod tests {
             ("RUSTDEV_AUTOGRAD_THREADS", "1"),
             ("RUSTDEV_FALLBACK", "error"),
             ("RUSTDEV_ISA", "portable"),
+            ("RUSTDEV_SANITIZE", "race:error"),
         ])
         .unwrap();
         assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
+        assert_eq!(config.sanitize, Some(Mode::Error));
         assert!(config.autograd_threads);
     }
 
@@ -305,6 +315,7 @@ mod tests {
             ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
             ("RUSTDEV_AUTOGRAD_THREADS", "2", "0, 1"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
+            ("RUSTDEV_SANITIZE", "races", "race, race:error"),
             ("RUSTDEV_ISA", "mmx", "portable"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,0", "separated by commas"),

@@ -22,7 +22,7 @@ use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, device, exit, timer, trace};
+use super::{Error, blocking_pool, device, exit, observers, sanitizer, timer, trace};
 
 pub(super) mod loop_fusion;
 mod wait;
@@ -163,10 +163,14 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidArgument` while the stream captures.
-    pub fn query(&self) -> Result<bool, Error> {
+    pub fn query(&'static self) -> Result<bool, Error> {
         self.refuse_capturing(|| "Stream.query()".to_owned())?;
         let submitted = self.submitted();
-        Ok(self.completed() >= submitted)
+        let is_done = self.completed() >= submitted;
+        if is_done {
+            sanitizer::host_waits_for(self);
+        }
+        Ok(is_done)
     }
 
     /// Whether what is put on the stream is recorded in a graph instead of run.
@@ -221,6 +225,9 @@ impl Stream {
     #[inline]
     pub fn submit(&'static self, task: Task) -> Result<(), Error> {
         if let Some(capture) = self.capture() {
+            if sanitizer::is_on() {
+                sanitizer::capture(&capture, self, &task)?;
+            }
             return capture.record(self, task);
         }
         self.enqueue(task, config().launch_blocking).map(|_| ())
@@ -232,7 +239,7 @@ impl Stream {
     /// As [`Stream::submit`].
     #[inline]
     pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
-        if config().launch_blocking || self.is_capturing() || trace::is_on() {
+        if config().launch_blocking || self.is_capturing() || observers::any() {
             return self.submit(Task::new(name, cost, work.clone()));
         }
         match self.own_idle(cost) {
@@ -248,6 +255,14 @@ impl Stream {
     /// As [`Stream::submit`], whether the stream captures or not; returns the task's number. `blocking`: returns after the task has ended, with
     /// its failure.
     pub(super) fn enqueue(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
+        if sanitizer::is_on() {
+            sanitizer::submit(self, &mut task)?;
+        }
+        self.enqueue_checked(task, blocking)
+    }
+
+    /// As [`Stream::enqueue`] of a task that was checked for races.
+    pub(super) fn enqueue_checked(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
         let mark = trace::mark(self, &mut task);
         let number = match task.payload {
             Payload::Kernel(_) => self.enqueue_kernel(task),
@@ -432,6 +447,7 @@ impl Stream {
             && let Some(task) = lease.head()
         {
             let name = task.name();
+            sanitizer::host_waits(task.since.as_deref());
             if let Payload::Host(work) = &mut task.payload {
                 self.run(name, task.mark.as_ref(), || work.run());
             }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 use pyo3::{ffi, intern};
 
 use super::raise;
 use crate::runtime::memory;
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
+use crate::runtime::sanitizer::finding::Frame;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     history::set_capture(capture);
@@ -44,6 +45,22 @@ fn walk(py: Python<'_>) -> PyResult<Stack> {
         next = Some(frame.getattr(intern!(py, "f_back"))?);
     }
     Ok(Stack(stack))
+}
+
+/// The frames of a context, innermost first; none where the interpreter cannot be asked.
+pub fn frames(context: &Context) -> Vec<Frame> {
+    let Some(stack) = context.downcast_ref::<Stack>() else { return Vec::new() };
+    Python::try_attach(|py| read_frames(py, stack)).and_then(Result::ok).unwrap_or_default()
+}
+
+fn read_frames(py: Python<'_>, stack: &Stack) -> PyResult<Vec<Frame>> {
+    stack.0.iter().map(|(code, line)| frame(code.bind(py), *line)).collect()
+}
+
+fn frame(code: &Bound<'_, PyAny>, line: u32) -> PyResult<Frame> {
+    let text = |name: &Bound<'_, PyString>| code.getattr(name)?.extract::<String>();
+    let (file, function) = (text(intern!(code.py(), "co_filename"))?, text(intern!(code.py(), "co_name"))?);
+    Ok(Frame { file, line, function })
 }
 
 /// The frames of contexts as Python lists; one list per context, however often it is asked for.
