@@ -8,6 +8,7 @@ mod py_exit;
 mod py_ipc;
 mod py_memory;
 mod py_ops;
+mod py_sanitizer;
 mod py_stream;
 mod py_trace;
 
@@ -27,14 +28,15 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::InvalidValue(_) => PyValueError::new_err(text),
         Error::Unsupported(_) => PyNotImplementedError::new_err(text),
-        Error::OutOfMemory(_) => torch_exception(py, "OutOfMemoryError", text),
-        Error::TaskFailed(_) => torch_exception(py, "AcceleratorError", text),
+        Error::OutOfMemory(_) => exception_of(py, "torch", "OutOfMemoryError", text),
+        Error::TaskFailed(_) => exception_of(py, "torch", "AcceleratorError", text),
+        Error::Race(_) => exception_of(py, "rustdev", "SynchronizationError", text),
         Error::InvalidArgument(_) | Error::Internal(_) => PyRuntimeError::new_err(text),
     }
 }
 
-fn torch_exception(py: Python<'_>, name: &str, text: String) -> PyErr {
-    let kind = py.import("torch").and_then(|torch| torch.getattr(name)).and_then(|kind| Ok(kind.cast_into::<PyType>()?));
+fn exception_of(py: Python<'_>, module: &str, name: &str, text: String) -> PyErr {
+    let kind = py.import(module).and_then(|module| module.getattr(name)).and_then(|kind| Ok(kind.cast_into::<PyType>()?));
     match kind {
         Ok(kind) => PyErr::from_type(kind, text),
         Err(error) => error,
@@ -56,6 +58,7 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     py_exit::register(module)?;
     py_ipc::register(module)?;
     py_memory::register(module)?;
+    py_sanitizer::register(module)?;
     py_stream::register(module)?;
     py_trace::register(module)?;
     py_ops::register(module)

@@ -32,8 +32,12 @@ pub mod graph;
 pub mod isolation;
 pub mod memory;
 #[cfg(not(loom))]
+pub mod observers;
+#[cfg(not(loom))]
 pub mod parallel_for;
 pub mod rng;
+#[cfg(not(loom))]
+pub mod sanitizer;
 #[cfg(not(loom))]
 pub mod shared;
 #[cfg(not(loom))]

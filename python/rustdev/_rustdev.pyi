@@ -8,6 +8,7 @@ from typing_extensions import Self
 __all__ = [
     "HostWrites",
     "PrivatePoolUse",
+    "SanitizerClock",
     "__version__",
     "device_count",
     "event_elapsed",
@@ -52,6 +53,15 @@ __all__ = [
     "profiles",
     "reset_fallback_stats",
     "schedule_switch",
+    "sanitizer_begin",
+    "sanitizer_clear",
+    "sanitizer_collective",
+    "sanitizer_disable",
+    "sanitizer_enable",
+    "sanitizer_findings",
+    "sanitizer_mode",
+    "sanitizer_raise",
+    "sanitizer_waits_for_nothing",
     "set_fallback_list",
     "set_fallback_mode",
     "set_num_threads",
@@ -140,6 +150,42 @@ class HostWrites:
     """Writes of threads that know nothing of streams to ranges of memory (address, bytes), as long as this object lives."""
 
     def __new__(cls, ranges: Sequence[tuple[int, int]]) -> Self: ...
+
+# src/python/py_sanitizer.rs
+
+@final
+class SanitizerClock:
+    """What happened before the end of an operation of several processes."""
+
+    def order(self, device: int, stream: int | None) -> None:
+        """Note that a stream, or with None the host, waits for the operation."""
+
+def sanitizer_collective(name: str, device: int, stream: int, ranges: list[tuple[int, int, bool]]) -> SanitizerClock | None:
+    """Note an operation that begins behind what a stream holds; None where nothing is checked."""
+
+def sanitizer_begin(error: type[Exception], libraries: list[str]) -> None:
+    """Take the type of errors and the directories of libraries; enable what ``RUSTDEV_SANITIZE`` asks for."""
+
+def sanitizer_enable(mode: str) -> None:
+    """Look for races, in the mode ``"warn"`` or ``"error"``."""
+
+def sanitizer_disable() -> None:
+    """Look for no more races."""
+
+def sanitizer_mode() -> str | None:
+    """Return the mode, or None where no races are looked for."""
+
+def sanitizer_findings() -> list[dict[str, Any]]:
+    """Return what was found: the fields of a ``SanitizerReport``."""
+
+def sanitizer_clear() -> None:
+    """Forget what was found."""
+
+def sanitizer_raise() -> None:
+    """Raise what was found in a free and not raised yet."""
+
+def sanitizer_waits_for_nothing(device: int, stream: int) -> None:
+    """Report that a stream waits for an event that was never recorded."""
 
 # src/python/py_stream.rs
 

@@ -163,6 +163,9 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   check_hidden_wait();
   synchronize_current_stream(self.device().index(), "item() (a value of the device that is read on the host)");
   const HostAccess access;
+  if (C10_UNLIKELY(rd_sanitizer_is_on())) {
+    RD_CHECK(rd_sanitizer_host_access("item", data_of(self), self.itemsize(), /*write=*/false));
+  }
   return at::native::_local_scalar_dense_cpu(self);
 }
 

@@ -7,6 +7,7 @@ use super::Error;
 use super::debugging::faults;
 use super::debugging::schedule::{self, Order};
 use super::memory::arena;
+use super::sanitizer::Mode;
 use super::sync::OnceLock;
 
 mod alloc_conf;
@@ -88,6 +89,8 @@ pub struct Config {
     pub schedule: Option<Order>,
     /// `RUSTDEV_SCHEDULE_LOG`: the file that tells of the tasks in the order that they ran in.
     pub schedule_log: Option<String>,
+    /// `RUSTDEV_SANITIZE`: what a race does, where they are looked for from the start.
+    pub sanitize: Option<Mode>,
 }
 
 static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
@@ -139,6 +142,7 @@ impl Config {
             timeout: None,
             schedule: None,
             schedule_log: None,
+            sanitize: None,
         };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
         let mut own_alloc_conf = false;
@@ -207,9 +211,21 @@ impl Config {
                 self.schedule_log = Some(value.to_owned());
             }
             "RUSTDEV_FILL" => self.fill_nan = choice(name, value, &[("", false), ("nan", true)])?,
-            "RUSTDEV_SANITIZE" => self.sanitize_memory = choice(name, value, &[("", false), ("memory", true)])?,
+            "RUSTDEV_SANITIZE" => {
+                let mut parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
+                parts.try_for_each(|part| self.set_sanitizer(name, part))?;
+            }
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
             _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
+        }
+        Ok(())
+    }
+
+    fn set_sanitizer(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let races = [("race", Mode::Warn), ("race:error", Mode::Error)].map(|(value, mode)| (value, Some(mode)));
+        match choice(name, value, &[[("memory", None)].as_slice(), &races].concat())? {
+            Some(mode) => self.sanitize = Some(mode),
+            None => self.sanitize_memory = true,
         }
         Ok(())
     }
@@ -312,10 +328,12 @@ mod tests {
             ("RUSTDEV_AUTOGRAD_THREADS", "1"),
             ("RUSTDEV_FALLBACK", "error"),
             ("RUSTDEV_ISA", "portable"),
+            ("RUSTDEV_SANITIZE", "race:error"),
         ])
         .unwrap();
         assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
+        assert_eq!(config.sanitize, Some(Mode::Error));
         assert!(config.autograd_threads);
     }
 
@@ -381,6 +399,7 @@ mod tests {
             ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
             ("RUSTDEV_AUTOGRAD_THREADS", "2", "0, 1"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
+            ("RUSTDEV_SANITIZE", "races", "race, race:error"),
             ("RUSTDEV_ISA", "mmx", "portable"),
             ("RUSTDEV_PROFILE", "t5", "t4-16g"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 use pyo3::{ffi, intern};
 
 use super::raise;
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
+use crate::runtime::sanitizer::finding::Frame;
 use crate::runtime::{isolation, memory};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -49,26 +50,30 @@ fn walk(py: Python<'_>) -> PyResult<Stack> {
 
 /// The user's place in the program: the innermost frames outside of torch and rustdev.
 fn place() -> Option<String> {
-    // SAFETY: as in `capture`.
-    if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
-        return None;
-    }
-    Python::try_attach(|py| user_frames(py, &walk(py).ok()?).ok())?.filter(|text| !text.is_empty())
+    let of_libraries = |frame: &Frame| ["/torch/", "/rustdev/", "<frozen"].iter().any(|library| frame.file.contains(library));
+    let text = |frame: Frame| format!("{}:{} in {}", frame.file, frame.line, frame.function);
+    let frames = frames(&capture()?).into_iter().filter(|frame| !of_libraries(frame)).take(PLACE_FRAMES).map(text);
+    let text = frames.collect::<Vec<_>>().join(", called at ");
+    (!text.is_empty()).then_some(text)
 }
 
 /// How many frames a place names.
 const PLACE_FRAMES: usize = 3;
 
-fn user_frames(py: Python<'_>, stack: &Stack) -> PyResult<String> {
-    let mut frames = Vec::new();
-    for (code, line) in &stack.0 {
-        let file: String = code.getattr(py, intern!(py, "co_filename"))?.extract(py)?;
-        if frames.len() < PLACE_FRAMES && !["/torch/", "/rustdev/", "<frozen"].iter().any(|library| file.contains(library)) {
-            let function: String = code.getattr(py, intern!(py, "co_name"))?.extract(py)?;
-            frames.push(format!("{file}:{line} in {function}"));
-        }
-    }
-    Ok(frames.join(", called at "))
+/// The frames of a context, innermost first; none where the interpreter cannot be asked.
+pub fn frames(context: &Context) -> Vec<Frame> {
+    let Some(stack) = context.downcast_ref::<Stack>() else { return Vec::new() };
+    Python::try_attach(|py| read_frames(py, stack)).and_then(Result::ok).unwrap_or_default()
+}
+
+fn read_frames(py: Python<'_>, stack: &Stack) -> PyResult<Vec<Frame>> {
+    stack.0.iter().map(|(code, line)| frame(code.bind(py), *line)).collect()
+}
+
+fn frame(code: &Bound<'_, PyAny>, line: u32) -> PyResult<Frame> {
+    let text = |name: &Bound<'_, PyString>| code.getattr(name)?.extract::<String>();
+    let (file, function) = (text(intern!(code.py(), "co_filename"))?, text(intern!(code.py(), "co_name"))?);
+    Ok(Frame { file, line, function })
 }
 
 /// The frames of contexts as Python lists; one list per context, however often it is asked for.

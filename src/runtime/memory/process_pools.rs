@@ -197,6 +197,11 @@ pub fn label(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.label(pointer as usize)
 }
 
+/// The name of the live block that holds `pointer`.
+pub fn label_over(pointer: *const u8) -> Option<Label> {
+    pool_of(pointer)?.label_over(pointer as usize)
+}
+
 /// The pool whose address range holds the pointer.
 pub fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
     all().iter().find(|pool| pool.contains(pointer as usize))
