@@ -295,8 +295,8 @@ def waits_sums() -> list[
     """Return the sums so far; what is there keeps its position.
 
     Returns:
-        What is summed up (kind, name, to the device, pinned, waits, prints, the user's line, a library's line), with the sums: count,
-        waits that found nothing to wait for, nanoseconds, bytes.
+        What is summed up (kind, name, to the device, pinned, waits, prints, the user's line, a library's line), with the sums:
+        count, waits that found nothing to wait for, nanoseconds, bytes.
     """
 
 def waits_spans(first: int) -> list[tuple[int, int, int, int]]:

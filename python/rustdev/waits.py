@@ -10,6 +10,7 @@ import sysconfig
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -42,7 +43,8 @@ _COPY_ADVICE = {
 _Line = tuple[str, int, str]
 
 
-class Wait(NamedTuple):
+@dataclass(frozen=True)
+class Wait:
     """The waits of one kind, or the copies, at one line of the program."""
 
     #: ``"item"`` (a value that is read), ``"result"`` (a size or an answer that an operator reads), ``"print"``, ``"copy"``,
