@@ -1,6 +1,9 @@
 // Reads of device values that an operator waits for, for example the size of its result.
 #pragma once
 
+#include <ATen/ops/_local_scalar_dense_native.h>
+
+#include "runtime/sync_debug.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -8,8 +11,10 @@ namespace rustdev {
 // The value of a tensor of one element, for an operator of that name.
 template <class T>
 T awaited(const at::Tensor& tensor, const char* name) {
-  synchronize_current_stream(tensor.device().index(), name);
-  return tensor.item<T>();
+  const int32_t device = tensor.device().index();
+  const HostWait wait({WaitKind::result, device, name});
+  synchronize_current_stream(device, name);
+  return at::native::_local_scalar_dense_cpu(tensor).to<T>();
 }
 
 }  // namespace rustdev

@@ -2,6 +2,7 @@
 //!
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
+mod frames;
 mod py_debugging;
 mod py_device;
 mod py_exit;
@@ -11,6 +12,7 @@ mod py_ops;
 mod py_sanitizer;
 mod py_stream;
 mod py_trace;
+mod py_waits;
 
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -61,5 +63,6 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     py_sanitizer::register(module)?;
     py_stream::register(module)?;
     py_trace::register(module)?;
+    py_waits::register(module)?;
     py_ops::register(module)
 }

@@ -185,6 +185,7 @@ from .streams import (
     stream,
 )
 from .sync_debug import get_sync_debug_mode, set_sync_debug_mode
+from .waits import wait_report
 
 label._install()
 dlpack._install()
@@ -335,5 +336,6 @@ __all__ = [
     "streams",
     "synchronize",
     "use_mem_pool",
+    "wait_report",
 ]
 __all__ += legacy.__all__

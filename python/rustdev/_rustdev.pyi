@@ -76,6 +76,10 @@ __all__ = [
     "trace_set_limit",
     "trace_start",
     "trace_stop",
+    "waits_spans",
+    "waits_start",
+    "waits_stop",
+    "waits_sums",
 ]
 
 __version__: str
@@ -333,3 +337,35 @@ def trace_set_limit(tasks: int) -> None:
     Raises:
         ValueError: Not from 1 to 2^30.
     """
+
+# src/python/py_waits.rs
+
+def waits_start(torch: list[str], libraries: list[str]) -> None:
+    """Begin to count the waits of the host for the devices.
+
+    Args:
+        torch: The directories of torch and of this package, with a separator at the end.
+        libraries: Those of other libraries that are not the user's.
+
+    Raises:
+        RuntimeError: This is a forked child.
+    """
+
+def waits_stop() -> None:
+    """End what ``waits_start`` began."""
+
+def waits_sums() -> list[
+    tuple[
+        tuple[int, str, bool, bool, bool, bool, tuple[str, int, str] | None, tuple[str, int, str] | None],
+        tuple[int, int, int, int],
+    ]
+]:
+    """Return the sums so far; what is there keeps its position.
+
+    Returns:
+        What is summed up (kind, name, to the device, pinned, waits, prints, the user's line, a library's line), with the sums:
+        count, waits that found nothing to wait for, nanoseconds, bytes.
+    """
+
+def waits_spans(first: int) -> list[tuple[int, int, int, int]]:
+    """Return waits from one on: begin, end, thread, position among the sums."""

@@ -84,11 +84,11 @@ class Call {
     return facts_.seeded ? std::make_unique<DerivedSeed>(device_) : nullptr;
   }
 
+  // The call as a wait of the host, which computes too. Without arguments of the device it waits for the memory of its results.
+  WaitInfo wait_info() const { return {WaitKind::fallback, static_cast<int32_t>(device_.index()), facts_.name.c_str()}; }
+
   // Where a stream captures, this refuses the call.
   void wait() const {
-    if (!devices_.empty()) {
-      check_hidden_wait();
-    }
     for (const int32_t device : devices_) {
       synchronize_current_stream(device, facts_.wait.c_str());
     }
@@ -270,6 +270,7 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   call.map_arguments();
   check_policy(facts);
   check_kernel(op, call.keys());
+  const HostWait host_wait(call.wait_info());
   call.wait();
   const auto seed = call.map_generators();
   call.check_arguments();

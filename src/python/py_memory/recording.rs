@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
-use pyo3::{ffi, intern};
 
 use super::raise;
+use crate::python::frames;
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
 use crate::runtime::sanitizer::finding::Frame;
 use crate::runtime::{isolation, memory};
@@ -23,28 +24,18 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// A Python stack: code objects with line numbers, innermost first. Names are looked up only when a snapshot asks for them.
 struct Stack(Vec<(Py<PyAny>, u32)>);
 
-/// The stack of this thread; none where the thread never ran Python. The interpreter is not even waited for there: a stream's thread must
-/// not wait for one that waits for the stream.
+/// The stack of this thread; none where the thread never ran Python.
 fn capture() -> Option<Context> {
-    // SAFETY: this call may be made at any time, by any thread; null means that the thread has no Python state.
-    if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
-        return None;
-    }
-    let stack = Python::try_attach(walk)?.ok()?;
+    let stack = frames::read(walk)?;
     Some(Arc::new(stack) as Arc<dyn Any + Send + Sync>)
 }
 
 fn walk(py: Python<'_>) -> PyResult<Stack> {
-    // SAFETY: the interpreter's lock is held; null means that no Python function is running.
-    let frame = unsafe { ffi::PyEval_GetFrame() };
-    // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
-    let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };
     let mut stack = Vec::new();
-    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
-        let line = frame.getattr(intern!(py, "f_lineno"))?.extract::<Option<u32>>()?.unwrap_or(0);
-        stack.push((frame.getattr(intern!(py, "f_code"))?.unbind(), line));
-        next = Some(frame.getattr(intern!(py, "f_back"))?);
-    }
+    frames::visit(py, |code, line| {
+        stack.push((code.unbind(), line));
+        Ok(true)
+    })?;
     Ok(Stack(stack))
 }
 
