@@ -106,7 +106,7 @@ def sanitizer_reports() -> list[SanitizerReport]:
 
 
 def clear_sanitizer_reports() -> None:
-    """Forget the reports; the same places are told again."""
+    """Forget the reports; the same lines are reported again."""
     _rustdev.sanitizer_clear()
 
 

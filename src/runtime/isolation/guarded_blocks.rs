@@ -29,12 +29,12 @@ static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { live: BTreeMap::new(), freed:
 
 struct Blocks {
     /// By address.
-    live: BTreeMap<usize, Block>,
+    live: BTreeMap<usize, GuardedBlock>,
     freed: Quarantine,
 }
 
 /// A block of the general pool.
-pub struct Block {
+pub struct GuardedBlock {
     /// The bytes asked for.
     pub bytes: usize,
     /// Those and the guard.
@@ -47,7 +47,7 @@ pub struct Block {
     guarded: Arc<AtomicBool>,
 }
 
-impl Block {
+impl GuardedBlock {
     fn text(&self) -> String {
         let label = self.label.as_ref().map_or_else(String::new, |label| format!(" ({label})"));
         format!("a block of {} bytes{label}, allocated for {:?} at {}", self.bytes, self.stream, self.place)
@@ -70,7 +70,7 @@ pub fn allocate(pool: &'static DevicePool, stream: &'static Stream, source: u64,
     }
     if is_guarded {
         let guarded = fill(stream, address + bytes, address + length, GUARD_BYTE);
-        let block = Block { bytes, length, stream, place: place(), label: None, guarded };
+        let block = GuardedBlock { bytes, length, stream, place: place(), label: None, guarded };
         BLOCKS.lock().live.insert(address, block);
     }
     Ok(address)
@@ -113,7 +113,7 @@ fn release(all: bool) {
 /// Refuses a task that names freed memory.
 ///
 /// # Errors
-/// `InvalidArgument` with the places of the allocation and of the free.
+/// `InvalidArgument` with the lines of the allocation and of the free.
 pub fn check_accesses(task: &Task) -> Result<(), Error> {
     let blocks = BLOCKS.lock();
     let mut found = None;
@@ -149,7 +149,7 @@ fn fill(stream: &'static Stream, begin: usize, end: usize, value: u8) -> Arc<Ato
     done
 }
 
-fn check_guard(address: usize, block: &Block) {
+fn check_guard(address: usize, block: &GuardedBlock) {
     let text = block.text();
     let (bytes, place) = (block.bytes, place());
     let finding = move |offset: usize| {

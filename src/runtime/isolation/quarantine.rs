@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::guarded_blocks::Block;
+use super::guarded_blocks::GuardedBlock;
 use crate::runtime::sync::{Arc, AtomicBool};
 
 /// Bytes that the quarantine holds at most, of all devices.
@@ -11,7 +11,7 @@ const CAPACITY: usize = 16 << 20;
 
 /// A freed block.
 pub struct Freed {
-    pub block: Block,
+    pub block: GuardedBlock,
     /// Where it was freed.
     pub place: String,
     /// Whether its poison was written.
