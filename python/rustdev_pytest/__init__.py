@@ -75,8 +75,10 @@ def _imitate(profile: str) -> None:
     Raises:
         pytest.UsageError: There is no such profile, or the devices are set up already.
     """
+    if os.environ.get("RUSTDEV_PROFILE") == profile:
+        return
     if "rustdev" in sys.modules:
-        raise pytest.UsageError("--rustdev-profile comes too late: torch is loaded; --rustdev-as-cuda or RUSTDEV_PROFILE would do")
+        raise pytest.UsageError("--rustdev-profile comes too late: torch is loaded, and has read RUSTDEV_PROFILE by then")
     os.environ["RUSTDEV_PROFILE"] = profile
     try:
         import rustdev  # noqa: F401
