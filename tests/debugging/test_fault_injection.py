@@ -187,7 +187,7 @@ def test_copies_within_the_device_are_not_slow() -> None:
 
 def flipped_bits(left: torch.Tensor, right: torch.Tensor) -> int:
     """Return in how many bits two tensors differ."""
-    left, right = (tensor.cpu().contiguous().view(torch.uint8) for tensor in (left, right))
+    left, right = (tensor.cpu().contiguous().view(torch.uint8).flatten() for tensor in (left, right))
     return sum(int(value).bit_count() for value in (left ^ right).tolist())
 
 
@@ -246,6 +246,10 @@ def test_a_malformed_part_is_named(part: str) -> None:
     with pytest.raises(ValueError, match="is not valid") as raised, inject_faults(f"oom:9,{part}"):
         pass
     assert repr(part).replace("'", '"') in str(raised.value)
+
+
+@pytest.mark.parametrize("part", ["oom:0"])
+def test_a_malformed_part_of_the_environment_is_named(part: str) -> None:
     result = run("import rustdev", RUSTDEV_FAULTS=f"oom:9,{part}", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert result.returncode != 0
     assert "ValueError: RUSTDEV_FAULTS" in result.stderr
