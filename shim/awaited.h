@@ -1,8 +1,6 @@
 // Reads of device values that an operator waits for, for example the size of its result.
 #pragma once
 
-#include <ATen/ops/_local_scalar_dense_native.h>
-
 #include "runtime/sync_debug.h"
 #include "tensor.h"
 
@@ -14,7 +12,7 @@ T awaited(const at::Tensor& tensor, const char* name) {
   const int32_t device = tensor.device().index();
   const HostWait wait({WaitKind::result, device, name});
   synchronize_current_stream(device, name);
-  return at::native::_local_scalar_dense_cpu(tensor).to<T>();
+  return tensor.item<T>();
 }
 
 }  // namespace rustdev

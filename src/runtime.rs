@@ -8,7 +8,7 @@ pub mod slot;
 pub mod sync;
 
 #[cfg(not(loom))]
-mod affinity;
+pub(crate) mod affinity;
 #[cfg(not(loom))]
 mod blocking_pool;
 #[cfg(not(loom))]

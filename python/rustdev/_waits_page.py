@@ -150,7 +150,7 @@ def _timeline(report: WaitReport, spans: list[_Span], tasks: list[Task]) -> _Tim
     timeline = _Timeline(report._begin)
     for span in spans:
         lane = report._threads.get(span.thread, f"thread {span.thread}")
-        timeline.add(lane, span.wait.kind, f"{span.wait.name} at {span.wait.where}", span.begin, span.end)
+        timeline.add(lane, span.wait.kind, span.wait.title, span.begin, span.end)
     for task in tasks:
         timeline.add(f"rustdev:{task.device} stream {task.stream}", "task", task.name, *task.run)
     return timeline

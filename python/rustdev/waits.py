@@ -78,6 +78,11 @@ class Wait:
         """The file and the line, as ``train.py:7``; ``"no Python frame"`` where there is none of the user's."""
         return "no Python frame" if self.filename is None else f"{self.filename}:{self.line}"
 
+    @property
+    def title(self) -> str:
+        """What waited, and where."""
+        return f"{self.name}, {self.where}" if self.filename is None else f"{self.name} at {self.where}"
+
 
 class _Key(NamedTuple):
     """What waits have in common that are one row of a report."""
@@ -243,7 +248,7 @@ def _summary(waits: list[Wait], seconds: float) -> str:
         return f"rustdev: the host waited for nothing in {seconds:.3f} s"
     count, idle = sum(wait.count for wait in waits), sum(wait.idle for wait in waits)
     stood = sum(wait.seconds for wait in waits)
-    return f"rustdev: the host waited {count} times, {stood:.3f} s of {seconds:.3f} s; {idle} of the waits found the stream idle"
+    return f"rustdev: waits of the host: {count}, {stood:.3f} s of {seconds:.3f} s; {idle} of them found the stream idle"
 
 
 def _bytes(count: int) -> str:
@@ -259,7 +264,7 @@ def _table(waits: list[Wait]) -> str:
     lines = [f"{'seconds':>10} {'count':>8} {'idle':>8} {'bytes':>10}  what, and where"]
     for wait in waits:
         copied = _bytes(wait.bytes) if wait.kind == "copy" else ""
-        lines.append(f"{wait.seconds:10.4f} {wait.count:8} {wait.idle:8} {copied:>10}  {wait.name} at {wait.where}")
+        lines.append(f"{wait.seconds:10.4f} {wait.count:8} {wait.idle:8} {copied:>10}  {wait.title}")
         lines += [f"{'':41}{text}" for text in (wait.source, wait.library and f"in {wait.library}", wait.advice) if text]
     return "\n".join(lines)
 

@@ -101,7 +101,7 @@ def test_a_planted_wait_is_reported_at_its_line(tmp_path: Path, program: str) ->
     assert found(report) == expected
     lines = (tmp_path / "planted.py").read_text().splitlines()
     assert all(wait.source == lines[wait.line - 1].strip() and wait.advice for wait in report.waits)
-    assert all(f"{wait.name} at {wait.where}" in report.table() and wait.source in report.table() for wait in report.waits)
+    assert all(wait.title in report.table() and wait.source in report.table() for wait in report.waits)
 
 
 @pytest.mark.parametrize("program", PLANTED)
@@ -362,7 +362,7 @@ def test_arguments_exit_codes_and_tracebacks_are_pythons(tmp_path: Path, argumen
     assert traced.stderr.startswith(plain.stderr)
     assert ("LookupError: text" in plain.stderr) is (code == 1)
     report = traced.stderr[len(plain.stderr) :]
-    assert report.startswith("rustdev: the host waited 1 times")
+    assert report.startswith("rustdev: waits of the host: 1, ")
     assert "item() at program.py:6\n" in report
     assert 'print("thread", torch.ones(1, device="rustdev").item(), flush=True)' in report
 
