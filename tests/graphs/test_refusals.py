@@ -223,6 +223,7 @@ def test_relaxed_captures_let_the_device_be_waited_for() -> None:
 def test_a_graph_that_goes_while_it_captures_frees_its_stream() -> None:
     stream = torch.rustdev.Stream()
     x = torch.zeros(1, device=DEVICE)
+    stream.wait_stream(torch.rustdev.current_stream())
     graph = torch.rustdev.Graph()
     with torch.rustdev.stream(stream):
         graph.capture_begin()

@@ -63,7 +63,10 @@ def test_replays_equal_calls(op: Any) -> None:
         graph, result = found
         renew(inputs, originals)
         graph.replay()
+        torch.rustdev.synchronize()
         results = [tensor.cpu() for tensor in leaves(result)]
         renew(inputs, originals)
-        for actual, expected in zip(results, leaves(call()), strict=True):
+        again = leaves(call())
+        torch.rustdev.synchronize()  # copies to the CPU may be on their way
+        for actual, expected in zip(results, again, strict=True):
             torch.testing.assert_close(actual, expected.cpu(), rtol=0, atol=0, equal_nan=True)

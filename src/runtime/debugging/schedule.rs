@@ -18,6 +18,8 @@ use crate::runtime::sync::Mutex;
 use crate::runtime::{Error, device, exit, rng};
 
 pub(in crate::runtime) const ACCEPTS: &str = "random:SEED, lazy, eager or reverse-priority";
+/// How long a wait that finds nothing to run keeps to what it needs.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// How long a sleeping thread takes to see that the process ends.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -171,18 +173,20 @@ pub(in crate::runtime) fn after_submission() {
     }
 }
 
-/// Runs something of what is needed until so many tasks of a stream are done; returns whether there was anything to run.
-pub(in crate::runtime) fn help(stream: &'static Stream, target: u64) -> bool {
+/// Runs something of what is needed until so many tasks of a stream are done; returns whether there was anything to run. `idle`: for how
+/// long there was not. A callback that ends so late may wait for a task that nobody has waited for.
+pub(in crate::runtime) fn help(stream: &'static Stream, target: u64, idle: Duration) -> bool {
     match order() {
         Some(Order::Eager) => run_all(),
         Some(Order::Random(_) | Order::ReversePriority) => run_one(),
+        Some(Order::Lazy) if idle > PATIENCE => run_one(),
         Some(Order::Lazy) | None => stream.help_until(target),
     }
 }
 
 /// Lets a program that asks again and again whether something is done get on.
 pub(in crate::runtime) fn after_query(stream: &'static Stream) {
-    help(stream, stream.completed() + 1);
+    help(stream, stream.completed() + 1, Duration::ZERO);
     after_submission();
 }
 

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Stream, Until};
 use crate::runtime::Error;
@@ -41,16 +41,19 @@ impl Stream {
 
     /// Waits until so many tasks are done.
     pub(super) fn run_debugged_until(&'static self, target: u64) -> Result<(), Error> {
+        let mut idle_since = Instant::now();
         while self.completed() < target {
             self.watch.check(self.completed())?;
             let outside = EXECUTOR.enter();
             let progress = if schedule::is_on() {
-                schedule::help(self, target)
+                schedule::help(self, target, idle_since.elapsed())
             } else {
                 !watchdog::is_watching() && self.help_until(target) || self.look_on(target)
             };
             drop(outside);
-            if !progress {
+            if progress {
+                idle_since = Instant::now();
+            } else {
                 thread::sleep(POLL);
             }
         }
