@@ -47,7 +47,7 @@ MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
-.PHONY: lint lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -140,6 +140,13 @@ lint-rust: dev
 	cargo clippy --locked -q --all-targets -- -D warnings
 	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release --lib --all-features -- -D warnings
 
+lint-fast: $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy
+	cargo fmt --check
+	cargo clippy --locked -q --all-targets -- -D warnings
+	ruff check .
+	ruff format --check .
+	mypy
+
 lint-python: dev $(STAMPS)/lint
 	ruff check .
 	ruff format --check .
@@ -152,10 +159,10 @@ lint-cpp: $(STAMPS)/lint
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))
 
 # ---- the rest --------------------------------------------------------------------------------------------------------------------
-bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's CPU device; writes docs/benchmarks.md
+bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's CPU device; writes benches/record/ and docs/benchmarks.md
 	cargo bench --locked -q
 	$(PY) benches/runtime/compare.py
-	$(PY) benches/operators/compare.py --output docs/benchmarks.md
+	$(PY) benches/operators/compare.py --output benches/record --page docs/benchmarks.md
 
 bench-products: dev $(STAMPS)/demo ## matrix products beside PyTorch's CPU device; writes benches/record/
 	$(PY) benches/operators/products.py --output benches/record

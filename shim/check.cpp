@@ -1,7 +1,38 @@
 // Mapping from rd_status to c10's exception types.
 #include "check.h"
 
+#include <atomic>
+#include <exception>
+#include <string>
+#include <utility>
+
+struct _object;  // Python's name of its PyObject
+
+namespace torch {
+
+// What PyTorch's Python bindings turn into a Python exception of any type. Its header, torch/csrc/Exceptions.h, needs Python's, which
+// nothing else here does: this is the same class.
+struct __attribute__((visibility("default"))) PyTorchError : public std::exception {
+  PyTorchError() = default;
+  PyTorchError(std::string msg_) : msg(std::move(msg_)) {}
+  virtual _object* python_type() = 0;
+  const char* what() const noexcept override { return msg.c_str(); }
+  std::string msg;
+};
+
+}  // namespace torch
+
 namespace rustdev {
+namespace {
+
+std::atomic<_object*> race_type{nullptr};
+
+struct RaceError final : public torch::PyTorchError {
+  using PyTorchError::PyTorchError;
+  _object* python_type() override { return race_type.load(); }
+};
+
+}  // namespace
 
 void throw_status(rd_status status) {
   const std::string text = rd_last_error();
@@ -15,9 +46,20 @@ void throw_status(rd_status status) {
       throw c10::AcceleratorError(here, status, text);
     case RD_INVALID_VALUE:
       throw c10::ValueError(here, text);
+    case RD_RACE:
+      if (race_type.load() != nullptr) {
+        throw RaceError(text);
+      }
+      throw c10::Error(here, text);
     default:
       throw c10::Error(here, text);
   }
 }
 
 }  // namespace rustdev
+
+extern "C" {
+
+// Takes the Python type of errors about races, which is never freed.
+void rd_shim_set_race_type(void* type) { rustdev::race_type.store(static_cast<_object*>(type)); }
+}

@@ -38,6 +38,9 @@ typedef int32_t rd_status;
 // A value outside what is accepted: `ValueError`.
 #define RD_INVALID_VALUE 6
 
+// The program uses memory without the order that it needs: `torch.rustdev.SynchronizationError`.
+#define RD_RACE 7
+
 // The text of the last failure on this thread; never null, valid until the next failing call of the thread.
 const char *rd_last_error(void);
 
@@ -639,6 +642,19 @@ struct rd_trace_call *rd_trace_call_begin(int32_t device,
 
 // That work has ended; null is allowed.
 void rd_trace_call_end(struct rd_trace_call *call, bool failed);
+
+// ---- race detector (abi/rd_sanitizer.rs) --------------------------------------------------------
+// What the host does to device memory itself.
+
+// Whether races are looked for.
+bool rd_sanitizer_is_on(void);
+
+// Checks that this thread may read or write device memory now, after what it has waited for, while races are looked for. `name`: the
+// operator, for the report.
+rd_status rd_sanitizer_host_access(const char *name,
+                                   const void *begin,
+                                   size_t bytes,
+                                   bool write);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@ pub mod rd_host_memory;
 pub mod rd_ipc;
 pub mod rd_launch;
 pub mod rd_memory;
+pub mod rd_sanitizer;
 pub mod rd_stream;
 pub mod rd_trace;
 
@@ -37,6 +38,8 @@ pub const RD_INTERNAL: rd_status = 4;
 pub const RD_TASK_FAILED: rd_status = 5;
 /// A value outside what is accepted: `ValueError`.
 pub const RD_INVALID_VALUE: rd_status = 6;
+/// The program uses memory without the order that it needs: `torch.rustdev.SynchronizationError`.
+pub const RD_RACE: rd_status = 7;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
@@ -63,6 +66,7 @@ impl From<Error> for Failure {
             Error::OutOfMemory(text) => (RD_OUT_OF_MEMORY, text),
             Error::Unsupported(text) => (RD_UNSUPPORTED, text),
             Error::TaskFailed(text) => (RD_TASK_FAILED, text),
+            Error::Race(text) => (RD_RACE, text),
             Error::Internal(text) => (RD_INTERNAL, text),
         };
         Self { status, message }

@@ -2,14 +2,17 @@
 //!
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
+mod frames;
 mod py_debugging;
 mod py_device;
 mod py_exit;
 mod py_ipc;
 mod py_memory;
 mod py_ops;
+mod py_sanitizer;
 mod py_stream;
 mod py_trace;
+mod py_waits;
 
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -27,14 +30,15 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::InvalidValue(_) => PyValueError::new_err(text),
         Error::Unsupported(_) => PyNotImplementedError::new_err(text),
-        Error::OutOfMemory(_) => torch_exception(py, "OutOfMemoryError", text),
-        Error::TaskFailed(_) => torch_exception(py, "AcceleratorError", text),
+        Error::OutOfMemory(_) => exception_of(py, "torch", "OutOfMemoryError", text),
+        Error::TaskFailed(_) => exception_of(py, "torch", "AcceleratorError", text),
+        Error::Race(_) => exception_of(py, "rustdev", "SynchronizationError", text),
         Error::InvalidArgument(_) | Error::Internal(_) => PyRuntimeError::new_err(text),
     }
 }
 
-fn torch_exception(py: Python<'_>, name: &str, text: String) -> PyErr {
-    let kind = py.import("torch").and_then(|torch| torch.getattr(name)).and_then(|kind| Ok(kind.cast_into::<PyType>()?));
+fn exception_of(py: Python<'_>, module: &str, name: &str, text: String) -> PyErr {
+    let kind = py.import(module).and_then(|module| module.getattr(name)).and_then(|kind| Ok(kind.cast_into::<PyType>()?));
     match kind {
         Ok(kind) => PyErr::from_type(kind, text),
         Err(error) => error,
@@ -44,7 +48,11 @@ fn torch_exception(py: Python<'_>, name: &str, text: String) -> PyErr {
 /// Importing the module reads the environment, and fails where that is malformed; it starts no device.
 #[pymodule]
 fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    config::init().map_err(|error| exception(module.py(), &error))?;
+    let config = config::init().map_err(|error| exception(module.py(), &error))?;
+    if config.sanitize_memory {
+        // Before our own handler of SIGSEGV, which leaves the Python stack to this one.
+        module.py().import("faulthandler")?.call_method0("enable")?;
+    }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
     py_debugging::register(module)?;
@@ -52,7 +60,9 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     py_exit::register(module)?;
     py_ipc::register(module)?;
     py_memory::register(module)?;
+    py_sanitizer::register(module)?;
     py_stream::register(module)?;
     py_trace::register(module)?;
+    py_waits::register(module)?;
     py_ops::register(module)
 }

@@ -8,7 +8,7 @@ pub mod slot;
 pub mod sync;
 
 #[cfg(not(loom))]
-mod affinity;
+pub(crate) mod affinity;
 #[cfg(not(loom))]
 mod blocking_pool;
 #[cfg(not(loom))]
@@ -28,10 +28,16 @@ pub mod exit;
 pub mod fork;
 #[cfg(not(loom))]
 pub mod graph;
+#[cfg(not(loom))]
+pub mod isolation;
 pub mod memory;
+#[cfg(not(loom))]
+pub mod observers;
 #[cfg(not(loom))]
 pub mod parallel_for;
 pub mod rng;
+#[cfg(not(loom))]
+pub mod sanitizer;
 #[cfg(not(loom))]
 pub mod shared;
 #[cfg(not(loom))]

@@ -20,7 +20,7 @@ use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::rd_trace_row;
 
 /// The files of `src/abi/` and what they are about, in the order of the header.
-const SECTIONS: [(&str, &str); 10] = [
+const SECTIONS: [(&str, &str); 11] = [
     ("abi", "status"),
     ("abi/rd_device", "process, devices, parallel work"),
     ("abi/rd_stream", "streams"),
@@ -31,6 +31,7 @@ const SECTIONS: [(&str, &str); 10] = [
     ("abi/rd_launch", "operators"),
     ("abi/rd_graph", "graphs"),
     ("abi/rd_trace", "traces"),
+    ("abi/rd_sanitizer", "race detector"),
 ];
 
 const HEAD: &str = "\

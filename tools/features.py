@@ -58,6 +58,11 @@ BEYOND = (
     ("`torch.testing.make_tensor`, `assert_close`", "take the device", "registration/test_features.py"),
     ("`torch.testing._internal.common_device_type`", "tests for the device", "registration/test_upstream.py"),
     ("`python -m torch.utils.collect_env`", "runs; `python -m rustdev.info` tells of the device", "registration/test_features.py"),
+    (
+        "`sanitizer`, `RUSTDEV_SANITIZE`",
+        "reports races between streams, and memory freed in use",
+        "sanitizer/test_race_detector.py",
+    ),
     ("`set_sync_debug_mode`", "warns or raises where an operator waits", "runtime/test_sync_debug.py"),
     ("memory history and snapshots for the trace viewer", "as `torch.cuda.memory`'s", "runtime/test_memory.py"),
 )

@@ -1,6 +1,6 @@
-"""Every operator family beside PyTorch's CPU device, over sizes, dtypes and layouts; writes docs/benchmarks.md and its plot.
+"""Every operator family beside PyTorch's CPU device, over sizes, dtypes and layouts; writes benches/record/ and the page.
 
-    python benches/operators/compare.py [--only TEXT] [--quick] [--output FILE]
+    python benches/operators/compare.py [--only TEXT] [--quick] [--output FOLDER [--page FILE.md]]
 
 Both devices run in one process with the same number of threads, in alternating blocks; a figure is the least over the blocks,
 since what else the machine does only adds to a time. The whole table is measured twice, so that a busy neighbour of some minutes
@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import rustdev
 import torch
 from families import FAMILIES, Family
-from report import SMALL, Row, duration, page, plot, summary
+from record import SMALL, Row, write
+from report import duration, summary, this_machine, write_page
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -88,8 +89,7 @@ class Case:
         cpu, device, *copy = map(min, zip(*times, strict=True))
         layout = "transposed" if self.is_transposed else "contiguous"
         name = str(self.dtype).removeprefix("torch.")
-        kind = self.family.pointwise
-        return Row(self.family.name, self.operator, self.size, name, layout, cpu, device, copy[0] if copy else None, kind)
+        return Row(self.family.name, self.operator, self.size, name, layout, cpu, device, copy[0] if copy else None)
 
 
 @functools.cache
@@ -206,12 +206,15 @@ def measure_all(
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, print as it goes, and write the page."""
+    """Measure, print as it goes, and write the tables and the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="operators or families whose name has this text")
     parser.add_argument("--quick", action="store_true", help="without the largest and the second smallest size")
-    parser.add_argument("--output", type=Path, help="where the page goes, its plot beside it; without, nothing is written")
+    parser.add_argument("--output", type=Path, help="the folder that the tables go to; without, nothing is written")
+    parser.add_argument("--page", type=Path, help="where the page goes, its plot beside it; takes --output")
     options = parser.parse_args(arguments)
+    if options.page and not options.output:
+        parser.error("--page takes --output")
     chosen = cases(quick=options.quick, only=options.only)
     if not chosen:
         sys.exit("no such operator")
@@ -227,8 +230,9 @@ def main(arguments: list[str]) -> None:
     rows = [case.row(blocks) for case, blocks in zip(chosen, times, strict=True)]
     print("\n".join(summary(rows)))
     if options.output:
-        options.output.write_text(page(rows, options.output.with_suffix(".png").name, quick=options.quick))
-        plot(rows, options.output.with_suffix(".png"))
+        table = write(options.output, this_machine(quick=options.quick), rows)
+        if options.page:
+            write_page(table, options.page)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,18 @@
-"""What was measured, as a page and as a plot; and how fast the machine copies."""
+"""What was measured, as a page and as a plot; and how fast the machine copies.
+
+    python benches/operators/report.py benches/record/operators-....csv --output docs/benchmarks.md
+
+writes the page and its plot from a table that `compare.py` has left.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import math
+import os
 import statistics
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +21,7 @@ from typing import TYPE_CHECKING
 import rustdev
 import torch
 from families import FAMILIES
+from record import SMALL, Level, Machine, Row, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,43 +32,6 @@ SLOWER = 0.95
 COPIES = 1.3
 #: Rows of the lists of the worst.
 WORST = 20
-#: The sizes at which a call costs more than its work: their pointwise operators are not held against a copy.
-SMALL = {"1", "1k"}
-
-
-@dataclass
-class Row:
-    """A measured case: seconds on both devices, and of a copy of the same bytes where these are known."""
-
-    family: str
-    operator: str
-    size: str
-    dtype: str
-    layout: str
-    cpu: float
-    device: float
-    copy: float | None
-    is_pointwise: bool
-
-    @property
-    def factor(self) -> float:
-        """How many times faster the device is."""
-        return self.cpu / self.device
-
-    @property
-    def copies(self) -> float | None:
-        """How many copies of the same bytes the device makes in the operator's time."""
-        return self.device / self.copy if self.copy else None
-
-    @property
-    def is_held_to_copies(self) -> bool:
-        """Whether the operator shall take about the time of a copy."""
-        return self.is_pointwise and self.layout == "contiguous" and self.size not in SMALL
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether a pointwise operator gives 64 MiB: more than the CPU's allocator keeps, so that it pays for pages each time."""
-        return self.is_held_to_copies and (self.size, self.dtype) == ("16M", "float32") and "in place" not in self.family
 
 
 @dataclass(frozen=True)
@@ -118,8 +90,8 @@ def summary(rows: list[Row]) -> list[str]:
     return sentences
 
 
-def table(rows: list[Row]) -> Iterator[str]:
-    """Yield the rows of a table."""
+def cases(rows: list[Row]) -> Iterator[str]:
+    """Yield a table of single cases."""
     yield "| family | operator | size | dtype | layout | CPU | rustdev | factor | copies |"
     yield "|---|---|---|---|---|---:|---:|---:|---:|"
     for row in rows:
@@ -158,12 +130,22 @@ def aims(rows: list[Row]) -> Iterator[str]:
             yield f"| {aim.name} | {aim.factor:.2f} | {mean(mine):.2f} | {counts} |"
 
 
-def page(rows: list[Row], picture: str, *, quick: bool) -> str:
-    """Return docs/benchmarks.md."""
+def link(target: Path, page: Path) -> str:
+    """Return how a page names another file."""
+    return Path(os.path.relpath(target, page.parent)).as_posix()
+
+
+def page(table: Path, output: Path) -> str:
+    """Return docs/benchmarks.md.
+
+    Args:
+        table: the rows that `record.write` has written.
+        output: where the page goes, to which its links are relative.
+    """
+    machine, rows = read(table)
     worst = sorted(rows, key=lambda row: row.factor)[:WORST]
     farthest = sorted((row for row in rows if row.is_held_to_copies), key=lambda row: -(row.copies or 0))[:WORST]
-    machine = f"{rustdev.get_device_name()} with {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
-    info = f"{machine}, torch {torch.__version__}, rustdev {rustdev.__version__}"
+    limits = Path(__file__).with_name("limits.md")
     parts = [
         "# Benchmarks",
         "",
@@ -172,11 +154,15 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
         "time over the device's; it holds for the processor that is named here. `copies` is the device's time over that of its own",
         "copy of as many bytes as the operator's arguments and results have together, half of them read and half written.",
         "",
-        f"{info}." + (" The largest and the second smallest sizes are left out (`--quick`)." if quick else ""),
+        described(machine),
         "",
         f"**{' '.join(summary(rows))}**",
         "",
-        f"![factors by family]({picture})",
+        f"Every case is in [benches/record/]({link(table, output)}).",
+        f"[What limits]({link(limits, output)}) tells what was found where a case is slower than the CPU's or far from a",
+        "copy, and where an aim is missed.",
+        "",
+        f"![factors by family]({output.with_suffix('.png').name})",
         "",
         *means(rows, "family"),
         "",
@@ -186,16 +172,31 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
         "",
         "Bytes read and written by one thread's `memmove`, the time of a call without bytes taken off.",
         "",
+        *levels(machine),
+        "",
+        f"## The {len(worst)} slowest beside the CPU",
+        "",
+        *cases(worst),
     ]
-    parts += ["| level | bytes of both buffers | GB/s |", "|---|---:|---:|"]
-    parts += [f"| {level} | {size} | {rate:.0f} |" for level, size, rate in bandwidths()]
-    parts += ["", f"## The {len(worst)} slowest beside the CPU", "", *table(worst)]
     if farthest:
-        parts += ["", f"## The {len(farthest)} farthest from a copy", "", *table(farthest)]
+        parts += ["", f"## The {len(farthest)} farthest from a copy", "", *cases(farthest)]
     parts += ["", "## Aims", "", *aims(rows)]
-    parts += ["", "## What limits", "", (Path(__file__).parent / "limits.md").read_text().rstrip()]
-    parts += ["", "## All", "", *table(rows)]
     return "\n".join(parts) + "\n"
+
+
+def described(machine: Machine) -> str:
+    """Return a sentence on the machine."""
+    versions = f"torch {machine.torch}, rustdev {machine.rustdev}"
+    left_out = " The largest and the second smallest sizes are left out (`--quick`)." if machine.quick else ""
+    return f"{machine.device} with {machine.instructions}, {machine.threads} threads, {versions}.{left_out}"
+
+
+def levels(machine: Machine) -> Iterator[str]:
+    """Yield a table of how fast the machine copies."""
+    yield "| level | bytes of both buffers | GB/s |"
+    yield "|---|---:|---:|"
+    for level in machine.levels:
+        yield f"| {level.name} | {level.bytes} | {level.rate:.0f} |"
 
 
 def plot(rows: list[Row], file: Path) -> None:
@@ -233,14 +234,21 @@ def caches() -> list[tuple[str, int]]:
     return found
 
 
-def bandwidths() -> Iterator[tuple[str, int, float]]:
-    """Yield the levels of memory, with the bytes of two buffers that fill half of each and how many GB/s go between them."""
-    levels = [(name, size // 2) for name, size in caches()]
-    levels.append(("memory", max([4 * size for _, size in levels], default=0) + (64 << 20)))
-    for name, size in levels:
+def this_machine(*, quick: bool) -> Machine:
+    """Return what this process runs on."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    versions = str(torch.__version__), rustdev.__version__
+    return Machine(rustdev.get_device_name(), capability, torch.get_num_threads(), *versions, quick, list(bandwidths()))
+
+
+def bandwidths() -> Iterator[Level]:
+    """Yield the levels of memory."""
+    sizes = [(name, size // 2) for name, size in caches()]
+    sizes.append(("memory", max([4 * size for _, size in sizes], default=0) + (64 << 20)))
+    for name, size in sizes:
         half = size // 2
         source, target = torch.ones(half, dtype=torch.uint8), torch.zeros(half, dtype=torch.uint8)
-        yield name, size, size / moving(source, target, half) / 1e9
+        yield Level(name, size, size / moving(source, target, half) / 1e9)
 
 
 def moving(source: torch.Tensor, target: torch.Tensor, count: int) -> float:
@@ -255,3 +263,22 @@ def moving(source: torch.Tensor, target: torch.Tensor, count: int) -> float:
                 ctypes.memmove(*addresses, size)
             least[size] = min(least[size], (time.perf_counter() - start) / repeats)
     return least[count] - least[0]
+
+
+def write_page(table: Path, output: Path) -> None:
+    """Write the page and its plot from a table."""
+    output.write_text(page(table, output))
+    plot(read(table)[1], output.with_suffix(".png"))
+
+
+def main(arguments: list[str]) -> None:
+    """Write a page from a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", type=Path, help="a table of benches/record/")
+    parser.add_argument("--output", type=Path, required=True, help="where the page goes, its plot beside it")
+    options = parser.parse_args(arguments)
+    write_page(options.table, options.output)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -159,6 +159,18 @@ from .random import (
     set_rng_state,
     set_rng_state_all,
 )
+from .sanitizer import (
+    SanitizerAccess,
+    SanitizerReport,
+    SynchronizationError,
+    clear_sanitizer_reports,
+    disable_sanitizer,
+    enable_sanitizer,
+    sanitizer,
+    sanitizer_mode,
+    sanitizer_reports,
+)
+from .sanitizer import _begin as _begin_sanitizer
 from .streams import (
     Event,
     ExternalStream,
@@ -173,6 +185,7 @@ from .streams import (
     stream,
 )
 from .sync_debug import get_sync_debug_mode, set_sync_debug_mode
+from .waits import wait_report
 
 label._install()
 dlpack._install()
@@ -180,6 +193,7 @@ multiprocessing._install()
 _exit._install()
 _inductor._install()
 distributed._install()
+_begin_sanitizer()
 sys.modules["torch.backends.rustdev"] = backends
 torch.backends.rustdev = backends  # type: ignore[attr-defined]
 globals().update({name: getattr(legacy, name) for name in legacy.__all__})
@@ -207,8 +221,11 @@ __all__ = [
     "MemPool",
     "OutOfMemoryError",
     "RustdevGraph",
+    "SanitizerAccess",
+    "SanitizerReport",
     "Stream",
     "StreamContext",
+    "SynchronizationError",
     "__version__",
     "amp",
     "as_cuda",
@@ -218,6 +235,7 @@ __all__ = [
     "caching_allocator_delete",
     "caching_allocator_enable",
     "can_device_access_peer",
+    "clear_sanitizer_reports",
     "coverage",
     "current_device",
     "current_stream",
@@ -227,9 +245,11 @@ __all__ = [
     "device_count",
     "device_memory_used",
     "device_of",
+    "disable_sanitizer",
     "distributed",
     "empty_cache",
     "empty_host_cache",
+    "enable_sanitizer",
     "fallback_allowlist",
     "fallback_blocklist",
     "fallback_mode",
@@ -293,6 +313,9 @@ __all__ = [
     "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
+    "sanitizer",
+    "sanitizer_mode",
+    "sanitizer_reports",
     "schedule",
     "seed",
     "seed_all",
@@ -313,5 +336,6 @@ __all__ = [
     "streams",
     "synchronize",
     "use_mem_pool",
+    "wait_report",
 ]
 __all__ += legacy.__all__

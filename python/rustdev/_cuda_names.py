@@ -4,6 +4,7 @@ Each replacement is an object of its own, so that the references to it that a pr
 undone. It maps the device arguments and calls what it stands for.
 """
 
+import dataclasses
 import functools
 import inspect
 import multiprocessing.spawn
@@ -20,8 +21,8 @@ from torch.utils._device import DeviceContext
 
 from . import _cuda_comm, amp, graphs, memory, nvtx, profiler, random, streams
 from ._cuda_mode import _call_mapped, _CudaMode, _mapped, _run_backward, _scope
-from ._cuda_profiles import _Profile
-from .device import DeviceProperties
+from ._profiles import _Profile
+from .device import DeviceProperties, _properties_of
 from .device import get_device_properties as _real_properties
 
 __all__: list[str] = []
@@ -97,14 +98,7 @@ def _properties(profile: _Profile) -> Callable[..., DeviceProperties]:
 
     def get_device_properties(device_: Any = None) -> DeviceProperties:
         real = _real_properties(_mapped(device_))
-        major, minor = profile.capability
-        return DeviceProperties(
-            name=f"{profile.name} ({real.name})",
-            major=major,
-            minor=minor,
-            total_memory=min(real.total_memory, profile.memory),
-            multi_processor_count=real.multi_processor_count,
-        )
+        return dataclasses.replace(_properties_of(profile), total_memory=min(real.total_memory, profile.memory))
 
     return get_device_properties
 
@@ -121,7 +115,7 @@ def _profiled(profile: _Profile) -> dict[str, Callable[..., Any]]:
         return profile.capability
 
     def is_bf16_supported(including_emulation: bool = True) -> bool:
-        return including_emulation or profile.capability >= (8, 0)
+        return including_emulation or profile.has_bfloat16
 
     return {
         "get_device_properties": properties,

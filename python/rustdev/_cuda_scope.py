@@ -20,7 +20,7 @@ from typing_extensions import Self
 from . import memory
 from ._cuda_mode import _CudaMode, _mapped, _scope
 from ._cuda_names import _replacements
-from ._cuda_profiles import _profile
+from ._profiles import _profile
 from ._utils import _ThreadStack
 from .device import device_count, get_device_properties
 

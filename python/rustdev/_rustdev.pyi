@@ -8,6 +8,7 @@ from typing_extensions import Self
 __all__ = [
     "HostWrites",
     "PrivatePoolUse",
+    "SanitizerClock",
     "__version__",
     "device_count",
     "event_elapsed",
@@ -48,7 +49,18 @@ __all__ = [
     "num_threads",
     "op_calls",
     "operator_tiers",
+    "profile",
+    "profiles",
     "reset_fallback_stats",
+    "sanitizer_begin",
+    "sanitizer_clear",
+    "sanitizer_collective",
+    "sanitizer_disable",
+    "sanitizer_enable",
+    "sanitizer_findings",
+    "sanitizer_mode",
+    "sanitizer_raise",
+    "sanitizer_waits_for_nothing",
     "schedule_switch",
     "set_fallback_list",
     "set_fallback_mode",
@@ -64,6 +76,10 @@ __all__ = [
     "trace_set_limit",
     "trace_start",
     "trace_stop",
+    "waits_spans",
+    "waits_start",
+    "waits_stop",
+    "waits_sums",
 ]
 
 __version__: str
@@ -91,6 +107,12 @@ def is_fork_child() -> bool:
 
 def total_memory() -> int:
     """Return the memory budget of each device, in bytes."""
+
+def profiles() -> list[tuple[str, str, tuple[int, int], int]]:
+    """Return the GPUs that the devices can imitate: names, what they call themselves, compute capabilities, bytes of memory."""
+
+def profile() -> str | None:
+    """Return the name of the GPU that the devices imitate, if any."""
 
 def num_threads() -> int:
     """Return how many threads the devices compute with."""
@@ -132,6 +154,42 @@ class HostWrites:
     """Writes of threads that know nothing of streams to ranges of memory (address, bytes), as long as this object lives."""
 
     def __new__(cls, ranges: Sequence[tuple[int, int]]) -> Self: ...
+
+# src/python/py_sanitizer.rs
+
+@final
+class SanitizerClock:
+    """What happened before the end of an operation of several processes."""
+
+    def order(self, device: int, stream: int | None) -> None:
+        """Note that a stream, or with None the host, waits for the operation."""
+
+def sanitizer_collective(name: str, device: int, stream: int, ranges: list[tuple[int, int, bool]]) -> SanitizerClock | None:
+    """Note an operation that begins behind what a stream holds; None where nothing is checked."""
+
+def sanitizer_begin(error: type[Exception], libraries: list[str]) -> None:
+    """Take the type of errors and the directories of libraries; enable what ``RUSTDEV_SANITIZE`` asks for."""
+
+def sanitizer_enable(mode: str) -> None:
+    """Look for races, in the mode ``"warn"`` or ``"error"``."""
+
+def sanitizer_disable() -> None:
+    """Look for no more races."""
+
+def sanitizer_mode() -> str | None:
+    """Return the mode, or None where no races are looked for."""
+
+def sanitizer_findings() -> list[dict[str, Any]]:
+    """Return what was found: the fields of a ``SanitizerReport``."""
+
+def sanitizer_clear() -> None:
+    """Forget what was found."""
+
+def sanitizer_raise() -> None:
+    """Raise what was found in a free and not raised yet."""
+
+def sanitizer_waits_for_nothing(device: int, stream: int) -> None:
+    """Report that a stream waits for an event that was never recorded."""
 
 # src/python/py_stream.rs
 
@@ -279,3 +337,35 @@ def trace_set_limit(tasks: int) -> None:
     Raises:
         ValueError: Not from 1 to 2^30.
     """
+
+# src/python/py_waits.rs
+
+def waits_start(torch: list[str], libraries: list[str]) -> None:
+    """Begin to count the waits of the host for the devices.
+
+    Args:
+        torch: The directories of torch and of this package, with a separator at the end.
+        libraries: Those of other libraries that are not the user's.
+
+    Raises:
+        RuntimeError: This is a forked child.
+    """
+
+def waits_stop() -> None:
+    """End what ``waits_start`` began."""
+
+def waits_sums() -> list[
+    tuple[
+        tuple[int, str, bool, bool, bool, bool, tuple[str, int, str] | None, tuple[str, int, str] | None],
+        tuple[int, int, int, int],
+    ]
+]:
+    """Return the sums so far; what is there keeps its position.
+
+    Returns:
+        What is summed up (kind, name, to the device, pinned, waits, prints, the user's line, a library's line), with the sums:
+        count, waits that found nothing to wait for, nanoseconds, bytes.
+    """
+
+def waits_spans(first: int) -> list[tuple[int, int, int, int]]:
+    """Return waits from one on: begin, end, thread, position among the sums."""

@@ -8,6 +8,7 @@ from types import TracebackType
 import torch
 
 from . import _rustdev
+from ._profiles import _imitated, _Profile
 from ._utils import DeviceLike, _checked_device_index, _get_device_index, _refuse_in_fork_child, _ThreadStack
 
 __all__ = [
@@ -150,9 +151,9 @@ class DeviceProperties:
     """What a device is like.
 
     Attributes:
-        name: The processor it runs on.
-        major: Major version of rustdev, where CUDA has the major compute capability.
-        minor: Minor version of rustdev.
+        name: The processor it runs on; before it the GPU that it imitates (``RUSTDEV_PROFILE``).
+        major: Major version of rustdev, where CUDA has the major compute capability; that of an imitated GPU.
+        minor: Minor version of rustdev, or of an imitated GPU's compute capability.
         total_memory: The memory budget in bytes.
         multi_processor_count: The threads that share the work of all devices.
     """
@@ -184,9 +185,16 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
         device: Default: the current one.
     """
     _checked_device_index(device)
-    major, minor = (int(part) for part in _rustdev.__version__.split(".")[:2])
+    return _properties_of(_imitated())
+
+
+def _properties_of(profile: _Profile | None) -> DeviceProperties:
+    """Return the properties of each device, or those as which it imitates a GPU."""
+    own = f"rustdev ({_processor_name()})"
+    version = [int(part) for part in _rustdev.__version__.split(".")[:2]]
+    major, minor = profile.capability if profile else version
     return DeviceProperties(
-        name=f"rustdev ({_processor_name()})",
+        name=f"{profile.name} ({own})" if profile else own,
         major=major,
         minor=minor,
         total_memory=_rustdev.total_memory(),
@@ -204,7 +212,7 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 
 def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
-    """Return major and minor version of rustdev, in the place of CUDA's compute capability.
+    """Return major and minor version of rustdev in the place of CUDA's compute capability, or that of an imitated GPU.
 
     Args:
         device: Default: the current one.
@@ -227,9 +235,10 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Return whether bfloat16 tensors can be computed with: always.
 
     Args:
-        including_emulation: Taken for compatibility with ``torch.cuda``.
+        including_emulation: False asks whether a GPU that is imitated (``RUSTDEV_PROFILE``) does so by itself.
     """
-    return True
+    profile = _imitated()
+    return including_emulation or profile is None or profile.has_bfloat16
 
 
 def is_tf32_supported() -> bool:

@@ -74,6 +74,8 @@ class Stream(torch.Stream):
             event: An event of this device or another; one that was never recorded makes nothing wait.
         """
         _expect(torch.Event, event)
+        if not event.event_id:
+            _rustdev.sanitizer_waits_for_nothing(self.device_index, self.stream_id)
         super().wait_event(event)
 
     def wait_stream(self, stream: torch.Stream) -> None:
@@ -219,6 +221,9 @@ class Event(torch.Event):
         """
         if stream is not None:
             _expect(torch.Stream, stream)
+        if not self.event_id:
+            waiting = current_stream() if stream is None else stream
+            _rustdev.sanitizer_waits_for_nothing(waiting.device_index, waiting.stream_id)
         super().wait(stream)
 
     def query(self) -> bool:

@@ -25,9 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("rustdev", "rustdev, a PyTorch accelerator that runs on any CPU")
     group.addoption("--rustdev-as-cuda", action="store_true", help='let "cuda" mean rustdev')
-    group.addoption(
-        "--rustdev-profile", metavar="NAME", help="present the device as this GPU, as in a100-80g; with --rustdev-as-cuda"
-    )
+    group.addoption("--rustdev-profile", metavar="NAME", help="imitate this GPU, as in a100-80g (RUSTDEV_PROFILE)")
     group.addoption("--rustdev-devices", metavar="N", type=int, help="how many devices there are (RUSTDEV_DEVICE_COUNT)")
 
 
@@ -51,13 +49,13 @@ def _start(config: pytest.Config, devices: int | None, is_cuda: bool, profile: s
     Raises:
         pytest.UsageError: The options contradict each other or what is set up already.
     """
-    if profile is not None and not is_cuda:
-        raise pytest.UsageError("--rustdev-profile takes --rustdev-as-cuda")
     if devices is not None:
         if "rustdev" not in sys.modules:
             os.environ["RUSTDEV_DEVICE_COUNT"] = str(devices)
         elif sys.modules["rustdev"].device_count() != devices:
             raise pytest.UsageError("--rustdev-devices comes too late: torch is loaded, and the number of devices is fixed by then")
+    if profile is not None and not is_cuda:
+        _imitate(profile)
     if not is_cuda:
         return
     from rustdev import as_cuda
@@ -69,6 +67,23 @@ def _start(config: pytest.Config, devices: int | None, is_cuda: bool, profile: s
         raise pytest.UsageError(f"--rustdev-as-cuda: {error}") from None
     config.stash[_SCOPE] = scope
     config.add_cleanup(lambda: scope.__exit__(None, None, None))
+
+
+def _imitate(profile: str) -> None:
+    """Have the devices imitate a GPU.
+
+    Raises:
+        pytest.UsageError: There is no such profile, or the devices are set up already.
+    """
+    if os.environ.get("RUSTDEV_PROFILE") == profile:
+        return
+    if "rustdev" in sys.modules:
+        raise pytest.UsageError("--rustdev-profile comes too late: torch is loaded, and has read RUSTDEV_PROFILE by then")
+    os.environ["RUSTDEV_PROFILE"] = profile
+    try:
+        import rustdev  # noqa: F401
+    except ValueError as error:
+        raise pytest.UsageError(f"--rustdev-profile: {error}") from None
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

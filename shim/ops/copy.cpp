@@ -13,6 +13,7 @@
 
 #include <memory>
 
+#include "runtime/ipc.h"
 #include "runtime/sync_debug.h"
 #include "tensor.h"
 
@@ -79,15 +80,18 @@ void launch_copy_within(const at::Tensor& dst, const at::Tensor& src) {
 
 // Copies between the host and the device. It waits for the copy, or, where the host side is pinned and nobody wants to wait, keeps
 // that block until the stream has passed. Whether it may wait is asked before: a copy that is on its way cannot be left.
-void copy_host(const at::Tensor& dst, const at::Tensor& src, const at::Tensor& host, int32_t device, bool non_blocking,
-               const char* name) {
-  void* const block = data_of(host);
-  const bool waits = !non_blocking || !rd_host_is_pinned(block);
-  if (waits) {
-    check_hidden_wait();
-  }
+void copy_host(const at::Tensor& dst, const at::Tensor& src, bool to_device, bool non_blocking, const char* name) {
+  const int32_t device = (to_device ? dst : src).device().index();
+  void* const block = data_of(to_device ? src : dst);
+  const bool pinned = rd_host_is_pinned(block);
+  WaitInfo info{WaitKind::copy, device, name};
+  info.bytes = dst.numel() * dst.element_size();
+  info.to_device = to_device;
+  info.pinned = pinned;
+  info.waits = !non_blocking || !pinned;
+  const HostWait wait(info);
   launch_copy(dst, src, device);
-  if (waits) {
+  if (info.waits) {
     synchronize_current_stream(device, name);
   } else {
     RD_CHECK(rd_host_record_stream(block, device, rd_stream_current(device)));
@@ -104,10 +108,10 @@ void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
 
 void copy_elements(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!on_device(src)) {
-    copy_host(dst, src, src, dst.device().index(), non_blocking,
+    copy_host(dst, src, /*to_device=*/true, non_blocking,
               "a copy from the CPU that waits (memory is not pinned, or non_blocking is False)");
   } else if (!on_device(dst)) {
-    copy_host(dst, src, dst, src.device().index(), non_blocking,
+    copy_host(dst, src, /*to_device=*/false, non_blocking,
               "a copy to the CPU that waits (memory is not pinned, or non_blocking is False)");
   } else if (dst.device() != src.device()) {
     copy_between_devices(dst, src);
@@ -159,8 +163,14 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  check_hidden_wait();
-  synchronize_current_stream(self.device().index(), "item() (a value of the device that is read on the host)");
+  constexpr const char* name = "item() (a value of the device that is read on the host)";
+  const int32_t device = self.device().index();
+  const HostWait wait({WaitKind::read, device, name});
+  synchronize_current_stream(device, name);
+  const HostAccess access;
+  if (C10_UNLIKELY(rd_sanitizer_is_on())) {
+    RD_CHECK(rd_sanitizer_host_access("item", data_of(self), self.itemsize(), /*write=*/false));
+  }
   return at::native::_local_scalar_dense_cpu(self);
 }
 

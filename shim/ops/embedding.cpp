@@ -183,9 +183,9 @@ at::Tensor bincount(const at::Tensor& self, OptionalTensor weights, int64_t minl
   TORCH_CHECK(!weighted || (weights->dim() == 1 && weights->size(0) == self.size(0)),
               "weights should be 1-d and have the same length as input");
   const auto [least, greatest] = at::aminmax(self);
-  TORCH_CHECK(awaited<int64_t>(least, "bincount (values are read on the host)") >= 0,
-              "bincount only supports 1-d non-negative integral inputs.");
-  const int64_t bins = std::max(greatest.item<int64_t>() + 1, minlength);
+  constexpr const char* waits = "bincount (values are read on the host)";
+  TORCH_CHECK(awaited<int64_t>(least, waits) >= 0, "bincount only supports 1-d non-negative integral inputs.");
+  const int64_t bins = std::max(awaited<int64_t>(greatest, waits) + 1, minlength);
   const at::Tensor dense_indices = self.to(at::kLong);
   if (!weighted) {
     const at::Tensor result = at::zeros({bins}, self.options().dtype(at::kLong));

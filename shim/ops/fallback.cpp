@@ -8,6 +8,7 @@
 #include "ops/fallback.h"
 #include "runtime/sync_debug.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "ops/fallback_alias.h"
 #include "ops/fallback_guard.h"
@@ -82,19 +84,23 @@ class Call {
     return facts_.seeded ? std::make_unique<DerivedSeed>(device_) : nullptr;
   }
 
+  // The call as a wait of the host, which computes too. Without arguments of the device it waits for the memory of its results.
+  WaitInfo wait_info() const { return {WaitKind::fallback, static_cast<int32_t>(device_.index()), facts_.name.c_str()}; }
+
   // Where a stream captures, this refuses the call.
   void wait() const {
-    if (!devices_.empty()) {
-      check_hidden_wait();
-    }
     for (const int32_t device : devices_) {
       synchronize_current_stream(device, facts_.wait.c_str());
+    }
+    for (const Access& access : accesses_) {
+      RD_CHECK(rd_sanitizer_host_access(facts_.name.c_str(), access.begin, access.bytes, access.write));
     }
   }
 
   // Refuses arguments that the kernel would not survive; their values are read.
   void check_arguments() {
     if (facts_.guard != nullptr) {
+      const HostAccess access;
       facts_.guard(Arguments(schema_, stack_));
     }
   }
@@ -145,7 +151,20 @@ class Call {
       return tensor;
     }
     note_device(tensor.device());
+    if (C10_UNLIKELY(rd_sanitizer_is_on())) {
+      note_access(tensor);
+    }
     return aliases_.to_cpu(tensor);
+  }
+
+  // What the kernel will do to a dense tensor, for the race detector.
+  void note_access(const at::Tensor& tensor) {
+    if (tensor.layout() == at::kStrided && tensor.has_storage() && tensor.numel() != 0) {
+      const at::Tensor memory = distinct(tensor);
+      const auto bytes = at::detail::computeStorageNbytes(memory.sizes(), memory.strides(), memory.itemsize());
+      const auto* alias = argument_->alias_info();
+      accesses_.push_back({data_of(tensor), bytes, alias != nullptr && alias->isWrite()});
+    }
   }
 
   void note_device(at::Device device) {
@@ -198,12 +217,19 @@ class Call {
     }
   }
 
+  struct Access {
+    const void* begin;
+    size_t bytes;
+    bool write;
+  };
+
   const c10::FunctionSchema& schema_;
   FallbackOperator& facts_;
   torch::jit::Stack& stack_;
   size_t first_;
   const c10::Argument* argument_ = nullptr;
   Aliases aliases_;
+  std::vector<Access> accesses_;
   // That of the arguments: the first of `devices_`; the current one where they name none.
   at::Device device_{device_type};
   c10::SmallVector<int32_t, 2> devices_;
@@ -244,13 +270,14 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
   call.map_arguments();
   check_policy(facts);
   check_kernel(op, call.keys());
+  const HostWait host_wait(call.wait_info());
   call.wait();
   const auto seed = call.map_generators();
   call.check_arguments();
   const uint64_t start = now();
   {
     Traced traced(call.device(), facts);
-    const HostWrite write;
+    const HostAccess access;
     op.redispatchBoxed(call.keys(), stack);
     traced.succeed();
   }

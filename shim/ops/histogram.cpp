@@ -49,9 +49,10 @@ void histogram_of_even_bins(const at::Tensor& values, const std::optional<at::Te
 // The least and the greatest value of each column.
 void outer_edges(const at::Tensor& values, const int64_t columns, std::vector<double>& least, std::vector<double>& greatest) {
   const auto [low, high] = at::aminmax(values, 0);
+  constexpr const char* waits = "a histogram without limits (they are read on the host)";
   for (int64_t column = 0; column < columns; ++column) {
-    least[column] = awaited<double>(low[column], "a histogram without limits (they are read on the host)");
-    greatest[column] = high[column].item<double>();
+    least[column] = awaited<double>(low[column], waits);
+    greatest[column] = awaited<double>(high[column], waits);
   }
 }
 

@@ -170,9 +170,9 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
   }
   const at::Tensor ends = repeats.cumsum(0);
   if (!output_size) {
-    TORCH_CHECK(awaited<int64_t>(repeats.min(), "repeat_interleave without output_size (it is read on the host)") >= 0,
-                "repeats can not be negative");
-    output_size = ends[-1].item<int64_t>();
+    constexpr const char* waits = "repeat_interleave without output_size (it is read on the host)";
+    TORCH_CHECK(awaited<int64_t>(repeats.min(), waits) >= 0, "repeats can not be negative");
+    output_size = awaited<int64_t>(ends[-1], waits);
   }
   at::Tensor result = new_empty({*output_size}, repeats.scalar_type(), repeats.device());
   Launch launch;

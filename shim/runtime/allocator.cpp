@@ -85,7 +85,7 @@ struct Allocator final : public c10::DeviceAllocator {
   void copy_data(void* destination, const void* source, size_t bytes) const override {
     synchronize_for(destination);
     synchronize_for(source);
-    const HostWrite write;
+    const HostAccess access;
     std::memcpy(destination, source, bytes);
   }
 

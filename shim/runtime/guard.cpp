@@ -13,6 +13,7 @@
 #include <torch/library.h>
 
 #include "check.h"
+#include "runtime/sync_debug.h"
 
 namespace rustdev {
 
@@ -87,7 +88,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   void synchronizeDevice(const c10::DeviceIndex device) const override {
-    RD_CHECK(rd_device_synchronize(device_index(c10::Device(c10::DeviceType::PrivateUse1, device))));
+    const c10::DeviceIndex index = device_index(c10::Device(c10::DeviceType::PrivateUse1, device));
+    const HostWait wait({WaitKind::device, index, "synchronize()"});
+    RD_CHECK(rd_device_synchronize(index));
   }
 
   // ---- streams ----
@@ -127,6 +130,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   void synchronizeStream(const c10::Stream& stream) const override {
+    const HostWait wait({WaitKind::stream, stream_device(stream), "Stream.synchronize()", stream.id()});
     RD_CHECK(rd_stream_synchronize(stream_device(stream), stream.id()));
   }
 
@@ -172,6 +176,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) {
+      WaitInfo info{WaitKind::event, rd_event_device(as_event(event)), "Event.synchronize()"};
+      info.event = as_event(event);
+      const HostWait wait(info);
       RD_CHECK(rd_event_synchronize(as_event(event)));
     }
   }

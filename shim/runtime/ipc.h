@@ -5,14 +5,14 @@
 
 namespace rustdev {
 
-// For the time of a scope this thread writes to device memory itself; it waits for no stream there. A segment whose memory becomes
-// that of several processes is copied while no thread does.
-class HostWrite {
+// For the time of a scope this thread reads or writes device memory itself; it waits for no stream there. A segment whose memory
+// becomes that of several processes is copied while no thread does, and isolated memory is accessible as long as one does.
+class HostAccess {
  public:
-  HostWrite() { rd_host_write_begin(); }
-  HostWrite(const HostWrite&) = delete;
-  HostWrite& operator=(const HostWrite&) = delete;
-  ~HostWrite() { rd_host_write_end(); }
+  HostAccess() { rd_host_write_begin(); }
+  HostAccess(const HostAccess&) = delete;
+  HostAccess& operator=(const HostAccess&) = delete;
+  ~HostAccess() { rd_host_write_end(); }
 };
 
 }  // namespace rustdev

@@ -15,7 +15,7 @@ use crate::kernels::sorting::sort;
 use crate::kernels::table::{Op, TABLE};
 use crate::runtime::memory;
 use crate::runtime::stream::{self, Stream};
-use crate::runtime::task::{Access, Row, Span, Work};
+use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
 use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
@@ -320,6 +320,20 @@ impl Work for Run {
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         self.record.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
+    }
+
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        self.record.launch().for_each_accessed(&mut |begin, end, write, view| {
+            let (dtype, address) = (view.dtype(), view.data() as usize);
+            let shape = Shape {
+                dtype: dtype.torch_name(),
+                item: dtype.size(),
+                begin: address,
+                sizes: view.sizes(),
+                strides: view.strides(),
+            };
+            visit(Access { begin, end, write }, Some(shape));
+        });
     }
 
     fn row(&self) -> Option<&dyn Row> {

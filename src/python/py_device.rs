@@ -11,6 +11,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_count, module)?)?;
     module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
     module.add_function(wrap_pyfunction!(total_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(profile, module)?)?;
     module.add_function(wrap_pyfunction!(num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
@@ -33,6 +35,18 @@ fn is_fork_child() -> bool {
 #[pyfunction]
 fn total_memory() -> u64 {
     config::config().memory_limit
+}
+
+/// The GPUs that the devices can imitate: names, what they call themselves, compute capabilities, bytes of memory.
+#[pyfunction]
+fn profiles() -> Vec<(&'static str, &'static str, (u32, u32), u64)> {
+    config::PROFILES.iter().map(|profile| (profile.name, profile.gpu, profile.capability, profile.memory)).collect()
+}
+
+/// The name of the GPU that the devices imitate, if any.
+#[pyfunction]
+fn profile() -> Option<&'static str> {
+    config::config().profile.map(|profile| profile.name)
 }
 
 /// How many threads the devices compute with.

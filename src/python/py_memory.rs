@@ -14,6 +14,7 @@ use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
 use crate::runtime::{Error, fork, memory, stream};
+pub(super) use recording::frames;
 use std::sync::Arc;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

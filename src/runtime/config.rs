@@ -7,12 +7,15 @@ use super::Error;
 use super::debugging::faults;
 use super::debugging::schedule::{self, Order};
 use super::memory::arena;
+use super::sanitizer::Mode;
 use super::sync::OnceLock;
 
 mod alloc_conf;
 mod machine;
+mod profiles;
 
 pub use alloc_conf::AllocConf;
+pub use profiles::{PROFILES, Profile};
 
 /// The most devices there can be.
 pub const MAX_DEVICES: usize = 64;
@@ -23,16 +26,19 @@ pub const MAX_THREADS: usize = 1024;
 const DEFAULT_DEVICES: usize = if cfg!(test) { 2 } else { 1 };
 
 const PREFIX: &str = "RUSTDEV_";
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 16] = [
     "RUSTDEV_ALLOC_CONF",
     "RUSTDEV_AUTOGRAD_THREADS",
     "RUSTDEV_DEVICE_COUNT",
     "RUSTDEV_FALLBACK",
     "RUSTDEV_FAULTS",
+    "RUSTDEV_FILL",
     "RUSTDEV_ISA",
     "RUSTDEV_LAUNCH_BLOCKING",
     "RUSTDEV_MEMORY_LIMIT",
     "RUSTDEV_NUM_THREADS",
+    "RUSTDEV_PROFILE",
+    "RUSTDEV_SANITIZE",
     "RUSTDEV_SCHEDULE",
     "RUSTDEV_SCHEDULE_LOG",
     "RUSTDEV_TIMEOUT",
@@ -55,7 +61,7 @@ pub enum Fallback {
 pub struct Config {
     /// `RUSTDEV_DEVICE_COUNT`, or how many of these `RUSTDEV_VISIBLE_DEVICES` lists: they are all alike.
     pub device_count: usize,
-    /// `RUSTDEV_MEMORY_LIMIT`: bytes of each device.
+    /// `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the machine's: bytes of each device.
     pub memory_limit: u64,
     /// `RUSTDEV_NUM_THREADS` at start.
     pub num_threads: usize,
@@ -65,8 +71,14 @@ pub struct Config {
     pub autograd_threads: bool,
     /// `RUSTDEV_FALLBACK` at start.
     pub fallback: Fallback,
+    /// `RUSTDEV_FILL=nan`: new blocks hold NaN.
+    pub fill_nan: bool,
+    /// `RUSTDEV_SANITIZE=memory`.
+    pub sanitize_memory: bool,
     /// `RUSTDEV_ISA`: the name of the instruction set to keep to, one that this processor has.
     pub isa: Option<&'static str>,
+    /// `RUSTDEV_PROFILE`: the GPU that the devices imitate.
+    pub profile: Option<&'static Profile>,
     /// `RUSTDEV_ALLOC_CONF`, else `PYTORCH_ALLOC_CONF`.
     pub alloc_conf: AllocConf,
     /// `RUSTDEV_FAULTS`: a list that is well-formed.
@@ -77,6 +89,8 @@ pub struct Config {
     pub schedule: Option<Order>,
     /// `RUSTDEV_SCHEDULE_LOG`: the file that tells of the tasks in the order that they ran in.
     pub schedule_log: Option<String>,
+    /// `RUSTDEV_SANITIZE`: what a race does, where they are looked for from the start.
+    pub sanitize: Option<Mode>,
 }
 
 static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
@@ -119,12 +133,16 @@ impl Config {
             launch_blocking: false,
             autograd_threads: false,
             fallback: Fallback::Allow,
+            fill_nan: false,
+            sanitize_memory: false,
             isa: None,
+            profile: None,
             alloc_conf: AllocConf::default(),
             faults: None,
             timeout: None,
             schedule: None,
             schedule_log: None,
+            sanitize: None,
         };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
         let mut own_alloc_conf = false;
@@ -155,12 +173,20 @@ impl Config {
         if let Some(value) = visible {
             config.device_count = listed(value.trim(), config.device_count)?;
         }
-        match limit {
-            None => config.memory_limit = machine::memory(),
-            Some(_) if arena::can_reserve(config.memory_limit, config.device_count) => {}
-            Some(value) => return Err(refused("RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)),
+        match (limit, config.profile) {
+            (None, None) => config.memory_limit = machine::memory(),
+            (None, Some(profile)) => {
+                config.memory_limit = profile.memory;
+                config.check_memory("RUSTDEV_PROFILE", profile.name, GPUS)?;
+            }
+            (Some(value), _) => config.check_memory("RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)?,
         }
         Ok(config)
+    }
+
+    /// Refuses a variable's value that asks for more memory than the address space has room for.
+    fn check_memory(&self, name: &str, value: &str, accepts: &str) -> Result<(), Error> {
+        if arena::can_reserve(self.memory_limit, self.device_count) { Ok(()) } else { Err(refused(name, value, accepts)) }
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
@@ -173,6 +199,7 @@ impl Config {
                 let modes = [("allow", Fallback::Allow), ("warn", Fallback::Warn), ("error", Fallback::Error)];
                 self.fallback = choice(name, value, &modes)?;
             }
+            "RUSTDEV_PROFILE" => self.profile = Some(choice(name, value, &profiles::by_name())?),
             "RUSTDEV_FAULTS" => {
                 faults::check(value).map_err(|error| Error::InvalidValue(format!("{name}: {error}")))?;
                 self.faults = Some(value.to_owned());
@@ -183,8 +210,22 @@ impl Config {
                 schedule::open_log(value).map_err(|_| refused(name, value, "a file that can be written"))?;
                 self.schedule_log = Some(value.to_owned());
             }
+            "RUSTDEV_FILL" => self.fill_nan = choice(name, value, &[("", false), ("nan", true)])?,
+            "RUSTDEV_SANITIZE" => {
+                let mut parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
+                parts.try_for_each(|part| self.set_sanitizer(name, part))?;
+            }
             "RUSTDEV_ISA" => self.isa = Some(choice(name, value, &machine::instruction_sets())?),
             _ => return Err(Error::InvalidValue(format!("{name} is unknown; rustdev reads {}", KNOWN.join(", ")))),
+        }
+        Ok(())
+    }
+
+    fn set_sanitizer(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let races = [("race", Mode::Warn), ("race:error", Mode::Error)].map(|(value, mode)| (value, Some(mode)));
+        match choice(name, value, &[[("memory", None)].as_slice(), &races].concat())? {
+            Some(mode) => self.sanitize = Some(mode),
+            None => self.sanitize_memory = true,
         }
         Ok(())
     }
@@ -224,6 +265,7 @@ fn choice<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
     })
 }
 
+const GPUS: &str = "a GPU whose memory the process can reserve for each device";
 /// Seconds, or with a unit.
 fn duration(name: &str, value: &str) -> Result<Duration, Error> {
     let (number, unit) = match value.strip_suffix("ms") {
@@ -286,10 +328,12 @@ mod tests {
             ("RUSTDEV_AUTOGRAD_THREADS", "1"),
             ("RUSTDEV_FALLBACK", "error"),
             ("RUSTDEV_ISA", "portable"),
+            ("RUSTDEV_SANITIZE", "race:error"),
         ])
         .unwrap();
         assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
+        assert_eq!(config.sanitize, Some(Mode::Error));
         assert!(config.autograd_threads);
     }
 
@@ -326,6 +370,16 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_has_the_memory_of_its_gpu_unless_a_limit_is_set() {
+        let config = parse(&[("RUSTDEV_PROFILE", "a100-80g")]).unwrap();
+        assert_eq!(config.memory_limit, 80 << 30);
+        assert_eq!(config.profile.map(|profile| (profile.gpu, profile.capability)), Some(("NVIDIA A100-SXM4-80GB", (8, 0))));
+        let limited = parse(&[("RUSTDEV_MEMORY_LIMIT", "1G"), ("RUSTDEV_PROFILE", "a100-80g")]).unwrap();
+        assert_eq!((limited.memory_limit, limited.profile), (1 << 30, config.profile));
+        assert_eq!(parse(&[]).unwrap().profile, None);
+    }
+
+    #[test]
     fn refusals_name_the_variable_and_what_it_accepts() {
         let cases = [
             ("RUSTDEV_DEVICE_COUNT", "0", "1 to 64"),
@@ -345,7 +399,9 @@ mod tests {
             ("RUSTDEV_LAUNCH_BLOCKING", "yes", "0, 1"),
             ("RUSTDEV_AUTOGRAD_THREADS", "2", "0, 1"),
             ("RUSTDEV_FALLBACK", "maybe", "allow, warn, error"),
+            ("RUSTDEV_SANITIZE", "races", "race, race:error"),
             ("RUSTDEV_ISA", "mmx", "portable"),
+            ("RUSTDEV_PROFILE", "t5", "t4-16g"),
             ("RUSTDEV_VISIBLE_DEVICES", "2", "RUSTDEV_DEVICE_COUNT (2)"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,0", "separated by commas"),
             ("RUSTDEV_VISIBLE_DEVICES", "0,", "separated by commas"),

@@ -1,6 +1,6 @@
-//! Debugging modes: injected [`faults`], a [`watchdog`], and unlikely orders of tasks ([`schedule`]).
+//! Debugging modes: injected [`faults`], a [`watchdog`], unlikely orders of tasks ([`schedule`]), and [isolation](super::isolation) of memory.
 //!
-//! All are off by default. Which are on is one word, which a launch reads: off, they cost a relaxed load.
+//! All are off by default. Which are on stands in the word of the [`observers`], which a launch reads.
 #![forbid(unsafe_code)]
 
 mod fault_list;
@@ -9,38 +9,38 @@ pub mod schedule;
 pub mod watchdog;
 
 use super::config::Config;
-use super::sync::{AtomicU64, Ordering};
+use super::observers;
 
-/// One of the modes.
+/// One of the modes; its value is its bit among the observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
+#[repr(u8)]
 pub(super) enum DebugMode {
-    Faults = 1,
-    Watchdog = 2,
-    Schedule = 4,
+    Faults = 4,
+    Watchdog = 8,
+    Schedule = 16,
+    /// Device memory is kept from the host, and blocks are guarded.
+    Guards = 32,
+    /// New blocks are filled.
+    Fill = 64,
 }
 
-static ON: AtomicU64 = AtomicU64::new(0);
+const ANY: u8 = 4 | 8 | 16 | 32 | 64;
 
 /// Whether any mode is on.
 #[inline]
 pub(super) fn is_any_on() -> bool {
-    ON.load(Ordering::Relaxed) != 0
+    observers::has(ANY)
 }
 
 /// Whether a mode is on.
 #[inline]
 pub(super) fn is_on(mode: DebugMode) -> bool {
-    ON.load(Ordering::Relaxed) & mode as u64 != 0
+    observers::has(mode as u8)
 }
 
 /// Turns a mode on or off.
-fn set(mode: DebugMode, on: bool) {
-    if on {
-        ON.fetch_or(mode as u64, Ordering::SeqCst);
-    } else {
-        ON.fetch_and(!(mode as u64), Ordering::SeqCst);
-    }
+pub(super) fn set(mode: DebugMode, on: bool) {
+    observers::set(mode as u8, on);
 }
 
 /// Turns on what the environment asks for; called once, when the runtime starts.

@@ -9,7 +9,7 @@ use super::shared::gate::Pass;
 use super::stream::Stream;
 use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
-use super::{Error, debugging, exit, fork};
+use super::{Error, debugging, exit, fork, sanitizer};
 
 /// Streams per priority in the pool of a device.
 pub const POOL_STREAMS: usize = 32;
@@ -159,6 +159,7 @@ impl Device {
     pub fn synchronize(&self) -> Result<(), Error> {
         capture::check_device(self.index)?;
         let streams = self.streams();
+        streams.iter().for_each(|stream| sanitizer::host_waits_for(stream));
         streams.iter().try_for_each(|stream| stream.finish())?;
         streams.iter().try_for_each(|stream| stream.raise())
     }

@@ -17,6 +17,8 @@ pub enum Error {
     Unsupported(String),
     /// An asynchronous task failed earlier.
     TaskFailed(String),
+    /// The program uses memory without the order that it needs: see [`super::sanitizer`].
+    Race(String),
     /// A broken invariant of ours.
     Internal(String),
 }
@@ -30,6 +32,7 @@ impl Error {
             | Self::OutOfMemory(text)
             | Self::Unsupported(text)
             | Self::TaskFailed(text)
+            | Self::Race(text)
             | Self::Internal(text) => text,
         }
     }

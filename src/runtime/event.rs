@@ -7,16 +7,17 @@
 use std::io;
 use std::time::Instant;
 
-use super::Error;
 use super::config::config;
 use super::debugging::schedule;
 use super::graph::capture::Point;
 use super::latch::Latch;
+use super::sanitizer::vector_clock::VectorClock;
 use super::shared::file::Place;
 use super::shared::page::{Awaited, Page};
 use super::stream::{Lease, Stream};
 use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use super::task::{Closure, Task};
+use super::{Error, sanitizer};
 
 /// One recording of an event on a stream.
 #[derive(Debug)]
@@ -27,11 +28,14 @@ pub struct Recording {
     timing: bool,
     instant: OnceLock<Instant>,
     reached: Latch<(&'static Stream, Lease)>,
+    /// What happened before it, where races are looked for.
+    clock: Option<VectorClock>,
 }
 
 impl Recording {
     fn new(stream: &'static Stream, timing: bool) -> Self {
-        Self { stream, number: AtomicU64::new(u64::MAX), timing, instant: OnceLock::new(), reached: Latch::default() }
+        let (number, clock) = (AtomicU64::new(u64::MAX), sanitizer::clock(stream));
+        Self { stream, number, timing, instant: OnceLock::new(), reached: Latch::default(), clock }
     }
 
     /// The stream that reaches it.
@@ -211,11 +215,12 @@ impl Event {
             return stream.enqueue(Task::leave("event_wait", Arc::new(awaited)), config().launch_blocking).map(|_| ());
         }
         let recording = match self.mark() {
-            None => return Ok(()),
+            None => return sanitizer::waits_for_nothing(Some((stream.device(), stream.id()))),
             Some(Mark::Captured(point)) => return point.block(stream),
             Some(Mark::Queued(recording)) => recording,
         };
         stream.refuse_capturing(|| "waiting for an event that was recorded outside of the capture".to_owned())?;
+        sanitizer::order(stream, recording.clock.as_ref());
         if recording.is_done() {
             return Ok(());
         }
@@ -232,7 +237,9 @@ impl Event {
         }
         let Some(recording) = self.recording("Event.query()")? else { return Ok(true) };
         let is_counted = recording.is_counted();
-        if !is_counted && schedule::is_on() {
+        if is_counted {
+            sanitizer::host_waits(recording.clock.as_ref());
+        } else if schedule::is_on() {
             schedule::after_query(recording.stream);
         }
         Ok(is_counted)
@@ -248,6 +255,7 @@ impl Event {
             return awaited.synchronize();
         }
         let Some(recording) = self.recording("Event.synchronize()")? else { return Ok(()) };
+        sanitizer::host_waits(recording.clock.as_ref());
         if !recording.is_counted() {
             recording.stream.run_until(recording.number())?;
         }

@@ -18,7 +18,6 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::Error;
 use super::debugging::{self, faults};
 use super::error::panic_text;
 use super::event::Event;
@@ -26,6 +25,7 @@ use super::memory::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex};
 use super::task::{Access, Payload, Task, Work};
+use super::{Error, sanitizer};
 
 pub mod capture;
 mod dump;
@@ -150,14 +150,28 @@ impl Graph {
             return Err(Error::InvalidArgument(format!("{} generators, not {}", program.generators.len(), starts.len())));
         }
         stream.refuse_capturing(|| "Graph.replay()".to_owned())?;
+        if sanitizer::is_on() {
+            self.check(stream)?;
+        }
         let mut latest = program.latest.lock();
         self.follow(*latest, stream)?;
         let mut draws = Draws::new(starts);
         for index in 0..program.steps.len() {
-            let number = stream.enqueue(self.task(index, &mut draws), super::config::config().launch_blocking)?;
+            let number = stream.enqueue_checked(self.task(index, &mut draws), super::config::config().launch_blocking)?;
             *latest = Some((stream, number));
         }
         Ok(())
+    }
+
+    /// Checks a replay for races with what is not of the graph: it comes after the replay before it, wherever that is. Not under the lock
+    /// of the latest replay, as stacks are captured.
+    fn check(&self, stream: &'static Stream) -> Result<(), Error> {
+        let latest = *self.0.latest.lock();
+        if let Some((before, _)) = latest {
+            sanitizer::order(stream, sanitizer::clock(before).as_ref());
+        }
+        let kernels = self.0.steps.iter().filter_map(|step| if let Step::Kernels(kernels) = step { Some(kernels) } else { None });
+        sanitizer::replay(stream, kernels.flat_map(|kernels| kernels.accesses.iter().copied()))
     }
 
     /// Makes the stream wait for the replay before, if that is on another one.

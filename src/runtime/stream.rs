@@ -18,13 +18,14 @@ use super::error::panic_text;
 use super::event::Recording;
 use super::executor::EXECUTOR;
 use super::graph::capture::Capture;
+use super::isolation::access::Access;
 use super::memory::caching_pool::GENERAL;
 use super::queue::{Guest, Owner, Queue};
 use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, device, exit, timer, trace};
+use super::{Error, blocking_pool, device, exit, isolation, observers, sanitizer, timer, trace};
 
 mod debugged;
 pub(super) mod loop_fusion;
@@ -172,7 +173,9 @@ impl Stream {
         self.refuse_capturing(|| "Stream.query()".to_owned())?;
         let submitted = self.submitted();
         let is_done = self.completed() >= submitted;
-        if !is_done && schedule::is_on() {
+        if is_done {
+            sanitizer::host_waits_for(self);
+        } else if schedule::is_on() {
             schedule::after_query(self);
         }
         Ok(is_done)
@@ -229,7 +232,13 @@ impl Stream {
     /// With `RUSTDEV_LAUNCH_BLOCKING`, the task's failure; `InvalidArgument` if the capture was invalidated.
     #[inline]
     pub fn submit(&'static self, task: Task) -> Result<(), Error> {
+        if isolation::has_guards() {
+            isolation::check_accesses(&task)?;
+        }
         if let Some(capture) = self.capture() {
+            if sanitizer::is_on() {
+                sanitizer::capture(&capture, self, &task)?;
+            }
             return capture.record(self, task);
         }
         self.enqueue(task, config().launch_blocking).map(|_| ())
@@ -241,7 +250,7 @@ impl Stream {
     /// As [`Stream::submit`].
     #[inline]
     pub fn launch<W: Work + Clone + 'static>(&'static self, name: &'static str, cost: u64, work: &mut W) -> Result<(), Error> {
-        if config().launch_blocking || self.is_capturing() || trace::is_on() || debugging::is_any_on() {
+        if config().launch_blocking || self.is_capturing() || observers::any() {
             return self.submit(Task::new(name, cost, work.clone()));
         }
         match self.own_idle(cost) {
@@ -257,6 +266,14 @@ impl Stream {
     /// As [`Stream::submit`], whether the stream captures or not; returns the task's number. `blocking`: returns after the task has ended, with
     /// its failure.
     pub(super) fn enqueue(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
+        if sanitizer::is_on() {
+            sanitizer::submit(self, &mut task)?;
+        }
+        self.enqueue_checked(task, blocking)
+    }
+
+    /// As [`Stream::enqueue`] of a task that was checked for races.
+    pub(super) fn enqueue_checked(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
         let mark = trace::mark(self, &mut task);
         let number = match task.payload {
             _ if debugging::is_any_on() => self.enqueue_debugged(task)?,
@@ -456,6 +473,7 @@ impl Stream {
             && let Some(task) = lease.head()
         {
             let name = task.name();
+            sanitizer::host_waits(task.since.as_deref());
             if let Payload::Host(work) = &mut task.payload {
                 self.run(name, task.mark.as_ref(), || work.run());
             }
@@ -501,12 +519,14 @@ impl Stream {
         if let Some(mark) = mark {
             mark.begin();
         }
+        let access = Access::open();
         let outcome = RUNNING.with(|running| {
             let before = running.replace(Some(self));
             let outcome = catch_unwind(AssertUnwindSafe(work));
             running.set(before);
             outcome
         });
+        drop(access);
         if let Some(mark) = mark {
             mark.end(!matches!(outcome, Ok(Ok(()))));
         }

@@ -64,6 +64,12 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The lock, if nobody holds it.
+    #[cfg(not(any(loom, tsan)))]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
+    }
+
     /// The locked value.
     #[inline]
     pub fn into_inner(self) -> T {

@@ -10,6 +10,7 @@ use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
 use super::event::Recording;
+use super::sanitizer::vector_clock::VectorClock;
 use super::stream::{Lease, Stream};
 use super::sync::Arc;
 use super::trace::{About, Kind, Mark};
@@ -28,6 +29,25 @@ pub struct Access {
     pub write: bool,
 }
 
+/// The tensor of an access.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape<'a> {
+    pub dtype: &'static str,
+    /// Bytes of an element.
+    pub item: usize,
+    /// The address of the first element.
+    pub begin: usize,
+    pub sizes: &'a [i64],
+    /// Bytes.
+    pub strides: &'a [i64],
+}
+
+impl fmt::Display for Shape<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.sizes)
+    }
+}
+
 /// Kind of device work of a task.
 pub trait Work: Send {
     /// Does it: once, or where the task was captured in a graph ([`super::graph`]) at each replay, one run after the other.
@@ -38,6 +58,11 @@ pub trait Work: Send {
 
     /// Names the memory that it reads and writes.
     fn accesses(&self, visit: &mut dyn FnMut(Access));
+
+    /// As [`Work::accesses`], each with its tensor; `None` where all bytes from its begin to its end are meant.
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        self.accesses(&mut |access| visit(access, None));
+    }
 
     /// The work as one over a row of elements, if it is that.
     fn row(&self) -> Option<&dyn Row> {
@@ -119,6 +144,8 @@ pub struct Task {
     pub(super) payload: Payload,
     /// Its entry in a trace, where it was submitted while one was taken.
     pub(super) mark: Option<Mark>,
+    /// What happened before a callback that was submitted while races were looked for.
+    pub(super) since: Option<Box<VectorClock>>,
 }
 
 impl fmt::Debug for Task {
@@ -131,30 +158,30 @@ impl Task {
     /// Device work. `cost`: estimated nanoseconds of one thread.
     #[inline]
     pub fn new(name: &'static str, cost: u64, work: impl Work + 'static) -> Self {
-        Self { name, cost, payload: Payload::Kernel(Erased::new(work)), mark: None }
+        Self { name, cost, payload: Payload::Kernel(Erased::new(work)), mark: None, since: None }
     }
 
     /// A host callback: may block, take locks, call Python.
     pub fn host(name: &'static str, work: impl Work + 'static) -> Self {
-        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)), mark: None }
+        Self { name, cost: 0, payload: Payload::Host(Erased::new(work)), mark: None, since: None }
     }
 
     /// Keeps the stream busy for `duration`.
     pub fn sleep(duration: Duration) -> Self {
-        Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration), mark: None }
+        Self { name: "sleep", cost: 0, payload: Payload::Sleep(duration), mark: None, since: None }
     }
 
     pub(super) fn record(recording: Arc<Recording>) -> Self {
-        Self { name: "event_record", cost: 0, payload: Payload::Record(recording), mark: None }
+        Self { name: "event_record", cost: 0, payload: Payload::Record(recording), mark: None, since: None }
     }
 
     pub(super) fn wait(recording: Arc<Recording>) -> Self {
-        Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording), mark: None }
+        Self { name: "event_wait", cost: 0, payload: Payload::Wait(recording), mark: None, since: None }
     }
 
     /// Leaves the stream with `keeper`; no stream that captures records it.
     pub(super) fn leave(name: &'static str, keeper: Arc<dyn Keeper>) -> Self {
-        Self { name, cost: 0, payload: Payload::Leave(keeper), mark: None }
+        Self { name, cost: 0, payload: Payload::Leave(keeper), mark: None, since: None }
     }
 
     /// The operator's name.
@@ -201,6 +228,18 @@ impl Task {
         }
     }
 
+    /// As [`Task::accesses`], each with its tensor: see [`Work::operands`].
+    pub(super) fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        if let Payload::Kernel(work) | Payload::Host(work) = &self.payload {
+            work.operands(visit);
+        }
+    }
+
+    /// Whether it is a host callback.
+    pub(super) fn is_callback(&self) -> bool {
+        matches!(self.payload, Payload::Host(_))
+    }
+
     /// The device work as one over a row of elements, if it is that and large.
     pub(super) fn row(&self) -> Option<&dyn Row> {
         match &self.payload {
@@ -216,6 +255,7 @@ type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 struct WorkVtable {
     run: unsafe fn(*mut Storage) -> Result<(), String>,
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
+    operands: unsafe fn(*const Storage, &mut dyn FnMut(Access, Option<Shape<'_>>)),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
     about: unsafe fn(*const Storage) -> About,
     output_byte: unsafe fn(*const Storage, u64) -> Option<usize>,
@@ -253,6 +293,7 @@ impl Erased {
             &WorkVtable {
                 run: run::<W>,
                 accesses: accesses::<W>,
+                operands: operands::<W>,
                 row: row::<W>,
                 about: about::<W>,
                 output_byte: output_byte::<W>,
@@ -271,6 +312,11 @@ impl Erased {
     pub(super) fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         // SAFETY: as in `run`.
         unsafe { (self.table.accesses)(&raw const self.storage, visit) }
+    }
+
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        // SAFETY: as in `run`.
+        unsafe { (self.table.operands)(&raw const self.storage, visit) }
     }
 
     pub(super) fn row(&self) -> Option<&dyn Row> {
@@ -323,6 +369,14 @@ unsafe fn accesses<W: Work>(storage: *const Storage, visit: &mut dyn FnMut(Acces
 
 /// # Safety
 /// `storage` holds a live `W`.
+unsafe fn operands<W: Work>(storage: *const Storage, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+    // SAFETY: the caller's promise; `Erased::operands` borrows the storage.
+    let work = unsafe { &*storage.cast::<W>() };
+    work.operands(visit);
+}
+
+/// # Safety
+/// `storage` holds a live `W`.
 unsafe fn row<W: Work + 'static>(storage: &Storage) -> Option<&dyn Row> {
     // SAFETY: the caller's promise; the value inside is borrowed as long as the storage.
     let work = unsafe { &*storage.as_ptr().cast::<W>() };
@@ -362,6 +416,10 @@ impl<W: Work> Work for Boxed<W> {
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         self.0.accesses(visit);
+    }
+
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        self.0.operands(visit);
     }
 
     fn row(&self) -> Option<&dyn Row> {

@@ -15,14 +15,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::stream::{self, Stream};
 use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use super::task::Task;
-use super::{Error, affinity};
+use super::{Error, affinity, observers};
 
 /// Entries that are made together.
 const CHUNK: usize = 1024;
 /// Entries of a trace unless [`set_limit`] says otherwise: some 30 MB.
 const DEFAULT_LIMIT: usize = 256 * CHUNK;
 
-static ON: AtomicBool = AtomicBool::new(false);
 static LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_LIMIT);
 /// The traces so far: what a thread remembers of an earlier one does not count.
 static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -163,7 +162,7 @@ pub fn now() -> u64 {
 /// Whether tasks are marked.
 #[inline]
 pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
+    observers::has(observers::TRACE)
 }
 
 /// How many entries the next traces have room for.
@@ -196,7 +195,7 @@ pub fn start() -> Result<u64, Error> {
     let number = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
     let (claimed, stopped, parents) = (AtomicUsize::new(0), AtomicU64::new(0), Mutex::new(HashMap::new()));
     *current = Some(Arc::new(Trace { claimed, chunks, stopped, number, parents }));
-    ON.store(true, Ordering::Relaxed);
+    observers::set(observers::TRACE, true);
     Ok(number)
 }
 
@@ -206,7 +205,7 @@ pub fn stop(number: u64) -> Option<Arc<Trace>> {
     let trace = {
         let mut current = CURRENT.lock();
         let trace = current.take_if(|trace| trace.number == number)?;
-        ON.store(false, Ordering::Relaxed);
+        observers::set(observers::TRACE, false);
         trace
     };
     for stream in trace.busy_streams() {

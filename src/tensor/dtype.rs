@@ -177,6 +177,31 @@ impl DType {
         if number >= 0 && (number as usize) < DTYPES.len() { Some(DTYPES[number as usize]) } else { None }
     }
 
+    /// Its name in `PyTorch`, for reports; one word for those that have no arithmetic.
+    pub const fn torch_name(self) -> &'static str {
+        use DType::*;
+        match self {
+            Byte => "uint8",
+            Char => "int8",
+            Short => "int16",
+            Int => "int32",
+            Long => "int64",
+            Half => "float16",
+            Float => "float32",
+            Double => "float64",
+            ComplexHalf => "complex32",
+            ComplexFloat => "complex64",
+            ComplexDouble => "complex128",
+            Bool => "bool",
+            BFloat16 => "bfloat16",
+            UInt16 => "uint16",
+            UInt32 => "uint32",
+            UInt64 => "uint64",
+            Float8E5M2 | Float8E4M3Fn | Float8E5M2FnUz | Float8E4M3FnUz | Float8E8M0FnU => "float8",
+            _ => "elements",
+        }
+    }
+
     /// Bytes of one element.
     #[inline]
     pub const fn size(self) -> usize {

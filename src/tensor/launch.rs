@@ -364,10 +364,16 @@ impl<'a> Launch<'a> {
     /// The operands' memory: begin and end addresses, and whether it is written.
     #[inline]
     pub fn accesses(&self, visit: &mut dyn FnMut(usize, usize, bool)) {
+        self.for_each_accessed(&mut |begin, end, write, _| visit(begin, end, write));
+    }
+
+    /// As [`Launch::accesses`], each with its operand.
+    #[inline]
+    pub fn for_each_accessed(&self, visit: &mut dyn FnMut(usize, usize, bool, &View<'a>)) {
         for index in 0..self.operands.len() {
             let view = self.view(index);
             if let (false, Some((begin, end))) = (view.flags().has(Flags::IMMEDIATE), view.extent()) {
-                visit(begin, end, index < self.num_outputs);
+                visit(begin, end, index < self.num_outputs, &view);
             }
         }
     }

@@ -44,10 +44,39 @@ def test_after_the_failure():
 """
 
 
-def run(directory: Path, *options: str) -> str:
+OWN_TESTS = """\
+import pytest, torch
+
+def test_devices(rustdev_device, device, fake_gpus):
+    assert device == rustdev_device == torch.device("rustdev")
+    assert fake_gpus(3) == [torch.device("rustdev", index) for index in range(3)]
+    assert fake_gpus(1) == [torch.device("rustdev:0")]
+    with pytest.raises(RuntimeError, match="start pytest with --rustdev-devices=4"):
+        fake_gpus(4)
+
+def test_copies(fake_gpus):
+    first, second = fake_gpus(2)
+    assert torch.ones(2, device=first).to(second).device == second
+
+@pytest.mark.parametrize("device", ["cpu"])
+def test_a_parameter_goes_before_the_fixture(device):
+    assert device == "cpu"
+
+@pytest.mark.rustdev_devices(4)
+def test_four(): pass
+
+@pytest.mark.rustdev_devices(3)
+def test_the_profile():
+    assert torch.rustdev.get_device_name().startswith("NVIDIA A100")
+    assert torch.rustdev.mem_get_info(2)[1] == 80 << 30
+    assert not torch.cuda.is_available()
+"""
+
+
+def run(directory: Path, *options: str, tests: str = TESTS) -> str:
     """Run the plugin's tests with options, and return what pytest says."""
     (directory / "conftest.py").write_text("from torch.cuda import is_available\n")
-    (directory / "test_of_a_project.py").write_text(TESTS)
+    (directory / "test_of_a_project.py").write_text(tests)
     environment = {key: value for key, value in os.environ.items() if key != "RUSTDEV_DEVICE_COUNT"}
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "rustdev_pytest", "--rootdir", str(directory), *options, str(directory)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=directory, timeout=300, check=False).stdout
@@ -61,6 +90,13 @@ def test_tests_for_cuda_run(tmp_path: Path) -> None:
     assert "takes 3 devices, as with --rustdev-devices=3" in said
     assert "FAILED test_of_a_project.py::test_late_failure" in said
     assert "4 passed, 1 skipped" in said.replace("1 failed, ", "")
+
+
+def test_tests_for_the_device_by_its_own_name(tmp_path: Path) -> None:
+    said = run(tmp_path, "--rustdev-devices=3", "--rustdev-profile=a100-80g", "--strict-markers", tests=OWN_TESTS)
+    assert "4 passed, 1 skipped" in said, said
+    assert "takes 4 devices, as with --rustdev-devices=4" in said
+    assert "as cuda" not in said
 
 
 def test_without_the_option_nothing_changes(tmp_path: Path) -> None:
@@ -77,10 +113,11 @@ def test_options_that_cannot_be_followed(tmp_path: Path) -> None:
         assert done.returncode == 4, done.stdout + done.stderr
         return done.stderr
 
-    assert "--rustdev-profile takes --rustdev-as-cuda" in error("--rustdev-profile=t4-16g")
+    assert 'RUSTDEV_PROFILE="t5" is not valid' in error("--rustdev-profile=t5")
     assert "there is no profile 't5'" in error("--rustdev-as-cuda", "--rustdev-profile=t5")
     command[2] = "import torch\n" + command[2]
     assert "--rustdev-devices comes too late" in error("--rustdev-devices=7")
+    assert "--rustdev-profile comes too late" in error("--rustdev-profile=t4-16g")
 
 
 def test_importing_the_plugin_loads_no_torch() -> None:

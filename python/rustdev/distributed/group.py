@@ -88,4 +88,4 @@ class GroupState:
     def sweep(self) -> None:
         """Let go of operations that are done and that nobody waited for."""
         for work in tuple(self.unfinished):
-            work.is_completed()
+            work.has_finished()

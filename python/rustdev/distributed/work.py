@@ -56,6 +56,10 @@ def _extent(tensor: Tensor) -> tuple[int, int]:
     return storage.data_ptr(), storage.nbytes()
 
 
+def _ranges(tensors: Sequence[Tensor], writes: bool) -> list[tuple[int, int, bool]]:
+    return [(tensor.data_ptr(), tensor.numel() * tensor.itemsize, writes) for tensor in tensors if not tensor.is_cpu]
+
+
 class RdcclWork(Work):
     """An operation of a group, as ``torch.distributed`` hands it out.
 
@@ -98,6 +102,7 @@ class RdcclWork(Work):
         self._error: Exception | None = None
         self._future: torch.futures.Future[list[Tensor]] | None = None
         self._writes: _rustdev.HostWrites | None = None
+        self._clock: _rustdev.SanitizerClock | None = None
 
     def issue(self) -> None:
         """Post it, now if what its tensors wait for is done, else behind that.
@@ -107,6 +112,9 @@ class RdcclWork(Work):
             DistBackendError: A connection is gone.
         """
         current = torch._C._accelerator_getStream(self._device)
+        if _rustdev.sanitizer_mode() is not None:
+            ranges = [*_ranges(self._outputs, True), *_ranges(self._inputs, False)]
+            self._clock = _rustdev.sanitizer_collective(self._name, self._device, current.stream_id, ranges)
         with self._group.order:
             is_ready = self._group.is_posted() and current.query()
             if is_ready:
@@ -122,6 +130,11 @@ class RdcclWork(Work):
                 self._launch(side, functools.partial(self._post_behind, before))
             if not self._is_observable:
                 self._launch(side, self.finish)
+
+    def _order(self, target: torch.Stream | None) -> None:
+        """Tell the race detector that a stream, or the host, waits for the operation."""
+        if self._clock is not None:
+            self._clock.order(self._device, None if target is None else target.stream_id)
 
     def _launch(self, target: torch.Stream, function: Callable[[], object]) -> None:
         _rustdev.launch_host_func(self._device, target.stream_id, function)
@@ -203,10 +216,12 @@ class RdcclWork(Work):
             self._hold_host(timeout)
         elif self._is_observable and self._posted.is_open() and not self._group.is_late():
             self._watch()
-        if self.is_completed():
+        current = torch._C._accelerator_getStream(self._device)
+        self._order(current)
+        if self.has_finished():
             self._raise()
         else:
-            self._launch(torch._C._accelerator_getStream(self._device), self._finish_in_stream)
+            self._launch(current, self._finish_in_stream)
         return True
 
     def _watch(self) -> None:
@@ -221,10 +236,11 @@ class RdcclWork(Work):
                 self._close()
 
     def _hold_host(self, timeout: timedelta) -> None:
+        self._order(None)
         if timeout <= _NO_TIME:
             return self.finish()
         deadline = time.monotonic() + timeout.total_seconds()
-        while not self.is_completed():
+        while not self.has_finished():
             if time.monotonic() > deadline:
                 raise DistBackendError(f"{self._name} of {self._group.name} is not finished after {timeout.total_seconds():g} s")
             time.sleep(_POLL_SECONDS)
@@ -240,6 +256,13 @@ class RdcclWork(Work):
 
     def is_completed(self) -> bool:
         """Return whether it is finished, well or not."""
+        is_finished = self.has_finished()
+        if is_finished:
+            self._order(None)
+        return is_finished
+
+    def has_finished(self) -> bool:
+        """As ``is_completed``, for calls that the program does not learn it from."""
         if self._done:
             return True
         if self._is_observable and self._posted.is_open() and all(map(_is_completed, self._parts)):
@@ -261,6 +284,7 @@ class RdcclWork(Work):
     def source_rank(self) -> int:
         """Return the rank that a received message came from; the host waits for it."""
         self.finish()
+        self._order(None)
         self._raise()
         return self._parts[0]._source_rank()
 
@@ -277,6 +301,7 @@ class RdcclWork(Work):
             watcher = torch._C._accelerator_getStream(self._device)
             with side_streams(self._device).take() as side:
                 self._launch(side, functools.partial(self._finish_on_side, watcher))
+                self._order(side)
                 with stream(side):
                     future.set_result(list(self._outputs))
             self._future = future

@@ -5,45 +5,66 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use pyo3::{ffi, intern};
+use pyo3::types::{PyDict, PyList, PyString};
 
 use super::raise;
-use crate::runtime::memory;
+use crate::python::frames;
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
+use crate::runtime::sanitizer::finding::Frame;
+use crate::runtime::{isolation, memory};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     history::set_capture(capture);
+    isolation::set_place(place);
     module.add_function(wrap_pyfunction!(memory_record_history, module)?)
 }
 
 /// A Python stack: code objects with line numbers, innermost first. Names are looked up only when a snapshot asks for them.
 struct Stack(Vec<(Py<PyAny>, u32)>);
 
-/// The stack of this thread; none where the thread never ran Python. The interpreter is not even waited for there: a stream's thread must
-/// not wait for one that waits for the stream.
+/// The stack of this thread; none where the thread never ran Python.
 fn capture() -> Option<Context> {
-    // SAFETY: this call may be made at any time, by any thread; null means that the thread has no Python state.
-    if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
-        return None;
-    }
-    let stack = Python::try_attach(walk)?.ok()?;
+    let stack = frames::read(walk)?;
     Some(Arc::new(stack) as Arc<dyn Any + Send + Sync>)
 }
 
 fn walk(py: Python<'_>) -> PyResult<Stack> {
-    // SAFETY: the interpreter's lock is held; null means that no Python function is running.
-    let frame = unsafe { ffi::PyEval_GetFrame() };
-    // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
-    let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };
     let mut stack = Vec::new();
-    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
-        let line = frame.getattr(intern!(py, "f_lineno"))?.extract::<Option<u32>>()?.unwrap_or(0);
-        stack.push((frame.getattr(intern!(py, "f_code"))?.unbind(), line));
-        next = Some(frame.getattr(intern!(py, "f_back"))?);
-    }
+    frames::visit(py, |code, line| {
+        stack.push((code.unbind(), line));
+        Ok(true)
+    })?;
     Ok(Stack(stack))
+}
+
+/// The user's place in the program: the innermost frames outside of torch and rustdev.
+fn place() -> Option<String> {
+    let of_libraries = |frame: &Frame| ["/torch/", "/rustdev/", "<frozen"].iter().any(|library| frame.file.contains(library));
+    let text = |frame: Frame| format!("{}:{} in {}", frame.file, frame.line, frame.function);
+    let frames = frames(&capture()?).into_iter().filter(|frame| !of_libraries(frame)).take(PLACE_FRAMES).map(text);
+    let text = frames.collect::<Vec<_>>().join(", called at ");
+    (!text.is_empty()).then_some(text)
+}
+
+/// How many frames a place names.
+const PLACE_FRAMES: usize = 3;
+
+/// The frames of a context, innermost first; none where the interpreter cannot be asked.
+pub fn frames(context: &Context) -> Vec<Frame> {
+    let Some(stack) = context.downcast_ref::<Stack>() else { return Vec::new() };
+    Python::try_attach(|py| read_frames(py, stack)).and_then(Result::ok).unwrap_or_default()
+}
+
+fn read_frames(py: Python<'_>, stack: &Stack) -> PyResult<Vec<Frame>> {
+    stack.0.iter().map(|(code, line)| frame(code.bind(py), *line)).collect()
+}
+
+fn frame(code: &Bound<'_, PyAny>, line: u32) -> PyResult<Frame> {
+    let text = |name: &Bound<'_, PyString>| code.getattr(name)?.extract::<String>();
+    let (file, function) = (text(intern!(code.py(), "co_filename"))?, text(intern!(code.py(), "co_name"))?);
+    Ok(Frame { file, line, function })
 }
 
 /// The frames of contexts as Python lists; one list per context, however often it is asked for.

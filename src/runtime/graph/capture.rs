@@ -18,12 +18,13 @@ use std::thread::{self, ThreadId};
 use super::graph_rng::{Cell, Generators};
 use super::hold::Hold;
 use super::{Graph, Node};
-use crate::runtime::Error;
 use crate::runtime::memory::Timeline;
 use crate::runtime::memory::private_pool::PrivatePool;
+use crate::runtime::sanitizer::vector_clock::VectorClock;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::runtime::task::Task;
+use crate::runtime::{Error, sanitizer};
 
 /// Whom a capture keeps from waiting for its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +79,8 @@ struct Branch {
 pub struct Point {
     capture: Arc<Capture>,
     tail: Vec<usize>,
+    /// What happened before it, where races are looked for.
+    clock: Option<VectorClock>,
 }
 
 impl fmt::Debug for Capture {
@@ -170,6 +173,7 @@ impl Capture {
         drop(state);
         let streams = stopped.0.iter().flat_map(|recorded| &recorded.branches).map(|branch| branch.stream);
         streams.for_each(Stream::leave_capture);
+        sanitizer::end_capture(self);
         stopped
     }
 
@@ -234,7 +238,7 @@ impl Capture {
     /// The end of what a stream has recorded.
     pub(in crate::runtime) fn point(self: &Arc<Self>, stream: &'static Stream) -> Result<Point, Error> {
         let tail = self.with(|recorded| recorded.branch(stream).tail.clone())?;
-        Ok(Point { capture: Arc::clone(self), tail })
+        Ok(Point { capture: Arc::clone(self), tail, clock: sanitizer::captured_clock(self, stream) })
     }
 
     /// Whether such a stream is one of the capture's.
@@ -263,6 +267,9 @@ impl Point {
         });
         if joined.is_err() && !self.capture.has(|other| std::ptr::eq(other, stream)) {
             stream.leave_capture();
+        }
+        if joined.is_ok() {
+            sanitizer::order_captured(&self.capture, stream, self.clock.as_ref());
         }
         joined
     }

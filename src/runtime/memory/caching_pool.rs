@@ -88,6 +88,16 @@ pub struct Request {
     pub collected: bool,
 }
 
+/// Who uses a live block.
+pub struct Use {
+    /// The stream that it was allocated for.
+    pub owner: &'static dyn Timeline,
+    pub size: usize,
+    /// The streams recorded on it.
+    pub users: Vec<&'static dyn Timeline>,
+    pub label: Option<Label>,
+}
+
 /// Free lists and clock of one stream, in the general pool or a private one.
 pub(super) struct Lists {
     pub timeline: &'static dyn Timeline,
@@ -416,6 +426,23 @@ impl Pool {
             uses.push(timeline);
         }
         true
+    }
+
+    /// Whether other streams or processes may use the live block that starts at `address`.
+    pub fn is_shared(&self, address: usize) -> bool {
+        self.live(address).is_some_and(|id| self.blocks[id].shared || self.blocks[id].sent)
+    }
+
+    /// Who uses the live block that starts at `address`, unless it is one of a private pool or other processes may use it.
+    pub fn use_of(&self, address: usize) -> Option<Use> {
+        let id = self.live(address)?;
+        let block = &self.blocks[id];
+        let lists = &self.lists[block.owner as usize];
+        if block.sent || lists.private != GENERAL {
+            return None;
+        }
+        let users = self.uses.get(&id).filter(|_| block.shared).cloned().unwrap_or_default();
+        Some(Use { owner: lists.timeline, size: block.size, users, label: self.labels.get(&id).cloned() })
     }
 
     /// Takes the block that starts at `address` back; its size, or `None` if no live block starts there.

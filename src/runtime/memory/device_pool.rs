@@ -15,6 +15,8 @@ use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::{Timeline, text};
 use crate::runtime::Error;
+#[cfg(not(loom))]
+use crate::runtime::sanitizer;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
 /// Tells the streams of a device that have been used so far.
@@ -75,7 +77,7 @@ impl DevicePool {
         let request = Request { stream, private, bytes, context: capture(Detail::State), collected: false };
         let mut pool = self.pool.lock();
         match pool.allocate(&request) {
-            Ok(block) => Ok(self.granted(pool, block)),
+            Ok(block) => Ok(self.granted(pool, &request, block)),
             Err(refusal) => {
                 drop(pool);
                 self.allocate_under_pressure(request, refusal)
@@ -84,8 +86,9 @@ impl DevicePool {
     }
 
     #[inline]
-    fn granted(&self, pool: MutexGuard<'_, Pool>, (address, size): (usize, usize)) -> usize {
+    fn granted(&self, pool: MutexGuard<'_, Pool>, request: &Request, (address, size): (usize, usize)) -> usize {
         if observe::observed() {
+            note_allocation(&pool, request.stream, address, size);
             self.report(pool, address, size as i64);
         }
         address
@@ -93,6 +96,9 @@ impl DevicePool {
 
     #[cold]
     fn report(&self, mut pool: MutexGuard<'_, Pool>, address: usize, bytes: i64) {
+        if !observe::has_usage_observer() {
+            return;
+        }
         pool.settle();
         let (allocated, reserved) = (pool.stats.allocated_bytes.current() as u64, pool.stats.reserved_bytes.current() as u64);
         drop(pool);
@@ -107,12 +113,12 @@ impl DevicePool {
             pool.collect_garbage(request.context.as_ref());
             request.collected = true;
             if let Ok(block) = pool.allocate(&request) {
-                return Ok(self.granted(pool, block));
+                return Ok(self.granted(pool, &request, block));
             }
         }
         let mut pool = self.give_back(&request);
         match pool.allocate(&request).or_else(|refusal| pool.borrow(&request).ok_or(refusal)) {
-            Ok(block) => Ok(self.granted(pool, block)),
+            Ok(block) => Ok(self.granted(pool, &request, block)),
             Err(refusal) => Err(self.out_of_memory(pool, &request, refusal)),
         }
     }
@@ -156,14 +162,19 @@ impl DevicePool {
     pub fn free(&self, address: usize) -> bool {
         let context = capture(Detail::All);
         let mut pool = self.pool.lock();
+        let is_observed = observe::observed();
+        let race = if is_observed { note_free(&pool, address) } else { None };
         let freed = pool.free(address, context.as_ref());
         let keeps = std::mem::take(&mut pool.keeps);
         if let Some(size) = freed
-            && observe::observed()
+            && is_observed
         {
             self.report(pool, address, -(size as i64));
         } else {
             drop(pool);
+        }
+        if let Some(race) = race {
+            tell(race, context);
         }
         if keeps {
             #[cfg(not(loom))]
@@ -204,7 +215,10 @@ impl DevicePool {
     /// # Errors
     /// The range has no room, or the machine refuses.
     pub fn map_foreign(&self, file: &File, size: usize) -> std::io::Result<usize> {
-        self.lock().map_foreign(file, size)
+        let mut pool = self.lock();
+        let address = pool.map_foreign(file, size)?;
+        note_mapping(&pool, address, size);
+        Ok(address)
     }
 
     /// Unmaps what [`DevicePool::map_foreign`] mapped.
@@ -240,6 +254,11 @@ impl DevicePool {
         )))
     }
 
+    /// Whether other streams or processes may use the live block that starts at an address.
+    pub fn is_shared(&self, address: usize) -> bool {
+        self.lock().is_shared(address)
+    }
+
     /// Names the live block that starts at an address, or takes its name away; `false` if there is none.
     pub fn set_label(&self, address: usize, label: Option<Label>) -> bool {
         self.lock().set_label(address, label)
@@ -250,9 +269,17 @@ impl DevicePool {
         self.lock().label(address)
     }
 
+    /// The name of the live block that holds an address.
+    pub fn label_over(&self, address: usize) -> Option<Label> {
+        let pool = self.lock();
+        pool.whereabouts(address).and_then(|found| pool.label(found.block))
+    }
+
     /// Releases every cached segment, after waiting for the device.
     pub fn empty_cache(&self) {
         let context = capture(Detail::All);
+        #[cfg(not(loom))]
+        crate::runtime::isolation::empty_quarantine();
         self.finish_streams();
         let mut pool = self.lock();
         pool.reclaim();
@@ -327,6 +354,56 @@ impl DevicePool {
         pool.history.record(Action::Snapshot, 0, 0, 0, context);
         pool.snapshot()
     }
+}
+
+/// What the race detector has found in a free.
+#[cfg(not(loom))]
+type Race = sanitizer::Raw;
+/// No model looks for races.
+#[cfg(loom)]
+type Race = std::convert::Infallible;
+
+#[cfg(not(loom))]
+fn note_allocation(_locked: &Pool, stream: &'static dyn Timeline, address: usize, size: usize) {
+    if observe::watches_races() {
+        sanitizer::allocated(stream, address, size);
+    }
+}
+
+#[cfg(loom)]
+fn note_allocation(_: &Pool, _: &'static dyn Timeline, _: usize, _: usize) {}
+
+#[cfg(not(loom))]
+fn note_mapping(_locked: &Pool, address: usize, size: usize) {
+    if observe::watches_races() {
+        sanitizer::forget(address, size);
+    }
+}
+
+#[cfg(loom)]
+fn note_mapping(_: &Pool, _: usize, _: usize) {}
+
+/// Memory of private pools and memory that was sent is not freed by what its owner does alone: nothing is found there.
+#[cfg(not(loom))]
+#[cold]
+fn note_free(pool: &Pool, address: usize) -> Option<Race> {
+    let use_of = pool.use_of(address).filter(|_| observe::watches_races())?;
+    sanitizer::freed(&use_of, address)
+}
+
+#[cfg(loom)]
+fn note_free(_: &Pool, _: usize) -> Option<Race> {
+    None
+}
+
+#[cfg(not(loom))]
+fn tell(race: Race, context: Option<Context>) {
+    sanitizer::tell_later(race, context);
+}
+
+#[cfg(loom)]
+fn tell(race: Race, _: Option<Context>) {
+    match race {}
 }
 
 fn info(pool: &Pool) -> (usize, usize) {

@@ -173,6 +173,11 @@ pub fn capture(detail: Detail) -> Option<Context> {
     if DETAIL.load(Ordering::Relaxed) < detail as u8 {
         return None;
     }
+    capture_now()
+}
+
+/// A context, whatever events want one.
+pub fn capture_now() -> Option<Context> {
     CAPTURE.get().and_then(|capture| capture())
 }
 

@@ -1,9 +1,10 @@
-//! Observers of the pools: the profiler is notified of each allocation and free, out-of-memory observers of failed requests.
+//! Observers of the pools: the profiler and the race detector are notified of each allocation and free, out-of-memory observers of failed
+//! requests.
 
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::runtime::sync::{PoisonError, RwLock};
 
@@ -35,21 +36,49 @@ pub type UsageObserver = fn(&Usage);
 /// Called for each out-of-memory error before it is raised.
 pub type ShortageObserver = Arc<dyn Fn(&Shortage) + Send + Sync>;
 
+/// Of `OBSERVED`: there is an observer of usage.
+const USAGES: u8 = 1;
+/// Of `OBSERVED`: races are looked for.
+const RACES: u8 = 2;
+
 // A static of the process is one of std's atomics: loom's cannot be built in a constant, and no model observes.
-static OBSERVED: AtomicBool = AtomicBool::new(false);
+static OBSERVED: AtomicU8 = AtomicU8::new(0);
 static USAGE: RwLock<Option<UsageObserver>> = RwLock::new(None);
 static SHORTAGE: RwLock<Vec<ShortageObserver>> = RwLock::new(Vec::new());
 
 /// Sets who is told about allocations and frees; `None` for nobody.
 pub fn set_usage_observer(observer: Option<UsageObserver>) {
     *USAGE.write().unwrap_or_else(PoisonError::into_inner) = observer;
-    OBSERVED.store(observer.is_some(), Ordering::Release);
+    set(USAGES, observer.is_some());
+}
+
+/// Has the race detector notified, or no more.
+pub fn watch_races(is_on: bool) {
+    set(RACES, is_on);
+}
+
+fn set(bit: u8, is_on: bool) {
+    if is_on {
+        OBSERVED.fetch_or(bit, Ordering::Release);
+    } else {
+        OBSERVED.fetch_and(!bit, Ordering::Release);
+    }
 }
 
 /// Whether anybody is told about allocations and frees.
 #[inline]
 pub fn observed() -> bool {
-    OBSERVED.load(Ordering::Acquire)
+    OBSERVED.load(Ordering::Acquire) != 0
+}
+
+/// Whether the profiler is.
+pub fn has_usage_observer() -> bool {
+    OBSERVED.load(Ordering::Acquire) & USAGES != 0
+}
+
+/// Whether the race detector is.
+pub fn watches_races() -> bool {
+    OBSERVED.load(Ordering::Acquire) & RACES != 0
 }
 
 /// Notifies observers of an allocation or free.

@@ -14,7 +14,7 @@ use crate::runtime::config::{self, Config};
 use crate::runtime::debugging::{self, faults};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{LazyLock, OnceLock};
-use crate::runtime::{Error, device, fork, stream};
+use crate::runtime::{Error, device, fork, isolation, stream};
 
 impl Timeline for Stream {
     fn device(&self) -> usize {
@@ -44,6 +44,7 @@ static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 fn pools() -> Result<&'static [DevicePool], Error> {
     let made = POOLS.get_or_init(|| {
         let config = config::init()?;
+        isolation::start(config);
         let pool = |device| DevicePool::new(device, settings(config), Box::new(move || streams_of(device)));
         (0..config.device_count).map(pool).collect()
     });
@@ -126,13 +127,19 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
 }
 
 #[inline]
-fn take(pool: &DevicePool, stream: &'static Stream, bytes: usize) -> Result<*mut u8, Error> {
-    if debugging::is_any_on()
-        && let Some(reason) = faults::shortage()
-    {
-        return Err(pool.refuse(stream, routes::source(stream), bytes, &reason));
+fn take(pool: &'static DevicePool, stream: &'static Stream, bytes: usize) -> Result<*mut u8, Error> {
+    let source = routes::source(stream);
+    let block =
+        if debugging::is_any_on() { take_debugged(pool, stream, source, bytes) } else { pool.allocate(stream, source, bytes) };
+    block.map(|address| address as *mut u8)
+}
+
+#[cold]
+fn take_debugged(pool: &'static DevicePool, stream: &'static Stream, source: u64, bytes: usize) -> Result<usize, Error> {
+    match faults::shortage() {
+        Some(reason) => Err(pool.refuse(stream, source, bytes, &reason)),
+        None => isolation::allocate(pool, stream, source, bytes),
     }
-    pool.allocate(stream, routes::source(stream), bytes).map(|address| address as *mut u8)
 }
 
 /// Frees a block; null is allowed. Never waits and never fails; does nothing in a forked child.
@@ -159,7 +166,10 @@ pub fn free_checked(pointer: *mut u8) -> Result<(), Error> {
 
 #[inline]
 fn release(pointer: *mut u8) -> bool {
-    pool_of(pointer).is_some_and(|pool| pool.free(pointer as usize))
+    let free = |pool: &'static DevicePool| {
+        if isolation::has_guards() { isolation::free(pool, pointer as usize) } else { pool.free(pointer as usize) }
+    };
+    pool_of(pointer).is_some_and(free)
 }
 
 /// Notes that tasks of the stream use the block that starts at `pointer`: once freed, it is not reused before they are done.
@@ -187,7 +197,13 @@ pub fn label(pointer: *const u8) -> Option<Label> {
     pool_of(pointer)?.label(pointer as usize)
 }
 
-fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
+/// The name of the live block that holds `pointer`.
+pub fn label_over(pointer: *const u8) -> Option<Label> {
+    pool_of(pointer)?.label_over(pointer as usize)
+}
+
+/// The pool whose address range holds the pointer.
+pub fn pool_of(pointer: *const u8) -> Option<&'static DevicePool> {
     all().iter().find(|pool| pool.contains(pointer as usize))
 }
 

@@ -10,6 +10,9 @@ use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 
+#[cfg(not(loom))]
+use crate::runtime::isolation::access;
+
 /// The size of the machine's huge pages; segments are aligned to it.
 pub const HUGE_PAGE: usize = 2 << 20;
 
@@ -49,6 +52,8 @@ impl Reservation {
         let start = self.part(offset, length);
         map(start, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
         advise_huge_pages(start, length);
+        #[cfg(not(loom))]
+        access::add(start, length);
         Ok(())
     }
 
@@ -57,6 +62,8 @@ impl Reservation {
         let start = self.part(offset, length);
         map_file(start, length, libc::MAP_FIXED, file)?;
         advise_huge_pages(start, length);
+        #[cfg(not(loom))]
+        access::add(start, length);
         Ok(())
     }
 
@@ -67,6 +74,8 @@ impl Reservation {
     /// Nothing writes to the part meanwhile.
     pub unsafe fn replace(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let start = self.part(offset, length);
+        #[cfg(not(loom))]
+        let _access = access::Access::open();
         let copy = map_file(0, length, 0, file)?;
         advise_huge_pages(copy, length);
         for page in (0..length).step_by(PAGE) {
@@ -92,6 +101,8 @@ impl Reservation {
     /// Takes the memory behind a part of the range away; its contents are lost, unless a file has them.
     pub fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
+        #[cfg(not(loom))]
+        access::remove(start);
         map(start, length, libc::PROT_NONE, libc::MAP_FIXED | libc::MAP_NORESERVE).map(|_| ())
     }
 
@@ -131,6 +142,14 @@ fn map_file(start: usize, length: usize, flags: libc::c_int, file: &File) -> Res
     // SAFETY: as in `map`.
     let start = unsafe { libc::mmap(start as *mut libc::c_void, length, access, flags, file.as_raw_fd(), 0) };
     if start == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(start as usize) }
+}
+
+/// Makes committed memory accessible or not. A refusal (too many mappings) leaves it as it was.
+#[cfg(not(loom))]
+pub fn protect(start: usize, length: usize, accessible: bool) {
+    let rights = if accessible { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
+    // SAFETY: the range is committed memory of a reservation. Who touches it while it is inaccessible faults, which is what is asked for.
+    unsafe { libc::mprotect(start as *mut libc::c_void, length, rights) };
 }
 
 fn advise_huge_pages(start: usize, length: usize) {

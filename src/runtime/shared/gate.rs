@@ -6,12 +6,13 @@
 //! What writes for longer, and on threads that know nothing of this, is [noted](HostWrites) with the memory that it writes.
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::runtime::isolation::access::Access;
 use crate::runtime::sync::{Condvar, LazyLock, Mutex, wait};
 
 /// How often who wants to be exclusive tries.
@@ -36,6 +37,8 @@ struct State {
 thread_local! {
     /// How many passes this thread holds; the first is the one that counts.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// Access to isolated memory, which goes with the first pass.
+    static ACCESS: RefCell<Option<Access>> = const { RefCell::new(None) };
 }
 
 /// The right to write to device memory, until dropped.
@@ -65,6 +68,8 @@ pub fn enter() {
             state = wait(&GATE.changed, state);
         }
         state.passes += 1;
+        drop(state);
+        ACCESS.set(Access::open());
     }
 }
 
@@ -73,6 +78,7 @@ pub fn leave() {
     let depth = DEPTH.get() - 1;
     DEPTH.set(depth);
     if depth == 0 {
+        ACCESS.set(None);
         GATE.state.lock().passes -= 1;
     }
 }
@@ -106,7 +112,10 @@ pub fn exclusive(deadline: Instant) -> Option<Exclusive> {
 
 /// Writes of other threads to ranges of memory, from its making to its drop.
 #[derive(Debug)]
-pub struct HostWrites(u64);
+pub struct HostWrites {
+    number: u64,
+    _access: Option<Access>,
+}
 
 impl HostWrites {
     /// Notes the ranges.
@@ -116,13 +125,13 @@ impl HostWrites {
         let number = state.next;
         state.next += 1;
         state.noted.insert(number, ranges);
-        Self(number)
+        Self { number, _access: Access::open() }
     }
 }
 
 impl Drop for HostWrites {
     fn drop(&mut self) {
-        GATE.state.lock().noted.remove(&self.0);
+        GATE.state.lock().noted.remove(&self.number);
     }
 }
 

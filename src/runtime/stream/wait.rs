@@ -9,7 +9,7 @@ use crate::runtime::debugging::{self, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::shared::gate::Pass;
 use crate::runtime::sync::{Ordering, spin_loop};
-use crate::runtime::{Error, parallel_for};
+use crate::runtime::{Error, parallel_for, sanitizer};
 
 /// Tasks on a stream before a submitter helps or waits.
 pub(in crate::runtime) const BACKLOG: u64 = 2048;
@@ -63,6 +63,7 @@ impl Stream {
     #[inline]
     pub fn synchronize_for(&'static self, what: impl FnOnce() -> String) -> Result<(), Error> {
         self.refuse_capturing(what)?;
+        sanitizer::host_waits_for(self);
         self.finish()?;
         self.raise()
     }

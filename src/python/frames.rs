@@ -1,0 +1,30 @@
+//! The frames of Python that a thread is in.
+
+use pyo3::prelude::*;
+use pyo3::{ffi, intern};
+
+/// Reads Python state of this thread; `None` where the thread never ran Python, and where reading fails. The interpreter is not even waited
+/// for there: a stream's thread must not wait for one that waits for the stream.
+pub(super) fn read<T>(reader: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
+    // SAFETY: this call may be made at any time, by any thread; null means that the thread has no Python state.
+    if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
+        return None;
+    }
+    Python::try_attach(reader)?.ok()
+}
+
+/// Visits code objects with line numbers, innermost first, until a visit returns `false`. No Python code runs meanwhile.
+pub(super) fn visit<'py>(py: Python<'py>, mut visitor: impl FnMut(Bound<'py, PyAny>, u32) -> PyResult<bool>) -> PyResult<()> {
+    // SAFETY: the interpreter's lock is held; null means that no Python function is running.
+    let frame = unsafe { ffi::PyEval_GetFrame() };
+    // SAFETY: the call above returned null or a reference borrowed from the running frame, which outlives this function.
+    let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, frame.cast()) };
+    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
+        let line = frame.getattr(intern!(py, "f_lineno"))?.extract::<Option<u32>>()?.unwrap_or(0);
+        if !visitor(frame.getattr(intern!(py, "f_code"))?, line)? {
+            break;
+        }
+        next = Some(frame.getattr(intern!(py, "f_back"))?);
+    }
+    Ok(())
+}

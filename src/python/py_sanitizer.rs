@@ -1,0 +1,155 @@
+//! Race detector for `rustdev/sanitizer.py`: its switch, and its findings.
+
+use std::ffi::c_void;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use super::{exception, py_memory};
+use crate::runtime::config;
+use crate::runtime::sanitizer::finding::{Finding, Side};
+use crate::runtime::sanitizer::vector_clock::VectorClock;
+use crate::runtime::sanitizer::{self, Mode};
+use crate::runtime::task::Access;
+use crate::runtime::{Error, fork};
+
+// SAFETY: this is the signature in shim/check.cpp.
+unsafe extern "C" {
+    safe fn rd_shim_set_race_type(kind: *mut c_void);
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<SanitizerClock>()?;
+    module.add_function(wrap_pyfunction!(sanitizer_collective, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_begin, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_enable, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_disable, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_mode, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_findings, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_clear, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_raise, module)?)?;
+    module.add_function(wrap_pyfunction!(sanitizer_waits_for_nothing, module)?)
+}
+
+fn raise(py: Python<'_>, result: Result<(), Error>) -> PyResult<()> {
+    result.map_err(|error| exception(py, &error))
+}
+
+/// Takes the type of errors, and where the files of libraries are, which are left out of stacks; enables what the environment asks for.
+#[pyfunction]
+fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) {
+    // Kept to the end of the process.
+    rd_shim_set_race_type(error.into_ptr().cast());
+    sanitizer::set_front_end(py_memory::frames, libraries);
+    if let Some(mode) = config::config().sanitize {
+        sanitizer::enable(mode);
+    }
+}
+
+/// Begins to check, in the mode "warn" or "error".
+#[pyfunction]
+fn sanitizer_enable(py: Python<'_>, mode: &str) -> PyResult<()> {
+    raise(py, fork::check())?;
+    let mode = match mode {
+        "warn" => Mode::Warn,
+        "error" => Mode::Error,
+        _ => return Err(PyValueError::new_err(format!("mode is 'warn' or 'error', not {mode:?}"))),
+    };
+    sanitizer::enable(mode);
+    Ok(())
+}
+
+/// Ends checking.
+#[pyfunction]
+fn sanitizer_disable() {
+    sanitizer::disable();
+}
+
+/// "warn" or "error", or None where nothing is checked.
+#[pyfunction]
+fn sanitizer_mode() -> Option<&'static str> {
+    sanitizer::mode().map(|mode| match mode {
+        Mode::Warn => "warn",
+        Mode::Error => "error",
+    })
+}
+
+/// Forgets the findings.
+#[pyfunction]
+fn sanitizer_clear() {
+    sanitizer::clear();
+}
+
+/// Raises what was found in a free and not raised yet.
+#[pyfunction]
+fn sanitizer_raise(py: Python<'_>) -> PyResult<()> {
+    raise(py, sanitizer::raise_late())
+}
+
+/// A stream waits for an event that was never recorded.
+#[pyfunction]
+fn sanitizer_waits_for_nothing(py: Python<'_>, device: usize, stream: i64) -> PyResult<()> {
+    raise(py, sanitizer::waits_for_nothing(Some((device, stream))))
+}
+
+/// What happened before the end of an operation of several processes.
+#[pyclass(frozen)]
+struct SanitizerClock(VectorClock);
+
+#[pymethods]
+impl SanitizerClock {
+    /// A stream of the device, or the host where there is none, waits for the operation.
+    fn order(&self, device: usize, stream: Option<i64>) {
+        sanitizer::order_behind(stream.map(|stream| (device, stream)), &self.0);
+    }
+}
+
+/// An operation of several processes begins behind what a stream holds. `ranges`: address, bytes, and whether it writes. None where
+/// nothing is checked.
+#[pyfunction]
+fn sanitizer_collective(
+    py: Python<'_>,
+    name: &str,
+    device: usize,
+    stream: i64,
+    ranges: Vec<(usize, usize, bool)>,
+) -> PyResult<Option<SanitizerClock>> {
+    let accesses = ranges.into_iter().map(|(begin, bytes, write)| Access { begin, end: begin + bytes, write });
+    let clock = sanitizer::collective(name, (device, stream), accesses).map_err(|error| exception(py, &error))?;
+    Ok(clock.map(SanitizerClock))
+}
+
+/// The findings, as dictionaries.
+#[pyfunction]
+fn sanitizer_findings(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for found in sanitizer::findings() {
+        list.append(finding(py, &found)?)?;
+    }
+    Ok(list)
+}
+
+fn finding<'py>(py: Python<'py>, found: &Finding) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("kind", found.fault.name())?;
+    dict.set_item("first", found.first.as_ref().map(|first| side(py, first)).transpose()?)?;
+    dict.set_item("second", side(py, &found.second)?)?;
+    dict.set_item("begin", found.memory.begin)?;
+    dict.set_item("end", found.memory.end)?;
+    dict.set_item("label", &found.memory.label)?;
+    dict.set_item("shape", &found.memory.shape)?;
+    dict.set_item("remedy", found.remedy())?;
+    dict.set_item("text", found.text())?;
+    Ok(dict)
+}
+
+fn side<'py>(py: Python<'py>, side: &Side) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("operator", &side.operator)?;
+    dict.set_item("stream", side.stream)?;
+    dict.set_item("writes", side.write)?;
+    let frames: Vec<_> = side.frames.iter().map(|frame| (&frame.file, frame.line, &frame.function)).collect();
+    dict.set_item("frames", frames)?;
+    Ok(dict)
+}

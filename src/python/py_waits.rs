@@ -1,0 +1,294 @@
+//! Reports of waits for `rustdev/waits.py`: how often and how long the host waited for the devices, by line of Python.
+//!
+//! The shim tells of each wait as it begins and ends (`shim/runtime/sync_debug.cpp`), while a report is taken. Who waited is the thread
+//! that the wait ends on; its frames are read without running Python code, which signals and finalisers could come into.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::{exception, frames};
+use crate::abi::shield;
+use crate::runtime::stream::{self, Stream};
+use crate::runtime::sync::{LazyLock, Mutex};
+use crate::runtime::{affinity, device, fork, trace};
+
+/// Waits that are kept one by one; further ones are in the sums alone.
+const SPANS: usize = 1 << 18;
+
+/// As `rustdev::WaitKind`.
+const DEVICE: i32 = 4;
+const STREAM: i32 = 5;
+const EVENT: i32 = 6;
+
+/// As `rustdev::WaitInfo`.
+#[repr(C)]
+struct WaitInfo {
+    kind: i32,
+    device: i32,
+    name: *const c_char,
+    stream: i64,
+    event: *mut c_void,
+    bytes: u64,
+    to_device: bool,
+    pinned: bool,
+    waits: bool,
+    idle: bool,
+}
+
+/// As `rd_shim_wait_observer`.
+#[repr(C)]
+struct Observer {
+    begin: unsafe extern "C" fn(info: *mut WaitInfo) -> u64,
+    end: unsafe extern "C" fn(info: *const WaitInfo, begin: u64),
+}
+
+static OBSERVER: Observer = Observer { begin: begin_wait, end: end_wait };
+
+// SAFETY: this is the signature in shim/runtime/sync_debug.cpp, which keeps the reference to a static.
+unsafe extern "C" {
+    safe fn rd_shim_observe_waits(observer: &'static Observer, on: bool);
+}
+
+/// A line of Python: file, line and function.
+type Line = (String, u32, String);
+
+/// What is summed up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    kind: i32,
+    name: String,
+    to_device: bool,
+    pinned: bool,
+    waits: bool,
+    lines: Lines,
+}
+
+/// The lines that a wait belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Lines {
+    /// The innermost one of the user.
+    user: Option<Line>,
+    /// The innermost one of another library above it; where there is none of the user, the innermost one at all.
+    library: Option<Line>,
+    prints: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    count: u64,
+    idle: u64,
+    nanoseconds: u64,
+    bytes: u64,
+}
+
+/// A wait: begin, end, thread, and the index of its sum.
+type Span = (u64, u64, i32, usize);
+
+#[derive(Debug, Default)]
+struct Recorder {
+    reports: usize,
+    sums: Vec<(Key, Sum)>,
+    indices: HashMap<Key, usize>,
+    spans: Vec<Span>,
+}
+
+static RECORDER: LazyLock<Mutex<Recorder>> = LazyLock::new(Mutex::default);
+static OWNERS: LazyLock<Mutex<Owners>> = LazyLock::new(Mutex::default);
+
+/// Whose code a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    User,
+    Library,
+    /// Of torch and of this package.
+    Torch,
+    /// What prints tensors.
+    Printer,
+}
+
+/// Directories by which files are told apart, and the files so far.
+#[derive(Debug, Default)]
+struct Owners {
+    torch: Vec<String>,
+    libraries: Vec<String>,
+    known: HashMap<String, Owner>,
+}
+
+impl Owners {
+    fn of(&mut self, file: &str) -> Owner {
+        if let Some(owner) = self.known.get(file) {
+            return *owner;
+        }
+        let owner = self.find(file);
+        self.known.insert(file.to_owned(), owner);
+        owner
+    }
+
+    fn find(&self, file: &str) -> Owner {
+        let is_in = |directories: &[String]| directories.iter().any(|directory| file.starts_with(directory));
+        if file.ends_with("/torch/_tensor_str.py") {
+            Owner::Printer
+        } else if is_in(&self.torch) {
+            Owner::Torch
+        } else if is_in(&self.libraries) || ["/site-packages/", "/dist-packages/"].iter().any(|part| file.contains(part)) {
+            Owner::Library
+        } else {
+            Owner::User
+        }
+    }
+}
+
+/// The time.
+///
+/// # Safety
+/// `info` is valid for reads and writes.
+unsafe extern "C" fn begin_wait(info: *mut WaitInfo) -> u64 {
+    shield(0, || {
+        // SAFETY: the caller's promise.
+        let info = unsafe { &mut *info };
+        info.idle |= info.kind != EVENT && is_idle(info);
+        trace::now()
+    })
+}
+
+/// Whether nothing is queued or running of what a wait is for.
+fn is_idle(info: &WaitInfo) -> bool {
+    let Ok(index) = usize::try_from(info.device) else { return false };
+    let Ok(device) = device::get(index) else { return false };
+    match info.kind {
+        DEVICE => device.streams().into_iter().all(is_done),
+        STREAM => device.stream(info.stream).is_some_and(is_done),
+        _ => is_done(stream::current(index)),
+    }
+}
+
+fn is_done(stream: &Stream) -> bool {
+    let submitted = stream.submitted();
+    stream.completed() >= submitted
+}
+
+/// # Safety
+/// `info` is valid for reads, its name NUL-terminated.
+unsafe extern "C" fn end_wait(info: *const WaitInfo, begin: u64) {
+    let end = trace::now().max(begin);
+    shield((), || {
+        // SAFETY: the caller's promise.
+        let info = unsafe { &*info };
+        // SAFETY: the caller's promise.
+        let name = unsafe { CStr::from_ptr(info.name) }.to_string_lossy().into_owned();
+        let lines = frames::read(lines).unwrap_or_default();
+        let (kind, to_device, pinned) = (info.kind, info.to_device, info.pinned);
+        RECORDER.lock().add(Key { kind, name, to_device, pinned, waits: info.waits, lines }, info, begin, end);
+    });
+}
+
+/// The lines that this thread is at.
+fn lines(py: Python<'_>) -> PyResult<Lines> {
+    let (mut lines, mut innermost) = (Lines::default(), None);
+    frames::visit(py, |code, line| {
+        let text = |name| Ok::<_, PyErr>(code.getattr(name)?.cast::<pyo3::types::PyString>()?.to_string_lossy().into_owned());
+        let file = text(intern!(py, "co_filename"))?;
+        let owner = OWNERS.lock().of(&file);
+        lines.prints |= owner == Owner::Printer;
+        let here = match owner {
+            Owner::User => &mut lines.user,
+            Owner::Library => &mut lines.library,
+            Owner::Torch | Owner::Printer => &mut innermost,
+        };
+        if here.is_none() {
+            *here = Some((file, line, text(intern!(py, "co_name"))?));
+        }
+        Ok(lines.user.is_none())
+    })?;
+    if lines.user.is_none() && lines.library.is_none() {
+        lines.library = innermost;
+    }
+    Ok(lines)
+}
+
+impl Recorder {
+    fn add(&mut self, key: Key, info: &WaitInfo, begin: u64, end: u64) {
+        if self.reports == 0 {
+            return;
+        }
+        let waits = key.waits;
+        let index = self.index(key);
+        let sum = &mut self.sums[index].1;
+        sum.count += 1;
+        sum.bytes += info.bytes;
+        if waits {
+            sum.idle += u64::from(info.idle);
+            sum.nanoseconds += end - begin;
+            self.keep((begin, end, affinity::thread(), index));
+        }
+    }
+
+    fn index(&mut self, key: Key) -> usize {
+        let next = self.sums.len();
+        let index = *self.indices.entry(key.clone()).or_insert(next);
+        if index == next {
+            self.sums.push((key, Sum::default()));
+        }
+        index
+    }
+
+    fn keep(&mut self, span: Span) {
+        if self.spans.len() < SPANS {
+            self.spans.push(span);
+        }
+    }
+}
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(waits_start, module)?)?;
+    module.add_function(wrap_pyfunction!(waits_stop, module)?)?;
+    module.add_function(wrap_pyfunction!(waits_sums, module)?)?;
+    module.add_function(wrap_pyfunction!(waits_spans, module)?)
+}
+
+/// Begins a report; the sums and spans before it are those of others that are being taken. `torch`: the directories of torch and of this
+/// package, `libraries`: those of other libraries, of Python's own for one.
+#[pyfunction]
+fn waits_start(py: Python<'_>, torch: Vec<String>, libraries: Vec<String>) -> PyResult<()> {
+    fork::check().map_err(|error| exception(py, &error))?;
+    *OWNERS.lock() = Owners { torch, libraries, known: HashMap::new() };
+    let mut recorder = RECORDER.lock();
+    if recorder.reports == 0 {
+        *recorder = Recorder::default();
+    }
+    recorder.reports += 1;
+    rd_shim_observe_waits(&OBSERVER, true);
+    Ok(())
+}
+
+/// Ends a report.
+#[pyfunction]
+fn waits_stop() {
+    let mut recorder = RECORDER.lock();
+    recorder.reports -= 1;
+    rd_shim_observe_waits(&OBSERVER, recorder.reports > 0);
+}
+
+/// Kind, name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.
+type Row = ((i32, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
+
+/// The sums so far.
+#[pyfunction]
+fn waits_sums() -> Vec<Row> {
+    RECORDER.lock().sums.iter().map(row).collect()
+}
+
+fn row((key, sum): &(Key, Sum)) -> Row {
+    let Key { kind, name, to_device, pinned, waits, lines } = key.clone();
+    let Lines { user, library, prints } = lines;
+    ((kind, name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
+}
+
+/// The waits so far, from that one on.
+#[pyfunction]
+fn waits_spans(first: usize) -> Vec<Span> {
+    RECORDER.lock().spans.get(first..).unwrap_or_default().to_vec()
+}

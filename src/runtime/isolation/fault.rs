@@ -1,0 +1,45 @@
+//! Report of a fault in device memory: the handler of SIGSEGV names the block, and leaves the fault to the handler before it.
+
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+use super::guarded_blocks::describe;
+use crate::runtime::memory;
+
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Installs the handler, once.
+pub fn install() {
+    BEFORE.get_or_init(|| {
+        // SAFETY: all zeros is a valid `sigaction`: no handler, no flags, an empty mask.
+        let (mut action, mut before) =
+            unsafe { (MaybeUninit::<libc::sigaction>::zeroed().assume_init(), MaybeUninit::zeroed().assume_init()) };
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = report;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: both structures are valid, and the handler has the signature that SA_SIGINFO asks for.
+        unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, &raw mut before) };
+        before
+    });
+}
+
+/// Writes the report, then puts the handler before it in force: the instruction faults again.
+///
+/// The report is made with an allocator in a signal handler, which is safe here: no allocator touches device memory, so the thread that
+/// faulted there is not in one.
+extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the system passes the facts of the signal.
+    let address = unsafe { (*info).si_addr() } as usize;
+    if let Some(device) = memory::device_of(address as *const u8) {
+        let known = describe(address).unwrap_or_else(|| "which no block holds".to_owned());
+        let text = format!(
+            "rustdev: the host touched memory of device rustdev:{device} at {address:#x}: {known}. Copy it to the host first, for example with tensor.cpu()\n"
+        );
+        // SAFETY: the text is valid for its length.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    }
+    if let Some(before) = BEFORE.get() {
+        // SAFETY: the action came from the system.
+        unsafe { libc::sigaction(libc::SIGSEGV, before, std::ptr::null_mut()) };
+    }
+}

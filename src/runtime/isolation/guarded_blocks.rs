@@ -1,0 +1,180 @@
+//! Guarded blocks: each request gets a guard behind its bytes, and a freed block goes through the [`Quarantine`].
+//!
+//! What fills and checks is a task on the block's own stream, so that it runs before or after the block's other tasks as the program's
+//! order says. Blocks of private pools, blocks that other streams or processes use, and those of a stream that captures go back to the
+//! pool at once: their memory may be in use after the free.
+
+use std::collections::BTreeMap;
+
+use super::pattern::{Bytes, Check, Fill};
+use super::quarantine::{Freed, Quarantine};
+use super::{has_guards, place};
+use crate::runtime::debugging::{DebugMode, is_on};
+use crate::runtime::memory::caching_pool::GENERAL;
+use crate::runtime::memory::device_pool::DevicePool;
+use crate::runtime::memory::{self, label::Label};
+use crate::runtime::stream::Stream;
+use crate::runtime::sync::{Arc, AtomicBool, Mutex};
+use crate::runtime::task::{Access, Task, Work};
+use crate::runtime::{Error, exit};
+
+/// Bytes of a guard, at least; blocks are aligned to as many.
+const GUARD: usize = 512;
+/// The bytes of a guard.
+const GUARD_BYTE: u8 = 0xfa;
+/// New and freed memory: NaN in every floating-point dtype, -1 in the integers.
+const POISON_BYTE: u8 = 0xff;
+
+static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { live: BTreeMap::new(), freed: Quarantine::new() });
+
+struct Blocks {
+    /// By address.
+    live: BTreeMap<usize, GuardedBlock>,
+    freed: Quarantine,
+}
+
+/// A block of the general pool.
+pub struct GuardedBlock {
+    /// The bytes asked for.
+    pub bytes: usize,
+    /// Those and the guard.
+    pub length: usize,
+    stream: &'static Stream,
+    /// Where it was allocated.
+    place: String,
+    label: Option<Label>,
+    /// Whether its guard was written.
+    guarded: Arc<AtomicBool>,
+}
+
+impl GuardedBlock {
+    fn text(&self) -> String {
+        let label = self.label.as_ref().map_or_else(String::new, |label| format!(" ({label})"));
+        format!("a block of {} bytes{label}, allocated for {:?} at {}", self.bytes, self.stream, self.place)
+    }
+}
+
+/// As [`DevicePool::allocate`], with the contents and the guard that the mode asks for.
+///
+/// # Errors
+/// As [`DevicePool::allocate`].
+pub fn allocate(pool: &'static DevicePool, stream: &'static Stream, source: u64, bytes: usize) -> Result<usize, Error> {
+    let is_guarded = has_guards() && source == GENERAL && !stream.is_capturing();
+    let length = if is_guarded { guarded_length(bytes) } else { bytes };
+    let address = pool.allocate(stream, source, length).or_else(|error| {
+        empty_quarantine();
+        if has_guards() { pool.allocate(stream, source, length) } else { Err(error) }
+    })?;
+    if is_on(DebugMode::Fill) {
+        fill(stream, address, address + bytes, POISON_BYTE);
+    }
+    if is_guarded {
+        let guarded = fill(stream, address + bytes, address + length, GUARD_BYTE);
+        let block = GuardedBlock { bytes, length, stream, place: place(), label: None, guarded };
+        BLOCKS.lock().live.insert(address, block);
+    }
+    Ok(address)
+}
+
+fn guarded_length(bytes: usize) -> usize {
+    bytes.saturating_add(2 * GUARD - 1) / GUARD * GUARD
+}
+
+/// As [`DevicePool::free`], with the checks of guarded blocks.
+pub fn free(pool: &'static DevicePool, address: usize) -> bool {
+    let label = pool.label(address);
+    let Some(mut block) = BLOCKS.lock().live.remove(&address) else { return pool.free(address) };
+    if exit::is_exiting() || block.stream.is_capturing() || pool.is_shared(address) {
+        return pool.free(address);
+    }
+    block.label = label;
+    check_guard(address, &block);
+    let poisoned = fill(block.stream, address, address + block.bytes, POISON_BYTE);
+    BLOCKS.lock().freed.put(address, Freed { block, place: place(), poisoned });
+    release(false);
+    true
+}
+
+/// Gives every freed block back to the pools.
+pub fn empty_quarantine() {
+    release(true);
+}
+
+fn release(all: bool) {
+    loop {
+        let Some((address, freed)) = BLOCKS.lock().freed.take(all) else { return };
+        check_poison(address, freed);
+        if let Some(pool) = memory::pool_of(address as *const u8) {
+            pool.free(address);
+        }
+    }
+}
+
+/// Refuses a task that names freed memory.
+///
+/// # Errors
+/// `InvalidArgument` with the lines of the allocation and of the free.
+pub fn check_accesses(task: &Task) -> Result<(), Error> {
+    let blocks = BLOCKS.lock();
+    let mut found = None;
+    task.accesses(&mut |access: Access| {
+        if access.begin < access.end && found.is_none() {
+            found = blocks.freed.overlapping(access.begin, access.end).map(|(address, freed)| (access, address, freed));
+        }
+    });
+    let Some((access, address, freed)) = found else { return Ok(()) };
+    Err(Error::InvalidArgument(format!(
+        "{} {} device memory that was freed: offset {} of {}, freed at {}. Keep the tensor alive for as long as its memory is used",
+        task.name(),
+        if access.write { "writes" } else { "reads" },
+        access.begin.saturating_sub(address),
+        freed.block.text(),
+        freed.place,
+    )))
+}
+
+/// What is known of an address, as the end of a sentence. `None` where another thread holds the list.
+pub fn describe(address: usize) -> Option<String> {
+    let blocks = BLOCKS.try_lock()?;
+    if let Some((start, freed)) = blocks.freed.overlapping(address, address + 1) {
+        return Some(format!("byte {} of {}, freed at {}", address - start, freed.block.text(), freed.place));
+    }
+    let (start, block) = blocks.live.range(..=address).next_back()?;
+    Some(format!("byte {} of {}", address - start, block.text()))
+}
+
+fn fill(stream: &'static Stream, begin: usize, end: usize, value: u8) -> Arc<AtomicBool> {
+    let done = Arc::new(AtomicBool::new(false));
+    submit(stream, "memory_fill", Fill { range: Bytes { begin, end }, value, done: Arc::clone(&done) });
+    done
+}
+
+fn check_guard(address: usize, block: &GuardedBlock) {
+    let text = block.text();
+    let (bytes, place) = (block.bytes, place());
+    let finding = move |offset: usize| {
+        format!("byte {} of {text} was written, past its end; found when it was freed at {place}", bytes + offset)
+    };
+    let range = Bytes { begin: address + block.bytes, end: address + block.length };
+    let filled = Arc::clone(&block.guarded);
+    submit(block.stream, "memory_check", Check { range, value: GUARD_BYTE, filled, finding: Box::new(finding) });
+}
+
+fn check_poison(address: usize, Freed { block, place, poisoned }: Freed) {
+    if exit::is_exiting() || block.stream.is_capturing() {
+        return;
+    }
+    let (range, stream) = (Bytes { begin: address, end: address + block.bytes }, block.stream);
+    let finding = move |offset: usize| {
+        let text = block.text();
+        format!(
+            "byte {offset} of {text} was written after it was freed at {place}. Keep the tensor alive for as long as its memory is used"
+        )
+    };
+    submit(stream, "memory_check", Check { range, value: POISON_BYTE, filled: poisoned, finding: Box::new(finding) });
+}
+
+/// A failure of the submission is that of the capture, which the program hears of anyway.
+fn submit(stream: &'static Stream, name: &'static str, work: impl Work + 'static) {
+    let _ = stream.submit(Task::new(name, 0, work));
+}

@@ -1,0 +1,479 @@
+//! Race detector: finds accesses of the same memory that nothing orders, from the order of the program's calls.
+//!
+//! Each submission is compared, on the thread that makes it, with the accesses before it ([`shadow`]): under vector clocks ([`detector`])
+//! that move as streams, events and the host wait for each other. So a missing wait is found whether the tasks happened to run in the
+//! right order or not, and the same program gives the same report each time.
+//!
+//! It is off at first; then a launch reads the word of the [`observers`](super::observers) and nothing else. One lock guards everything. While it is
+//! held nothing waits: Python stacks are captured before, and findings told after.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::config::MAX_DEVICES;
+use super::graph::capture::Capture;
+use super::memory::caching_pool::Use;
+use super::memory::history::{self, Context};
+use super::memory::{self, Timeline, observe};
+use super::observers::{self, RACES};
+use super::stream::{self, Stream};
+use super::sync::{Arc, Mutex};
+use super::task::{Access, Shape, Task};
+use super::{Error, exit};
+
+pub mod detector;
+pub mod finding;
+pub mod footprint;
+mod shadow;
+pub mod vector_clock;
+
+use detector::{COLLECTIVES, Detector, Race, StreamKey, Touch};
+use finding::{Extent, Fault, Finding, Frame, Side};
+use footprint::Footprint;
+use shadow::{Past, Site};
+use vector_clock::VectorClock;
+
+/// What a finding does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Its text goes to stderr, once for each pair of lines of the program.
+    Warn,
+    /// The call that completes the race raises.
+    Error,
+}
+
+/// Gives the frames of a context, innermost first.
+pub type DescribeFrames = fn(&Context) -> Vec<Frame>;
+
+struct State {
+    mode: Mode,
+    detector: Detector,
+    /// Of captures under way, by their number.
+    captures: BTreeMap<usize, Detector>,
+    findings: Vec<Finding>,
+    keys: BTreeSet<String>,
+    /// What could not be raised where it was found, in a free.
+    late: Option<String>,
+    describe: Option<DescribeFrames>,
+    /// Where the code of libraries begins, which is left out of stacks.
+    libraries: Vec<String>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    mode: Mode::Warn,
+    detector: Detector::new(),
+    captures: BTreeMap::new(),
+    findings: Vec::new(),
+    keys: BTreeSet::new(),
+    late: None,
+    describe: None,
+    libraries: Vec::new(),
+});
+
+/// What was found, before the frames and the block's name are looked up, which nobody may do under a lock.
+pub struct Raw {
+    fault: Fault,
+    first: Option<Past>,
+    second: Side,
+    context: Option<Context>,
+    memory: Extent,
+}
+
+/// Tells how to look up frames, and which files are a library's.
+pub fn set_front_end(describe: DescribeFrames, libraries: Vec<String>) {
+    let mut state = STATE.lock();
+    (state.describe, state.libraries) = (Some(describe), libraries);
+}
+
+/// Begins to check, or goes on in another mode.
+pub fn enable(mode: Mode) {
+    let mut state = STATE.lock();
+    if !is_on() {
+        state.detector.clear();
+    }
+    state.mode = mode;
+    observers::set(RACES, true);
+    observe::watch_races(true);
+}
+
+/// Ends checking; findings stay.
+pub fn disable() {
+    let mut state = STATE.lock();
+    observers::set(RACES, false);
+    observe::watch_races(false);
+    state.detector.clear();
+    (state.captures, state.late) = (BTreeMap::new(), None);
+}
+
+/// Whether submissions are checked.
+#[inline]
+pub fn is_on() -> bool {
+    observers::has(RACES)
+}
+
+/// The mode, while it checks.
+pub fn mode() -> Option<Mode> {
+    is_on().then(|| STATE.lock().mode)
+}
+
+/// What was found so far.
+pub fn findings() -> Vec<Finding> {
+    STATE.lock().findings.clone()
+}
+
+/// Forgets what was found, so that it is told again.
+pub fn clear() {
+    let mut state = STATE.lock();
+    (state.findings, state.keys, state.late) = (Vec::new(), BTreeSet::new(), None);
+}
+
+fn key(stream: &Stream) -> StreamKey {
+    (stream.device(), stream.id())
+}
+
+fn number(capture: &Arc<Capture>) -> usize {
+    Arc::as_ptr(capture) as usize
+}
+
+/// Checks and notes a task that is about to be submitted to a stream.
+///
+/// # Errors
+/// `Race` in the mode for that: the task is not to be submitted.
+#[cold]
+pub fn submit(stream: &'static Stream, task: &mut Task) -> Result<(), Error> {
+    if task.is_callback() {
+        task.since = Some(Box::new(STATE.lock().detector.callback(key(stream))));
+        return Ok(());
+    }
+    let touches = touches(task);
+    check(key(stream), None, task.name(), &touches, |number| describe(task, number))
+}
+
+/// Checks and notes a task that a capture is about to record.
+///
+/// # Errors
+/// As [`submit`].
+#[cold]
+pub fn capture(capture: &Arc<Capture>, stream: &'static Stream, task: &Task) -> Result<(), Error> {
+    let touches = touches(task);
+    check(key(stream), Some(self::number(capture)), task.name(), &touches, |number| describe(task, number))
+}
+
+/// Checks and notes a replay, which is one submission whatever it holds.
+///
+/// # Errors
+/// As [`submit`].
+#[cold]
+pub fn replay(stream: &'static Stream, accesses: impl Iterator<Item = Access>) -> Result<(), Error> {
+    let touches: Vec<_> = accesses.filter(is_watched).map(|access| touch(access, None)).collect();
+    check(key(stream), None, "graph", &touches, |_| None)
+}
+
+/// Whether the memory is a device's or pinned. Copies from and to other memory of the host are always waited for.
+fn is_watched(access: &Access) -> bool {
+    let begin = access.begin as *const u8;
+    access.begin < access.end && (memory::device_of(begin).is_some() || memory::host().is_pinned(access.begin))
+}
+
+fn touch(access: Access, shape: Option<&Shape<'_>>) -> Touch {
+    Touch { footprint: Footprint::new(access.begin, access.end, shape), write: access.write }
+}
+
+/// The accesses of a task, one for each that it names: those that are not watched are empty.
+fn touches(task: &Task) -> Vec<Touch> {
+    let mut touches = Vec::new();
+    task.operands(&mut |access, shape| {
+        let empty = Access { begin: 0, end: 0, write: false };
+        touches.push(if is_watched(&access) { touch(access, shape.as_ref()) } else { touch(empty, None) });
+    });
+    touches
+}
+
+/// Dtype and sizes of an access, by its number.
+fn describe(task: &Task, number: usize) -> Option<String> {
+    let (mut text, mut next) = (None, 0);
+    task.operands(&mut |_, shape| {
+        if next == number {
+            text = shape.map(|shape| shape.to_string());
+        }
+        next += 1;
+    });
+    text
+}
+
+fn check(
+    stream: StreamKey,
+    capture: Option<usize>,
+    operator: &str,
+    touches: &[Touch],
+    describe: impl Fn(usize) -> Option<String>,
+) -> Result<(), Error> {
+    if touches.iter().all(|touch| touch.footprint.begin == touch.footprint.end) {
+        return Ok(());
+    }
+    let context = history::capture_now();
+    let site = Arc::new(Site { operator: operator.into(), stream: Some(stream), context: context.clone() });
+    let mut guard = STATE.lock();
+    let state = &mut *guard;
+    let detector = match capture {
+        Some(number) => state.captures.entry(number).or_default(),
+        None => &mut state.detector,
+    };
+    let race = detector.race(stream, touches);
+    if race.is_none() || state.mode == Mode::Warn {
+        detector.submit(stream, touches, &site);
+    }
+    drop(guard);
+    match race {
+        Some(race) => {
+            let shape = describe(race.number);
+            tell(raw(race, touches, operator, Some(stream), context, shape))
+        }
+        None => raise_late(),
+    }
+}
+
+/// Checks and notes an operation of several processes that begins behind what a stream holds, and runs outside of it; its end, for
+/// [`order_behind`]. `None` while nothing is checked.
+///
+/// # Errors
+/// As [`submit`].
+pub fn collective(operator: &str, behind: StreamKey, accesses: impl Iterator<Item = Access>) -> Result<Option<VectorClock>, Error> {
+    if !is_on() {
+        return Ok(None);
+    }
+    let own = (behind.0, COLLECTIVES);
+    {
+        let mut state = STATE.lock();
+        let before = state.detector.clock(behind).clone();
+        state.detector.order(own, &before);
+    }
+    let touches: Vec<_> = accesses.filter(is_watched).map(|access| touch(access, None)).collect();
+    check(own, None, operator, &touches, |_| None)?;
+    Ok(Some(STATE.lock().detector.clock(own).clone()))
+}
+
+/// A stream, or the host, waits for what has that clock.
+pub fn order_behind(stream: Option<StreamKey>, clock: &VectorClock) {
+    let mut state = STATE.lock();
+    match stream {
+        Some(stream) => state.detector.order(stream, clock),
+        None => state.detector.host_waits(clock),
+    }
+}
+
+/// What the host does to memory with that name, now, on this thread.
+///
+/// # Errors
+/// As [`submit`].
+#[cold]
+pub fn host_touches(operator: &str, begin: usize, end: usize, write: bool) -> Result<(), Error> {
+    let touches = [Touch { footprint: Footprint::dense(begin, end), write }];
+    let race = STATE.lock().detector.host_race(&touches);
+    match race {
+        Some(race) => tell(raw(race, &touches, operator, None, history::capture_now(), None)),
+        None => raise_late(),
+    }
+}
+
+fn raw(
+    race: Race,
+    touches: &[Touch],
+    operator: &str,
+    stream: Option<StreamKey>,
+    context: Option<Context>,
+    shape: Option<String>,
+) -> Raw {
+    let Race { first, number } = race;
+    let Touch { footprint, write } = &touches[number];
+    let (begin, end) = (footprint.begin.max(first.footprint.begin), footprint.end.min(first.footprint.end));
+    let second = Side { operator: operator.to_owned(), stream, write: *write, frames: Vec::new() };
+    let memory = Extent { begin, end, label: None, shape, was_freed: first.is_freed };
+    let fault = fault(begin, [first.site.stream, stream]);
+    Raw { fault, first: Some(first), second, context, memory }
+}
+
+fn fault(address: usize, streams: [Option<StreamKey>; 2]) -> Fault {
+    match memory::device_of(address as *const u8) {
+        None => Fault::HostMemory,
+        Some(device) if streams.into_iter().flatten().any(|(other, _)| other != device) => Fault::OtherDevice,
+        Some(_) => Fault::Unordered,
+    }
+}
+
+/// The clock of what is submitted to a stream so far, for an event; `None` while nothing is checked.
+pub fn clock(stream: &'static Stream) -> Option<VectorClock> {
+    is_on().then(|| STATE.lock().detector.clock(key(stream)).clone())
+}
+
+/// The same of a stream of a capture.
+pub fn captured_clock(capture: &Arc<Capture>, stream: &'static Stream) -> Option<VectorClock> {
+    is_on().then(|| STATE.lock().captures.entry(number(capture)).or_default().clock(key(stream)).clone())
+}
+
+/// A stream waits for an event that was recorded with that clock.
+pub fn order(stream: &'static Stream, clock: Option<&VectorClock>) {
+    if let (true, Some(clock)) = (is_on(), clock) {
+        STATE.lock().detector.order(key(stream), clock);
+    }
+}
+
+/// The same in a capture.
+pub fn order_captured(capture: &Arc<Capture>, stream: &'static Stream, clock: Option<&VectorClock>) {
+    if let (true, Some(clock)) = (is_on(), clock) {
+        STATE.lock().captures.entry(number(capture)).or_default().order(key(stream), clock);
+    }
+}
+
+/// A capture is over.
+pub fn end_capture(capture: &Arc<Capture>) {
+    if is_on() {
+        STATE.lock().captures.remove(&number(capture));
+    }
+}
+
+/// The host waits for what has that clock.
+pub fn host_waits(clock: Option<&VectorClock>) {
+    if let (true, Some(clock)) = (is_on(), clock) {
+        STATE.lock().detector.host_waits(clock);
+    }
+}
+
+/// The host waits for a stream.
+#[inline]
+pub fn host_waits_for(stream: &'static Stream) {
+    if is_on() {
+        STATE.lock().detector.host_waits_for(key(stream));
+    }
+}
+
+/// A stream waits for an event that was never recorded.
+///
+/// # Errors
+/// As [`submit`].
+pub fn waits_for_nothing(stream: Option<StreamKey>) -> Result<(), Error> {
+    if !is_on() {
+        return Ok(());
+    }
+    let second = Side { operator: "wait_event".to_owned(), stream, write: false, frames: Vec::new() };
+    let (fault, context, memory) = (Fault::NotRecorded, history::capture_now(), Extent::default());
+    tell(Raw { fault, first: None, second, context, memory })
+}
+
+/// The pool of a device hands out a block; called under its lock.
+pub fn allocated(owner: &dyn Timeline, begin: usize, size: usize) {
+    let (owner, end) = ((owner.device(), owner.id()), begin + size);
+    let capture = stream::find(owner.0, owner.1).and_then(Stream::capture);
+    let mut state = STATE.lock();
+    match capture {
+        // Memory of a graph's pool: replays come later, and are compared with each other.
+        Some(capture) => {
+            state.captures.entry(number(&capture)).or_default().forget(begin, end);
+            state.detector.forget(begin, end);
+        }
+        None => state.detector.allocated(owner, begin, end),
+    }
+}
+
+/// The pool of a device takes a block back that belongs to a stream; called under its lock. What is found is for [`tell_later`].
+pub fn freed(block: &Use, begin: usize) -> Option<Raw> {
+    if exit::is_exiting() {
+        return None;
+    }
+    let (owner, size) = ((block.owner.device(), block.owner.id()), block.size);
+    let mut users = keys(&block.users);
+    // They hold their tensors to their end.
+    users.push((owner.0, COLLECTIVES));
+    let first = STATE.lock().detector.freed(owner, begin, begin + size, &users)?;
+    let mut found = raw_free(first, begin, size, Some(owner));
+    found.memory.label = block.label.as_ref().map(ToString::to_string);
+    Some(found)
+}
+
+/// The pool of pinned memory takes a block back; called under its lock. What is found is for [`tell_later`].
+pub fn host_freed(begin: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Raw> {
+    if exit::is_exiting() {
+        return None;
+    }
+    let first = STATE.lock().detector.host_freed(begin, begin + size, &keys(users));
+    // A graph that may read the block keeps it.
+    let first = first.filter(|_| users.iter().all(|user| user.device() < MAX_DEVICES))?;
+    Some(raw_free(first, begin, size, None))
+}
+
+/// Forgets what happened to some memory, which is unmapped or mapped anew: no task uses it.
+pub fn forget(begin: usize, size: usize) {
+    STATE.lock().detector.forget(begin, begin + size);
+}
+
+fn keys(users: &[&'static dyn Timeline]) -> Vec<StreamKey> {
+    users.iter().map(|user| (user.device(), user.id())).collect()
+}
+
+fn raw_free(first: Past, begin: usize, size: usize, stream: Option<StreamKey>) -> Raw {
+    let second = Side { operator: "free".to_owned(), stream, write: true, frames: Vec::new() };
+    let memory = Extent { begin, end: begin + size, ..Extent::default() };
+    Raw { fault: Fault::FreedInUse, first: Some(first), second, context: None, memory }
+}
+
+/// Tells what was found in a free, which cannot raise: the next call does that is checked.
+#[cold]
+pub fn tell_later(found: Raw, context: Option<Context>) {
+    if let Err(error) = tell(Raw { context: context.or_else(history::capture_now), ..found }) {
+        STATE.lock().late = Some(error.message().to_owned());
+    }
+}
+
+/// Raises what was found in a free.
+///
+/// # Errors
+/// `Race`, once for all that was found.
+pub fn raise_late() -> Result<(), Error> {
+    STATE.lock().late.take().map_or(Ok(()), |text| Err(Error::Race(text)))
+}
+
+/// Makes a finding of it and reports that.
+fn tell(found: Raw) -> Result<(), Error> {
+    let Raw { fault, first, mut second, context, mut memory } = found;
+    let (describe, libraries) = {
+        let state = STATE.lock();
+        (state.describe, state.libraries.clone())
+    };
+    let frames = |context: Option<&Context>| {
+        let frames = describe.zip(context).map(|(describe, context)| describe(context)).unwrap_or_default();
+        users_own(frames, &libraries)
+    };
+    second.frames = frames(context.as_ref());
+    let first = first.map(|past| {
+        let Site { operator, stream, context } = &*past.site;
+        Side { operator: operator.to_string(), stream: *stream, write: past.write, frames: frames(context.as_ref()) }
+    });
+    if memory.label.is_none() && fault != Fault::FreedInUse {
+        memory.label = memory::label_over(memory.begin as *const u8).map(|label| label.to_string());
+    }
+    report(Finding { fault, first, second, memory })
+}
+
+/// The frames of the program itself, or all where there are none.
+fn users_own(frames: Vec<Frame>, libraries: &[String]) -> Vec<Frame> {
+    let is_own = |frame: &Frame| !libraries.iter().any(|library| frame.file.starts_with(library.as_str()));
+    let own: Vec<_> = frames.iter().filter(|frame| is_own(frame)).cloned().collect();
+    if own.is_empty() { frames } else { own }
+}
+
+fn report(found: Finding) -> Result<(), Error> {
+    let text = found.text();
+    let mut state = STATE.lock();
+    let is_new = state.keys.insert(found.key());
+    if is_new || state.mode == Mode::Error {
+        state.findings.push(found);
+    }
+    if state.mode == Mode::Error {
+        return Err(Error::Race(text));
+    }
+    drop(state);
+    if is_new {
+        eprintln!("{text}");
+    }
+    Ok(())
+}

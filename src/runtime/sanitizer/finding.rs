@@ -1,0 +1,224 @@
+//! Findings: what a report says about two accesses without order, and its text.
+#![forbid(unsafe_code)]
+
+use std::fmt::Write;
+
+use super::detector::{COLLECTIVES, StreamKey};
+
+/// Python frames of one side that the text shows.
+const FRAMES: usize = 8;
+
+/// The kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// Two streams, or a stream and the host, touch the same memory without order.
+    Unordered,
+    /// The same, of a device's memory that a stream of another device touches.
+    OtherDevice,
+    /// The same, of pinned host memory.
+    HostMemory,
+    /// Memory is freed while another stream uses it.
+    FreedInUse,
+    /// A stream waits for an event that was never recorded.
+    NotRecorded,
+}
+
+impl Fault {
+    /// Its name in Python.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unordered => "unordered",
+            Self::OtherDevice => "other-device",
+            Self::HostMemory => "host-memory",
+            Self::FreedInUse => "freed-in-use",
+            Self::NotRecorded => "event-not-recorded",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Unordered => "the same memory is used without order",
+            Self::OtherDevice => "memory is used without order by a stream of another device",
+            Self::HostMemory => "pinned host memory is used without order",
+            Self::FreedInUse => "memory is freed while another stream uses it",
+            Self::NotRecorded => "a wait for an event that was never recorded orders nothing",
+        }
+    }
+}
+
+/// A frame of Python.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub file: String,
+    pub line: u32,
+    pub function: String,
+}
+
+/// One of the two submissions.
+#[derive(Clone, Debug)]
+pub struct Side {
+    pub operator: String,
+    /// `None`: the host.
+    pub stream: Option<StreamKey>,
+    pub write: bool,
+    /// Innermost first, those of libraries left out; empty where no Python was running.
+    pub frames: Vec<Frame>,
+}
+
+/// The memory that both touch, as far as the later one does.
+#[derive(Clone, Debug, Default)]
+pub struct Extent {
+    pub begin: usize,
+    /// Exclusive.
+    pub end: usize,
+    /// The name that the program gave to the block.
+    pub label: Option<String>,
+    /// Dtype and sizes of the later access.
+    pub shape: Option<String>,
+    /// The earlier access was one of a tensor that is freed, whose memory was used again.
+    pub was_freed: bool,
+}
+
+/// One report.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub fault: Fault,
+    /// The earlier submission; none where there is but one.
+    pub first: Option<Side>,
+    pub second: Side,
+    pub memory: Extent,
+}
+
+/// A stream, as Python names it.
+pub fn stream_name(stream: Option<StreamKey>) -> String {
+    match stream {
+        None => "the host".to_owned(),
+        Some((device, 0)) => format!("the default stream of rustdev:{device}"),
+        Some((device, COLLECTIVES)) => format!("the operations of torch.distributed on rustdev:{device}"),
+        Some((device, id)) => format!("stream {id} of rustdev:{device}"),
+    }
+}
+
+impl Side {
+    fn place(&self) -> (&str, String) {
+        let place = self.frames.first().map(|frame| format!("{}:{}", frame.file, frame.line));
+        (&self.operator, place.unwrap_or_default())
+    }
+
+    fn describe(&self, text: &mut String, number: &str, verb: &str) {
+        let _ = write!(text, "\n  {number}: {} {verb}, on {}", self.operator, stream_name(self.stream));
+        if self.frames.is_empty() {
+            text.push_str("\n    no Python frame");
+        }
+        for frame in self.frames.iter().take(FRAMES) {
+            let _ = write!(text, "\n    File \"{}\", line {}, in {}", frame.file, frame.line, frame.function);
+        }
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.write { "writes" } else { "reads" }
+    }
+}
+
+impl Finding {
+    /// What two reports have in common that one place of the program causes.
+    pub fn key(&self) -> String {
+        format!("{:?} {:?} {:?}", self.fault, self.first.as_ref().map(Side::place), self.second.place())
+    }
+
+    /// The line that mends it.
+    pub fn remedy(&self) -> String {
+        let first = self.first.as_ref().and_then(|first| first.stream);
+        let operator = &self.second.operator;
+        if let Some((_, COLLECTIVES)) = first {
+            return format!("call wait() on the work of the first before {operator}");
+        }
+        let first = stream_name(first);
+        match (self.fault, self.second.stream) {
+            (Fault::NotRecorded, _) => "record the event on the stream that is to be waited for, before the wait".to_owned(),
+            (Fault::FreedInUse, None) => format!("wait for {first} before the memory is freed: stream.synchronize()"),
+            (Fault::FreedInUse, Some(_)) => {
+                format!("tensor.record_stream(stream) with {first}, before the tensor is freed; or have its own stream wait first")
+            }
+            (_, None) => format!("call synchronize() on {first}, or on an event behind the work there, before {operator}"),
+            (_, Some(second)) => {
+                let second = stream_name(Some(second));
+                format!(
+                    "call current_stream().wait_stream(other) before {operator}, where {second} is current and other is {first}"
+                )
+            }
+        }
+    }
+
+    /// The report.
+    pub fn text(&self) -> String {
+        let mut text = format!("rustdev race detector: {} [{}]", self.fault.title(), self.fault.name());
+        if let Some(first) = &self.first {
+            first.describe(&mut text, "first", first.verb());
+        }
+        match self.fault {
+            Fault::NotRecorded => self.second.describe(&mut text, "call", "waits"),
+            Fault::FreedInUse => self.second.describe(&mut text, "second", "gives it back"),
+            _ => self.second.describe(&mut text, "second", self.second.verb()),
+        }
+        self.memory.describe(&mut text);
+        let _ = write!(text, "\n  remedy: {}", self.remedy());
+        text
+    }
+}
+
+impl Extent {
+    fn describe(&self, text: &mut String) {
+        let Self { begin, end, label, shape, was_freed } = self;
+        if begin == end {
+            return;
+        }
+        let _ = write!(text, "\n  memory: {} bytes, {begin:#x} to {end:#x}", end - begin);
+        if let Some(shape) = shape {
+            let _ = write!(text, ", {shape}");
+        }
+        if let Some(label) = label {
+            let _ = write!(text, ", of {label:?}");
+        }
+        if *was_freed {
+            text.push_str("; the first one's tensor is freed, and this one has its memory");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(operator: &str, id: i64, write: bool) -> Side {
+        let frame = Frame { file: "train.py".to_owned(), line: 3, function: "step".to_owned() };
+        Side { operator: operator.to_owned(), stream: Some((0, id)), write, frames: vec![frame] }
+    }
+
+    #[test]
+    fn a_report_names_both_sides_and_the_remedy() {
+        let memory = Extent { begin: 0x1000, end: 0x1400, label: Some("weight".to_owned()), ..Extent::default() };
+        let found = Finding { fault: Fault::Unordered, first: Some(side("mul", 5, true)), second: side("add", 0, false), memory };
+        let text = found.text();
+        for part in [
+            "[unordered]",
+            "first: mul writes, on stream 5 of rustdev:0",
+            "second: add reads, on the default stream of rustdev:0",
+            "File \"train.py\", line 3, in step",
+            "memory: 1024 bytes, 0x1000 to 0x1400, of \"weight\"",
+            "current_stream().wait_stream(other) before add",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn one_pair_of_lines_has_one_key() {
+        let of = |first: Side| {
+            let (fault, second, memory) = (Fault::Unordered, side("add", 0, false), Extent::default());
+            Finding { fault, first: Some(first), second, memory }.key()
+        };
+        assert_eq!(of(side("mul", 5, true)), of(side("mul", 6, true)));
+        assert_ne!(of(side("mul", 5, true)), of(side("div", 5, true)));
+    }
+}

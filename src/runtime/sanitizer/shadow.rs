@@ -1,0 +1,213 @@
+//! Shadow memory: for each byte that a task has touched, which accesses a later one may still race with.
+//!
+//! It is a map of disjoint ranges by address, each with the accesses that touched it: the latest writes, and the reads since. An access that
+//! happened before another one of the same bytes is forgotten, as what races with it races with the other one too.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::footprint::Footprint;
+use super::vector_clock::VectorClock;
+use crate::runtime::memory::history::Context;
+
+/// Accesses of one range that are kept; the oldest goes first.
+const MOST: usize = 32;
+
+/// A submission, as a report names it.
+#[derive(Clone)]
+pub struct Site {
+    pub operator: Arc<str>,
+    /// The device and the id of the stream; `None`: the host.
+    pub stream: Option<(usize, i64)>,
+    pub context: Option<Context>,
+}
+
+/// An access of a range.
+#[derive(Clone)]
+pub struct Past {
+    /// The stream's component of the clock, and its value then.
+    pub slot: usize,
+    pub time: u64,
+    pub write: bool,
+    pub footprint: Footprint,
+    pub site: Arc<Site>,
+    /// The memory was freed since.
+    pub is_freed: bool,
+}
+
+impl Past {
+    /// Whether it happened before what has that clock.
+    pub fn is_before(&self, clock: &VectorClock) -> bool {
+        self.time <= clock.get(self.slot)
+    }
+}
+
+struct Range {
+    end: usize,
+    past: Vec<Past>,
+}
+
+/// The ranges, by their begin.
+#[derive(Default)]
+pub struct Shadow {
+    ranges: BTreeMap<usize, Range>,
+}
+
+impl Shadow {
+    /// A shadow of nothing.
+    pub const fn new() -> Self {
+        Self { ranges: BTreeMap::new() }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.ranges.clear();
+    }
+
+    /// The accesses that share bytes with some, range by range.
+    fn over(&self, begin: usize, end: usize) -> impl Iterator<Item = &Past> {
+        let before = self.ranges.range(..begin).next_back().filter(|(_, range)| range.end > begin);
+        before.into_iter().chain(self.ranges.range(begin..end)).flat_map(|(_, range)| &range.past)
+    }
+
+    /// An access that races with one of that footprint and clock.
+    pub fn race(&self, footprint: &Footprint, write: bool, clock: &VectorClock) -> Option<&Past> {
+        let races = |past: &&Past| (write || past.write) && !past.is_before(clock) && past.footprint.meets(footprint);
+        self.over(footprint.begin, footprint.end).find(races)
+    }
+
+    /// An access of some bytes that neither happened before a clock nor is accepted.
+    pub fn unordered(&self, begin: usize, end: usize, clock: &VectorClock, accepts: impl Fn(&Past) -> bool) -> Option<&Past> {
+        self.over(begin, end).find(|past| !past.is_before(clock) && !accepts(past))
+    }
+
+    /// Begins a range at an address, if one goes over it.
+    fn split(&mut self, address: usize) {
+        let Some((_, range)) = self.ranges.range_mut(..address).next_back() else { return };
+        if range.end > address {
+            let rest = Range { end: range.end, past: range.past.clone() };
+            range.end = address;
+            self.ranges.insert(address, rest);
+        }
+    }
+
+    /// Takes the ranges of some bytes out.
+    fn take(&mut self, begin: usize, end: usize) -> Vec<(usize, Range)> {
+        self.split(begin);
+        self.split(end);
+        let keys: Vec<_> = self.ranges.range(begin..end).map(|(&key, _)| key).collect();
+        keys.into_iter().filter_map(|key| self.ranges.remove_entry(&key)).collect()
+    }
+
+    /// Adds an access of that clock.
+    pub fn add(&mut self, past: &Past, clock: &VectorClock) {
+        let Footprint { begin, end, .. } = past.footprint;
+        let taken = self.take(begin, end);
+        if past.write && past.footprint.is_dense() {
+            self.ranges.insert(begin, Range { end, past: vec![past.clone()] });
+            return;
+        }
+        let mut next = begin;
+        for (start, mut range) in taken {
+            self.fill(next, start, past);
+            next = range.end;
+            range.add(past, clock);
+            self.ranges.insert(start, range);
+        }
+        self.fill(next, end, past);
+    }
+
+    /// Puts an access where there was none.
+    fn fill(&mut self, begin: usize, end: usize, past: &Past) {
+        if begin < end {
+            self.ranges.insert(begin, Range { end, past: vec![past.clone()] });
+        }
+    }
+
+    /// Forgets some bytes, but for the latest write and the latest read of a stream, which its later tasks come after.
+    pub fn retire(&mut self, begin: usize, end: usize, keeper: Option<usize>) {
+        let taken = self.take(begin, end);
+        let own: Vec<_> = taken.iter().flat_map(|(_, range)| &range.past).filter(|past| Some(past.slot) == keeper).collect();
+        let latest = |write: bool| own.iter().filter(|past| past.write == write).max_by_key(|past| past.time);
+        let footprint = Footprint::dense(begin, end);
+        let freed = |past: &&&Past| Past { footprint: footprint.clone(), is_freed: true, ..(**past).clone() };
+        let past: Vec<_> = latest(true).iter().chain(&latest(false)).map(freed).collect();
+        if !past.is_empty() {
+            self.ranges.insert(begin, Range { end, past });
+        }
+    }
+}
+
+impl Range {
+    fn add(&mut self, past: &Past, clock: &VectorClock) {
+        let covers = |old: &Past| past.footprint.is_dense() || (old.footprint.is_alike(&past.footprint));
+        let is_over = |old: &Past| old.is_before(clock) && covers(old) && (past.write || !old.write);
+        self.past.retain(|old| !is_over(old));
+        if self.past.len() == MOST {
+            self.past.remove(0);
+        }
+        self.past.push(past.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(slot: usize, time: u64, write: bool, begin: usize, end: usize) -> Past {
+        let site = Arc::new(Site { operator: "test".into(), stream: Some((0, slot as i64)), context: None });
+        Past { slot, time, write, footprint: Footprint::dense(begin, end), site, is_freed: false }
+    }
+
+    fn add(shadow: &mut Shadow, clock: &mut VectorClock, slot: usize, write: bool, begin: usize, end: usize) {
+        let time = clock.tick(slot);
+        shadow.add(&past(slot, time, write, begin, end), clock);
+    }
+
+    #[test]
+    fn what_is_not_ordered_races_where_one_writes() {
+        let (mut shadow, mut first, mut second) = (Shadow::new(), VectorClock::new(), VectorClock::new());
+        add(&mut shadow, &mut first, 0, true, 100, 200);
+        second.tick(1);
+        let races = |shadow: &Shadow, clock: &VectorClock, write, begin, end| {
+            shadow.race(&Footprint::dense(begin, end), write, clock).is_some()
+        };
+        assert!(races(&shadow, &second, false, 199, 300));
+        assert!(!races(&shadow, &second, true, 200, 300) && !races(&shadow, &second, true, 0, 100));
+        assert!(!races(&shadow, &first, true, 0, 300));
+        second.join(&first);
+        assert!(!races(&shadow, &second, true, 0, 300));
+        add(&mut shadow, &mut second, 1, false, 150, 160);
+        assert!(races(&shadow, &first, true, 0, 300) && !races(&shadow, &first, false, 0, 300));
+        assert!(!races(&shadow, &first, true, 100, 150) && !races(&shadow, &first, true, 160, 200));
+    }
+
+    #[test]
+    fn ranges_stay_disjoint_and_are_forgotten() {
+        let (mut shadow, mut clock) = (Shadow::new(), VectorClock::new());
+        for (begin, end, write) in [(0, 100, true), (50, 150, false), (20, 30, true), (10, 140, false), (0, 200, false)] {
+            add(&mut shadow, &mut clock, 0, write, begin, end);
+            let mut last = 0;
+            for (&begin, range) in &shadow.ranges {
+                assert!(begin >= last && range.end > begin && range.past.len() <= 2);
+                last = range.end;
+            }
+        }
+        add(&mut shadow, &mut clock, 0, true, 0, 200);
+        assert_eq!(shadow.ranges.len(), 1);
+        shadow.retire(0, 200, None);
+        assert!(shadow.ranges.is_empty());
+    }
+
+    #[test]
+    fn freed_memory_keeps_what_its_own_stream_did() {
+        let (mut shadow, mut first, mut second) = (Shadow::new(), VectorClock::new(), VectorClock::new());
+        add(&mut shadow, &mut first, 0, true, 0, 64);
+        add(&mut shadow, &mut second, 1, true, 64, 128);
+        shadow.retire(0, 128, Some(0));
+        let found = shadow.race(&Footprint::dense(64, 128), false, &second).map(|past| (past.slot, past.is_freed));
+        assert_eq!(found, Some((0, true)));
+        assert!(shadow.race(&Footprint::dense(0, 128), true, &first).is_none());
+    }
+}

@@ -1,0 +1,52 @@
+//! Vector clocks: for each stream, how many of its accesses happened before something.
+#![forbid(unsafe_code)]
+
+/// A clock with one component for each stream, which are numbered by slots; those behind its end are 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VectorClock(Vec<u64>);
+
+impl VectorClock {
+    /// The clock of nothing.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// A stream's component.
+    pub fn get(&self, slot: usize) -> u64 {
+        self.0.get(slot).copied().unwrap_or(0)
+    }
+
+    /// Moves a stream's component on and returns it.
+    pub fn tick(&mut self, slot: usize) -> u64 {
+        if self.0.len() <= slot {
+            self.0.resize(slot + 1, 0);
+        }
+        self.0[slot] += 1;
+        self.0[slot]
+    }
+
+    /// Adds what happened before the other.
+    pub fn join(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (own, &theirs) in self.0.iter_mut().zip(&other.0) {
+            *own = (*own).max(theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_join_has_the_greater_of_each_component() {
+        let (mut first, mut second) = (VectorClock::new(), VectorClock::new());
+        assert_eq!((first.tick(0), first.tick(0), second.tick(2)), (1, 2, 1));
+        first.join(&second);
+        assert_eq!([0, 1, 2, 9].map(|slot| first.get(slot)), [2, 0, 1, 0]);
+        second.join(&first);
+        assert_eq!(first, second);
+    }
+}

@@ -1,0 +1,71 @@
+"""docs/benchmarks.md is what its writer makes of the tables in benches/record/, and README.md has figures of these."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import record
+import report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/benchmarks.md"
+TABLES = sorted((ROOT / "benches/record").glob("operators-*.csv"))
+
+
+def test_the_page_is_that_of_a_table() -> None:
+    assert PAGE.read_text() in [report.page(table, PAGE) for table in TABLES]
+
+
+def test_the_page_is_short() -> None:
+    assert len(PAGE.read_text().splitlines()) <= 200
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.stem)
+def test_a_table_is_read_as_it_was_written(table: Path, tmp_path: Path) -> None:
+    machine, rows = record.read(table)
+    written = record.write(tmp_path, machine, rows)
+    assert written.name == table.name
+    assert written.read_bytes() == table.read_bytes()
+    assert (tmp_path / f"machine-{machine.slug}.csv").read_bytes() == (table.parent / f"machine-{machine.slug}.csv").read_bytes()
+
+
+def test_a_case_without_a_copy_has_none(tmp_path: Path) -> None:
+    machine = record.Machine("rustdev (A, B)", "AVX2", 3, "2.15.0", "0.1.0", quick=True, levels=[record.Level("L1", 16384, 1.5)])
+    row = record.Row("optimizers", "AdamW", "25M", "float32", "contiguous", 2e-3, 1e-3, None)
+    table = record.write(tmp_path, machine, [row])
+    assert table.name == "operators-rustdev-a-b-3-threads.csv"
+    assert record.read(table) == (machine, [row])
+
+
+def every(_: dict[str, str]) -> bool:
+    return True
+
+
+INTEL = "rustdev-intel-r-xeon-r-processor-2-threads"
+#: The rows of README.md's table: how each begins, the table of its cases, and which of them it has.
+FIGURES: list[tuple[str, str, Callable[[dict[str, str]], bool]]] = [
+    ("[operators]", "operators-rustdev-amd-epyc-2-threads", every),
+    ("operators on one element", "operators-rustdev-amd-epyc-2-threads", lambda row: row["size"] == "1"),
+    ("operators on 16M elements", "operators-rustdev-amd-epyc-2-threads", lambda row: row["size"] == "16M"),
+    ("[matrix products]", f"products-{INTEL}", every),
+    ("[models]", f"models-{INTEL}", lambda row: row["kind"] == "train"),
+    ("models, training by [a graph]", f"models-{INTEL}", lambda row: row["kind"] == "graph"),
+    ("models, inference", f"models-{INTEL}", lambda row: row["kind"] == "infer"),
+]
+
+
+@pytest.mark.parametrize(("begin", "table", "is_meant"), FIGURES, ids=[begin for begin, _, _ in FIGURES])
+def test_a_figure_of_the_readme_is_that_of_its_table(begin: str, table: str, is_meant: Callable[[dict[str, str]], bool]) -> None:
+    with (ROOT / f"benches/record/{table}.csv").open(newline="") as file:
+        factors = [float(row["factor"]) for row in csv.DictReader(file) if is_meant(row)]
+    mean = math.exp(sum(map(math.log, factors)) / len(factors))
+    (row,) = re.findall(rf"^\| {re.escape(begin)}.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert f"| {len(factors)} | {mean:.2f} | {min(factors):.2f} | {max(factors):.2f} |" in row

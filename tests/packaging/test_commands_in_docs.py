@@ -1,0 +1,229 @@
+"""The programs and commands of README.md, CONTRIBUTING.md and docs/ are those that there are.
+
+A block of Python runs as a program of its own. Words behind ``python`` in the head of a block, which readers do not see, say how:
+
+    ```python given model x      after lines that make these names, see `GIVEN`
+    ```python torchrun           in two processes of torch.distributed
+    ```python pytest             as a file of tests, with the options of docs/ci.md
+    ```python not run: REASON    not at all
+
+A command in a block of ``sh``, or between backticks, runs where it is cheap and changes nothing. Of others the parts must be there:
+targets and variables of the Makefile, programs and their options, modules, benches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MAKEFILE = (ROOT / "Makefile").read_text()
+LANGUAGES = {"sh", "python", "rust", "yaml", "text", "mermaid"}
+
+#: What blocks of Python take as given, by name.
+GIVEN = {
+    "model": "model = torch.nn.Linear(64, 8).to('rustdev')",
+    "x": "x = torch.randn(32, 64, device='rustdev')",
+    "batch": "batch = torch.randn(32, 64)",
+    "data": "data = torch.randn(32, 64, device='rustdev')",
+    "weight": "weight = torch.randn(8, 64, device='rustdev')",
+    "tensor": "tensor = torch.zeros(4, device='rustdev')",
+    "queue": "queue = torch.multiprocessing.get_context('spawn').SimpleQueue()",
+}
+#: Names that stand for something of the reader's.
+READERS_OWN = {"train.py", "script.py", "program.py", "package.train", "PATH", "../pytorch", "module"}
+#: Commands that are run: they take a second and change nothing.
+RUN = {"make", "make help", "python -m rustdev.info"}
+#: Commands of other projects, whose arguments are not looked at.
+OTHERS = {".", "apt", "cd", "clang-format", "export", "git", "maturin", "pip", "rustup"}
+
+
+class Block(NamedTuple):
+    """A fenced part of a page: where it begins, the words of its head and its text."""
+
+    place: str
+    head: str
+    text: str
+
+
+@cache
+def blocks() -> list[Block]:
+    """Return the fenced parts of all pages."""
+    found = []
+    for page in PAGES:
+        text = page.read_text()
+        for match in re.finditer(r"^```([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(Block(f"{page.relative_to(ROOT).as_posix()}:{line}", match[1].strip(), match[2]))
+    return found
+
+
+def of_language(language: str) -> list[Block]:
+    """Return the blocks of a language."""
+    return [block for block in blocks() if block.head.partition(" ")[0] == language]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a reader, who has set nothing."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("RUSTDEV_", "MAKE", "MFLAGS"))}
+
+
+def run(command: list[str], directory: Path) -> str:
+    """Return what a command prints, which ends well."""
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=directory, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_every_block_names_its_language() -> None:
+    assert [block.place for block in blocks() if block.head.partition(" ")[0] not in LANGUAGES] == []
+    assert len(of_language("python")) > 10
+    assert len(of_language("sh")) > 3
+
+
+@pytest.mark.parametrize("block", of_language("python"), ids=lambda block: block.place)
+def test_a_program_runs(block: Block, tmp_path: Path) -> None:
+    mode, _, rest = block.head.removeprefix("python").strip().partition(" ")
+    file = tmp_path / "test_program.py"
+    file.write_text(block.text)
+    if mode in ("", "given"):
+        lines = ["import torch", *(GIVEN[name] for name in rest.split())]
+        file.write_text("\n".join(lines) + "\n" + block.text)
+        run([sys.executable, str(file)], tmp_path)
+    elif mode == "torchrun":
+        run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(file)], tmp_path)
+    elif mode == "pytest":
+        said = run(
+            [sys.executable, "-m", "pytest", "-p", "rustdev_pytest", "--rustdev-as-cuda", "--rustdev-devices=2", str(file)],
+            tmp_path,
+        )
+        assert "skipped" not in said
+    else:
+        assert block.head.startswith("python not run: "), block.head
+        assert rest.removeprefix("run: "), "a program that is not run has a reason"
+
+
+def commands() -> list[str]:
+    """Return the commands of all pages, each once."""
+    found = []
+    for block in of_language("sh"):
+        lines = block.text.replace("\\\n", " ").splitlines()
+        found += [part.strip() for line in lines for part in line.partition(" #")[0].split("&&")]
+    span = re.compile(r"`((?:[A-Z_]+=\S+ )*(?:make|(?:make|python|cargo|torchrun|pytest) [^`\n]+))`")
+    for page in PAGES:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        found += span.findall(prose)
+    return sorted({command for command in found if command and not command.startswith("#")})
+
+
+def is_make_target(name: str) -> bool:
+    return re.search(rf"^{re.escape(name)}:", MAKEFILE, re.MULTILINE) is not None
+
+
+def check_make(words: list[str]) -> None:
+    for word in words:
+        name, is_variable, _ = word.partition("=")
+        if is_variable:
+            assert re.search(rf"\b{name}\b", MAKEFILE), f"the Makefile has no variable {name}"
+        else:
+            assert is_make_target(word), f"the Makefile has no target {word}"
+
+
+def check_cargo(words: list[str]) -> None:
+    subcommand, *rest = [word for word in words if not word.startswith("+")]
+    assert subcommand in ("test", "bench", "build", "clippy", "fmt", "check", "rustc")
+    for option, name in itertools.pairwise(rest):
+        if option == "--bench":
+            assert (ROOT / f"benches/{name}.rs").is_file(), name
+
+
+def check_pytest(words: list[str]) -> None:
+    for word in words:
+        if word.startswith("--rustdev"):
+            assert f'"{word.partition("=")[0]}"' in (ROOT / "python/rustdev_pytest/__init__.py").read_text(), word
+        elif word.startswith("tests/"):
+            assert (ROOT / word.partition("::")[0]).exists(), word
+
+
+def check_program(path: str, words: list[str]) -> None:
+    """Hold that a program is there and knows its options."""
+    if path in READERS_OWN:
+        return
+    assert (ROOT / path).is_file(), path
+    for word in words:
+        if word.startswith("--"):
+            assert f'"{word.partition("=")[0]}"' in (ROOT / path).read_text(), f"{path} has no option {word}"
+
+
+def check_module(name: str, words: list[str]) -> None:
+    if name == "pytest":
+        check_pytest(words)
+    elif name == "rustdev.as_cuda":
+        check_program("python/rustdev/as_cuda.py", words[:1])
+    else:
+        assert name in READERS_OWN or find_spec(name), name
+
+
+def check_python(words: list[str]) -> None:
+    if words[0] == "-m":
+        check_module(words[1], words[2:])
+    elif words[0] != "-c":
+        check_program(words[0], words[1:])
+
+
+def check_torchrun(words: list[str]) -> None:
+    if "-m" in words:
+        check_module(words[words.index("-m") + 1], [])
+    else:
+        check_program(next(word for word in words if word.endswith(".py")), [])
+
+
+CHECKS = {
+    "make": check_make, "cargo": check_cargo, "pytest": check_pytest, "python": check_python, "torchrun": check_torchrun,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_is_there(command: str) -> None:
+    if command in RUN:
+        assert run([sys.executable if word == "python" else word for word in command.split()], ROOT)
+        return
+    words = shlex.split(command)
+    while "=" in words[0]:
+        name = words[0].partition("=")[0]
+        assert not name.startswith("RUSTDEV_") or f"`{name}`" in (ROOT / "docs/environment.md").read_text(), name
+        del words[0]
+    if words[0] not in OTHERS:
+        CHECKS[words[0]](words[1:])
+
+
+def test_the_readme_says_what_the_check_of_every_change_runs() -> None:
+    targets = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / ".ci/run").read_text()))
+    assert {"lint-fast", "test"} == targets
+    assert [target for target in targets if f"`make {target}`" not in (ROOT / "README.md").read_text()] == []
+
+
+def test_as_cuda_explains_itself(tmp_path: Path) -> None:
+    said = run([sys.executable, "-m", "rustdev.as_cuda", "--help"], tmp_path)
+    assert "--profile" in said
+    assert "--force" in said
+
+
+def test_what_is_not_there_is_found() -> None:
+    for command in (
+        "make demmo", "make demo TORHC=1", "cargo bench --bench none", "python examples/none.py", "python -m rustdev.none",
+        "python examples/digits.py --none", "pytest tests/none", "torchrun examples/none.py", "RUSTDEV_NONE=1 python train.py",
+    ):  # fmt: skip
+        with pytest.raises(AssertionError):
+            test_a_command_is_there(command)

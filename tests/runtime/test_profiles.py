@@ -1,0 +1,84 @@
+"""RUSTDEV_PROFILE: the devices imitate a GPU. Each in a process of its own, since the environment is read once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import rustdev
+
+PROGRAM = """
+import json, torch
+properties = torch.rustdev.get_device_properties(1)
+try:
+    torch.empty(properties.total_memory + 1, dtype=torch.uint8, device="rustdev")
+    short = False
+except torch.OutOfMemoryError:
+    short = True
+with torch.rustdev.as_cuda():
+    as_cuda = [torch.cuda.get_device_name(), torch.cuda.get_device_capability(), torch.cuda.mem_get_info()[1]]
+with torch.rustdev.as_cuda(profile="t4-16g"):
+    other = [torch.cuda.get_device_name(), torch.cuda.get_device_capability(), torch.cuda.get_device_properties().total_memory]
+print(json.dumps({
+    "name": properties.name, "capability": torch.rustdev.get_device_capability(), "major": properties.major,
+    "memory": properties.total_memory, "info": torch.accelerator.get_memory_info()[1], "short": short,
+    "bfloat16": [torch.rustdev.is_bf16_supported(), torch.rustdev.is_bf16_supported(including_emulation=False)],
+    "threads": properties.multi_processor_count == torch.rustdev.get_num_threads(), "as_cuda": as_cuda, "other": other,
+    "sum": torch.ones(4, dtype=torch.bfloat16, device="rustdev").sum().item(),
+}))
+"""
+GIB = 1 << 30
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def told(**environment: str) -> dict[str, object]:
+    """What a program with that environment finds."""
+    result = run(PROGRAM, **environment)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "capability", "memory", "has_bfloat16"),
+    [("a100-80g", "NVIDIA A100-SXM4-80GB", [8, 0], 80 * GIB, True), ("t4-16g", "Tesla T4", [7, 5], 16 * GIB, False)],
+)
+def test_the_device_imitates_a_gpu(profile: str, name: str, capability: list[int], memory: int, has_bfloat16: bool) -> None:
+    found = told(RUSTDEV_PROFILE=profile)
+    own = rustdev.get_device_name()
+    assert found["name"] == f"{name} ({own})"
+    assert found["capability"] == capability
+    assert found["major"] == capability[0]
+    assert found["memory"] == found["info"] == memory
+    assert found["short"]
+    assert found["bfloat16"] == [True, has_bfloat16]
+    assert found["threads"]
+    assert found["as_cuda"] == [f"{name} ({own})", capability, memory]
+    assert found["other"] == [f"Tesla T4 ({own})", [7, 5], 16 * GIB]
+    assert found["sum"] == 4
+
+
+def test_a_memory_limit_goes_before_the_profiles_memory() -> None:
+    found = told(RUSTDEV_PROFILE="h100-80g", RUSTDEV_MEMORY_LIMIT="1G")
+    assert found["memory"] == found["info"] == GIB
+    assert found["capability"] == [9, 0]
+
+
+def test_without_a_profile_the_device_is_its_own() -> None:
+    assert rustdev.get_device_name().startswith("rustdev (")
+    assert ".".join(map(str, rustdev.get_device_capability())) == rustdev.__version__.rpartition(".")[0]
+    assert rustdev.is_bf16_supported(including_emulation=False)
+
+
+def test_an_unknown_profile_is_refused_with_those_that_there_are() -> None:
+    result = run("import rustdev", RUSTDEV_PROFILE="t5", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    said = result.stderr.splitlines()[-1]
+    assert said.startswith("ValueError")
+    assert "RUSTDEV_PROFILE" in said
+    assert "a100-80g" in said
