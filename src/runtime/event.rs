@@ -160,7 +160,9 @@ impl Event {
             let _ = &announced;
             Ok(())
         });
-        stream.enqueue(Task::new("event_record", 0, reach), false).map(|_| ())
+        let number = stream.enqueue(Task::new("event_record", 0, reach), false)?;
+        // Nobody here learns that another process waits.
+        if schedule::is_on() { stream.run_until(number) } else { Ok(()) }
     }
 
     /// The latest recording, if it is one of another process.
