@@ -35,6 +35,10 @@ LANGUAGES = {"sh", "python", "rust", "yaml", "text", "mermaid"}
 GIVEN = {
     "model": "model = torch.nn.Linear(64, 8).to('rustdev')",
     "x": "x = torch.randn(32, 64, device='rustdev')",
+    "train_step": "train_step = lambda: torch.ones(4, device='rustdev').sum()",
+    "test_step": "test_step = lambda: torch.ones(4, device='rustdev').sum()",
+    "train_one_epoch": "train_one_epoch = lambda model, batches: [model(batch) for batch in batches]",
+    "batches": "batches = [torch.randn(32, 64, device='rustdev')]",
     "batch": "batch = torch.randn(32, 64)",
     "data": "data = torch.randn(32, 64, device='rustdev')",
     "weight": "weight = torch.randn(8, 64, device='rustdev')",
