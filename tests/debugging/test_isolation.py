@@ -220,11 +220,12 @@ def test_a_task_that_names_freed_memory_is_refused() -> None:
     library = ctypes.CDLL(rustdev._rustdev.__file__)
     library.rd_last_error.restype = ctypes.c_char_p
     run = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(lambda *_: True)
+    destroy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
 
     def submit(begin, end, write):
         ranges = (Range * 1)(Range(begin, end, write))
         status = library.rd_stream_submit(
-            0, ctypes.c_int64(0), b"softcap", ranges, ctypes.c_size_t(1), ctypes.c_uint64(0), run, None, None)
+            0, ctypes.c_int64(0), b"softcap", ranges, ctypes.c_size_t(1), ctypes.c_uint64(0), run, None, destroy)
         return library.rd_last_error().decode() if status else "accepted"
 
     x = torch.zeros(10, device="rustdev")
