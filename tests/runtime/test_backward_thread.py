@@ -85,6 +85,7 @@ def test_streams_of_the_forward_are_those_of_the_backward() -> None:
     stream = torch.rustdev.Stream()
     streams: list[torch.Stream] = []
     x = torch.ones(3, device=D, requires_grad=True)
+    stream.wait_stream(torch.rustdev.current_stream())
     with torch.rustdev.stream(stream):
         y = x * 2
         y.register_hook(lambda _grad: streams.append(torch.rustdev.current_stream()))

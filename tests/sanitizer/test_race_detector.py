@@ -168,7 +168,7 @@ def test_it_can_be_switched_and_nested() -> None:
 
 
 def test_a_wrong_mode_is_refused() -> None:
-    with pytest.raises(ValueError, match="'warn' or 'error', not 'loud'"):
+    with pytest.raises(ValueError, match="'warn' or 'error', not"):
         torch.rustdev.enable_sanitizer("loud")
     with pytest.raises(ValueError, match="'warn' or 'error'"), torch.rustdev.sanitizer(mode="quiet"):
         pass
