@@ -13,16 +13,15 @@ __all__: list[str] = []
 
 
 def _script(path: str) -> tuple[CodeType, dict[str, object]]:
-    """Return a script's code and the names that Python gives its module."""
+    """Return a script's code and the names that Python gives its module; both have the absolute path."""
+    path = os.path.join(os.getcwd(), path.removeprefix("./"))
     try:
-        with io.open_code(os.path.abspath(path)) as file:
+        with io.open_code(path) as file:
             source = file.read()
     except OSError as error:
-        raise SystemExit(
-            f"{sys.executable}: can't open file {os.path.abspath(path)!r}: [Errno {error.errno}] {error.strerror}"
-        ) from None
+        raise SystemExit(f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}") from None
     loader = importlib.machinery.SourceFileLoader("__main__", path)
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
     return compile(source, path, "exec"), {
         "__file__": path,
         "__loader__": loader,
