@@ -118,6 +118,21 @@ def test_a_program_runs(block: Block, tmp_path: Path) -> None:
         assert rest.removeprefix("run: "), "a program that is not run has a reason"
 
 
+def without_accidents(report: str) -> str:
+    """Return a report of the race detector without what differs from run to run: paths and addresses."""
+    return re.sub(r"0x[0-9a-f]+", "0x", re.sub(r'"[^"]*\.py"', '"program.py"', report)).strip()
+
+
+def test_the_race_of_the_readme_has_the_report_of_the_readme(tmp_path: Path) -> None:
+    (program,) = [block.text for block in of_language("python") if block.place.startswith("README") and "sanitizer()" in block.text]
+    (report,) = [block.text for block in of_language("text") if block.place.startswith("README")]
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    assert done.stdout == "1000.0\n"
+    assert without_accidents(done.stderr) == without_accidents(report)
+
+
 def commands() -> list[str]:
     """Return the commands of all pages, each once."""
     found = []
