@@ -159,7 +159,9 @@ impl Device {
     pub fn synchronize(&self) -> Result<(), Error> {
         capture::check_device(self.index)?;
         let streams = self.streams();
-        streams.iter().for_each(|stream| sanitizer::host_waits_for(stream));
+        for stream in &streams {
+            sanitizer::host_waits_for(stream);
+        }
         streams.iter().try_for_each(|stream| stream.finish())?;
         streams.iter().try_for_each(|stream| stream.raise())
     }

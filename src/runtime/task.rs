@@ -251,11 +251,14 @@ impl Task {
 
 type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
+/// Visits the operands of a work: see [`Work::operands`].
+type OperandVisitor<'a> = dyn FnMut(Access, Option<Shape<'_>>) + 'a;
+
 /// The functions of one payload type, called with a pointer to the storage that holds it.
 struct WorkVtable {
     run: unsafe fn(*mut Storage) -> Result<(), String>,
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
-    operands: unsafe fn(*const Storage, &mut dyn FnMut(Access, Option<Shape<'_>>)),
+    operands: unsafe fn(*const Storage, &mut OperandVisitor<'_>),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
     about: unsafe fn(*const Storage) -> About,
     output_byte: unsafe fn(*const Storage, u64) -> Option<usize>,
@@ -369,7 +372,7 @@ unsafe fn accesses<W: Work>(storage: *const Storage, visit: &mut dyn FnMut(Acces
 
 /// # Safety
 /// `storage` holds a live `W`.
-unsafe fn operands<W: Work>(storage: *const Storage, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+unsafe fn operands<W: Work>(storage: *const Storage, visit: &mut OperandVisitor<'_>) {
     // SAFETY: the caller's promise; `Erased::operands` borrows the storage.
     let work = unsafe { &*storage.cast::<W>() };
     work.operands(visit);

@@ -12,8 +12,8 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 pub fn install() {
     BEFORE.get_or_init(|| {
         // SAFETY: all zeros is a valid `sigaction`: no handler, no flags, an empty mask.
-        let (mut action, mut before) =
-            unsafe { (MaybeUninit::<libc::sigaction>::zeroed().assume_init(), MaybeUninit::zeroed().assume_init()) };
+        let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+        let mut before = action;
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = report;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
@@ -29,7 +29,9 @@ pub fn install() {
 /// faulted there is not in one.
 extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system passes the facts of the signal.
-    let address = unsafe { (*info).si_addr() } as usize;
+    let info = unsafe { &*info };
+    // SAFETY: they are those of a SIGSEGV, which has an address.
+    let address = unsafe { info.si_addr() } as usize;
     if let Some(device) = memory::device_of(address as *const u8) {
         let known = describe(address).unwrap_or_else(|| "which no block holds".to_owned());
         let text = format!(
