@@ -644,7 +644,6 @@ struct rd_trace_call *rd_trace_call_begin(int32_t device,
 void rd_trace_call_end(struct rd_trace_call *call, bool failed);
 
 // ---- race detector (abi/rd_sanitizer.rs) --------------------------------------------------------
-// What the host does to device memory itself.
 
 // Whether races are looked for.
 bool rd_sanitizer_is_on(void);
