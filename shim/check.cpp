@@ -10,8 +10,8 @@ struct _object;  // Python's name of its PyObject
 
 namespace torch {
 
-// What PyTorch's Python bindings turn into a Python exception of any type. Its header, torch/csrc/Exceptions.h, needs Python's, which
-// nothing else here does: this is the same class.
+// What PyTorch's Python bindings turn into a Python exception of any type. Its header, torch/csrc/Exceptions.h, needs Python's,
+// which nothing else here does: this is the same class.
 struct __attribute__((visibility("default"))) PyTorchError : public std::exception {
   PyTorchError() = default;
   PyTorchError(std::string msg_) : msg(std::move(msg_)) {}
