@@ -59,9 +59,13 @@ def train_with_autocast(device: str, family: Family) -> tuple[Tensor, torch.dtyp
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "recommender"])
-def test_autocast_trains_as_on_the_cpu(name: str) -> None:
+def test_autocast_trains_as_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found, dtype = train_with_autocast("rustdev", FAMILIES[name])
-    wanted, _ = train_with_autocast("cpu", FAMILIES[name])
+    with monkeypatch.context() as patch:
+        if name == "lstm" and not torch.cpu._is_avx512_supported():
+            # oneDNN refuses bfloat16 here; without it, PyTorch computes the cells itself.
+            patch.setattr(torch.backends.mkldnn, "enabled", False)
+        wanted, _ = train_with_autocast("cpu", FAMILIES[name])
     exact = trained(FAMILIES[name], "cpu").losses
     assert dtype is torch.bfloat16
     torch.testing.assert_close(found[0], wanted[0], rtol=2e-3, atol=0)
