@@ -645,7 +645,7 @@ void rd_trace_call_end(struct rd_trace_call *call, bool failed);
 
 // ---- race detector (abi/rd_sanitizer.rs) --------------------------------------------------------
 
-// Whether races are looked for.
+// Whether races are looked for, or memory is kept from the host: then what the host does to device memory is told beforehand.
 bool rd_sanitizer_is_on(void);
 
 // Checks that this thread may read or write device memory now, after what it has waited for, while races are looked for. `name`: the

@@ -162,16 +162,19 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   return self;
 }
 
+// A read that the sanitizers know of.
+at::Scalar checked_scalar(const at::Tensor& self) {
+  const HostAccess access;
+  RD_CHECK(rd_sanitizer_host_access("item", data_of(self), self.itemsize(), /*write=*/false));
+  return at::native::_local_scalar_dense_cpu(self);
+}
+
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   constexpr const char* name = "item() (a value of the device that is read on the host)";
   const int32_t device = self.device().index();
   const HostWait wait({WaitKind::read, device, name});
   synchronize_current_stream(device, name);
-  const HostAccess access;
-  if (C10_UNLIKELY(rd_sanitizer_is_on())) {
-    RD_CHECK(rd_sanitizer_host_access("item", data_of(self), self.itemsize(), /*write=*/false));
-  }
-  return at::native::_local_scalar_dense_cpu(self);
+  return C10_UNLIKELY(rd_sanitizer_is_on()) ? checked_scalar(self) : at::native::_local_scalar_dense_cpu(self);
 }
 
 // Tensor.item without a second dispatch. Code that must see _local_scalar_dense (modes, subclasses, conjugated or

@@ -1,14 +1,14 @@
-//! C ABI of the race detector: what the host does to device memory itself.
+//! C ABI of the sanitizers: what the host does to device memory itself.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use super::{guard, rd_status};
-use crate::runtime::sanitizer;
+use crate::runtime::{isolation, sanitizer};
 
-/// Whether races are looked for.
+/// Whether races are looked for, or memory is kept from the host: then what the host does to device memory is told beforehand.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_sanitizer_is_on() -> bool {
-    sanitizer::is_on()
+    sanitizer::is_on() || isolation::has_guards()
 }
 
 /// Checks that this thread may read or write device memory now, after what it has waited for, while races are looked for. `name`: the
