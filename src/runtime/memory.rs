@@ -26,6 +26,7 @@ pub mod pinned_pool;
 pub mod private_pool;
 #[cfg(not(loom))]
 mod process_pools;
+mod race_notes;
 pub mod release;
 #[cfg(not(loom))]
 pub mod routes;

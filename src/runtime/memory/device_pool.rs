@@ -13,10 +13,8 @@ use super::observe::{self, Shortage, Usage};
 use super::sent::{SegmentFile, Whereabouts};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
-use super::{Timeline, text};
+use super::{Timeline, race_notes, text};
 use crate::runtime::Error;
-#[cfg(not(loom))]
-use crate::runtime::sanitizer;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
 /// Tells the streams of a device that have been used so far.
@@ -88,7 +86,7 @@ impl DevicePool {
     #[inline]
     fn granted(&self, pool: MutexGuard<'_, Pool>, request: &Request, (address, size): (usize, usize)) -> usize {
         if observe::observed() {
-            note_allocation(&pool, request.stream, address, size);
+            race_notes::allocated(request.stream, address, size);
             self.report(pool, address, size as i64);
         }
         address
@@ -163,7 +161,7 @@ impl DevicePool {
         let context = capture(Detail::All);
         let mut pool = self.pool.lock();
         let is_observed = observe::observed();
-        let race = if is_observed { note_free(&pool, address) } else { None };
+        let race = if is_observed { race_notes::freed(&pool, address) } else { None };
         let freed = pool.free(address, context.as_ref());
         let keeps = std::mem::take(&mut pool.keeps);
         if let Some(size) = freed
@@ -174,7 +172,7 @@ impl DevicePool {
             drop(pool);
         }
         if let Some(race) = race {
-            tell(race, context);
+            race_notes::tell(race, context);
         }
         if keeps {
             #[cfg(not(loom))]
@@ -217,7 +215,7 @@ impl DevicePool {
     pub fn map_foreign(&self, file: &File, size: usize) -> std::io::Result<usize> {
         let mut pool = self.lock();
         let address = pool.map_foreign(file, size)?;
-        note_mapping(&pool, address, size);
+        race_notes::remapped(address, size);
         Ok(address)
     }
 
@@ -354,56 +352,6 @@ impl DevicePool {
         pool.history.record(Action::Snapshot, 0, 0, 0, context);
         pool.snapshot()
     }
-}
-
-/// What the race detector has found in a free.
-#[cfg(not(loom))]
-type Race = sanitizer::Raw;
-/// No model looks for races.
-#[cfg(loom)]
-type Race = std::convert::Infallible;
-
-#[cfg(not(loom))]
-fn note_allocation(_locked: &Pool, stream: &'static dyn Timeline, address: usize, size: usize) {
-    if observe::watches_races() {
-        sanitizer::allocated(stream, address, size);
-    }
-}
-
-#[cfg(loom)]
-fn note_allocation(_: &Pool, _: &'static dyn Timeline, _: usize, _: usize) {}
-
-#[cfg(not(loom))]
-fn note_mapping(_locked: &Pool, address: usize, size: usize) {
-    if observe::watches_races() {
-        sanitizer::forget(address, size);
-    }
-}
-
-#[cfg(loom)]
-fn note_mapping(_: &Pool, _: usize, _: usize) {}
-
-/// Memory of private pools and memory that was sent is not freed by what its owner does alone: nothing is found there.
-#[cfg(not(loom))]
-#[cold]
-fn note_free(pool: &Pool, address: usize) -> Option<Race> {
-    let use_of = pool.use_of(address).filter(|_| observe::watches_races())?;
-    sanitizer::freed(&use_of, address)
-}
-
-#[cfg(loom)]
-fn note_free(_: &Pool, _: usize) -> Option<Race> {
-    None
-}
-
-#[cfg(not(loom))]
-fn tell(race: Race, context: Option<Context>) {
-    sanitizer::tell_later(race, context);
-}
-
-#[cfg(loom)]
-fn tell(race: Race, _: Option<Context>) {
-    match race {}
 }
 
 fn info(pool: &Pool) -> (usize, usize) {

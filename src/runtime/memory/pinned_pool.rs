@@ -12,13 +12,8 @@ use std::time::Instant;
 use super::Timeline;
 use super::deferred_free::{Waiting, same};
 use super::stats::Stat;
-use super::system;
-use super::text;
+use super::{race_notes, system, text};
 use crate::runtime::Error;
-#[cfg(not(loom))]
-use crate::runtime::memory::observe;
-#[cfg(not(loom))]
-use crate::runtime::sanitizer;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
 const PAGE: usize = 4096;
@@ -149,33 +144,6 @@ fn block_size(bytes: usize) -> Option<usize> {
     Some(bytes.max(1).next_multiple_of(step))
 }
 
-/// What the race detector has found in a free.
-#[cfg(not(loom))]
-type Race = sanitizer::Raw;
-/// No model looks for races.
-#[cfg(loom)]
-type Race = std::convert::Infallible;
-
-#[cfg(not(loom))]
-fn note_free(address: usize, block: &PinnedBlock) -> Option<Race> {
-    if observe::watches_races() { sanitizer::host_freed(address, block.size, &block.uses) } else { None }
-}
-
-#[cfg(loom)]
-fn note_free(_: usize, _: &PinnedBlock) -> Option<Race> {
-    None
-}
-
-#[cfg(not(loom))]
-fn tell(race: Race) {
-    sanitizer::tell_later(race, None);
-}
-
-#[cfg(loom)]
-fn tell(race: Race) {
-    match race {}
-}
-
 impl HostPool {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
@@ -213,14 +181,16 @@ impl HostPool {
             debug_assert!(false, "a pointer was freed that no live host block starts at");
             return;
         };
-        let race = note_free(address, block);
+        let race = race_notes::host_freed(address, block.size, &block.uses);
         let waits = std::mem::take(&mut block.uses).into_iter().filter(|&timeline| waiting.push(timeline, address)).count();
         block.state = State::Pending(waits);
         if waits == 0 {
             inner.retire(address);
         }
         drop(inner);
-        race.into_iter().for_each(tell);
+        if let Some(race) = race {
+            race_notes::tell(race, None);
+        }
     }
 
     /// Whether an address lies inside a block that the caller holds.

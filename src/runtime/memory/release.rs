@@ -9,21 +9,7 @@
 use super::block::{BlockId, Kind};
 use super::caching_pool::{GENERAL, Lists, Pool};
 use super::history::{Action, Context};
-#[cfg(not(loom))]
-use super::observe;
-#[cfg(not(loom))]
-use crate::runtime::sanitizer;
-
-#[cfg(not(loom))]
-fn note_release(address: usize, size: usize) {
-    if observe::watches_races() {
-        sanitizer::forget(address, size);
-    }
-}
-
-/// No model looks for races.
-#[cfg(loom)]
-fn note_release(_: usize, _: usize) {}
+use super::race_notes;
 
 impl Pool {
     /// Releases every cached segment that no task uses any more; returns the released bytes.
@@ -99,7 +85,7 @@ impl Pool {
         if self.arena.decommit(address, size).is_err() {
             return 0;
         }
-        note_release(address, size);
+        race_notes::remapped(address, size);
         self.delist(id);
         self.blocks.remove(id);
         self.segments.remove(&address);
