@@ -65,7 +65,7 @@ impl<T> Mutex<T> {
     }
 
     /// The lock, if nobody holds it.
-    #[cfg(not(any(loom, tsan)))]
+    #[cfg(not(loom))]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().ok()
     }

@@ -5,8 +5,8 @@
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::LockResult;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LockResult, TryLockError, TryLockResult};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// As `std::sync::Mutex`. It is not moved while in use, because it is borrowed then.
@@ -37,6 +37,12 @@ impl<T> Mutex<T> {
         // SAFETY: the mutex was initialised by `new`.
         unsafe { libc::pthread_mutex_lock(self.raw.get()) };
         Ok(MutexGuard { mutex: self })
+    }
+
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        // SAFETY: the mutex was initialised by `new`.
+        let code = unsafe { libc::pthread_mutex_trylock(self.raw.get()) };
+        if code == 0 { Ok(MutexGuard { mutex: self }) } else { Err(TryLockError::WouldBlock) }
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "std's signature")]
@@ -159,6 +165,12 @@ pub struct OnceLock<T> {
 
 // SAFETY: the value is written once, under the lock, before `set` says so, and only read afterwards.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<T> OnceLock<T> {
     pub const fn new() -> Self {
