@@ -9,7 +9,7 @@ pub mod schedule;
 pub mod watchdog;
 
 use super::config::Config;
-use super::observers;
+use super::{isolation, observers};
 
 /// One of the modes; its value is its bit among the observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum DebugMode {
     Fill = 64,
 }
 
-const ANY: u8 = 4 | 8 | 16 | 32 | 64;
+const ANY: u8 = !(observers::TRACE | observers::RACES);
 
 /// Whether any mode is on.
 #[inline]
@@ -45,6 +45,7 @@ pub(super) fn set(mode: DebugMode, on: bool) {
 
 /// Turns on what the environment asks for; called once, when the runtime starts.
 pub(super) fn start(config: &Config) {
+    isolation::start(config);
     if let Some(faults) = &config.faults {
         // The environment was checked when it was read.
         let _ = faults::push(faults);

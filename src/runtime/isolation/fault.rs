@@ -33,7 +33,7 @@ extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     // SAFETY: they are those of a SIGSEGV, which has an address.
     let address = unsafe { info.si_addr() } as usize;
     if let Some(device) = memory::device_of(address as *const u8) {
-        let known = describe(address).unwrap_or_else(|| "which no block holds".to_owned());
+        let known = describe(address).unwrap_or_else(|| "nothing more is known of it".to_owned());
         let text = format!(
             "rustdev: the host touched memory of device rustdev:{device} at {address:#x}: {known}. Copy it to the host first, for example with tensor.cpu()\n"
         );

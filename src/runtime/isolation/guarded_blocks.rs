@@ -61,10 +61,12 @@ impl GuardedBlock {
 pub fn allocate(pool: &'static DevicePool, stream: &'static Stream, source: u64, bytes: usize) -> Result<usize, Error> {
     let is_guarded = has_guards() && source == GENERAL && !stream.is_capturing();
     let length = if is_guarded { guarded_length(bytes) } else { bytes };
-    let address = pool.allocate(stream, source, length).or_else(|error| {
+    let mut served = pool.allocate(stream, source, length);
+    if served.is_err() && has_guards() {
         empty_quarantine();
-        if has_guards() { pool.allocate(stream, source, length) } else { Err(error) }
-    })?;
+        served = pool.allocate(stream, source, length);
+    }
+    let address = served?;
     if is_on(DebugMode::Fill) {
         fill(stream, address, address + bytes, POISON_BYTE);
     }
@@ -77,7 +79,7 @@ pub fn allocate(pool: &'static DevicePool, stream: &'static Stream, source: u64,
 }
 
 fn guarded_length(bytes: usize) -> usize {
-    bytes.saturating_add(2 * GUARD - 1) / GUARD * GUARD
+    bytes.checked_next_multiple_of(GUARD).map_or(bytes, |rounded| rounded.saturating_add(GUARD))
 }
 
 /// As [`DevicePool::free`], with the checks of guarded blocks.

@@ -44,7 +44,6 @@ static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 fn pools() -> Result<&'static [DevicePool], Error> {
     let made = POOLS.get_or_init(|| {
         let config = config::init()?;
-        isolation::start(config);
         let pool = |device| DevicePool::new(device, settings(config), Box::new(move || streams_of(device)));
         (0..config.device_count).map(pool).collect()
     });
