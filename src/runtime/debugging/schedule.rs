@@ -1,6 +1,6 @@
 //! Unlikely orders: which task runs next is chosen so that a missing wait between streams shows.
 //!
-//! While an order is on, no compute thread drains a stream. Tasks run on the thread that submits or waits, one after the other, so that a
+//! While an order is on, no compute thread drains a stream. Tasks run on the thread that submits or waits, serially, so that a
 //! program of one thread meets the same order each time; only callbacks have threads of their own. A sleep takes the time of the thread that
 //! runs it.
 #![forbid(unsafe_code)]
