@@ -3,7 +3,7 @@
 //! sums to be rounded here; large bfloat16 ones to oneDNN, which rounds them itself but takes longer to call.
 //!
 //! The other side of the C ABI registers a [`Gemm`] function at load; without one, as in `cargo test`, this module takes nothing. When
-//! the library is the better choice is said in [`takes`] alone, from `benches/operators/products.py`.
+//! the library is the better choice on which processor is said in [`takes`] alone, from `benches/operators/products.py`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,43 +56,73 @@ pub fn register(dtypes: DTypeSet, run: impl Fn(&Gemm) -> bool + Send + Sync + 's
     let _ = LIBRARY.set(Library { dtypes, run: Box::new(run) });
 }
 
+/// The processors that the library was measured on; on others it may run code for old ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Processor {
+    /// Intel Xeon with AVX-512 and AMX (Sapphire Rapids).
+    Intel,
+    /// AMD EPYC with AVX-512 and its bfloat16 products (Zen 4), which no older processor of AMD has.
+    Amd,
+}
+
 /// Multiply-adds from which on the library is faster than the `gemm` crate for f32 and f64, and than widened blocks for f16 and bf16:
-/// Intel Xeon with AVX-512 and AMX (Sapphire Rapids), one thread, November 2026.
+/// Intel, one thread, November 2026.
 const WORTH: usize = 300_000;
 const WORTH_16_BIT: usize = 16 * 16 * 16;
 /// Multiply-adds of bfloat16 from which on oneDNN is faster than BLAS, on the same processor.
 const WORTH_ROUNDED: f64 = 4e7;
+/// Multiply-adds of bfloat16 from which on oneDNN is faster than widened blocks: AMD, two threads, November 2026. BLAS never is.
+const WORTH_ROUNDED_AMD: usize = 2_000_000;
+/// Rows of a product of f32 or f64 up to which the library is faster than the `gemm` crate, and columns from which on: AMD.
+const FEW_AMD: usize = 32;
+const MANY_AMD: usize = 512;
+/// Rows whose distance is a multiple of this, in bytes, share their lines of the first-level cache; `gemm` copies them slowly.
+const PAGE: isize = 4096;
 /// Multiply-adds of a vector product, which is bound by memory, that are worth a thread of their own.
 const VECTOR: f64 = 1e5;
 /// The most rows and columns of a tile of 16 bit floats, whose sums stay in a second-level cache of 2 MiB.
 const SIDE: usize = 512;
 /// Multiply-adds of 16 bit floats that are worth a thread of their own.
 const TILE_16_BIT: f64 = 2e7;
+const TILE_16_BIT_AMD: f64 = 4e6;
 
-/// Whether the library makes the product. It was measured on Intel's processors; on others it may run code for old ones.
+/// Whether the library makes the product.
 pub fn takes(problem: &Problem) -> bool {
+    let Some(processor) = processor_of(problem.dtype) else { return false };
     let work = problem.m * problem.n * problem.k;
-    let is_worth_it = match problem.dtype {
-        DType::Float | DType::Double => work >= WORTH || problem.m.min(problem.n) == 1,
-        DType::Half => work >= WORTH_16_BIT && problem.m.min(problem.n) > 1,
-        DType::BFloat16 => work >= WORTH_16_BIT,
+    let (least, most) = (problem.m.min(problem.n), problem.m.max(problem.n));
+    let is_worth_it = match (processor, problem.dtype) {
+        (Processor::Intel, DType::Float | DType::Double) => work >= WORTH || least == 1,
+        (Processor::Intel, DType::Half) => work >= WORTH_16_BIT && least > 1,
+        (Processor::Intel, DType::BFloat16) => work >= WORTH_16_BIT,
+        (Processor::Amd, DType::Float | DType::Double) => {
+            work >= WORTH && least > 1 && (least <= FEW_AMD && most >= MANY_AMD || has_rows_in_pages(problem))
+        }
+        (Processor::Amd, DType::BFloat16) => work >= WORTH_ROUNDED_AMD && least > 1,
         _ => false,
     };
-    is_worth_it && is_registered(problem.dtype) && operands(&upright(problem)).is_some()
+    is_worth_it && operands(&upright(problem)).is_some()
 }
 
-fn is_registered(dtype: DType) -> bool {
-    LIBRARY.get().is_some_and(|library| library.dtypes.contains(dtype)) && simd::isa() == Isa::Avx512 && simd::is_intel()
+/// Whether the rows or columns of an operand lie whole pages apart.
+fn has_rows_in_pages(problem: &Problem) -> bool {
+    [problem.a, problem.b].iter().any(|matrix| [matrix.row, matrix.col].iter().any(|&stride| stride != 0 && stride % PAGE == 0))
+}
+
+/// The processor, if the library is there, takes the dtype, and was measured on it.
+fn processor_of(dtype: DType) -> Option<Processor> {
+    let is_there = LIBRARY.get().is_some_and(|library| library.dtypes.contains(dtype)) && simd::isa() == Isa::Avx512;
+    is_there.then(|| if simd::is_intel() { Processor::Intel } else { Processor::Amd })
 }
 
 /// Nanoseconds of one thread for a multiply-add, where the library takes the dtype.
 pub fn product_cost(dtype: DType) -> Option<f64> {
-    let cost = match dtype {
-        DType::BFloat16 => 0.003,
-        DType::Half => 0.015,
-        _ => return None,
-    };
-    is_registered(dtype).then_some(cost)
+    match (processor_of(dtype)?, dtype) {
+        (Processor::Intel, DType::BFloat16) => Some(0.003),
+        (Processor::Intel, DType::Half) => Some(0.015),
+        (Processor::Amd, DType::BFloat16) => Some(0.01),
+        _ => None,
+    }
 }
 
 /// The product whose output is column-major: this one or its transpose.
@@ -134,6 +164,7 @@ pub fn run(problem: &Problem) -> Result<(), String> {
     let is_done = match problem.dtype {
         DType::Float => in_place::<f32>(problem, tile::WORTH),
         DType::Double => in_place::<f64>(problem, tile::WORTH),
+        DType::BFloat16 if processor_of(DType::BFloat16) == Some(Processor::Amd) => in_place::<half::bf16>(problem, TILE_16_BIT_AMD),
         DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_16_BIT),
         DType::Half => rounded::<half::f16>(problem),
         DType::BFloat16 => rounded::<half::bf16>(problem),

@@ -17,8 +17,11 @@ const STRIP: usize = 512;
 const NARROW: usize = 32;
 /// Columns of a strip of dot products.
 const DOTS: usize = 32;
-/// Partial sums of a dot product.
+/// Partial sums of a dot product: few for short ones, and as many as the compiler keeps in a loop of vectors for the others.
 const LANES: usize = 16;
+const MANY_LANES: usize = 64;
+/// The shortest of the others.
+const LONG: usize = 128;
 
 /// An element of the products that are made here.
 pub trait Entry: Element {
@@ -99,8 +102,10 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
                 b: problem.b.at(batch, 0, col),
                 finish: Finish { beta, alpha },
             };
-            if dots {
-                vectorize(Dots(strip));
+            if dots && problem.k >= LONG {
+                vectorize(Dots::<T, MANY_LANES>(strip));
+            } else if dots {
+                vectorize(Dots::<T, LANES>(strip));
             } else if strip.cols <= NARROW {
                 vectorize(AddedRows::<T, NARROW>(strip));
             } else {
@@ -188,9 +193,9 @@ fn add_rows<T: Entry, const K: usize>(strip: &Strip<T>, row: usize, index: usize
 }
 
 /// Dot products of rows of a and columns of b, both contiguous.
-struct Dots<T: Entry>(Strip<T>);
+struct Dots<T: Entry, const L: usize>(Strip<T>);
 
-impl<T: Entry> Leaf for Dots<T> {
+impl<T: Entry, const L: usize> Leaf for Dots<T, L> {
     type Output = ();
 
     #[inline(always)]
@@ -199,15 +204,15 @@ impl<T: Entry> Leaf for Dots<T> {
         let (pairs, quads) = (strip.rows / 2 * 2, strip.cols / 4 * 4);
         for col in (0..quads).step_by(4) {
             for row in (0..pairs).step_by(2) {
-                dots::<T, 2, 4>(&strip, row, col);
+                dots::<T, L, 2, 4>(&strip, row, col);
             }
             for row in pairs..strip.rows {
-                dots::<T, 1, 4>(&strip, row, col);
+                dots::<T, L, 1, 4>(&strip, row, col);
             }
         }
         for col in quads..strip.cols {
             for row in 0..strip.rows {
-                dots::<T, 1, 1>(&strip, row, col);
+                dots::<T, L, 1, 1>(&strip, row, col);
             }
         }
     }
@@ -215,8 +220,8 @@ impl<T: Entry> Leaf for Dots<T> {
 
 /// `R` × `C` dot products. One of them is the same whatever it is computed with.
 #[inline(always)]
-fn dots<T: Entry, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
-    let mut sums = [[[T::Acc::ZERO; LANES]; C]; R];
+fn dots<T: Entry, const L: usize, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, col: usize) {
+    let mut sums = [[[T::Acc::ZERO; L]; C]; R];
     let (mut left, mut right) = ([std::ptr::null::<T>(); R], [std::ptr::null::<T>(); C]);
     for (step, line) in left.iter_mut().enumerate() {
         *line = strip.a.at(0, row + step, 0).data.cast();
@@ -224,25 +229,38 @@ fn dots<T: Entry, const R: usize, const C: usize>(strip: &Strip<T>, row: usize, 
     for (step, line) in right.iter_mut().enumerate() {
         *line = strip.b.at(0, 0, col + step).data.cast();
     }
-    let whole = strip.depth / LANES * LANES;
-    for index in (0..whole).step_by(LANES) {
-        multiply::<T, R, C>(&load::<T, R>(&left, index, LANES), &load::<T, C>(&right, index, LANES), &mut sums);
+    let whole = strip.depth / L * L;
+    for index in (0..whole).step_by(L) {
+        multiply::<T, L, R, C>(&load::<T, L, R>(&left, index), &load::<T, L, C>(&right, index), &mut sums);
     }
     if whole < strip.depth {
         let rest = strip.depth - whole;
-        multiply::<T, R, C>(&load::<T, R>(&left, whole, rest), &load::<T, C>(&right, whole, rest), &mut sums);
+        multiply::<T, L, R, C>(&load_rest::<T, L, R>(&left, whole, rest), &load_rest::<T, L, C>(&right, whole, rest), &mut sums);
     }
     for (below, sums) in sums.iter().enumerate() {
         for (beside, lanes) in sums.iter().enumerate() {
-            strip.finish(row + below, col + beside, tree::<T>(*lanes));
+            strip.finish(row + below, col + beside, tree::<T, L>(*lanes));
         }
     }
 }
 
+/// The lanes of each line from `index` on.
+#[inline(always)]
+fn load<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: usize) -> [[T::Acc; L]; N] {
+    let mut lanes = [[T::Acc::ZERO; L]; N];
+    for (line, lanes) in lines.iter().zip(&mut lanes) {
+        for (lane, value) in lanes.iter_mut().enumerate() {
+            // SAFETY: `dots` stays inside the `depth` elements of a row of a or a column of b.
+            *value = unsafe { line.wrapping_add(index + lane).read_unaligned() }.load();
+        }
+    }
+    lanes
+}
+
 /// `count` elements of each line from `index` on, then zeros.
 #[inline(always)]
-fn load<T: Entry, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; LANES]; N] {
-    let mut lanes = [[T::Acc::ZERO; LANES]; N];
+fn load_rest<T: Entry, const L: usize, const N: usize>(lines: &[*const T; N], index: usize, count: usize) -> [[T::Acc; L]; N] {
+    let mut lanes = [[T::Acc::ZERO; L]; N];
     for (line, lanes) in lines.iter().zip(&mut lanes) {
         for (lane, value) in lanes.iter_mut().enumerate().take(count) {
             // SAFETY: `dots` stays inside the `depth` elements of a row of a or a column of b.
@@ -253,14 +271,14 @@ fn load<T: Entry, const N: usize>(lines: &[*const T; N], index: usize, count: us
 }
 
 #[inline(always)]
-fn multiply<T: Entry, const R: usize, const C: usize>(
-    left: &[[T::Acc; LANES]; R],
-    right: &[[T::Acc; LANES]; C],
-    sums: &mut [[[T::Acc; LANES]; C]; R],
+fn multiply<T: Entry, const L: usize, const R: usize, const C: usize>(
+    left: &[[T::Acc; L]; R],
+    right: &[[T::Acc; L]; C],
+    sums: &mut [[[T::Acc; L]; C]; R],
 ) {
     for (left, sums) in left.iter().zip(sums) {
         for (right, sums) in right.iter().zip(sums) {
-            for lane in 0..LANES {
+            for lane in 0..L {
                 sums[lane] = T::fuse(left[lane], right[lane], sums[lane]);
             }
         }
@@ -268,8 +286,8 @@ fn multiply<T: Entry, const R: usize, const C: usize>(
 }
 
 #[inline(always)]
-fn tree<T: Entry>(mut lanes: [T::Acc; LANES]) -> T::Acc {
-    let mut width = LANES / 2;
+fn tree<T: Entry, const L: usize>(mut lanes: [T::Acc; L]) -> T::Acc {
+    let mut width = L / 2;
     while width > 0 {
         for lane in 0..width {
             lanes[lane] = lanes[lane].add(lanes[lane + width]);
