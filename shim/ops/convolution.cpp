@@ -2,9 +2,11 @@
 //
 // The parts depend on the shapes alone, so that results do not depend on the number of threads.
 #include <ATen/core/op_registration/adaption.h>
+#include <ATen/cpu/Utils.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -181,6 +183,29 @@ struct Backward {
     return result;
   }
 
+  // Whether oneDNN's kernel for the input's gradient is some thirty times slower than without the stride.
+  bool has_slow_stride() const {
+    return mask[0] && !in_float32 && !geometry.transposed && c10::isReducedFloatingType(input.scalar_type()) &&
+           geometry.groups == input.size(1) && geometry.groups == weight.size(0) &&
+           std::any_of(geometry.stride.begin(), geometry.stride.end(), [](int64_t stride) { return stride > 1; }) &&
+           at::cpu::is_avx512_supported();
+  }
+
+  // The same gradients by a convolution without stride, whose output has zeros between the positions of this one.
+  Backward without_stride() const {
+    Backward spread = *this;
+    spread.geometry.stride.assign(geometry.stride.size(), 1);
+    const auto sizes =
+        at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, spread.geometry.stride, geometry.dilation);
+    spread.grad_output = at::zeros(sizes, grad_output.options());
+    at::Tensor positions = spread.grad_output;
+    for (size_t dim = 0; dim < geometry.stride.size(); ++dim) {
+      positions = positions.slice(static_cast<int64_t>(dim) + 2, 0, std::nullopt, geometry.stride[dim]);
+    }
+    positions.copy_(grad_output);
+    return spread;
+  }
+
   void run() const {
     std::vector<Gradients> results(division.parts);
     parallel_aten(division.parts, division.cost, [&](int64_t part) { results[part] = run_part(part); });
@@ -241,7 +266,7 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
   Backward backward{borrow(grad_output), borrow(input), borrow(weight),      borrow(grad_input), borrow(grad_weight),
                     borrow(grad_bias),   mask,          std::move(geometry), division,           in_float32};
   submit_aten("convolution_backward", {grad_input, grad_weight, grad_bias}, {grad_output, input, weight}, division.cost,
-              [backward = std::move(backward)] { backward.run(); });
+              [backward = std::move(backward)] { (backward.has_slow_stride() ? backward.without_stride() : backward).run(); });
   return gradients;
 }
 

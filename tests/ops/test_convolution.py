@@ -1,4 +1,4 @@
-"""Convolutions of 16 bit floats whose shapes PyTorch's kernels for AMX compute wrongly, or die of."""
+"""Convolutions of 16 bit floats whose shapes PyTorch's kernels for AMX compute wrongly or die of, or that we compute as others."""
 
 import itertools
 import random
@@ -27,6 +27,14 @@ UNUSUAL = [
     ("conv3d", (4, 40, 4, 1, 12), (48, 10, 1, 4, 1), {"stride": (2, 1, 3), "padding": (0, 3, 1), "dilation": 2, "groups": 4}),
 ]
 
+#: The gradient of their input is that of a convolution without stride.
+DEPTHWISE = [
+    ("conv1d", (2, 16, 20), (16, 1, 5), {"stride": 3, "padding": 2, "dilation": 2, "groups": 16}),
+    ("conv2d", (3, 8, 9, 12), (8, 1, 3, 3), {"stride": 2, "padding": 1, "groups": 8}),
+    ("conv2d", (2, 6, 10, 11), (6, 1, 2, 2), {"stride": (3, 2), "groups": 6}),
+    ("conv3d", (2, 4, 7, 8, 9), (4, 1, 3, 2, 3), {"stride": (2, 1, 3), "padding": 1, "groups": 4}),
+]
+
 
 def check(name: str, sizes: tuple[int, ...], weights: tuple[int, ...], options: dict, dtype: torch.dtype, with_bias: bool) -> bool:
     """Hold a convolution and its gradients against float64; False where PyTorch refuses the shape."""
@@ -53,7 +61,7 @@ def check(name: str, sizes: tuple[int, ...], weights: tuple[int, ...], options: 
 
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", UNUSUAL, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[1]))}")
+@pytest.mark.parametrize("case", UNUSUAL + DEPTHWISE, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[1]))}")
 def test_unusual_shapes(case: tuple, dtype: torch.dtype, with_bias: bool) -> None:
     assert check(*case, dtype, with_bias)
 
