@@ -3,7 +3,8 @@
 #   PYTHON=python3.12    the Python that .venv is made with (3.11 or newer)
 #   TORCH=2.13.0         another torch, in an environment of its own: .venv-2.13.0
 #   TORCH_INDEX=URL      where torch is taken from, for example https://download.pytorch.org/whl/cpu
-#   PYTEST="-k stream"   more arguments for pytest
+#   PYTEST="-k stream"   more arguments for pytest, which then runs in one process
+#   WORKERS=2            processes that test-python shares the tests of operators among
 #   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
 #   MINUTES=10 SEED=1    for soak: for how long it begins programs, and which ones (default: others each time)
 #   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
@@ -88,8 +89,17 @@ test: test-rust loom test-python ## the Rust tests, the loom models and the Pyth
 test-rust:
 	cargo test --locked -q
 
+# Tests of operators look at no clock, so that several processes run them at once. The others have the machine alone.
+WORKERS ?= 2
+CLOCKS := tests/compile/test_compiled_asynchrony.py tests/registration/test_scripts_and_data.py
+SHARED := tests/models tests/ops $(filter-out $(CLOCKS),$(wildcard tests/compile/test_*.py tests/registration/test_*.py))
 test-python: dev
+ifeq ($(strip $(PYTEST)),)
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(SHARED)
+	$(PY) -m pytest $(SHARED:%=--ignore=%)
+else
 	$(PY) -m pytest $(PYTEST)
+endif
 
 test-libraries: dev $(STAMPS)/libraries ## the tests with Hugging Face's libraries, Lightning and others, which it installs
 	$(PY) -m pytest tests/libraries $(PYTEST)
