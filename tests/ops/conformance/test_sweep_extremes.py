@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from against_cpu import AgainstCpu, Comparison, call, gradient, is_random, on_device, precise, seeded
-from expected import EXPECTED, UNSTABLE_INDICES
+from expected import EXPECTED, SOME_PROCESSORS, UNSTABLE_INDICES
 from extremes import ALIKE, OVERFLOWING, Case, cases, change, is_pointwise
 from nearness import faults, is_within_rounding_of_ones
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
@@ -285,13 +285,15 @@ class TestExtremes(AgainstCpu):
         """Compare calls; the kinds in expected.py are followed by the family of values that a difference is expected of."""
         comparison = Comparison(self, device, op.name)
         found = [difference for case in calls for difference in differences(comparison, op, case, run)]
-        reasons = {
-            entry[0].removeprefix(kind).removeprefix(": "): reason
-            for entry, reason in EXPECTED.items()
+        entries = {
+            entry[0].removeprefix(kind).removeprefix(": "): entry
+            for entry in EXPECTED
             if entry[0].partition(": ")[0] == kind and entry[1] == op.formatted_name and entry[2] in (None, dtype)
         }
+        reasons = {family: EXPECTED[entry] for family, entry in entries.items()}
         families = {it.case.family for it in found}
-        gone = [it for it in reasons if it not in families and not (it == "" and found)]
+        lasting = [family for family, entry in entries.items() if entry not in SOME_PROCESSORS]
+        gone = [it for it in lasting if it not in families and not (it == "" and found)]
         unexpected = [str(it) for it in found if it.case.family not in reasons and "" not in reasons]
         unexpected += [f"{it or 'all'}: holds now: take it out of expected.py" for it in gone]
         if unexpected:
