@@ -108,6 +108,7 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
         "ordinary step (graph), of a forward pass without gradients (infer). bfloat16 is autocast. The fallback is forbidden.",
         "",
         "The networks are those of examples/ (`resnet.py` and so on) or of benches/models/networks.py.",
+        "[What limits](../benches/models/limits.md) tells what was found where an aim is missed.",
         "",
         f"{info}." + (" A short run (`--quick`): not to be relied on." if quick else ""),
         "",
