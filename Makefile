@@ -7,7 +7,9 @@
 #   WORKERS=2            processes that test-python shares the tests of operators among
 #   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
 #   MINUTES=10 SEED=1    for soak: for how long it begins programs, and which ones (default: others each time)
+#   MODES=race,memory    for soak: some of its modes (default: all)
 #   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
+#   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -24,6 +26,7 @@ SHARDS ?= 4
 JOBS ?= 1
 MINUTES ?= 10
 SEED ?=
+MODES ?=
 DEFAULT_TORCH := 2.15.0
 
 # ---- the environment -----------------------------------------------------------------------------------------------------------
@@ -48,6 +51,7 @@ MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
+.PHONY: asan-python tsan-python
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
 help: ## list the targets
@@ -117,8 +121,8 @@ fuzz: dev ## bad arguments for every operator, in child processes; FUZZ="--only 
 	@mkdir -p target/fuzz
 	$(PY) -W ignore tools/fuzz_fallback.py --output target/fuzz/report.json $(FUZZ)
 
-soak: dev ## random programs on two devices and their streams, against the CPU
-	PYTHONPATH=tools $(PY) -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+soak: dev ## random programs on two devices, under every sanitizer and order of tasks, against the CPU: MINUTES=60
+	PYTHONPATH=tools $(PY) -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(MODES),--modes $(MODES))
 
 conformance-compile: dev ## the same database through torch.compile, into target/conformance-compile; goes on likewise
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
@@ -141,6 +145,21 @@ asan: ## the Rust tests under the address sanitizer
 
 tsan: ## the Rust tests under the thread sanitizer
 	TSAN_OPTIONS='suppressions=$(CURDIR)/tests/tsan.supp' $(call SANITIZED,thread)
+
+# The whole module, the shim too. The runtime is rustc's for both: gcc's lacks functions that rustc's instrumentation calls.
+SANITIZED_MODULE = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer' \
+	CXXFLAGS='-fsanitize=$(1) -g1 -fno-omit-frame-pointer' PYO3_PYTHON='$(PY)' \
+	cargo build --locked -q --profile sanitize --lib --features python --target $(HOST) --target-dir target/$(1)-python
+SANITIZED_TESTS ?= tests/runtime tests/graphs tests/sanitizer tests/debugging
+SANITIZED_PYTHON = PYTHONPATH=tools $(PY) -m sanitized $(1) target/$(1)-python/$(HOST)/sanitize/librustdev.so $(SANITIZED_TESTS) $(PYTEST)
+
+asan-python: | $(STAMPS)/test ## Python tests of streams, events, memory, graphs and debugging under the address sanitizer
+	$(call SANITIZED_MODULE,address)
+	$(call SANITIZED_PYTHON,address)
+
+tsan-python: | $(STAMPS)/test ## the same under the thread sanitizer
+	$(call SANITIZED_MODULE,thread)
+	$(call SANITIZED_PYTHON,thread)
 
 # ---- style -----------------------------------------------------------------------------------------------------------------------
 lint: lint-rust lint-python lint-cpp ## formatting, lints and types of the three languages

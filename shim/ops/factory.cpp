@@ -108,10 +108,8 @@ at::Tensor new_like(const at::Tensor& self, RD_OPTIONS, std::optional<at::Memory
   if (memory_format.value_or(at::MemoryFormat::Preserve) != at::MemoryFormat::Preserve) {
     return new_empty(self.sizes(), wanted, own, memory_format);
   }
-  if (C10_LIKELY(self.is_contiguous())) {
-    return new_empty(self.sizes(), wanted, own);
-  }
-  if (self.is_non_overlapping_and_dense()) {
+  // Contiguous ones too: a dimension of size 1 keeps its stride, which further operators lay their results out by.
+  if (C10_LIKELY(self.is_non_overlapping_and_dense())) {
     return new_empty_strided(self.sizes(), self.strides(), wanted, own);
   }
   return new_empty_strided(self.sizes(), at::infer_dense_strides(self.sizes(), self.strides()), wanted, own);

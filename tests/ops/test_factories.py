@@ -34,7 +34,9 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "channels last": lambda tensor: tensor.contiguous(memory_format=torch.channels_last),
     "sliced": lambda tensor: tensor[..., ::2],
     "expanded": lambda tensor: tensor[:, :1].expand(-1, 3, -1, -1),
+    "contiguous, with strides of its own where the size is 1": lambda tensor: tensor[:1, :1],
     "empty": lambda tensor: tensor[:0],
+    "empty, with strides of its own": lambda tensor: tensor[:, :0],
     "of no dimensions": lambda tensor: tensor.sum(),
 }
 

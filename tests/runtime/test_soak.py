@@ -1,9 +1,12 @@
-"""A short run of ``make soak``, and that it finds what it looks for."""
+"""A short run of ``make soak`` in each of its modes, and that it finds what it looks for."""
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +14,8 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parents[2]
+#: A limit that no test comes to: they count programs.
+LONG = ("--seconds", "3600")
 
 
 def run_soak(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -20,21 +25,6 @@ def run_soak(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
 
 
-def test_ten_seconds_of_random_programs() -> None:
-    run = run_soak("--minutes", "0.17", "--seed", "0")
-    assert run.returncode == 0, run.stdout + run.stderr
-    found = re.search(r"(\d+) programs without a difference in \d+ s with --seed 0", run.stdout)
-    assert found
-    assert int(found[1]) > 1
-
-
-@pytest.mark.parametrize("arguments", [("--minutes", "0"), ("--minutes", "nan"), ("--first", "-1"), ("--seed", "x")])
-def test_bad_arguments_are_refused(arguments: tuple[str, str]) -> None:
-    run = run_soak(*arguments)
-    assert run.returncode == 2
-    assert arguments[0] in run.stderr
-
-
 @pytest.fixture
 def soak(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the command's module, of this process."""
@@ -42,6 +32,45 @@ def soak(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     from soak import __main__ as command
 
     return command
+
+
+@pytest.fixture
+def worker(soak: ModuleType) -> Iterator[ModuleType]:
+    """Return the worker's module, of this process; what it changes is restored."""
+    from soak import worker
+
+    before = torch.rustdev.fallback_mode()
+    yield worker
+    torch.rustdev.set_fallback_mode(before)
+    torch.rustdev.clear_sanitizer_reports()
+
+
+def report(path: Path) -> object:
+    """Return what a worker has written."""
+    from soak.report import Report
+
+    return Report.load(path, "")
+
+
+def test_each_mode_runs_programs_without_a_finding(soak: ModuleType) -> None:
+    run = run_soak("--minutes", "600", "--programs", "3", "--seed", "0")
+    assert run.returncode == 0, run.stdout + run.stderr
+    for mode in soak.MODES:
+        assert re.search(rf"^{mode} +3 +0 +0 ", run.stdout, re.MULTILINE), run.stdout
+    assert re.search(r"^faults +3 +0 +0 +[1-9]", run.stdout, re.MULTILINE), "no shortage was injected"
+    last = run.stdout.splitlines()[-1]
+    modes = len(soak.MODES)
+    assert last.startswith(f"soak: {3 * modes} programs in {modes} modes, 0 differences, 0 findings, nothing grew")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--minutes", "0"), ("--minutes", "nan"), ("--first", "-1"), ("--seed", "x"), ("--programs", "0"), ("--modes", "lame")],
+)
+def test_bad_arguments_are_refused(arguments: tuple[str, str]) -> None:
+    run = run_soak(*arguments)
+    assert run.returncode == 2
+    assert arguments[0] in run.stderr
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str, call: object) -> None:
@@ -57,21 +86,161 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str, call: object) -> None:
 
 
 def test_a_wrong_value_is_told_with_the_seed_and_few_steps(
-    soak: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     plant(monkeypatch, "neg", lambda given: given[0].clone())
-    assert soak.main(["--minutes", "1", "--seed", "3"]) == 1
+    assert worker.main(["plain", str(tmp_path / "report"), *LONG, "--seed", "3"]) == 1
     told = capsys.readouterr().out
-    assert re.search(r"a difference with --seed 3 --first \d+", told)
+    assert re.search(r"a difference with --modes plain --seed 3 --first \d+", told)
     steps = [line for line in told.splitlines() if re.match(r"  %\d+ = ", line)]
     assert 2 <= len(steps) <= 20
     assert any("neg(" in step for step in steps)
+    found = report(tmp_path / "report")
+    assert (found.differences, found.findings) == (1, 0)
 
 
-def test_a_missing_wait_is_found(soak: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_wait_gives_a_difference(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     monkeypatch.setattr("soak.machines.Devices.wait", lambda self, step, used: None)
-    assert soak.main(["--minutes", "1", "--seed", "4"]) == 1
+    monkeypatch.setattr(worker, "SHRINKING", 0)
+    assert worker.main(["plain", str(tmp_path / "report"), *LONG, "--seed", "4"]) == 1
     assert "--seed 4" in capsys.readouterr().out
+
+
+def test_a_missing_wait_is_found_by_the_race_detector(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("soak.machines.Devices.wait", lambda self, step, used: None)
+    assert worker.main(["race", str(tmp_path / "report"), *LONG, "--programs", "1", "--seed", "4"]) == 1
+    assert "SynchronizationError" in capsys.readouterr().out
+    found = report(tmp_path / "report")
+    assert (found.differences, found.findings) == (0, 1)
+
+
+def test_memory_that_is_freed_in_use_is_found_by_the_race_detector(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: None)
+    assert worker.main(["race", str(tmp_path / "report"), *LONG, "--programs", "3", "--seed", "4"]) == 1
+    assert "freed-in-use" in capsys.readouterr().out
+
+
+def test_a_call_that_has_written_when_it_runs_out_of_memory_gives_a_difference(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fails = itertools.cycle([True, False])
+
+    def half_done(given: list[torch.Tensor]) -> torch.Tensor:
+        given[0].add_(given[1])
+        if next(fails):
+            raise torch.OutOfMemoryError
+        return given[0]
+
+    plant(monkeypatch, "add_", half_done)
+    monkeypatch.setattr(worker, "SHRINKING", 0)
+    assert worker.main(["faults", str(tmp_path / "report"), *LONG, "--seed", "5"]) == 1
+    found = report(tmp_path / "report")
+    assert (found.differences, found.findings) == (1, 0)
+
+
+@pytest.fixture
+def kept() -> Iterator[list[object]]:
+    """Return a list that keeps what a program leaks until the test's end."""
+    kept: list[object] = []
+    yield kept
+    for it in kept:
+        if isinstance(it, int):
+            os.close(it)
+        elif isinstance(it, threading.Event):
+            it.set()
+
+
+def leak_threads(kept: list[object]) -> None:
+    for _ in range(3):
+        end = threading.Event()
+        threading.Thread(target=end.wait, daemon=True).start()
+        kept.append(end)
+
+
+LEAKS: dict[str, Callable[[list[object]], None]] = {
+    "memory": lambda kept: kept.append(bytearray(b"x" * (8 << 20))),
+    "device": lambda kept: kept.append(torch.ones(1000, device="rustdev")),
+    "threads": leak_threads,
+    "descriptors": lambda kept: kept.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(3)),
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_what_leaks_is_told(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, kept: list[object], tmp_path: Path, name: str
+) -> None:
+    from soak.resources import grown
+
+    class Leaky(worker.Maker):
+        def __init__(self, seed: str) -> None:
+            super().__init__(seed)
+            LEAKS[name](kept)
+
+    monkeypatch.setattr(worker, "Maker", Leaky)
+    monkeypatch.setattr("soak.program.STEPS", 2)
+    assert worker.main(["plain", str(tmp_path / "report"), *LONG, "--programs", "16", "--seed", "0"]) == 1
+    found = report(tmp_path / "report")
+    assert name in grown(found.samples)
+    assert "(!)" in found.row()
+
+
+def test_the_rule_takes_noise_and_what_is_kept_once_for_no_leak() -> None:
+    from soak.resources import grown
+
+    def samples(*threads: int) -> list[dict[str, int]]:
+        return [{"memory": 1 << 30, "device": 0, "threads": count, "descriptors": 9} for count in threads]
+
+    assert grown(samples(4, 4, 4, 4, 4, 4, 4, 4, 4)) == []
+    assert grown(samples(4, 4, 4, 4, 4, 4, 90, 4, 90)) == []
+    assert grown(samples(4, 4, 4, 6, 6, 6, 6, 6, 6)) == []
+    assert grown(samples(4, 4, 4, 7, 7, 7, 7, 7, 7)) == ["threads"]
+    assert grown(samples(4, 5, 6, 7, 8, 9, 10, 11, 12)) == ["threads"]
+    assert grown(samples(4, 5, 6, 7, 8)) == [], "too few"
+
+
+#: What a worker does in place of its second program.
+ENDS = {
+    "plain": "os.abort()",
+    "memory": "ctypes.string_at(torch.ones(4, device='rustdev').data_ptr(), 4)",
+}
+PLANTED = """
+import ctypes, os, sys, torch
+from soak import worker
+
+class Ends(worker.Maker):
+    def __init__(self, seed):
+        super().__init__(seed)
+        if seed == "7:1":
+            {how}
+
+worker.Maker = Ends
+sys.exit(worker.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("mode", ENDS)
+def test_a_process_that_ends_is_a_finding(
+    soak: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], mode: str
+) -> None:
+    command = soak.command
+
+    def planted(*arguments: object) -> list[str]:
+        python, _, _, *rest = command(*arguments)
+        return [python, "-c", PLANTED.format(how=ENDS[mode]), *rest]
+
+    monkeypatch.setattr(soak, "command", planted)
+    assert soak.main(["--modes", mode, "--programs", "4", "--seed", "7", "--minutes", "60"]) == 1
+    told = capfd.readouterr()
+    assert re.search(rf"ended by SIG\w+ in program 1: --modes {mode} --seed 7 --first 1", told.out)
+    assert "1 findings" in told.out.splitlines()[-1]
+    if mode == "memory":
+        assert "rustdev: the host touched memory" in told.err, "the mode's variables were not set"
 
 
 def test_the_same_seed_gives_the_same_programs(soak: ModuleType) -> None:

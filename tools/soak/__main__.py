@@ -1,58 +1,99 @@
-"""The command: ``PYTHONPATH=tools python -m soak``, or ``make soak``."""
+"""The command: ``PYTHONPATH=tools python -m soak``, or ``make soak``. It starts a worker for each mode, one after the other."""
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
-# The package reads it when it is imported, with torch.
-os.environ["RUSTDEV_DEVICE_COUNT"] = "2"
+from .modes import MODES, VARIABLES
+from .report import Report, table
+from .resources import grown, is_judged
 
-import rustdev
-
-from .machines import Host
-from .program import Maker, run, smaller
+#: Seconds that a worker has beyond its time before it counts as stuck: for its last program, and for making one smaller.
+PATIENCE = 900
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="soak", description="Run random programs on two devices and compare them with the CPU.")
-    parser.add_argument("--minutes", type=float, default=10, help="begin no further program after so long")
+    parser.add_argument("--minutes", type=float, default=10, help="begin no further program after so long, of all modes together")
+    parser.add_argument("--programs", type=int, default=None, help="begin no more programs than these in each mode")
+    parser.add_argument("--modes", default=",".join(MODES), help="some of these, separated by commas (default: all): %(default)s")
     parser.add_argument("--seed", type=int, default=None, help="the same seed gives the same programs; default: another each time")
-    parser.add_argument("--first", type=int, default=0, help="begin with this program of the seed's")
+    parser.add_argument("--first", type=int, default=0, help="begin with this program of the seed's, in each mode")
     options = parser.parse_args(arguments)
-    if not options.minutes > 0 or options.first < 0:
-        parser.error("--minutes takes a number above 0, --first one that is not negative")
+    if not options.minutes > 0:
+        parser.error("--minutes takes a number above 0")
+    if options.first < 0 or (options.programs is not None and options.programs < 1):
+        parser.error("--first takes a number that is not negative, --programs one above 0")
+    unknown = [name for name in options.modes.split(",") if name not in MODES]
+    if unknown:
+        parser.error(f"--modes: there is no {unknown[0] or 'empty mode'}; there are {', '.join(MODES)}")
+    options.modes = list(dict.fromkeys(options.modes.split(",")))
+    options.seed = int(time.time()) if options.seed is None else options.seed
     return options
 
 
-def soak(minutes: float, seed: int, first: int) -> int:
-    """Run programs until the time is over, or one differs; return the exit status."""
-    start, number = time.monotonic(), first
-    while number == first or time.monotonic() - start < 60 * minutes:
-        maker = Maker(f"{seed}:{number}")
-        steps, difference = run(maker.steps(), maker.host, is_fresh=False)
-        if difference is not None:
-            print(f"soak: a difference with --seed {seed} --first {number}, behind step %{difference.step.number}:")
-            print(f"  %{difference.value}: {difference.text}")
-            least = smaller(steps)
-            print(f"{len(least)} of its {len(steps)} steps show it still:")
-            found = run(least, Host(), is_fresh=True)[1]
-            print(*(f"  {step}" for step in least), sep="\n")
-            print(f"  {found.text}" if found else "  (not each time)")
-            return 1
-        number += 1
-    print(f"soak: {number - first} programs without a difference in {time.monotonic() - start:.0f} s with --seed {seed}")
-    return 0
+def command(mode: str, seconds: float, options: argparse.Namespace, path: Path) -> list[str]:
+    """Return the command line of a mode's worker."""
+    limits = ["--seconds", str(seconds), *(["--programs", str(options.programs)] if options.programs else [])]
+    programs = ["--seed", str(options.seed), "--first", str(options.first)]
+    return [sys.executable, "-m", "soak.worker", mode, str(path), *limits, *programs]
+
+
+def run(mode: str, options: argparse.Namespace) -> Report:
+    """Run a mode's programs in a process of their own; what the process says of them is printed."""
+    seconds = 60 * options.minutes * MODES[mode].share / sum(MODES[name].share for name in options.modes)
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    # For `-m soak.worker`, wherever this command was started.
+    tools = [str(Path(__file__).parents[1]), environment.get("PYTHONPATH", "")]
+    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, tools)), **MODES[mode].environment(options.seed)}
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "report.json"
+        try:
+            status = subprocess.run(
+                command(mode, seconds, options, path), env=environment, timeout=seconds + PATIENCE, check=False
+            ).returncode
+            end = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit code {status}"
+        except subprocess.TimeoutExpired:
+            end = f"by this command, {PATIENCE} seconds after its time was over"
+        report = Report.load(path, mode)
+    if not report.is_over:
+        report.findings += 1
+        again = f"--modes {mode} --seed {options.seed} --first {report.program}"
+        print(f"soak: the process ended {end} in program {report.program}: {again}")
+    return report
+
+
+def growth(reports: list[Report]) -> str:
+    """Say what has grown, and where it could not be told."""
+    growing = [f"{name} of {it.mode}" for it in reports for name in grown(it.samples)]
+    short = [it.mode for it in reports if not is_judged(it.samples)]
+    told = f"growing: {', '.join(growing)}" if growing else "nothing grew"
+    return told + (f" (too few samples of {', '.join(short)})" if short else "")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; 1 where a value differs."""
+    """Run the modes; 1 where a value differs, something is found, or a process grows."""
     options = parse(arguments)
-    seed = int(time.time()) if options.seed is None else options.seed
-    rustdev.set_fallback_mode("allow")
-    print(f"soak: seed {seed}", flush=True)
-    return soak(options.minutes, seed, options.first)
+    start = time.monotonic()
+    reports = []
+    for mode in options.modes:
+        print(f"soak: {mode}, seed {options.seed}", flush=True)
+        reports.append(run(mode, options))
+    print(table(reports))
+    differences, findings = (sum(getattr(it, name) for it in reports) for name in ("differences", "findings"))
+    programs = sum(it.programs for it in reports)
+    print(
+        f"soak: {programs} programs in {len(reports)} modes, {differences} differences, {findings} findings, "
+        f"{growth(reports)}, {time.monotonic() - start:.0f} s, seed {options.seed}",
+        flush=True,
+    )
+    return 0 if all(it.is_clean() for it in reports) else 1
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What runs the steps of a program: the CPU, and two devices with four streams each."""
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import rustdev
@@ -9,8 +10,8 @@ from rustdev.streams import _sleep
 
 from .operators import OPERATORS, make
 
-#: Streams of each device.
-STREAMS = 4
+#: Devices, and streams of each.
+DEVICES, STREAMS = 2, 4
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,20 @@ class Memory:
 
 
 class Devices:
-    """Runs steps on the devices, each on its stream, which waits for no more than it must."""
+    """Runs steps on the devices, each on its stream, which waits for no more than it must.
 
-    def __init__(self) -> None:
+    Args:
+        tries: how often a step is tried that runs out of memory. It must not have written anything then.
+
+    Attributes:
+        shortages: How often one has.
+    """
+
+    def __init__(self, tries: int = 1) -> None:
+        self.tries, self.shortages = tries, 0
         self.values: dict[int, torch.Tensor] = {}
         self.memory: dict[int, Memory] = {}
-        self.streams = [[rustdev.Stream(device) for _ in range(STREAMS)] for device in range(2)]
+        self.streams = [[rustdev.Stream(device) for _ in range(STREAMS)] for device in range(DEVICES)]
 
     def run(self, step: Step) -> None:
         """Run one step."""
@@ -103,9 +112,18 @@ class Devices:
                 entered.enter_context(rustdev.stream(self.streams[device][stream]))
                 if step.pause:
                     _sleep(step.pause)
-            result = self.call(step, given)
+            result = self.insist(lambda: self.call(step, given))
         self.values[step.number] = result
         self.note(step, given, used)
+
+    def insist(self, call: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Return a call's result, after some tries where memory runs out."""
+        for _ in range(self.tries - 1):
+            try:
+                return call()
+            except torch.OutOfMemoryError:  # noqa: PERF203 - once in many steps
+                self.shortages += 1
+        return call()
 
     def call(self, step: Step, given: list[torch.Tensor]) -> torch.Tensor:
         """Return a step's result; the current streams are the step's."""
@@ -158,4 +176,16 @@ class Devices:
         step = Step(-1, "read", (number,), device=device, stream=stream)
         self.wait(step, {(device, stream)})
         with rustdev.stream(self.streams[device][stream]):
-            return value.cpu()
+            return self.insist(value.cpu)
+
+    def end(self) -> None:
+        """Free the values, and wait for everything."""
+        self.values.clear()
+        self.memory.clear()
+        settle()
+
+
+def settle() -> None:
+    """Wait for the devices; what failed on them is raised."""
+    for device in range(DEVICES):
+        rustdev.synchronize(device)

@@ -1,7 +1,9 @@
 """Random programs: how they are made, compared, and made smaller."""
 
+import contextlib
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +24,27 @@ TRIES = 3
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float32: 1e-5, torch.float64: 1e-7}
 
 
+#: Makes what a program runs in.
+Around = Callable[[], contextlib.AbstractContextManager[object]]
+
+
 @dataclass(frozen=True)
 class Difference:
-    """A value that is not the CPU's, or an exception: behind which step, of which value, and what."""
+    """What is not right, behind which step and of which value: a value that is not the CPU's, or an exception as a finding."""
 
     step: Step
     value: int
     text: str
+    is_finding: bool = False
+
+
+@dataclass
+class Outcome:
+    """What became of a program: the steps that ran, what was not right, and how often it ran out of memory."""
+
+    steps: list[Step]
+    difference: Difference | None = None
+    shortages: int = 0
 
 
 class Maker:
@@ -128,53 +144,62 @@ def compare(host: Host, devices: Devices, number: int, stream: int, exact: bool)
     return ""
 
 
-def run(steps: Iterator[Step] | list[Step], host: Host, *, is_fresh: bool) -> tuple[list[Step], Difference | None]:
-    """Run a program on the devices, and compare its values now and then, and all at its end.
+def check(done: list[Step], number: int, host: Host, devices: Devices) -> Difference | None:
+    """Compare a value behind the last step that was done."""
+    maker = next(it for it in done if it.number == number)
+    exact = maker.operator not in OPERATORS or OPERATORS[maker.operator].kind != "leaf"
+    text = compare(host, devices, number, done[-1].stream, exact)
+    return Difference(done[-1], number, text) if text else None
+
+
+def follow(steps: Iterable[Step], done: list[Step], host: Host, devices: Devices, is_fresh: bool) -> Difference | None:
+    """Run steps on the devices, and compare their values now and then, and all at the end; return the first difference."""
+    for step in steps:
+        done.append(step)
+        if is_fresh:
+            host.run(step)
+        devices.run(step)
+        if step.number % BETWEEN == BETWEEN - 1 and step.number in devices.values:
+            found = check(done, step.number, host, devices)
+            if found:
+                return found
+    return next(filter(None, (check(done, number, host, devices) for number in devices.values)), None)
+
+
+def run(steps: Iterable[Step], host: Host, *, is_fresh: bool, tries: int = 1, around: Around = contextlib.nullcontext) -> Outcome:
+    """Run a program on the devices, and compare its values with the CPU's.
 
     Args:
         steps: the program.
         host: the CPU's values.
         is_fresh: whether the steps have yet to run there.
+        tries: how often a step is tried that runs out of memory.
+        around: makes what the program runs in.
 
     Returns:
-        The steps that ran, and the first difference.
+        The steps that ran, and the first thing that was not right.
     """
-    devices = Devices()
-    done: list[Step] = []
-
-    def check(step: Step, number: int) -> Difference | None:
-        maker = next(it for it in done if it.number == number)
-        exact = maker.operator not in OPERATORS or OPERATORS[maker.operator].kind != "leaf"
-        text = compare(host, devices, number, step.stream, exact)
-        return Difference(step, number, text) if text else None
-
-    for step in steps:
-        done.append(step)
-        if is_fresh:
-            host.run(step)
-        try:
-            devices.run(step)
-            if step.number % BETWEEN == BETWEEN - 1 and step.number in devices.values:
-                found = check(step, step.number)
-                if found:
-                    return done, found
-        except Exception as error:
-            return done, Difference(step, step.number, f"{type(error).__name__}: {error}")
-    for number in devices.values:
-        found = check(done[-1], number)
-        if found:
-            return done, found
-    return done, None
+    outcome, devices = Outcome([]), Devices(tries)
+    try:
+        with around():
+            outcome.difference = follow(steps, outcome.steps, host, devices, is_fresh)
+            devices.end()
+    except Exception as error:
+        step = outcome.steps[-1]
+        outcome.difference = Difference(step, step.number, f"{type(error).__name__}: {error}", is_finding=True)
+    outcome.shortages = devices.shortages
+    return outcome
 
 
-def smaller(steps: list[Step]) -> list[Step]:
-    """Return as few of a program's steps as still show a difference."""
+def smaller(steps: list[Step], shows: Callable[[list[Step]], bool], seconds: float) -> list[Step]:
+    """Return as few of a program's steps as still show what is not right, or as few as are found in some seconds."""
+    end = time.monotonic() + seconds
     for chosen in sorted((it.number for it in steps), reverse=True):
         gone = {chosen}
         for step in steps:
             if gone.intersection(step.operands):
                 gone.add(step.number)
         fewer = [step for step in steps if step.number not in gone]
-        if fewer and any(run(fewer, Host(), is_fresh=True)[1] for _ in range(TRIES)):
+        if time.monotonic() < end and fewer and any(shows(fewer) for _ in range(TRIES)):
             steps = fewer
     return steps

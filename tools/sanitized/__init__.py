@@ -1,0 +1,1 @@
+"""Python tests of a module that was built with a sanitizer: ``python -m sanitized`` with ``tools`` on the path."""

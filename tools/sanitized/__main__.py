@@ -1,0 +1,95 @@
+"""Run Python tests in a Python that holds a sanitizer's runtime: ``make asan-python`` and ``make tsan-python``.
+
+    python -m sanitized {address,thread} MODULE [arguments of pytest]
+
+MODULE is the library that cargo has built with that sanitizer. Beside it, in ``python/``, come an environment whose interpreter is
+``python.rs``, with the packages of the environment that runs this command, and this package with that module. So nothing is
+installed, and processes that a test starts with ``sys.executable`` are under the sanitizer too.
+
+pytest keeps what is written to the standard error output, so the sanitizer writes its reports to files; they are printed at the
+end.
+The exit status is pytest's, or 1 where it is 0 and there is a report.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import tomllib
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("rustdev", "rustdev_autoload", "rustdev_pytest")
+#: What the sanitizers are told; the reasons are in CONTRIBUTING.md.
+OPTIONS = {
+    "address": {"ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:log_path={reports}"},
+    "thread": {"TSAN_OPTIONS": f"die_after_fork=0:suppressions={ROOT / 'tests/tsan_python.supp'}:log_path={{reports}}"},
+}
+
+
+def link(path: Path, target: Path) -> None:
+    """Make a symbolic link, in place of what is there."""
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def build_interpreter(sanitizer: str, directory: Path) -> Path:
+    """Make the environment, and return its interpreter."""
+    version, libraries = f"python{sys.version_info.major}.{sys.version_info.minor}", sysconfig.get_config_var("LIBDIR")
+    if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
+        sys.exit(f"sanitized: {sys.executable} has no shared library of Python (libpython): build Python with --enable-shared")
+    interpreter = directory / "bin" / "python"
+    interpreter.parent.mkdir(parents=True, exist_ok=True)
+    (directory / "lib" / version).mkdir(parents=True, exist_ok=True)
+    link(directory / "lib" / version / "site-packages", Path(sysconfig.get_path("purelib")))
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", directory / "pyvenv.cfg")
+    command = ["rustc", "--edition", "2024", "-O", f"-Zsanitizer={sanitizer}", "-Cunsafe-allow-abi-mismatch=sanitizer"]
+    # The runtime looks for C++'s exceptions when it starts, so their library is loaded with the program.
+    command += [f"-Clink-arg={it}" for it in ("-rdynamic", f"-L{libraries}", f"-Wl,-rpath,{libraries}", f"-l{version}")]
+    command += [f"-Clink-arg={it}" for it in ("-Wl,--no-as-needed", "-lstdc++")]
+    source = Path(__file__).with_name("python.rs")
+    subprocess.run([*command, str(source), "-o", str(interpreter)], env={**os.environ, "RUSTC_BOOTSTRAP": "1"}, check=True)
+    return interpreter
+
+
+def place_package(module: Path, directory: Path) -> None:
+    """Put the package into a directory, with the module and with the entry points by which torch and pytest find it."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for name in PACKAGES:
+        (directory / name).mkdir(parents=True)
+        for path in (ROOT / "python" / name).iterdir():
+            if path.suffix != ".so" and path.name != "__pycache__":
+                link(directory / name / path.name, path)
+    link(directory / "rustdev" / "_rustdev.abi3.so", module)
+    about = directory / "rustdev-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rustdev\nVersion: 0\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = []
+    for group, entries in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def main(sanitizer: str, module: str, *arguments: str) -> int:
+    """Run the tests."""
+    directory = Path(module).absolute().parent / "python"
+    reports = directory / "reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir(parents=True)
+    interpreter = build_interpreter(sanitizer, directory)
+    place_package(Path(module).absolute(), directory / "package")
+    options = {name: value.format(reports=reports / "report") for name, value in OPTIONS[sanitizer].items()}
+    environment = {**os.environ, **options, "PYTHONPATH": str(directory / "package"), "VIRTUAL_ENV": str(directory)}
+    status = subprocess.run([str(interpreter), "-m", "pytest", *arguments], env=environment, cwd=ROOT, check=False).returncode
+    found = sorted(reports.iterdir())
+    for path in found:
+        print(path.read_text(errors="replace"))
+    print(f"sanitized: {len(found)} processes with a report of the {sanitizer} sanitizer, in {reports}")
+    return status or bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,158 @@
+"""Runs the programs of one mode, in this process: ``python -m soak.worker``.
+
+``python -m soak`` starts it with the variables of the mode.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+# The package reads it when it is imported, with torch.
+os.environ["RUSTDEV_DEVICE_COUNT"] = "2"
+
+import rustdev
+
+from .machines import DEVICES, Host, Step, settle
+from .modes import MODES, SHORTAGE
+from .program import Maker, Outcome, run, smaller
+from .report import Report
+from .resources import Sample, held
+
+#: The part of a run before the first sample, in which caches fill, and how many samples there are behind it.
+WARM_UP, SAMPLES = 0.2, 24
+#: Seconds for which a program with a difference is made smaller.
+SHRINKING = 300
+
+
+class Pace:
+    """How far a run is: by its time, or by its programs if those are counted."""
+
+    def __init__(self, seconds: float, programs: int | None) -> None:
+        self.start, self.seconds, self.programs = time.monotonic(), seconds, programs
+        self.due = 0
+
+    def progress(self, done: int) -> float:
+        """Return the part of the run that is over; 1 at its end."""
+        return max((time.monotonic() - self.start) / self.seconds, done / self.programs if self.programs else 0.0)
+
+    def takes_sample(self, done: int) -> bool:
+        """Whether a sample is due; it is once at each of the points in time."""
+        progress, before = self.progress(done), self.due
+        while self.due <= SAMPLES and progress >= WARM_UP + self.due * (1 - WARM_UP) / SAMPLES:
+            self.due += 1
+        return self.due > before
+
+
+def sample() -> Sample:
+    """Return what the process holds when everything that it caches is given back."""
+    gc.collect()
+    settle()
+    rustdev.empty_cache()
+    rustdev.empty_host_cache()
+    # Again: giving memory back is where the memory sanitizer looks for writes after the free.
+    settle()
+    ctypes.CDLL(None).malloc_trim(0)
+    return held() | {"device": sum(rustdev.memory_allocated(device) for device in range(DEVICES))}
+
+
+class Worker:
+    """Runs the programs of one mode, and keeps its report.
+
+    Args:
+        mode: its name.
+        seed: the run's; with a program's number it gives the program.
+        path: the report's file.
+    """
+
+    def __init__(self, mode: str, seed: int, path: Path) -> None:
+        self.report, self.seed, self.path = Report(mode), seed, path
+
+    def run(self, pace: Pace, first: int) -> None:
+        """Run programs until the run's end, or until one is not right."""
+        while self.report.programs == 0 or pace.progress(self.report.programs) < 1:
+            self.report.program = first + self.report.programs
+            self.report.save(self.path)
+            if not self.program() or (pace.takes_sample(self.report.programs) and not self.sample()):
+                break
+        self.report.is_over = True
+        self.report.save(self.path)
+
+    def program(self) -> bool:
+        """Run the next program, and return whether it was right."""
+        maker = Maker(f"{self.seed}:{self.report.program}")
+        outcome = self.attempt(maker.steps(), maker.host, is_fresh=False)
+        self.report.programs += 1
+        self.report.shortages += outcome.shortages
+        if outcome.difference is not None:
+            self.report.findings += outcome.difference.is_finding
+            self.report.differences += not outcome.difference.is_finding
+            self.tell(outcome)
+        return outcome.difference is None
+
+    def attempt(self, steps: Iterator[Step] | list[Step], host: Host, *, is_fresh: bool) -> Outcome:
+        """Run some steps as the mode has it."""
+        return run(steps, host, is_fresh=is_fresh, tries=MODES[self.report.mode].tries, around=self.around)
+
+    def around(self) -> contextlib.AbstractContextManager[object]:
+        """Return what a program runs in, so that it does the same whichever ones ran before it."""
+        seed = (1_000_003 * self.seed + self.report.program) % (1 << 32)
+        if self.report.mode == "random":
+            return rustdev.schedule(f"random:{seed}")
+        if self.report.mode == "faults":
+            return rustdev.inject_faults(f"oom:p={SHORTAGE},seed={seed}")
+        # At its end it raises what was found in a free.
+        return rustdev.sanitizer("error") if self.report.mode == "race" else contextlib.nullcontext()
+
+    def where(self) -> str:
+        """Return the options that run the present program again."""
+        return f"--modes {self.report.mode} --seed {self.seed} --first {self.report.program}"
+
+    def tell(self, outcome: Outcome) -> None:
+        """Print what is not right, and the least of the program's steps that show it."""
+        found = outcome.difference
+        assert found is not None
+        what = "finding" if found.is_finding else "difference"
+        print(f"soak: a {what} with {self.where()}, behind step %{found.step.number}:")
+        print(f"  %{found.value}: {found.text}", flush=True)
+        least = smaller(outcome.steps, lambda steps: self.attempt(steps, Host(), is_fresh=True).difference is not None, SHRINKING)
+        again = self.attempt(least, Host(), is_fresh=True).difference
+        print(f"{len(least)} of its {len(outcome.steps)} steps show it still:")
+        print(*(f"  {step}" for step in least), sep="\n")
+        print(f"  {again.text}" if again else "  (not each time)", flush=True)
+
+    def sample(self) -> bool:
+        """Take a sample, and return whether nothing failed meanwhile."""
+        try:
+            self.report.samples.append(sample())
+        except Exception as error:
+            self.report.findings += 1
+            print(f"soak: a finding at the end of a batch, with {self.where()} or a program before it:")
+            print(f"  {type(error).__name__}: {error}", flush=True)
+            return False
+        return True
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; 1 where something is not right."""
+    parser = argparse.ArgumentParser(prog="soak.worker", description="Run the programs of one mode in this process.")
+    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("report", type=Path, help="the file for the report")
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--programs", type=int)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args(arguments)
+    rustdev.set_fallback_mode("allow")
+    worker = Worker(options.mode, options.seed, options.report)
+    worker.run(Pace(options.seconds, options.programs), options.first)
+    return 0 if worker.report.is_clean() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
