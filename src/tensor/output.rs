@@ -42,6 +42,11 @@ impl<'a> Output<'a> {
         self.0
     }
 
+    /// The view, for a loop that gives each element to one call alone.
+    pub(super) fn into_view(self) -> View<'a> {
+        self.0
+    }
+
     /// Runs `body(begin, end, parts)` over pieces of the indices of one dimension of each output, in parallel where it is worth it: the parts
     /// have these indices alone, from 0 on. `grain` and `cost` are those of [`parallel`].
     ///
@@ -55,13 +60,14 @@ impl<'a> Output<'a> {
     ) {
         let count = outputs.first().map_or(0, |(output, dim)| output.size(*dim));
         assert!(outputs.iter().all(|(output, dim)| output.size(*dim) == count), "outputs of different sizes");
+        let views = outputs.map(|(output, dim)| (output.into_view(), dim));
         parallel(count, grain, cost, &|begin, end| {
-            let parts = outputs.each_ref().map(|(output, dim)| {
-                let mut part = Narrowed::of(&output.0);
-                part.narrow(*dim, begin, end);
+            let parts = views.map(|(view, dim)| {
+                let mut part = Narrowed::of(&view);
+                part.narrow(dim, begin, end);
                 part
             });
-            // SAFETY: the loop gives each index once, so that the parts have no element in common, and `outputs` is not used besides.
+            // SAFETY: the outputs are this call's, and the loop gives each index once, so that the parts have no element in common.
             body(begin, end, parts.each_ref().map(|part| unsafe { Output::new(part.view()) }));
         });
     }

@@ -25,13 +25,11 @@ fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], String> {
     row.into_slice().ok_or_else(|| "a result of a cell has gaps".to_owned())
 }
 
-/// Runs `body` for every row of a batch, with those of the outputs.
-fn rows<const N: usize>(
-    outputs: [Output<'_>; N],
-    size: usize,
-    cost: f64,
-    body: &(dyn Fn(usize, [RowMut<'_>; N]) -> Result<(), String> + Sync),
-) -> Result<(), String> {
+/// Called for the number of a row, and those of the outputs.
+type RowBody<'a, const N: usize> = &'a (dyn Fn(usize, [RowMut<'_>; N]) -> Result<(), String> + Sync);
+
+/// Runs `body` for every row of a batch.
+fn rows<const N: usize>(outputs: [Output<'_>; N], size: usize, cost: f64, body: RowBody<'_, N>) -> Result<(), String> {
     let failure = Failure::default();
     let outputs = outputs.map(|output| (output, 0));
     Output::in_parts(outputs, PIECE.div_ceil(size.max(1)), cost * size as f64, &|begin, end, mut parts| {

@@ -21,6 +21,9 @@ const PARTS: usize = 8;
 /// Rows of a part from which on 16 bit floats are multiplied as they are. Below, their products are faster in float32.
 const ROWS_16_BIT: usize = 16;
 
+/// Called for a part of the batch, by its begin and end, and that part of the outputs.
+pub type PartBody<'a, const N: usize> = &'a (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), String> + Sync);
+
 /// The sizes of a layer: operand `of_steps` is [steps, batch, size].
 #[derive(Clone, Copy)]
 pub struct Layer {
@@ -64,7 +67,7 @@ impl Layer {
         &self,
         outputs: [(Output<'_>, usize); N],
         cost: u64,
-        body: &(dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), String> + Sync),
+        body: PartBody<'_, N>,
     ) -> Result<(), String> {
         let failure = Failure::default();
         let cost = cost as f64 / self.batch.max(1) as f64;

@@ -315,9 +315,10 @@ pub fn in_parts<const N: usize>(
 ) {
     let whole = rows.first().map_or(0, RowMut::len);
     assert!(rows.iter().all(|row| row.len() == whole), "rows of different lengths");
+    let rows = rows.map(|RowMut(row)| row);
     parallel(whole / len.max(1), grain, cost, &|begin, end| {
         // SAFETY: the rows are this call's, and the loop gives each group once, so that no two parts have an element in common.
-        body(begin, end, rows.each_ref().map(|row| unsafe { RowMut::new(row.0.part(begin * len, end * len)) }));
+        body(begin, end, rows.map(|row| unsafe { RowMut::new(row.part(begin * len, end * len)) }));
     });
 }
 

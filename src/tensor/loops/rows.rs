@@ -30,10 +30,13 @@ pub fn for_each(output: Output<'_>, cost: f64, body: &(dyn Fn(&[usize], RowMut<'
 
 /// As [`for_each`], of the dimensions from `outer` on as one row: [`is_line`].
 pub fn for_each_line(output: Output<'_>, outer: usize, cost: f64, body: &(dyn Fn(&[usize], RowMut<'_>) + Sync)) {
-    let view = output.written();
+    let view = output.into_view();
     // SAFETY: the output is this call's, and each row has an index of its own.
     walk(&view, outer, cost, &|index| body(index, unsafe { RowMut::new(Row::of(&view, index)) }));
 }
+
+/// Called for an index, the row of an input and those of outputs.
+pub type BodyBeside<'a, const N: usize> = &'a (dyn Fn(&[usize], Row<'_>, [RowMut<'_>; N]) + Sync);
 
 /// As [`for_each`], over the rows of an input: `body` is called with those of outputs that have the same index.
 ///
@@ -43,7 +46,7 @@ pub fn for_each_beside<const N: usize>(
     input: View<'_>,
     outputs: [Output<'_>; N],
     cost: f64,
-    body: &(dyn Fn(&[usize], Row<'_>, [RowMut<'_>; N]) + Sync),
+    body: BodyBeside<'_, N>,
 ) -> Result<(), String> {
     let outer = input.ndim().saturating_sub(1);
     if let Some(output) =
@@ -51,7 +54,7 @@ pub fn for_each_beside<const N: usize>(
     {
         return Err(format!("{:?} beside {:?}", output.sizes(), input.sizes()));
     }
-    let views = outputs.each_ref().map(Output::written);
+    let views = outputs.map(Output::into_view);
     walk(&input, outer, cost, &|index| {
         // SAFETY: the outputs are this call's, and each row of one of them has an index of its own.
         body(index, Row::of(&input, index), views.each_ref().map(|view| unsafe { RowMut::new(Row::of(view, index)) }));
