@@ -50,11 +50,16 @@ fn measure(dtype: DType, [m, n, k]: [i64; 3], transposed: bool, threads: usize) 
     let strides = [[n * size, size], [k * size, size], if transposed { [size, k * size] } else { [n * size, size] }];
     let views: [View<'_>; 3] = std::array::from_fn(|index| {
         let data = memory[index].as_mut_ptr();
-        View::new(data, dtype, Flags::default(), &sizes[index], &strides[index]).expect("a valid operand")
+        // SAFETY: the memory is of so many elements, and lives on.
+        unsafe { View::new(data, dtype, Flags::default(), &sizes[index], &strides[index]) }.expect("a valid operand")
     });
     let op = Op::find(b"mm").expect("the table has mm");
     let record = Record::new(op.layout(), &views, 1, &[], Some(dtype)).expect("valid operands");
-    let nanoseconds = best(|| op.run(&record.launch()).expect("a product that runs"));
+    let nanoseconds = best(|| {
+        // SAFETY: the operands live on, and one call at a time uses them.
+        let launch = unsafe { record.launch() };
+        op.run(&launch).expect("a product that runs");
+    });
     black_box(&memory);
     2.0 * (m * n * k) as f64 / nanoseconds
 }

@@ -4,8 +4,7 @@
 //! `shim`) registers it with PyTorch, `python` (feature `python`) makes it the extension module `rustdev._rustdev`.
 //! Without features it needs neither torch nor a C++ compiler.
 //!
-//! Direction of dependencies: `abi`, `python` → `kernels`, `runtime`; `kernels` → `tensor` → `simd`; `tensor` → `runtime::threads`;
-//! `runtime` → `std`.
+//! docs/architecture.md says which part may call which.
 
 #[cfg(not(loom))]
 pub mod abi;

@@ -6,5 +6,7 @@ pub mod float8;
 pub mod launch;
 pub mod loops;
 pub mod number;
+pub mod output;
+pub mod part;
 pub mod transcendental;
 pub mod view;

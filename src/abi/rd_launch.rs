@@ -18,7 +18,7 @@ use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
 use crate::tensor::dtype::{DType, DTypeSet};
-use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Operands, Piece, Record, Scalar};
+use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
 use crate::tensor::view::{Flags, MAX_DIMS, View};
 
@@ -232,8 +232,9 @@ pub unsafe extern "C" fn rd_gemm_register(dtypes: u64, run: rd_gemm_run) {
 /// Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
 ///
 /// # Safety
-/// `op` came from the table; `args` and everything that it points at is readable during the call; the operands' memory stays valid in the
-/// stream's order.
+/// `op` came from the table; `args` and everything that it points at is readable during the call. The operands' memory stays valid in the
+/// stream's order, in which nothing else writes it, nor reads outputs. No element of an output is there twice; an output shares memory with
+/// another operand element for element at most, and where the kernel says so.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const rd_launch_args) -> rd_status {
     guard(|| {
@@ -277,9 +278,11 @@ unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launc
         if operand.data.is_null() {
             return Err(invalid("an operand has no memory".into()));
         }
-        work.record.push_dense(operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8));
+        let (data, dtype, flags) = (operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8));
+        // SAFETY: the caller of `rd_launch` promises that operands can be read during the call, an immediate's element too.
+        unsafe { work.record.push_dense(data, dtype, flags) };
     }
-    let cost = op.dense_cost(args.dense_numel as usize, &work.record);
+    let cost = op.dense_cost(args.dense_numel as usize, &work.launch());
     Ok(stream.launch(op.text(), cost, &mut work)?)
 }
 
@@ -302,7 +305,7 @@ unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_
     for number in parts.scalars {
         work.record.push_scalar(scalar(number)?);
     }
-    let cost = op.cost(&work.record.launch());
+    let cost = op.cost(&work.launch());
     Ok(stream.launch(op.text(), cost, &mut work)?)
 }
 
@@ -313,17 +316,26 @@ struct Run {
     record: Record,
 }
 
+impl Run {
+    #[inline(always)]
+    fn launch(&self) -> Launch<'_> {
+        // SAFETY: the caller of `rd_launch` promises the operands' memory in the stream's order, which is while the task is there; the stream runs
+        // a task once at a time, and other uses of its launch only describe it. Pieces of one are disjoint, and take no output.
+        unsafe { self.record.launch() }
+    }
+}
+
 impl Work for Run {
     fn run(&mut self) -> Result<(), String> {
-        self.op.run(&self.record.launch())
+        self.op.run(&self.launch())
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.record.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
+        self.launch().accesses(&mut |begin, end, write| visit(Access { begin, end, write }));
     }
 
     fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
-        self.record.launch().for_each_accessed(&mut |begin, end, write, view| {
+        self.launch().for_each_accessed(&mut |begin, end, write, view| {
             let (dtype, address) = (view.dtype(), view.data() as usize);
             let shape = Shape {
                 dtype: dtype.torch_name(),
@@ -341,7 +353,7 @@ impl Work for Run {
     }
 
     fn output_byte(&self, random: u64) -> Option<usize> {
-        let launch = self.record.launch();
+        let launch = self.launch();
         let outputs: Vec<_> = (0..launch.num_outputs()).map(|index| launch.view(index)).collect();
         let total: usize = outputs.iter().map(View::numel).sum();
         let mut index = (random % total.max(1) as u64) as usize;
@@ -356,7 +368,7 @@ impl Work for Run {
     }
 
     fn about(&self) -> About {
-        let launch = self.record.launch();
+        let launch = self.launch();
         let output = launch.view(0);
         let bytes = (output.numel() * output.dtype().size()) as u64;
         match self.op.text() {
@@ -388,15 +400,15 @@ fn memory_kind(operand: &View<'_>, other: &View<'_>) -> MemoryKind {
 /// A launch over lists of tensors.
 impl Row for Run {
     fn ends(&self) -> Option<Vec<usize>> {
-        lists::row(&self.record.launch())
+        lists::row(&self.launch())
     }
 
     fn spans(&self, visit: &mut dyn FnMut(Span)) {
-        lists::spans(&self.record.launch(), visit);
+        lists::spans(&self.launch(), visit);
     }
 
     fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String> {
-        self.op.run(&self.record.launch().with_piece(Piece { ends, begin: range.start, end: range.end }))
+        self.op.run(&self.launch().with_piece(Piece { ends, begin: range.start, end: range.end }))
     }
 }
 
@@ -485,7 +497,8 @@ impl<'a> Operands<'a> for Checked<'a> {
             // SAFETY: as above, for strides.
             (sizes, unsafe { std::slice::from_raw_parts(operand.strides, ndim) })
         };
-        View::from_checked(data, dtype, flags, sizes, strides)
+        // SAFETY: `check` has accepted the parts, and the caller of `rd_launch` promises the memory.
+        unsafe { View::from_checked(data, dtype, flags, sizes, strides) }
     }
 }
 

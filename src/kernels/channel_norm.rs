@@ -15,7 +15,7 @@ use crate::simd::{Aligned, Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::rows;
+use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Field, Number, Real};
 use crate::tensor::view::View;
@@ -470,12 +470,13 @@ impl<'a> Operands<'a> {
 
     /// The elements of an input.
     fn elements<E: Element>(&mut self) -> Result<&'a [E], String> {
-        rows::flat(&self.view())?.as_slice().ok_or_else(|| DENSE.into())
+        Row::flat(&self.view())?.as_slice().ok_or_else(|| DENSE.into())
     }
 
     /// The elements of an output.
     fn results<E: Element>(&mut self) -> Result<&'a mut [E], String> {
-        rows::flat(&self.view())?.as_slice_mut().ok_or_else(|| DENSE.into())
+        self.next += 1;
+        self.launch.output(self.next - 1)?.into_flat()?.into_slice().ok_or_else(|| DENSE.into())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::{self, LANES, Lines, Values};
 use crate::tensor::loops::parallel;
 use crate::tensor::number::{Number, Real};
-use crate::tensor::view::View;
+use crate::tensor::part::Narrowed;
 
 /// RowOperand of a block, at least, and how many blocks there are at most.
 const ROWS: usize = 16;
@@ -151,14 +151,15 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
     parallel(sums.len(), 1, launch.cost() * (height * cols) as f64, &|begin, end| {
         for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {
             let before = block * height;
-            let part = |position: usize| rows_of(&launch.view(position), before, height.min(rows - before));
-            let result = part(0).and_then(|output| {
-                let rows = before..before + output.sizes[0] as usize;
-                let gradient = Gradient { weight: &weight, means: &means[rows.clone()], scales: &scales[rows], sums };
-                // Without a cost the rows come one after the other.
-                lines::run::<T, 2, 1>([part(first)?.view()?, part(first + 1)?.view()?], [output.view()?], 1, 0.0, &gradient)
+            let rows = before..rows.min(before + height);
+            let [output, grads, input] = [0, first, first + 1].map(|position| {
+                let mut part = Narrowed::of(&launch.view(position));
+                part.narrow(0, rows.start, rows.end);
+                part
             });
-            failure.note(result);
+            let gradient = Gradient { weight: &weight, means: &means[rows.clone()], scales: &scales[rows], sums };
+            // Without a cost the rows come one after the other.
+            failure.note(lines::run::<T, 2, 1>([grads.view(), input.view()], [output.view()], 1, 0.0, &gradient));
         }
     });
     failure.result()?;
@@ -172,27 +173,6 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
         }
     }
     Ok(())
-}
-
-/// Some rows of an operand.
-struct RowOperand<'a> {
-    whole: View<'a>,
-    before: usize,
-    sizes: [i64; 2],
-}
-
-fn rows_of<'a>(view: &View<'a>, before: usize, rows: usize) -> Result<RowOperand<'a>, String> {
-    if view.ndim() != 2 {
-        return Err(format!("{} dimensions where rows and columns are needed", view.ndim()));
-    }
-    Ok(RowOperand { whole: *view, before, sizes: [rows as i64, view.sizes()[1]] })
-}
-
-impl RowOperand<'_> {
-    fn view(&self) -> Result<View<'_>, String> {
-        let data = self.whole.data().wrapping_offset(self.before as isize * self.whole.stride(0));
-        View::new(data, self.whole.dtype(), self.whole.flags(), &self.sizes, self.whole.strides())
-    }
 }
 
 #[cfg(test)]

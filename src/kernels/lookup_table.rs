@@ -10,10 +10,10 @@ use std::sync::Arc;
 use super::table::Kernel;
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::{INLINE_SCALARS, Launch, Record, Scalar};
+use crate::tensor::launch::{INLINE_SCALARS, Launch, Layout, Scalar, of_views};
 use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::table_lookup::{self, LookupTable};
-use crate::tensor::view::Flags;
+use crate::tensor::view::{Flags, View};
 
 /// Values of a 16 bit type.
 const VALUES: usize = 1 << 16;
@@ -121,12 +121,9 @@ fn keep(operator: &str, launch: &Launch<'_>, table: &Arc<LookupTable>) {
 /// The kernel's results for all values, in the order of their bits.
 fn fill(kernel: Kernel, launch: &Launch<'_>) -> Result<Arc<LookupTable>, String> {
     let mut values: Vec<u16> = (0..=u16::MAX).collect();
-    let mut record = Record::dense(VALUES as i64, 1, launch.compute());
-    for _ in 0..2 {
-        record.push_dense(values.as_mut_ptr().cast(), launch.compute(), Flags::default());
-    }
-    launch.scalars().iter().for_each(|&scalar| record.push_scalar(scalar));
-    kernel(&record.launch().with_cost(launch.cost()))?;
+    let (size, compute) = ([VALUES as i64], launch.compute());
+    let operands = [View::of_words(&mut values, compute, &size)?; 2];
+    of_views(Layout::Elementwise, &operands, 1, launch.scalars(), Some(compute), |all| kernel(&all.with_cost(launch.cost())))?;
     let table = Box::<LookupTable>::try_from(values.into_boxed_slice()).map_err(|_| "a table has another length".to_owned())?;
     Ok(table.into())
 }

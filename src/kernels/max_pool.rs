@@ -12,8 +12,8 @@ use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
-use crate::tensor::loops::rows::{self, Row};
-use crate::tensor::loops::{GRAIN, parallel};
+use crate::tensor::loops::row::{self, Row};
+use crate::tensor::loops::{GRAIN, rows};
 use crate::tensor::number::{Number, Ordered};
 
 /// Windows that are computed in vector lanes, and how many of them are worth it.
@@ -255,18 +255,17 @@ impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
 /// The wrong operands.
 pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
     let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
-    let (lines, len) = (output.size(0) * output.size(1), output.size(2));
+    let len = output.size(2);
     let (spans, elements) = ([shape.spans(0), shape.spans(1)], shape.sizes[0] * shape.sizes[1] * shape.channels);
     if output.size(1) != spans[0].len() || len != spans[1].len() * shape.channels || input.numel() != output.size(0) * elements {
         return Err(format!("windows {:?} of {:?}", output.sizes(), input.sizes()));
     }
-    let (output, positions, input) = (rows::flat(&output)?, rows::flat(&launch.view(1))?, rows::flat(&input)?);
+    let (targets, input) = ([launch.output(0)?.into_flat()?, launch.output(1)?.into_flat()?], Row::flat(&input)?);
     let dtype = launch.compute();
     let failure = Failure::default();
     dispatch!(dtype in REAL, E => {
-        parallel(lines, GRAIN.div_ceil(len.max(1)), launch.cost() * len as f64, &|first, end| {
-            let part = |row: &Row| row.part(first * len, end * len);
-            let parts = (input.as_slice::<E>(), part(&output).as_slice_mut::<E>(), part(&positions).as_slice_mut::<i64>());
+        row::in_parts(targets, len, GRAIN.div_ceil(len.max(1)), launch.cost() * len as f64, &|first, _, [output, positions]| {
+            let parts = (input.as_slice::<E>(), output.into_slice::<E>(), positions.into_slice::<i64>());
             let (Some(input), Some(output), Some(positions)) = parts else {
                 return failure.note(Err("pooling needs operands of other dtypes".into()));
             };
@@ -310,14 +309,14 @@ fn scatter<E: Element>(
 /// # Errors
 /// A place out of bounds, or the wrong operands.
 pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
-    let (output, grads, positions) = (launch.view(0), launch.view(1), launch.view(2));
+    let (grads, positions) = (launch.view(1), launch.view(2));
     let channels = launch.scalar(0)?.to::<i64>() as usize;
     let dtype = launch.compute();
     let failure = Failure::default();
     dispatch!(dtype in REAL, E => {
         type T = <E as Element>::Acc;
-        rows::for_each(output, launch.cost(), &|index, row| {
-            let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&positions, index).as_slice::<i64>(), row.as_slice_mut::<E>());
+        rows::for_each(launch.output(0)?, launch.cost(), &|index, row| {
+            let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&positions, index).as_slice::<i64>(), row.into_slice::<E>());
             let (Some(grads), Some(positions), Some(output)) = parts else {
                 return failure.note(Err("gaps in an operand".into()));
             };

@@ -8,17 +8,7 @@ pub mod range_factories;
 pub mod triangle;
 pub mod unfold;
 
-use crate::tensor::launch::{Launch, Layout, Record};
-use crate::tensor::loops::copy_fill;
-use crate::tensor::view::View;
-
-/// Copies `input` to `output`, views of the same sizes, cast to the output's dtype.
-fn copy(output: View<'_>, input: View<'_>) -> Result<(), String> {
-    if output.numel() == 0 {
-        return Ok(());
-    }
-    copy_fill::copy(&Record::new(Layout::Elementwise, &[output, input], 1, &[], None)?.launch())
-}
+use crate::tensor::launch::Launch;
 
 /// A whole number among the scalars that is not negative.
 fn count(launch: &Launch<'_>, index: usize) -> Result<usize, String> {

@@ -11,7 +11,8 @@ use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::parallel;
-use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::loops::row::Row;
+use crate::tensor::loops::rows;
 use crate::tensor::number::{Field, Hub, Number};
 use crate::tensor::view::View;
 
@@ -37,7 +38,7 @@ impl<'a, T: Element + Number> Classes<'a, T> {
         let has_weights = launch.scalar(2)? == Scalar::Bool(true);
         let weights = has_weights.then(|| Ok::<_, String>(Values::<T>::new(launch.view(position))?.to_vec())).transpose()?;
         let (reduction, ignored) = (launch.scalar(0)?.to(), launch.scalar(1)?.to());
-        let targets = if let Some(slice) = rows::flat(&targets)?.as_slice().filter(|_| targets.dtype() == DType::Long) {
+        let targets = if let Some(slice) = Row::flat(&targets)?.as_slice().filter(|_| targets.dtype() == DType::Long) {
             Cow::Borrowed(slice)
         } else {
             Cow::Owned(Values::new(targets)?.to_vec())
@@ -75,7 +76,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     }
     let classes = Classes::<E::Acc>::new(launch, target, input.size(1), 4)?;
     let (height, width) = (target.size(1), target.size(2));
-    let flat = rows::flat(&input).ok();
+    let flat = Row::flat(&input).ok();
     let value = |row: usize, class: usize, col: usize| match &flat {
         Some(flat) => flat.load::<E>(((row / height * classes.count + class) * height + row % height) * width + col),
         None => Row::of(&input, &[row / height, class, row % height]).load::<E>(col),
@@ -95,7 +96,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     let failure = Failure::default();
     let totals = Values::<f64>::new(total)?;
     if classes.reduction == NONE {
-        rows::for_each(output, launch.cost(), &|index, row| {
+        rows::for_each(launch.output(0)?, launch.cost(), &|index, mut row| {
             let position = index[0] * height + index[1];
             failure.note(losses(position, &mut |col, loss, _| row.store(col, E::store(loss))));
         });
@@ -144,7 +145,7 @@ fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
     let total = Values::<E::Acc>::new(launch.view(3))?.get(0);
     let width = target.size(1);
     let failure = Failure::default();
-    rows::for_each(output, launch.cost(), &|index, row| {
+    rows::for_each(launch.output(0)?, launch.cost(), &|index, mut row| {
         row.zero(0, count * width);
         failure.note((0..width).try_for_each(|col| {
             let position = index[0] * width + col;

@@ -21,9 +21,8 @@ use crate::tensor::dtype::{Bool, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::elementwise::{self, Map};
-use crate::tensor::loops::rows::Row;
+use crate::tensor::loops::row::RowMut;
 use crate::tensor::number::{Number, Real};
-use crate::tensor::view::View;
 
 /// Numbers of 32 bits that a chunk draws.
 const WORDS: usize = 1024;
@@ -350,7 +349,7 @@ fn shuffle<T>(state: State, order: &mut [T]) {
 /// The wrong operands.
 pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
     let (output, state) = (launch.view(0), State::of(launch)?);
-    let (count, target, dtype) = (output.numel(), Row::of(&output, &[]), output.dtype());
+    let (count, mut target, dtype) = (output.numel(), launch.output(0)?.into_row(), output.dtype());
     // Numbers of half the size where that is enough: every swap goes to another cache line.
     let Ok(end) = u32::try_from(count) else {
         let order = target.as_slice_mut::<i64>().ok_or("more numbers than are contiguous as Long")?;
@@ -358,28 +357,30 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
         shuffle(state, order);
         return Ok(());
     };
-    let size = size_of::<u32>();
-    if dtype.size() < size || output.stride(0) != dtype.size() as isize {
+    if dtype.size() < size_of::<u32>() || output.stride(0) != dtype.size() as isize {
         let mut order: Vec<u32> = (0..end).collect();
         shuffle(state, &mut order);
-        return store_numbers(&target, dtype, order.into_iter().enumerate());
+        return store_numbers(&mut target, dtype, 0..count, |_, position| order[position]);
     }
     // They are put in order in the first bytes of the result, and are moved to their positions from the last one on: no position that is written has a
     // number that is still to be read.
-    let (sizes, strides) = ([count as i64], [size as i64]);
-    let numbers = View::new(output.data(), DType::UInt32, output.flags(), &sizes, &strides)?;
-    let numbers = Row::of(&numbers, &[]);
-    let order = numbers.as_slice_mut::<u32>().ok_or("numbers that are not aligned")?;
+    let order = target.as_narrower_mut::<u32>().ok_or("numbers that are not aligned")?;
     order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
     shuffle(state, order);
-    store_numbers(&target, dtype, (0..count).rev().map(|position| (position, numbers.load(position))))
+    store_numbers(&mut target, dtype, (0..count).rev(), |row, position| row.load_narrower(position))
 }
 
-/// Stores numbers at their positions in a row of this dtype, in the order they come in.
-fn store_numbers(row: &Row, dtype: DType, numbers: impl Iterator<Item = (usize, u32)>) -> Result<(), String> {
+/// Stores the number of each position in a row of this dtype, in the order in which the positions come.
+fn store_numbers(
+    row: &mut RowMut<'_>,
+    dtype: DType,
+    positions: impl Iterator<Item = usize>,
+    number: impl Fn(&RowMut<'_>, usize) -> u32,
+) -> Result<(), String> {
     dispatch!(dtype in REAL, E => {
-        for (position, number) in numbers {
-            row.store(position, <E as Element>::store(Number::from_i64(i64::from(number))));
+        for position in positions {
+            let number = i64::from(number(row, position));
+            row.store(position, <E as Element>::store(Number::from_i64(number)));
         }
         Ok(())
     })

@@ -14,9 +14,9 @@ use crate::simd::{Aligned, math};
 use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
-use crate::tensor::loops::{GRAIN, parallel, rows};
+use crate::tensor::loops::row::Row;
+use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Hub, Number, Ordered};
-use crate::tensor::view::View;
 
 /// Elements of a line that are scanned by themselves first.
 const GROUP: usize = 4;
@@ -140,7 +140,7 @@ fn dim(launch: &Launch<'_>) -> Result<usize, String> {
 fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), String> {
     let (output, input, dim, cost) = (launch.view(0), launch.view(1), dim(launch)?, launch.cost());
     if S::BLOCKS
-        && let Some((columns, input, output)) = narrow::<T>(&input, &output, dim)
+        && let Some((columns, input, output)) = narrow::<T>(launch, dim)
     {
         match columns {
             2 => scan_rows::<T, W, S, 2>(input, output, cost),
@@ -154,14 +154,18 @@ fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>)
 }
 
 /// The columns and elements of contiguous operands of many rows that are scanned down 2 to 4 columns.
-fn narrow<'a, T: Element>(input: &View<'a>, output: &View<'a>, dim: usize) -> Option<(usize, &'a [T], &'a mut [T])> {
+fn narrow<'a, T: Element>(launch: &Launch<'a>, dim: usize) -> Option<(usize, &'a [T], &'a mut [T])> {
+    let (output, input) = (launch.view(0), launch.view(1));
     let columns = input.sizes().get(dim + 1..)?.iter().product::<i64>() as usize;
     let is_one = input.sizes()[..dim].iter().all(|&size| size == 1);
     let is_plain = is_one && input.dtype() == T::DTYPE && output.dtype() == T::DTYPE;
-    if !is_plain || !(2..=4).contains(&columns) || input.numel() < 4 * GRAIN || input.overlaps(output) {
+    if !is_plain || !(2..=4).contains(&columns) || input.numel() < 4 * GRAIN || input.overlaps(&output) {
         return None;
     }
-    Some((columns, rows::flat(input).ok()?.as_slice()?, rows::flat(output).ok()?.as_slice_mut()?))
+    if !output.is_contiguous() {
+        return None;
+    }
+    Some((columns, Row::flat(&input).ok()?.as_slice()?, launch.output(0).ok()?.into_flat().ok()?.into_slice()?))
 }
 
 /// A scan whose elements take so many nanoseconds.

@@ -21,7 +21,7 @@ use super::{
 use crate::tensor::dtype::{
     ALL, ANY, BOOL, COMPLEX, DType, DTypeSet, EVERY, FIELD, FLOAT8, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED, WIDE,
 };
-use crate::tensor::launch::{Launch, Layout, Record, Scalar};
+use crate::tensor::launch::{Launch, Layout, Scalar};
 
 /// Nanoseconds of a function of complex numbers.
 const COMPLEX_FUNCTION: f64 = 60.0;
@@ -544,11 +544,11 @@ impl Op {
 
     /// As [`Op::cost`], of a dense launch.
     #[inline]
-    pub fn dense_cost(&self, numel: usize, record: &Record) -> u64 {
+    pub fn dense_cost(&self, numel: usize, launch: &Launch<'_>) -> u64 {
         match self.cost {
-            Cost::Element(cost) => (numel as f64 * self.element_cost(cost, record.compute())) as u64,
+            Cost::Element(cost) => (numel as f64 * self.element_cost(cost, launch.compute())) as u64,
             Cost::List(cost) => (numel as f64 * cost) as u64,
-            Cost::Launch(cost) => cost(&record.launch()),
+            Cost::Launch(cost) => cost(launch),
         }
     }
 
@@ -590,6 +590,7 @@ impl Op {
 mod tests {
     use super::*;
     use crate::kernels::check::{Strides, Tensor};
+    use crate::tensor::launch::of_views;
 
     #[test]
     fn names_are_unique_and_found() {
@@ -605,9 +606,11 @@ mod tests {
         let costs = [DType::Float, DType::ComplexFloat].map(|dtype| {
             let tensors = [(); 2].map(|()| Tensor::new(dtype, &[1000], Strides::Contiguous));
             let views = tensors.each_ref().map(Tensor::view);
-            let record = Record::new(op.layout(), &views, 1, &[], Some(dtype)).unwrap();
-            assert_eq!(op.cost(&record.launch()), op.dense_cost(1000, &record));
-            op.cost(&record.launch())
+            of_views(op.layout(), &views, 1, &[], Some(dtype), |launch| {
+                assert_eq!(op.cost(launch), op.dense_cost(1000, launch));
+                Ok(op.cost(launch))
+            })
+            .unwrap()
         });
         assert!(costs[1] > 10 * costs[0], "{costs:?}");
     }

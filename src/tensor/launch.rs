@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::dtype::{Complex64, DType};
 use super::number::Number;
+use super::output::{Output, Taken};
 use super::view::{Flags, View};
 
 /// A number that changes between the runs of a launch, read when the kernel asks for it.
@@ -191,15 +192,20 @@ impl Record {
     ///
     /// # Panics
     /// The launch is not dense, or has so many operands.
+    ///
+    /// # Safety
+    /// With [`Flags::IMMEDIATE`] one element at `data` may be read.
     #[inline(always)]
-    pub fn push_dense(&mut self, data: *mut u8, dtype: DType, flags: Flags) {
+    pub unsafe fn push_dense(&mut self, data: *mut u8, dtype: DType, flags: Flags) {
         let Storage::Inline(inline) = &mut self.storage else { panic!("a dense launch is kept inline") };
         let index = inline.num_operands as usize;
         let stride = 1 + index;
         let mut operand = Operand { address: data as usize, dtype, flags, ndim: 1, sizes: 0, strides: stride as u16 };
         if flags.has(Flags::IMMEDIATE) {
             let offset = 1 + INLINE_OPERANDS + index * VALUE_WORDS;
-            inline.words[offset..offset + VALUE_WORDS].copy_from_slice(&immediate(data, dtype));
+            // SAFETY: the caller's promise.
+            let value = unsafe { immediate(data, dtype) };
+            inline.words[offset..offset + VALUE_WORDS].copy_from_slice(&value);
             operand.address = offset;
         } else {
             inline.words[stride] = dtype.size() as i64;
@@ -230,8 +236,13 @@ impl Record {
     }
 
     /// The kernel's view of the record.
+    ///
+    /// # Safety
+    /// While the launch or what came from it is used, the operands' memory is what [`View::new`] asks of it. Outputs that the kernel takes by
+    /// [`Launch::output`] have no element twice, and nothing else takes them meanwhile, by another launch of the record either; they share memory
+    /// with other operands only where the kernel's documentation says so.
     #[inline(always)]
-    pub fn launch(&self) -> Launch<'_> {
+    pub unsafe fn launch(&self) -> Launch<'_> {
         let (operands, words, scalars) = match &self.storage {
             Storage::Inline(inline) => (
                 &inline.operands[..inline.num_operands as usize],
@@ -241,12 +252,30 @@ impl Record {
             Storage::Boxed(boxed) => (&boxed.operands[..], &boxed.words[..], &boxed.scalars[..]),
         };
         let (num_outputs, compute) = (self.num_outputs as usize, self.compute);
-        Launch { operands, words, scalars, num_outputs, compute, cost: DEFAULT_COST, piece: None }
+        Launch { operands, words, scalars, num_outputs, compute, cost: DEFAULT_COST, piece: None, taken: Taken::none() }
     }
 }
 
+/// Calls `body` with a launch of views, outputs first, whose outputs [`Launch::output`] does not give.
+///
+/// # Errors
+/// As [`Record::fill`].
+pub fn of_views<R>(
+    layout: Layout,
+    operands: &[View<'_>],
+    num_outputs: usize,
+    scalars: &[Scalar],
+    compute: Option<DType>,
+    body: impl FnOnce(&Launch<'_>) -> Result<R, String>,
+) -> Result<R, String> {
+    let record = Record::new(layout, operands, num_outputs, scalars, compute)?;
+    // SAFETY: the views uphold what they promise of their memory until the body returns; no output can be taken.
+    let launch = Launch { taken: Taken::all(), ..unsafe { record.launch() } };
+    body(&launch)
+}
+
 /// One launch, as its kernel sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Launch<'a> {
     operands: &'a [Operand],
     words: &'a [i64],
@@ -255,6 +284,7 @@ pub struct Launch<'a> {
     compute: DType,
     cost: f64,
     piece: Option<Piece<'a>>,
+    taken: Taken<'a>,
 }
 
 /// Some elements of a launch over lists of tensors.
@@ -292,13 +322,23 @@ impl<'a> Launch<'a> {
         } else {
             operand.address as *mut u8
         };
-        View::from_checked(
-            data,
-            operand.dtype,
-            operand.flags,
-            &self.words[sizes..sizes + ndim],
-            &self.words[strides..strides + ndim],
-        )
+        let (sizes, strides) = (&self.words[sizes..sizes + ndim], &self.words[strides..strides + ndim]);
+        // SAFETY: the record copied the operand from a view, or from what stands for one in a dense launch, in an order that keeps the elements
+        // that there are; `Record::launch` promises their memory.
+        let view = unsafe { View::from_checked(data, operand.dtype, operand.flags, sizes, strides) };
+        view.as_output(index < self.num_outputs)
+    }
+
+    /// The right to write an output through references, which is given once.
+    ///
+    /// # Errors
+    /// It is taken, or no output.
+    pub fn output(&self, index: usize) -> Result<Output<'a>, String> {
+        if index >= self.num_outputs || !self.taken.take(index) {
+            return Err(format!("output {index} is not to be taken"));
+        }
+        // SAFETY: `Record::launch` promises that nothing else takes the output, and `taken` that the launch gives it once.
+        Ok(unsafe { Output::new(self.view(index)) })
     }
 
     /// The dtype to compute in.
@@ -307,10 +347,16 @@ impl<'a> Launch<'a> {
         self.compute
     }
 
+    /// The same launch with what is shared of the outputs that are taken.
+    #[inline(always)]
+    fn same(&self) -> Launch<'_> {
+        Launch { taken: self.taken.share(), ..*self }
+    }
+
     /// The same launch without the operands from `count` on.
     #[inline(always)]
-    pub fn leading(self, count: usize) -> Self {
-        Self { operands: &self.operands[..count], ..self }
+    pub fn leading(&self, count: usize) -> Launch<'_> {
+        Launch { operands: &self.operands[..count], ..self.same() }
     }
 
     /// Nanoseconds of one thread per element.
@@ -321,8 +367,8 @@ impl<'a> Launch<'a> {
 
     /// The same launch with that cost per element.
     #[inline(always)]
-    pub fn with_cost(self, cost: f64) -> Self {
-        Self { cost, ..self }
+    pub fn with_cost(&self, cost: f64) -> Launch<'_> {
+        Launch { cost, ..self.same() }
     }
 
     /// The only elements to compute, if not all; on this thread alone.
@@ -333,11 +379,8 @@ impl<'a> Launch<'a> {
 
     /// The same launch over lists, of that piece alone. Its operands fit together, and nothing else is done with the memory meanwhile.
     #[inline(always)]
-    pub fn with_piece<'b>(self, piece: Piece<'b>) -> Launch<'b>
-    where
-        'a: 'b,
-    {
-        Launch { piece: Some(piece), ..self }
+    pub fn with_piece<'b>(&'b self, piece: Piece<'b>) -> Launch<'b> {
+        Launch { piece: Some(piece), ..self.same() }
     }
 
     /// All parameters.
@@ -621,7 +664,8 @@ impl<'a> Writer<'a> {
     fn operand(&mut self, view: &View<'_>, ndim: usize, sizes: usize, strides: usize) {
         let address = if view.flags().has(Flags::IMMEDIATE) {
             let offset = self.num_words;
-            self.extend(&immediate(view.data(), view.dtype()));
+            // SAFETY: `View::new` promises the element of an immediate.
+            self.extend(&unsafe { immediate(view.data(), view.dtype()) });
             offset
         } else {
             view.data() as usize
@@ -645,10 +689,13 @@ impl<'a> Writer<'a> {
 }
 
 /// The bytes of an immediate operand's element.
-fn immediate(data: *const u8, dtype: DType) -> [i64; VALUE_WORDS] {
+///
+/// # Safety
+/// One element at `data` may be read.
+unsafe fn immediate(data: *const u8, dtype: DType) -> [i64; VALUE_WORDS] {
     let mut value = [0i64; VALUE_WORDS];
     let target = value.as_mut_ptr().cast::<u8>();
-    // SAFETY: an immediate operand points at one readable element for the length of the call; no element is larger than the words.
+    // SAFETY: the caller promises the element; none is larger than the words.
     unsafe { std::ptr::copy_nonoverlapping(data, target, dtype.size()) };
     value
 }
@@ -658,18 +705,25 @@ mod tests {
     use super::*;
 
     fn view<'a>(dtype: DType, sizes: &'a [i64], strides: &'a [i64]) -> View<'a> {
-        View::new(4096 as *mut u8, dtype, Flags::default(), sizes, strides).unwrap()
+        // SAFETY: nothing reads the elements.
+        unsafe { View::new(4096 as *mut u8, dtype, Flags::default(), sizes, strides) }.unwrap()
     }
 
     fn record(operands: &[View<'_>]) -> Record {
         Record::new(Layout::Elementwise, operands, 1, &[], None).unwrap()
     }
 
+    /// The launch of a record whose elements are not read, but for immediates.
+    fn launch(record: &Record) -> Launch<'_> {
+        // SAFETY: nothing reads the operands' memory; immediates are in the record.
+        unsafe { record.launch() }
+    }
+
     #[test]
     fn contiguous_operands_become_one_dimension() {
         let contiguous = view(DType::Float, &[2, 3, 1, 4], &[48, 16, 16, 4]);
         let record = record(&[contiguous, contiguous]);
-        let launch = record.launch();
+        let launch = launch(&record);
         assert_eq!(launch.view(1).sizes(), [24]);
         assert!(launch.view(0).is_dense_1d() && launch.view(1).is_dense_1d());
     }
@@ -679,9 +733,9 @@ mod tests {
         let output = view(DType::Float, &[5, 7], &[4, 20]);
         let input = view(DType::Float, &[5, 7], &[28, 4]);
         let record = record(&[output, input]);
-        assert_eq!(record.launch().view(0).sizes(), [5, 7]);
-        assert_eq!(record.launch().view(0).strides(), [4, 20]);
-        assert_eq!(record.launch().view(1).strides(), [28, 4]);
+        assert_eq!(launch(&record).view(0).sizes(), [5, 7]);
+        assert_eq!(launch(&record).view(0).strides(), [4, 20]);
+        assert_eq!(launch(&record).view(1).strides(), [28, 4]);
     }
 
     #[test]
@@ -689,24 +743,25 @@ mod tests {
         let output = view(DType::Float, &[6, 5], &[20, 4]);
         let row = view(DType::Float, &[6, 5], &[0, 4]);
         let record = record(&[output, row]);
-        assert_eq!(record.launch().view(1).sizes(), [5, 6]);
-        assert_eq!(record.launch().view(1).strides(), [4, 0]);
+        assert_eq!(launch(&record).view(1).sizes(), [5, 6]);
+        assert_eq!(launch(&record).view(1).strides(), [4, 0]);
     }
 
     #[test]
     fn no_dimension_is_one_element() {
         let record = record(&[view(DType::Float, &[], &[])]);
-        assert_eq!(record.launch().view(0).sizes(), [1]);
+        assert_eq!(launch(&record).view(0).sizes(), [1]);
     }
 
     #[test]
     fn immediates_are_read_at_once() {
         let mut value = 2.5f64;
-        let immediate = View::new((&raw mut value).cast(), DType::Double, Flags::IMMEDIATE, &[], &[]).unwrap();
+        // SAFETY: `value` outlives the view.
+        let immediate = unsafe { View::new((&raw mut value).cast(), DType::Double, Flags::IMMEDIATE, &[], &[]) }.unwrap();
         let record = record(&[view(DType::Float, &[3], &[4]), immediate]);
         value = 0.0;
         let moved = Box::new(record);
-        assert_eq!(moved.launch().view(1).array::<f64>().unwrap()[[1]], 2.5);
+        assert_eq!(launch(&moved).view(1).array::<f64>().unwrap()[[1]], 2.5);
         assert_eq!(value, 0.0);
     }
 
@@ -716,7 +771,7 @@ mod tests {
         let strides: Vec<i64> = (0..20).map(|dim| 12 << dim).collect();
         let operands = [view(DType::Float, &sizes, &strides); 9];
         let record = Record::new(Layout::Shaped, &operands, 2, &[Scalar::Long(3); 5], Some(DType::Double)).unwrap();
-        let launch = record.launch();
+        let launch = launch(&record);
         assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (9, 2, DType::Double));
         assert_eq!(launch.view(8).strides(), strides);
         assert_eq!(launch.scalar(4), Ok(Scalar::Long(3)));
@@ -729,11 +784,16 @@ mod tests {
         let data = 4096 as *mut u8;
         let mut record = Record::dense(7, 1, DType::Float);
         record.push_scalar(Scalar::Long(3));
-        record.push_dense(data, DType::Bool, Flags::default());
-        record.push_dense(data, DType::Float, Flags::default());
-        record.push_dense((&raw mut number).cast(), DType::Double, Flags::IMMEDIATE);
+        for (data, dtype, flags) in [
+            (data, DType::Bool, Flags::default()),
+            (data, DType::Float, Flags::default()),
+            ((&raw mut number).cast(), DType::Double, Flags::IMMEDIATE),
+        ] {
+            // SAFETY: the immediate is a number that lives.
+            unsafe { record.push_dense(data, dtype, flags) };
+        }
         number = 0.0;
-        let launch = record.launch();
+        let launch = launch(&record);
         assert_eq!((launch.num_operands(), launch.num_outputs(), launch.compute()), (3, 1, DType::Float));
         assert!(launch.view(0).is_dense_1d() && launch.view(1).is_dense_1d());
         assert_eq!((launch.view(1).sizes(), launch.view(1).dtype(), launch.view(0).dtype()), (&[7][..], DType::Float, DType::Bool));
@@ -750,10 +810,22 @@ mod tests {
     }
 
     #[test]
+    fn an_output_is_taken_once() {
+        let record = record(&[view(DType::Float, &[3], &[4]), view(DType::Float, &[3], &[4])]);
+        let launch = launch(&record);
+        assert!(launch.output(1).is_err(), "an input");
+        assert!(launch.with_cost(2.0).output(0).is_ok());
+        assert!(launch.output(0).is_err() && launch.leading(1).output(0).is_err());
+        let operands = [view(DType::Float, &[3], &[4]); 2];
+        let is_taken = of_views(Layout::Elementwise, &operands, 1, &[], None, |launch| Ok(launch.output(0).is_err()));
+        assert_eq!(is_taken, Ok(true));
+    }
+
+    #[test]
     fn accesses_name_the_memory() {
         let record = record(&[view(DType::Float, &[3], &[4]), view(DType::Double, &[3], &[0])]);
         let mut seen = Vec::new();
-        record.launch().accesses(&mut |begin, end, write| seen.push((begin, end, write)));
+        launch(&record).accesses(&mut |begin, end, write| seen.push((begin, end, write)));
         assert_eq!(seen, [(4096, 4108, true), (4096, 4104, false)]);
     }
 

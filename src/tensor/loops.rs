@@ -22,6 +22,7 @@ pub mod lists;
 pub mod long_lines;
 pub mod nonzero;
 pub mod reduction;
+pub mod row;
 pub mod rows;
 pub mod strided;
 pub mod table_lookup;

@@ -1,10 +1,10 @@
 //! [`View`]: a validated descriptor of one operand, and typed views of its memory.
 //!
-//! Views are made only by [`View::new`], which checks dtype, number of dimensions, sizes and null pointers. Their memory is alive and large
-//! enough by the promise of the launch's caller: the shim, whose tensors PyTorch has validated, and the stream, in whose order memory is
-//! reused.
+//! Views are made only by [`View::new`], which checks dtype, number of dimensions, sizes and null pointers, and from other views: of parts
+//! of them ([`super::part`]). That their memory is alive and large enough is promised where the first view is made: in `src/abi` by the
+//! caller of the launch, the shim, whose tensors PyTorch has validated, and by the stream, in whose order memory is reused.
 
-use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
+use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
 use super::dtype::{DType, Element};
 
@@ -38,11 +38,13 @@ pub struct View<'a> {
     data: *mut u8,
     dtype: DType,
     flags: Flags,
+    /// Whether it is an output of a launch: references to its elements come from [`super::output::Output`] alone.
+    is_output: bool,
     sizes: &'a [i64],
     strides: &'a [i64],
 }
 
-// SAFETY: a view by itself accesses nothing; who launches promises that the memory may be used from the threads that run the kernel.
+// SAFETY: a view by itself accesses nothing; `View::new` promises that the memory may be used from the threads that run the kernel.
 unsafe impl Send for View<'_> {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for View<'_> {}
@@ -50,10 +52,31 @@ unsafe impl Sync for View<'_> {}
 impl<'a> View<'a> {
     /// The view of `data` with `sizes` (elements) and `strides` (bytes).
     ///
+    /// ```compile_fail
+    /// use rustdev::tensor::{dtype::DType, view::{Flags, View}};
+    /// let mut value = 1f32;
+    /// let view = View::new((&raw mut value).cast(), DType::Float, Flags::default(), &[], &[]);
+    /// ```
+    ///
+    /// What memory lies at the address is the caller's to say:
+    ///
+    /// ```
+    /// use rustdev::tensor::{dtype::DType, view::{Flags, View}};
+    /// let mut value = 1f32;
+    /// // SAFETY: `value` is the only element, and outlives the view.
+    /// let view = unsafe { View::new((&raw mut value).cast(), DType::Float, Flags::default(), &[], &[]) };
+    /// assert_eq!(view.unwrap().numel(), 1);
+    /// ```
+    ///
     /// # Errors
     /// More than [`MAX_DIMS`] dimensions, lengths that differ, a negative size, or null where there are elements.
+    ///
+    /// # Safety
+    /// For as long as the view or what is made of it is used, from any thread: each element that an index names, and the one at `data` with
+    /// [`Flags::IMMEDIATE`], is memory that may be read, and written where the view becomes an output; and nothing but these uses writes it,
+    /// nor reads it where they write.
     #[inline]
-    pub fn new(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Result<Self, String> {
+    pub unsafe fn new(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Result<Self, String> {
         if sizes.len() > MAX_DIMS || sizes.len() != strides.len() {
             return Err(format!(
                 "an operand has {} sizes and {} strides; at most {MAX_DIMS} dimensions",
@@ -64,18 +87,74 @@ impl<'a> View<'a> {
         if sizes.iter().any(|&size| size < 0) {
             return Err(format!("an operand has a negative size: {sizes:?}"));
         }
-        let view = Self { data, dtype, flags, sizes, strides };
+        let view = Self { data, dtype, flags, is_output: false, sizes, strides };
         if data.is_null() && view.numel() > 0 {
             return Err(format!("an operand of sizes {sizes:?} has no memory"));
         }
         Ok(view)
     }
 
-    /// A view made of parts that came from a checked one.
+    /// As [`View::new`], without its checks.
+    ///
+    /// # Safety
+    /// As [`View::new`], of parts that it would accept.
     #[inline(always)]
-    pub(crate) fn from_checked(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Self {
+    pub(crate) unsafe fn from_checked(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Self {
         debug_assert_eq!(sizes.len(), strides.len());
-        Self { data, dtype, flags, sizes, strides }
+        Self { data, dtype, flags, is_output: false, sizes, strides }
+    }
+
+    /// Other indices for elements of this view.
+    ///
+    /// # Safety
+    /// From `data`, each index of `sizes` names an element of this view. None is negative, and there are as many strides.
+    #[inline(always)]
+    pub(super) unsafe fn reindexed<'b>(&self, data: *mut u8, sizes: &'b [i64], strides: &'b [i64]) -> View<'b>
+    where
+        'a: 'b,
+    {
+        debug_assert_eq!(sizes.len(), strides.len());
+        View { data, sizes, strides, ..*self }
+    }
+
+    /// The same view as an output of a launch, or not as one.
+    #[inline(always)]
+    pub(super) fn as_output(self, is_output: bool) -> Self {
+        Self { is_output, ..self }
+    }
+
+    /// Whether the launch writes it.
+    #[inline(always)]
+    pub fn is_output(&self) -> bool {
+        self.is_output
+    }
+
+    /// The only element at each index of `sizes`, without flags. `strides` are as many zeros.
+    ///
+    /// # Errors
+    /// Other elements, or no such sizes and strides.
+    pub fn broadcast<'b>(&self, sizes: &'b [i64], strides: &'b [i64]) -> Result<View<'b>, String>
+    where
+        'a: 'b,
+    {
+        if self.numel() != 1 || strides.iter().any(|&stride| stride != 0) {
+            return Err(format!("{:?} as {sizes:?} with strides {strides:?}", self.sizes));
+        }
+        // SAFETY: every index names the only element of this view, which upholds the rest.
+        let view = unsafe { View::new(self.data, self.dtype, Flags::default(), sizes, strides) }?;
+        Ok(view.as_output(self.is_output))
+    }
+
+    /// Numbers of 16 bits as an operand of one dimension, which they are written through too. `size` is how many there are.
+    ///
+    /// # Errors
+    /// A dtype of another size, or another number.
+    pub fn of_words(words: &'a mut [u16], dtype: DType, size: &'a [i64; 1]) -> Result<Self, String> {
+        if dtype.size() != size_of::<u16>() || size[0] != words.len() as i64 {
+            return Err(format!("{} words as {size:?} of {dtype:?}", words.len()));
+        }
+        // SAFETY: the words are the view's alone while it is used, and are as many elements of the dtype, of any bits.
+        unsafe { Self::new(words.as_mut_ptr().cast(), dtype, Flags::default(), size, dtype.size_word()) }
     }
 
     /// The first element.
@@ -194,27 +273,14 @@ impl<'a> View<'a> {
     /// The elements as an `ndarray` view, for loops that are not hot.
     ///
     /// # Errors
-    /// `T` is not the dtype's type, or strides that `ndarray` cannot express (negative, or no multiple of the element).
+    /// An output, `T` that is not the dtype's type, or strides that `ndarray` cannot express (negative, or no multiple of the element).
     pub fn array<T: Element>(&self) -> Result<ArrayViewD<'a, T>, String> {
-        let shape = self.shape::<T>()?;
-        // SAFETY: the dtype is T's and `shape` has non-negative strides; the launch promises the memory for as long as the kernel runs.
-        Ok(unsafe { ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>()) })
-    }
-
-    /// The elements as a mutable `ndarray` view, for loops that are not hot.
-    ///
-    /// # Errors
-    /// As [`View::array`]; also a stride of 0, where two indices would name one element.
-    ///
-    /// # Safety
-    /// No other view of the same elements is in use while this one lives.
-    pub unsafe fn array_mut<T: Element>(&self) -> Result<ArrayViewMutD<'a, T>, String> {
-        if self.sizes.iter().zip(self.strides).any(|(&size, &stride)| size > 1 && stride == 0) {
-            return Err("an output operand has elements that share memory".into());
+        if self.is_output {
+            return Err("an output is no array".into());
         }
         let shape = self.shape::<T>()?;
-        // SAFETY: as in `array`; the caller promises that this view is the only one.
-        Ok(unsafe { ArrayViewMutD::from_shape_ptr(shape, self.data.cast::<T>()) })
+        // SAFETY: the dtype is T's and `shape` has non-negative strides; `View::new` promises memory that nobody writes, as it is no output's.
+        Ok(unsafe { ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>()) })
     }
 
     fn shape<T: Element>(&self) -> Result<ndarray::StrideShape<IxDyn>, String> {
@@ -239,7 +305,8 @@ mod tests {
     fn bad_descriptors_are_refused() {
         let mut value = 0f32;
         let data = (&raw mut value).cast::<u8>();
-        let new = |data, sizes, strides| View::new(data, DType::Float, Flags::default(), sizes, strides);
+        // SAFETY: nothing reads the elements.
+        let new = |data, sizes, strides| unsafe { View::new(data, DType::Float, Flags::default(), sizes, strides) };
         assert!(new(data, &[1, 1], &[4]).is_err());
         assert!(new(data, &[-1], &[4]).is_err());
         assert!(new(data, &[1; 65], &[4; 65]).is_err());
@@ -251,8 +318,10 @@ mod tests {
     #[test]
     fn extent_covers_the_elements() {
         let data = 4096 as *mut u8;
-        let view =
-            |sizes: &'static [i64], strides| View::new(data, DType::Float, Flags::default(), sizes, strides).unwrap().extent();
+        let view = |sizes: &'static [i64], strides| {
+            // SAFETY: nothing reads the elements.
+            unsafe { View::new(data, DType::Float, Flags::default(), sizes, strides) }.unwrap().extent()
+        };
         assert_eq!(view(&[], &[]), Some((4096, 4100)));
         assert_eq!(view(&[3, 2], &[4, 100]), Some((4096, 4096 + 8 + 100 + 4)));
         assert_eq!(view(&[3], &[-4]), Some((4088, 4100)));
@@ -264,7 +333,8 @@ mod tests {
         let mut value = 0f32;
         let data = (&raw mut value).cast::<u8>();
         let is_contiguous = |sizes: &[i64], strides: &[i64]| {
-            View::new(data, DType::Float, Flags::default(), sizes, strides).unwrap().is_contiguous()
+            // SAFETY: nothing reads the elements.
+            unsafe { View::new(data, DType::Float, Flags::default(), sizes, strides) }.unwrap().is_contiguous()
         };
         assert!(is_contiguous(&[5, 3, 4], &[48, 16, 4]));
         assert!(is_contiguous(&[5, 1, 4], &[16, 100, 4]));
@@ -278,14 +348,23 @@ mod tests {
     #[test]
     fn array_is_typed_and_strided() {
         let mut values = [1f32, 2.0, 3.0, 4.0, 5.0, 6.0];
-        let view = View::new(values.as_mut_ptr().cast(), DType::Float, Flags::default(), &[2, 3], &[4, 8]).unwrap();
+        // SAFETY: each index names one of the values, which nothing writes.
+        let view = unsafe { View::new(values.as_mut_ptr().cast(), DType::Float, Flags::default(), &[2, 3], &[4, 8]) }.unwrap();
         assert_eq!(view.array::<f32>().unwrap(), ndarray::array![[1f32, 3.0, 5.0], [2.0, 4.0, 6.0]].into_dyn());
         assert!(view.array::<f64>().is_err());
-        // SAFETY: no other view of `values` is in use.
-        unsafe { view.array_mut::<f32>() }.unwrap()[[1, 2]] = 7.0;
-        assert_eq!(values[5], 7.0);
-        let shared = View::new(values.as_mut_ptr().cast(), DType::Float, Flags::default(), &[2], &[0]).unwrap();
-        // SAFETY: no other view of `values` is in use.
-        assert!(unsafe { shared.array_mut::<f32>() }.is_err());
+        assert!(view.as_output(true).array::<f32>().is_err());
+    }
+
+    #[test]
+    fn only_one_element_is_broadcast() {
+        let mut words = [7u16, 8];
+        let view = View::of_words(&mut words, DType::Half, &[2]).unwrap();
+        assert!(view.broadcast(&[3], &[0]).is_err());
+        assert!(View::of_words(&mut [7, 8], DType::Float, &[2]).is_err());
+        assert!(View::of_words(&mut [7, 8], DType::Half, &[3]).is_err());
+        let mut word = [7u16];
+        let one = View::of_words(&mut word, DType::Half, &[1]).unwrap();
+        assert!(one.broadcast(&[3], &[2]).is_err() && one.broadcast(&[3, 4], &[0]).is_err());
+        assert_eq!(one.broadcast(&[3], &[0]).unwrap().extent(), one.extent());
     }
 }

@@ -7,8 +7,10 @@ use super::{check, whole};
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::GRAIN;
-use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::loops::row::{Row, is_line};
+use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 
 /// Dimensions at most: PyTorch pads three, of samples and channels.
@@ -97,16 +99,16 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
     }
     let maps = Maps::new(launch, output, input, rule)?;
     match output.dtype().size() {
-        1 => pad_rows::<u8>(output, input, &maps),
-        2 => pad_rows::<u16>(output, input, &maps),
-        4 => pad_rows::<u32>(output, input, &maps),
-        8 => pad_rows::<u64>(output, input, &maps),
-        _ => pad_rows::<Complex64>(output, input, &maps),
+        1 => pad_rows::<u8>(launch.output(0)?, input, &maps),
+        2 => pad_rows::<u16>(launch.output(0)?, input, &maps),
+        4 => pad_rows::<u32>(launch.output(0)?, input, &maps),
+        8 => pad_rows::<u64>(launch.output(0)?, input, &maps),
+        _ => pad_rows::<Complex64>(launch.output(0)?, input, &maps),
     }
 }
 
 /// The rows of elements as large as `T`, in planes of them where these are small and whole in both operands.
-fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middles }: &Maps) -> Result<(), String> {
+fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middles }: &Maps) -> Result<(), String> {
     let (last, above) = maps.split_last().ok_or("no dimensions")?;
     let (begin, end) = middles[above.len()];
     let edges: Vec<(usize, usize)> = (0..begin).chain(end.max(begin)..last.len()).map(|at| (at, last[at])).collect();
@@ -123,10 +125,11 @@ fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middles 
     };
     let plane = above.len().saturating_sub(1);
     let is_small = above.last().is_some_and(|map| map.len() * last.len() <= GRAIN);
-    let is_whole = [output, input].iter().all(|view| rows::is_line(view, plane));
+    let is_whole = [*output, input].iter().all(|view| is_line(view, plane));
     let outer = if is_small && is_whole { plane } else { above.len() };
     let (padded, width) = (last.len(), *input.sizes().last().ok_or("no dimensions")? as usize);
-    rows::for_each_line(output, outer, 0.05 * output.dtype().size() as f64, &|index, lines| {
+    let cost = 0.05 * output.dtype().size() as f64;
+    rows::for_each_line(output, outer, cost, &|index, mut lines| {
         let mut source = [0; DIMS];
         for ((source, map), &at) in source.iter_mut().zip(above).zip(index) {
             *source = map[at];
@@ -137,8 +140,8 @@ fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middles 
             let (to, source) = ((top * padded + begin, padded), (map[top] * width + last[begin], width));
             lines.copy_lines(to, &from, source, (end - begin, bottom - top));
         }
-        match (lines.as_slice_mut::<T>(), from.as_slice::<T>(), above.get(outer)) {
-            (Some(plane), Some(from), Some(map)) => {
+        match (lines.as_slice_mut::<T>().zip(from.as_slice::<T>()), above.get(outer)) {
+            (Some((plane, from)), Some(map)) => {
                 let (top, bottom) = middle.map_or((0, 0), |(_, middle)| middle);
                 for (row, &source) in plane.chunks_exact_mut(padded).zip(map).take(bottom).skip(top) {
                     pad_edges(row, &from[source * width..][..width]);
@@ -151,12 +154,12 @@ fn pad_rows<T: Element>(output: View<'_>, input: View<'_>, Maps { maps, middles 
                     }
                 }
             }
-            (Some(row), Some(from), None) => pad_row(row, from),
-            (_, _, Some(map)) => {
+            (Some((row, from)), None) => pad_row(row, from),
+            (None, Some(map)) => {
                 let positions = map.iter().flat_map(|&source| last.iter().map(move |&at| source * width + at));
                 positions.enumerate().for_each(|(at, source)| lines.store(at, from.load::<T>(source)));
             }
-            (_, _, None) => last.iter().enumerate().for_each(|(at, &source)| lines.store(at, from.load::<T>(source))),
+            (None, None) => last.iter().enumerate().for_each(|(at, &source)| lines.store(at, from.load::<T>(source))),
         }
     });
     Ok(())
@@ -182,7 +185,7 @@ fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
     let shown: Vec<Vec<Vec<usize>>> = outer.iter().enumerate().map(|(dim, map)| shown(map, output.size(dim))).collect();
     let dtype = output.dtype();
     dispatch!(dtype in FIELD, T => {
-        rows::for_each(output, GRADIENT_COST, &|index, row| {
+        rows::for_each(launch.output(0)?, GRADIENT_COST, &|index, mut row| {
             let mut sums = vec![<T as Element>::Acc::ZERO; output.size(index.len())];
             for_each_source(&shown, index, &mut |source| {
                 let from = Row::of(&grad, source);

@@ -4,10 +4,10 @@ use super::check;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::rows::Row;
-use crate::tensor::loops::{BLOCK, parallel};
+use crate::tensor::loops::BLOCK;
+use crate::tensor::loops::row::Row;
 use crate::tensor::number::{Hub, Number};
-use crate::tensor::view::View;
+use crate::tensor::output::Output;
 
 /// Elements that one thread makes at a time.
 const PIECE: usize = 16 * 1024;
@@ -53,23 +53,22 @@ impl<T: Number> Leaf for Steps<'_, T> {
 }
 
 /// Calls `body` with parts of a line and the place of their first element, in parallel. A line with gaps is made apart and then copied.
-fn each_part<T: Element>(output: View<'_>, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    let row = Row::of(&output, &[]);
-    parallel(output.numel(), PIECE, cost, &|begin, end| {
-        if let Some(line) = row.part(begin, end).as_slice_mut::<T>() {
+fn each_part<T: Element>(output: Output<'_>, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    output.into_row().in_parts(PIECE, cost, &|begin, mut part| {
+        if let Some(line) = part.as_slice_mut::<T>() {
             return body(begin, line);
         }
-        for first in (begin..end).step_by(BLOCK) {
+        for first in (0..part.len()).step_by(BLOCK) {
             let mut block = [T::default(); BLOCK];
-            let block = &mut block[..BLOCK.min(end - first)];
-            body(first, block);
-            block.iter().zip(first..).for_each(|(&element, position)| row.store(position, element));
+            let block = &mut block[..BLOCK.min(part.len() - first)];
+            body(begin + first, block);
+            block.iter().zip(first..).for_each(|(&element, position)| part.store(position, element));
         }
     });
 }
 
 /// Sets every place of a line to its value, in parallel.
-fn fill<T: Element>(output: View<'_>, cost: f64, value: impl Fn(usize) -> T + Sync) {
+fn fill<T: Element>(output: Output<'_>, cost: f64, value: impl Fn(usize) -> T + Sync) {
     each_part(output, cost, &|begin, line| line.iter_mut().zip(begin..).for_each(|(element, position)| *element = value(position)));
 }
 
@@ -84,7 +83,7 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), String> {
     if INTEGRAL.contains(dtype) {
         let (start, step): (i64, i64) = (start.to(), step.to());
         return dispatch!(dtype in INTEGRAL, T => {
-            each_part::<T>(output, launch.cost(), &|begin, line| {
+            each_part::<T>(launch.output(0)?, launch.cost(), &|begin, line| {
                 vectorize(Steps { line, start: start.wrapping_add(step.wrapping_mul(begin as i64)), step });
             });
             Ok(())
@@ -92,7 +91,7 @@ pub fn arange(launch: &Launch<'_>) -> Result<(), String> {
     }
     let (start, step): (f64, f64) = (start.to(), step.to());
     dispatch!(dtype in FLOATING, T => {
-        each_part::<T>(output, launch.cost(), &|begin, line| {
+        each_part::<T>(launch.output(0)?, launch.cost(), &|begin, line| {
             vectorize(Series { line, origin: start, step, first: begin as f64, turn: 1.0 });
         });
         Ok(())
@@ -151,7 +150,7 @@ pub fn linspace(launch: &Launch<'_>) -> Result<(), String> {
     let (output, spaced) = (launch.view(0), real(launch)?);
     let dtype = output.dtype();
     dispatch!(dtype in REAL, T => {
-        each_part::<T>(output, launch.cost(), &|begin, line| {
+        each_part::<T>(launch.output(0)?, launch.cost(), &|begin, line| {
             let (front, back) = line.split_at_mut(spaced.half().saturating_sub(begin).min(line.len()));
             let behind = (spaced.count - begin - front.len()) as f64 - 1.0;
             vectorize(Series { line: front, origin: spaced.start, step: spaced.step, first: begin as f64, turn: 1.0 });
@@ -175,7 +174,7 @@ pub fn logspace(launch: &Launch<'_>) -> Result<(), String> {
     let (output, spaced) = (launch.view(0), real(launch)?);
     let dtype = output.dtype();
     dispatch!(dtype in REAL, T => {
-        fill(output, launch.cost(), |at| T::store(base.powf(spaced.at(at)).to()));
+        fill(launch.output(0)?, launch.cost(), |at| T::store(base.powf(spaced.at(at)).to()));
         Ok(())
     })
 }
@@ -184,7 +183,7 @@ fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + S
     let (output, spaced) = (launch.view(0), complex(launch)?);
     let dtype = output.dtype();
     dispatch!(dtype in FIELD, T => {
-        fill(output, launch.cost(), |at| T::store(value(spaced.at(at)).to()));
+        fill(launch.output(0)?, launch.cost(), |at| T::store(value(spaced.at(at)).to()));
         Ok(())
     })
 }
@@ -200,7 +199,7 @@ pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), String> {
     if output.ndim() != 1 || ends.ndim() != 1 || ends.dtype() != DType::Long {
         return Err(format!("{:?} of {:?}", output.sizes(), ends.sizes()));
     }
-    let (row, ends) = (Row::of(&output, &[]), (ends.numel(), Row::of(&ends, &[])));
+    let (mut row, ends) = (launch.output(0)?.into_row(), (ends.numel(), Row::of(&ends, &[])));
     let dtype = output.dtype();
     dispatch!(dtype in INTEGRAL, T => {
         let mut begin = 0;

@@ -3,7 +3,8 @@
 use super::{check, count, whole};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::loops::row::Row;
+use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
 
 /// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars [diagonal].
@@ -35,7 +36,7 @@ fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
         return Err(format!("{:?} of {:?}", output.sizes(), input.sizes()));
     }
     let cols = output.size(output.ndim() - 1);
-    rows::for_each(output, 0.05 * output.dtype().size() as f64, &|index, row| {
+    rows::for_each(launch.output(0)?, 0.05 * output.dtype().size() as f64, &|index, mut row| {
         let border = border::<UPPER>(index[index.len() - 1], diagonal, cols);
         let from = Row::of(&input, index);
         let (kept, cleared) = if UPPER { (border..cols, 0..border) } else { (0..border, border..cols) };
@@ -66,7 +67,8 @@ pub fn triu_indices(launch: &Launch<'_>) -> Result<(), String> {
 
 fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
     let (output, rows, cols, diagonal) = (launch.view(0), count(launch, 0)?, count(launch, 1)?, whole(launch, 2)?);
-    let [of_rows, of_cols] = [0, 1].map(|row| Row::of(&output, &[row]));
+    let mut target = launch.output(0)?;
+    let [mut of_rows, mut of_cols] = target.rows_mut([&[0], &[1]]);
     let dtype = output.dtype();
     dispatch!(dtype in REAL, T => {
         let as_element = |value: usize| T::store(<T as Element>::Acc::from_i64(value as i64));

@@ -5,7 +5,8 @@
 use super::{check, count};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::loops::row::Row;
+use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
 use crate::tensor::view::{MAX_DIMS, View};
 
@@ -72,7 +73,7 @@ pub fn im2col(launch: &Launch<'_>) -> Result<(), String> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
     let [height, width] = parts(launch, output, input)?;
-    rows::for_each(output, 0.1 * output.dtype().size() as f64, &|index, row| {
+    rows::for_each(launch.output(0)?, 0.1 * output.dtype().size() as f64, &|index, mut row| {
         let taps = index[1] % (height.kernel * width.kernel);
         let channel = index[1] / (height.kernel * width.kernel);
         let (begin, end) = width.inside(taps % width.kernel, input.size(3));
@@ -104,7 +105,7 @@ pub fn col2im(launch: &Launch<'_>) -> Result<(), String> {
     let [height, width] = parts(launch, columns, output)?;
     let (taps, dtype) = (height.kernel * width.kernel, output.dtype());
     dispatch!(dtype in FIELD | BOOL, T => {
-        rows::for_each(output, WINDOW_COST * taps as f64, &|index, row| {
+        rows::for_each(launch.output(0)?, WINDOW_COST * taps as f64, &|index, mut row| {
             let mut sums = vec![<T as Element>::Acc::ZERO; output.size(3)];
             for tap in 0..taps {
                 let Some(line) = height.window(index[2], tap / width.kernel) else { continue };
@@ -137,7 +138,7 @@ pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), String> {
     let windows = grad.sizes().get(dim).map_or(1, |&windows| windows as usize);
     let dtype = output.dtype();
     dispatch!(dtype in FIELD | INTEGRAL | BOOL, T => {
-        rows::for_each(output, WINDOW_COST * (3 + size / step) as f64, &|index, row| {
+        rows::for_each(launch.output(0)?, WINDOW_COST * (3 + size / step) as f64, &|index, mut row| {
             let mut position = [0; MAX_DIMS];
             position[..index.len()].copy_from_slice(index);
             for at in 0..output.sizes().last().map_or(1, |&len| len as usize) {

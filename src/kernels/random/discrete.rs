@@ -15,8 +15,8 @@ use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Bool;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::rows::Row;
-use crate::tensor::loops::{GRAIN, chunks, parallel};
+use crate::tensor::loops::{GRAIN, chunks};
+use crate::tensor::output::Output;
 
 /// The mean from which on rejection is the shorter way.
 const LARGE: f64 = 10.0;
@@ -243,13 +243,12 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
 /// # Errors
 /// Weights that are no distribution, or the wrong operands.
 pub fn multinomial(launch: &Launch<'_>) -> Result<(), String> {
-    let (state, output) = (State::of(launch)?, launch.view(0));
+    let (state, output) = (State::of(launch)?, launch.output(0)?);
     let (weights, count, samples) = (Values::<f64>::new(launch.view(1))?, launch.view(1).size(1), output.size(1));
     let failure = std::sync::OnceLock::new();
     let cost = launch.cost() * (count + 10 * samples) as f64;
-    parallel(output.size(0), GRAIN.div_ceil(count + samples), cost, &|begin, end| {
+    Output::in_parts([(output, 0)], GRAIN.div_ceil(count + samples), cost, &|begin, end, [mut part]| {
         for row in begin..end {
-            let target = Row::of(&output, &[row]);
             let (sums, last) = match cumulated(&weights, row, count) {
                 Ok(found) => found,
                 Err(text) => {
@@ -258,12 +257,12 @@ pub fn multinomial(launch: &Launch<'_>) -> Result<(), String> {
                     return;
                 }
             };
-            parallel(samples, GRAIN, 10.0 * launch.cost(), &|begin, end| {
-                for sample in begin..end {
-                    let (high, low) = Stream::new(state, (row * samples + sample) as u64).pair();
+            part.row_mut(&[row - begin]).in_parts(GRAIN, 10.0 * launch.cost(), &|first, mut target| {
+                for at in 0..target.len() {
+                    let (high, low) = Stream::new(state, (row * samples + first + at) as u64).pair();
                     let level = wide_unit(high, low) * sums[count - 1];
                     let position = sums.partition_point(|&sum| sum <= level).min(last);
-                    target.store(sample, position as i64);
+                    target.store(at, position as i64);
                 }
             });
         }

@@ -3,39 +3,41 @@
 #![forbid(unsafe_code)]
 
 use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_step_backward};
+use crate::kernels::failure::Failure;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::rows::Row;
+use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::number::{Field, Number};
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 
 /// Elements of a piece of the work, at least.
 const PIECE: usize = 1024;
 
 /// A row of a contiguous operand of two dimensions, or all of one of one dimension.
-fn row<'a, E: Element>(view: &View<'_>, number: usize) -> Result<&'a [E], String> {
+fn row<'a, E: Element>(view: &View<'a>, number: usize) -> Result<&'a [E], String> {
     let row = if view.ndim() == 2 { Row::of(view, &[number]) } else { Row::of(view, &[]) };
     row.as_slice().ok_or_else(|| "an operand of a cell has gaps".to_owned())
 }
 
-fn target<'a, E: Element>(view: &View<'_>, number: usize) -> Result<&'a mut [E], String> {
-    Row::of(view, &[number]).as_slice_mut().ok_or_else(|| "a result of a cell has gaps".to_owned())
+fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], String> {
+    row.into_slice().ok_or_else(|| "a result of a cell has gaps".to_owned())
 }
 
+/// Called for the number of a row, and those of the outputs.
+type RowBody<'a, const N: usize> = &'a (dyn Fn(usize, [RowMut<'_>; N]) -> Result<(), String> + Sync);
+
 /// Runs `body` for every row of a batch.
-fn rows(batch: usize, size: usize, cost: f64, body: &(dyn Fn(usize) -> Result<(), String> + Sync)) -> Result<(), String> {
-    // The first row tells of operands that do not fit; the others are alike.
-    if batch > 0 {
-        body(0)?;
-    }
-    parallel(batch.saturating_sub(1), PIECE.div_ceil(size.max(1)), cost * size as f64, &|begin, end| {
+fn rows<const N: usize>(outputs: [Output<'_>; N], size: usize, cost: f64, body: RowBody<'_, N>) -> Result<(), String> {
+    let failure = Failure::default();
+    let outputs = outputs.map(|output| (output, 0));
+    Output::in_parts(outputs, PIECE.div_ceil(size.max(1)), cost * size as f64, &|begin, end, mut parts| {
         for row in begin..end {
-            let _ = body(row + 1);
+            failure.note(body(row, parts.each_mut().map(|part| part.row_mut(&[row - begin]))));
         }
     });
-    Ok(())
+    failure.result()
 }
 
 /// `N` terms are added up to the gates.
@@ -86,17 +88,17 @@ pub fn lstm_cell(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 fn forward<E: Element<Acc: Field>, const N: usize>(launch: &Launch<'_>) -> Result<(), String> {
-    let output = launch.view(0);
-    let size = output.size(1);
-    rows(output.size(0), size, launch.cost(), &|number| {
+    let size = launch.view(0).size(1);
+    let outputs = [launch.output(0)?, launch.output(1)?, launch.output(2)?];
+    rows(outputs, size, launch.cost(), &|number, [hy, cy, workspace]| {
         let mut terms = [[&[] as &[E]; GATES]; N];
         for (operand, term) in (4..).zip(&mut terms) {
             *term = gates(row(&launch.view(operand), number)?, size);
         }
         vectorize(Forward {
-            hy: target::<E>(&launch.view(0), number)?,
-            cy: target(&launch.view(1), number)?,
-            workspace: gates_mut(target(&launch.view(2), number)?, size),
+            hy: target::<E>(hy)?,
+            cy: target(cy)?,
+            workspace: gates_mut(target(workspace)?, size),
             terms,
             cx: row(&launch.view(3), number)?,
         });
@@ -143,12 +145,12 @@ impl<E: Element<Acc: Field>> Leaf for Backward<'_, E> {
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
 pub fn lstm_cell_backward(launch: &Launch<'_>) -> Result<(), String> {
-    let (output, dtype) = (launch.view(1), launch.compute());
-    let size = output.size(1);
-    dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => rows(output.size(0), size, launch.cost(), &|number| {
+    let (size, dtype) = (launch.view(1).size(1), launch.compute());
+    let outputs = [launch.output(0)?, launch.output(1)?];
+    dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => rows(outputs, size, launch.cost(), &|number, [grad_gates, grad_cx]| {
         vectorize(Backward {
-            grad_gates: gates_mut(target::<E>(&launch.view(0), number)?, size),
-            grad_cx: target(&launch.view(1), number)?,
+            grad_gates: gates_mut(target::<E>(grad_gates)?, size),
+            grad_cx: target(grad_cx)?,
             grad_hy: row(&launch.view(2), number)?,
             grad_cy: row(&launch.view(3), number)?,
             cx: row(&launch.view(4), number)?,

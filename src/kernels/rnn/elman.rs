@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::sequence::{Layer, cost, layers, load, row, store, target, transposed_weight, weight};
+use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
@@ -46,8 +46,7 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
     let relu = launch.scalar(1)?.to::<i64>() != 0;
     let mut weight = transposed_weight::<E, P>(&launch.view(1), size, size)?;
     let weight: &[P] = weight.numbers(size * size);
-    layer.for_parts(cost(launch), &|begin, end| {
-        let out = launch.view(0);
+    layer.for_parts([(launch.output(0)?, 1)], cost(launch), &|begin, end, [mut out]| {
         let elements = (end - begin) * size;
         let mut memory = [(); 2].map(|()| Memory::of(elements * size_of::<P>()));
         let [products, hidden] = memory.each_mut().map(|memory| memory.numbers::<P>(elements));
@@ -55,7 +54,7 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         for position in (0..steps).map(|number| layer.position(number)) {
             matmul::multiply([end - begin, size, size], products, hidden, weight)?;
             for (number, hidden) in hidden.chunks_exact_mut(size).enumerate() {
-                let (out, products) = (target::<E>(&out, &[position, begin + number])?, &products[number * size..][..size]);
+                let (out, products) = (target::<E>(out.row_mut(&[position, number]))?, &products[number * size..][..size]);
                 vectorize(Forward { out, products, hidden, relu });
             }
         }
@@ -103,17 +102,18 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
     let relu = launch.scalar(1)?.to::<i64>() != 0;
     let mut weight = weight::<E, P>(&launch.view(4), size, size)?;
     let weight: &[P] = weight.numbers(size * size);
-    layer.for_parts(cost(launch), &|begin, end| {
-        let [grad_sums, grad_hx, grad_out, out] = [0, 1, 2, 3].map(|operand| launch.view(operand));
+    let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 0)];
+    layer.for_parts(outputs, cost(launch), &|begin, end, [mut grad_sums, mut grad_hx]| {
+        let [grad_out, out] = [2, 3].map(|operand| launch.view(operand));
         let elements = (end - begin) * size;
         let mut memory = [(); 2].map(|()| Memory::of(elements * size_of::<P>()));
         let [sums, grad_hidden] = memory.each_mut().map(|memory| memory.numbers::<P>(elements));
-        load::<E, P>(&grad_hx, begin, grad_hidden, size)?;
+        load_back::<E, P>(&grad_hx, grad_hidden, size)?;
         for position in (0..steps).rev().map(|number| layer.position(number)) {
             for (number, sums) in sums.chunks_exact_mut(size).enumerate() {
                 let index = [position, begin + number];
                 vectorize(Backward {
-                    grad_sums: target::<E>(&grad_sums, &index)?,
+                    grad_sums: target::<E>(grad_sums.row_mut(&[position, number]))?,
                     sums,
                     grad_hidden: &grad_hidden[number * size..][..size],
                     grad_out: row(&grad_out, &index)?,
@@ -123,7 +123,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
             }
             matmul::multiply([end - begin, size, size], grad_hidden, sums, weight)?;
         }
-        store::<E, P>(&grad_hx, begin, grad_hidden, size)
+        store::<E, P>(&mut grad_hx, grad_hidden, size)
     })
 }
 

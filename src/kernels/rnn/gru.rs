@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::formulas::{GRU_GATES as GATES, gates, gates_mut, gru_step, gru_step_backward};
-use super::sequence::{Layer, cost, layers, load, row, store, target, transposed_weight, weight};
+use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
@@ -64,8 +64,9 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
     let wide = GATES * size;
     let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
     let weight: &[P] = weight.numbers(wide * size);
-    layer.for_parts(cost(launch), &|begin, end| {
-        let [out, resettable, gates, bias] = [0, 1, 2, 4].map(|operand| launch.view(operand));
+    let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 1), (launch.output(2)?, 1)];
+    layer.for_parts(outputs, cost(launch), &|begin, end, [mut out, mut resettable, mut gates]| {
+        let bias = launch.view(4);
         let rows = end - begin;
         let mut memory = [wide, size].map(|cols| Memory::of(rows * cols * size_of::<P>()));
         let [products, hidden] = memory.each_mut();
@@ -74,14 +75,14 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         for position in (0..steps).map(|number| layer.position(number)) {
             matmul::multiply([rows, wide, size], products, hidden, weight)?;
             for (number, hidden) in hidden.chunks_exact_mut(size).enumerate() {
-                let index = [position, begin + number];
+                let index = [position, number];
                 vectorize(Forward {
-                    gates: gates_mut(target::<E>(&gates, &index)?, size),
+                    gates: gates_mut(target::<E>(gates.row_mut(&index))?, size),
                     products: self::gates(&products[number * wide..], size),
                     bias: self::gates(row(&bias, &[])?, size),
                     hidden,
-                    resettable: target(&resettable, &index)?,
-                    out: target(&out, &index)?,
+                    resettable: target(resettable.row_mut(&index))?,
+                    out: target(out.row_mut(&index))?,
                 });
             }
         }
@@ -147,15 +148,16 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
     let wide = GATES * size;
     let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;
     let weight: &[P] = weight.numbers(wide * size);
-    layer.for_parts(cost(launch), &|begin, end| {
-        let [grads, grad_hx, grad_out, gates, resettable, out, hx] = [0, 1, 2, 3, 4, 5, 6].map(|operand| launch.view(operand));
+    let outputs = [(launch.output(0)?, 2), (launch.output(1)?, 0)];
+    layer.for_parts(outputs, cost(launch), &|begin, end, [mut grads, mut grad_hx]| {
+        let [grad_out, gates, resettable, out, hx] = [2, 3, 4, 5, 6].map(|operand| launch.view(operand));
         let rows = end - begin;
         let mut memory = [wide, size].map(|cols| Memory::of(rows * cols * size_of::<P>()));
         let [grad_sums, grad_hidden] = memory.each_mut();
         let (grad_sums, grad_hidden) = (grad_sums.numbers::<P>(rows * wide), grad_hidden.numbers::<P>(rows * size));
         let mut memory = Memory::of(rows * size * size_of::<E::Acc>());
         let direct = memory.numbers::<E::Acc>(rows * size);
-        load::<E, E::Acc>(&grad_hx, begin, direct, size)?;
+        load_back::<E, E::Acc>(&grad_hx, direct, size)?;
         grad_hidden.fill(P::store(<E::Acc as Number>::ZERO));
         for number in (0..steps).rev() {
             for (row_of_part, direct) in direct.chunks_exact_mut(size).enumerate() {
@@ -164,9 +166,10 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
                     0 => row::<E>(&hx, &[index[1]])?,
                     _ => row::<E>(&out, &[layer.position(number - 1), index[1]])?,
                 };
+                let [grad_gates, grad_products] = grads.rows_mut([&[0, index[0], row_of_part], &[1, index[0], row_of_part]]);
                 vectorize(Backward {
-                    grad_gates: gates_mut(target::<E>(&grads, &[0, index[0], index[1]])?, size),
-                    grad_products: gates_mut(target::<E>(&grads, &[1, index[0], index[1]])?, size),
+                    grad_gates: gates_mut(target::<E>(grad_gates)?, size),
+                    grad_products: gates_mut(target::<E>(grad_products)?, size),
                     grad_sums: gates_mut(&mut grad_sums[row_of_part * wide..][..wide], size),
                     direct,
                     grad_hidden: &grad_hidden[row_of_part * size..][..size],
@@ -181,7 +184,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
         for (direct, hidden) in direct.iter_mut().zip(&*grad_hidden) {
             *direct = direct.add(hidden.load());
         }
-        store::<E, E::Acc>(&grad_hx, begin, direct, size)
+        store::<E, E::Acc>(&mut grad_hx, direct, size)
     })
 }
 

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_step_backward};
-use super::sequence::{Layer, cost, layers, load, row, store, target, transposed_weight, weight};
+use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
@@ -66,8 +66,8 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
     let wide = GATES * size;
     let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
     let weight: &[P] = weight.numbers(wide * size);
-    layer.for_parts(cost(launch), &|begin, end| {
-        let [out, cells, gates] = [0, 1, 2].map(|operand| launch.view(operand));
+    let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 1), (launch.output(2)?, 1)];
+    layer.for_parts(outputs, cost(launch), &|begin, end, [mut out, mut cells, mut gates]| {
         let rows = end - begin;
         let mut memory = [wide, size].map(|cols| Memory::of(rows * cols * size_of::<P>()));
         let [products, hidden] = memory.each_mut();
@@ -79,14 +79,14 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         for position in (0..steps).map(|number| layer.position(number)) {
             matmul::multiply([rows, wide, size], products, hidden, weight)?;
             for (number, (cell, hidden)) in cell.chunks_exact_mut(size).zip(hidden.chunks_exact_mut(size)).enumerate() {
-                let index = [position, begin + number];
+                let index = [position, number];
                 vectorize(Forward {
-                    gates: gates_mut(target::<E>(&gates, &index)?, size),
+                    gates: gates_mut(target::<E>(gates.row_mut(&index))?, size),
                     products: self::gates(&products[number * wide..], size),
                     cell,
                     hidden,
-                    cells: target(&cells, &index)?,
-                    out: target(&out, &index)?,
+                    cells: target(cells.row_mut(&index))?,
+                    out: target(out.row_mut(&index))?,
                 });
             }
         }
@@ -149,16 +149,17 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
     let wide = GATES * size;
     let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;
     let weight: &[P] = weight.numbers(wide * size);
-    layer.for_parts(cost(launch), &|begin, end| {
-        let [grad_gates, grad_hx, grad_cx, grad_out, gates, cells, cx] = [0, 1, 2, 3, 4, 5, 6].map(|operand| launch.view(operand));
+    let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 0), (launch.output(2)?, 0)];
+    layer.for_parts(outputs, cost(launch), &|begin, end, [mut grad_gates, mut grad_hx, mut grad_cx]| {
+        let [grad_out, gates, cells, cx] = [3, 4, 5, 6].map(|operand| launch.view(operand));
         let rows = end - begin;
         let mut memory = [wide, size].map(|cols| Memory::of(rows * cols * size_of::<P>()));
         let [grad_sums, grad_hidden] = memory.each_mut();
         let (grad_sums, grad_hidden) = (grad_sums.numbers::<P>(rows * wide), grad_hidden.numbers::<P>(rows * size));
         let mut memory = Memory::of(rows * size * size_of::<E::Acc>());
         let grad_cell = memory.numbers::<E::Acc>(rows * size);
-        load::<E, P>(&grad_hx, begin, grad_hidden, size)?;
-        load::<E, E::Acc>(&grad_cx, begin, grad_cell, size)?;
+        load_back::<E, P>(&grad_hx, grad_hidden, size)?;
+        load_back::<E, E::Acc>(&grad_cx, grad_cell, size)?;
         for number in (0..steps).rev() {
             for (row_of_part, grad_cell) in grad_cell.chunks_exact_mut(size).enumerate() {
                 let index = [layer.position(number), begin + row_of_part];
@@ -167,7 +168,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
                     _ => row::<E>(&cells, &[layer.position(number - 1), index[1]])?,
                 };
                 vectorize(Backward {
-                    grad_gates: gates_mut(target::<E>(&grad_gates, &index)?, size),
+                    grad_gates: gates_mut(target::<E>(grad_gates.row_mut(&[index[0], row_of_part]))?, size),
                     grad_sums: gates_mut(&mut grad_sums[row_of_part * wide..][..wide], size),
                     grad_cell,
                     grad_hidden: &grad_hidden[row_of_part * size..][..size],
@@ -179,8 +180,8 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
             }
             matmul::multiply([rows, size, wide], grad_hidden, grad_sums, weight)?;
         }
-        store::<E, P>(&grad_hx, begin, grad_hidden, size)?;
-        store::<E, E::Acc>(&grad_cx, begin, grad_cell, size)
+        store::<E, P>(&mut grad_hx, grad_hidden, size)?;
+        store::<E, E::Acc>(&mut grad_cx, grad_cell, size)
     })
 }
 

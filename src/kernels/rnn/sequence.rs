@@ -6,11 +6,13 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::failure::Failure;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::rows::Row;
-use crate::tensor::loops::{Memory, parallel, strided};
+use crate::tensor::loops::row::{Row, RowMut};
+use crate::tensor::loops::{Memory, strided};
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 
 /// Rows of a part of the batch, at least, and parts, at most: each part reads all weights at each step.
@@ -18,6 +20,9 @@ const ROWS: usize = 4;
 const PARTS: usize = 8;
 /// Rows of a part from which on 16 bit floats are multiplied as they are. Below, their products are faster in float32.
 const ROWS_16_BIT: usize = 16;
+
+/// Called for a part of the batch, by its begin and end, and that part of the outputs.
+pub type PartBody<'a, const N: usize> = &'a (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), String> + Sync);
 
 /// The sizes of a layer: operand `of_steps` is [steps, batch, size].
 #[derive(Clone, Copy)]
@@ -57,15 +62,17 @@ impl Layer {
         matches!(E::DTYPE, DType::Half | DType::BFloat16) && self.rows_of_part() < ROWS_16_BIT
     }
 
-    /// Runs `body(begin, end)` for the parts of the batch.
-    pub fn for_parts(&self, cost: u64, body: &(dyn Fn(usize, usize) -> Result<(), String> + Sync)) -> Result<(), String> {
-        let failure = std::sync::Mutex::new(Ok(()));
-        parallel(self.batch, self.rows_of_part(), cost as f64 / self.batch.max(1) as f64, &|begin, end| {
-            if let Err(message) = body(begin, end) {
-                *failure.lock().expect("no holder panics") = Err(message);
-            }
-        });
-        failure.into_inner().expect("no holder panics")
+    /// Runs `body(begin, end, outputs)` for the parts of the batch, which is the dimension that is named of each output.
+    pub fn for_parts<const N: usize>(
+        &self,
+        outputs: [(Output<'_>, usize); N],
+        cost: u64,
+        body: PartBody<'_, N>,
+    ) -> Result<(), String> {
+        let failure = Failure::default();
+        let cost = cost as f64 / self.batch.max(1) as f64;
+        Output::in_parts(outputs, self.rows_of_part(), cost, &|begin, end, parts| failure.note(body(begin, end, parts)));
+        failure.result()
     }
 }
 
@@ -80,16 +87,20 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
 ///
 /// # Errors
 /// A row with gaps.
-pub fn row<'a, E: Element>(view: &View<'_>, index: &[usize]) -> Result<&'a [E], String> {
-    Row::of(view, index).as_slice().ok_or_else(|| "a row of a layer has gaps".to_owned())
+pub fn row<'a, E: Element>(view: &View<'a>, index: &[usize]) -> Result<&'a [E], String> {
+    elements(Row::of(view, index))
 }
 
-/// As [`row`], to be written.
+fn elements<E: Element>(row: Row<'_>) -> Result<&[E], String> {
+    row.as_slice().ok_or_else(|| "a row of a layer has gaps".to_owned())
+}
+
+/// The elements of a row that is written.
 ///
 /// # Errors
 /// A row with gaps.
-pub fn target<'a, E: Element>(view: &View<'_>, index: &[usize]) -> Result<&'a mut [E], String> {
-    Row::of(view, index).as_slice_mut().ok_or_else(|| "a row of a layer has gaps".to_owned())
+pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], String> {
+    row.into_slice().ok_or_else(|| "a row of a layer has gaps".to_owned())
 }
 
 /// `to = from`, rounded to `P`.
@@ -120,13 +131,24 @@ pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize,
     Ok(())
 }
 
-/// As [`load`], the other way.
+/// As [`load`], of all rows of an output.
 ///
 /// # Errors
 /// A row with gaps.
-pub fn store<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize, from: &[P], size: usize) -> Result<(), String> {
+pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: &mut [P], size: usize) -> Result<(), String> {
+    for (number, to) in to.chunks_exact_mut(size).enumerate() {
+        vectorize(Convert { from: elements::<E>(output.row(&[number]))?, to });
+    }
+    Ok(())
+}
+
+/// As [`load_back`], the other way.
+///
+/// # Errors
+/// A row with gaps.
+pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from: &[P], size: usize) -> Result<(), String> {
     for (number, from) in from.chunks_exact(size).enumerate() {
-        vectorize(Convert { from, to: target::<E>(view, &[begin + number])? });
+        vectorize(Convert { from, to: target::<E>(output.row_mut(&[number]))? });
     }
     Ok(())
 }

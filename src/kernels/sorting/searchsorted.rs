@@ -1,12 +1,13 @@
 //! Binary search in sorted elements: `searchsorted`, `isin`; and `mode` of sorted lines.
 
+#![forbid(unsafe_code)]
+
 use super::key::Key;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Bool, dispatch};
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::rows::{self, Row};
-use crate::tensor::view::View;
+use crate::tensor::loops::row::{Row, RowMut};
+use crate::tensor::loops::rows;
 
 /// `aten::searchsorted`: where values would go into sorted lines. Operands [out, sorted, values] or [out, sorted, values, sorter], all
 /// contiguous; `sorted` is one line, or has one for each line of `values`; `sorter` says where the elements of a line are in order. Scalars
@@ -18,7 +19,7 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), String> {
     let (output, sorted, values) = (launch.view(0), launch.view(1), launch.view(2));
     let right = launch.scalar(0)?.to::<i64>() != 0;
     let shared = sorted.ndim() == 1;
-    let line = |view: &View<'_>, index: &[usize]| Row::of(view, if shared { &[] } else { index });
+    let dims = |index: &[usize]| if shared { 0 } else { index.len() };
     let dtype = sorted.dtype();
     if values.dtype() != dtype || output.sizes() != values.sizes() {
         return Err(format!("{:?} of {:?} in {dtype:?}", output.sizes(), values.sizes()));
@@ -26,14 +27,15 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), String> {
     let sorter = (launch.num_operands() == 4).then(|| launch.view(3));
     let wide = output.dtype().size() == 8;
     dispatch!(dtype in ORDERED, T => {
-        rows::for_each(values, launch.cost(), &|index, row| {
-            let (Some(values), Some(keys)) = (row.as_slice::<T>(), line(&sorted, index).as_slice::<T>()) else { return };
-            let order = sorter.and_then(|sorter| line(&sorter, index).as_slice::<i64>());
-            let target = Row::of(&output, index);
+        rows::for_each_beside(values, [launch.output(0)?], launch.cost(), &|index, row, [mut target]| {
+            let of_line = &index[..dims(index)];
+            let (Some(values), Some(keys)) = (row.as_slice::<T>(), Row::of(&sorted, of_line).as_slice::<T>()) else { return };
+            let order = sorter.and_then(|sorter| Row::of(&sorter, of_line).as_slice::<i64>());
             let search = if right { search::<T, true> } else { search::<T, false> };
-            parallel(values.len(), 1024, launch.cost(), &|begin, end| search(keys, order, &values[begin..end], begin, target, wide));
-        });
-        Ok(())
+            target.in_parts(1024, launch.cost(), &|begin, mut part| {
+                search(keys, order, &values[begin..begin + part.len()], &mut part, wide);
+            });
+        })
     })
 }
 
@@ -41,13 +43,13 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), String> {
 const LANES: usize = 16;
 
 /// Writes the place of every value to `target`. `RIGHT`: behind equal elements.
-fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: &[T], begin: usize, target: Row, wide: bool) {
+fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: &[T], target: &mut RowMut<'_>, wide: bool) {
     let mut indices = [0; LANES];
     for (group, values) in values.chunks(LANES).enumerate() {
         let mut lanes = [values[0]; LANES];
         lanes[..values.len()].copy_from_slice(values);
         vectorize(Search::<T, RIGHT> { keys, order, values: &lanes, indices: &mut indices });
-        for (at, &position) in (begin + group * LANES..).zip(&indices[..values.len()]) {
+        for (at, &position) in (group * LANES..).zip(&indices[..values.len()]) {
             if wide { target.store(at, position as i64) } else { target.store(at, position as i32) }
         }
     }
@@ -107,9 +109,8 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), String> {
     dispatch!(dtype in ORDERED, T => {
         let [elements, others] = [elements, others].map(|view| Row::of(&view, &[]).as_slice::<T>());
         let (elements, others) = (elements.ok_or("elements with gaps")?, others.ok_or("others with gaps")?);
-        let target = Row::of(&output, &[]);
-        parallel(elements.len(), 1024, launch.cost(), &|begin, end| {
-            for (at, element) in (begin..end).zip(&elements[begin..end]) {
+        launch.output(0)?.into_row().in_parts(1024, launch.cost(), &|begin, mut target| {
+            for (at, element) in (0..target.len()).zip(&elements[begin..]) {
                 let key = element.key();
                 let position = others.partition_point(|other| other.key() < key);
                 let found = others.get(position).is_some_and(|other| !other.is_nan() && other.key() == key);
@@ -126,10 +127,10 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// A dtype outside the table's.
 pub fn mode(launch: &Launch<'_>) -> Result<(), String> {
-    let [values, indices, sorted, origins] = [0, 1, 2, 3].map(|operand| launch.view(operand));
+    let (sorted, origins) = (launch.view(2), launch.view(3));
     let dtype = sorted.dtype();
     dispatch!(dtype in ORDERED, T => {
-        rows::for_each(sorted, launch.cost(), &|index, row| {
+        rows::for_each_beside(sorted, [launch.output(0)?, launch.output(1)?], launch.cost(), &|index, row, [mut value, mut position]| {
             let Some(line) = row.as_slice::<T>() else { return };
             let (mut begin, mut best, mut longest) = (0, 0, 0);
             for at in 1..=line.len() {
@@ -139,9 +140,8 @@ pub fn mode(launch: &Launch<'_>) -> Result<(), String> {
                 }
                 begin = if ends { at } else { begin };
             }
-            Row::of(&values, index).store::<T>(0, line[best]);
-            Row::of(&indices, index).store(0, Row::of(&origins, index).load::<i64>(best));
-        });
-        Ok(())
+            value.store::<T>(0, line[best]);
+            position.store(0, Row::of(&origins, index).load::<i64>(best));
+        })
     })
 }

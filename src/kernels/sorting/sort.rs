@@ -49,9 +49,12 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), String> {
         }
         match launch.view(2).numel() {
             found if found < needed => Err(format!("a workspace of {found} bytes where {needed} are needed")),
-            _ => long_lines::run::<T>(input, values, indices, launch.view(2), &mut |line, values, indices, memory| {
-                radix::sort(line, values, indices, memory, descending);
-            }),
+            _ => {
+                let [values, indices, workspace] = [launch.output(0)?, launch.output(1)?, launch.output(2)?];
+                long_lines::run::<T>(input, values, indices, workspace, &mut |line, values, indices, memory| {
+                    radix::sort(line, values, indices, memory, descending);
+                })
+            }
         }
     })
 }

@@ -13,7 +13,8 @@ use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::parallel;
-use crate::tensor::loops::rows::{self, Row};
+use crate::tensor::loops::row::RowMut;
+use crate::tensor::loops::rows;
 use crate::tensor::view::View;
 
 /// Lines up to this length are selected from as pairs.
@@ -38,8 +39,8 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), String> {
     let dtype = launch.view(2).dtype();
     dispatch!(dtype in ORDERED, T => {
         let order = Order::of::<T>(largest);
-        each_line::<T>(launch, &|line, values, indices, count| {
-            let put = |found: &mut dyn Iterator<Item = usize>| {
+        each_line::<T>(launch, &|line, mut values, mut indices, count| {
+            let mut put = |found: &mut dyn Iterator<Item = usize>| {
                 for (at, position) in found.enumerate() {
                     values.store(at, line[position]);
                     indices.store(at, position as i64);
@@ -84,7 +85,7 @@ pub fn nanmedian(launch: &Launch<'_>) -> Result<(), String> {
 /// The element of each line at the place in order that `rank` gives for the line's length and its number of NaNs (0 if not `WITH_NANS`).
 fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), String> {
     let dtype = launch.view(2).dtype();
-    dispatch!(dtype in ORDERED, T => each_line::<T>(launch, &|line, values, indices, _| {
+    dispatch!(dtype in ORDERED, T => each_line::<T>(launch, &|line, mut values, mut indices, _| {
         let order = Order::of::<T>(false);
         let nans = if WITH_NANS { nans(line) } else { 0 };
         let position = at_rank(line, order, rank(line.len(), nans));
@@ -104,7 +105,7 @@ fn nans<T: Key>(line: &[T]) -> usize {
 }
 
 /// Called for a line, its values, its indices, and their number.
-type SelectionBody<'a, T> = &'a (dyn Fn(&[T], Row, Row, usize) + Sync);
+type SelectionBody<'a, T> = &'a (dyn Fn(&[T], RowMut<'_>, RowMut<'_>, usize) + Sync);
 
 fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<(), String> {
     let [values, indices, input] = [0, 1, 2].map(|operand| launch.view(operand));
@@ -116,12 +117,11 @@ fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<
     if count > len || (len > 1 && input.stride(input.ndim() - 1) != size_of::<T>() as isize) {
         return Err(format!("{count} of lines of {len}, or lines with gaps"));
     }
-    rows::for_each(input, launch.cost(), &|index, row| {
+    rows::for_each_beside(input, [launch.output(0)?, launch.output(1)?], launch.cost(), &|_, row, [values, indices]| {
         if let Some(line) = row.as_slice::<T>() {
-            body(line, Row::of(&values, index), Row::of(&indices, index), count);
+            body(line, values, indices, count);
         }
-    });
-    Ok(())
+    })
 }
 
 /// Where the element of that rank is.

@@ -1,11 +1,13 @@
 //! `unique` of sorted rows: the groups of equal rows, their first rows, their counts, and the inverse indices.
 
+#![forbid(unsafe_code)]
+
 use super::key::Key;
 use super::sort::sort_line;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::parallel;
-use crate::tensor::loops::rows::Row;
+use crate::tensor::loops::row::Row;
+use crate::tensor::output::Output;
 use crate::tensor::view::View;
 
 /// Rows that one thread takes at a time.
@@ -19,10 +21,7 @@ struct RowTable<'a, T> {
 
 impl<'a, T: Key> RowTable<'a, T> {
     fn of(view: &View<'a>) -> Result<Self, String> {
-        let sizes = [view.numel() as i64];
-        let strides = [size_of::<T>() as i64];
-        let flat = View::new(view.data(), view.dtype(), view.flags(), &sizes, &strides)?;
-        let elements = Row::of(&flat, &[]).as_slice::<T>().ok_or("rows that are not aligned")?;
+        let elements = Row::flat(view)?.as_slice::<T>().ok_or("rows that are not aligned")?;
         Ok(Self { elements, cols: view.size(1) })
     }
 
@@ -35,8 +34,13 @@ impl<'a, T: Key> RowTable<'a, T> {
     }
 }
 
-fn longs<'a>(view: &View<'_>) -> Result<&'a mut [i64], String> {
-    Row::of(view, &[]).as_slice_mut::<i64>().ok_or_else(|| "a line with gaps".to_owned())
+fn longs<'a>(view: &View<'a>) -> Result<&'a [i64], String> {
+    Row::of(view, &[]).as_slice::<i64>().ok_or_else(|| "a line with gaps".to_owned())
+}
+
+/// As [`longs`], to be written.
+fn target(output: Output<'_>) -> Result<&mut [i64], String> {
+    output.into_row().into_slice::<i64>().ok_or_else(|| "a line with gaps".to_owned())
 }
 
 /// `unique_dim`: the order of rows, by their first element that differs; equal rows keep their order. Operands [order (Long), rows], the rows
@@ -45,7 +49,7 @@ fn longs<'a>(view: &View<'_>) -> Result<&'a mut [i64], String> {
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
 pub fn order_rows(launch: &Launch<'_>) -> Result<(), String> {
-    let (order, rows) = (longs(&launch.view(0))?, launch.view(1));
+    let (order, rows) = (target(launch.output(0)?)?, launch.view(1));
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
         let table = RowTable::<T>::of(&rows)?;
@@ -64,21 +68,21 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
 pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
-    let (output, rows) = (launch.view(0), launch.view(1));
-    let order = if launch.num_operands() == 3 { Some(&*longs(&launch.view(2))?) } else { None };
+    let (mut output, rows) = (launch.output(0)?.into_row(), launch.view(1));
+    let order = if launch.num_operands() == 3 { Some(longs(&launch.view(2))?) } else { None };
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
         let table = RowTable::<T>::of(&rows)?;
-        let target = Row::of(&output, &[]);
-        parallel(output.numel(), PIECE, launch.cost() * table.cols as f64, &|begin, end| {
-            for at in begin..end {
-                let starts = at > 0 && !table.is_equal(row_of(at - 1), row_of(at));
-                target.store(at, i64::from(starts));
+        output.in_parts(PIECE, launch.cost() * table.cols as f64, &|begin, mut part| {
+            for at in 0..part.len() {
+                let row = begin + at;
+                let starts = row > 0 && !table.is_equal(row_of(row - 1), row_of(row));
+                part.store(at, i64::from(starts));
             }
         });
         let mut sum = 0;
-        for group in longs(&output)? {
+        for group in output.as_slice_mut::<i64>().ok_or("a line with gaps")? {
             sum += *group;
             *group = sum;
         }
@@ -94,9 +98,9 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// Operands of other dtypes, or sizes that do not fit.
 pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
-    let [starts, inverse, counts] = [longs(&launch.view(0))?, longs(&launch.view(1))?, longs(&launch.view(2))?];
-    let groups = &*longs(&launch.view(3))?;
-    let order = if launch.num_operands() == 5 { Some(&*longs(&launch.view(4))?) } else { None };
+    let [starts, inverse, counts] = [target(launch.output(0)?)?, target(launch.output(1)?)?, target(launch.output(2)?)?];
+    let groups = longs(&launch.view(3))?;
+    let order = if launch.num_operands() == 5 { Some(longs(&launch.view(4))?) } else { None };
     let in_order = launch.scalar(0)? == Scalar::Bool(true);
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let number = groups.last().map_or(0, |&last| last as usize + 1);
@@ -133,13 +137,14 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
 pub fn unique_line(launch: &Launch<'_>) -> Result<(), String> {
-    let (output, count, input) = (launch.view(0), longs(&launch.view(1))?, launch.view(2));
+    let (output, count, input) = (launch.view(0), target(launch.output(1)?)?, launch.view(2));
     let dtype = input.dtype();
     if output.dtype() != dtype || output.numel() != input.numel() || count.is_empty() {
         return Err(format!("{} of {} elements", output.numel(), input.numel()));
     }
     dispatch!(dtype in ORDERED, T => {
-        let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), Row::of(&output, &[]).as_slice_mut::<T>()) else {
+        let values = launch.output(0)?.into_row().into_slice::<T>();
+        let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), values) else {
             return Err("a line with gaps".to_owned());
         };
         let as_it_is = launch.scalar(0)? == Scalar::Bool(true);
@@ -165,14 +170,13 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), String> {
 /// # Errors
 /// Operands with gaps, or a number outside.
 pub fn take_rows(launch: &Launch<'_>) -> Result<(), String> {
-    let (output, rows, numbers) = (launch.view(0), launch.view(1), &*longs(&launch.view(2))?);
+    let (output, rows, numbers) = (launch.output(0)?, launch.view(1), longs(&launch.view(2))?);
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {
         return Err(format!("{:?} of {:?}", output.sizes(), rows.sizes()));
     }
-    parallel(numbers.len(), PIECE, launch.cost() * rows.size(1) as f64, &|begin, end| {
-        for (at, &number) in (begin..end).zip(&numbers[begin..end]) {
-            let (to, from) = (Row::of(&output, &[at]), Row::of(&rows, &[number as usize]));
-            to.copy(0, &from, 0, 1, rows.size(1));
+    Output::in_parts([(output, 0)], PIECE, launch.cost() * rows.size(1) as f64, &|begin, end, [mut part]| {
+        for (at, &number) in numbers[begin..end].iter().enumerate() {
+            part.row_mut(&[at]).copy(0, &Row::of(&rows, &[number as usize]), 0, 1, rows.size(1));
         }
     });
     Ok(())

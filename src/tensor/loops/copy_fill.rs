@@ -3,15 +3,15 @@
 use std::hint::black_box;
 
 use super::elementwise::{self, Map, check_dtypes, gather};
-use super::index_space::{Patch, Space};
+use super::index_space::{Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
 use super::{Buffer, GRAIN, cast, parallel};
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
-use crate::tensor::launch::Launch;
+use crate::tensor::launch::{self, Launch, Layout};
 use crate::tensor::number::Number;
-use crate::tensor::view::Flags;
+use crate::tensor::view::{Flags, View};
 
 /// Bytes that one thread moves at a time.
 const PIECE: usize = 64 * 1024;
@@ -41,6 +41,44 @@ pub fn copy(launch: &Launch<'_>) -> Result<(), String> {
     } else {
         copy_cast(launch)
     }
+}
+
+/// Copies `input` to `output`, views of the same sizes: [`copy`].
+///
+/// # Errors
+/// As [`copy`], or different sizes.
+pub fn copy_view(output: View<'_>, input: View<'_>) -> Result<(), String> {
+    if output.numel() == 0 {
+        return Ok(());
+    }
+    launch::of_views(Layout::Elementwise, &[output, input], 1, &[], None, copy)
+}
+
+/// Copies `input` to the indices from `begin` on of a dimension of `output`, if both are one run of memory of one dtype, of fewer than `limit`
+/// bytes. Tells whether it did.
+pub fn copy_dense(output: &View<'_>, input: &View<'_>, dim: usize, begin: usize, limit: usize) -> bool {
+    let size = input.dtype().size();
+    let mut step = size as i64;
+    let is_run = input.dtype() == output.dtype()
+        && input.flags() == output.flags()
+        && input.ndim() == output.ndim()
+        && (0..input.ndim()).rev().all(|at| {
+            let dense = |view: &View<'_>| view.sizes()[at] == 1 || view.strides()[at] == step;
+            let fits = if at == dim { begin + input.size(at) <= output.size(at) } else { input.size(at) == output.size(at) };
+            let is_dense = dense(input) && (dense(output) || at < dim) && (at >= dim || input.sizes()[at] == 1);
+            step *= input.sizes()[at];
+            fits && is_dense
+        });
+    if !is_run || dim >= input.ndim() || input.numel() * size >= limit {
+        return false;
+    }
+    let to = output.data().wrapping_offset(begin as isize * output.stride(dim));
+    let steps = Steps { col: size as isize, row: 0 };
+    if input.numel() > 0 {
+        // SAFETY: the elements of the input are contiguous, and so are those of the output from that index on, of which there are as many.
+        unsafe { strided::copy(StridedPtr { data: input.data(), steps }, StridedPtr { data: to, steps }, size, input.numel(), 1) };
+    }
+    true
 }
 
 /// The value negated, or conjugated.

@@ -61,7 +61,7 @@ struct Index {
 
 /// A launch with index operands.
 pub struct Indexed<'a> {
-    launch: Launch<'a>,
+    launch: &'a Launch<'a>,
     indices: [Index; MAX_INDICES],
     count: usize,
     fault: Fault,
@@ -72,7 +72,7 @@ impl<'a> Indexed<'a> {
     ///
     /// # Errors
     /// Operands or scalars that are none of that.
-    pub fn new(launch: &Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, String> {
+    pub fn new(launch: &'a Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, String> {
         let count = launch.num_operands().saturating_sub(FIRST_INDEX);
         if count == 0 || count > MAX_INDICES {
             return Err(format!("{count} index operands"));
@@ -89,7 +89,7 @@ impl<'a> Indexed<'a> {
             let step = launch.scalar(first_scalar + 2 * number + 1)?.to::<i64>();
             *index = Index { operand, dtype, slots: Slots { count: slots, step, rules } };
         }
-        Ok(Self { launch: *launch, indices, count, fault: Fault::default() })
+        Ok(Self { launch, indices, count, fault: Fault::default() })
     }
 
     fn indices(&self) -> &[Index] {

@@ -16,9 +16,9 @@ use crate::runtime::parallel_for;
 use crate::runtime::task::Span;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
-use crate::tensor::launch::{Launch, Layout, Record, Scalar};
+use crate::tensor::launch::{self, Launch, Layout, Record, Scalar};
 use crate::tensor::number::Number;
-use crate::tensor::view::{Flags, View};
+use crate::tensor::view::Flags;
 
 /// Elements that are computed before they are stored: some vectors. With blocks of kilobytes the memory idles while a block is computed, and
 /// steps of large models take twice as long.
@@ -104,12 +104,15 @@ pub fn each(
         let read = lists.first_input..lists.first_input + inputs;
         for list in std::iter::once(0).chain(read) {
             let view = launch.view(list * lists.tensors + entry);
-            record.push_dense(view.data().wrapping_add(begin * view.dtype().size()), view.dtype(), Flags::default());
+            // SAFETY: the operand is no immediate.
+            unsafe { record.push_dense(view.data().wrapping_add(begin * view.dtype().size()), view.dtype(), Flags::default()) };
         }
         if let Some(scalar) = scalar(entry) {
             record.push_scalar(scalar);
         }
-        if let Err(text) = kernel(&record.launch()) {
+        // SAFETY: the operands are elements `begin..begin + count` of this launch's, which `drive` gives to this call alone.
+        let part = unsafe { record.launch() };
+        if let Err(text) = kernel(&part) {
             // The first failure is the one that is told.
             let _ = failure.set(text);
         }
@@ -133,8 +136,8 @@ pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kern
     }
     let reduce = |entry: usize| {
         let (output, input) = (launch.view(entry), launch.view(tensors + entry));
-        let result = View::new(output.data(), output.dtype(), Flags::default(), input.sizes(), &[0])?;
-        kernel(&Record::new(Layout::Elementwise, &[result, input], 1, scalars, Some(launch.compute()))?.launch())
+        let result = output.broadcast(input.sizes(), &[0])?;
+        launch::of_views(Layout::Elementwise, &[result, input], 1, scalars, Some(launch.compute()), kernel)
     };
     let numel = |entry: usize| launch.view(tensors + entry).numel();
     let (large, small): (Vec<_>, Vec<_>) = (0..tensors).partition(|&entry| numel(entry) >= LARGE);
@@ -362,14 +365,14 @@ fn walk(ends: &[usize], begin: usize, end: usize, body: ListBody<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::launch::{Layout, Record};
-    use crate::tensor::view::{Flags, View};
+    use crate::tensor::view::View;
 
     /// Whether two lists of two tensors of four floats at these addresses are apart, the first list written.
     fn are_apart(addresses: [usize; 4]) -> bool {
-        let view = |address: usize| View::new(address as *mut u8, DType::Float, Flags::default(), &[4], &[4]).unwrap();
-        let record = Record::new(Layout::Shaped, &addresses.map(view), 2, &[], None).unwrap();
-        apart(&record.launch(), Lists { tensors: 2, first_input: 0, written: 1 }, 2)
+        // SAFETY: nothing reads the elements.
+        let view = |address: usize| unsafe { View::new(address as *mut u8, DType::Float, Flags::default(), &[4], &[4]) }.unwrap();
+        let lists = Lists { tensors: 2, first_input: 0, written: 1 };
+        launch::of_views(Layout::Shaped, &addresses.map(view), 2, &[], None, |launch| Ok(apart(launch, lists, 2))).unwrap()
     }
 
     #[test]

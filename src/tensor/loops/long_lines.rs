@@ -1,7 +1,8 @@
 //! Loops over long lines: a kernel divides each line among the threads, one line after the other, with a workspace.
 
 use crate::tensor::dtype::Element;
-use crate::tensor::loops::rows::Row;
+use crate::tensor::loops::row::Row;
+use crate::tensor::output::Output;
 use crate::tensor::view::{MAX_DIMS, View};
 
 /// Called for one line: input, output, indices, workspace.
@@ -13,15 +14,15 @@ pub type LineBody<'a, T> = &'a mut dyn FnMut(&[T], &mut [T], &mut [i64], &mut [u
 /// Operands of different sizes or of other dtypes, or lines with gaps.
 pub fn run<T: Element>(
     input: View<'_>,
-    output: View<'_>,
-    indices: View<'_>,
-    workspace: View<'_>,
+    mut output: Output<'_>,
+    mut indices: Output<'_>,
+    workspace: Output<'_>,
     body: LineBody<'_, T>,
 ) -> Result<(), String> {
     if output.sizes() != input.sizes() || indices.sizes() != input.sizes() || input.ndim() == 0 {
         return Err(format!("sizes {:?} and {:?} of {:?}", output.sizes(), indices.sizes(), input.sizes()));
     }
-    if [input, output, indices].iter().any(|operand| workspace.overlaps(operand))
+    if [input, *output, *indices].iter().any(|operand| workspace.overlaps(operand))
         || output.overlaps(&input)
         || indices.overlaps(&input)
     {
@@ -29,15 +30,14 @@ pub fn run<T: Element>(
     }
     let last = input.ndim() - 1;
     let lines = input.sizes()[..last].iter().product::<i64>();
-    let bytes = Row::of(&workspace, &[]).as_slice_mut::<u8>().ok_or("a workspace with gaps")?;
+    let bytes = workspace.into_row().into_slice::<u8>().ok_or("a workspace with gaps")?;
     // SAFETY: any bytes are a `u128`.
     let (_, memory, _) = unsafe { bytes.align_to_mut::<u128>() };
     let mut index = [0usize; MAX_DIMS];
     for _ in 0..lines {
-        let row = |view: &View<'_>| Row::of(view, &index[..last]);
-        let line = row(&input).as_slice::<T>().ok_or("an input with gaps")?;
-        let values = row(&output).as_slice_mut::<T>().ok_or("an output with gaps")?;
-        body(line, values, row(&indices).as_slice_mut::<i64>().ok_or("indices with gaps")?, memory);
+        let line = Row::of(&input, &index[..last]).as_slice::<T>().ok_or("an input with gaps")?;
+        let values = output.row_mut(&index[..last]).into_slice::<T>().ok_or("an output with gaps")?;
+        body(line, values, indices.row_mut(&index[..last]).into_slice::<i64>().ok_or("indices with gaps")?, memory);
         for dim in (0..last).rev() {
             index[dim] += 1;
             if index[dim] < input.size(dim) {

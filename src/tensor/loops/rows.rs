@@ -1,209 +1,13 @@
 //! Loops over rows, for kernels that move or add elements by their index (triangles, padding, windows).
 //!
-//! A row is the elements along the last dimension of an operand. The loop visits the rows of an output; a kernel takes the rows of other
-//! operands by their index. Accesses are checked against the row's length.
+//! The loops visit the rows of an output, or those of an input with those of outputs beside it. A kernel takes the rows of other operands by
+//! their index: [`Row::of`].
 
-use super::index_space::Steps;
-use super::strided::{self, StridedPtr};
+use super::row::{Row, RowMut};
 use super::{GRAIN, cast, parallel};
 use crate::tensor::dtype::Element;
+use crate::tensor::output::Output;
 use crate::tensor::view::{MAX_DIMS, View};
-
-/// A row of an operand.
-#[derive(Clone, Copy)]
-pub struct Row {
-    data: *mut u8,
-    /// Bytes from one element to the next.
-    step: isize,
-    len: usize,
-    /// Bytes of an element.
-    size: usize,
-}
-
-// SAFETY: a row by itself accesses nothing; who launches promises that the memory may be used from the threads that run the kernel.
-unsafe impl Send for Row {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Row {}
-
-impl Row {
-    /// The row of a view with that index in all dimensions but the last, or, where [`is_line`] says so, but the last few. An operand without
-    /// dimensions is a row of one element.
-    ///
-    /// # Panics
-    /// An index outside the view, or of too few dimensions.
-    #[inline]
-    pub fn of(view: &View<'_>, index: &[usize]) -> Self {
-        let size = view.dtype().size();
-        let Some(last) = view.ndim().checked_sub(1) else {
-            return Self { data: view.data(), step: 0, len: 1, size };
-        };
-        assert!(index.len() <= last && is_line(view, index.len()), "the index of a row has {} dimensions of {last}", index.len());
-        let mut offset = 0;
-        for (dim, &at) in index.iter().enumerate() {
-            assert!(at < view.size(dim), "row {at} of {}", view.size(dim));
-            offset += at as isize * view.stride(dim);
-        }
-        let len = (index.len()..=last).map(|dim| view.size(dim)).product();
-        Self { data: view.data().wrapping_offset(offset), step: view.stride(last), len, size }
-    }
-
-    /// Whether both are the same elements.
-    #[inline]
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.data == other.data && (self.step == other.step || self.len <= 1)
-    }
-
-    /// The elements `begin..end`.
-    ///
-    /// # Panics
-    /// Elements outside the row.
-    #[inline]
-    pub fn part(&self, begin: usize, end: usize) -> Self {
-        assert!(begin <= end && end <= self.len);
-        Self { data: self.data.wrapping_offset(begin as isize * self.step), len: end - begin, ..*self }
-    }
-
-    #[inline(always)]
-    fn strided(&self, at: usize, every: usize) -> StridedPtr {
-        let step = self.step * every as isize;
-        StridedPtr { data: self.data.wrapping_offset(at as isize * self.step), steps: Steps { col: step, row: 0 } }
-    }
-
-    /// Copies `count` elements, one in `every` of `from` from its element `start` on, to the elements from `at` on.
-    ///
-    /// # Panics
-    /// Elements outside the rows, or rows of elements of different sizes.
-    #[inline]
-    pub fn copy(&self, at: usize, from: &Self, start: usize, every: usize, count: usize) {
-        if count == 0 {
-            return;
-        }
-        assert!(self.size == from.size && at + count <= self.len && start + (count - 1) * every < from.len);
-        // SAFETY: the elements are inside the rows; a launch's outputs overlap its inputs at most element for element.
-        unsafe { strided::copy(from.strided(start, every), self.strided(at, 1), self.size, count, 1) };
-    }
-
-    /// Copies runs of `count` elements of `from`, `lines` of them, the first one at its element `start` and each `from_every` elements behind the
-    /// one before, to the elements from `at` on, `every` elements from run to run.
-    ///
-    /// # Panics
-    /// As [`Row::copy`].
-    #[inline]
-    pub fn copy_lines(
-        &self,
-        (at, every): (usize, usize),
-        from: &Self,
-        (start, from_every): (usize, usize),
-        (count, lines): (usize, usize),
-    ) {
-        if count == 0 || lines == 0 {
-            return;
-        }
-        let fits = |row: &Self, first: usize, every: usize| first + (lines - 1) * every + count <= row.len;
-        assert!(self.size == from.size && fits(self, at, every) && fits(from, start, from_every));
-        let strided = |row: &Self, first: usize, every: usize| {
-            let StridedPtr { data, .. } = row.strided(first, 1);
-            StridedPtr { data, steps: Steps { col: row.step, row: row.step * every as isize } }
-        };
-        // SAFETY: as in `copy`.
-        unsafe { strided::copy(strided(from, start, from_every), strided(self, at, every), self.size, count, lines) };
-    }
-
-    /// Copies one element of `from`: [`Row::copy`] without its way in.
-    ///
-    /// # Panics
-    /// As [`Row::copy`].
-    #[inline]
-    pub fn copy_one(&self, at: usize, from: &Self, start: usize) {
-        match self.size {
-            1 => self.store(at, from.load::<u8>(start)),
-            2 => self.store(at, from.load::<u16>(start)),
-            4 => self.store(at, from.load::<u32>(start)),
-            8 => self.store(at, from.load::<u64>(start)),
-            _ => self.copy(at, from, start, 1, 1),
-        }
-    }
-
-    /// Sets the elements `begin..end` to zero bytes.
-    ///
-    /// # Panics
-    /// Elements outside the row.
-    #[inline]
-    pub fn zero(&self, begin: usize, end: usize) {
-        if begin >= end {
-            return;
-        }
-        assert!(end <= self.len);
-        let mut zero = 0u128;
-        let from = StridedPtr { data: (&raw mut zero).cast(), steps: Steps::default() };
-        // SAFETY: the elements are inside the row, which the launch writes; `zero` is as large as any element.
-        unsafe { strided::copy(from, self.strided(begin, 1), self.size, end - begin, 1) };
-    }
-
-    fn is_dense<T: Element>(&self) -> bool {
-        let aligned = (self.data as usize).is_multiple_of(align_of::<T>());
-        self.size == size_of::<T>() && aligned && (self.len <= 1 || self.step == self.size as isize)
-    }
-
-    /// The elements of dtype `T`, if they are contiguous. Nobody may write them while the slice is in use.
-    #[inline]
-    pub fn as_slice<'a, T: Element>(&self) -> Option<&'a [T]> {
-        if self.len == 0 {
-            // Without elements there need not be memory.
-            return Some(&[]);
-        }
-        // SAFETY: the row's elements are readable while the launch runs, aligned and contiguous; any bits are an element.
-        self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts(self.data.cast::<T>(), self.len) })
-    }
-
-    /// As [`Row::as_slice`], to write them. No other code may access them while the slice is in use.
-    #[inline]
-    pub fn as_slice_mut<'a, T: Element>(&self) -> Option<&'a mut [T]> {
-        if self.len == 0 {
-            return Some(&mut []);
-        }
-        // SAFETY: as in `as_slice`, for writing.
-        self.is_dense::<T>().then(|| unsafe { std::slice::from_raw_parts_mut(self.data.cast::<T>(), self.len) })
-    }
-
-    /// The value of an element of dtype `T`.
-    ///
-    /// # Panics
-    /// An element outside the row, or of another size.
-    #[inline(always)]
-    pub fn load<T: Element>(&self, at: usize) -> T {
-        assert!(at < self.len && self.size == size_of::<T>());
-        // SAFETY: the element is inside the row, whose memory the launch promises.
-        unsafe { self.data.wrapping_offset(at as isize * self.step).cast::<T>().read_unaligned() }
-    }
-
-    /// Sets an element of dtype `T`.
-    ///
-    /// # Panics
-    /// An element outside the row, or of another size.
-    #[inline(always)]
-    pub fn store<T: Element>(&self, at: usize, value: T) {
-        assert!(at < self.len && self.size == size_of::<T>());
-        // SAFETY: as in `load`, for writing.
-        unsafe { self.data.wrapping_offset(at as isize * self.step).cast::<T>().write_unaligned(value) };
-    }
-}
-
-/// Whether the dimensions from `first` on are one line of elements at the step of the last.
-#[inline]
-pub fn is_line(view: &View<'_>, first: usize) -> bool {
-    (first + 1..view.ndim()).all(|dim| view.stride(dim - 1) == view.size(dim) as isize * view.stride(dim))
-}
-
-/// All elements of a contiguous operand, as one row.
-///
-/// # Errors
-/// An operand with gaps.
-pub fn flat(view: &View<'_>) -> Result<Row, String> {
-    let size = view.dtype().size();
-    let row = Row { data: view.data(), step: size as isize, len: view.numel(), size };
-    view.is_contiguous().then_some(row).ok_or_else(|| format!("gaps in an operand with strides {:?}", view.strides()))
-}
 
 /// Sets every element of a contiguous operand.
 ///
@@ -213,35 +17,70 @@ pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), String>
     if !output.is_contiguous() || output.numel() != values.len() {
         return Err(format!("{} values for {:?} with strides {:?}", values.len(), output.sizes(), output.strides()));
     }
-    // SAFETY: the operand is contiguous and has as many elements, which are the launch's to write; `values` is memory of its own.
+    // SAFETY: the operand is contiguous and has as many elements, whose memory `View::new` promises; `values` is memory of its own.
     unsafe { cast::cast(values.as_ptr().cast(), T::DTYPE, output.data(), output.dtype(), values.len()) }
 }
 
 /// Calls `body` with the index and the row of every row of `output`, in parallel where it is worth it. `cost`: nanoseconds of one thread
 /// per element.
-pub fn for_each(output: View<'_>, cost: f64, body: &(dyn Fn(&[usize], Row) + Sync)) {
-    for_each_line(output, output.ndim().saturating_sub(1), cost, body);
+pub fn for_each(output: Output<'_>, cost: f64, body: &(dyn Fn(&[usize], RowMut<'_>) + Sync)) {
+    let outer = output.ndim().saturating_sub(1);
+    for_each_line(output, outer, cost, body);
 }
 
 /// As [`for_each`], of the dimensions from `outer` on as one row: [`is_line`].
-pub fn for_each_line(output: View<'_>, outer: usize, cost: f64, body: &(dyn Fn(&[usize], Row) + Sync)) {
-    if output.numel() == 0 {
+pub fn for_each_line(output: Output<'_>, outer: usize, cost: f64, body: &(dyn Fn(&[usize], RowMut<'_>) + Sync)) {
+    let view = output.into_view();
+    // SAFETY: the output is this call's, and each row has an index of its own.
+    walk(&view, outer, cost, &|index| body(index, unsafe { RowMut::new(Row::of(&view, index)) }));
+}
+
+/// Called for an index, the row of an input and those of outputs.
+pub type BodyBeside<'a, const N: usize> = &'a (dyn Fn(&[usize], Row<'_>, [RowMut<'_>; N]) + Sync);
+
+/// As [`for_each`], over the rows of an input: `body` is called with those of outputs that have the same index.
+///
+/// # Errors
+/// Outputs of other sizes, but for the last dimension.
+pub fn for_each_beside<const N: usize>(
+    input: View<'_>,
+    outputs: [Output<'_>; N],
+    cost: f64,
+    body: BodyBeside<'_, N>,
+) -> Result<(), String> {
+    let outer = input.ndim().saturating_sub(1);
+    if let Some(output) =
+        outputs.iter().find(|output| output.ndim() != input.ndim() || output.sizes()[..outer] != input.sizes()[..outer])
+    {
+        return Err(format!("{:?} beside {:?}", output.sizes(), input.sizes()));
+    }
+    let views = outputs.map(Output::into_view);
+    walk(&input, outer, cost, &|index| {
+        // SAFETY: the outputs are this call's, and each row of one of them has an index of its own.
+        body(index, Row::of(&input, index), views.each_ref().map(|view| unsafe { RowMut::new(Row::of(view, index)) }));
+    });
+    Ok(())
+}
+
+/// Calls `body` once with every index of the dimensions before `outer`, in parallel where it is worth it.
+fn walk(view: &View<'_>, outer: usize, cost: f64, body: &(dyn Fn(&[usize]) + Sync)) {
+    if view.numel() == 0 {
         return;
     }
-    let len: usize = (outer..output.ndim()).map(|dim| output.size(dim)).product();
-    let rows = output.numel() / len;
+    let len: usize = (outer..view.ndim()).map(|dim| view.size(dim)).product();
+    let rows = view.numel() / len;
     parallel(rows, GRAIN.div_ceil(len), cost * len as f64 + 2.0, &|begin, end| {
         let mut index = [0usize; MAX_DIMS];
         let mut rest = begin;
         for dim in (0..outer).rev() {
-            index[dim] = rest % output.size(dim);
-            rest /= output.size(dim);
+            index[dim] = rest % view.size(dim);
+            rest /= view.size(dim);
         }
         for _ in begin..end {
-            body(&index[..outer], Row::of(&output, &index[..outer]));
+            body(&index[..outer]);
             for dim in (0..outer).rev() {
                 index[dim] += 1;
-                if index[dim] < output.size(dim) {
+                if index[dim] < view.size(dim) {
                     break;
                 }
                 index[dim] = 0;
@@ -254,6 +93,7 @@ pub fn for_each_line(output: View<'_>, outer: usize, cost: f64, body: &(dyn Fn(&
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use super::super::row::tests::output;
     use super::*;
     use crate::tensor::dtype::DType;
     use crate::tensor::view::Flags;
@@ -261,9 +101,8 @@ mod tests {
     #[test]
     fn every_row_is_visited_once() {
         let mut values = vec![0i32; 70_000];
-        let view = View::new(values.as_mut_ptr().cast(), DType::Int, Flags(0), &[7, 100, 100], &[40_000, 4, 400]).unwrap();
         let rows = AtomicUsize::new(0);
-        for_each(view, 1.0, &|index, row| {
+        for_each(output(&mut values, &[7, 100, 100], &[40_000, 4, 400]), 1.0, &|index, mut row| {
             rows.fetch_add(1, Ordering::Relaxed);
             (0..100).for_each(|at| row.store(at, row.load::<i32>(at) + (index[0] * 10_000 + at * 100 + index[1]) as i32 + 1));
         });
@@ -272,21 +111,17 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_elements_need_no_memory() {
-        let view = View::new(std::ptr::null_mut(), DType::Long, Flags(0), &[0], &[8]).unwrap();
-        let row = Row::of(&view, &[]);
-        assert_eq!((row.as_slice::<i64>(), row.as_slice_mut::<i64>()), (Some(&[][..]), Some(&mut [][..])));
-    }
-
-    #[test]
-    fn what_lies_outside_a_row_is_refused() {
-        let mut values = [1i16, 2, 3, 4];
-        let view = View::new(values.as_mut_ptr().cast(), DType::Short, Flags(0), &[2], &[4]).unwrap();
-        let row = Row::of(&view, &[]);
-        assert!(std::panic::catch_unwind(|| row.zero(0, 3)).is_err());
-        assert!(std::panic::catch_unwind(|| row.copy(1, &row, 0, 1, 2)).is_err());
-        assert!(std::panic::catch_unwind(|| row.load::<i32>(0)).is_err());
-        row.zero(1, 2);
-        assert_eq!(values, [1, 2, 0, 4]);
+    fn rows_beside_an_input_have_its_index() {
+        let (mut from, mut to) = ([1i32, 2, 3, 4, 5, 6], [0i32; 6]);
+        let size = [size_of::<i32>() as i64];
+        // SAFETY: the view names the values, which nothing writes.
+        let input = unsafe { View::new(from.as_mut_ptr().cast(), DType::Int, Flags(0), &[2, 3], &[12, 4]) }.unwrap();
+        for_each_beside(input, [output(&mut to, &[2, 1], &[4, 4])], 1.0, &|_, row, [mut target]| {
+            target.store(0, row.as_slice::<i32>().unwrap().iter().sum::<i32>());
+        })
+        .unwrap();
+        assert_eq!(to, [6, 15, 0, 0, 0, 0]);
+        assert!(for_each_beside(input, [output(&mut to, &[3], &size)], 1.0, &|_, _, _| {}).is_err());
+        assert!(for_each_beside(input, [output(&mut to, &[3, 2], &[8, 4])], 1.0, &|_, _, _| {}).is_err());
     }
 }

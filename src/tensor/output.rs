@@ -1,0 +1,153 @@
+//! [`Output`]: the right to write an output of a launch through references.
+//!
+//! A [`View`] can be copied, and the loops that write by views do so through raw pointers. Who wants references takes the output from the
+//! launch, which gives it once: rows, and parts for the threads of a loop, are borrowed from it, so that no two of them have an element in
+//! common. A kernel gives an output to a loop by its view, or takes it; it does not do both at once.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::loops::parallel;
+use super::part::Narrowed;
+use super::view::View;
+
+/// An output of a launch. It cannot be copied:
+///
+/// ```compile_fail
+/// use rustdev::tensor::output::Output;
+/// fn both(output: Output<'_>) -> [Output<'_>; 2] {
+///     [output, output]
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Output<'a>(View<'a>);
+
+impl<'a> Output<'a> {
+    /// The right to write what the view names.
+    ///
+    /// # Safety
+    /// No element is named by two indices. Until the right ends, what accesses the elements comes from it, but for code that is called while
+    /// nothing is borrowed from it.
+    pub unsafe fn new(view: View<'a>) -> Self {
+        Self(view.as_output(true))
+    }
+
+    /// As an operand that is read while nothing is written.
+    pub(super) fn read(&self) -> View<'_> {
+        self.0.as_output(false)
+    }
+
+    /// As an operand of which rows can be written.
+    pub(super) fn written(&self) -> View<'a> {
+        self.0
+    }
+
+    /// The view, for a loop that gives each element to one call alone.
+    pub(super) fn into_view(self) -> View<'a> {
+        self.0
+    }
+
+    /// Runs `body(begin, end, parts)` over pieces of the indices of one dimension of each output, in parallel where it is worth it: the parts
+    /// have these indices alone, from 0 on. `grain` and `cost` are those of [`parallel`].
+    ///
+    /// # Panics
+    /// The outputs' dimensions differ in size.
+    pub fn in_parts<const N: usize>(
+        outputs: [(Self, usize); N],
+        grain: usize,
+        cost: f64,
+        body: &(dyn Fn(usize, usize, [Output<'_>; N]) + Sync),
+    ) {
+        let count = outputs.first().map_or(0, |(output, dim)| output.size(*dim));
+        assert!(outputs.iter().all(|(output, dim)| output.size(*dim) == count), "outputs of different sizes");
+        let views = outputs.map(|(output, dim)| (output.into_view(), dim));
+        parallel(count, grain, cost, &|begin, end| {
+            let parts = views.map(|(view, dim)| {
+                let mut part = Narrowed::of(&view);
+                part.narrow(dim, begin, end);
+                part
+            });
+            // SAFETY: the outputs are this call's, and the loop gives each index once, so that the parts have no element in common.
+            body(begin, end, parts.each_ref().map(|part| unsafe { Output::new(part.view()) }));
+        });
+    }
+}
+
+/// The view, for its sizes and for loops that write by views.
+impl<'a> Deref for Output<'a> {
+    type Target = View<'a>;
+
+    #[inline]
+    fn deref(&self) -> &View<'a> {
+        &self.0
+    }
+}
+
+/// Which outputs of a launch are taken, bit by bit: kept by the launch, or by the one that it was made from.
+#[derive(Debug)]
+pub(super) enum Taken<'a> {
+    Own(AtomicU64),
+    Of(&'a AtomicU64),
+}
+
+impl Taken<'_> {
+    /// None.
+    #[inline(always)]
+    pub const fn none() -> Self {
+        Self::Own(AtomicU64::new(0))
+    }
+
+    /// All.
+    #[inline(always)]
+    pub const fn all() -> Self {
+        Self::Own(AtomicU64::new(u64::MAX))
+    }
+
+    fn bits(&self) -> &AtomicU64 {
+        match self {
+            Self::Own(bits) => bits,
+            Self::Of(bits) => bits,
+        }
+    }
+
+    /// The same for a launch that is made from this one.
+    #[inline(always)]
+    pub fn share(&self) -> Taken<'_> {
+        Taken::Of(self.bits())
+    }
+
+    /// Takes an output; false where it is taken, or beyond what is kept.
+    pub fn take(&self, index: usize) -> bool {
+        // Relaxed: a kernel that has a launch on several threads orders them itself.
+        index < 64 && self.bits().fetch_or(1 << index, Ordering::Relaxed) >> index & 1 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::DType;
+
+    #[test]
+    fn parts_are_all_of_an_output() {
+        let mut words = vec![1u16; 40_000];
+        let size = [40_000];
+        let view = View::of_words(&mut words, DType::Short, &size).unwrap();
+        // SAFETY: the view's elements are these words, and nothing else uses it.
+        let output = unsafe { Output::new(view) };
+        Output::in_parts([(output, 0)], 1000, 1e6, &|begin, end, [mut part]| {
+            assert_eq!(part.size(0), end - begin);
+            let row = &mut part.row_mut(&[]);
+            row.as_slice_mut::<i16>().unwrap().iter_mut().zip(begin..).for_each(|(word, at)| *word = word.wrapping_add(at as i16));
+        });
+        assert!(words.iter().enumerate().all(|(at, &word)| word == (at as u16).wrapping_add(1)));
+    }
+
+    #[test]
+    fn outputs_are_taken_once_each() {
+        let taken = Taken::none();
+        assert!(taken.take(0) && taken.share().take(63));
+        assert!(!taken.take(63) && !taken.share().take(0) && !taken.take(64));
+        assert!(!Taken::all().take(5));
+    }
+}

@@ -1,0 +1,136 @@
+//! Views of parts of an operand, and of its elements in another order.
+//!
+//! A [`View`] borrows its sizes and strides. These own the ones that they change, and each index names an element of the whole view.
+
+use super::view::{MAX_DIMS, View};
+
+/// Some indices of each dimension of a view.
+pub struct Narrowed<'a> {
+    whole: View<'a>,
+    /// The first element.
+    data: *mut u8,
+    sizes: [i64; MAX_DIMS],
+}
+
+impl<'a> Narrowed<'a> {
+    /// All of a view.
+    #[inline]
+    pub fn of(view: &View<'a>) -> Self {
+        let mut sizes = [0; MAX_DIMS];
+        sizes[..view.ndim()].copy_from_slice(view.sizes());
+        Self { whole: *view, data: view.data(), sizes }
+    }
+
+    /// Leaves the indices `begin..end` of a dimension.
+    ///
+    /// # Panics
+    /// Indices or a dimension that the view does not have.
+    #[inline]
+    pub fn narrow(&mut self, dim: usize, begin: usize, end: usize) {
+        let size = &mut self.sizes[..self.whole.ndim()][dim];
+        assert!(begin <= end && end as i64 <= *size, "the indices {begin} to {end} of {size}");
+        *size = (end - begin) as i64;
+        self.data = self.data.wrapping_offset(begin as isize * self.whole.stride(dim));
+    }
+
+    /// The view of what is left.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        // SAFETY: `narrow` has checked each range of indices: an index of `sizes` and the first one of its range add up to one of the whole view.
+        unsafe { self.whole.reindexed(self.data, &self.sizes[..self.whole.ndim()], self.whole.strides()) }
+    }
+}
+
+/// A view with the order of some dimensions reversed.
+pub struct Flipped<'a> {
+    whole: View<'a>,
+    /// The first element.
+    data: *mut u8,
+    strides: [i64; MAX_DIMS],
+}
+
+impl<'a> Flipped<'a> {
+    /// A view as it is.
+    #[inline]
+    pub fn of(view: &View<'a>) -> Self {
+        let mut strides = [0; MAX_DIMS];
+        strides[..view.ndim()].copy_from_slice(view.strides());
+        Self { whole: *view, data: view.data(), strides }
+    }
+
+    /// Reverses the order of a dimension.
+    ///
+    /// # Panics
+    /// A dimension that the view does not have.
+    #[inline]
+    pub fn flip(&mut self, dim: usize) {
+        let last = self.whole.size(dim) as isize - 1;
+        let stride = &mut self.strides[dim];
+        if last > 0 {
+            self.data = self.data.wrapping_offset(last * *stride as isize);
+        }
+        *stride = -*stride;
+    }
+
+    /// The view in that order.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        // SAFETY: in a flipped dimension the index `i` is the whole view's at the same distance from the other end, as `data` is at that end.
+        unsafe { self.whole.reindexed(self.data, self.whole.sizes(), &self.strides[..self.whole.ndim()]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::DType;
+
+    fn with_view<R>(body: impl FnOnce(&View<'_>) -> R) -> R {
+        let (mut words, strides) = (std::array::from_fn::<u16, 12, _>(|at| at as u16), [6, 2]);
+        let flat = View::of_words(&mut words, DType::Short, &[12]).unwrap();
+        // SAFETY: the 4 x 3 elements are the 12 of `flat`.
+        body(&unsafe { flat.reindexed(flat.data(), &[4, 3], &strides) })
+    }
+
+    fn values(view: &View<'_>) -> Vec<i16> {
+        let count = view.numel();
+        // SAFETY: `address` gives the address of an element, all of which are numbers of 16 bits.
+        (0..count).map(|number| unsafe { (view.address(number) as *const i16).read() }).collect()
+    }
+
+    #[test]
+    fn a_part_has_the_elements_of_its_indices() {
+        with_view(|view| {
+            let mut part = Narrowed::of(view);
+            part.narrow(0, 1, 4);
+            part.narrow(1, 1, 3);
+            part.narrow(0, 1, 3);
+            assert_eq!((part.view().sizes(), values(&part.view())), (&[2, 2][..], vec![7, 8, 10, 11]));
+            part.narrow(1, 2, 2);
+            assert_eq!(part.view().numel(), 0);
+        });
+    }
+
+    #[test]
+    fn what_a_view_does_not_have_is_no_part_of_it() {
+        for (dim, begin, end) in [(0, 0, 5), (0, 3, 2), (1, 4, 4), (2, 0, 0)] {
+            let narrow = || with_view(|view| Narrowed::of(view).narrow(dim, begin, end));
+            assert!(std::panic::catch_unwind(narrow).is_err(), "{dim} {begin} {end}");
+        }
+        assert!(std::panic::catch_unwind(|| with_view(|view| Flipped::of(view).flip(2))).is_err());
+    }
+
+    #[test]
+    fn flipped_twice_is_not_flipped() {
+        with_view(|view| {
+            let mut flipped = Flipped::of(view);
+            flipped.flip(1);
+            assert_eq!(values(&flipped.view())[..4], [2, 1, 0, 5]);
+            flipped.flip(0);
+            assert_eq!(values(&flipped.view())[..4], [11, 10, 9, 8]);
+            flipped.flip(0);
+            flipped.flip(1);
+            assert_eq!(values(&flipped.view()), values(view));
+        });
+    }
+}

@@ -1,0 +1,164 @@
+"""Which part of the crate names which: the lines under "Who may call whom" in docs/architecture.md allow every path in src/."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SRC = ROOT / "src"
+PAGE = ROOT / "docs/architecture.md"
+#: The root of the crate belongs to no part.
+LEFT_OUT = {"src/lib.rs"}
+
+
+def chains(page: str) -> list[list[list[str]]]:
+    """Return the lines of the page's block: what stands between arrows, from left to right."""
+    block = page.split("## Who may call whom", 1)[1].split("```text\n", 1)[1].split("```", 1)[0]
+    lines = [re.sub(r"\([^)]*\)", "", line) for line in block.splitlines() if line.strip()]
+    return [[[name.strip() for name in side.split(",")] for side in line.split("→")] for line in lines]
+
+
+def allowed(page: str) -> list[tuple[str, str]]:
+    """Return who may call whom: in a line, each may call all that follow."""
+    found = []
+    for sides in chains(page):
+        for at, side in enumerate(sides):
+            found += [(left, right) for left in side for later in sides[at + 1 :] for right in later]
+    return found
+
+
+RULES = allowed(PAGE.read_text())
+
+
+def belongs(file: str, part: str) -> bool:
+    """Whether a file is of a part: of a directory with the file of its name, or of a file with the directory of its name."""
+    stem = part.removesuffix("/").removesuffix(".rs")
+    return file == f"{stem}.rs" or file.startswith(f"{stem}/")
+
+
+def part_of(file: str) -> str:
+    """Return the directory under src/ that a file belongs to, by its name."""
+    return file.split("/")[1].removesuffix(".rs")
+
+
+def without_comments(text: str) -> str:
+    """Return the text with as many characters, where comments and the paths of visibility are blank."""
+    return re.sub(r"//[^\n]*|pub\(in [\w:]+\)", lambda match: " " * len(match.group()), text)
+
+
+def leaves(tree: str, at: int, prefix: list[str]) -> Iterator[tuple[list[str], int]]:
+    """Yield each path of a `use` tree with the offset where it ends."""
+    depth, begin = 0, 0
+    for index, character in enumerate(f"{tree},"):
+        depth += (character == "{") - (character == "}")
+        if character == "," and depth == 0:
+            entry = tree[begin:index]
+            head, brace, rest = entry.partition("{")
+            names = [name for name in re.findall(r"\w+", head.split(" as ")[0]) if name != "self"]
+            if brace:
+                inner = rest.rsplit("}", 1)[0]
+                yield from leaves(inner, at + begin + len(head) + 1, prefix + names)
+            elif entry.strip():
+                yield prefix + names, at + begin + len(entry) - len(entry.lstrip())
+            begin = index + 1
+
+
+def paths(text: str) -> Iterator[tuple[list[str], int]]:
+    """Yield the paths that begin with `crate` or `super`, each with its offset."""
+    text = without_comments(text)
+    uses = list(re.finditer(r"\buse ((?:crate|super)::[^;]*);", text))
+    for use in uses:
+        yield from leaves(use.group(1), use.start(1), [])
+    spans = [use.span() for use in uses]
+    for match in re.finditer(r"\b(?:crate|super)(?:::\w+)+", text):
+        if not any(begin <= match.start() < end for begin, end in spans):
+            yield match.group().split("::"), match.start()
+
+
+def module_at(file: str, text: str, offset: int) -> list[str]:
+    """Return the module in which an offset lies, by the names from the root of the crate on."""
+    module = file.removeprefix("src/").removesuffix(".rs").split("/")
+    inline = re.compile(r"^( *)(?:pub(?:\([\w ]+\))? )?mod (\w+) \{$", re.MULTILINE)
+    for match in inline.finditer(text):
+        end = re.compile(rf"^{match.group(1)}\}}", re.MULTILINE).search(text, match.end())
+        if match.start() <= offset and (end is None or offset < end.start()):
+            module.append(match.group(2))
+    return module
+
+
+def target(module: list[str], path: list[str]) -> str | None:
+    """Return the file of the crate that a path leads into, or nothing where it stays at the root."""
+    names = [] if path[0] == "crate" else list(module)
+    for name in path:
+        if name == "super":
+            names.pop()
+        elif name != "crate":
+            names.append(name)
+    found = None
+    for count in range(1, len(names) + 1):
+        stem = "/".join(names[:count])
+        if (SRC / f"{stem}.rs").exists():
+            found = f"src/{stem}.rs"
+        elif not (SRC / stem).is_dir():
+            break
+    return found
+
+
+def refused(file: str, text: str) -> list[str]:
+    """Return the paths of a file that lead where no rule allows."""
+    found = []
+    for path, offset in paths(text):
+        to = target(module_at(file, text, offset), path)
+        if to is None or part_of(to) == part_of(file):
+            continue
+        if not any(belongs(file, left) and belongs(to, right) for left, right in RULES):
+            found.append(f"{file}:{text.count(chr(10), 0, offset) + 1}: {'::'.join(path)}")
+    return found
+
+
+def test_the_page_names_what_is_there() -> None:
+    names = {name for rule in RULES for name in rule}
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+    parts = {f"src/{file.stem}/" for file in SRC.glob("*.rs") if file.stem != "lib"}
+    assert sorted(part for part in parts if part not in names) == []
+
+
+def test_every_path_is_allowed() -> None:
+    found = []
+    for file in sorted(SRC.rglob("*.rs")):
+        name = file.relative_to(ROOT).as_posix()
+        if name not in LEFT_OUT:
+            found += refused(name, file.read_text())
+    assert found == []
+
+
+def test_every_rule_is_needed() -> None:
+    used = set()
+    for file in SRC.rglob("*.rs"):
+        name, text = file.relative_to(ROOT).as_posix(), file.read_text()
+        ends = [target(module_at(name, text, offset), path) for path, offset in paths(text)]
+        used |= {(left, right) for left, right in RULES for to in ends if to and belongs(name, left) and belongs(to, right)}
+    # What a line names next to each other has to be so; what is further apart only may be.
+    pairs = [pair for sides in chains(PAGE.read_text()) for pair in pairwise(sides)]
+    steps = {(left, right) for one, other in pairs for left in one for right in other}
+    assert sorted(step for step in steps - used if not step[0].startswith("shim/")) == []
+
+
+def test_a_path_that_is_not_allowed_is_found() -> None:
+    stream = "src/kernels/copy.rs:{}: crate::runtime::stream::Stream"
+    assert refused("src/kernels/copy.rs", "use crate::runtime::stream::Stream;") == [stream.format(1)]
+    grouped = "//! crate::abi\nuse crate::{\n    simd::Leaf,\n    runtime::{stream::{self, Stream}, sync::Mutex},\n};\n"
+    assert refused("src/kernels/copy.rs", grouped) == ["src/kernels/copy.rs:4: crate::runtime::stream", stream.format(4)]
+    assert refused("src/kernels/copy.rs", "fn body() {\n    crate::abi::shield();\n}") == [
+        "src/kernels/copy.rs:2: crate::abi::shield"
+    ]
+    assert refused("src/kernels/copy.rs", "use super::super::runtime::stream;") != []
+    assert refused("src/kernels/copy.rs", "mod tests {\n    use super::super::super::runtime::stream;\n}\n") != []
+    assert refused("src/kernels/copy.rs", "mod tests {\n    use super::super::scan;\n}\nuse super::scan;") == []
+    assert refused("src/runtime/queue.rs", "use crate::tensor::dtype::DType;") != []
+    assert refused("src/simd/math.rs", "use crate::tensor::number::Number;") != []
+    assert refused("src/kernels/copy.rs", "use crate::runtime::rng;") != []
+    assert refused("src/kernels/random/discrete.rs", "pub(in crate::abi) use crate::runtime::rng;") == []
