@@ -92,6 +92,7 @@ test: test-rust loom test-python ## the Rust tests, the loom models and the Pyth
 
 test-rust:
 	cargo test --locked -q
+	cd examples/hardware && cargo test --locked -q
 
 # Tests of operators look at no clock, so that several processes run them at once. The others have the machine alone.
 WORKERS ?= 2
@@ -167,11 +168,13 @@ lint: lint-rust lint-python lint-cpp ## formatting, lints and types of the three
 lint-rust: dev
 	cargo fmt --check
 	cargo clippy --locked -q --all-targets -- -D warnings
+	cd examples/hardware && cargo fmt --check && cargo clippy --locked -q --all-targets -- -D warnings
 	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release --lib --all-features -- -D warnings
 
 lint-fast: $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy
 	cargo fmt --check
 	cargo clippy --locked -q --all-targets -- -D warnings
+	cd examples/hardware && cargo fmt --check && cargo clippy --locked -q --all-targets -- -D warnings
 	ruff check .
 	ruff format --check .
 	mypy

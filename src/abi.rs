@@ -108,7 +108,7 @@ pub extern "C" fn rd_last_error() -> *const c_char {
 }
 
 /// The same text for callers in Rust.
-#[cfg(feature = "python")]
+#[cfg(feature = "python-bindings")]
 pub(crate) fn last_error() -> String {
     LAST_ERROR.with(|last| last.borrow().to_string_lossy().into_owned())
 }

@@ -25,7 +25,7 @@ use crate::runtime::{Error, config};
 static BUILT_FOR: &str = concat!("rustdev built for torch ", env!("RUSTDEV_TORCH_VERSION"), "\0");
 
 /// A failure as the exception that PyTorch's users expect.
-pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let text = error.message().to_owned();
     match error {
         Error::InvalidValue(_) => PyValueError::new_err(text),
@@ -45,9 +45,19 @@ fn exception_of(py: Python<'_>, module: &str, name: &str, text: String) -> PyErr
     }
 }
 
-/// Importing the module reads the environment, and fails where that is malformed; it starts no device.
+/// The extension module.
+#[cfg(feature = "python")]
 #[pymodule]
 fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    register(module)
+}
+
+/// Makes a module `rustdev._rustdev` what the Python package expects: reads the environment, and fails where that is malformed; it starts no
+/// device. Hardware is installed before ([`crate::hardware::install`]).
+///
+/// # Errors
+/// The exception of a malformed environment.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let config = config::init().map_err(|error| exception(module.py(), &error))?;
     if config.sanitize_memory {
         // Before our own handler of SIGSEGV, which leaves the Python stack to this one.

@@ -29,6 +29,8 @@ pub mod fork;
 #[cfg(not(loom))]
 pub mod graph;
 #[cfg(not(loom))]
+pub mod hardware;
+#[cfg(not(loom))]
 pub mod isolation;
 pub mod memory;
 #[cfg(not(loom))]

@@ -24,7 +24,7 @@ unsafe fn borrow<'a>(event: *const rd_event) -> Result<&'a Event, Failure> {
 ///
 /// # Safety
 /// `event` came from [`rd_event_create`] and is destroyed only after the last use of the result.
-#[cfg(feature = "python")]
+#[cfg(feature = "python-bindings")]
 pub(crate) unsafe fn of_event<'a>(event: *const rd_event) -> &'a Event {
     // SAFETY: the caller's promise.
     unsafe { &(*event).0 }

@@ -2,6 +2,7 @@
 //!
 //! Dtypes are `c10::ScalarType` as is.
 
+use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::ptr;
@@ -13,6 +14,7 @@ use crate::kernels::convolution::{self, Dimension};
 use crate::kernels::matmul::library::{self, Columns, Gemm};
 use crate::kernels::sorting::sort;
 use crate::kernels::table::{Op, TABLE};
+use crate::runtime::hardware::{self, Transfer};
 use crate::runtime::memory;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Row, Shape, Span, Work};
@@ -21,6 +23,8 @@ use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
 use crate::tensor::view::{Flags, MAX_DIMS, View};
+
+mod host_copy;
 
 /// An entry of the operator table; it lives forever.
 #[allow(non_camel_case_types)]
@@ -266,7 +270,7 @@ unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launc
     // SAFETY: the caller's promise.
     let parts = unsafe { Parts::new(op, args) }?;
     op.count_call();
-    let mut work = Run { op, record: Record::dense(args.dense_numel, args.num_outputs, parts.compute) };
+    let mut work = KernelCall { op, record: Record::dense(args.dense_numel, args.num_outputs, parts.compute) };
     for number in parts.scalars {
         match number.dtype {
             LONG => work.record.push_scalar(Scalar::Long(number.integer)),
@@ -299,11 +303,14 @@ unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_
         unsafe { check(operand, args.dense_numel) }?;
     }
     let operands = Checked { operands: parts.operands, dense_numel: &args.dense_numel };
-    let mut work = Run { op, record: Record::empty(args.num_outputs, parts.compute) };
+    let mut work = KernelCall { op, record: Record::empty(args.num_outputs, parts.compute) };
     let filled = work.record.fill(op.layout(), &operands, parts.scalars.len());
     filled.map_err(|message| invalid(format!("{}: {message}", op.text())))?;
     for number in parts.scalars {
         work.record.push_scalar(scalar(number)?);
+    }
+    if hardware::is_installed() && host_copy::is_meant(&work) {
+        return host_copy::submit(stream, &work);
     }
     let cost = op.cost(&work.launch());
     Ok(stream.launch(op.text(), cost, &mut work)?)
@@ -311,21 +318,39 @@ unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_
 
 /// A launch as the work of a task.
 #[derive(Clone)]
-struct Run {
+pub struct KernelCall {
     op: &'static Op,
     record: Record,
 }
 
-impl Run {
+impl KernelCall {
+    /// Its row of the operator table.
+    pub fn op(&self) -> &'static Op {
+        self.op
+    }
+
+    /// Its operands and scalars, as the kernel sees them.
     #[inline(always)]
-    fn launch(&self) -> Launch<'_> {
+    pub fn launch(&self) -> Launch<'_> {
         // SAFETY: the caller of `rd_launch` promises the operands' memory in the stream's order, which is while the task is there; the stream runs
         // a task once at a time, and other uses of its launch only describe it. Pieces of one are disjoint, and take no output.
         unsafe { self.record.launch() }
     }
+
+    /// Of a copy: where it reads and writes, and whether both sides are contiguous and of one dtype.
+    fn copied(&self) -> Option<(MemoryKind, MemoryKind, bool)> {
+        if self.op.text() != "copy_" {
+            return None;
+        }
+        let launch = self.launch();
+        let (output, source) = (launch.view(0), launch.view(1));
+        let is_dense = |view: &View<'_>| view.numel() == 1 || view.is_dense_1d();
+        let is_plain = source.dtype() == output.dtype() && is_dense(&source) && is_dense(&output);
+        Some((memory_kind(&source, &output), memory_kind(&output, &source), is_plain))
+    }
 }
 
-impl Work for Run {
+impl Work for KernelCall {
     fn run(&mut self) -> Result<(), String> {
         self.op.run(&self.launch())
     }
@@ -371,19 +396,28 @@ impl Work for Run {
         let launch = self.launch();
         let output = launch.view(0);
         let bytes = (output.numel() * output.dtype().size()) as u64;
-        match self.op.text() {
-            "copy_" => {
-                let source = launch.view(1);
-                let (from, to) = (memory_kind(&source, &output), memory_kind(&output, &source));
-                let stays = (from, to) == (MemoryKind::Device, MemoryKind::Device);
-                // As on GPUs: within a device, what changes dtype or layout is a kernel.
-                let is_dense = |view: &View<'_>| view.numel() == 1 || view.is_dense_1d();
-                let is_plain = source.dtype() == output.dtype() && is_dense(&source) && is_dense(&output);
-                if stays && !is_plain { About::kind(Kind::Kernel) } else { About { kind: Kind::Copy(from, to), bytes } }
-            }
-            "fill_" | "zero_" => About { kind: Kind::Fill, bytes },
+        match (self.op.text(), self.copied()) {
+            // As on GPUs: within a device, what changes dtype or layout is a kernel.
+            (_, Some((MemoryKind::Device, MemoryKind::Device, false))) => About::kind(Kind::Kernel),
+            (_, Some((from, to, _))) => About { kind: Kind::Copy(from, to), bytes },
+            ("fill_" | "zero_", None) => About { kind: Kind::Fill, bytes },
             _ => About::kind(Kind::Kernel),
         }
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        let (from, to, _) = self.copied().filter(|(.., is_plain)| *is_plain)?;
+        let launch = self.launch();
+        let (output, source) = (launch.view(0), launch.view(1));
+        let is_same = |flag| source.flags().has(flag) == output.flags().has(flag);
+        let moves = is_same(Flags::CONJ) && is_same(Flags::NEG) && !source.flags().has(Flags::IMMEDIATE);
+        let bytes = output.numel() * output.dtype().size();
+        let transfer = Transfer { source: source.data() as usize, from, target: output.data() as usize, to, bytes };
+        (moves && bytes > 0).then_some(transfer)
+    }
+
+    fn call(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 }
 
@@ -398,7 +432,7 @@ fn memory_kind(operand: &View<'_>, other: &View<'_>) -> MemoryKind {
 }
 
 /// A launch over lists of tensors.
-impl Row for Run {
+impl Row for KernelCall {
     fn ends(&self) -> Option<Vec<usize>> {
         lists::row(&self.launch())
     }
@@ -629,6 +663,6 @@ mod tests {
 
     #[test]
     fn a_launch_needs_no_box() {
-        assert!(size_of::<Run>() <= crate::runtime::task::INLINE_BYTES);
+        assert!(size_of::<KernelCall>() <= crate::runtime::task::INLINE_BYTES);
     }
 }

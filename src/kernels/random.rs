@@ -367,7 +367,8 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
     let order = target.as_narrower_mut::<u32>().ok_or("numbers that are not aligned")?;
     order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
     shuffle(state, order);
-    store_numbers(&mut target, dtype, (0..count).rev(), |row, position| row.load_narrower(position))
+    let number = |row: &RowMut<'_>, position: usize| -> u32 { row.load_narrower(position) };
+    store_numbers(&mut target, dtype, (0..count).rev(), number)
 }
 
 /// Stores the number of each position in a row of this dtype, in the order in which the positions come.

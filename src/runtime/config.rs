@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Error;
 use super::debugging::faults;
 use super::debugging::schedule::{self, Order};
+use super::hardware::{self, Properties};
 use super::memory::arena;
 use super::sanitizer::Mode;
 use super::sync::OnceLock;
@@ -101,7 +102,8 @@ static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
 /// # Errors
 /// `InvalidValue` for a malformed or unknown variable, the same one each time.
 pub fn init() -> Result<&'static Config, Error> {
-    let read = CONFIG.get_or_init(|| Config::parse(std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value)))));
+    let variables = || std::env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value)));
+    let read = CONFIG.get_or_init(|| Config::parse(hardware::properties(), variables()));
     read.as_ref().map_err(Clone::clone)
 }
 
@@ -122,13 +124,13 @@ fn lossy(text: &std::ffi::OsStr) -> String {
 }
 
 impl Config {
-    /// The settings that these variables ask for.
+    /// The settings that these variables ask for, on the hardware that was installed or this processor.
     ///
     /// # Errors
-    /// `InvalidValue` for the first that is malformed or unknown.
-    pub fn parse(variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
+    /// `InvalidValue` for the first that is malformed or unknown, or asks for more than the hardware has.
+    pub fn parse(hardware: Option<&Properties>, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
         let mut config = Self {
-            device_count: DEFAULT_DEVICES,
+            device_count: hardware.map_or(DEFAULT_DEVICES, |hardware| hardware.devices),
             memory_limit: 0,
             num_threads: 0,
             launch_blocking: false,
@@ -159,6 +161,10 @@ impl Config {
                     own_alloc_conf = true;
                     config.alloc_conf = AllocConf::parse(&name, &value)?;
                 }
+                "RUSTDEV_DEVICE_COUNT" => {
+                    let most = hardware.map_or(MAX_DEVICES, |hardware| hardware.devices);
+                    config.device_count = whole(&name, value.trim(), most)?;
+                }
                 "RUSTDEV_VISIBLE_DEVICES" => visible = Some(value),
                 _ if name.starts_with(PREFIX) => config.set(&name, value.trim())?,
                 _ => {}
@@ -174,25 +180,29 @@ impl Config {
         if let Some(value) = visible {
             config.device_count = listed(value.trim(), config.device_count)?;
         }
+        let most = hardware.map(|hardware| hardware.memory);
         match (limit, config.profile) {
-            (None, None) => config.memory_limit = machine::memory(),
+            (None, None) => config.memory_limit = most.unwrap_or_else(machine::memory),
             (None, Some(profile)) => {
                 config.memory_limit = profile.memory;
-                config.check_memory("RUSTDEV_PROFILE", profile.name, GPUS)?;
+                config.check_memory(most, "RUSTDEV_PROFILE", profile.name, GPUS)?;
             }
-            (Some(value), _) => config.check_memory("RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)?,
+            (Some(value), _) => config.check_memory(most, "RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)?,
         }
         Ok(config)
     }
 
-    /// Refuses a variable's value that asks for more memory than the address space has room for.
-    fn check_memory(&self, name: &str, value: &str, accepts: &str) -> Result<(), Error> {
-        if arena::can_reserve(self.memory_limit, self.device_count) { Ok(()) } else { Err(refused(name, value, accepts)) }
+    /// Refuses a variable's value that asks for more memory than the address space has room for, or than the hardware has.
+    fn check_memory(&self, most: Option<u64>, name: &str, value: &str, accepts: &str) -> Result<(), Error> {
+        match most.filter(|most| self.memory_limit > *most) {
+            Some(most) => Err(refused(name, value, &format!("at most the memory of the hardware, {most} bytes"))),
+            None if arena::can_reserve(self.memory_limit, self.device_count) => Ok(()),
+            None => Err(refused(name, value, accepts)),
+        }
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         match name {
-            "RUSTDEV_DEVICE_COUNT" => self.device_count = whole(name, value, MAX_DEVICES)?,
             "RUSTDEV_NUM_THREADS" => self.num_threads = whole(name, value, MAX_THREADS)?,
             "RUSTDEV_AUTOGRAD_THREADS" => self.autograd_threads = choice(name, value, &[("0", false), ("1", true)])?,
             "RUSTDEV_LAUNCH_BLOCKING" => self.launch_blocking = choice(name, value, &[("0", false), ("1", true)])?,
@@ -299,7 +309,11 @@ mod tests {
     use super::*;
 
     fn parse(variables: &[(&str, &str)]) -> Result<Config, Error> {
-        Config::parse(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+        parse_on(None, variables)
+    }
+
+    fn parse_on(hardware: Option<&Properties>, variables: &[(&str, &str)]) -> Result<Config, Error> {
+        Config::parse(hardware, variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
     }
 
     fn message(name: &str, value: &str) -> String {
@@ -378,6 +392,24 @@ mod tests {
         let limited = parse(&[("RUSTDEV_MEMORY_LIMIT", "1G"), ("RUSTDEV_PROFILE", "a100-80g")]).unwrap();
         assert_eq!((limited.memory_limit, limited.profile), (1 << 30, config.profile));
         assert_eq!(parse(&[]).unwrap().profile, None);
+    }
+
+    #[test]
+    fn hardware_says_how_many_devices_there_are_and_their_memory() {
+        let hardware = Properties { name: "board".to_owned(), devices: 3, memory: 1 << 30 };
+        let on = |variables: &[(&str, &str)]| parse_on(Some(&hardware), variables);
+        let config = on(&[]).unwrap();
+        assert_eq!((config.device_count, config.memory_limit), (3, 1 << 30));
+        let less = on(&[("RUSTDEV_DEVICE_COUNT", "2"), ("RUSTDEV_MEMORY_LIMIT", "512M")]).unwrap();
+        assert_eq!((less.device_count, less.memory_limit), (2, 512 << 20));
+        for (name, value, accepts) in [
+            ("RUSTDEV_DEVICE_COUNT", "4", "1 to 3"),
+            ("RUSTDEV_MEMORY_LIMIT", "2G", "1073741824 bytes"),
+            ("RUSTDEV_PROFILE", "a100-80g", "1073741824 bytes"),
+        ] {
+            let text = on(&[(name, value)]).unwrap_err().message().to_owned();
+            assert!(text.contains(name) && text.contains(accepts), "{text}");
+        }
     }
 
     #[test]

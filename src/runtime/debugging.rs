@@ -24,7 +24,7 @@ pub(super) enum DebugMode {
     Fill = 64,
 }
 
-const ANY: u8 = !(observers::TRACE | observers::RACES);
+const ANY: u8 = !(observers::TRACE | observers::RACES | observers::HARDWARE);
 
 /// Whether any mode is on.
 #[inline]

@@ -4,7 +4,7 @@
 //! order in which they were recorded, across all streams of the capture. An edge can only point from an earlier node to a later one, so
 //! that this order keeps every edge: a replay runs the nodes in it, on the stream that it was asked for. Successive kernels are one task
 //! of that stream, which costs its queue once; each kernel divides over the threads as it does alone. Host functions and sleeps between
-//! them are tasks of their own, as they must not occupy a compute thread.
+//! them are tasks of their own, as they must not occupy a compute thread. Where hardware was installed, each kernel is one, too.
 //!
 //! Replays of one graph never overlap, on whatever streams they are: they share their memory. A replay on another stream than the one
 //! before waits for that one.
@@ -21,6 +21,7 @@ use std::time::Duration;
 use super::debugging::{self, faults};
 use super::error::panic_text;
 use super::event::Event;
+use super::hardware::{self, Transfer};
 use super::memory::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex};
@@ -63,6 +64,10 @@ enum Step {
 /// Kernels that follow one another, with their cost together and the memory that they read and write.
 #[derive(Default)]
 struct Kernels {
+    /// Of the task.
+    name: &'static str,
+    /// The copy of bytes that a kernel alone is.
+    transfer: Option<Transfer>,
     parts: Vec<Part>,
     cost: u64,
     accesses: Vec<Access>,
@@ -189,30 +194,34 @@ impl Graph {
     fn task(&self, index: usize, draws: &mut Draws) -> Task {
         let replay = |draws| Replay { program: Arc::clone(&self.0), index, draws };
         match &self.0.steps[index] {
-            Step::Kernels(kernels) => Task::new("graph", kernels.cost, replay(std::mem::take(draws))),
+            // Hardware may make a transfer without running it.
+            Step::Kernels(kernels) if kernels.transfer.is_some() => Task::new(kernels.name, kernels.cost, replay(Draws::default())),
+            Step::Kernels(kernels) => Task::new(kernels.name, kernels.cost, replay(std::mem::take(draws))),
             Step::Host(_) => Task::host("graph", replay(Draws::default())),
             Step::Sleep(duration) => Task::sleep(*duration),
         }
     }
 }
 
-/// Kernels that follow one another are one step.
+/// Kernels that follow one another are one step; for installed hardware, each is one.
 fn steps(nodes: &[Node]) -> Vec<Step> {
-    let mut steps = Vec::new();
+    let (mut steps, on_hardware) = (Vec::new(), hardware::is_installed());
     let mut index = 0;
     while let Some(Node { task, .. }) = nodes.get(index) {
         let mut count = 1;
         match &task.payload {
             Payload::Kernel(_) => {
                 let part = match loop_fusion::members(nodes[index..].iter().map(|node| &node.task)) {
-                    Some((members, ends)) => {
+                    Some((members, ends)) if !on_hardware => {
                         count = members;
                         Part::Fused(index..index + count, ends)
                     }
-                    None => Part::One(index),
+                    _ => Part::One(index),
                 };
-                if !matches!(steps.last(), Some(Step::Kernels(_))) {
-                    steps.push(Step::Kernels(Kernels::default()));
+                if on_hardware {
+                    steps.push(Step::Kernels(Kernels { name: task.name(), transfer: task.transfer(), ..Kernels::default() }));
+                } else if !matches!(steps.last(), Some(Step::Kernels(_))) {
+                    steps.push(Step::Kernels(Kernels { name: "graph", ..Kernels::default() }));
                 }
                 if let Some(Step::Kernels(kernels)) = steps.last_mut() {
                     kernels.parts.push(part);
@@ -281,5 +290,9 @@ impl Work for Replay {
         if let Step::Kernels(kernels) = &self.program.steps[self.index] {
             kernels.accesses.iter().copied().for_each(visit);
         }
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        if let Step::Kernels(kernels) = &self.program.steps[self.index] { kernels.transfer } else { None }
     }
 }

@@ -14,6 +14,7 @@ pub mod arena;
 pub mod block;
 pub mod caching_pool;
 pub mod deferred_free;
+pub mod device_memory;
 pub mod device_pool;
 pub mod free_list;
 mod front_cache;

@@ -9,6 +9,9 @@ pub const TRACE: u8 = 1;
 /// Tasks are checked for races ([`super::sanitizer`]).
 pub const RACES: u8 = 2;
 
+/// Hardware was installed, which gets the tasks ([`super::hardware`]).
+pub const HARDWARE: u8 = 128;
+
 static WORD: AtomicU8 = AtomicU8::new(0);
 
 /// Whether anything observes.

@@ -4,11 +4,13 @@
 //! - Otherwise a stream with work is handed to the executor, whose compute threads drain it.
 //! - A thread that waits for a stream drains it itself, and the streams whose events it waits for.
 //! - Events, callbacks and sleeps never need a compute thread: the owner of the stream passes them on.
+//! - Where hardware was installed, kernels neither: the owner hands them over ([`on_hardware`]).
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 use std::time::Instant;
 
 use super::config::{MAX_DEVICES, config};
@@ -25,10 +27,11 @@ use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, device, exit, isolation, observers, sanitizer, timer, trace};
+use super::{Error, blocking_pool, device, exit, hardware, isolation, observers, sanitizer, timer, trace};
 
 mod debugged;
 pub(super) mod loop_fusion;
+mod on_hardware;
 mod wait;
 
 #[cfg(test)]
@@ -109,6 +112,7 @@ pub struct Stream {
     /// The capture that records the stream's tasks instead of running them.
     capture: Mutex<Option<Arc<Capture>>>,
     watch: Watch,
+    hand_over: on_hardware::HandOver,
 }
 
 impl fmt::Debug for Stream {
@@ -132,6 +136,7 @@ impl Stream {
             captures: AtomicBool::new(false),
             capture: Mutex::default(),
             watch: Watch::default(),
+            hand_over: on_hardware::HandOver::default(),
         }))
     }
 
@@ -277,7 +282,7 @@ impl Stream {
         let mark = trace::mark(self, &mut task);
         let number = match task.payload {
             _ if debugging::is_any_on() => self.enqueue_debugged(task)?,
-            Payload::Kernel(_) => self.enqueue_kernel(task),
+            Payload::Kernel(_) if !hardware::is_installed() => self.enqueue_kernel(task),
             _ => self.enqueue_light(task),
         };
         if let Some(mark) = mark {
@@ -327,7 +332,8 @@ impl Stream {
         number
     }
 
-    /// Events, callbacks and sleeps: the submitting thread passes them on itself where the stream is idle.
+    /// Events, callbacks and sleeps, and kernels for installed hardware: the submitting thread passes them on itself where the stream is
+    /// idle.
     fn enqueue_light(&'static self, task: Task) -> u64 {
         self.hold_back();
         let (number, lease) = self.queue.push_and_own(task);
@@ -363,12 +369,21 @@ impl Stream {
 
     /// Drains the stream for a while and passes the ownership on.
     fn turn(&'static self, mut lease: Lease, until: Until) {
-        let (mut ran, scheduled) = (0, schedule::is_on());
+        let (mut ran, scheduled, on_hardware) = (0, schedule::is_on(), hardware::is_installed());
         while let Some(task) = lease.head() {
             let name = task.name();
             let is_row = task.row().is_some() && !scheduled;
             let (mut finished, mut released) = (1, Vec::new());
             match &mut task.payload {
+                Payload::Kernel(_) if on_hardware && self.skips() => {}
+                Payload::Kernel(_) if on_hardware => match self.hand_over_kernel(lease, scheduled) {
+                    Some(returned) => {
+                        lease = returned;
+                        finished = 0;
+                        ran += 1;
+                    }
+                    None => return,
+                },
                 Payload::Kernel(_) if matches!(until, Until::Kernel) => break,
                 Payload::Kernel(_) if is_row => finished = self.run_fused(&mut lease, until),
                 Payload::Kernel(work) => self.run(name, task.mark.as_ref(), || work.run()),
@@ -519,14 +534,7 @@ impl Stream {
         if let Some(mark) = mark {
             mark.begin();
         }
-        let access = Access::open();
-        let outcome = RUNNING.with(|running| {
-            let before = running.replace(Some(self));
-            let outcome = catch_unwind(AssertUnwindSafe(work));
-            running.set(before);
-            outcome
-        });
-        drop(access);
+        let outcome = self.attempt(work);
         if let Some(mark) = mark {
             mark.end(!matches!(outcome, Ok(Ok(()))));
         }
@@ -535,6 +543,18 @@ impl Stream {
             Ok(Err(text)) => self.poison(name, &text),
             Err(panic) => self.poison(name, panic_text(&*panic)),
         }
+    }
+
+    /// Does a task's work; its failure, or its panic.
+    #[inline]
+    fn attempt(&'static self, work: impl FnOnce() -> Result<(), String>) -> thread::Result<Result<(), String>> {
+        let _access = Access::open();
+        RUNNING.with(|running| {
+            let before = running.replace(Some(self));
+            let outcome = catch_unwind(AssertUnwindSafe(work));
+            running.set(before);
+            outcome
+        })
     }
 
     #[cold]

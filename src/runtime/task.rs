@@ -3,6 +3,7 @@
 //! A task has the name of its operator, an estimate of its cost, and the byte ranges it reads and writes. Its payload is stored inline up
 //! to [`INLINE_BYTES`], so that submitting a kernel allocates nothing.
 
+use std::any::Any;
 use std::fmt;
 use std::mem::{MaybeUninit, align_of, size_of};
 use std::ops::Range;
@@ -10,6 +11,7 @@ use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
 use super::event::Recording;
+use super::hardware::Transfer;
 use super::sanitizer::vector_clock::VectorClock;
 use super::stream::{Lease, Stream};
 use super::sync::Arc;
@@ -72,6 +74,16 @@ pub trait Work: Send {
     /// The kind of its work, for a trace.
     fn about(&self) -> About {
         About::kind(Kind::Custom)
+    }
+
+    /// The copy of bytes that it is, if it is nothing else; for installed hardware ([`super::hardware`]).
+    fn transfer(&self) -> Option<Transfer> {
+        None
+    }
+
+    /// The call behind it, for installed hardware with kernels of its own.
+    fn call(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// The address of a byte that it writes, chosen by a random number; `None` if it writes none.
@@ -235,6 +247,14 @@ impl Task {
         }
     }
 
+    /// The copy of bytes that it is: see [`Work::transfer`].
+    pub(super) fn transfer(&self) -> Option<Transfer> {
+        match &self.payload {
+            Payload::Kernel(work) => work.transfer(),
+            _ => None,
+        }
+    }
+
     /// Whether it is a host callback.
     pub(super) fn is_callback(&self) -> bool {
         matches!(self.payload, Payload::Host(_))
@@ -261,6 +281,8 @@ struct WorkVtable {
     operands: unsafe fn(*const Storage, &mut OperandVisitor<'_>),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
     about: unsafe fn(*const Storage) -> About,
+    transfer: unsafe fn(*const Storage) -> Option<Transfer>,
+    call: unsafe fn(&Storage) -> Option<&dyn Any>,
     output_byte: unsafe fn(*const Storage, u64) -> Option<usize>,
     drop: unsafe fn(*mut Storage),
 }
@@ -299,6 +321,8 @@ impl Erased {
                 operands: operands::<W>,
                 row: row::<W>,
                 about: about::<W>,
+                transfer: transfer::<W>,
+                call: call::<W>,
                 output_byte: output_byte::<W>,
                 drop: drop_in_place::<W>,
             }
@@ -330,6 +354,16 @@ impl Erased {
     pub(super) fn about(&self) -> About {
         // SAFETY: as in `run`.
         unsafe { (self.table.about)(&raw const self.storage) }
+    }
+
+    pub(super) fn transfer(&self) -> Option<Transfer> {
+        // SAFETY: as in `run`.
+        unsafe { (self.table.transfer)(&raw const self.storage) }
+    }
+
+    pub(super) fn call(&self) -> Option<&dyn Any> {
+        // SAFETY: as in `run`.
+        unsafe { (self.table.call)(&self.storage) }
     }
 
     pub(super) fn output_byte(&self, random: u64) -> Option<usize> {
@@ -396,6 +430,22 @@ unsafe fn about<W: Work>(storage: *const Storage) -> About {
 
 /// # Safety
 /// `storage` holds a live `W`.
+unsafe fn transfer<W: Work>(storage: *const Storage) -> Option<Transfer> {
+    // SAFETY: the caller's promise; `Erased::transfer` borrows the storage.
+    let work = unsafe { &*storage.cast::<W>() };
+    work.transfer()
+}
+
+/// # Safety
+/// `storage` holds a live `W`.
+unsafe fn call<W: Work + 'static>(storage: &Storage) -> Option<&dyn Any> {
+    // SAFETY: the caller's promise; the value inside is borrowed as long as the storage.
+    let work = unsafe { &*storage.as_ptr().cast::<W>() };
+    work.call()
+}
+
+/// # Safety
+/// `storage` holds a live `W`.
 unsafe fn output_byte<W: Work>(storage: *const Storage, random: u64) -> Option<usize> {
     // SAFETY: the caller's promise; `Erased::output_byte` borrows the storage.
     let work = unsafe { &*storage.cast::<W>() };
@@ -431,6 +481,14 @@ impl<W: Work> Work for Boxed<W> {
 
     fn about(&self) -> About {
         self.0.about()
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        self.0.transfer()
+    }
+
+    fn call(&self) -> Option<&dyn Any> {
+        self.0.call()
     }
 
     fn output_byte(&self, random: u64) -> Option<usize> {

@@ -405,7 +405,7 @@ impl Kind {
 }
 
 impl MemoryKind {
-    pub(super) fn is_host(self) -> bool {
+    pub fn is_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Pageable)
     }
 

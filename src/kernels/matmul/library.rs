@@ -164,7 +164,9 @@ pub fn run(problem: &Problem) -> Result<(), String> {
     let is_done = match problem.dtype {
         DType::Float => in_place::<f32>(problem, tile::WORTH),
         DType::Double => in_place::<f64>(problem, tile::WORTH),
-        DType::BFloat16 if processor_of(DType::BFloat16) == Some(Processor::Amd) => in_place::<half::bf16>(problem, TILE_16_BIT_AMD),
+        DType::BFloat16 if processor_of(DType::BFloat16) == Some(Processor::Amd) => {
+            in_place::<half::bf16>(problem, TILE_16_BIT_AMD)
+        }
         DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_16_BIT),
         DType::Half => rounded::<half::f16>(problem),
         DType::BFloat16 => rounded::<half::bf16>(problem),

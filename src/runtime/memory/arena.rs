@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 
 use super::block::{BlockId, NONE};
+use super::device_memory::DeviceMemory;
 use super::free_list::UNIT;
 use super::system::{HUGE_PAGE, Reservation, SparseArray};
 
@@ -16,17 +17,31 @@ const GENEROSITY: usize = 4;
 /// No range is larger than this, or than the budget if that is larger: 64 devices fit into 47 bits of addresses.
 const LARGEST: usize = 1 << 40;
 
+/// Reserves an address range of that length for a device.
+pub type Reserve<'a> = &'a dyn Fn(usize) -> Result<Box<dyn DeviceMemory>>;
+
+/// A range for the processor's own memory.
+///
+/// # Errors
+/// The process may not have that much address space.
+pub fn reserve(length: usize) -> Result<Box<dyn DeviceMemory>> {
+    Ok(Box::new(Reservation::new(length)?))
+}
+
 /// Whether the address space has room for so many devices of that budget.
 pub fn can_reserve(budget: u64, devices: usize) -> bool {
     let Some(budget) = usize::try_from(budget).ok().filter(|budget| isize::try_from(*budget).is_ok()) else { return false };
     // Collected, so that each is held until the last is made.
-    (0..devices).map(|_| Arena::new(budget)).collect::<Result<Vec<_>>>().is_ok()
+    (0..devices).map(|_| Arena::new(budget, &reserve)).collect::<Result<Vec<_>>>().is_ok()
 }
 
 /// A device's address range with its segments.
 #[derive(Debug)]
 pub struct Arena {
-    range: Reservation,
+    range: Box<dyn DeviceMemory>,
+    /// The first address of the range, and its length.
+    base: usize,
+    length: usize,
     /// Free parts: offset to length.
     free: BTreeMap<usize, usize>,
     /// For each unit of the range, the block that starts there plus one. Entries of blocks that are gone stay until overwritten.
@@ -35,11 +50,11 @@ pub struct Arena {
 
 impl Arena {
     /// Reserves a range for `budget` bytes; less generously where the process may not have as much address space.
-    pub fn new(budget: usize) -> Result<Self> {
+    pub fn new(budget: usize, reserve: Reserve<'_>) -> Result<Self> {
         let least = budget.max(HUGE_PAGE).next_multiple_of(HUGE_PAGE);
         let mut length = least.max(least.saturating_mul(GENEROSITY).min(LARGEST));
         loop {
-            match Self::with_length(length) {
+            match Self::with_length(length, reserve) {
                 Ok(arena) => return Ok(arena),
                 Err(error) if length == least => return Err(error),
                 Err(_) => length = least.max((length / 2).next_multiple_of(HUGE_PAGE)),
@@ -47,15 +62,15 @@ impl Arena {
         }
     }
 
-    fn with_length(length: usize) -> Result<Self> {
-        let range = Reservation::new(length)?;
-        let starts = SparseArray::new(length / UNIT)?;
-        Ok(Self { range, free: BTreeMap::from([(0, length)]), starts })
+    fn with_length(length: usize, reserve: Reserve<'_>) -> Result<Self> {
+        let range = reserve(length)?;
+        let (base, starts) = (range.base(), SparseArray::new(length / UNIT)?);
+        Ok(Self { range, base, length, free: BTreeMap::from([(0, length)]), starts })
     }
 
     /// The first address and the length of the range.
     pub fn bounds(&self) -> (usize, usize) {
-        (self.range.base(), self.range.length())
+        (self.base, self.length)
     }
 
     /// Commits `size` bytes, a multiple of the huge page, and returns their address.
@@ -63,7 +78,7 @@ impl Arena {
     /// # Errors
     /// The range has no free part of that size, or the machine refuses the memory.
     pub fn commit(&mut self, size: usize) -> Result<usize> {
-        self.place(size, Reservation::commit)
+        self.place(size, |range, offset, size| range.commit(offset, size))
     }
 
     /// Maps the first `size` bytes of a file, a multiple of the huge page, and returns their address.
@@ -82,21 +97,21 @@ impl Arena {
     /// # Safety
     /// Nothing writes to the segment meanwhile.
     pub unsafe fn replace(&mut self, address: usize, size: usize, file: &File) -> Result<()> {
-        let offset = address - self.range.base();
+        let offset = address - self.base;
         // SAFETY: the caller's promise.
         unsafe { self.range.replace(offset, size, file) }
     }
 
-    fn place(&mut self, size: usize, put: impl FnOnce(&mut Reservation, usize, usize) -> Result<()>) -> Result<usize> {
+    fn place(&mut self, size: usize, put: impl FnOnce(&mut dyn DeviceMemory, usize, usize) -> Result<()>) -> Result<usize> {
         debug_assert!(size > 0 && size.is_multiple_of(HUGE_PAGE));
         let part = self.free.iter().find(|&(_, &length)| length >= size).map(|(&offset, &length)| (offset, length));
         let (offset, length) = part.ok_or_else(|| Error::from(ErrorKind::OutOfMemory))?;
-        put(&mut self.range, offset, size)?;
+        put(&mut *self.range, offset, size)?;
         self.free.remove(&offset);
         if length > size {
             self.free.insert(offset + size, length - size);
         }
-        Ok(self.range.base() + offset)
+        Ok(self.base + offset)
     }
 
     /// Gives the memory of a segment back, or a mapped file, and makes its addresses free.
@@ -104,7 +119,7 @@ impl Arena {
     /// # Errors
     /// The system refuses (too many mappings): the segment stays committed.
     pub fn decommit(&mut self, address: usize, size: usize) -> Result<()> {
-        let mut offset = address - self.range.base();
+        let mut offset = address - self.base;
         self.range.decommit(offset, size)?;
         let mut length = size + self.free.remove(&(offset + size)).unwrap_or(0);
         let before = self.free.range(..offset).next_back().map(|(&start, &length)| (start, length));
@@ -120,13 +135,13 @@ impl Arena {
     /// Notes that a block starts at `address`, inside the range.
     #[inline]
     pub fn set_start(&mut self, address: usize, id: BlockId) {
-        self.starts.set((address - self.range.base()) / UNIT, id.wrapping_add(1));
+        self.starts.set((address - self.base) / UNIT, id.wrapping_add(1));
     }
 
     /// The block that was last noted to start at `address`; [`NONE`] if there was none. The caller compares the block's address.
     #[inline]
     pub fn start(&self, address: usize) -> BlockId {
-        let offset = address.wrapping_sub(self.range.base());
+        let offset = address.wrapping_sub(self.base);
         self.starts.get(offset / UNIT).map_or(NONE, |id| id.wrapping_sub(1))
     }
 }
@@ -137,7 +152,7 @@ mod tests {
 
     #[test]
     fn freed_parts_merge_and_are_used_again() {
-        let mut arena = Arena::new(8 * HUGE_PAGE).unwrap();
+        let mut arena = Arena::new(8 * HUGE_PAGE, &reserve).unwrap();
         let (base, length) = arena.bounds();
         assert_eq!(length, GENEROSITY * 8 * HUGE_PAGE);
         let parts = [1, 2, 1].map(|pages| (arena.commit(pages * HUGE_PAGE).unwrap(), pages * HUGE_PAGE));
@@ -151,7 +166,7 @@ mod tests {
 
     #[test]
     fn starts_are_found_by_address_only_where_noted() {
-        let mut arena = Arena::new(HUGE_PAGE).unwrap();
+        let mut arena = Arena::new(HUGE_PAGE, &reserve).unwrap();
         let base = arena.bounds().0;
         arena.set_start(base + 512, 3);
         assert_eq!((arena.start(base + 512), arena.start(base), arena.start(base - 512), arena.start(0)), (3, NONE, NONE, NONE));

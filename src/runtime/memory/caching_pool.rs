@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Timeline;
-use super::arena::Arena;
+use super::arena::{Arena, Reserve};
 use super::block::{Block, BlockId, Blocks, Kind, NONE, State};
 use super::deferred_free::{Waiting, same};
 use super::free_list::{FreeList, UNIT};
@@ -179,14 +179,20 @@ fn kind_of(size: usize) -> Kind {
 }
 
 impl Pool {
-    /// An empty pool.
+    /// An empty pool over memory of the processor.
+    #[cfg(test)]
+    pub fn new(settings: Settings) -> std::io::Result<Self> {
+        Self::over(settings, &super::arena::reserve)
+    }
+
+    /// An empty pool over an address range that `reserve` gives.
     ///
     /// # Errors
     /// The process may not have that much address space.
-    pub fn new(settings: Settings) -> std::io::Result<Self> {
+    pub fn over(settings: Settings, reserve: Reserve<'_>) -> std::io::Result<Self> {
         Ok(Self {
             settings,
-            arena: Arena::new(settings.budget)?,
+            arena: Arena::new(settings.budget, reserve)?,
             blocks: Blocks::default(),
             lists: Vec::new(),
             recent: None,

@@ -15,6 +15,8 @@ use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::{Timeline, race_notes, text};
 use crate::runtime::Error;
+#[cfg(not(loom))]
+use crate::runtime::hardware;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
 /// Tells the streams of a device that have been used so far.
@@ -36,7 +38,10 @@ impl DevicePool {
     /// `Internal` if the process may not have that much address space.
     pub fn new(device: usize, settings: Settings, streams: Streams) -> Result<Self, Error> {
         let refused = |error| Error::Internal(format!("no address space for the memory of device rustdev:{device}: {error}"));
-        let pool = Pool::new(settings).map_err(refused)?;
+        #[cfg(not(loom))]
+        let pool = Pool::over(settings, &|length| hardware::reserve(device, length)).map_err(refused)?;
+        #[cfg(loom)]
+        let pool = Pool::over(settings, &super::arena::reserve).map_err(refused)?;
         let (base, length) = pool.bounds();
         Ok(Self { device, pool: Mutex::new(pool), streams, base, length })
     }

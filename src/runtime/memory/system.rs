@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 
+use super::device_memory::DeviceMemory;
 #[cfg(not(loom))]
 use crate::runtime::isolation::access;
 
@@ -37,18 +38,24 @@ impl Reservation {
         Ok(Self { base, length })
     }
 
-    /// The first address.
-    pub fn base(&self) -> usize {
+    fn part(&self, offset: usize, length: usize) -> usize {
+        assert!(offset <= self.length && length <= self.length - offset, "a part of a reservation lies inside it");
+        self.base + offset
+    }
+}
+
+/// Memory of the processor, which any address of it serves.
+impl DeviceMemory for Reservation {
+    fn base(&self) -> usize {
         self.base
     }
 
-    /// The length in bytes.
-    pub fn length(&self) -> usize {
+    fn length(&self) -> usize {
         self.length
     }
 
     /// Puts zeroed memory behind a part of the range, in huge pages where the system grants them.
-    pub fn commit(&mut self, offset: usize, length: usize) -> Result<()> {
+    fn commit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
         map(start, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
         advise_huge_pages(start, length);
@@ -58,7 +65,7 @@ impl Reservation {
     }
 
     /// Puts the first `length` bytes of a file behind a part of the range, in huge pages where the system grants them for files.
-    pub fn map_file(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
+    fn map_file(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let start = self.part(offset, length);
         map_file(start, length, libc::MAP_FIXED, file)?;
         advise_huge_pages(start, length);
@@ -72,7 +79,7 @@ impl Reservation {
     ///
     /// # Safety
     /// Nothing writes to the part meanwhile.
-    pub unsafe fn replace(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
+    unsafe fn replace(&mut self, offset: usize, length: usize, file: &File) -> Result<()> {
         let start = self.part(offset, length);
         #[cfg(not(loom))]
         let _access = access::Access::open();
@@ -99,16 +106,11 @@ impl Reservation {
     }
 
     /// Takes the memory behind a part of the range away; its contents are lost, unless a file has them.
-    pub fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
+    fn decommit(&mut self, offset: usize, length: usize) -> Result<()> {
         let start = self.part(offset, length);
         #[cfg(not(loom))]
         access::remove(start);
         map(start, length, libc::PROT_NONE, libc::MAP_FIXED | libc::MAP_NORESERVE).map(|_| ())
-    }
-
-    fn part(&self, offset: usize, length: usize) -> usize {
-        assert!(offset <= self.length && length <= self.length - offset, "a part of a reservation lies inside it");
-        self.base + offset
     }
 }
 

@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Stream, Until};
-use crate::runtime::Error;
 use crate::runtime::debugging::{faults, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::task::{Payload, Task};
+use crate::runtime::{Error, hardware};
 
 /// How often a thread looks again that can only wait.
 const POLL: Duration = Duration::from_micros(50);
@@ -20,6 +20,7 @@ impl Stream {
         let name = task.name();
         let number = match task.payload {
             _ if schedule::is_on() => self.queue_up(task),
+            Payload::Kernel(_) if hardware::is_installed() => self.enqueue_light(task),
             Payload::Kernel(_) if watchdog::is_watching() => self.push(task),
             Payload::Kernel(_) => self.enqueue_kernel(task),
             _ => self.enqueue_light(task),

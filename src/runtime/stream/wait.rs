@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{RUNNING, Stream, Until};
-use crate::runtime::debugging::{self, watchdog};
+use crate::runtime::debugging::{self, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::shared::gate::Pass;
 use crate::runtime::sync::{Ordering, spin_loop};
@@ -70,7 +70,8 @@ impl Stream {
 
     /// Waits until memory that the stream uses may be free; failures stay for its own next synchronising call.
     ///
-    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Stream::is_stuck`].
+    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Stream::is_stuck`]. For a task of
+    /// installed hardware that is any stream whose task the hardware has, which may be behind that one.
     pub(in crate::runtime) fn finish_for_memory(&'static self) {
         let Some(running) = RUNNING.get() else {
             // Only a task of this stream is refused, and this thread runs none.
@@ -78,8 +79,9 @@ impl Stream {
             return;
         };
         let before = running.may_wait.swap(true, Ordering::AcqRel);
-        let target = self.submitted();
-        while self.completed() < target && !self.is_stuck() {
+        let (target, on_hardware) = (self.submitted(), running.is_on_hardware());
+        let may_wait = !(on_hardware && schedule::is_on());
+        while may_wait && self.completed() < target && !self.is_stuck(on_hardware) {
             if !self.help_until(target) {
                 thread::sleep(POLL);
             }
@@ -90,7 +92,7 @@ impl Stream {
 
     /// Returns when so many tasks are done, or the stream stands at something that only a thread with a [`Pass`] lets it go on from.
     pub(in crate::runtime) fn stand_still(&'static self, target: u64) {
-        while self.completed() < target && !self.is_stuck() {
+        while self.completed() < target && !self.is_stuck(false) {
             if !self.help_until(target) {
                 thread::sleep(POLL);
             }
@@ -99,10 +101,11 @@ impl Stream {
 
     /// Whether the stream stands at a task that may be waiting for any other, or at an event behind such a task.
     ///
-    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for.
-    fn is_stuck(&'static self) -> bool {
+    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for. `on_hardware`: nor what a
+    /// task that installed hardware has.
+    fn is_stuck(&'static self, on_hardware: bool) -> bool {
         let mut stream = self;
-        while !stream.may_wait.load(Ordering::Acquire) {
+        while !(stream.may_wait.load(Ordering::Acquire) || on_hardware && stream.is_on_hardware()) {
             let blocked = stream.blocked.lock().clone();
             match blocked {
                 Some(recording) if !recording.is_done() => stream = recording.stream(),

@@ -122,7 +122,7 @@ impl<'a> Indexed<'a> {
     fn space_to_load(&self) -> Space<'a> {
         let by_row = self.indices().iter().all(|index| self.launch.view(index.operand).stride(0) == 0);
         let is_wide = self.launch.view(0).size(0) >= GRAIN / BLOCK;
-        Space::uncut(&self.launch).cut(if by_row && is_wide { GRAIN } else { BLOCK })
+        Space::uncut(self.launch).cut(if by_row && is_wide { GRAIN } else { BLOCK })
     }
 
     fn load_patch(&self, space: &Space<'_>, patch: &Patch, size: usize, positions: &mut [i64]) {

@@ -172,7 +172,7 @@ impl Indexed<'_> {
         if !is_long || !self.is_by_row_along(0) || target.numel() < SAMPLES * ranges * row {
             return false;
         }
-        let space = part_space(&self.launch, sizes, None, None).cut_tiles(row, 1);
+        let space = part_space(self.launch, sizes, None, None).cut_tiles(row, 1);
         let (patches, span) = (space.patches(), self.span());
         let mut counts = vec![0; ranges];
         for sample in 0..SAMPLES {
@@ -197,8 +197,8 @@ impl Indexed<'_> {
 
     /// Updates a part of a dimension, or all, at the positions of a range.
     fn piece(&self, value: Option<usize>, part: Option<(usize, usize, usize)>, range: Range, body: UpdateBody<'_>) {
-        let sizes = part_sizes(&self.launch, part);
-        let space = part_space(&self.launch, &sizes, part, value);
+        let sizes = part_sizes(self.launch, part);
+        let space = part_space(self.launch, &sizes, part, value);
         let space = if self.is_by_row_along(0) { space.cut_rows() } else { space.cut_tiles(BLOCK, 1) };
         let by_row = self.is_by_row(&space);
         if let Some(only) = self.direct(by_row, range) {

@@ -1,0 +1,14 @@
+//! The extension module `rustdev._rustdev` on the slow device: the same as rustdev's own, after the installation.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::SlowDevice;
+use crate::speed::Speed;
+
+#[pymodule]
+fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let speed = Speed::from_environment().map_err(PyValueError::new_err)?;
+    crate::install(&SlowDevice::new(speed)).map_err(|error| rustdev::python::exception(module.py(), &error))?;
+    rustdev::python::register(module)
+}

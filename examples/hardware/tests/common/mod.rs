@@ -1,0 +1,116 @@
+//! The one slow device of a test process, and calls as the shim makes them.
+
+#![allow(dead_code, reason = "each file of tests uses a part")]
+
+use std::ffi::{CStr, c_void};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustdev::abi::rd_launch::{RD_OPERAND_HOST, rd_launch, rd_launch_args, rd_op_find, rd_operand};
+use rustdev::abi::{RD_OK, rd_last_error};
+use rustdev::runtime::stream::{self, Stream};
+use rustdev::runtime::{device, memory};
+use rustdev::tensor::dtype::DType;
+use slow_device::SlowDevice;
+use slow_device::speed::Speed;
+
+/// Bytes of memory of each device.
+pub const MEMORY: u64 = 512 << 20;
+/// Bytes of the staging buffers.
+pub const STAGING: usize = 4 << 10;
+
+/// The device, which the first call installs. Every test begins with it.
+pub fn slow_device() -> &'static SlowDevice {
+    static DEVICE: OnceLock<Arc<SlowDevice>> = OnceLock::new();
+    DEVICE.get_or_init(|| {
+        let latency = Duration::from_micros(5);
+        let speed = Speed { devices: 2, memory: MEMORY, launch: latency, copy: latency, bandwidth: 20e9, staging: STAGING };
+        let device = SlowDevice::new(speed);
+        slow_device::install(&device).unwrap();
+        device
+    })
+}
+
+/// A stream that no other test uses.
+pub fn new_stream() -> &'static Stream {
+    slow_device();
+    device::get(0).unwrap().create_stream(0)
+}
+
+/// Memory of the device that a test holds.
+pub struct Memory(pub *mut u8);
+
+impl Memory {
+    pub fn new(stream: &'static Stream, bytes: usize) -> Self {
+        Self(memory::allocate(stream.device(), stream, bytes).unwrap())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        memory::free(self.0);
+    }
+}
+
+/// An operand: its first element, strides in elements.
+#[derive(Clone, Copy)]
+pub struct Tensor<'a> {
+    pub data: *mut u8,
+    pub dtype: DType,
+    pub sizes: &'a [i64],
+    pub strides: &'a [i64],
+    pub is_host: bool,
+}
+
+/// `target.copy_(source)` on a stream, as the shim calls it.
+pub fn copy(stream: &'static Stream, target: Tensor<'_>, source: Tensor<'_>) {
+    launch(c"copy_", stream, &[target, source]);
+}
+
+/// An operator with one output on a stream, as the shim calls it; it computes in the output's dtype.
+pub fn launch(name: &CStr, stream: &'static Stream, tensors: &[Tensor<'_>]) {
+    let strides: Vec<Vec<i64>> = tensors.iter().map(bytes).collect();
+    let operands: Vec<_> = tensors.iter().zip(&strides).map(|(tensor, strides)| operand(tensor, strides)).collect();
+    let args = rd_launch_args {
+        operands: operands.as_ptr(),
+        num_operands: operands.len(),
+        num_outputs: 1,
+        scalars: std::ptr::null(),
+        num_scalars: 0,
+        compute_dtype: -1,
+        dense_numel: 0,
+    };
+    let before = stream::exchange(stream);
+    // SAFETY: the name is a string.
+    let op = unsafe { rd_op_find(name.as_ptr()) };
+    // SAFETY: the arguments live through the call, and the tests hold the memory until they have waited for the stream.
+    let status = unsafe { rd_launch(op, stream.device() as i32, &raw const args) };
+    stream::exchange(before);
+    // SAFETY: the text of this thread is a string.
+    assert_eq!(status, RD_OK, "{:?}", unsafe { CStr::from_ptr(rd_last_error()) });
+}
+
+fn bytes(tensor: &Tensor<'_>) -> Vec<i64> {
+    tensor.strides.iter().map(|stride| stride * tensor.dtype.size() as i64).collect()
+}
+
+fn operand(tensor: &Tensor<'_>, strides: &[i64]) -> rd_operand {
+    rd_operand {
+        data: tensor.data.cast::<c_void>(),
+        sizes: tensor.sizes.as_ptr(),
+        strides: strides.as_ptr(),
+        ndim: tensor.sizes.len() as i32,
+        dtype: tensor.dtype as i32,
+        flags: if tensor.is_host { RD_OPERAND_HOST } else { 0 },
+    }
+}
+
+/// Host memory as an operand.
+pub fn host<'a, T>(data: &mut [T], dtype: DType, sizes: &'a [i64], strides: &'a [i64]) -> Tensor<'a> {
+    Tensor { data: data.as_mut_ptr().cast(), dtype, sizes, strides, is_host: true }
+}
+
+/// Device memory as an operand.
+pub fn on_device<'a>(memory: &Memory, dtype: DType, sizes: &'a [i64], strides: &'a [i64]) -> Tensor<'a> {
+    Tensor { data: memory.0, dtype, sizes, strides, is_host: false }
+}

@@ -1,0 +1,149 @@
+//! Hardware that runs each task in the call that hands it over: the shortest way through `rustdev::hardware`.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use rustdev::hardware::{self, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
+use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
+use rustdev::runtime::stream::Stream;
+use rustdev::runtime::task::{Closure, Task};
+use rustdev::runtime::trace::Kind;
+use rustdev::runtime::{Error, config, device, memory};
+
+/// A task of this name makes the hardware panic.
+const PANICS: &str = "the hardware panics";
+
+/// Runs every task on the thread that hands it over.
+#[derive(Debug)]
+struct Direct {
+    devices: usize,
+    memory: u64,
+    handed: AtomicUsize,
+    reserved: Mutex<Vec<(usize, usize)>>,
+}
+
+impl Direct {
+    fn new(devices: usize, memory: u64) -> Arc<Self> {
+        Arc::new(Self { devices, memory, handed: AtomicUsize::new(0), reserved: Mutex::default() })
+    }
+}
+
+impl Hardware for Direct {
+    fn properties(&self) -> Properties {
+        Properties { name: "direct".to_owned(), devices: self.devices, memory: self.memory }
+    }
+
+    fn reserve(&self, device: usize, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
+        self.reserved.lock().unwrap().push((device, length));
+        Ok(Box::new(Reservation::new(length)?))
+    }
+
+    fn copy(&self, _transfer: Transfer, task: HardwareTask) {
+        self.launch(task);
+    }
+
+    fn launch(&self, mut task: HardwareTask) {
+        self.handed.fetch_add(1, Ordering::Relaxed);
+        assert!(task.name() != PANICS, "out of order");
+        let outcome = task.run();
+        task.finish(outcome);
+    }
+}
+
+fn direct() -> &'static Direct {
+    static DIRECT: OnceLock<Arc<Direct>> = OnceLock::new();
+    DIRECT.get_or_init(|| {
+        for (devices, memory, reason) in [(0, 1 << 30, "0 devices"), (65, 1 << 30, "65 devices"), (1, 4096, "not 4096")] {
+            let refusal = hardware::install(Direct::new(devices, memory)).unwrap_err();
+            assert!(refusal.message().contains(reason), "{refusal}");
+        }
+        let direct = Direct::new(3, 1 << 30);
+        hardware::install(Arc::clone(&direct) as Arc<dyn Hardware>).unwrap();
+        direct
+    })
+}
+
+fn stream() -> &'static Stream {
+    direct();
+    device::get(0).unwrap().create_stream(0)
+}
+
+fn task(name: &'static str, mut body: impl FnMut() + Send + 'static) -> Task {
+    let run = move || {
+        body();
+        Ok(())
+    };
+    Task::new(name, 1_000_000, Closure::new(run))
+}
+
+#[test]
+fn the_runtime_is_made_of_what_was_installed() {
+    let direct = direct();
+    assert_eq!((device::count(), config::config().memory_limit), (3, 1 << 30));
+    let block = memory::allocate(2, device::get(2).unwrap().default_stream(), HUGE_PAGE).unwrap();
+    assert_eq!(memory::device_of(block), Some(2));
+    memory::free(block);
+    let reserved = direct.reserved.lock().unwrap().clone();
+    assert_eq!(reserved.iter().map(|(device, _)| *device).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(reserved.iter().all(|(_, length)| length.is_multiple_of(HUGE_PAGE) && *length >= 1 << 30), "{reserved:?}");
+}
+
+#[test]
+fn a_task_runs_in_the_call_that_submits_it() {
+    let (stream, here) = (stream(), thread::current().id());
+    let (sender, receiver) = channel();
+    let before = direct().handed.load(Ordering::Relaxed);
+    stream.submit(task("where", move || sender.send(thread::current().id()).unwrap())).unwrap();
+    assert_eq!(receiver.try_recv(), Ok(here));
+    assert!(stream.query().unwrap());
+    assert!(direct().handed.load(Ordering::Relaxed) > before);
+}
+
+/// Each task ends in the call that hands it over: were that a call inside of the one before, the stack would end first.
+#[test]
+fn a_long_queue_needs_no_deep_stack() {
+    let stream = stream();
+    let (gate, opened) = channel::<()>();
+    let wait = move || {
+        // It ends with the sender.
+        let _ = opened.recv();
+        Ok(())
+    };
+    stream.submit(Task::host("held", Closure::new(wait))).unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    for _ in 0..2000 {
+        let ran = Arc::clone(&ran);
+        stream.submit(task("count", move || _ = ran.fetch_add(1, Ordering::Relaxed))).unwrap();
+    }
+    let body = move || {
+        drop(gate);
+        stream.synchronize()
+    };
+    thread::Builder::new().stack_size(256 << 10).spawn(body).unwrap().join().unwrap().unwrap();
+    assert_eq!(ran.load(Ordering::Relaxed), 2000);
+}
+
+#[test]
+fn hardware_that_panics_fails_the_task() {
+    let stream = stream();
+    stream.submit(task(PANICS, || ())).unwrap();
+    let failure = stream.synchronize().unwrap_err();
+    assert!(matches!(&failure, Error::TaskFailed(text) if text.contains(PANICS)), "{failure}");
+    stream.submit(task("after", || ())).unwrap();
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn a_trace_has_the_tasks_of_hardware() {
+    let stream = stream();
+    let number = rustdev::runtime::trace::start().unwrap();
+    stream.submit(task("traced", || ())).unwrap();
+    let trace = rustdev::runtime::trace::stop(number).unwrap();
+    let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.name == "traced").collect();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].about.kind, Kind::Custom);
+    assert!(rows[0].run.0 > 0 && rows[0].run.0 <= rows[0].run.1);
+}

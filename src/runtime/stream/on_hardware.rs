@@ -1,0 +1,102 @@
+//! Kernels on installed hardware: the stream's ownership goes with the task, and comes back when the task has ended.
+//!
+//! The hardware may end a task before the call that hands it over returns, on that thread or on another. Then the thread that hands over
+//! keeps the ownership and goes on in its own loop, so that no number of such tasks needs a deeper stack.
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Lease, Stream, Until};
+use crate::runtime::debugging::schedule;
+use crate::runtime::error::panic_text;
+use crate::runtime::hardware::{self, HardwareTask};
+use crate::runtime::sync::{Condvar, Mutex, Ordering, wait};
+use crate::runtime::task::Task;
+use crate::runtime::{executor::EXECUTOR, exit};
+
+/// Where the ownership of a stream is whose kernel the hardware has.
+#[derive(Default)]
+pub(super) struct HandOver {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+enum State {
+    /// The hardware has no task of the stream.
+    #[default]
+    Home,
+    /// A thread is handing one over, and will look here.
+    Handing,
+    /// Nobody will look here: who ends the task goes on.
+    Away,
+    /// The task has ended while it was handed over.
+    Ended(Lease),
+}
+
+impl Stream {
+    /// Hands the kernel at the head to the hardware; the ownership, where it has ended when this returns. `waits`: wait until it has.
+    pub(super) fn hand_over_kernel(&'static self, mut lease: Lease, waits: bool) -> Option<Lease> {
+        let (Some(installed), Some(running)) = (hardware::installed(), exit::Running::start()) else {
+            lease.advance();
+            return Some(lease);
+        };
+        let transfer = lease.head().and_then(|task| task.transfer());
+        let name = lease.head().map_or("", |task| Task::name(task));
+        *self.hand_over.state.lock() = State::Handing;
+        let task = HardwareTask::new(self, lease, running);
+        let call = || match transfer {
+            Some(transfer) => installed.copy(transfer, task),
+            None => installed.launch(task),
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+            self.poison(name, panic_text(&*panic));
+        }
+        let mut state = self.hand_over.state.lock();
+        while waits && matches!(*state, State::Handing) {
+            state = wait(&self.hand_over.changed, state);
+        }
+        self.away.store(true, Ordering::Relaxed);
+        match std::mem::replace(&mut *state, State::Away) {
+            State::Ended(lease) => {
+                *state = State::Home;
+                self.away.store(false, Ordering::Relaxed);
+                Some(lease)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the ownership back from the hardware, with the failure of its task if there is one, and goes on.
+    pub(in crate::runtime) fn finish_on_hardware(&'static self, mut lease: Lease, failure: Option<&str>) {
+        if let (Some(text), Some(task)) = (failure, lease.head()) {
+            let name = task.name();
+            self.poison(name, text);
+        }
+        lease.advance();
+        let mut state = self.hand_over.state.lock();
+        if matches!(*state, State::Handing) {
+            *state = State::Ended(lease);
+            self.hand_over.changed.notify_all();
+            return;
+        }
+        *state = State::Home;
+        drop(state);
+        self.away.store(false, Ordering::Relaxed);
+        if schedule::is_on() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
+    }
+
+    /// Does a task's work for the hardware, on this thread.
+    pub(in crate::runtime) fn run_for_hardware(&'static self, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        let _outside = EXECUTOR.enter();
+        match self.attempt(work) {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(panic_text(&*panic).to_owned()),
+        }
+    }
+
+    /// Whether the hardware has a task of the stream.
+    pub(super) fn is_on_hardware(&self) -> bool {
+        !matches!(*self.hand_over.state.lock(), State::Home)
+    }
+}
