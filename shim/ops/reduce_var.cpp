@@ -61,7 +61,7 @@ struct Variance {
   static Pair mean(const at::Tensor& self, at::OptionalIntArrayRef dim, OptionalScalar correction, bool keepdim) {
     constexpr const char* full_name = root ? "std_mean" : "var_mean";
     check(full_name, self);
-    if (self.is_complex()) {
+    if (self.is_complex() && self.scalar_type() != at::kComplexHalf) {
       return {of_parts(self, dim, correction, keepdim), at::mean(self, dim, keepdim)};
     }
     if (takes(self)) {

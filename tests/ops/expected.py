@@ -9,12 +9,16 @@ import itertools
 import torch
 
 EXPECTED: dict[tuple[str, str, torch.dtype | None], str] = {}
-for kind in ("forward", "noncontiguous", "backward", "forward_ad"):
+for kind in ("forward", "noncontiguous", "backward", "forward_ad", "layout", "empty"):
     EXPECTED[(kind, "tensor_split", None)] = "indices given as a tensor stay on the CPU, on every accelerator"
 EXPECTED[("noncontiguous", "sparse_sampled_addmm", None)] = "the database cannot make sparse tensors that are not contiguous"
 EXPECTED[("noncontiguous", "to", torch.bcomplex32)] = "PyTorch cannot make such numbers that are not contiguous"
 for kind, dtype in (("forward", torch.complex128), ("noncontiguous", torch.complex64)):
     EXPECTED[(kind, "cov", dtype)] = "of one sample the divisor, a difference of sums of float32, is 0 but for roundings"
+EXPECTED[("layout", "ldexp", None)] = "PyTorch copies the exponents first, on the CPU device alone, and the result has the copy's strides"
+EXPECTED[("layout", "nanmedian", None)] = "of equal elements either may be named"
+EXPECTED[("layout", "nn_functional_max_pool1d", None)] = "through max_pool2d with its strides, as on every accelerator"
+EXPECTED[("empty", "nn_functional_pixel_shuffle", None)] = "the CPU returns an empty input in its own shape, and has no gradient then"
 EXPECTED[("errors", "narrow_copy", None)] = "a dimension out of range is an IndexError, as on every accelerator"
 
 # Extreme values: behind the kind of test stands the family of values that the difference is one of, see conformance/extremes.py.
@@ -248,7 +252,18 @@ DIFFERENCES_BY_PROCESSOR: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "the arithmetic of subnormal numbers loses their digits": (("extremes_backward", "tiny", "complex128", "linalg_norm"),),
     "two terms cancel but for their roundings": (
+        ("extremes", "single", "float32", "special_ndtr"),
         ("extremes_backward", "large", "float32", "nn_functional_local_response_norm"),
+        ("extremes_backward", "usual", "float32", "native_layer_norm"),
+    ),
+    "of squares that overflow the reciprocal is 0; by the CPU's vectors 0 times an infinity is NaN": (
+        ("extremes_backward", "large", "float64", "native_layer_norm"),
+    ),
+    "beside an infinite part, or of a subnormal divisor, a part has the rounding errors of the whole": (
+        ("extremes", "pairs", "complex128", "true_divide"),
+    ),
+    "NaN of 8 bits is the least integer, as NaN of 32 bits is; some vector instructions make 0 of it": (
+        ("extremes_unlisted", "every value", "None", "int"),
     ),
 }
 
