@@ -78,7 +78,9 @@ fn every_exported_function_is_declared() {
     let names = SECTIONS.iter().flat_map(|(section, _)| exported(&source(section)));
     let missing: Vec<String> = names.filter(|name| !HEADER.contains(&format!("{name}("))).collect();
     assert!(missing.is_empty(), "not in the header: {missing:?}");
-    let files = fs::read_dir(root().join("src/abi")).expect("src/abi/ is part of the source tree");
+    let entries = fs::read_dir(root().join("src/abi")).expect("src/abi/ is part of the source tree");
+    // What lies deeper exports nothing.
+    let files = entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().is_file()));
     assert_eq!(files.count() + 1, SECTIONS.len(), "src/abi.rs or a file of src/abi/ is not listed as a section");
 }
 

@@ -149,9 +149,12 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   return gradients;
 }
 
-// The kernels are the CPU's, and so is what they take.
+// The kernels are the CPU's, and so is what they take; nothing of what has no elements.
 int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                double dropout, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0) {
+    return static_cast<int64_t>(sdp::SDPBackend::math);
+  }
   return at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, is_causal, scale, enable_gqa);
 }
 

@@ -99,3 +99,13 @@ def test_devices_do_not_mix() -> None:
     query, key, value = (torch.randn(1, 2, 4, 8, device=f"{D}:{index}") for index in (0, 1, 0))
     with pytest.raises(RuntimeError, match="device"):
         functional.scaled_dot_product_attention(query, key, value)
+
+
+@pytest.mark.parametrize("sizes", [(0, 2, 3, 8), (2, 0, 3, 8), (2, 2, 0, 8)])
+def test_attention_over_nothing(sizes: tuple[int, ...]) -> None:
+    given = [torch.randn(sizes, device="rustdev", requires_grad=True) for _ in range(3)]
+    host = [it.detach().cpu().requires_grad_() for it in given]
+    found, expected = (torch.nn.functional.scaled_dot_product_attention(*it) for it in (given, host))
+    torch.testing.assert_close(found.cpu(), expected)
+    found.sum().backward()
+    assert all(it.grad.shape == it.shape for it in given)
