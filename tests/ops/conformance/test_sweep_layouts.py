@@ -19,7 +19,10 @@ from torch.testing._internal.common_methods_invocations import op_db
 MOST = min(SAMPLES or 12, 12)
 one_dtype = OpDTypes.any_one
 #: Operators of which the CPU's kernel ends the process when a dimension has size 0.
-DEADLY = {"_native_batch_norm_legit", "_segment_reduce"}
+DEADLY = {"_native_batch_norm_legit", "_segment_reduce", "native_batch_norm", "nn.functional.pdist"}
+#: Operators of which the CPU's kernel writes behind the memory of results whose elements share it, and those layouts.
+WRITES_BEHIND = {"linalg.lu", "lu_unpack", "narrow_copy", "nn.functional.avg_pool3d", "tril", "triu"}
+IN_COMMON = {"expanded", "overlapping"}
 
 
 def with_gradients(op: Any, given: Any, device: str) -> Any:
@@ -54,6 +57,8 @@ class TestLayouts(Sweep):
                     continue
                 values = not is_random(op, sample)
                 for what, pair in with_targets(given, result):
+                    if op.name in WRITES_BEHIND and what in IN_COMMON:
+                        continue
                     self.check(
                         comparison,
                         f"out {what}",

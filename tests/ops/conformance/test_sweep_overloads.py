@@ -22,6 +22,7 @@ DEADLY = {
         "replication_pad3d",
         "replication_pad3d_backward",
         "rrelu_with_noise",
+        "rrelu_with_noise_",
         "rrelu_with_noise_backward",
         "upsample_bicubic2d_backward",
     ),
