@@ -188,7 +188,7 @@ struct Backward {
     return mask[0] && !in_float32 && !geometry.transposed && c10::isReducedFloatingType(input.scalar_type()) &&
            geometry.groups == input.size(1) && geometry.groups == weight.size(0) &&
            std::any_of(geometry.stride.begin(), geometry.stride.end(), [](int64_t stride) { return stride > 1; }) &&
-           at::cpu::is_avx512_supported();
+           at::cpu::is_avx512_vnni_supported();
   }
 
   // The same gradients by a convolution without stride, whose output has zeros between the positions of this one.
