@@ -49,16 +49,19 @@ def every(_: dict[str, str]) -> bool:
     return True
 
 
-INTEL = "rustdev-intel-r-xeon-r-processor-2-threads"
+AMD, INTEL = "rustdev-amd-epyc-2-threads", "rustdev-intel-r-xeon-r-processor-2-threads"
 #: The rows of README.md's table: how each begins, the table of its cases, and which of them it has.
 FIGURES: list[tuple[str, str, Callable[[dict[str, str]], bool]]] = [
-    ("[operators]", "operators-rustdev-amd-epyc-2-threads", every),
-    ("operators on one element", "operators-rustdev-amd-epyc-2-threads", lambda row: row["size"] == "1"),
-    ("operators on 16M elements", "operators-rustdev-amd-epyc-2-threads", lambda row: row["size"] == "16M"),
-    ("[matrix products]", f"products-{INTEL}", every),
-    ("[models]", f"models-{INTEL}", lambda row: row["kind"] == "train"),
-    ("models, training by [a graph]", f"models-{INTEL}", lambda row: row["kind"] == "graph"),
-    ("models, inference", f"models-{INTEL}", lambda row: row["kind"] == "infer"),
+    ("[operators]", f"operators-{AMD}", every),
+    ("operators on one element", f"operators-{AMD}", lambda row: row["size"] == "1"),
+    ("operators on 16M elements", f"operators-{AMD}", lambda row: row["size"] == "16M"),
+    (f"[matrix products](benches/record/products-{AMD}", f"products-{AMD}", lambda row: row["dtype"] != "float16"),
+    ("[models](docs/models.md)", f"models-{AMD}", lambda row: row["kind"] == "train"),
+    ("models, training by [a graph]", f"models-{AMD}", lambda row: row["kind"] == "graph"),
+    ("models, inference", f"models-{AMD}", lambda row: row["kind"] == "infer"),
+    (f"[matrix products](benches/record/products-{INTEL}", f"products-{INTEL}", every),
+    (f"[models](benches/record/models-{INTEL}", f"models-{INTEL}", lambda row: row["kind"] == "train"),
+    ("models on Intel, inference", f"models-{INTEL}", lambda row: row["kind"] == "infer"),
 ]
 
 
