@@ -183,7 +183,7 @@ struct Backward {
     return result;
   }
 
-  // Whether oneDNN's kernel for the input's gradient is some thirty times slower than without the stride.
+  // Whether oneDNN's kernel for the input's gradient is some twenty times slower than without the stride.
   bool has_slow_stride() const {
     return mask[0] && !in_float32 && !geometry.transposed && c10::isReducedFloatingType(input.scalar_type()) &&
            geometry.groups == input.size(1) && geometry.groups == weight.size(0) &&
@@ -191,9 +191,15 @@ struct Backward {
            at::cpu::is_avx512_vnni_supported();
   }
 
-  // The same gradients by a convolution without stride, whose output has zeros between the positions of this one.
+  Backward with_mask(std::array<bool, 3> other) const {
+    Backward changed = *this;
+    changed.mask = other;
+    return changed;
+  }
+
+  // The input's gradient by a convolution without stride, whose output has zeros between the positions of this one.
   Backward without_stride() const {
-    Backward spread = *this;
+    Backward spread = with_mask({true, false, false});
     spread.geometry.stride.assign(geometry.stride.size(), 1);
     const auto sizes =
         at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, spread.geometry.stride, geometry.dilation);
@@ -207,6 +213,10 @@ struct Backward {
   }
 
   void run() const {
+    if (has_slow_stride()) {
+      without_stride().run();
+      return with_mask({false, mask[1], mask[2]}).run();
+    }
     std::vector<Gradients> results(division.parts);
     parallel_aten(division.parts, division.cost, [&](int64_t part) { results[part] = run_part(part); });
     if (mask[1] && division.by_channels) {
@@ -266,7 +276,7 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
   Backward backward{borrow(grad_output), borrow(input), borrow(weight),      borrow(grad_input), borrow(grad_weight),
                     borrow(grad_bias),   mask,          std::move(geometry), division,           in_float32};
   submit_aten("convolution_backward", {grad_input, grad_weight, grad_bias}, {grad_output, input, weight}, division.cost,
-              [backward = std::move(backward)] { (backward.has_slow_stride() ? backward.without_stride() : backward).run(); });
+              [backward = std::move(backward)] { backward.run(); });
   return gradients;
 }
 
