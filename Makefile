@@ -100,8 +100,10 @@ CLOCKS := tests/compile/test_compiled_asynchrony.py tests/registration/test_scri
 SHARED := tests/models tests/ops $(filter-out $(CLOCKS),$(wildcard tests/compile/test_*.py tests/registration/test_*.py))
 test-python: dev
 ifeq ($(strip $(PYTEST)),)
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(SHARED)
-	$(PY) -m pytest $(SHARED:%=--ignore=%)
+	status=0; \
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(SHARED) || status=1; \
+	$(PY) -m pytest $(SHARED:%=--ignore=%) || status=1; \
+	exit $$status
 else
 	$(PY) -m pytest $(PYTEST)
 endif

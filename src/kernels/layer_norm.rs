@@ -158,7 +158,7 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Strin
                 part
             });
             let gradient = Gradient { weight: &weight, means: &means[rows.clone()], scales: &scales[rows], sums };
-            // Without a cost the rows come one after the other.
+            // Without a cost the rows come in sequence.
             failure.note(lines::run::<T, 2, 1>([grads.view(), input.view()], [output.view()], 1, 0.0, &gradient));
         }
     });

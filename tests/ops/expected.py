@@ -15,46 +15,68 @@ EXPECTED[("noncontiguous", "sparse_sampled_addmm", None)] = "the database cannot
 EXPECTED[("noncontiguous", "to", torch.bcomplex32)] = "PyTorch cannot make such numbers that are not contiguous"
 for kind, dtype in (("forward", torch.complex128), ("noncontiguous", torch.complex64)):
     EXPECTED[(kind, "cov", dtype)] = "of one sample the divisor, a difference of sums of float32, is 0 but for roundings"
-# Layouts and sizes of 0: reason, and pairs of a kind of test and operators.
-LAYOUTS: dict[str, tuple[tuple[str, str], ...]] = {
+# Layouts and sizes of 0: behind the kind of test stands the layout that the difference is one of, see conformance/layouts.py.
+# By reason, rows of kind, layouts and operators.
+DIMENSIONS = ", ".join(f"all with size 0 in dimension {dim}" for dim in range(4))
+LAYOUTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "memory in common is refused where the CPU device writes over it, or writes zeros for a sum of no terms": (
-        ("layout", "_batch_norm_with_update _native_batch_norm_legit native_batch_norm nn_functional_batch_norm"),
-        ("layout", "nn_functional_embedding nn_functional_embedding_bag"),
-        ("layout_out", "addmm addmm_decomposed baddbmm linalg_multi_dot matmul mm multinomial"),
-        ("layout_out", "nn_functional_linear nn_functional_logsigmoid"),
-        ("overload", "_batch_norm_with_update _native_batch_norm_legit baddbmm"),
+        ("layout", "expanded", "_batch_norm_with_update _native_batch_norm_legit native_batch_norm nn_functional_batch_norm"),
+        ("layout", "expanded, overlapping", "nn_functional_embedding nn_functional_embedding_bag"),
+        ("layout_out", "out expanded", "baddbmm linalg_multi_dot matmul mm multinomial"),
+        ("layout_out", "out shifted", "addmm addmm_decomposed baddbmm nn_functional_linear nn_functional_logsigmoid"),
+        ("overload", "default expanded", "_batch_norm_with_update _native_batch_norm_legit"),
+        ("overload", "out shifted", "baddbmm"),
+    ),
+    "sums have another order than the CPU device's": (
+        ("layout_out", "out transposed, out permuted, out channels_last, out stepped, out misaligned, out far", "matmul"),
     ),
     "the CPU device's oneDNN refuses the layout, or writes elsewhere": (
-        ("layout_out", "nn_functional_gelu"),
-        ("overload", "gelu_backward"),
+        ("layout_out", "out overlapping, out transposed, out stepped", "nn_functional_gelu"),
+        ("overload", "grad_input overlapping", "gelu_backward"),
     ),
-    "the buffer, which only the CPU device reads, may share memory with the result": (("overload", "log_sigmoid_backward"),),
-    "the CPU device puts the losses of the elements into the result's memory first": (("overload", "mse_loss smooth_l1_loss"),),
-    "the CPU device copies the exponents first, and the result has the copy's strides": (("layout", "ldexp"),),
+    "the buffer, which only the CPU device reads, may share memory with the result": (
+        ("overload", "grad_input shifted", "log_sigmoid_backward"),
+    ),
+    "the CPU device puts the losses of the elements into the result's memory first": (
+        ("overload", "out contiguous, out misaligned, out far", "mse_loss smooth_l1_loss"),
+    ),
+    "the CPU device copies the exponents first, and the result has the copy's strides": (
+        ("layout", "transposed, permuted", "ldexp"),
+    ),
     "the strides are those of the composition, as on every accelerator": (
-        ("layout", "nn_functional_max_pool1d nn_functional_pixel_shuffle nn_functional_pixel_unshuffle"),
+        ("layout", "transposed", "nn_functional_max_pool1d"),
+        ("layout", "channels_last", "nn_functional_pixel_shuffle nn_functional_pixel_unshuffle"),
+        ("empty", "all with size 0 in dimension 0, all with size 0 in dimension 1", "nn_functional_scaled_dot_product_attention"),
     ),
-    "the result has the input's memory format, in three dimensions as in two": (("layout", "nn_functional_conv_transpose3d"),),
-    "the result is laid out as the query is, or as the composition has it": (
-        ("layout", "nn_functional_scaled_dot_product_attention"),
-        ("empty", "nn_functional_scaled_dot_product_attention"),
+    "the result has the input's memory format, in three dimensions as in two": (
+        ("layout", "channels_last", "nn_functional_conv_transpose3d"),
     ),
-    "of equal elements either may be named": (("layout", "median nanmedian"),),
+    "the result is laid out as the query is": (("layout", "expanded, overlapping", "nn_functional_scaled_dot_product_attention"),),
+    "of equal elements either may be named": (("layout", "expanded", "median nanmedian"),),
     "what an index finds missing is found by the task, as on every accelerator": (
-        ("layout", "repeat_interleave"),
-        ("empty", "nn_functional_cross_entropy nn_functional_embedding_bag nn_functional_nll_loss take_along_dim"),
+        ("layout", "expanded", "repeat_interleave"),
+        ("empty", "all with size 0 in dimension 1", "nn_functional_cross_entropy nn_functional_nll_loss"),
+        ("empty", "all with size 0 in dimension 0", "nn_functional_nll_loss"),
     ),
     "an index into nothing is refused, by another exception": (
-        ("empty", "index_add index_reduce_amax index_reduce_amin index_reduce_mean index_reduce_prod"),
+        ("empty", "first with size 0 in dimension 0", "index_add"),
+        ("empty", "first with size 0 in dimension 0", "index_reduce_amax index_reduce_amin index_reduce_mean index_reduce_prod"),
+        ("empty", "all with size 0 in dimension 1", "index_reduce_amax index_reduce_amin index_reduce_mean index_reduce_prod"),
+        ("empty", "all with size 0 in dimension 0", "index_reduce_prod"),
     ),
     "the CPU device returns an empty input in its own shape, or refuses it": (
-        ("empty", "nn_functional_pixel_shuffle nn_functional_pixel_unshuffle"),
+        ("empty", DIMENSIONS, "nn_functional_pixel_shuffle nn_functional_pixel_unshuffle"),
     ),
-    "the loss of an empty batch is memory that was not written": (("empty", "nn_functional_multilabel_margin_loss"),),
+    "the loss of an empty batch is memory that was not written": (
+        ("empty", "all with size 0 in dimension 0", "nn_functional_multilabel_margin_loss"),
+    ),
 }
-for reason, pairs in LAYOUTS.items():
-    for kind, names in pairs:
-        EXPECTED |= {(kind, name, None): reason for name in names.split()}
+for reason, rows_of_layouts in LAYOUTS.items():
+    for kind, layouts, names in rows_of_layouts:
+        for layout, name in itertools.product(layouts.split(", "), names.split()):
+            EXPECTED[(f"{kind}: {layout}", name, None)] = reason
+for name in ("nn_functional_embedding_bag", "take_along_dim"):
+    EXPECTED[("empty", name, None)] = "what an index finds missing is found by the task, behind the call that is compared"
 EXPECTED[("errors", "narrow_copy", None)] = "a dimension out of range is an IndexError, as on every accelerator"
 
 # Extreme values: behind the kind of test stands the family of values that the difference is one of, see conformance/extremes.py.

@@ -23,10 +23,21 @@ class Case(NamedTuple):
     text: str = ""
 
 
+SHARED = "single memory location"
 SIZE = "expected .* size|do(es)? not fit|same batch|same size"
 RANGE = "out of bounds|out of range"
 
 CASES = {
+    # Results whose elements share memory, of kernels that write as many elements as they have.
+    "avg_pool3d": Case("A.avg_pool3d.out(T(2, 3, 4, 4), [2, 2, 2], out=T(1, 1, 2, 2).expand(2, 1, 2, 2))", "RuntimeError", SHARED),
+    "linalg_lu": Case("A.linalg_lu.out(T(3, 3), P=T(3, 3), L=T(1, 3).expand(3, 3), U=T(3, 3))", "RuntimeError", SHARED),
+    "lu_unpack": Case(
+        "A.lu_unpack.out(T(3, 3), I([1, 2, 3]).int(), P=T(3, 3), L=T(3, 3), U=T(5).as_strided((3, 3), (1, 1)))",
+        "RuntimeError",
+        SHARED,
+    ),
+    "narrow_copy": Case("A.narrow_copy.out(T(5, 5), 1, 2, 2, out=T(1, 2).expand(5, 2))", "RuntimeError", SHARED),
+    "narrow_copy into columns": Case("A.narrow_copy.out(T(5, 5), 1, 2, 2, out=T(2, 5).t())"),
     # Poolings' backwards: planes that do not fit, and indices outside of them.
     "adaptive_avg_pool2d_backward": Case("A._adaptive_avg_pool2d_backward(T(8, 1, 5), T(1, 1, 1))", "RuntimeError", SIZE),
     "adaptive_avg_pool3d_backward": Case(

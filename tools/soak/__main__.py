@@ -1,4 +1,4 @@
-"""The command: ``PYTHONPATH=tools python -m soak``, or ``make soak``. It starts a worker for each mode, one after the other."""
+"""The command: ``PYTHONPATH=tools python -m soak``, or ``make soak``. It starts a worker for each mode, in sequence."""
 
 import argparse
 import os

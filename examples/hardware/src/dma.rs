@@ -32,7 +32,7 @@ pub fn copy(transfer: &Transfer, staging: &mut [u8], speed: &Speed, counts: &Cou
     while done < transfer.bytes {
         let part = &mut staging[..speed.staging.min(transfer.bytes - done)];
         let source = with_exposed_provenance::<u8>(transfer.source + done);
-        // SAFETY: the runtime promises the bytes of a transfer from the hand-over to the end of its task, and that no other task writes them;
+        // SAFETY: the runtime promises the bytes of a transfer from its submission to the end of its task, and that no other task writes them;
         // the staging buffer is this engine's.
         unsafe { source.copy_to_nonoverlapping(part.as_mut_ptr(), part.len()) };
         counts.staged.fetch_add(1, Ordering::Relaxed);

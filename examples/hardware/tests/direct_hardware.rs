@@ -1,4 +1,4 @@
-//! Hardware that runs each task in the call that hands it over: the shortest way through `rustdev::hardware`.
+//! Hardware that runs each task in the call that submits it: the shortest way through `rustdev::hardware`.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use rustdev::runtime::{Error, config, device, memory};
 /// A task of this name makes the hardware panic.
 const PANICS: &str = "the hardware panics";
 
-/// Runs every task on the thread that hands it over.
+/// Runs every task on the thread that submits it.
 #[derive(Debug)]
 struct Direct {
     devices: usize,
@@ -102,7 +102,7 @@ fn a_task_runs_in_the_call_that_submits_it() {
     assert!(direct().handed.load(Ordering::Relaxed) > before);
 }
 
-/// Each task ends in the call that hands it over: were that a call inside of the one before, the stack would end first.
+/// Each task ends in the call that submits it: were that a call inside of the one before, the stack would end first.
 #[test]
 fn a_long_queue_needs_no_deep_stack() {
     let stream = stream();

@@ -37,33 +37,24 @@ pub(super) fn submit(stream: &'static Stream, call: &KernelCall) -> Result<(), F
     let launch = call.launch();
     let (target, source) = (launch.view(0), launch.view(1));
     let steps = Steps { stream, op: call.op(), numel: target.numel() };
-    if source.flags().has(Flags::HOST) {
-        let dtype = source.dtype();
-        let packed = if is_packed(&source, dtype) { None } else { Some(steps.host_block(dtype)?) };
-        if let Some(block) = &packed {
-            steps.host(&block.0, dtype, &source, true)?;
-        }
-        let landed = if is_packed(&target, dtype) { None } else { Some(steps.device_block(dtype)?) };
-        let (from, to) = (
-            packed.as_ref().map_or(source.data(), |block| block.0.data),
-            landed.as_ref().map_or(target.data(), |block| block.0.data),
-        );
-        steps.transfer((to, Flags(0)), (from, Flags::HOST), dtype)?;
-        landed.as_ref().map_or(Ok(()), |block| steps.device(&block.0, dtype, &target, false))
-    } else {
-        let dtype = target.dtype();
-        let gathered = if is_packed(&source, dtype) { None } else { Some(steps.device_block(dtype)?) };
-        if let Some(block) = &gathered {
-            steps.device(&block.0, dtype, &source, true)?;
-        }
-        let landed = if is_packed(&target, dtype) { None } else { Some(steps.host_block(dtype)?) };
-        let (from, to) = (
-            gathered.as_ref().map_or(source.data(), |block| block.0.data),
-            landed.as_ref().map_or(target.data(), |block| block.0.data),
-        );
-        steps.transfer((to, Flags::HOST), (from, Flags(0)), dtype)?;
-        landed.as_ref().map_or(Ok(()), |block| steps.host(&block.0, dtype, &target, false))
+    let dtype = if source.flags().has(Flags::HOST) { source.dtype() } else { target.dtype() };
+    let packed = steps.block_for(&source, dtype)?;
+    if let Some(block) = &packed {
+        steps.between(block, dtype, &source, true)?;
     }
+    let landed = steps.block_for(&target, dtype)?;
+    steps.transfer(place(&target, landed.as_ref()), place(&source, packed.as_ref()), dtype)?;
+    landed.as_ref().map_or(Ok(()), |block| steps.between(block, dtype, &target, false))
+}
+
+/// Where the transfer finds an operand: in its block, or where it is.
+fn place(operand: &View<'_>, block: Option<&Block>) -> (*mut u8, Flags) {
+    block.map_or((operand.data(), side(operand)), |block| (block.data, block.flags))
+}
+
+/// The memory that an operand lies in.
+fn side(operand: &View<'_>) -> Flags {
+    if operand.flags().has(Flags::HOST) { Flags::HOST } else { Flags::default() }
 }
 
 /// Whether an operand is the contiguous values of that dtype themselves.
@@ -72,29 +63,21 @@ fn is_packed(view: &View<'_>, dtype: DType) -> bool {
     is_dense && view.dtype() == dtype && !view.flags().has(Flags::CONJ) && !view.flags().has(Flags::NEG)
 }
 
-/// Contiguous memory in between.
-struct Packed {
+/// Contiguous memory in between, of the host or the device; it goes back to its pool, which reuses it in the order of the stream.
+struct Block {
     data: *mut u8,
     flags: Flags,
+    stream: &'static Stream,
 }
 
-/// Of the host: goes back to its pool once the stream has passed.
-struct HostBlock(Packed, &'static Stream);
-
-impl Drop for HostBlock {
+impl Drop for Block {
     fn drop(&mut self) {
+        if !self.flags.has(Flags::HOST) {
+            return memory::free(self.data);
+        }
         // A block that the stream could not be recorded on, because its capture was invalidated, is one that no task uses.
-        let _ = memory::record_host_stream(self.0.data, self.1);
-        memory::free_host(self.0.data);
-    }
-}
-
-/// Of the device.
-struct DeviceBlock(Packed);
-
-impl Drop for DeviceBlock {
-    fn drop(&mut self) {
-        memory::free(self.0.data);
+        let _ = memory::record_host_stream(self.data, self.stream);
+        memory::free_host(self.data);
     }
 }
 
@@ -106,18 +89,22 @@ struct Steps {
 }
 
 impl Steps {
-    fn host_block(&self, dtype: DType) -> Result<HostBlock, Failure> {
-        let data = memory::allocate_host(self.numel * dtype.size())?;
-        Ok(HostBlock(Packed { data, flags: Flags::HOST }, self.stream))
+    /// A block for an operand, on its side, if it is not packed.
+    fn block_for(&self, operand: &View<'_>, dtype: DType) -> Result<Option<Block>, Failure> {
+        if is_packed(operand, dtype) {
+            return Ok(None);
+        }
+        let (bytes, flags) = (self.numel * dtype.size(), side(operand));
+        let data = if flags.has(Flags::HOST) {
+            memory::allocate_host(bytes)?
+        } else {
+            memory::allocate(self.stream.device(), self.stream, bytes)?
+        };
+        Ok(Some(Block { data, flags, stream: self.stream }))
     }
 
-    fn device_block(&self, dtype: DType) -> Result<DeviceBlock, Failure> {
-        let data = memory::allocate(self.stream.device(), self.stream, self.numel * dtype.size())?;
-        Ok(DeviceBlock(Packed { data, flags: Flags(0) }))
-    }
-
-    /// A copy between a block and an operand, into the block or from it.
-    fn between(&self, block: &Packed, dtype: DType, operand: &View<'_>, into: bool) -> Result<KernelCall, Failure> {
+    /// A copy between a block and its operand, into the block or from it, by the side that both are on.
+    fn between(&self, block: &Block, dtype: DType, operand: &View<'_>, into: bool) -> Result<(), Failure> {
         let mut strides = vec![dtype.size() as i64; operand.ndim()];
         for dim in (1..operand.ndim()).rev() {
             strides[dim - 1] = strides[dim] * operand.sizes()[dim];
@@ -126,18 +113,8 @@ impl Steps {
         let packed = unsafe { View::new(block.data, dtype, block.flags, operand.sizes(), &strides) }.map_err(invalid)?;
         let operands = if into { [packed, *operand] } else { [*operand, packed] };
         let record = Record::new(self.op.layout(), &operands, 1, &[], None).map_err(invalid)?;
-        Ok(KernelCall { op: self.op, record })
-    }
-
-    /// A step of the host.
-    fn host(&self, block: &Packed, dtype: DType, operand: &View<'_>, into: bool) -> Result<(), Failure> {
-        let call = self.between(block, dtype, operand, into)?;
-        Ok(self.stream.submit(Task::host(self.op.text(), call))?)
-    }
-
-    /// A step of the device.
-    fn device(&self, block: &Packed, dtype: DType, operand: &View<'_>, into: bool) -> Result<(), Failure> {
-        self.kernel(self.between(block, dtype, operand, into)?)
+        let call = KernelCall { op: self.op, record };
+        if block.flags.has(Flags::HOST) { Ok(self.stream.submit(Task::host(self.op.text(), call))?) } else { self.kernel(call) }
     }
 
     fn transfer(&self, to: (*mut u8, Flags), from: (*mut u8, Flags), dtype: DType) -> Result<(), Failure> {

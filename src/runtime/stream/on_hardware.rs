@@ -1,6 +1,6 @@
 //! Kernels on installed hardware: the stream's ownership goes with the task, and comes back when the task has ended.
 //!
-//! The hardware may end a task before the call that hands it over returns, on that thread or on another. Then the thread that hands over
+//! The hardware may end a task before the call that submits it returns, on that thread or on another. Then the thread that submits
 //! keeps the ownership and goes on in its own loop, so that no number of such tasks needs a deeper stack.
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ enum State {
     Handing,
     /// Nobody will look here: who ends the task goes on.
     Away,
-    /// The task has ended while it was handed over.
+    /// The task has ended while it was submitted.
     Ended(Lease),
 }
 

@@ -9,9 +9,9 @@ import itertools
 from typing import Any
 
 import torch
-from against_cpu import SAMPLES, Comparison, arguments, call, expecting, gradients, is_random
+from against_cpu import SAMPLES, Comparison, arguments, call, expecting, gradients, is_random, on_device
 from layouts import LAYOUTS, SHARING, is_plain, relaid, separate, tensors, with_input, with_targets, without_a_dimension
-from sweep import Sweep, outcome
+from sweep import Sweep, describe, outcome
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -22,6 +22,8 @@ one_dtype = OpDTypes.any_one
 DEADLY = {"_native_batch_norm_legit", "_segment_reduce", "native_batch_norm", "nn.functional.pdist"}
 #: Operators of which the CPU's kernel writes behind the memory of results whose elements share it, and ends the process.
 WRITES_BEHIND = {"linalg.lu", "lu_unpack", "narrow_copy", "nn.functional.avg_pool3d", "tril", "triu"}
+#: Those layouts. The device refuses them, but for operators with a kernel of its own, which follows the strides.
+IN_COMMON, FOLLOWS = {"expanded", "overlapping"}, {"tril", "triu"}
 
 
 def with_gradients(op: Any, given: Any, device: str) -> Any:
@@ -43,7 +45,7 @@ class TestLayouts(Sweep):
                     given = relaid(arguments(sample), layout)
                     if given is not None:
                         self.check(comparison, what, lambda given, device: call(op, given, device), given, values=values)
-            self.tell()
+            self.tell("layout", op.formatted_name)
 
     @ops([op for op in op_db if op.supports_out and op.name not in WRITES_BEHIND], dtypes=one_dtype)
     def test_layout_out(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -64,7 +66,20 @@ class TestLayouts(Sweep):
                         values=values,
                         plain=(lambda result=result: result) if what in SHARING else None,
                     )
-            self.tell()
+            self.tell("layout_out", op.formatted_name)
+
+    @ops([op for op in op_db if op.name in WRITES_BEHIND - FOLLOWS], dtypes=one_dtype)
+    def test_layout_out_refused(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        for sample in itertools.islice(op.sample_inputs("cpu", dtype), MOST):
+            given = arguments(sample)
+            result, refusal = outcome(lambda given=given: call(op, given))
+            if refusal is not None:
+                continue
+            for what, pair in with_targets(given, result):
+                if what in IN_COMMON and all(target.numel() > 1 for target in tensors(pair[1])):
+                    given, targets = on_device(pair, self.device_type)
+                    _, mistake = outcome(lambda given=given, targets=targets: call(op, given, device, out=targets))
+                    self.assertIsInstance(mistake, RuntimeError, f"{what}: {describe(pair)}")
 
     @ops([op for op in op_db if op.get_inplace() is not None], dtypes=OpDTypes.any_common_cpu_cuda_one)
     def test_layout_inplace(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -84,7 +99,7 @@ class TestLayouts(Sweep):
                         values=values,
                         plain=(lambda apart=apart: call(inplace, separate(apart))) if what in SHARING else None,
                     )
-            self.tell()
+            self.tell("layout_inplace", op.formatted_name)
 
     @ops([op for op in op_db if op.name not in DEADLY], dtypes=one_dtype)
     def test_empty(self, device: str, dtype: torch.dtype, op: Any) -> None:
@@ -95,7 +110,7 @@ class TestLayouts(Sweep):
                 values = not is_random(op, sample)
                 for what, given in without_a_dimension(arguments(sample)):
                     self.check(comparison, what, lambda given, device: with_gradients(op, given, device), given, values=values)
-            self.tell()
+            self.tell("empty", op.formatted_name)
 
 
 instantiate_device_type_tests(TestLayouts, globals())

@@ -93,7 +93,7 @@ class TestOverloads(Sweep):
                         values=values,
                         plain=(lambda overload=overload, apart=apart: overload(**apart)) if what in SHARING else None,
                     )
-            self.tell()
+            self.tell("overload", name)
 
 
 instantiate_device_type_tests(TestOverloads, globals())
