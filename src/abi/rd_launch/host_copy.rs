@@ -48,7 +48,7 @@ pub(super) fn submit(stream: &'static Stream, call: &KernelCall) -> Result<(), F
 }
 
 /// Where the transfer finds an operand: in its block, or where it is.
-fn place(operand: &View<'_>, block: Option<&Block>) -> (*mut u8, Flags) {
+fn place(operand: &View<'_>, block: Option<&StagingBlock>) -> (*mut u8, Flags) {
     block.map_or((operand.data(), side(operand)), |block| (block.data, block.flags))
 }
 
@@ -63,14 +63,14 @@ fn is_packed(view: &View<'_>, dtype: DType) -> bool {
     is_dense && view.dtype() == dtype && !view.flags().has(Flags::CONJ) && !view.flags().has(Flags::NEG)
 }
 
-/// Contiguous memory in between, of the host or the device; it goes back to its pool, which reuses it in the order of the stream.
-struct Block {
+/// Contiguous memory in between, of the host or the device. It goes back to its pool, which reuses it in the order of the stream.
+struct StagingBlock {
     data: *mut u8,
     flags: Flags,
     stream: &'static Stream,
 }
 
-impl Drop for Block {
+impl Drop for StagingBlock {
     fn drop(&mut self) {
         if !self.flags.has(Flags::HOST) {
             return memory::free(self.data);
@@ -90,7 +90,7 @@ struct Steps {
 
 impl Steps {
     /// A block for an operand, on its side, if it is not packed.
-    fn block_for(&self, operand: &View<'_>, dtype: DType) -> Result<Option<Block>, Failure> {
+    fn block_for(&self, operand: &View<'_>, dtype: DType) -> Result<Option<StagingBlock>, Failure> {
         if is_packed(operand, dtype) {
             return Ok(None);
         }
@@ -100,11 +100,11 @@ impl Steps {
         } else {
             memory::allocate(self.stream.device(), self.stream, bytes)?
         };
-        Ok(Some(Block { data, flags, stream: self.stream }))
+        Ok(Some(StagingBlock { data, flags, stream: self.stream }))
     }
 
     /// A copy between a block and its operand, into the block or from it, by the side that both are on.
-    fn between(&self, block: &Block, dtype: DType, operand: &View<'_>, into: bool) -> Result<(), Failure> {
+    fn between(&self, block: &StagingBlock, dtype: DType, operand: &View<'_>, into: bool) -> Result<(), Failure> {
         let mut strides = vec![dtype.size() as i64; operand.ndim()];
         for dim in (1..operand.ndim()).rev() {
             strides[dim - 1] = strides[dim] * operand.sizes()[dim];

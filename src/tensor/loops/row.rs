@@ -127,7 +127,7 @@ impl<'a> Row<'a> {
 /// }
 /// ```
 ///
-/// One after the other may be:
+/// Two in sequence can:
 ///
 /// ```
 /// use rustdev::tensor::output::Output;
