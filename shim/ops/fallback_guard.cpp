@@ -1,10 +1,13 @@
 // Arguments by name, and what guards are made of: see fallback_guard.h.
 #include "ops/fallback_guard.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/ops/aminmax.h>
 #include <c10/util/Exception.h>
 
 #include <limits>
+#include <string_view>
+#include <unordered_set>
 
 namespace rustdev {
 
@@ -52,6 +55,16 @@ std::string Arguments::word(const char* name) const {
   return value != nullptr && value->isString() ? value->toStringRef() : std::string();
 }
 
+std::vector<at::Tensor> Arguments::written() const {
+  std::vector<at::Tensor> found;
+  for (const c10::Argument& argument : schema_.arguments()) {
+    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
+      found.push_back(tensor(argument.name().c_str()));
+    }
+  }
+  return found;
+}
+
 std::vector<int64_t> Arguments::lengths(const char* name) const {
   const at::Tensor given = tensor(name);
   if (!given.defined()) {
@@ -82,6 +95,36 @@ Guard find_guard(const std::string& name) {
   }();
   const auto found = guards->find(name);
   return found == guards->end() ? nullptr : found->second;
+}
+
+bool writes_contiguously(const std::string& name) {
+  static const std::unordered_set<std::string_view> names = {
+      "aten::adaptive_max_pool3d",
+      "aten::adaptive_max_pool3d_backward",
+      "aten::avg_pool3d",
+      "aten::avg_pool3d_backward",
+      "aten::fractional_max_pool2d",
+      "aten::fractional_max_pool2d_backward",
+      "aten::fractional_max_pool3d",
+      "aten::fractional_max_pool3d_backward",
+      "aten::linalg_lu",
+      "aten::lu_unpack",
+      "aten::max_pool3d_with_indices",
+      "aten::max_pool3d_with_indices_backward",
+      "aten::narrow_copy",
+      "aten::rrelu_with_noise",
+      "aten::rrelu_with_noise_",
+      "aten::upsample_bicubic2d_backward",
+  };
+  return names.find(name) != names.end();
+}
+
+void check_results_apart(const Arguments& args) {
+  for (const at::Tensor& result : args.written()) {
+    TORCH_CHECK(!result.defined() ||
+                    static_cast<int64_t>(at::detail::computeStorageNbytes(result.sizes(), result.strides(), 1)) >= result.numel(),
+                args.operator_name(), ": more than one element of the written-to tensor refers to a single memory location");
+  }
 }
 
 void check_sizes(const Arguments& args, const char* name, at::IntArrayRef expected) {

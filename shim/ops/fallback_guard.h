@@ -32,6 +32,9 @@ class Arguments {
   bool flag(const char* name) const;
   std::string word(const char* name) const;
 
+  // The tensors that the operator writes to.
+  std::vector<at::Tensor> written() const;
+
   // The integers of a list, or of a tensor that stands for one.
   std::vector<int64_t> lengths(const char* name) const;
 
@@ -53,6 +56,12 @@ using Guard = void (*)(const Arguments&);
 
 // The guard of an operator and all of its overloads ("aten::segment_reduce"), or null.
 Guard find_guard(const std::string& name);
+
+// Whether the kernels of an operator write as many elements as a result has from its first one on, whatever its strides.
+bool writes_contiguously(const std::string& name);
+
+// Refuses arguments to write to whose elements share memory: they have less of it than such a kernel writes.
+void check_results_apart(const Arguments& args);
 
 // The families, each in a file of its own.
 using Guards = std::unordered_map<std::string, Guard>;

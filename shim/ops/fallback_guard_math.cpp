@@ -1,5 +1,4 @@
 // Guards of Fourier transforms, distances, linear algebra and indices of sparse matrices: see fallback_guard.h.
-#include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/isfinite.h>
@@ -137,16 +136,6 @@ void check_plain_indices(const Arguments& args) {
   args.make_contiguous("plain_idx");
 }
 
-// The kernel writes as many elements as the result has from its first one on, whatever its strides.
-void check_results_apart(const Arguments& args) {
-  for (const char* const name : {"out", "P", "L", "U"}) {
-    const at::Tensor result = args.tensor(name);
-    TORCH_CHECK(!result.defined() || static_cast<int64_t>(at::detail::computeStorageNbytes(result.sizes(), result.strides(), 1)) >=
-                                         result.numel(),
-                args.operator_name(), ": more than one element of ", name, " refers to a single memory location");
-  }
-}
-
 void check_diagonals(const Arguments& args) {
   for (const int64_t size : args.integers("shape")) {
     TORCH_CHECK(size >= 0, args.operator_name(), ": expected a shape of sizes of at least 0, but got ", size);
@@ -171,9 +160,6 @@ void add_math_guards(Guards& guards) {
   guards["aten::_convert_indices_from_csr_to_coo"] = &check_compressed_rows;
   guards["aten::_validate_compressed_sparse_indices"] = &check_plain_indices;
   guards["aten::_spdiags"] = &check_diagonals;
-  for (const char* const name : {"aten::avg_pool3d", "aten::linalg_lu", "aten::lu_unpack", "aten::narrow_copy"}) {
-    guards[name] = &check_results_apart;
-  }
 }
 
 }  // namespace rustdev

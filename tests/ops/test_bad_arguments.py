@@ -30,6 +30,35 @@ RANGE = "out of bounds|out of range"
 CASES = {
     # Results whose elements share memory, of kernels that write as many elements as they have.
     "avg_pool3d": Case("A.avg_pool3d.out(T(2, 3, 4, 4), [2, 2, 2], out=T(1, 1, 2, 2).expand(2, 1, 2, 2))", "RuntimeError", SHARED),
+    "avg_pool3d_backward into one plane": Case(
+        "A.avg_pool3d_backward.grad_input(T(2, 1, 2, 2), T(2, 3, 4, 4), [2, 2, 2], [], [0, 0, 0], False, True, None,"
+        "grad_input=T(1, 3, 4, 4).expand(2, 3, 4, 4))",
+        "RuntimeError",
+        SHARED,
+    ),
+    "adaptive_max_pool3d": Case(
+        "A.adaptive_max_pool3d.out(T(2, 3, 4, 4), [1, 2, 2], out=T(1, 1, 2, 2).expand(2, 1, 2, 2), indices=Z(2, 1, 2, 2))",
+        "RuntimeError",
+        SHARED,
+    ),
+    "max_pool3d_with_indices": Case(
+        "A.max_pool3d_with_indices.out(T(2, 3, 4, 4), [2, 2, 2], out=T(2, 1, 2, 2), indices=Z(1, 1, 2, 2).expand(2, 1, 2, 2))",
+        "RuntimeError",
+        SHARED,
+    ),
+    "fractional_max_pool2d": Case(
+        "A.fractional_max_pool2d.output("
+        "T(2, 4, 4), [2, 2], [2, 2], T(1, 2, 2), output=T(1, 2, 2).expand(2, 2, 2), indices=Z(2, 2, 2))",
+        "RuntimeError",
+        SHARED,
+    ),
+    "rrelu_with_noise_": Case("A.rrelu_with_noise_(T(1, 4).expand(3, 4), T(3, 4), 0.1, 0.3, True)", "RuntimeError", SHARED),
+    "upsample_bicubic2d_backward": Case(
+        "A.upsample_bicubic2d_backward.grad_input(T(1, 2, 8, 8), [8, 8], [1, 2, 4, 4], False,"
+        "grad_input=T(1, 1, 4, 4).expand(1, 2, 4, 4))",
+        "RuntimeError",
+        SHARED,
+    ),
     "linalg_lu": Case("A.linalg_lu.out(T(3, 3), P=T(3, 3), L=T(1, 3).expand(3, 3), U=T(3, 3))", "RuntimeError", SHARED),
     "lu_unpack": Case(
         "A.lu_unpack.out(T(3, 3), I([1, 2, 3]).int(), P=T(3, 3), L=T(3, 3), U=T(5).as_strided((3, 3), (1, 1)))",
