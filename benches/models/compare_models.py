@@ -5,7 +5,7 @@
 Both devices start from the same weights and data in one process with the same number of threads, and take turns; a figure is the
 least over the blocks. The losses of the first steps are held against each other. The optimizer is AdamW with PyTorch's defaults;
 bfloat16 is autocast. Factors are the CPU's time over the device's. The fallback is forbidden: every operator is the device's.
-The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step. Memory is the device's.
+The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step. Memory is the greatest that tensors and scratch memory take.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ import rustdev
 import torch
 from models_report import KINDS, Row, mean, memory, page, plot, record
 from networks import TASKS, Task
+from torch.autograd.profiler import MEMORY_EVENT_NAME
 from torch.profiler import ProfilerActivity, profile
 
 if TYPE_CHECKING:
@@ -118,6 +120,21 @@ def peak(call: Callable[[], object]) -> float:
     return rustdev.max_memory_allocated() / 2**20
 
 
+def host_peak(task: Task, dtype: torch.dtype, kind: str) -> float:
+    """Return the greatest memory that tensors take on the CPU device, weights and data among them, in MiB.
+
+    The CPU device keeps no count: the profiler tells of each allocation and release, which is negative.
+    """
+    given = sum(tensor.nbytes for tensor in [*task.given, task.wanted])
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
+        contender = Contender(task, "cpu", dtype)
+        for _ in range(STEPS if kind == "train" else 1):
+            getattr(contender, kind)()
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == MEMORY_EVENT_NAME]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return (given + max(itertools.accumulate(sizes))) / 2**20
+
+
 def operators(call: Callable[[], object]) -> str:
     """Return the operators whose tasks take most of the device's time, with their shares of the time of all."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], acc_events=True) as profiler:
@@ -134,6 +151,7 @@ def measure(name: str, dtype: torch.dtype, *, quick: bool) -> list[Row]:
     """Measure a model in training and inference."""
     torch.manual_seed(0)
     task = TASKS[name]()
+    host_peaks = {kind: host_peak(task, dtype, kind) for kind in ("train", "infer")}
     before = rustdev.memory_allocated() / 2**20
     host, mine = Contender(task, "cpu", dtype), Contender(task, "rustdev", dtype)
     peaks = {"infer": peak(mine.infer) - before}
@@ -153,14 +171,17 @@ def measure(name: str, dtype: torch.dtype, *, quick: bool) -> list[Row]:
         cpu, device = map(min, zip(*times, strict=True))
         names = "" if kind == "graph" else operators(calls[1])
         rows.append(
-            Row(torch.get_num_threads(), name, str(dtype).removeprefix("torch."), kind, cpu, device, peaks.get(kind), names)
+            Row(
+                *(torch.get_num_threads(), name, str(dtype).removeprefix("torch."), kind),
+                *(cpu, device, host_peaks.get(kind), peaks.get(kind), names),
+            )
         )
     return rows
 
 
 def show(row: Row) -> None:
     """Print a row."""
-    times = f"{row.cpu:10.3f} ms{row.device:10.3f} ms{row.factor:7.2f}{memory(row.peak):>9} MiB"
+    times = f"{row.cpu:10.3f} ms{row.device:10.3f} ms{row.factor:7.2f}{memory(row.host_peak):>9}{memory(row.peak):>9} MiB"
     print(f"{row.threads} {row.model:40}{row.dtype:9}{row.kind:6}{times}  {row.operators}", flush=True)
 
 

@@ -19,9 +19,9 @@ KINDS = {"train": "tab:blue", "graph": "tab:green", "infer": "tab:orange"}
 
 
 class Row(NamedTuple):
-    """One model: times in milliseconds, the device's peak memory in MiB, and the operators that take most of its time.
+    """One model: times in milliseconds, the peak memory of both devices in MiB, and the operators that take most of its time.
 
-    A graph has neither: its memory is its pool's, and its replay is one task.
+    A graph has neither of these: its memory is its pool's, and its replay is one task.
     """
 
     threads: int
@@ -30,6 +30,7 @@ class Row(NamedTuple):
     kind: str
     cpu: float
     device: float
+    host_peak: float | None
     peak: float | None
     operators: str
 
@@ -68,17 +69,18 @@ def means(rows: list[Row]) -> Iterator[str]:
 def times(rows: list[Row]) -> Iterator[str]:
     """Yield a table of rows of one number of threads and one dtype: a line for each model."""
     columns = (
-        "model | train: CPU | device | factor | graph: device | factor | infer: CPU | device | factor | train: MiB | infer: MiB"
+        "model | train: CPU | device | factor | graph: device | factor | infer: CPU | device | factor"
+        " | train, MiB: CPU | device | infer, MiB: CPU | device"
     )
     yield f"| {columns} |"
-    yield f"|---|{'---:|' * 10}"
+    yield f"|---|{'---:|' * 12}"
     for model in values(rows, "model"):
         train, graph, infer = ({row.kind: row for row in rows if row.model == model}[kind] for kind in KINDS)
         measured = [
             *(f"{train.cpu:.3f}", f"{train.device:.3f}", f"**{train.factor:.2f}**"),
             *(f"{graph.device:.3f}", f"**{graph.factor:.2f}**"),
             *(f"{infer.cpu:.3f}", f"{infer.device:.3f}", f"**{infer.factor:.2f}**"),
-            *(memory(train.peak), memory(infer.peak)),
+            *(memory(peak) for row in (train, infer) for peak in (row.host_peak, row.peak)),
         ]
         yield f"| {model} | {' | '.join(measured)} |"
 
@@ -125,8 +127,9 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
             if mine:
                 parts += [f"## {dtype}, {count} thread{'s' if count != '1' else ''}", "", *times(mine), ""]
     parts += [
-        "Memory is the greatest that `torch.rustdev.max_memory_allocated()` tells in a step, with weights, gradients and the",
-        "optimizer's state, and in a forward pass with weights alone. The CPU device keeps no count of its own.",
+        "Memory is the greatest in a step, with weights, gradients and the optimizer's state, and in a forward pass with weights",
+        "alone: what `torch.rustdev.max_memory_allocated()` tells, and what the profiler tells of PyTorch's CPU allocator, which the",
+        "scratch memory of oneDNN and MKL does not come from.",
         "",
         f"## Operators, {most} thread{'s' if most != 1 else ''}",
         "",
@@ -182,10 +185,11 @@ def record(folder: Path, rows: list[Row]) -> list[Path]:
         path = folder / f"models-{processor}-{threads}-threads.csv"
         with path.open("w", newline="") as file:
             table = csv.writer(file)
-            table.writerow(["model", "dtype", "kind", "cpu ms", "device ms", "factor", "peak MiB", "operators"])
+            table.writerow(["model", "dtype", "kind", "cpu ms", "device ms", "factor", "cpu MiB", "device MiB", "operators"])
             for row in rows:
                 if row.threads == threads:
-                    measured = f"{row.cpu:.3f}", f"{row.device:.3f}", f"{row.factor:.2f}", memory(row.peak)
-                    table.writerow([row.model, row.dtype, row.kind, *measured, row.operators])
+                    measured = f"{row.cpu:.3f}", f"{row.device:.3f}", f"{row.factor:.2f}"
+                    peaks = memory(row.host_peak), memory(row.peak)
+                    table.writerow([row.model, row.dtype, row.kind, *measured, *peaks, row.operators])
         written.append(path)
     return written
