@@ -30,6 +30,17 @@ int64_t step_along(const at::Tensor& tensor, int64_t dim) {
   return tensor.dim() == 0 ? 0 : tensor.stride(dim) * static_cast<int64_t>(tensor.itemsize());
 }
 
+// Whether nothing is addressed. An index into nothing has no value that is in bounds, so it is refused without a look at its values.
+bool is_empty(const Addressing& addressing) {
+  if (addressing.empty()) {
+    return true;
+  }
+  for (const Addressing::Index& index : addressing.indices) {
+    TORCH_CHECK(index.slots != 0, "index is out of bounds for dimension with size 0");
+  }
+  return false;
+}
+
 }  // namespace
 
 Addressing each_element(const at::Tensor& addressed, int64_t dim, const at::Tensor& index) {
@@ -76,7 +87,7 @@ Addressing flat(const at::Tensor& addressed, const at::Tensor& index) {
 }
 
 void launch_load(const Binding& binding, const Addressing& addressing, const at::Tensor& out, const at::Tensor& self) {
-  if (addressing.empty()) {
+  if (is_empty(addressing)) {
     return;
   }
   Launch launch;
@@ -91,7 +102,7 @@ void launch_load(const Binding& binding, const Addressing& addressing, const at:
 
 void launch_update(const Binding& binding, const Addressing& addressing, const at::Tensor& self, const Source& source,
                    const Update& update) {
-  if (addressing.empty()) {
+  if (is_empty(addressing)) {
     return;
   }
   Launch launch;

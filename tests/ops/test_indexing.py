@@ -221,6 +221,23 @@ def test_an_index_out_of_bounds_is_an_error_and_the_device_goes_on(call: Call) -
     assert torch.gather(guard, 0, torch.tensor([5], device="rustdev")).shape == (1,)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, i, rows: x.gather(0, i.expand(1, 3)),
+        lambda x, i, rows: x.scatter_add_(0, i.expand(1, 3), rows),
+        lambda x, i, rows: x.index_add_(0, i[0], rows),
+        lambda x, i, rows: x.index_reduce_(0, i[0], rows, "prod"),
+        lambda x, i, rows: x.index_copy_(0, i[0], rows),
+        lambda x, i, rows: x.index_fill_(0, i[0], 1.0),
+    ],
+)
+def test_an_index_into_nothing_is_refused_by_the_call(call: Call) -> None:
+    nothing, index = torch.zeros(0, 3, device="rustdev"), torch.zeros(1, 1, dtype=torch.long, device="rustdev")
+    with pytest.raises(RuntimeError, match="index is out of bounds for dimension with size 0"):
+        call(nothing, index, torch.ones(1, 3, device="rustdev"))
+
+
 def test_sizes_that_do_not_fit_are_refused() -> None:
     x, index = torch.zeros(3, 4, device="rustdev"), torch.tensor([0, 1], device="rustdev")
     with pytest.raises(RuntimeError, match="source tensor shape must match"):
