@@ -7,6 +7,8 @@
 //! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides;
 //! - [`widened`]: f16 and bf16, widened to f32 block by block, rounded once at the end.
 //!
+//! [`packed`] is for callers that multiply many times by one matrix: recurrent layers.
+//!
 //! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the number
 //! of threads.
 
@@ -15,6 +17,7 @@ pub mod library;
 #[cfg(test)]
 mod matmul_tests;
 mod narrow;
+pub mod packed;
 mod problem;
 mod skinny;
 mod tile;

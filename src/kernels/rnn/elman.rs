@@ -2,8 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
-use crate::kernels::matmul;
+use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
@@ -41,18 +40,18 @@ layers! {
     elman_layer, 0, forward;
 }
 
-fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
     let Layer { steps, size, .. } = layer;
     let relu = launch.scalar(1)?.to::<i64>() != 0;
     let mut weight = transposed_weight::<E, P>(&launch.view(1), size, size)?;
-    let weight: &[P] = weight.numbers(size * size);
+    let weight: &[P] = weight.numbers(P::prepared_len([size, size]));
     layer.for_parts([(launch.output(0)?, 1)], cost(launch), &|begin, end, [mut out]| {
         let elements = (end - begin) * size;
         let mut memory = [(); 2].map(|()| Memory::of(elements * size_of::<P>()));
         let [products, hidden] = memory.each_mut().map(|memory| memory.numbers::<P>(elements));
         load::<E, P>(&launch.view(2), begin, hidden, size)?;
         for position in (0..steps).map(|number| layer.position(number)) {
-            matmul::multiply([end - begin, size, size], products, hidden, weight)?;
+            P::multiply([end - begin, size, size], products, hidden, weight)?;
             for (number, hidden) in hidden.chunks_exact_mut(size).enumerate() {
                 let (out, products) = (target::<E>(out.row_mut(&[position, number]))?, &products[number * size..][..size]);
                 vectorize(Forward { out, products, hidden, relu });
@@ -97,11 +96,11 @@ layers! {
     elman_layer_backward, 2, backward;
 }
 
-fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
     let Layer { steps, size, .. } = layer;
     let relu = launch.scalar(1)?.to::<i64>() != 0;
     let mut weight = weight::<E, P>(&launch.view(4), size, size)?;
-    let weight: &[P] = weight.numbers(size * size);
+    let weight: &[P] = weight.numbers(P::prepared_len([size, size]));
     let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 0)];
     layer.for_parts(outputs, cost(launch), &|begin, end, [mut grad_sums, mut grad_hx]| {
         let [grad_out, out] = [2, 3].map(|operand| launch.view(operand));
@@ -121,7 +120,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
                     relu,
                 });
             }
-            matmul::multiply([end - begin, size, size], grad_hidden, sums, weight)?;
+            P::multiply([end - begin, size, size], grad_hidden, sums, weight)?;
         }
         store::<E, P>(&mut grad_hx, grad_hidden, size)
     })

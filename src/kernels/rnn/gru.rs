@@ -3,8 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::formulas::{GRU_GATES as GATES, gates, gates_mut, gru_step, gru_step_backward};
-use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
-use crate::kernels::matmul;
+use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
@@ -59,11 +58,11 @@ layers! {
     gru_layer, 0, forward;
 }
 
-fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
-    let weight: &[P] = weight.numbers(wide * size);
+    let weight: &[P] = weight.numbers(P::prepared_len([size, wide]));
     let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 1), (launch.output(2)?, 1)];
     layer.for_parts(outputs, cost(launch), &|begin, end, [mut out, mut resettable, mut gates]| {
         let bias = launch.view(4);
@@ -73,7 +72,7 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         let (products, hidden) = (products.numbers::<P>(rows * wide), hidden.numbers::<P>(rows * size));
         load::<E, P>(&launch.view(5), begin, hidden, size)?;
         for position in (0..steps).map(|number| layer.position(number)) {
-            matmul::multiply([rows, wide, size], products, hidden, weight)?;
+            P::multiply([rows, wide, size], products, hidden, weight)?;
             for (number, hidden) in hidden.chunks_exact_mut(size).enumerate() {
                 let index = [position, number];
                 vectorize(Forward {
@@ -143,11 +142,11 @@ layers! {
     gru_layer_backward, 2, backward;
 }
 
-fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;
-    let weight: &[P] = weight.numbers(wide * size);
+    let weight: &[P] = weight.numbers(P::prepared_len([wide, size]));
     let outputs = [(launch.output(0)?, 2), (launch.output(1)?, 0)];
     layer.for_parts(outputs, cost(launch), &|begin, end, [mut grads, mut grad_hx]| {
         let [grad_out, gates, resettable, out, hx] = [2, 3, 4, 5, 6].map(|operand| launch.view(operand));
@@ -179,7 +178,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
                     hx: before,
                 });
             }
-            matmul::multiply([rows, size, wide], grad_hidden, grad_sums, weight)?;
+            P::multiply([rows, size, wide], grad_hidden, grad_sums, weight)?;
         }
         for (direct, hidden) in direct.iter_mut().zip(&*grad_hidden) {
             *direct = direct.add(hidden.load());

@@ -3,8 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_step_backward};
-use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
-use crate::kernels::matmul;
+use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::launch::Launch;
@@ -61,11 +60,11 @@ layers! {
     lstm_layer, 0, forward;
 }
 
-fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
-    let weight: &[P] = weight.numbers(wide * size);
+    let weight: &[P] = weight.numbers(P::prepared_len([size, wide]));
     let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 1), (launch.output(2)?, 1)];
     layer.for_parts(outputs, cost(launch), &|begin, end, [mut out, mut cells, mut gates]| {
         let rows = end - begin;
@@ -77,7 +76,7 @@ fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>,
         load::<E, P>(&launch.view(4), begin, hidden, size)?;
         load::<E, E::Acc>(&launch.view(5), begin, cell, size)?;
         for position in (0..steps).map(|number| layer.position(number)) {
-            matmul::multiply([rows, wide, size], products, hidden, weight)?;
+            P::multiply([rows, wide, size], products, hidden, weight)?;
             for (number, (cell, hidden)) in cell.chunks_exact_mut(size).zip(hidden.chunks_exact_mut(size)).enumerate() {
                 let index = [position, number];
                 vectorize(Forward {
@@ -144,11 +143,11 @@ layers! {
     lstm_layer_backward, 3, backward;
 }
 
-fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;
-    let weight: &[P] = weight.numbers(wide * size);
+    let weight: &[P] = weight.numbers(P::prepared_len([wide, size]));
     let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 0), (launch.output(2)?, 0)];
     layer.for_parts(outputs, cost(launch), &|begin, end, [mut grad_gates, mut grad_hx, mut grad_cx]| {
         let [grad_out, gates, cells, cx] = [3, 4, 5, 6].map(|operand| launch.view(operand));
@@ -178,7 +177,7 @@ fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>
                     cy: row(&cells, &index)?,
                 });
             }
-            matmul::multiply([rows, size, wide], grad_hidden, grad_sums, weight)?;
+            P::multiply([rows, size, wide], grad_hidden, grad_sums, weight)?;
         }
         store::<E, P>(&mut grad_hx, grad_hidden, size)?;
         store::<E, E::Acc>(&mut grad_cx, grad_cell, size)

@@ -7,7 +7,8 @@
 #![forbid(unsafe_code)]
 
 use crate::kernels::failure::Failure;
-use crate::simd::{Leaf, vectorize};
+use crate::kernels::matmul::{self, packed};
+use crate::simd::{self, Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::{Row, RowMut};
@@ -18,7 +19,7 @@ use crate::tensor::view::View;
 /// Rows of a part of the batch, at least, and parts, at most: each part reads all weights at each step.
 const ROWS: usize = 4;
 const PARTS: usize = 8;
-/// Rows of a part from which on 16 bit floats are multiplied as they are. Below, their products are faster in float32.
+/// Rows of a part from which on 16 bit floats are multiplied as they are on a processor with AMX. Else, their products are faster in float32.
 const ROWS_16_BIT: usize = 16;
 
 /// Called for a part of the batch, by its begin and end, and that part of the outputs.
@@ -59,7 +60,7 @@ impl Layer {
 
     /// Whether the products are made in the dtype that `E` computes in.
     pub fn widens<E: Element>(&self) -> bool {
-        matches!(E::DTYPE, DType::Half | DType::BFloat16) && self.rows_of_part() < ROWS_16_BIT
+        matches!(E::DTYPE, DType::Half | DType::BFloat16) && (self.rows_of_part() < ROWS_16_BIT || !simd::is_intel())
     }
 
     /// Runs `body(begin, end, outputs)` for the parts of the batch, which is the dimension that is named of each output.
@@ -153,27 +154,84 @@ pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from
     Ok(())
 }
 
-/// Memory with the `wide` x `size` elements of a weight as `P`.
-///
-/// # Errors
-/// A row with gaps.
-pub fn weight<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, String> {
-    let mut memory = Memory::of(wide * size * size_of::<P>());
-    load::<E, P>(view, 0, memory.numbers::<P>(wide * size), size)?;
-    Ok(memory)
+/// A dtype of the products with a recurrent weight.
+pub trait Factor: Element {
+    /// How many elements a prepared weight (k, n) has.
+    fn prepared_len(sizes: [usize; 2]) -> usize;
+
+    /// A weight (k, n) of contiguous rows, prepared for [`multiply`](Factor::multiply).
+    fn prepare(weight: Memory, sizes: [usize; 2]) -> Memory;
+
+    /// `out = a @ weight` with out (m, n), a (m, k), and a prepared weight (k, n).
+    ///
+    /// # Errors
+    /// The library that makes the product fails.
+    fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), String>;
 }
 
-/// The same, transposed.
+macro_rules! packed {
+    ($($type:ty)*) => {$(
+        impl Factor for $type {
+            fn prepared_len(sizes: [usize; 2]) -> usize {
+                packed::len::<Self>(sizes)
+            }
+
+            fn prepare(mut weight: Memory, [k, n]: [usize; 2]) -> Memory {
+                packed::pack::<Self>(weight.numbers(k * n), [k, n])
+            }
+
+            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), String> {
+                packed::multiply(sizes, out, a, weight);
+                Ok(())
+            }
+        }
+    )*};
+}
+
+packed!(f32 f64);
+
+macro_rules! unpacked {
+    ($($type:ty)*) => {$(
+        impl Factor for $type {
+            fn prepared_len([k, n]: [usize; 2]) -> usize {
+                k * n
+            }
+
+            fn prepare(weight: Memory, _sizes: [usize; 2]) -> Memory {
+                weight
+            }
+
+            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), String> {
+                matmul::multiply(sizes, out, a, weight)
+            }
+        }
+    )*};
+}
+
+unpacked!(half::f16 half::bf16);
+
+/// A weight (`wide`, `size`) as `P`, prepared for products with the gates.
 ///
 /// # Errors
 /// A row with gaps.
-pub fn transposed_weight<E: Element, P: Element<Acc = E::Acc>>(
-    view: &View<'_>,
-    wide: usize,
-    size: usize,
-) -> Result<Memory, String> {
+pub fn weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, String> {
+    Ok(P::prepare(rows_of::<E, P>(view, wide, size)?, [wide, size]))
+}
+
+/// The same, transposed: prepared for products with the hidden state.
+///
+/// # Errors
+/// A row with gaps.
+pub fn transposed_weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, String> {
     let mut memory = Memory::of(wide * size * size_of::<P>());
-    strided::transpose(weight::<E, P>(view, wide, size)?.numbers::<P>(wide * size), memory.numbers::<P>(wide * size), size);
+    strided::transpose(rows_of::<E, P>(view, wide, size)?.numbers::<P>(wide * size), memory.numbers::<P>(wide * size), size);
+    Ok(P::prepare(memory, [size, wide]))
+}
+
+/// Memory with the elements of a weight (`wide`, `size`) as `P`.
+fn rows_of<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, String> {
+    let mut memory = Memory::of(wide * size * size_of::<P>());
+    load::<E, P>(view, 0, memory.numbers::<P>(wide * size), size)?;
     Ok(memory)
 }
 

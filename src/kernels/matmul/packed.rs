@@ -1,0 +1,152 @@
+//! Products of few rows with a right operand that is packed once and used many times, as a recurrent layer's weight is at every step.
+//!
+//! The right operand lies in panels: `W` columns each, row after row, so that a tile reads it in one stream. Each element of the result is
+//! the sum of its terms in their order, whatever the tile that it is computed in.
+
+use super::skinny::Entry;
+use crate::simd::{self, Isa, Leaf, vectorize};
+use crate::tensor::loops::Memory;
+use crate::tensor::number::Number;
+
+/// Rows of a tile.
+const ROWS: usize = 4;
+/// Bytes of a panel's row: with AVX-512 the sums of a tile fill half of the registers, elsewhere as many of those of AVX2.
+const WIDE: usize = 256;
+const NARROW: usize = 64;
+
+/// Columns of a panel.
+fn width<T>() -> usize {
+    let bytes = if simd::isa() == Isa::Avx512 { WIDE } else { NARROW };
+    bytes / size_of::<T>()
+}
+
+/// Elements of the panels of a matrix (k, n).
+pub fn len<T>([k, n]: [usize; 2]) -> usize {
+    n.next_multiple_of(width::<T>()) * k
+}
+
+/// The panels of a matrix (k, n) of contiguous rows: [`len`] elements.
+///
+/// # Panics
+/// A matrix of another size.
+pub fn pack<T: Entry<Acc = T> + Number>(matrix: &[T], [k, n]: [usize; 2]) -> Memory {
+    assert_eq!(matrix.len(), k * n, "a matrix of another size");
+    let (width, len) = (width::<T>(), len::<T>([k, n]));
+    let mut memory = Memory::of(len * size_of::<T>());
+    for (number, panel) in memory.numbers::<T>(len).chunks_exact_mut(width * k.max(1)).enumerate() {
+        let (begin, end) = (number * width, n.min((number + 1) * width));
+        for (to, from) in panel.chunks_exact_mut(width).zip(matrix.chunks_exact(n)) {
+            to[..end - begin].copy_from_slice(&from[begin..end]);
+            to[end - begin..].fill(<T as Number>::ZERO);
+        }
+    }
+    memory
+}
+
+/// `out = a @ b` with out (m, n), a (m, k), both contiguous, and the panels of b (k, n).
+///
+/// # Panics
+/// Slices of other lengths.
+pub fn multiply<T: Entry<Acc = T> + Number>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], panels: &[T]) {
+    assert_eq!([out.len(), a.len(), panels.len()], [m * n, m * k, len::<T>([k, n])], "matrices of other sizes");
+    match width::<T>() {
+        64 => vectorize(Product::<T, 64> { panels, out, a, n, k }),
+        32 => vectorize(Product::<T, 32> { panels, out, a, n, k }),
+        16 => vectorize(Product::<T, 16> { panels, out, a, n, k }),
+        _ => vectorize(Product::<T, 8> { panels, out, a, n, k }),
+    }
+}
+
+/// A product with panels of `W` columns.
+struct Product<'a, T, const W: usize> {
+    panels: &'a [T],
+    out: &'a mut [T],
+    a: &'a [T],
+    n: usize,
+    k: usize,
+}
+
+impl<T: Entry<Acc = T> + Number, const W: usize> Leaf for Product<'_, T, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { panels, out, a, n, k } = self;
+        let rows = out.len().checked_div(n).unwrap_or(0);
+        for begin in (0..n).step_by(W) {
+            let panel = &panels[begin * k..][..W * k];
+            let cols = W.min(n - begin);
+            let mut row = 0;
+            while row < rows {
+                let (a, out) = (&a[row * k..], &mut out[row * n + begin..]);
+                row += match rows - row {
+                    ROWS.. => tile::<T, ROWS, W>(panel, a, k, out, [n, cols]),
+                    2.. => tile::<T, 2, W>(panel, a, k, out, [n, cols]),
+                    _ => tile::<T, 1, W>(panel, a, k, out, [n, cols]),
+                };
+            }
+        }
+    }
+}
+
+/// `R` rows of the result and the columns of a panel; returns `R`.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the compiler keeps the sums in registers where they have numbers, and not where iterators go over them"
+)]
+fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
+    panel: &[T],
+    a: &[T],
+    k: usize,
+    out: &mut [T],
+    [n, cols]: [usize; 2],
+) -> usize {
+    let mut rows = [&a[..0]; R];
+    for (number, row) in rows.iter_mut().enumerate() {
+        *row = &a[number * k..][..k];
+    }
+    let mut sums = [[<T as Number>::ZERO; W]; R];
+    for (index, terms) in panel.as_chunks::<W>().0.iter().take(k).enumerate() {
+        for row in 0..R {
+            let factor = rows[row][index];
+            for col in 0..W {
+                sums[row][col] = T::fuse(terms[col], factor, sums[row][col]);
+            }
+        }
+    }
+    for (row, sums) in sums.iter().enumerate() {
+        out[row * n..][..cols].copy_from_slice(&sums[..cols]);
+    }
+    R
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::for_each_isa;
+
+    fn check<T: Entry<Acc = T> + Number>() {
+        for [m, n, k] in [[1, 1, 1], [3, 5, 7], [4, 64, 16], [6, 65, 33], [12, 200, 9], [7, 16, 0], [0, 3, 2], [2, 0, 3]] {
+            // Small integers: every order of their sums is exact.
+            let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
+            let (a, b): (Vec<_>, Vec<_>) = ((0..m * k).map(number).collect(), (0..k * n).map(|at| number(at + 3)).collect());
+            let expected: Vec<_> = (0..m * n)
+                .map(|at| (0..k).fold(T::from_i64(0), |sum: T, index| sum.add(a[at / n * k + index].mul(b[index * n + at % n]))))
+                .collect();
+            for_each_isa(|isa| {
+                let len = len::<T>([k, n]);
+                let mut panels = pack(&b, [k, n]);
+                let mut out = vec![T::from_i64(77); m * n];
+                multiply([m, n, k], &mut out, &a, panels.numbers(len));
+                assert_eq!(out, expected, "{isa:?} {m} {n} {k}");
+            });
+        }
+    }
+
+    #[test]
+    fn products_with_a_packed_operand_are_those_of_its_rows() {
+        check::<f32>();
+        check::<f64>();
+    }
+}
