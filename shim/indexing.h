@@ -40,7 +40,7 @@ struct Addressing {
   c10::SmallVector<Index, 1> indices;
 
   // Whether the launch is within what kernels take.
-  bool fits() const { return indices.size() + 2 <= Launch::max_operands && sizes.size() <= Launch::max_dims; }
+  bool fits() const { return indices.size() + 2 <= Launch::max_loop_operands && sizes.size() <= Launch::max_dims; }
   bool empty() const { return c10::multiply_integers(sizes) == 0; }
 };
 

@@ -112,7 +112,9 @@ inline void check_separate(std::initializer_list<at::Tensor> outputs, const at::
 // One kernel launch under construction: outputs are added first, then inputs, then scalars.
 class Launch {
  public:
-  static constexpr size_t max_operands = 8;
+  static constexpr size_t max_operands = 10;
+  // Those that loops over the elements of all operands take.
+  static constexpr size_t max_loop_operands = 8;
   static constexpr size_t max_scalars = 16;
   static constexpr size_t max_dims = 64;
 

@@ -3,6 +3,7 @@
 //! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its documentation names the operands (outputs first) and the
 //! scalars in order: the shim binds from it. [`table`] lists every kernel.
 
+pub mod attention;
 pub mod channel_norm;
 #[cfg(test)]
 mod check;

@@ -1,8 +1,9 @@
-// scaled_dot_product_attention: PyTorch's CPU flash attention as tasks on the stream, forward and backward, cut along the batch or
-// the heads. Memory is linear in the length. Dropout, nested tensors and masks with gradients take PyTorch's own composition of
-// products and softmax.
+// scaled_dot_product_attention, forward and backward: kernels of our own, or PyTorch's CPU flash attention as tasks on the stream,
+// cut along the batch or the heads, where that is faster. Memory is linear in the length. Dropout, nested tensors and masks with
+// gradients take PyTorch's own composition of products and softmax.
 #include <ATen/OpMathType.h>
 #include <ATen/core/op_registration/adaption.h>
+#include <ATen/cpu/Utils.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
@@ -15,7 +16,7 @@
 #include "ops/aten_task.h"
 #include "ops/factory.h"
 #include "ops/tier.h"
-#include "tensor.h"
+#include "structured.h"
 
 namespace rustdev {
 namespace {
@@ -75,9 +76,49 @@ void check_operands(const at::Tensor& query, const at::Tensor& key, const at::Te
                 query.scalar_type(), " and ", tensor.scalar_type());
   }
   check_sizes("key", key, {query.size(0), key.size(1), key.size(2), query.size(3)});
-  check_sizes("value", value, {query.size(0), key.size(1), key.size(2), value.size(3)});
+  check_sizes("value", value, {query.size(0), key.size(1), key.size(2), query.size(3)});
   TORCH_CHECK(query.size(1) % key.size(1) == 0, name, ": expected the ", query.size(1), " heads of query to be a multiple of the ",
               key.size(1), " of key");
+}
+
+// In float32 PyTorch's kernel is faster for heads that are smaller than this, but for causal attention of so many queries, of which
+// ours leaves out half of the products: AMD Zen 4, November 2026.
+constexpr int64_t small_head = 32;
+constexpr int64_t long_causal = 128;
+
+// Whether PyTorch's kernel is faster: its products of 16 bit floats use AMX.
+bool takes_library(const at::Tensor& query, bool is_causal) {
+  static const bool has_amx = at::cpu::get_cpu_capabilities()["amx_tile"].toBool();
+  if (at::isReducedFloatingType(query.scalar_type())) {
+    return has_amx;
+  }
+  return query.size(3) < small_head && (!is_causal || query.size(2) < long_causal);
+}
+
+// The mask for each score, of the dtype that these are computed in.
+at::Tensor expanded_mask(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
+  TORCH_CHECK(mask.dim() == 2 || mask.dim() == 4, name, ": expected a mask of 2 or 4 dimensions, but got ", mask.dim());
+  return mask.to(at::toOpMathType(query.scalar_type())).expand({query.size(0), query.size(1), query.size(2), key.size(2)});
+}
+
+// Launches a kernel with the mask as the last operand, if there is one.
+void launch(const Binding& binding, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
+            const at::Tensor& mask, bool is_causal, std::optional<double> scale) {
+  Launch launch;
+  for (const at::Tensor& output : outputs) {
+    launch.input(output);
+  }
+  launch.finish_outputs();
+  for (const at::Tensor& input : inputs) {
+    launch.input(input);
+  }
+  if (mask.defined()) {
+    launch.input(mask);
+  }
+  add_scalar(launch, is_causal);
+  add_scalar(launch, scale);
+  const at::Tensor& output = *outputs.begin();
+  launch.run_or_throw(binding.op, static_cast<int32_t>(output.scalar_type()), output.device().index());
 }
 
 // A new tensor of sizes [batch, heads, length, ...] with the memory of [batch, length, heads, ...], as PyTorch's kernels have it.
@@ -93,6 +134,7 @@ std::optional<at::Tensor> as_optional(const at::Tensor& tensor) {
 
 Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, double dropout, bool is_causal,
                OptionalTensor optional_mask, std::optional<double> scale) {
+  TORCH_CHECK(dropout == 0.0, name, ": expected no dropout, but got ", dropout);
   const at::Tensor mask = given(optional_mask);
   check_devices({query, key, value, mask});
   check_operands(query, key, value);
@@ -103,6 +145,12 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   const at::Tensor output = length_first ? new_length_first(sizes, query.scalar_type(), query.device())
                                          : new_empty(sizes, query.scalar_type(), query.device());
   const at::Tensor logsumexp = new_length_first(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
+  if (!takes_library(query, is_causal)) {
+    static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu");
+    launch(binding, {output, logsumexp}, {query.resolve_neg(), key.resolve_neg(), value.resolve_neg()},
+           mask.defined() ? expanded_mask(mask, query, key) : mask, is_causal, scale);
+    return {output, logsumexp};
+  }
   const Cut cut(query, key, 2.0);
   auto work = [=, q = borrow(query), k = borrow(key), v = borrow(value), m = borrow(mask), out = borrow(output),
                sums = borrow(logsumexp)] {
@@ -131,6 +179,13 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   };
   const Triple gradients{like(query), like(key), like(value)};
   const auto& [grad_query, grad_key, grad_value] = gradients;
+  if (!takes_library(query, is_causal)) {
+    static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu_backward");
+    launch(binding, {grad_query, grad_key, grad_value},
+           {grad.resolve_neg(), query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), output.resolve_neg(), logsumexp},
+           mask.defined() ? expanded_mask(mask, query, key) : mask, is_causal, scale);
+    return gradients;
+  }
   const Cut cut(query, key, 5.0);
   auto work = [=, g = borrow(grad), q = borrow(query), k = borrow(key), v = borrow(value), o = borrow(output),
                sums = borrow(logsumexp), m = borrow(mask), gq = borrow(grad_query), gk = borrow(grad_key),
@@ -172,8 +227,8 @@ namespace rustdev {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier aten(m, "aten");
   aten.impl("_fused_sdp_choice", TORCH_FN(choose));
-  aten.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention));
-  aten.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward));
+  m.impl("_scaled_dot_product_flash_attention_for_cpu", TORCH_FN(attention));
+  m.impl("_scaled_dot_product_flash_attention_for_cpu_backward", TORCH_FN(attention_backward));
 }
 
 }  // namespace rustdev

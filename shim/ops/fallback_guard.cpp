@@ -112,8 +112,6 @@ bool writes_contiguously(const std::string& name) {
       "aten::max_pool3d_with_indices",
       "aten::max_pool3d_with_indices_backward",
       "aten::narrow_copy",
-      "aten::rrelu_with_noise",
-      "aten::rrelu_with_noise_",
       "aten::upsample_bicubic2d_backward",
   };
   return names.find(name) != names.end();

@@ -129,12 +129,16 @@ void check_four_bit_product(const Arguments& args) {
               packed.sizes(), " are too few for ", weights, " weights");
 }
 
-// The kernel of training writes as many elements as self has into an output that it does not resize.
+// The kernel of training writes as many elements as self has into an output that it does not resize, whatever its strides.
 void check_rrelu(const Arguments& args) {
+  if (!args.flag("training")) {
+    return;
+  }
   const at::Tensor out = args.tensor("out");
-  if (args.flag("training") && out.defined()) {
+  if (out.defined()) {
     at::native::resize_output(out, args.tensor("self").sizes());
   }
+  check_results_apart(args);
 }
 
 }  // namespace
@@ -154,6 +158,7 @@ void add_layer_guards(Guards& guards) {
   guards["aten::_dyn_quant_pack_4bit_weight"] = &check_four_bits;
   guards["aten::_dyn_quant_matmul_4bit"] = &check_four_bit_product;
   guards["aten::rrelu_with_noise"] = &check_rrelu;
+  guards["aten::rrelu_with_noise_"] = &check_rrelu;
 }
 
 }  // namespace rustdev

@@ -49,7 +49,7 @@ struct Index {
 
  private:
   static bool launch(const at::TensorIteratorBase& iter, at::IntArrayRef slots, at::IntArrayRef steps) {
-    if (static_cast<size_t>(iter.ntensors()) > Launch::max_operands) {
+    if (static_cast<size_t>(iter.ntensors()) > Launch::max_loop_operands) {
       return false;
     }
     if (iter.numel() == 0) {

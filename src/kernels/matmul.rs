@@ -7,7 +7,8 @@
 //! - [`direct`]: f32, f64 and complex numbers by the `gemm` crate, over the operands' own strides;
 //! - [`widened`]: f16 and bf16, widened to f32 block by block, rounded once at the end.
 //!
-//! [`packed`] is for callers that multiply many times by one matrix: recurrent layers.
+//! [`packed`] is for callers that multiply many times by one matrix: recurrent layers. [`register_tile`] is for those that have both operands
+//! in the caches: attention.
 //!
 //! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the number
 //! of threads.
@@ -19,6 +20,7 @@ mod matmul_tests;
 mod narrow;
 pub mod packed;
 mod problem;
+pub mod register_tile;
 mod skinny;
 mod tile;
 mod widened;
@@ -26,6 +28,8 @@ mod widened;
 use crate::tensor::dtype::{Complex32, Complex64, DType, DTypeSet, Element, FIELD, INTEGRAL};
 use crate::tensor::launch::Launch;
 use problem::{Form, Matrix, Problem};
+
+pub use skinny::Entry;
 
 /// The dtypes of matrix products: what PyTorch's CPU device takes.
 pub const DTYPES: DTypeSet = FIELD.and(INTEGRAL);

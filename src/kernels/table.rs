@@ -15,8 +15,8 @@ use super::pointwise::{
 };
 use super::pointwise::{elementary, rounding, sign, ternary};
 use super::{
-    channel_norm, copy, foreach, histogram, indexing, layer_norm, lookup_table, matmul, max_pool, movement, nll_loss, optimizer,
-    random, reduce, rnn, scan, softmax, sorting,
+    attention, channel_norm, copy, foreach, histogram, indexing, layer_norm, lookup_table, matmul, max_pool, movement, nll_loss,
+    optimizer, random, reduce, rnn, scan, softmax, sorting,
 };
 use crate::tensor::dtype::{
     ALL, ANY, BOOL, COMPLEX, DType, DTypeSet, EVERY, FIELD, FLOAT8, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED, WIDE,
@@ -312,6 +312,8 @@ table![
     shaped(c"_log_softmax", softmax::log_softmax, FLOATING, 0.6),
     shaped(c"_log_softmax_backward_data", softmax::log_softmax_backward, FLOATING, 0.5),
     shaped(c"_logcumsumexp", scan::logcumsumexp, FIELD, 4.0).in_complex(COMPLEX_FUNCTION),
+    costed(c"_scaled_dot_product_flash_attention_for_cpu", attention::attention, FLOATING, attention::cost),
+    costed(c"_scaled_dot_product_flash_attention_for_cpu_backward", attention::attention_backward, FLOATING, attention::cost),
     shaped(c"_softmax", softmax::softmax, FLOATING, 0.6),
     shaped(c"_softmax_backward_data", softmax::softmax_backward, FLOATING, 0.3),
     shaped(c"cumprod", scan::cumprod, INTEGRAL.and(FIELD), 0.6),

@@ -26,6 +26,7 @@ LAYOUTS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("layout_out", "out shifted", "addmm addmm_decomposed baddbmm nn_functional_linear nn_functional_logsigmoid"),
         ("overload", "default expanded", "_batch_norm_with_update _native_batch_norm_legit"),
         ("overload", "out shifted", "baddbmm"),
+        ("overload", "out overlapping", "linalg_lu lu_unpack"),
     ),
     "sums have another order than the CPU device's": (
         ("layout_out", "out transposed, out permuted, out channels_last, out stepped, out misaligned, out far", "matmul"),

@@ -63,6 +63,13 @@ def test_causal_masked_and_scaled(dtype: torch.dtype) -> None:
         check(inputs(*shape, dtype, False), torch.randn(sizes))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("heads", "length"), [(2, 150), (4, 300)])
+def test_long_causal(heads: int, length: int, dtype: torch.dtype) -> None:
+    shape = (1, 4, length, 24), (heads, length)
+    check(inputs(*shape, dtype, True), is_causal=True, enable_gqa=heads != 4)
+
+
 def test_it_runs_as_one_task_without_waiting() -> None:
     query, key, value = (torch.randn(4, 4, 128, 64, device=D) for _ in range(3))
     torch.rustdev.synchronize()

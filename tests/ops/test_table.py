@@ -67,6 +67,16 @@ def rnn(values: torch.Tensor) -> torch.Tensor:
     return torch.rnn_tanh(values, tensor(1, 2, 1), weights, True, 1, 0.0, False, False, False)[0]
 
 
+def attention(query: torch.Tensor) -> torch.Tensor:
+    """Return the attention of queries to other keys and values."""
+    return functional.scaled_dot_product_attention(query, tensor(1, 1, 2, 32), tensor(1, 1, 2, 32))
+
+
+def attend_and_go_back(query: torch.Tensor) -> None:
+    """Make the gradient of attention, of differences that cancel: test_attention.py compares it."""
+    gradient(attention, query)
+
+
 def gradient(function: Callable[[torch.Tensor], torch.Tensor], values: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return the gradient of the sum of a function's results."""
     values.requires_grad_()
@@ -94,6 +104,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "_log_softmax": lambda: torch.log_softmax(tensor(2), 0),
     "_log_softmax_backward_data": lambda: aten._log_softmax_backward_data(tensor(2), tensor(2), 0, torch.float32),
     "_logcumsumexp": lambda: torch.logcumsumexp(tensor(2), 0),
+    "_scaled_dot_product_flash_attention_for_cpu": lambda: attention(tensor(1, 1, 2, 32)),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": lambda: attend_and_go_back(tensor(1, 1, 2, 32)),
     "_softmax": lambda: torch.softmax(tensor(2), 0),
     "_softmax_backward_data": lambda: aten._softmax_backward_data(tensor(2), tensor(2), 0, torch.float32),
     "bernoulli_": lambda: tensor(2).bernoulli_(tensor(2)),

@@ -3,13 +3,12 @@
 //! The right operand lies in panels: `W` columns each, row after row, so that a tile reads it in one stream. Each element of the result is
 //! the sum of its terms in their order, whatever the tile that it is computed in.
 
+use super::register_tile::{ROWS, tile};
 use super::skinny::Entry;
 use crate::simd::{self, Isa, Leaf, vectorize};
 use crate::tensor::loops::Memory;
 use crate::tensor::number::Number;
 
-/// Rows of a tile.
-const ROWS: usize = 4;
 /// Bytes of a panel's row: with AVX-512 the sums of a tile fill half of the registers, elsewhere as many of those of AVX2.
 const WIDE: usize = 256;
 const NARROW: usize = 64;
@@ -80,43 +79,36 @@ impl<T: Entry<Acc = T> + Number, const W: usize> Leaf for Product<'_, T, W> {
             while row < rows {
                 let (a, out) = (&a[row * k..], &mut out[row * n + begin..]);
                 row += match rows - row {
-                    ROWS.. => tile::<T, ROWS, W>(panel, a, k, out, [n, cols]),
-                    2.. => tile::<T, 2, W>(panel, a, k, out, [n, cols]),
-                    _ => tile::<T, 1, W>(panel, a, k, out, [n, cols]),
+                    ROWS.. => few_rows::<T, ROWS, W>(panel, a, k, out, [n, cols]),
+                    2.. => few_rows::<T, 2, W>(panel, a, k, out, [n, cols]),
+                    _ => few_rows::<T, 1, W>(panel, a, k, out, [n, cols]),
                 };
             }
         }
     }
 }
 
-/// `R` rows of the result and the columns of a panel; returns `R`.
+/// `R` rows of the result and the `cols` columns of a panel; returns `R`.
 #[inline(always)]
-#[allow(
-    clippy::needless_range_loop,
-    reason = "the compiler keeps the sums in registers where they have numbers, and not where iterators go over them"
-)]
-fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
+fn few_rows<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     panel: &[T],
     a: &[T],
     k: usize,
     out: &mut [T],
     [n, cols]: [usize; 2],
 ) -> usize {
-    let mut rows = [&a[..0]; R];
-    for (number, row) in rows.iter_mut().enumerate() {
-        *row = &a[number * k..][..k];
-    }
-    let mut sums = [[<T as Number>::ZERO; W]; R];
-    for (index, terms) in panel.as_chunks::<W>().0.iter().take(k).enumerate() {
-        for row in 0..R {
-            let factor = rows[row][index];
-            for col in 0..W {
-                sums[row][col] = T::fuse(terms[col], factor, sums[row][col]);
-            }
+    assert!(panel.len() == W * k && a.len() >= R * k && out.len() >= (R - 1) * n + cols);
+    let (a, b) = ((a.as_ptr(), [k, 1]), (panel.as_ptr(), W));
+    if cols == W {
+        // SAFETY: the slices have these elements, by the assertion.
+        unsafe { tile::<T, R, W>(a, b, k, (out.as_mut_ptr(), n), false) };
+    } else {
+        let mut edge = [[<T as Number>::ZERO; W]; R];
+        // SAFETY: as above, and `edge` has R x W elements.
+        unsafe { tile::<T, R, W>(a, b, k, (edge.as_mut_ptr().cast(), W), false) };
+        for (row, edge) in edge.iter().enumerate() {
+            out[row * n..][..cols].copy_from_slice(&edge[..cols]);
         }
-    }
-    for (row, sums) in sums.iter().enumerate() {
-        out[row * n..][..cols].copy_from_slice(&sums[..cols]);
     }
     R
 }

@@ -1,0 +1,228 @@
+//! Scaled dot product attention and its gradient, in memory that is linear in the lengths: `softmax(scale * query @ key^T + mask) @ value`.
+//!
+//! The algorithm is that of Dao et al., "FlashAttention" (2022), and Dao, "FlashAttention-2" (2023), for caches: keys and values go by in
+//! blocks, and each row of queries keeps the greatest score and the sum so far. Sums are `f32`, or `f64` for Double; 16 bit floats are
+//! widened when a block is loaded.
+//!
+//! Operands are [batch, heads, length, size], with any strides. A head of keys and values serves a group of heads of queries. With `is_causal`
+//! query i takes part with the keys up to i. A query that takes part with no key has the result 0 and the sum 1.
+
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod attention_tests;
+mod backward;
+mod forward;
+
+use std::ops::Range;
+
+use crate::kernels::matmul::Entry;
+use crate::kernels::matmul::register_tile::COLUMNS;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::Element;
+use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::loops::row::Row;
+use crate::tensor::loops::{Memory, strided};
+use crate::tensor::number::{Number, Real};
+use crate::tensor::view::View;
+
+pub use backward::attention_backward;
+pub use forward::attention;
+
+/// Keys of a block.
+const KEYS: usize = 128;
+/// Nanoseconds of one thread for a multiply-add.
+const MULTIPLY_ADD: f64 = 0.02;
+
+/// What scores and sums are computed in.
+pub trait Score: Real + Entry<Acc = Self> {}
+
+impl Score for f32 {}
+impl Score for f64 {}
+
+/// The sizes of a call and its parameters.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    batch: usize,
+    heads: usize,
+    kv_heads: usize,
+    queries: usize,
+    keys: usize,
+    size: usize,
+    /// The size of a loaded row: a multiple of [`COLUMNS`].
+    padded: usize,
+    scale: f64,
+    is_causal: bool,
+}
+
+impl Call {
+    /// Of operands query and key, and scalars [is_causal, whether there is a scale, scale].
+    fn new(launch: &Launch<'_>, query: usize, key: usize) -> Result<Self, String> {
+        let sizes = |operand: usize| {
+            let view = launch.view(operand);
+            let sizes = <[i64; 4]>::try_from(view.sizes()).map_err(|_| "an operand of attention has four dimensions".to_owned())?;
+            Ok::<_, String>(sizes.map(|size| size as usize))
+        };
+        let [batch, heads, queries, size] = sizes(query)?;
+        let [_, kv_heads, keys, _] = sizes(key)?;
+        if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+            return Err(format!("{heads} heads of queries for {kv_heads} of keys"));
+        }
+        for operand in key..key + 2 {
+            if sizes(operand)? != [batch, kv_heads, keys, size] {
+                return Err(format!("keys or values of size {:?}", sizes(operand)?));
+            }
+        }
+        let is_causal = launch.scalar(0)?.to::<i64>() != 0;
+        let given = launch.scalar(1)?.to::<i64>() != 0;
+        let scale = if given { launch.scalar(2)?.to::<f64>() } else { 1.0 / (size as f64).sqrt() };
+        let padded = size.next_multiple_of(COLUMNS);
+        Ok(Self { batch, heads, kv_heads, queries, keys, size, padded, scale, is_causal })
+    }
+
+    /// The head of keys and values of a head of queries.
+    fn kv_head(&self, head: usize) -> usize {
+        head / (self.heads / self.kv_heads)
+    }
+
+    /// The keys that queries below `end` take part with are below this.
+    fn keys_until(&self, end: usize) -> usize {
+        if self.is_causal { self.keys.min(end) } else { self.keys }
+    }
+
+    /// The first of the queries that takes part with a block of keys that begins there.
+    fn first_query(&self, queries: &Range<usize>, begin: usize) -> usize {
+        if self.is_causal { queries.start.max(begin).min(queries.end) } else { queries.start }
+    }
+
+    /// How many keys of a block a query takes part with.
+    fn valid(&self, query: usize, keys: &Range<usize>) -> usize {
+        if self.is_causal { keys.len().min((query + 1).saturating_sub(keys.start)) } else { keys.len() }
+    }
+}
+
+/// Nanoseconds of one thread that an attention takes: two products forward, five backward.
+pub fn cost(launch: &Launch<'_>) -> u64 {
+    let (products, query) = if launch.num_outputs() == 3 { (5.0, 4) } else { (2.0, 2) };
+    let (numel, keys) = (launch.view(query).numel(), launch.view(query + 1).sizes().get(2).copied().unwrap_or(1));
+    let share = if launch.scalar_or(0, Scalar::Bool(false)).to::<i64>() != 0 { 0.5 } else { 1.0 };
+    (numel as f64 * keys as f64 * products * share * MULTIPLY_ADD) as u64
+}
+
+/// `to = from * factor`.
+struct Scale<'a, E: Element> {
+    from: &'a [E],
+    to: &'a mut [E::Acc],
+    factor: E::Acc,
+}
+
+impl<E: Element<Acc: Score>> Leaf for Scale<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = from.load().mul(self.factor);
+        }
+    }
+}
+
+/// Loads rows of a head times a factor, padded with zeros to `padded` elements each.
+fn load_rows<E: Element<Acc: Score>>(
+    view: &View<'_>,
+    [batch, head]: [usize; 2],
+    rows: Range<usize>,
+    to: &mut [E::Acc],
+    padded: usize,
+    factor: E::Acc,
+) {
+    for (number, to) in rows.zip(to.chunks_exact_mut(padded)) {
+        let row = Row::of(view, &[batch, head, number]);
+        let size = view.size(3);
+        let (to, padding) = to.split_at_mut(size);
+        if let Some(from) = row.as_slice::<E>() {
+            vectorize(Scale { from, to, factor });
+        } else {
+            to.iter_mut().enumerate().for_each(|(at, to)| *to = row.load::<E>(at).load().mul(factor));
+        }
+        padding.fill(<E::Acc as Number>::ZERO);
+    }
+}
+
+/// A block of keys or values of one head: its rows, and its columns where scores are made of them.
+struct Loaded<T: Score> {
+    rows: Memory,
+    columns: Memory,
+    padded: usize,
+    count: usize,
+    _of: std::marker::PhantomData<T>,
+}
+
+impl<T: Score> Loaded<T> {
+    /// Memory for blocks of up to `count` rows.
+    fn new(count: usize, padded: usize) -> Self {
+        let bytes = count.next_multiple_of(COLUMNS) * padded * size_of::<T>();
+        Self { rows: Memory::of(bytes), columns: Memory::of(bytes), padded, count: 0, _of: std::marker::PhantomData }
+    }
+
+    /// How many columns there are: those of the rows, and zeros.
+    fn columns_count(&self) -> usize {
+        self.count.next_multiple_of(COLUMNS)
+    }
+
+    fn load<E: Element<Acc = T>>(&mut self, view: &View<'_>, head: [usize; 2], rows: Range<usize>, has_columns: bool) {
+        self.count = rows.len();
+        let (count, padded) = (self.columns_count(), self.padded);
+        let to = self.rows.numbers::<T>(count * padded);
+        load_rows::<E>(view, head, rows.clone(), to, padded, T::from_i64(1));
+        if has_columns {
+            to[rows.len() * padded..].fill(<T as Number>::ZERO);
+            strided::transpose(to, self.columns.numbers::<T>(count * padded), padded);
+        }
+    }
+
+    fn rows(&mut self) -> &[T] {
+        self.rows.numbers::<T>(self.count * self.padded)
+    }
+
+    fn columns(&mut self) -> &[T] {
+        self.columns.numbers::<T>(self.columns_count() * self.padded)
+    }
+}
+
+/// The part of a mask for a query and a block of keys; a mask is of the scores' dtype.
+struct Mask<'a>(Option<View<'a>>);
+
+impl<'a> Mask<'a> {
+    /// The operand of that number, if the launch has it.
+    fn new(launch: &'a Launch<'a>, operand: usize) -> Self {
+        Self((operand < launch.num_operands()).then(|| launch.view(operand)))
+    }
+
+    /// Adds it to the scores.
+    fn add<T: Score>(&self, [batch, head, query]: [usize; 3], first: usize, scores: &mut [T]) {
+        let Some(view) = &self.0 else { return };
+        let row = Row::of(view, &[batch, head, query]);
+        match row.as_slice::<T>() {
+            Some(mask) => vectorize(Add { mask: &mask[first..][..scores.len()], scores }),
+            None => scores.iter_mut().enumerate().for_each(|(at, score)| *score = score.add(row.load::<T>(first + at))),
+        }
+    }
+}
+
+/// `scores += mask`.
+struct Add<'a, T> {
+    mask: &'a [T],
+    scores: &'a mut [T],
+}
+
+impl<T: Score> Leaf for Add<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (score, &mask) in self.scores.iter_mut().zip(self.mask) {
+            *score = score.add(mask);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The gradient of attention: the weights are computed again, from the scores and the sums that the forward pass has kept.
+
+use std::ops::Range;
+
+use super::{Call, KEYS, Loaded, Mask, Score, load_rows};
+use crate::kernels::failure::Failure;
+use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
+use crate::simd::{Leaf, across, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::Memory;
+use crate::tensor::loops::row::Row;
+use crate::tensor::number::Number;
+use crate::tensor::output::Output;
+
+/// Queries of a block.
+const QUERIES: usize = 128;
+/// The inputs of a launch, by their numbers.
+const GRAD: usize = 3;
+const QUERY: usize = 4;
+const KEY: usize = 5;
+const VALUE: usize = 6;
+const OUT: usize = 7;
+const LOGSUMEXP: usize = 8;
+const MASK: usize = 9;
+
+/// `aten::_scaled_dot_product_flash_attention_for_cpu_backward` without dropout. Operands [grad of query, grad of key, grad of value, grad of out,
+/// query, key, value, out, logsumexp, mask?], sized as those of [`attention`](super::attention); scalars as there.
+///
+/// # Errors
+/// As [`attention`](super::attention).
+pub fn attention_backward(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, QUERY, KEY)?))
+}
+
+fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), String> {
+    // Heads that share keys stay together.
+    let dim = usize::from(call.heads == call.kv_heads && call.heads > call.batch);
+    let count = [call.batch, call.heads][dim];
+    let cost = launch.cost() / count.max(1) as f64;
+    let failure = Failure::default();
+    let outputs = [(launch.output(0)?, dim), (launch.output(1)?, dim), (launch.output(2)?, dim)];
+    Output::in_parts(outputs, 1, cost, &|begin, end, mut outputs| {
+        let mut ranges = [0..call.batch, 0..call.kv_heads];
+        ranges[dim] = begin..end;
+        let mut part = Part::<E>::new(launch, call);
+        for (batch, head) in ranges[0].clone().flat_map(|batch| ranges[1].clone().map(move |head| (batch, head))) {
+            let first = [ranges[0].start, ranges[1].start];
+            failure.note(part.head([batch, head], first, &mut outputs));
+        }
+    });
+    failure.result()
+}
+
+/// What a head of keys and values is computed in.
+struct Part<'a, E: Element<Acc: Score>> {
+    launch: &'a Launch<'a>,
+    call: Call,
+    keys: Loaded<E::Acc>,
+    values: Loaded<E::Acc>,
+    /// Of all queries of a head: scaled, the gradients of results, and of queries.
+    of_queries: [Memory; 3],
+    /// For each query what its sums were and what they lack, [`Part::load_queries`].
+    of_sums: [Memory; 2],
+    /// The gradients of all keys and values of a head.
+    of_keys: [Memory; 2],
+    /// Of a block of queries and one of keys: weights, and the gradients of scores.
+    of_blocks: [Memory; 2],
+}
+
+impl<'a, E: Element<Acc: Score>> Part<'a, E> {
+    fn new(launch: &'a Launch<'a>, call: Call) -> Self {
+        let memory = |count: usize| Memory::of(count * size_of::<E::Acc>());
+        let (keys, queries) = (call.keys.min(KEYS), call.queries.min(QUERIES));
+        Self {
+            launch,
+            call,
+            keys: Loaded::new(keys, call.padded),
+            values: Loaded::new(keys, call.padded),
+            of_queries: [(); 3].map(|()| memory(call.queries * call.padded)),
+            of_sums: [(); 2].map(|()| memory(call.queries)),
+            of_keys: [(); 2].map(|()| memory(call.keys * call.padded)),
+            of_blocks: [(); 2].map(|()| memory(queries * keys.next_multiple_of(COLUMNS))),
+        }
+    }
+
+    /// The gradients of a head of keys and values, and of the queries that it serves. `first`: where the outputs begin.
+    fn head(&mut self, [batch, kv_head]: [usize; 2], first: [usize; 2], outputs: &mut [Output<'_>; 3]) -> Result<(), String> {
+        let Call { padded, size, keys, queries, .. } = self.call;
+        for memory in &mut self.of_keys {
+            memory.numbers::<E::Acc>(keys * padded).fill(<E::Acc as Number>::ZERO);
+        }
+        let group = self.call.heads / self.call.kv_heads;
+        let [grad_query, grad_key, grad_value] = outputs;
+        for head in kv_head * group..(kv_head + 1) * group {
+            self.load_queries([batch, head]);
+            for begin in (0..keys).step_by(KEYS) {
+                self.block_of_keys([batch, head, kv_head], begin..keys.min(begin + KEYS));
+            }
+            let scale = <E::Acc as Number>::from_f64(self.call.scale);
+            let from = self.of_queries[2].numbers::<E::Acc>(queries * padded);
+            let to = [batch - first[0], head - first[1] * group];
+            store_rows::<E>(grad_query, to, from, [padded, size], scale)?;
+        }
+        let to = [batch - first[0], kv_head - first[1]];
+        let one = <E::Acc as Number>::from_i64(1);
+        for (output, from) in [grad_key, grad_value].into_iter().zip(&mut self.of_keys) {
+            store_rows::<E>(output, to, from.numbers::<E::Acc>(keys * padded), [padded, size], one)?;
+        }
+        Ok(())
+    }
+
+    /// The scaled queries, the gradients of results and their sums with the results, and zeros for the queries' gradients.
+    fn load_queries(&mut self, head: [usize; 2]) {
+        let Self { launch, call, of_queries, of_sums, .. } = self;
+        let (all, padded) = (0..call.queries, call.padded);
+        let [scaled, grads, grad_query] = of_queries.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries * padded));
+        let [logsumexp, deltas] = of_sums.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries));
+        load_rows::<E>(&launch.view(QUERY), head, all.clone(), scaled, padded, Number::from_f64(call.scale));
+        load_rows::<E>(&launch.view(GRAD), head, all.clone(), grads, padded, Number::from_i64(1));
+        // The results lie where the gradients of queries will.
+        load_rows::<E>(&launch.view(OUT), head, all, grad_query, padded, Number::from_i64(1));
+        let sums = Row::of(&launch.view(LOGSUMEXP), &head);
+        for (query, (grads, out)) in grads.chunks_exact(padded).zip(grad_query.chunks_exact_mut(padded)).enumerate() {
+            logsumexp[query] = sums.load::<E::Acc>(query);
+            deltas[query] = vectorize(Dot { left: grads, right: out });
+            out.fill(<E::Acc as Number>::ZERO);
+        }
+    }
+
+    /// What a block of keys adds to all gradients.
+    fn block_of_keys(&mut self, [batch, head, kv_head]: [usize; 3], keys: Range<usize>) {
+        self.keys.load::<E>(&self.launch.view(KEY), [batch, kv_head], keys.clone(), true);
+        self.values.load::<E>(&self.launch.view(VALUE), [batch, kv_head], keys.clone(), true);
+        for begin in (0..self.call.queries).step_by(QUERIES) {
+            let block = begin..self.call.queries.min(begin + QUERIES);
+            let queries = self.call.first_query(&block, keys.start)..block.end;
+            if !queries.is_empty() {
+                self.weights([batch, head], queries.clone(), keys.clone());
+                self.add(queries, keys.clone());
+            }
+        }
+    }
+
+    /// The weights of a block of queries and one of keys, and the gradients of their scores.
+    fn weights(&mut self, [batch, head]: [usize; 2], queries: Range<usize>, keys: Range<usize>) {
+        let Self { launch, call, keys: key, values: value, of_queries, of_sums, of_blocks, .. } = self;
+        let (rows, padded, wide) = (queries.len(), call.padded, key.columns_count());
+        let [scaled, grads, _] = of_queries.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries * padded));
+        let [logsumexp, deltas] = of_sums.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries));
+        let [weights, grad_scores] = of_blocks.each_mut().map(|memory| memory.numbers::<E::Acc>(rows * wide));
+        let sizes = [rows, wide, call.size];
+        let left = |data| Left { data, rows: padded, cols: 1 };
+        let (scaled, grads) = (&scaled[queries.start * padded..], &grads[queries.start * padded..]);
+        multiply(
+            sizes,
+            RowMajor { data: &mut *weights, rows: wide },
+            left(scaled),
+            RowMajor { data: key.columns(), rows: wide },
+            false,
+        );
+        multiply(
+            sizes,
+            RowMajor { data: &mut *grad_scores, rows: wide },
+            left(grads),
+            RowMajor { data: value.columns(), rows: wide },
+            false,
+        );
+        let mask = Mask::new(launch, MASK);
+        for (row, query) in queries.enumerate() {
+            let valid = call.valid(query, &keys);
+            let [weights, grad_scores] = [&mut *weights, &mut *grad_scores].map(|all| {
+                let (valid, rest) = all[row * wide..][..keys.len()].split_at_mut(valid);
+                rest.fill(<E::Acc as Number>::ZERO);
+                valid
+            });
+            mask.add([batch, head, query], keys.start, weights);
+            vectorize(Weigh { weights, grad_scores, logsumexp: logsumexp[query], delta: deltas[query] });
+        }
+    }
+
+    /// Adds what the weights and the gradients of scores contribute to the gradients of queries, keys and values.
+    fn add(&mut self, queries: Range<usize>, keys: Range<usize>) {
+        let Self { call, keys: key, of_queries, of_keys, of_blocks, .. } = self;
+        let (rows, padded, wide) = (queries.len(), call.padded, key.columns_count());
+        let [scaled, grads, grad_query] = of_queries.each_mut().map(|memory| memory.numbers::<E::Acc>(call.queries * padded));
+        let [grad_key, grad_value] = of_keys.each_mut().map(|memory| memory.numbers::<E::Acc>(call.keys * padded));
+        let [weights, grad_scores] = of_blocks.each_mut().map(|memory| &*memory.numbers::<E::Acc>(rows * wide));
+        let (at_query, at_key) = (queries.start * padded, keys.start * padded);
+        let transposed = |data| Left { data, rows: 1, cols: wide };
+        let of_keys = [keys.len(), padded, rows];
+        let to_value = RowMajor { data: &mut grad_value[at_key..], rows: padded };
+        multiply(of_keys, to_value, transposed(weights), RowMajor { data: &grads[at_query..], rows: padded }, true);
+        let to_key = RowMajor { data: &mut grad_key[at_key..], rows: padded };
+        multiply(of_keys, to_key, transposed(grad_scores), RowMajor { data: &scaled[at_query..], rows: padded }, true);
+        let to_query = RowMajor { data: &mut grad_query[at_query..], rows: padded };
+        let left = Left { data: grad_scores, rows: wide, cols: 1 };
+        multiply([rows, padded, keys.len()], to_query, left, RowMajor { data: key.rows(), rows: padded }, true);
+    }
+}
+
+/// Stores rows, times a factor, as those of a head.
+fn store_rows<E: Element<Acc: Score>>(
+    output: &mut Output<'_>,
+    [batch, head]: [usize; 2],
+    from: &[E::Acc],
+    [padded, size]: [usize; 2],
+    factor: E::Acc,
+) -> Result<(), String> {
+    for (number, from) in from.chunks_exact(padded).enumerate() {
+        let mut to = output.row_mut(&[batch, head, number]);
+        let to = to.as_slice_mut::<E>().ok_or("a result of attention has gaps")?;
+        vectorize(Store { from: &from[..size], to, factor });
+    }
+    Ok(())
+}
+
+/// `to = from * factor`.
+struct Store<'a, E: Element> {
+    from: &'a [E::Acc],
+    to: &'a mut [E],
+    factor: E::Acc,
+}
+
+impl<E: Element<Acc: Score>> Leaf for Store<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = E::store(from.mul(self.factor));
+        }
+    }
+}
+
+/// The sum of products.
+struct Dot<'a, T> {
+    left: &'a [T],
+    right: &'a [T],
+}
+
+impl<T: Score> Leaf for Dot<'_, T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run(self) -> T {
+        let mut lanes = [<T as Number>::ZERO; COLUMNS];
+        for (left, right) in self.left.as_chunks::<COLUMNS>().0.iter().zip(self.right.as_chunks::<COLUMNS>().0) {
+            for lane in 0..COLUMNS {
+                lanes[lane] = T::fuse(left[lane], right[lane], lanes[lane]);
+            }
+        }
+        across(lanes, Number::add)
+    }
+}
+
+/// Makes scores weights, and the gradients of weights those of scores.
+struct Weigh<'a, T> {
+    weights: &'a mut [T],
+    grad_scores: &'a mut [T],
+    logsumexp: T,
+    delta: T,
+}
+
+impl<T: Score> Leaf for Weigh<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (weight, grad) in self.weights.iter_mut().zip(self.grad_scores) {
+            *weight = weight.sub(self.logsumexp).exp();
+            *grad = weight.mul(grad.sub(self.delta));
+        }
+    }
+}

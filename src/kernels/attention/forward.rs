@@ -1,0 +1,238 @@
+//! Attention forward: queries in blocks, each with all of its keys.
+
+use std::ops::Range;
+
+use super::{Call, KEYS, Loaded, Mask, Score, load_rows};
+use crate::kernels::failure::Failure;
+use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
+use crate::simd::{Leaf, across, vectorize};
+use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::launch::Launch;
+use crate::tensor::loops::Memory;
+use crate::tensor::number::{Field, Number};
+use crate::tensor::output::Output;
+
+/// Queries of a block: each block loads all of its keys and values.
+const QUERIES: usize = 256;
+/// Partial maxima and sums of a row.
+const LANES: usize = COLUMNS;
+
+/// `aten::_scaled_dot_product_flash_attention_for_cpu` without dropout. Operands [out, logsumexp, query, key, value, mask?]: out
+/// [batch, heads, queries, size], logsumexp [batch, heads, queries] and mask [batch, heads, queries, keys] of the computing dtype, query as
+/// out, key and value [batch, heads of keys, keys, size]; scalars [is_causal, whether there is a scale, scale].
+///
+/// # Errors
+/// Another dtype, or operands of other sizes.
+pub fn attention(launch: &Launch<'_>) -> Result<(), String> {
+    let dtype = launch.compute();
+    dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, 2, 3)?))
+}
+
+fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), String> {
+    // Cut where there are most pieces: by the shape alone, so that results do not depend on the threads.
+    let pieces = [call.batch, call.heads, call.queries.div_ceil(QUERIES)];
+    let dim = (0..3).rev().max_by_key(|&dim| pieces[dim]).unwrap_or(0);
+    let grain = if dim == 2 { QUERIES } else { 1 };
+    let count = [call.batch, call.heads, call.queries][dim];
+    let cost = launch.cost() / count.max(1) as f64;
+    let failure = Failure::default();
+    Output::in_parts([(launch.output(0)?, dim), (launch.output(1)?, dim)], grain, cost, &|begin, end, outputs| {
+        let mut ranges = [0..call.batch, 0..call.heads, 0..call.queries];
+        ranges[dim] = begin..end;
+        failure.note(Part::<E>::new(launch, call, outputs, &ranges).run(&ranges));
+    });
+    failure.result()
+}
+
+/// A part of the results, and what it is computed in.
+struct Part<'a, E: Element<Acc: Score>> {
+    launch: &'a Launch<'a>,
+    call: Call,
+    outputs: [Output<'a>; 2],
+    /// Where the outputs begin.
+    first: [usize; 3],
+    keys: Loaded<E::Acc>,
+    values: Loaded<E::Acc>,
+    /// Scaled queries, scores, sums of weighted values, and for each query the greatest score and the sum of the weights.
+    memory: [Memory; 5],
+}
+
+impl<'a, E: Element<Acc: Score>> Part<'a, E> {
+    fn new(launch: &'a Launch<'a>, call: Call, outputs: [Output<'a>; 2], ranges: &[Range<usize>; 3]) -> Self {
+        let (rows, padded) = (call.queries.min(QUERIES), call.padded);
+        let keys = call.keys.min(KEYS);
+        let sizes = [rows * padded, rows * keys.next_multiple_of(COLUMNS), rows * padded, rows, rows];
+        Self {
+            launch,
+            call,
+            outputs,
+            first: ranges.each_ref().map(|range| range.start),
+            keys: Loaded::new(keys, padded),
+            values: Loaded::new(keys, padded),
+            memory: sizes.map(|size| Memory::of(size * size_of::<E::Acc>())),
+        }
+    }
+
+    fn run(&mut self, [batches, heads, queries]: &[Range<usize>; 3]) -> Result<(), String> {
+        for batch in batches.clone() {
+            for head in heads.clone() {
+                for begin in queries.clone().step_by(QUERIES) {
+                    self.block([batch, head], begin..queries.end.min(begin + QUERIES))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A block of queries of one head.
+    fn block(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), String> {
+        let Self { launch, call, keys: key, values: value, memory, .. } = self;
+        let (rows, padded) = (queries.len(), call.padded);
+        let [scaled, scores, out, maxima, sums] = memory.each_mut();
+        let (scaled, out) = (scaled.numbers::<E::Acc>(rows * padded), out.numbers::<E::Acc>(rows * padded));
+        let (maxima, sums) = (maxima.numbers::<E::Acc>(rows), sums.numbers::<E::Acc>(rows));
+        let scale = <E::Acc as Number>::from_f64(call.scale);
+        load_rows::<E>(&launch.view(2), [batch, head], queries.clone(), scaled, padded, scale);
+        out.fill(<E::Acc as Number>::ZERO);
+        sums.fill(<E::Acc as Number>::ZERO);
+        maxima.fill(<E::Acc as Number>::from_f64(f64::NEG_INFINITY));
+        let (kv_head, mask) = ([batch, call.kv_head(head)], Mask::new(launch, 5));
+        let until = call.keys_until(queries.end);
+        for begin in (0..until).step_by(KEYS) {
+            let keys = begin..until.min(begin + KEYS);
+            key.load::<E>(&launch.view(3), kv_head, keys.clone(), true);
+            value.load::<E>(&launch.view(4), kv_head, keys.clone(), false);
+            let wide = key.columns_count();
+            let scores = scores.numbers::<E::Acc>(rows * wide);
+            let first = call.first_query(&queries, begin) - queries.start;
+            let of_rows = |data, distance| Left { data, rows: distance, cols: 1 };
+            let to_scores = RowMajor { data: &mut scores[first * wide..], rows: wide };
+            let columns = RowMajor { data: key.columns(), rows: wide };
+            multiply([rows - first, wide, call.size], to_scores, of_rows(&scaled[first * padded..], padded), columns, false);
+            for row in first..rows {
+                let query = queries.start + row;
+                let scores = &mut scores[row * wide..][..wide];
+                let (valid, rest) = scores.split_at_mut(call.valid(query, &keys));
+                mask.add([batch, head, query], begin, valid);
+                rest.fill(<E::Acc as Number>::from_f64(f64::NEG_INFINITY));
+                vectorize(Weigh {
+                    scores,
+                    out: &mut out[row * padded..][..padded],
+                    maximum: &mut maxima[row],
+                    sum: &mut sums[row],
+                });
+            }
+            let to_out = RowMajor { data: &mut out[first * padded..], rows: padded };
+            let values = RowMajor { data: value.rows(), rows: padded };
+            multiply([rows - first, padded, keys.len()], to_out, of_rows(&scores[first * wide..], wide), values, true);
+        }
+        self.store([batch, head], queries)
+    }
+
+    /// Writes what a block of queries has come to.
+    fn store(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), String> {
+        let Self { call, outputs: [output, logsumexp], first, memory, .. } = self;
+        let (rows, padded) = (queries.len(), call.padded);
+        let [_, _, out, maxima, sums] = memory.each_mut();
+        let (out, maxima) = (out.numbers::<E::Acc>(rows * padded), maxima.numbers::<E::Acc>(rows));
+        let sums = sums.numbers::<E::Acc>(rows);
+        let head = [batch - first[0], head - first[1]];
+        let begin = queries.start - first[2];
+        for (row, &sum) in sums.iter().enumerate() {
+            let mut to = output.row_mut(&[head[0], head[1], begin + row]);
+            let to = to.as_slice_mut::<E>().ok_or("a result of attention has gaps")?;
+            // A query without keys has the result 0.
+            let divisor = if sum == <E::Acc as Number>::ZERO { <E::Acc as Number>::from_i64(1) } else { sum };
+            vectorize(Divide { from: &out[row * padded..][..call.size], to, divisor });
+        }
+        vectorize(LogSumExp { maxima, sums });
+        let mut to = logsumexp.row_mut(&head);
+        for (row, &value) in sums.iter().enumerate() {
+            to.store(begin + row, value);
+        }
+        Ok(())
+    }
+}
+
+/// Makes the sums of weights the logarithms of those of the scores' exponentials; 0 where there is no key.
+struct LogSumExp<'a, T> {
+    maxima: &'a [T],
+    sums: &'a mut [T],
+}
+
+impl<T: Score> Leaf for LogSumExp<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (sum, &maximum) in self.sums.iter_mut().zip(self.maxima) {
+            let value = maximum.add(sum.log());
+            *sum = if *sum == <T as Number>::ZERO { <T as Number>::ZERO } else { value };
+        }
+    }
+}
+
+/// Makes scores weights beside the greatest score so far, and scales what there is when that grows. There are whole chunks of scores, of
+/// which those without a key are the least number.
+struct Weigh<'a, T> {
+    scores: &'a mut [T],
+    out: &'a mut [T],
+    maximum: &'a mut T,
+    sum: &'a mut T,
+}
+
+impl<T: Score> Leaf for Weigh<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let before = *self.maximum;
+        // NaN is not the greatest; its weight is NaN, and so is the sum.
+        let greater = |one: T, other: T| if one > other { one } else { other };
+        let mut lanes = [before; LANES];
+        let chunks = self.scores.as_chunks_mut::<LANES>().0;
+        for chunk in &*chunks {
+            for lane in 0..LANES {
+                lanes[lane] = greater(chunk[lane], lanes[lane]);
+            }
+        }
+        let maximum = across(lanes, greater);
+        // Without a key so far all weights are 0.
+        let least = T::from_f64(f64::NEG_INFINITY);
+        let shift = if maximum == least { <T as Number>::ZERO } else { maximum };
+        let mut lanes = [<T as Number>::ZERO; LANES];
+        for chunk in chunks {
+            for lane in 0..LANES {
+                chunk[lane] = chunk[lane].sub(shift).exp_nonpositive();
+                lanes[lane] = lanes[lane].add(chunk[lane]);
+            }
+        }
+        let sum = across(lanes, Number::add);
+        let factor = before.sub(shift).exp_nonpositive();
+        *self.sum = self.sum.mul(factor).add(sum);
+        *self.maximum = maximum;
+        if before != maximum {
+            for out in self.out {
+                *out = out.mul(factor);
+            }
+        }
+    }
+}
+
+/// `to = from / divisor`.
+struct Divide<'a, E: Element> {
+    from: &'a [E::Acc],
+    to: &'a mut [E],
+    divisor: E::Acc,
+}
+
+impl<E: Element<Acc: Score>> Leaf for Divide<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = E::store(from.div(self.divisor));
+        }
+    }
+}

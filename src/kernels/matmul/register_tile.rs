@@ -1,0 +1,213 @@
+//! Products of matrices in the caches, tile by tile: the sums of a tile stay in registers while the terms go by.
+//!
+//! Each element of a result is the sum of its terms in their order, whatever the tile that it is computed in. The columns of a result are a
+//! multiple of [`COLUMNS`]: who has fewer pads the rows of the right operand with zeros.
+
+use super::skinny::Entry;
+use crate::simd::{self, Isa, Leaf, vectorize};
+use crate::tensor::number::Number;
+
+/// What the number of columns is a multiple of.
+pub const COLUMNS: usize = 16;
+/// Rows of a tile.
+pub const ROWS: usize = 4;
+
+/// A left operand: element (row, col) lies at `row * rows + col * cols`.
+#[derive(Clone, Copy)]
+pub struct Left<'a, T> {
+    pub data: &'a [T],
+    pub rows: usize,
+    pub cols: usize,
+}
+
+/// Contiguous rows with a distance: those of a right operand, or of a result.
+#[derive(Clone, Copy)]
+pub struct RowMajor<D> {
+    pub data: D,
+    pub rows: usize,
+}
+
+/// `out = a @ b`, or `out += a @ b`, with out (m, n), a (m, k), b (k, n).
+///
+/// # Panics
+/// An operand that is too short, or n that is no multiple of [`COLUMNS`].
+pub fn multiply<T: Entry<Acc = T> + Number>(
+    [m, n, k]: [usize; 3],
+    out: RowMajor<&mut [T]>,
+    a: Left<'_, T>,
+    b: RowMajor<&[T]>,
+    adds: bool,
+) {
+    assert!(n.is_multiple_of(COLUMNS), "{n} columns");
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert!((m - 1) * out.rows + n <= out.data.len(), "a result of another size");
+    if k > 0 {
+        assert!((m - 1) * a.rows + (k - 1) * a.cols < a.data.len(), "a left operand of another size");
+        assert!((k - 1) * b.rows + n <= b.data.len(), "a right operand of another size");
+    }
+    vectorize(Product { sizes: [m, n, k], out, a, b, adds });
+}
+
+/// Columns of the widest tile: with AVX-512 its sums fill half of the registers, elsewhere those of AVX2.
+fn widest<T>() -> usize {
+    match (simd::isa(), size_of::<T>()) {
+        (Isa::Avx512, 4) => 64,
+        (Isa::Avx512, _) => 32,
+        _ => COLUMNS,
+    }
+}
+
+/// A product whose operands were checked.
+struct Product<'a, T> {
+    sizes: [usize; 3],
+    out: RowMajor<&'a mut [T]>,
+    a: Left<'a, T>,
+    b: RowMajor<&'a [T]>,
+    adds: bool,
+}
+
+impl<T: Entry<Acc = T> + Number> Leaf for Product<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        let (n, widest) = (self.sizes[1], widest::<T>());
+        let mut col = 0;
+        while col < n {
+            col += match widest.min(n - col) {
+                64.. => self.columns::<64>(col),
+                32.. => self.columns::<32>(col),
+                _ => self.columns::<COLUMNS>(col),
+            };
+        }
+    }
+}
+
+impl<T: Entry<Acc = T> + Number> Product<'_, T> {
+    /// `W` columns of the result; returns `W`.
+    #[inline(always)]
+    fn columns<const W: usize>(&mut self, col: usize) -> usize {
+        let m = self.sizes[0];
+        let mut row = 0;
+        while row < m {
+            row += match m - row {
+                ROWS.. => self.tile::<ROWS, W>(row, col),
+                2.. => self.tile::<2, W>(row, col),
+                _ => self.tile::<1, W>(row, col),
+            };
+        }
+        W
+    }
+
+    /// `R` rows of `W` columns; returns `R`.
+    #[inline(always)]
+    fn tile<const R: usize, const W: usize>(&mut self, row: usize, col: usize) -> usize {
+        let out = self.out.data[row * self.out.rows + col..].as_mut_ptr();
+        let a = self.a.data.as_ptr().wrapping_add(row * self.a.rows);
+        let b = self.b.data.as_ptr().wrapping_add(col);
+        // SAFETY: `multiply` has checked that the rows and columns below `sizes` lie inside the operands, and this tile does: `run` and
+        // `columns` stay below them, as the columns are a multiple of all widths that are chosen.
+        unsafe {
+            tile::<T, R, W>((a, [self.a.rows, self.a.cols]), (b, self.b.rows), self.sizes[2], (out, self.out.rows), self.adds)
+        };
+        R
+    }
+}
+
+/// `R` rows and `W` columns of `out = a @ b`, or of `out += a @ b`, over `k` terms.
+///
+/// # Safety
+/// From the pointers on, with their distances between rows (and columns), there are R x k elements of a, k x W of b, and R x W of out, which
+/// nothing else uses meanwhile.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the compiler keeps the sums in registers where they have numbers, and not where iterators go over them"
+)]
+pub unsafe fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
+    (a, [a_rows, a_cols]): (*const T, [usize; 2]),
+    (b, b_rows): (*const T, usize),
+    k: usize,
+    (out, out_rows): (*mut T, usize),
+    adds: bool,
+) {
+    let mut sums = [[<T as Number>::ZERO; W]; R];
+    if adds {
+        for row in 0..R {
+            // SAFETY: R x W elements of out, as the caller promises.
+            sums[row] = unsafe { out.wrapping_add(row * out_rows).cast::<[T; W]>().read() };
+        }
+    }
+    for index in 0..k {
+        // SAFETY: k x W elements of b, as the caller promises.
+        let terms = unsafe { &*b.wrapping_add(index * b_rows).cast::<[T; W]>() };
+        for row in 0..R {
+            // SAFETY: R x k elements of a, as the caller promises.
+            let factor = unsafe { a.wrapping_add(row * a_rows + index * a_cols).read() };
+            for col in 0..W {
+                sums[row][col] = T::fuse(terms[col], factor, sums[row][col]);
+            }
+        }
+    }
+    for row in 0..R {
+        // SAFETY: R x W elements of out, as the caller promises.
+        unsafe { out.wrapping_add(row * out_rows).cast::<[T; W]>().write(sums[row]) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::for_each_isa;
+
+    fn check<T: Entry<Acc = T> + Number>() {
+        for [m, n, k] in [[1, 16, 1], [3, 32, 7], [4, 64, 16], [6, 112, 33], [13, 208, 9], [7, 16, 0], [0, 16, 2], [2, 0, 3]] {
+            // Small integers: every order of their sums is exact.
+            let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
+            let numbers = |count: usize, first: usize| (first..first + count).map(number).collect::<Vec<_>>();
+            // Rows of a lie 3 elements further apart than they are long, or its columns do; those of b and the result, 5.
+            for (rows, cols) in [(k + 3, 1), (1, m + 3)] {
+                let (a, b) = (numbers(m * rows + k * cols, 0), numbers(k * (n + 5), 3));
+                for adds in [false, true] {
+                    let before = numbers(m * (n + 5), 8);
+                    let expected: Vec<T> = (0..before.len())
+                        .map(|at| match (at / (n + 5), at % (n + 5)) {
+                            (_, col) if col >= n => before[at],
+                            (row, col) => (0..k).fold(if adds { before[at] } else { T::from_i64(0) }, |sum, index| {
+                                sum.add(a[row * rows + index * cols].mul(b[index * (n + 5) + col]))
+                            }),
+                        })
+                        .collect();
+                    for_each_isa(|isa| {
+                        let mut out = before.clone();
+                        let left = Left { data: &a, rows, cols };
+                        multiply(
+                            [m, n, k],
+                            RowMajor { data: &mut out, rows: n + 5 },
+                            left,
+                            RowMajor { data: &b, rows: n + 5 },
+                            adds,
+                        );
+                        assert_eq!(out, expected, "{isa:?} {m} {n} {k} {adds}");
+                    });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_sums_of_their_terms() {
+        check::<f32>();
+        check::<f64>();
+    }
+
+    #[test]
+    #[should_panic(expected = "a left operand of another size")]
+    fn operands_that_are_too_short_are_refused() {
+        let (mut out, b) = ([0f32; 16], [0f32; 32]);
+        let a = Left { data: &[0f32; 1][..], rows: 2, cols: 1 };
+        multiply([1, 16, 2], RowMajor { data: &mut out, rows: 16 }, a, RowMajor { data: &b, rows: 16 }, false);
+    }
+}
