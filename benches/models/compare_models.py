@@ -5,7 +5,8 @@
 Both devices start from the same weights and data in one process with the same number of threads, and take turns; a figure is the
 least over the blocks. The losses of the first steps are held against each other. The optimizer is AdamW with PyTorch's defaults;
 bfloat16 is autocast. Factors are the CPU's time over the device's. The fallback is forbidden: every operator is the device's.
-The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step. Memory is the greatest that tensors and scratch memory take.
+The kind `graph` is a training step as a graph, replayed, beside the CPU device's ordinary step. Memory is the greatest that tensors
+and scratch memory take.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ def page(rows: list[Row], picture: str, *, quick: bool) -> str:
                 parts += [f"## {dtype}, {count} thread{'s' if count != '1' else ''}", "", *times(mine), ""]
     parts += [
         "Memory is the greatest in a step, with weights, gradients and the optimizer's state, and in a forward pass with weights",
-        "alone: what `torch.rustdev.max_memory_allocated()` tells, and what the profiler tells of PyTorch's CPU allocator, which the",
-        "scratch memory of oneDNN and MKL does not come from.",
+        "alone: what `torch.rustdev.max_memory_allocated()` tells, and what the profiler tells of PyTorch's CPU allocator, which",
+        "the scratch memory of oneDNN and MKL does not come from.",
         "",
         f"## Operators, {most} thread{'s' if most != 1 else ''}",
         "",

@@ -110,7 +110,7 @@ impl<T: Entry<Acc = T> + Number> Product<'_, T> {
         // SAFETY: `multiply` has checked that the rows and columns below `sizes` lie inside the operands, and this tile does: `run` and
         // `columns` stay below them, as the columns are a multiple of all widths that are chosen.
         unsafe {
-            tile::<T, R, W>((a, [self.a.rows, self.a.cols]), (b, self.b.rows), self.sizes[2], (out, self.out.rows), self.adds)
+            tile::<T, R, W>((a, [self.a.rows, self.a.cols]), (b, self.b.rows), self.sizes[2], (out, self.out.rows), self.adds);
         };
         R
     }
