@@ -24,7 +24,6 @@ import rustdev
 import torch
 from models_report import KINDS, Row, mean, memory, page, plot, record
 from networks import TASKS, Task
-from torch.autograd.profiler import MEMORY_EVENT_NAME
 from torch.profiler import ProfilerActivity, profile
 
 if TYPE_CHECKING:
@@ -131,8 +130,9 @@ def host_peak(task: Task, dtype: torch.dtype, kind: str) -> float:
         contender = Contender(task, "cpu", dtype)
         for _ in range(STEPS if kind == "train" else 1):
             getattr(contender, kind)()
-    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == MEMORY_EVENT_NAME]
-    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    recorded = profiler.profiler.kineto_results.events() if profiler.profiler else []
+    events = [event for event in recorded if event.name() == "[memory]"]
+    sizes: list[int] = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
     return (given + max(itertools.accumulate(sizes))) / 2**20
 
 
@@ -173,8 +173,15 @@ def measure(name: str, dtype: torch.dtype, *, quick: bool) -> list[Row]:
         names = "" if kind == "graph" else operators(calls[1])
         rows.append(
             Row(
-                *(torch.get_num_threads(), name, str(dtype).removeprefix("torch."), kind),
-                *(cpu, device, host_peaks.get(kind), peaks.get(kind), names),
+                threads=torch.get_num_threads(),
+                model=name,
+                dtype=str(dtype).removeprefix("torch."),
+                kind=kind,
+                cpu=cpu,
+                device=device,
+                host_peak=host_peaks.get(kind),
+                peak=peaks.get(kind),
+                operators=names,
             )
         )
     return rows
