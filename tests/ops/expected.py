@@ -205,6 +205,16 @@ DIFFERENCES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("extremes_backward", "limits", "complex128 float64", "std"),
         ("extremes_backward", "limits", "complex128", "var"),
     ),
+    "keys that a causal query takes no part with are left out, and scores that overflow are NaN; the CPU multiplies by 0": (
+        ("extremes", "large, with inf, with inf and -inf, with nan", "bfloat16", "nn_functional_scaled_dot_product_attention"),
+        ("extremes", "with inf, with inf and -inf, with nan", "float16", "nn_functional_scaled_dot_product_attention"),
+        (
+            "extremes_backward",
+            "with inf, with inf and -inf, with nan",
+            "bfloat16 float16",
+            "nn_functional_scaled_dot_product_attention",
+        ),
+    ),
     "statistics of infinities are infinite or NaN by the order of steps": (
         ("extremes", "with inf and -inf", "bfloat16 float16 float32 float64", "nn_functional_instance_norm"),
         ("extremes_backward", "with inf and -inf", "bfloat16 float16 float32 float64", "nn_functional_instance_norm"),

@@ -203,12 +203,12 @@ impl<T: Score> Leaf for Weigh<'_, T> {
         let mut lanes = [<T as Number>::ZERO; LANES];
         for chunk in chunks {
             for lane in 0..LANES {
-                chunk[lane] = chunk[lane].sub(shift).exp_nonpositive();
+                chunk[lane] = chunk[lane].sub(shift).exp();
                 lanes[lane] = lanes[lane].add(chunk[lane]);
             }
         }
         let sum = across(lanes, Number::add);
-        let factor = before.sub(shift).exp_nonpositive();
+        let factor = before.sub(shift).exp();
         *self.sum = self.sum.mul(factor).add(sum);
         *self.maximum = maximum;
         if before != maximum {
