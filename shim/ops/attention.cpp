@@ -95,25 +95,28 @@ bool takes_library(const at::Tensor& query, bool is_causal) {
   return query.size(3) < small_head && (!is_causal || query.size(2) < long_causal);
 }
 
-// The mask for each score, of the dtype that these are computed in.
+// The mask for each score, of the dtype that these are computed in; nothing where there is none.
 at::Tensor expanded_mask(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
+  if (!mask.defined()) {
+    return mask;
+  }
   TORCH_CHECK(mask.dim() == 2 || mask.dim() == 4, name, ": expected a mask of 2 or 4 dimensions, but got ", mask.dim());
-  return mask.to(at::toOpMathType(query.scalar_type())).expand({query.size(0), query.size(1), query.size(2), key.size(2)});
+  const at::Tensor scores = mask.to(at::toOpMathType(query.scalar_type())).resolve_neg();
+  return scores.expand({query.size(0), query.size(1), query.size(2), key.size(2)});
 }
 
-// Launches a kernel with the mask as the last operand, if there is one.
+// Launches a kernel over what is defined.
 void launch(const Binding& binding, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
-            const at::Tensor& mask, bool is_causal, std::optional<double> scale) {
+            bool is_causal, std::optional<double> scale) {
   Launch launch;
   for (const at::Tensor& output : outputs) {
     launch.input(output);
   }
   launch.finish_outputs();
   for (const at::Tensor& input : inputs) {
-    launch.input(input);
-  }
-  if (mask.defined()) {
-    launch.input(mask);
+    if (input.defined()) {
+      launch.input(input);
+    }
   }
   add_scalar(launch, is_causal);
   add_scalar(launch, scale);
@@ -147,8 +150,8 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   const at::Tensor logsumexp = new_length_first(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
   if (!takes_library(query, is_causal)) {
     static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu");
-    launch(binding, {output, logsumexp}, {query.resolve_neg(), key.resolve_neg(), value.resolve_neg()},
-           mask.defined() ? expanded_mask(mask, query, key) : mask, is_causal, scale);
+    launch(binding, {output, logsumexp},
+           {query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), expanded_mask(mask, query, key)}, is_causal, scale);
     return {output, logsumexp};
   }
   const Cut cut(query, key, 2.0);
@@ -182,8 +185,9 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   if (!takes_library(query, is_causal)) {
     static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu_backward");
     launch(binding, {grad_query, grad_key, grad_value},
-           {grad.resolve_neg(), query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), output.resolve_neg(), logsumexp},
-           mask.defined() ? expanded_mask(mask, query, key) : mask, is_causal, scale);
+           {grad.resolve_neg(), query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), output.resolve_neg(), logsumexp,
+            expanded_mask(mask, query, key)},
+           is_causal, scale);
     return gradients;
   }
   const Cut cut(query, key, 5.0);

@@ -109,7 +109,7 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
     (numel as f64 * keys as f64 * products * share * MULTIPLY_ADD) as u64
 }
 
-/// `to = from * factor`.
+/// `to = from * factor`, loaded.
 struct Scale<'a, E: Element> {
     from: &'a [E],
     to: &'a mut [E::Acc],
@@ -123,6 +123,24 @@ impl<E: Element<Acc: Score>> Leaf for Scale<'_, E> {
     fn run(self) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
             *to = from.load().mul(self.factor);
+        }
+    }
+}
+
+/// `to = from * factor`, stored.
+struct Store<'a, E: Element> {
+    from: &'a [E::Acc],
+    to: &'a mut [E],
+    factor: E::Acc,
+}
+
+impl<E: Element<Acc: Score>> Leaf for Store<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = E::store(from.mul(self.factor));
         }
     }
 }

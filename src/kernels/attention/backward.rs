@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Call, KEYS, Loaded, Mask, Score, load_rows};
+use super::{Call, KEYS, Loaded, Mask, Score, Store, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::simd::{Leaf, across, vectorize};
@@ -214,24 +214,6 @@ fn store_rows<E: Element<Acc: Score>>(
         vectorize(Store { from: &from[..size], to, factor });
     }
     Ok(())
-}
-
-/// `to = from * factor`.
-struct Store<'a, E: Element> {
-    from: &'a [E::Acc],
-    to: &'a mut [E],
-    factor: E::Acc,
-}
-
-impl<E: Element<Acc: Score>> Leaf for Store<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = E::store(from.mul(self.factor));
-        }
-    }
 }
 
 /// The sum of products.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Call, KEYS, Loaded, Mask, Score, load_rows};
+use super::{Call, KEYS, Loaded, Mask, Score, Store, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::simd::{Leaf, across, vectorize};
@@ -142,8 +142,9 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
             let mut to = output.row_mut(&[head[0], head[1], begin + row]);
             let to = to.as_slice_mut::<E>().ok_or("a result of attention has gaps")?;
             // A query without keys has the result 0.
-            let divisor = if sum == <E::Acc as Number>::ZERO { <E::Acc as Number>::from_i64(1) } else { sum };
-            vectorize(Divide { from: &out[row * padded..][..call.size], to, divisor });
+            let one = <E::Acc as Number>::from_i64(1);
+            let factor = if sum == <E::Acc as Number>::ZERO { one } else { one.div(sum) };
+            vectorize(Store { from: &out[row * padded..][..call.size], to, factor });
         }
         vectorize(LogSumExp { maxima, sums });
         let mut to = logsumexp.row_mut(&head);
@@ -203,36 +204,18 @@ impl<T: Score> Leaf for Weigh<'_, T> {
         let mut lanes = [<T as Number>::ZERO; LANES];
         for chunk in chunks {
             for lane in 0..LANES {
-                chunk[lane] = chunk[lane].sub(shift).exp();
+                chunk[lane] = chunk[lane].sub(shift).exp_nonpositive();
                 lanes[lane] = lanes[lane].add(chunk[lane]);
             }
         }
         let sum = across(lanes, Number::add);
-        let factor = before.sub(shift).exp();
+        let factor = before.sub(shift).exp_nonpositive();
         *self.sum = self.sum.mul(factor).add(sum);
         *self.maximum = maximum;
         if before != maximum {
             for out in self.out {
                 *out = out.mul(factor);
             }
-        }
-    }
-}
-
-/// `to = from / divisor`.
-struct Divide<'a, E: Element> {
-    from: &'a [E::Acc],
-    to: &'a mut [E],
-    divisor: E::Acc,
-}
-
-impl<E: Element<Acc: Score>> Leaf for Divide<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = E::store(from.div(self.divisor));
         }
     }
 }
