@@ -11,6 +11,8 @@ use crate::tensor::number::Number;
 pub const COLUMNS: usize = 16;
 /// Rows of a tile.
 pub const ROWS: usize = 4;
+/// Rows of a narrow tile, where there are registers for its sums.
+const MANY_ROWS: usize = 8;
 
 /// A left operand: element (row, col) lies at `row * rows + col * cols`.
 #[derive(Clone, Copy)]
@@ -76,23 +78,27 @@ impl<T: Entry<Acc = T> + Number> Leaf for Product<'_, T> {
         let (n, widest) = (self.sizes[1], widest::<T>());
         let mut col = 0;
         while col < n {
-            col += match widest.min(n - col) {
-                64.. => self.columns::<64>(col),
-                32.. => self.columns::<32>(col),
-                _ => self.columns::<COLUMNS>(col),
+            col += match (widest.min(n - col), widest) {
+                (64.., _) => self.columns::<ROWS, 64>(col),
+                (48.., _) => self.columns::<ROWS, 48>(col),
+                (32.., 64) => self.columns::<MANY_ROWS, 32>(col),
+                (32.., _) => self.columns::<ROWS, 32>(col),
+                (_, 64) => self.columns::<MANY_ROWS, COLUMNS>(col),
+                _ => self.columns::<ROWS, COLUMNS>(col),
             };
         }
     }
 }
 
 impl<T: Entry<Acc = T> + Number> Product<'_, T> {
-    /// `W` columns of the result; returns `W`.
+    /// `W` columns of the result, by tiles of up to `R` rows; returns `W`.
     #[inline(always)]
-    fn columns<const W: usize>(&mut self, col: usize) -> usize {
+    fn columns<const R: usize, const W: usize>(&mut self, col: usize) -> usize {
         let m = self.sizes[0];
         let mut row = 0;
         while row < m {
             row += match m - row {
+                rows if rows >= R => self.tile::<R, W>(row, col),
                 ROWS.. => self.tile::<ROWS, W>(row, col),
                 2.. => self.tile::<2, W>(row, col),
                 _ => self.tile::<1, W>(row, col),
@@ -124,7 +130,8 @@ impl<T: Entry<Acc = T> + Number> Product<'_, T> {
 #[inline(always)]
 #[allow(
     clippy::needless_range_loop,
-    reason = "the compiler keeps the sums in registers where they have numbers, and not where iterators go over them"
+    reason = "the compiler keeps the sums in registers where they have numbers, and not where iterators go over them; with the rows inside \
+              of the columns, it makes vectors of columns before it unrolls anything"
 )]
 pub unsafe fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     (a, [a_rows, a_cols]): (*const T, [usize; 2]),
@@ -143,11 +150,14 @@ pub unsafe fn tile<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     for index in 0..k {
         // SAFETY: k x W elements of b, as the caller promises.
         let terms = unsafe { &*b.wrapping_add(index * b_rows).cast::<[T; W]>() };
+        let mut factors = [<T as Number>::ZERO; R];
         for row in 0..R {
             // SAFETY: R x k elements of a, as the caller promises.
-            let factor = unsafe { a.wrapping_add(row * a_rows + index * a_cols).read() };
-            for col in 0..W {
-                sums[row][col] = T::fuse(terms[col], factor, sums[row][col]);
+            factors[row] = unsafe { a.wrapping_add(row * a_rows + index * a_cols).read() };
+        }
+        for col in 0..W {
+            for row in 0..R {
+                sums[row][col] = T::fuse(terms[col], factors[row], sums[row][col]);
             }
         }
     }
@@ -163,7 +173,18 @@ mod tests {
     use crate::simd::for_each_isa;
 
     fn check<T: Entry<Acc = T> + Number>() {
-        for [m, n, k] in [[1, 16, 1], [3, 32, 7], [4, 64, 16], [6, 112, 33], [13, 208, 9], [7, 16, 0], [0, 16, 2], [2, 0, 3]] {
+        for [m, n, k] in [
+            [1, 16, 1],
+            [3, 32, 7],
+            [4, 64, 16],
+            [6, 112, 33],
+            [13, 208, 9],
+            [15, 48, 5],
+            [12, 96, 3],
+            [7, 16, 0],
+            [0, 16, 2],
+            [2, 0, 3],
+        ] {
             // Small integers: every order of their sums is exact.
             let number = |index: usize| T::from_i64((index * 7 % 11) as i64 - 5);
             let numbers = |count: usize, first: usize| (first..first + count).map(number).collect::<Vec<_>>();
