@@ -26,6 +26,7 @@ use super::memory::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex};
 use super::task::{Access, Payload, Task, Work};
+use super::trace::{self, About, Kind, Mark, Nodes};
 use super::{Error, sanitizer};
 
 pub mod capture;
@@ -49,6 +50,7 @@ pub(super) struct Node {
 struct Note {
     name: &'static str,
     cost: u64,
+    about: About,
     stream: &'static Stream,
     after: Vec<usize>,
 }
@@ -69,6 +71,8 @@ struct Kernels {
     /// The copy of bytes that a kernel alone is.
     transfer: Option<Transfer>,
     parts: Vec<Part>,
+    /// The nodes that a trace shows in place of the task; empty where the task is one node.
+    nodes: Range<usize>,
     cost: u64,
     accesses: Vec<Access>,
 }
@@ -115,7 +119,10 @@ impl Graph {
         held: Option<Hold>,
     ) -> Self {
         let steps = steps(&nodes);
-        let note = |Node { task, stream, after }| (Note { name: task.name(), cost: task.cost(), stream, after }, task);
+        let note = |Node { task, stream, after }: Node| {
+            let about = task.about().unwrap_or(About::kind(Kind::Custom));
+            (Note { name: task.name(), cost: task.cost(), about, stream, after }, task)
+        };
         let (notes, tasks) = nodes.into_iter().map(note).unzip();
         let (tasks, latest) = (Mutex::new(tasks), Mutex::new(None));
         Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _pools: pools, _held: held }))
@@ -162,7 +169,7 @@ impl Graph {
         self.follow(*latest, stream)?;
         let mut draws = Draws::new(starts);
         for index in 0..program.steps.len() {
-            let number = stream.enqueue_checked(self.task(index, &mut draws), super::config::config().launch_blocking)?;
+            let number = stream.enqueue_checked(self.task(index, stream, &mut draws), super::config::config().launch_blocking)?;
             *latest = Some((stream, number));
         }
         Ok(())
@@ -190,16 +197,33 @@ impl Graph {
         event.block(stream)
     }
 
-    /// The task of a step. The first kernels take the draws with them.
-    fn task(&self, index: usize, draws: &mut Draws) -> Task {
-        let replay = |draws| Replay { program: Arc::clone(&self.0), index, draws };
+    /// The task of a step, with its marks in the trace. The first kernels take the draws with them.
+    fn task(&self, index: usize, stream: &'static Stream, draws: &mut Draws) -> Task {
+        let replay = |draws, nodes| Replay { program: Arc::clone(&self.0), index, draws, nodes };
         match &self.0.steps[index] {
             // Hardware may make a transfer without running it.
-            Step::Kernels(kernels) if kernels.transfer.is_some() => Task::new(kernels.name, kernels.cost, replay(Draws::default())),
-            Step::Kernels(kernels) => Task::new(kernels.name, kernels.cost, replay(std::mem::take(draws))),
-            Step::Host(_) => Task::host("graph", replay(Draws::default())),
+            Step::Kernels(kernels) if kernels.transfer.is_some() => {
+                Task::new(kernels.name, kernels.cost, replay(Draws::default(), None))
+            }
+            Step::Kernels(kernels) => {
+                let (mark, nodes) = self.marks(kernels, stream).unzip();
+                Task::new(kernels.name, kernels.cost, replay(std::mem::take(draws), nodes)).with_mark(mark)
+            }
+            Step::Host(node) => {
+                let mark = trace::mark_named(stream, self.0.notes[*node].name, Kind::Host);
+                Task::host("graph", replay(Draws::default(), None)).with_mark(mark)
+            }
             Step::Sleep(duration) => Task::sleep(*duration),
         }
+    }
+
+    /// The marks of kernels and of their nodes, if a trace is being taken.
+    fn marks(&self, kernels: &Kernels, stream: &'static Stream) -> Option<(Mark, Nodes)> {
+        let notes = &self.0.notes[kernels.nodes.clone()];
+        if notes.is_empty() {
+            return None;
+        }
+        trace::mark_replay(stream, kernels.name, notes.iter().map(|note| (note.name, note.about)))
     }
 }
 
@@ -221,10 +245,13 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
                 if on_hardware {
                     steps.push(Step::Kernels(Kernels { name: task.name(), transfer: task.transfer(), ..Kernels::default() }));
                 } else if !matches!(steps.last(), Some(Step::Kernels(_))) {
-                    steps.push(Step::Kernels(Kernels { name: "graph", ..Kernels::default() }));
+                    steps.push(Step::Kernels(Kernels { name: "graph", nodes: index..index, ..Kernels::default() }));
                 }
                 if let Some(Step::Kernels(kernels)) = steps.last_mut() {
                     kernels.parts.push(part);
+                    if !on_hardware {
+                        kernels.nodes.end = index + count;
+                    }
                     for Node { task, .. } in &nodes[index..index + count] {
                         kernels.cost += task.cost();
                         task.accesses(&mut |access| kernels.accesses.push(access));
@@ -242,31 +269,46 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
 }
 
 impl Program {
-    fn run(&self, step: &Step) -> Result<(), String> {
+    /// Runs a step. `marks`: of its nodes, where a trace is being taken.
+    fn run(&self, step: &Step, marks: Option<&Nodes>) -> Result<(), String> {
         let mut tasks = self.tasks.lock();
         match step {
-            Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| match part {
-                Part::One(index) => run_one(&mut tasks[*index]),
-                Part::Fused(range, _) if debugging::is_any_on() => tasks[range.clone()].iter_mut().try_for_each(run_one),
-                Part::Fused(range, ends) => {
-                    let outcome = loop_fusion::run_all(&tasks[range.clone()].iter(), ends);
-                    outcome.map_err(|(name, text)| named(name, &text))
-                }
+            Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| {
+                let mark = marks.map(|marks| |node: usize| marks.mark(node - kernels.nodes.start));
+                run_part(&mut tasks, part, mark)
             }),
-            Step::Host(index) => run_one(&mut tasks[*index]),
+            Step::Host(index) => run_one(&mut tasks[*index], None),
             Step::Sleep(_) => Ok(()),
         }
     }
 }
 
-fn run_one(task: &mut Task) -> Result<(), String> {
+/// Runs kernels in one go. `mark`: makes the mark of a node by its index.
+fn run_part(tasks: &mut [Task], part: &Part, mark: Option<impl Fn(usize) -> Mark>) -> Result<(), String> {
+    let mark = mark.as_ref();
+    let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)));
+    match part {
+        Part::One(node) => run(*node),
+        Part::Fused(range, _) if debugging::is_any_on() => range.clone().try_for_each(run),
+        Part::Fused(range, ends) => {
+            let tasks = &tasks[range.clone()];
+            let outcome = loop_fusion::run_all(tasks, ends, mark.map(|mark| |number| mark(range.start + number)));
+            outcome.map_err(|(number, text)| named(tasks[number].name(), &text))
+        }
+    }
+}
+
+fn run_one(task: &mut Task, mark: Option<Mark>) -> Result<(), String> {
     let name = task.name();
     let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
     let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
-    match catch_unwind(AssertUnwindSafe(run)) {
+    mark.iter().for_each(Mark::begin);
+    let outcome = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.map_err(|text| named(name, &text)),
         Err(panic) => Err(named(name, panic_text(&*panic))),
-    }
+    };
+    mark.iter().for_each(|mark| mark.end(outcome.is_err()));
+    outcome
 }
 
 fn named(name: &str, text: &str) -> String {
@@ -278,12 +320,14 @@ struct Replay {
     program: Arc<Program>,
     index: usize,
     draws: Draws,
+    /// The marks of its nodes, where a trace is being taken.
+    nodes: Option<Nodes>,
 }
 
 impl Work for Replay {
     fn run(&mut self) -> Result<(), String> {
         self.program.generators.start(&self.draws);
-        self.program.run(&self.program.steps[self.index])
+        self.program.run(&self.program.steps[self.index], self.nodes.as_ref())
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {

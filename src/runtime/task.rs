@@ -223,6 +223,11 @@ impl Task {
         Self { payload, ..self }
     }
 
+    /// The same task with its entry in a trace, if it has one already.
+    pub(super) fn with_mark(self, mark: Option<Mark>) -> Self {
+        Self { mark, ..self }
+    }
+
     /// Names the memory that the task reads and writes.
     pub fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         if let Payload::Kernel(work) | Payload::Host(work) = &self.payload {

@@ -4,6 +4,8 @@
 //! submission, once; the running thread writes the times. So an entry has no lock. It is read only after the trace was stopped and its
 //! streams were synchronised. Without a trace, a launch costs one relaxed load.
 //!
+//! A replay of a graph has an entry for the call, of [`Kind::Replay`], and one for each of its nodes ([`Nodes`]), which has the times.
+//!
 //! A trace holds [`limit`] entries, in chunks that are allocated when they are reached. Further tasks are counted, not kept.
 #![forbid(unsafe_code)]
 
@@ -65,6 +67,8 @@ pub enum Kind {
     Host,
     /// A sleep.
     Sleep,
+    /// Kernels of a graph: a call alone, as each of its nodes has an entry of its own.
+    Replay,
 }
 
 /// The description of a task's work, for a trace.
@@ -110,10 +114,12 @@ pub struct Row {
     /// How many tasks were fused with it, itself included: each has its share of the time.
     pub members: u64,
     pub outcome: Outcome,
+    /// The number of the replay's row, for a node of a graph.
+    pub replay: Option<usize>,
 }
 
 /// The submitter's data of a task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Submission {
     name: &'static str,
     about: About,
@@ -122,6 +128,8 @@ struct Submission {
     operator: u64,
     range: u64,
     begin: u64,
+    /// The entry of the replay, for a node of a graph.
+    replay: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -152,6 +160,13 @@ pub struct Trace {
 pub struct Mark {
     trace: Arc<Trace>,
     index: usize,
+}
+
+/// The entries of the nodes of a replay.
+#[derive(Debug)]
+pub struct Nodes {
+    trace: Arc<Trace>,
+    first: usize,
 }
 
 /// Nanoseconds of the system's clock.
@@ -224,17 +239,41 @@ pub fn mark(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
 
 #[cold]
 fn mark_task(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
-    let mark = Mark::new(stream, task.name(), task.about()?)?;
-    task.mark = Some(mark.clone());
-    Some(mark)
+    if task.mark.is_none() {
+        task.mark = Mark::new(stream, task.name(), task.about()?);
+    }
+    task.mark.clone()
+}
+
+/// Marks of a replay that is about to be submitted and of its nodes; `None` without a trace, or without room in it.
+pub fn mark_replay(
+    stream: &'static Stream,
+    name: &'static str,
+    nodes: impl ExactSizeIterator<Item = (&'static str, About)>,
+) -> Option<(Mark, Nodes)> {
+    if !is_on() {
+        return None;
+    }
+    let mark = Mark::new(stream, name, About::kind(Kind::Replay))?;
+    let trace = Arc::clone(&mark.trace);
+    let call = trace.get(mark.index)?.submission.get()?;
+    let first = trace.claimed.fetch_add(nodes.len(), Ordering::Relaxed);
+    for (index, (name, about)) in (first..).zip(nodes) {
+        let Some(entry) = trace.make(index) else { break };
+        // No other thread has this index.
+        let _ = entry.submission.set(Submission { name, about, replay: Some(mark.index), ..call.clone() });
+    }
+    Some((mark, Nodes { trace, first }))
+}
+
+/// The mark of a task under another name than its own; `None` without a trace.
+pub fn mark_named(stream: &'static Stream, name: &'static str, kind: Kind) -> Option<Mark> {
+    if is_on() { Mark::new(stream, name, About::kind(kind)) } else { None }
 }
 
 /// The mark of work that this thread does itself from now on, in the order of its stream of the device; `None` without a trace.
 pub fn mark_call(device: usize, name: &'static str, kind: Kind) -> Option<Mark> {
-    if !is_on() {
-        return None;
-    }
-    let mark = Mark::new(stream::current(device), name, About::kind(kind))?;
+    let mark = mark_named(stream::current(device), name, kind)?;
     mark.begin();
     Some(mark)
 }
@@ -245,7 +284,8 @@ impl Mark {
         let index = trace.claimed.fetch_add(1, Ordering::Relaxed);
         let entry = trace.make(index)?;
         let (operator, range) = RANGES.with_borrow(Ranges::innermost);
-        let submission = Submission { name, about, stream, thread: affinity::thread(), operator, range, begin: now() };
+        let thread = affinity::thread();
+        let submission = Submission { name, about, stream, thread, operator, range, begin: now(), replay: None };
         // No other thread has this index.
         let _ = entry.submission.set(submission);
         Some(Self { trace, index })
@@ -287,6 +327,13 @@ impl Mark {
     /// The work has failed.
     pub fn fail(&self) {
         self.write(|entry| entry.failed.store(true, Ordering::Relaxed));
+    }
+}
+
+impl Nodes {
+    /// The mark of a node, by its number among those of the replay.
+    pub fn mark(&self, number: usize) -> Mark {
+        Mark { trace: Arc::clone(&self.trace), index: self.first + number }
     }
 }
 
@@ -341,7 +388,8 @@ impl Trace {
             (begin, end) if entry.failed.load(Ordering::Relaxed) => ((begin, end.max(begin)), Outcome::Failed),
             (begin, end) => ((begin, end.max(begin)), Outcome::Done),
         };
-        let submitted = match entry.submitted.load(Ordering::Acquire) {
+        let call = known.replay.and_then(|replay| self.get(replay)).unwrap_or(entry);
+        let submitted = match call.submitted.load(Ordering::Acquire) {
             0 => stopped,
             submitted => submitted,
         };
@@ -356,6 +404,7 @@ impl Trace {
             run,
             members: entry.members.load(Ordering::Relaxed).max(1),
             outcome,
+            replay: known.replay,
         })
     }
 }
@@ -371,6 +420,7 @@ impl Kind {
             Self::Fallback => c"fallback",
             Self::Host => c"host",
             Self::Sleep => c"sleep",
+            Self::Replay => c"graph",
         }
     }
 
@@ -382,6 +432,7 @@ impl Kind {
             Self::Fallback => c"cpu_fallback",
             Self::Host => c"rd_stream_host_callback",
             Self::Sleep => c"rd_stream_sleep",
+            Self::Replay => c"rd_graph_replay",
         }
     }
 

@@ -16,9 +16,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::{Lease, Stream, Until};
+use crate::runtime::parallel_for;
 use crate::runtime::sync::Ordering;
 use crate::runtime::task::{Payload, Row, Span, Task};
-use crate::runtime::{parallel_for, trace};
+use crate::runtime::trace::{self, Mark};
 
 /// Elements of a piece: those of some tensors have to stay in a core's cache.
 const PIECE: usize = 8 * 1024;
@@ -80,7 +81,8 @@ impl Stream {
             Ok(())
         });
         if let Some(begin) = begin {
-            divide(trace::now().saturating_sub(begin), tasks, shares);
+            let costs = tasks.iter().map(|task| task.as_ref().map_or(0, Task::cost));
+            divide(trace::now().saturating_sub(begin), costs, shares);
         }
         // A panic is told in the name of the first.
         let (number, text) = failure.map_or((0, None), |(number, text)| (number, Some(text)));
@@ -99,11 +101,10 @@ fn is_marked(tasks: &[Option<Task>]) -> bool {
 }
 
 /// Divides nanoseconds among tasks in proportion to their costs; each gets one at least.
-fn divide(time: u64, tasks: &[Option<Task>], shares: &mut [u64]) {
-    let cost = |task: &Option<Task>| task.as_ref().map_or(0, Task::cost) as f64;
-    let total: f64 = tasks.iter().map(cost).sum();
-    for (share, task) in shares.iter_mut().zip(tasks) {
-        *share += ((time as f64 * cost(task) / total.max(1.0)) as u64).max(1);
+fn divide(time: u64, costs: impl Iterator<Item = u64> + Clone, shares: &mut [u64]) {
+    let total = costs.clone().sum::<u64>() as f64;
+    for (share, cost) in shares.iter_mut().zip(costs) {
+        *share += ((time as f64 * cost as f64 / total.max(1.0)) as u64).max(1);
     }
 }
 
@@ -170,17 +171,34 @@ pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>)
     (count > 1).then_some((count, ends))
 }
 
-/// Runs tasks that [`members`] has found to fuse.
+/// Runs tasks that [`members`] has found to fuse. `mark`: makes the mark of each by its number, where a trace is being taken.
 ///
 /// # Errors
-/// The name of the first that fails, and its text.
-pub(in crate::runtime) fn run_all<'a>(
-    tasks: &(impl Iterator<Item = &'a Task> + Clone),
+/// The number of the first that fails, and its text.
+pub(in crate::runtime) fn run_all(
+    tasks: &[Task],
     ends: &[usize],
-) -> Result<(), (&'static str, String)> {
-    let name = |number: usize| tasks.clone().nth(number).map_or("", Task::name);
-    let all = 0..ends.last().copied().unwrap_or(0);
-    run_fused(tasks.clone(), ends, all).map_err(|(number, text)| (name(number), text))
+    mark: Option<impl Fn(usize) -> Mark>,
+) -> Result<(), (usize, String)> {
+    let begin = mark.as_ref().map_or(0, |_| trace::now());
+    let outcome = run_fused(tasks.iter(), ends, 0..ends.last().copied().unwrap_or(0));
+    if let Some(mark) = mark {
+        tell_all(begin, tasks, &mark);
+        if let Err((number, _)) = &outcome {
+            mark(*number).fail();
+        }
+    }
+    outcome
+}
+
+/// Writes the times of fused tasks that ran from `begin` on into the trace, one after another.
+fn tell_all(mut begin: u64, tasks: &[Task], mark: &impl Fn(usize) -> Mark) {
+    let mut shares = [0; MOST];
+    divide(trace::now().saturating_sub(begin), tasks.iter().map(Task::cost), &mut shares);
+    for (number, share) in shares.iter().enumerate().take(tasks.len()) {
+        mark(number).share(begin, begin + share, tasks.len());
+        begin += share;
+    }
 }
 
 /// The memory of fused tasks.
