@@ -1,4 +1,4 @@
-//! Injected faults: shortages of memory, tasks that fail, hang or write a wrong bit, slow copies.
+//! Injected faults: shortages of memory, tasks that fail, hang or write a wrong bit, slow copies, ranks that are lost.
 //!
 //! Occasions are counted when a task is submitted or memory is asked for, so that they do not depend on threads, and a task belongs to the
 //! list in force at its submission. A task that is to suffer gets other work around its own: what runs tasks knows nothing of faults. The
@@ -77,6 +77,7 @@ impl Injection {
         let [first, second, third, _] = rng::block(self.list.seed, occasion, index as u64).map(u64::from);
         let (happens, seed) = match when {
             When::Run(count) => (count == occasion, String::new()),
+            When::From(count) => (count <= occasion, String::new()),
             When::Chance(chance) => ((first as f64) < chance * 2f64.powi(32), format!(", seed={}", self.list.seed)),
             When::Always => (true, String::new()),
         };
@@ -94,6 +95,26 @@ pub(in crate::runtime) fn shortage() -> Option<String> {
     strikes.into_iter().next().map(|(_, strike)| strike.text)
 }
 
+/// How a rank is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It takes part in no collective any more.
+    Silence,
+    /// Its process ends.
+    Exit,
+}
+
+/// Counts a collective that a rank of this process takes part in; how the rank is lost, with a text for the user.
+pub fn loss(rank: u64) -> Option<(Loss, String)> {
+    if !is_on(DebugMode::Faults) {
+        return None;
+    }
+    let list = in_force()?;
+    let strikes = list.strikes(|fault| matches!(fault, Fault::Silence(other) | Fault::Exit(other) if *other == rank));
+    let loss = |fault: &Fault| if matches!(fault, Fault::Exit(_)) { Loss::Exit } else { Loss::Silence };
+    strikes.into_iter().next().map(|(fault, strike)| (loss(fault), strike.text))
+}
+
 /// Counts a task that is being submitted; it, with the faults that it is to have.
 pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result<Task, Error> {
     let Some(list) = in_force().filter(|_| task.has_work()) else { return Ok(task) };
@@ -107,7 +128,7 @@ pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result
             Fault::Failure(_) => task.with_work(|work| Struck { work, fails: Some(strike.text), flips: None }),
             Fault::BitFlip(_) => task.with_work(|work| Struck { work, fails: None, flips: Some(strike.random) }),
             Fault::Hang(_) => Task::leave(name, Arc::new(Hang { _task: Mutex::new(task) })),
-            Fault::Shortage => task,
+            Fault::Shortage | Fault::Silence(_) | Fault::Exit(_) => task,
         };
     }
     Ok(task)
@@ -115,7 +136,7 @@ pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result
 
 fn concerns(fault: &Fault, name: &str, copies: bool) -> bool {
     match fault {
-        Fault::Shortage => false,
+        Fault::Shortage | Fault::Silence(_) | Fault::Exit(_) => false,
         Fault::Delay(_) => copies,
         Fault::BitFlip(None) => true,
         Fault::Failure(other) | Fault::Hang(other) | Fault::BitFlip(Some(other)) => other == name,
