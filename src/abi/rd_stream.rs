@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::rd_device::device_index;
 use super::{guard, rd_status, shield};
+use crate::runtime::error::Cause;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::trace::{About, Kind};
@@ -190,7 +191,7 @@ enum Accesses {
 unsafe impl Send for Foreign {}
 
 impl Work for Foreign {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         let mut message = [0 as c_char; MESSAGE_BYTES];
         // SAFETY: the submitter's promise about `run` and `context`; the buffer has the capacity that is passed.
         if unsafe { (self.run)(self.context, message.as_mut_ptr(), MESSAGE_BYTES) } {
@@ -199,7 +200,7 @@ impl Work for Foreign {
         message[MESSAGE_BYTES - 1] = 0;
         // SAFETY: the last byte of the buffer is NUL.
         let text = unsafe { CStr::from_ptr(message.as_ptr()) };
-        Err(text.to_string_lossy().into_owned())
+        Err(text.to_string_lossy().into())
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {

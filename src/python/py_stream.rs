@@ -9,6 +9,7 @@ use super::exception;
 use crate::abi::rd_event::rd_event_elapsed;
 use crate::abi::rd_stream::native;
 use crate::abi::{RD_OK, last_error};
+use crate::runtime::error::Cause;
 use crate::runtime::stream::{self, Stream};
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::{Error, device};
@@ -44,10 +45,10 @@ fn stream_from_handle(py: Python<'_>, device: usize, handle: usize) -> PyResult<
 struct Call(Option<Py<PyAny>>);
 
 impl Work for Call {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         let Some(function) = &self.0 else { return Ok(()) };
-        let called = Python::try_attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string()));
-        called.unwrap_or_else(|| Err("the interpreter is shutting down".to_owned()))
+        let called = Python::try_attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string().into()));
+        called.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
     }
 
     fn accesses(&self, _: &mut dyn FnMut(Access)) {}

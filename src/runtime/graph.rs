@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::debugging::{self, faults};
-use super::error::panic_text;
+use super::error::{Cause, Named, panic_text};
 use super::event::Event;
 use super::hardware::{self, Transfer};
 use super::memory::private_pool::PrivatePool;
@@ -242,7 +242,7 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
 }
 
 impl Program {
-    fn run(&self, step: &Step) -> Result<(), String> {
+    fn run(&self, step: &Step) -> Result<(), Cause> {
         let mut tasks = self.tasks.lock();
         match step {
             Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| match part {
@@ -250,7 +250,7 @@ impl Program {
                 Part::Fused(range, _) if debugging::is_any_on() => tasks[range.clone()].iter_mut().try_for_each(run_one),
                 Part::Fused(range, ends) => {
                     let outcome = loop_fusion::run_all(&tasks[range.clone()].iter(), ends);
-                    outcome.map_err(|(name, text)| named(name, &text))
+                    outcome.map_err(|(name, cause)| Named::new(name, cause).into())
                 }
             }),
             Step::Host(index) => run_one(&mut tasks[*index]),
@@ -259,18 +259,14 @@ impl Program {
     }
 }
 
-fn run_one(task: &mut Task) -> Result<(), String> {
+fn run_one(task: &mut Task) -> Result<(), Cause> {
     let name = task.name();
     let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
     let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
     match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(outcome) => outcome.map_err(|text| named(name, &text)),
-        Err(panic) => Err(named(name, panic_text(&*panic))),
+        Ok(outcome) => outcome.map_err(|cause| Named::new(name, cause).into()),
+        Err(panic) => Err(Named::new(name, panic_text(&*panic).into()).into()),
     }
-}
-
-fn named(name: &str, text: &str) -> String {
-    format!("{name}: {text}")
 }
 
 /// One step of a replay.
@@ -281,7 +277,7 @@ struct Replay {
 }
 
 impl Work for Replay {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         self.program.generators.start(&self.draws);
         self.program.run(&self.program.steps[self.index])
     }

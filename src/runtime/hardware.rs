@@ -54,6 +54,7 @@ use super::{Error, observers};
 
 mod hardware_task;
 
+pub use super::error::Cause;
 pub use super::memory::device_memory::DeviceMemory;
 pub use super::trace::MemoryKind;
 pub use hardware_task::HardwareTask;

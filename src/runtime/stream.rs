@@ -16,7 +16,7 @@ use std::time::Instant;
 use super::config::{MAX_DEVICES, config};
 use super::debugging::watchdog::Watch;
 use super::debugging::{self, schedule};
-use super::error::panic_text;
+use super::error::{Cause, panic_text};
 use super::event::Recording;
 use super::executor::EXECUTOR;
 use super::graph::capture::Capture;
@@ -99,7 +99,7 @@ pub struct Stream {
     queue: Queue<Task>,
     /// Whether `failure` holds one: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
-    failure: Mutex<Option<String>>,
+    failure: Mutex<Option<Error>>,
     /// Whether a callback, a sleep, an event or another keeper has the ownership.
     away: AtomicBool,
     /// The recording that the head of the queue waits for; set before the ownership is left there.
@@ -351,7 +351,7 @@ impl Stream {
         }
         let mut failure = self.failure.lock();
         self.failed.store(false, Ordering::Release);
-        failure.take().map_or(Ok(()), |text| Err(Error::TaskFailed(text)))
+        failure.take().map_or(Ok(()), Err)
     }
 
     fn is_running_here(&self) -> bool {
@@ -499,10 +499,10 @@ impl Stream {
     }
 
     /// Lets a stream that stands still go on behind that, with a failure if there is one.
-    pub(super) fn go_on(&'static self, mut lease: Lease, failure: Option<&str>) {
-        if let (Some(text), Some(task)) = (failure, lease.head()) {
+    pub(super) fn go_on(&'static self, mut lease: Lease, failure: Option<&dyn fmt::Display>) {
+        if let (Some(cause), Some(task)) = (failure, lease.head()) {
             let name = task.name();
-            self.poison(name, text);
+            self.poison(name, cause);
         }
         lease.advance();
         self.move_on(lease);
@@ -527,7 +527,7 @@ impl Stream {
     }
 
     #[inline]
-    fn run(&'static self, name: &'static str, mark: Option<&Mark>, work: impl FnOnce() -> Result<(), String>) {
+    fn run(&'static self, name: &'static str, mark: Option<&Mark>, work: impl FnOnce() -> Result<(), Cause>) {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
@@ -540,14 +540,14 @@ impl Stream {
         }
         match outcome {
             Ok(Ok(())) => {}
-            Ok(Err(text)) => self.poison(name, &text),
-            Err(panic) => self.poison(name, panic_text(&*panic)),
+            Ok(Err(cause)) => self.poison(name, &cause),
+            Err(panic) => self.poison(name, &panic_text(&*panic)),
         }
     }
 
     /// Does a task's work; its failure, or its panic.
     #[inline]
-    fn attempt(&'static self, work: impl FnOnce() -> Result<(), String>) -> thread::Result<Result<(), String>> {
+    fn attempt(&'static self, work: impl FnOnce() -> Result<(), Cause>) -> thread::Result<Result<(), Cause>> {
         let _access = Access::open();
         RUNNING.with(|running| {
             let before = running.replace(Some(self));
@@ -558,9 +558,9 @@ impl Stream {
     }
 
     #[cold]
-    fn poison(&self, name: &str, text: &str) {
+    fn poison(&self, name: &str, cause: &dyn fmt::Display) {
         let mut failure = self.failure.lock();
-        failure.get_or_insert_with(|| format!("{name} failed on {self:?}: {text}"));
+        failure.get_or_insert_with(|| Error::of_task(name, self, cause));
         self.failed.store(true, Ordering::Release);
     }
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
+use super::error::Cause;
 use super::event::Recording;
 use super::hardware::Transfer;
 use super::sanitizer::vector_clock::VectorClock;
@@ -55,8 +56,8 @@ pub trait Work: Send {
     /// Does it: once, or where the task was captured in a graph ([`super::graph`]) at each replay, one run after the other.
     ///
     /// # Errors
-    /// A text for the user: the stream is poisoned with it.
-    fn run(&mut self) -> Result<(), String>;
+    /// The cause of the failure: the stream keeps it, with the name of the task.
+    fn run(&mut self) -> Result<(), Cause>;
 
     /// Names the memory that it reads and writes.
     fn accesses(&self, visit: &mut dyn FnMut(Access));
@@ -108,7 +109,7 @@ pub trait Row: Sync {
     ///
     /// # Errors
     /// As [`Work::run`].
-    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String>;
+    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), Cause>;
 }
 
 /// Memory of a [`Row`]: the contiguous elements of one of its tensors, or something that every piece may touch.
@@ -276,7 +277,7 @@ type OperandVisitor<'a> = dyn FnMut(Access, Option<Shape<'_>>) + 'a;
 
 /// The functions of one payload type, called with a pointer to the storage that holds it.
 struct WorkVtable {
-    run: unsafe fn(*mut Storage) -> Result<(), String>,
+    run: unsafe fn(*mut Storage) -> Result<(), Cause>,
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
     operands: unsafe fn(*const Storage, &mut OperandVisitor<'_>),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
@@ -331,7 +332,7 @@ impl Erased {
     }
 
     #[inline]
-    pub(super) fn run(&mut self) -> Result<(), String> {
+    pub(super) fn run(&mut self) -> Result<(), Cause> {
         // SAFETY: the invariant of `Erased`: the table belongs to the value in the storage.
         unsafe { (self.table.run)(&raw mut self.storage) }
     }
@@ -390,7 +391,7 @@ impl Drop for Erased {
 
 /// # Safety
 /// `storage` holds a live `W`.
-unsafe fn run<W: Work>(storage: *mut Storage) -> Result<(), String> {
+unsafe fn run<W: Work>(storage: *mut Storage) -> Result<(), Cause> {
     // SAFETY: the caller's promise; `Erased::run` borrows the storage uniquely.
     let work = unsafe { &mut *storage.cast::<W>() };
     work.run()
@@ -463,7 +464,7 @@ unsafe fn drop_in_place<W: Work>(storage: *mut Storage) {
 struct Boxed<W>(Box<W>);
 
 impl<W: Work> Work for Boxed<W> {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         self.0.run()
     }
 
@@ -499,15 +500,15 @@ impl<W: Work> Work for Boxed<W> {
 /// Work made of a closure that has nothing to say about memory.
 pub struct Closure<F>(F);
 
-impl<F: FnMut() -> Result<(), String> + Send> Closure<F> {
+impl<F: FnMut() -> Result<(), Cause> + Send> Closure<F> {
     /// Wraps `body`.
     pub fn new(body: F) -> Self {
         Self(body)
     }
 }
 
-impl<F: FnMut() -> Result<(), String> + Send> Work for Closure<F> {
-    fn run(&mut self) -> Result<(), String> {
+impl<F: FnMut() -> Result<(), Cause> + Send> Work for Closure<F> {
+    fn run(&mut self) -> Result<(), Cause> {
         (self.0)()
     }
 
@@ -525,8 +526,8 @@ mod tests {
     }
 
     impl<const N: usize> Work for Counted<N> {
-        fn run(&mut self) -> Result<(), String> {
-            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".to_owned()) }
+        fn run(&mut self) -> Result<(), Cause> {
+            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".into()) }
         }
 
         fn accesses(&self, visit: &mut dyn FnMut(Access)) {
@@ -546,7 +547,7 @@ mod tests {
         task.accesses(&mut |access| seen.push(access));
         assert_eq!(seen, [Access { begin: N, end: N + 1, write: true }]);
         let Payload::Kernel(work) = &mut task.payload else { panic!("a kernel task") };
-        assert_eq!(work.run(), Ok(()));
+        assert!(work.run().is_ok());
         let moved = Box::new(task);
         assert_eq!(drops.load(Ordering::Relaxed), 0);
         drop(moved);

@@ -110,9 +110,10 @@ impl Steps {
             strides[dim - 1] = strides[dim] * operand.sizes()[dim];
         }
         // SAFETY: the block has as many elements of the dtype as the operand, and is there until the stream has passed.
-        let packed = unsafe { View::new(block.data, dtype, block.flags, operand.sizes(), &strides) }.map_err(invalid)?;
+        let packed = unsafe { View::new(block.data, dtype, block.flags, operand.sizes(), &strides) }
+            .map_err(|error| invalid(error.to_string()))?;
         let operands = if into { [packed, *operand] } else { [*operand, packed] };
-        let record = Record::new(self.op.layout(), &operands, 1, &[], None).map_err(invalid)?;
+        let record = Record::new(self.op.layout(), &operands, 1, &[], None).map_err(|error| invalid(error.to_string()))?;
         let call = KernelCall { op: self.op, record };
         if block.flags.has(Flags::HOST) { Ok(self.stream.submit(Task::host(self.op.text(), call))?) } else { self.kernel(call) }
     }

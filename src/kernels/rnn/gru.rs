@@ -7,6 +7,7 @@ use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, 
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Number, Real};
@@ -59,7 +60,7 @@ layers! {
     gru_layer, 0, forward;
 }
 
-fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
@@ -143,7 +144,7 @@ layers! {
     gru_layer_backward, 2, backward;
 }
 
-fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;

@@ -7,6 +7,7 @@ use super::sequence::{Layer, cost, layers, load, load_back, row, store, target, 
 use crate::kernels::matmul;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Number, Real};
@@ -61,7 +62,7 @@ layers! {
     lstm_layer, 0, forward;
 }
 
-fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
@@ -144,7 +145,7 @@ layers! {
     lstm_layer_backward, 3, backward;
 }
 
-fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>, P: Element<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;

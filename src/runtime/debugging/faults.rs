@@ -7,6 +7,7 @@
 
 use super::fault_list::{Fault, FaultList, When};
 use super::{DebugMode, is_on, set};
+use crate::runtime::error::Cause;
 use crate::runtime::stream::{Lease, Stream};
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::runtime::task::{Access, Erased, Keeper, Task, Work};
@@ -127,12 +128,12 @@ fn is_host_copy(task: &Task) -> bool {
 }
 
 /// Runs the work of a graph's task, which is counted now.
-pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), String> {
+pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), Cause> {
     let Some(list) = in_force() else { return work.run() };
     let is_meant = |fault: &Fault| matches!(fault, Fault::Failure(_) | Fault::BitFlip(_)) && concerns(fault, name, false);
     let strikes = list.strikes(is_meant);
     if let Some((_, strike)) = strikes.iter().find(|(fault, _)| matches!(fault, Fault::Failure(_))) {
-        return Err(strike.text.clone());
+        return Err(strike.text.clone().into());
     }
     work.run()?;
     for (_, strike) in strikes {
@@ -149,9 +150,9 @@ struct Struck {
 }
 
 impl Work for Struck {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         if let Some(text) = &self.fails {
-            return Err(text.clone());
+            return Err(text.clone().into());
         }
         self.work.run()?;
         self.flips.iter().for_each(|random| self.work.flip_bit(*random));
@@ -196,5 +197,5 @@ pub(in crate::runtime) fn end_hang(stream: &'static Stream, text: &str) -> bool 
         let position = hanging.iter().position(|(other, _)| std::ptr::eq(*other, stream));
         position.map(|position| hanging.swap_remove(position))
     };
-    hanging.map(|(stream, lease)| stream.go_on(lease, Some(text))).is_some()
+    hanging.map(|(stream, lease)| stream.go_on(lease, Some(&text))).is_some()
 }

@@ -46,7 +46,7 @@ fn failures_and_panics_end_their_entries_and_what_is_behind_has_not_run() {
         stream.submit(Task::new("panics", LARGE, Closure::new(|| panic!("no good")))).unwrap();
         stream.submit(kernel(|| ())).unwrap();
         assert!(stream.synchronize().is_err());
-        stream.submit(Task::new("fails", 1, Closure::new(|| Err("no good".to_owned())))).unwrap();
+        stream.submit(Task::new("fails", 1, Closure::new(|| Err("no good".into())))).unwrap();
         stream.submit(callback(|| ())).unwrap();
         stream.submit(Task::sleep(Duration::from_millis(1))).unwrap();
     });

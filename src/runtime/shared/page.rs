@@ -175,7 +175,7 @@ impl Keeper for Awaited {
         let awaited = self.clone();
         blocking_pool::spawn("rustdev-event", move || {
             let outcome = awaited.synchronize();
-            stream.go_on(lease, outcome.err().as_ref().map(Error::message));
+            stream.go_on(lease, outcome.err().as_ref().map(|error| error as &dyn std::fmt::Display));
         });
     }
 }

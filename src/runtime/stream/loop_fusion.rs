@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::{Lease, Stream, Until};
+use crate::runtime::error::Cause;
 use crate::runtime::sync::Ordering;
 use crate::runtime::task::{Payload, Row, Span, Task};
 use crate::runtime::{parallel_for, trace};
@@ -83,10 +84,10 @@ impl Stream {
             divide(trace::now().saturating_sub(begin), tasks, shares);
         }
         // A panic is told in the name of the first.
-        let (number, text) = failure.map_or((0, None), |(number, text)| (number, Some(text)));
+        let (number, cause) = failure.map_or((0, None), |(number, cause)| (number, Some(cause)));
         let Some(culprit) = tasks.iter().flatten().nth(number) else { return };
-        if let Some(text) = text {
-            self.poison(culprit.name(), &text);
+        if let Some(cause) = cause {
+            self.poison(culprit.name(), &cause);
         }
         if let Some(mark) = culprit.mark.as_ref().filter(|_| begin.is_some() && self.failed.load(Ordering::Relaxed)) {
             mark.fail();
@@ -134,11 +135,7 @@ impl Shares {
 }
 
 /// Runs a part of the row through the works; the first failure with the number of its task.
-fn run_fused<'a>(
-    tasks: impl Iterator<Item = &'a Task> + Clone,
-    ends: &[usize],
-    range: Range<usize>,
-) -> Result<(), (usize, String)> {
+fn run_fused<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, ends: &[usize], range: Range<usize>) -> Result<(), (usize, Cause)> {
     let total = ends.last().copied().unwrap_or(0).max(1);
     let cost: u64 = tasks.clone().map(Task::cost).sum();
     let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
@@ -151,9 +148,9 @@ fn run_fused<'a>(
             if failure.get().is_some() {
                 return;
             }
-            if let Err(text) = row.run_piece(ends, piece.clone()) {
+            if let Err(cause) = row.run_piece(ends, piece.clone()) {
                 // The first failure is the one that is told.
-                let _ = failure.set((number, text));
+                let _ = failure.set((number, cause));
             }
         }
     });
@@ -173,14 +170,14 @@ pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>)
 /// Runs tasks that [`members`] has found to fuse.
 ///
 /// # Errors
-/// The name of the first that fails, and its text.
+/// The name of the first that fails, and the cause.
 pub(in crate::runtime) fn run_all<'a>(
     tasks: &(impl Iterator<Item = &'a Task> + Clone),
     ends: &[usize],
-) -> Result<(), (&'static str, String)> {
+) -> Result<(), (&'static str, Cause)> {
     let name = |number: usize| tasks.clone().nth(number).map_or("", Task::name);
     let all = 0..ends.last().copied().unwrap_or(0);
-    run_fused(tasks.clone(), ends, all).map_err(|(number, text)| (name(number), text))
+    run_fused(tasks.clone(), ends, all).map_err(|(number, cause)| (name(number), cause))
 }
 
 /// The memory of fused tasks.

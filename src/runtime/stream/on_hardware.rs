@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Lease, Stream, Until};
 use crate::runtime::debugging::schedule;
-use crate::runtime::error::panic_text;
+use crate::runtime::error::{Cause, panic_text};
 use crate::runtime::hardware::{self, HardwareTask};
 use crate::runtime::sync::{Condvar, Mutex, Ordering, wait};
 use crate::runtime::task::Task;
@@ -50,7 +50,7 @@ impl Stream {
             None => installed.launch(task),
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-            self.poison(name, panic_text(&*panic));
+            self.poison(name, &panic_text(&*panic));
         }
         let mut state = self.hand_over.state.lock();
         while waits && matches!(*state, State::Handing) {
@@ -68,10 +68,10 @@ impl Stream {
     }
 
     /// Takes the ownership back from the hardware, with the failure of its task if there is one, and goes on.
-    pub(in crate::runtime) fn finish_on_hardware(&'static self, mut lease: Lease, failure: Option<&str>) {
-        if let (Some(text), Some(task)) = (failure, lease.head()) {
+    pub(in crate::runtime) fn finish_on_hardware(&'static self, mut lease: Lease, failure: Option<Cause>) {
+        if let (Some(cause), Some(task)) = (failure, lease.head()) {
             let name = task.name();
-            self.poison(name, text);
+            self.poison(name, &cause);
         }
         lease.advance();
         let mut state = self.hand_over.state.lock();
@@ -87,11 +87,11 @@ impl Stream {
     }
 
     /// Does a task's work for the hardware, on this thread.
-    pub(in crate::runtime) fn run_for_hardware(&'static self, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    pub(in crate::runtime) fn run_for_hardware(&'static self, work: impl FnOnce() -> Result<(), Cause>) -> Result<(), Cause> {
         let _outside = EXECUTOR.enter();
         match self.attempt(work) {
             Ok(outcome) => outcome,
-            Err(panic) => Err(panic_text(&*panic).to_owned()),
+            Err(panic) => Err(panic_text(&*panic).into()),
         }
     }
 
