@@ -4,6 +4,7 @@
 
 pub mod latch;
 pub mod queue;
+mod ready_list;
 pub mod slot;
 pub mod sync;
 
@@ -35,6 +36,8 @@ pub mod isolation;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod observers;
+#[cfg(not(loom))]
+mod open_loops;
 #[cfg(not(loom))]
 pub mod parallel_for;
 pub mod rng;

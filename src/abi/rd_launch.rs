@@ -16,10 +16,10 @@ use crate::kernels::sorting::sort;
 use crate::kernels::table::{Op, TABLE};
 use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
-use crate::runtime::memory;
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
+use crate::runtime::{device, memory};
 use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
         // SAFETY: the caller promises arguments that are readable during the call.
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
-        let stream = stream::current(device_index(device)?);
+        let stream = device::current_stream(device_index(device)?);
         let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
         if args.dense_numel > 0 && is_small {
             // SAFETY: as above, for everything that the arguments point at.
@@ -588,7 +588,6 @@ mod tests {
     use super::super::rd_device::rd_init;
     use super::super::{RD_OK, rd_last_error};
     use super::*;
-    use crate::runtime::device;
     use crate::tensor::kernel_error::{Error as KernelError, ErrorKind};
 
     fn operand(data: &mut [f32], sizes: &[i64], strides: &[i64]) -> rd_operand {

@@ -7,6 +7,7 @@ use std::ffi::{CStr, CString, c_char};
 use super::rd_device::{device_index, small};
 use super::rd_stream::give;
 use super::{guard, rd_status, shield};
+use crate::runtime::device;
 use crate::runtime::sync::Arc;
 use crate::runtime::trace::{self, Kind, Mark, Row, Trace};
 
@@ -199,7 +200,8 @@ pub unsafe extern "C" fn rd_trace_call_begin(device: i32, name: *const c_char) -
     shield(std::ptr::null_mut(), || {
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("fallback");
-        let mark = device_index(device).ok().and_then(|device| trace::mark_call(device, name, Kind::Fallback));
+        let stream = device_index(device).ok().map(device::current_stream);
+        let mark = stream.and_then(|stream| trace::mark_call(stream, name, Kind::Fallback));
         mark.map_or(std::ptr::null_mut(), |mark| Box::into_raw(Box::new(rd_trace_call(mark))))
     })
 }

@@ -13,7 +13,7 @@ use super::exception;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
-use crate::runtime::{Error, fork, memory, stream};
+use crate::runtime::{Error, device, fork, memory};
 pub(super) use recording::frames;
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ fn memory_get_fraction(py: Python<'_>, device: usize) -> PyResult<f64> {
 fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> PyResult<usize> {
     let unknown = || Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {stream}"));
     let allocate =
-        || memory::allocate(device, stream::find(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize);
+        || memory::allocate(device, device::find_stream(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize);
     let result = py.detach(allocate);
     raise(py, result)
 }

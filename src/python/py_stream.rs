@@ -10,7 +10,7 @@ use crate::abi::rd_event::rd_event_elapsed;
 use crate::abi::rd_stream::native;
 use crate::abi::{RD_OK, last_error};
 use crate::runtime::error::Cause;
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::{Error, device};
 
@@ -24,7 +24,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static Stream> {
     let unknown = || Error::InvalidArgument(format!("rustdev:{device} has no stream with the id {id}"));
-    device::get(device).and_then(|_| stream::find(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
+    device::get(device).and_then(|_| device::find_stream(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
 }
 
 /// 0, or -1 for a stream of high priority.

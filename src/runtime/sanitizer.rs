@@ -16,10 +16,10 @@ use super::memory::caching_pool::Use;
 use super::memory::history::{self, Context};
 use super::memory::{self, Timeline, observe};
 use super::observers::{self, RACES};
-use super::stream::{self, Stream};
+use super::stream::Stream;
 use super::sync::{Arc, Mutex};
 use super::task::{Access, Shape, Task};
-use super::{Error, exit};
+use super::{Error, device, exit};
 
 pub mod detector;
 pub mod finding;
@@ -363,7 +363,7 @@ pub fn waits_for_nothing(stream: Option<StreamKey>) -> Result<(), Error> {
 /// The pool of a device hands out a block; called under its lock.
 pub fn allocated(owner: &dyn Timeline, begin: usize, size: usize) {
     let (owner, end) = ((owner.device(), owner.id()), begin + size);
-    let capture = stream::find(owner.0, owner.1).and_then(Stream::capture);
+    let capture = device::find_stream(owner.0, owner.1).and_then(Stream::capture);
     let mut state = STATE.lock();
     match capture {
         // Memory of a graph's pool: replays come later, and are compared with each other.

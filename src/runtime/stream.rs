@@ -13,12 +13,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Instant;
 
-use super::config::{MAX_DEVICES, config};
+use super::config::config;
 use super::debugging::watchdog::Watch;
 use super::debugging::{self, schedule};
 use super::error::{Cause, panic_text};
 use super::event::Recording;
-use super::executor::EXECUTOR;
+use super::executor::{EXECUTOR, Ready};
 use super::graph::capture::Capture;
 use super::isolation::access::Access;
 use super::memory::caching_pool::GENERAL;
@@ -27,7 +27,7 @@ use super::shared::gate::Pass;
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
 use super::task::{Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, device, exit, hardware, isolation, observers, sanitizer, timer, trace};
+use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
 
 mod debugged;
 pub(super) mod loop_fusion;
@@ -45,36 +45,8 @@ const INLINE_HOT: u64 = 3_000;
 const SHARE: usize = 16;
 
 thread_local! {
-    static CURRENT: [Cell<Option<&'static Stream>>; MAX_DEVICES] = const { [const { Cell::new(None) }; MAX_DEVICES] };
     /// The stream whose task this thread runs.
     static RUNNING: Cell<Option<&'static Stream>> = const { Cell::new(None) };
-}
-
-/// This thread's stream of a device.
-///
-/// # Panics
-/// For a device that does not exist.
-#[inline]
-pub fn current(device: usize) -> &'static Stream {
-    CURRENT.with(|streams| {
-        streams[device].get().unwrap_or_else(|| {
-            let stream = device::all()[device].default_stream();
-            streams[device].set(Some(stream));
-            stream
-        })
-    })
-}
-
-/// Makes `stream` this thread's stream of its device; returns the one before.
-pub fn exchange(stream: &'static Stream) -> &'static Stream {
-    let before = current(stream.device());
-    CURRENT.with(|streams| streams[stream.device()].set(Some(stream)));
-    before
-}
-
-/// The stream of that id, if device and stream exist.
-pub fn find(device: usize, id: i64) -> Option<&'static Stream> {
-    device::get(device).ok()?.stream(id)
 }
 
 /// The right to drain a stream.
@@ -118,6 +90,20 @@ pub struct Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "stream {} of device rustdev:{}", self.id, self.device)
+    }
+}
+
+impl Ready for Stream {
+    fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    fn serve(&'static self) {
+        match self.queue.own_ready() {
+            Some(lease) if schedule::is_on() => self.release(lease),
+            Some(lease) => self.turn(lease, Until::Share),
+            None => {}
+        }
     }
 }
 
@@ -358,15 +344,6 @@ impl Stream {
         RUNNING.get().is_some_and(|running| std::ptr::eq(running, self))
     }
 
-    /// A compute thread's turn at the stream.
-    pub(super) fn serve(&'static self) {
-        match self.queue.own_ready() {
-            Some(lease) if schedule::is_on() => self.release(lease),
-            Some(lease) => self.turn(lease, Until::Share),
-            None => {}
-        }
-    }
-
     /// Drains the stream for a while and passes the ownership on.
     fn turn(&'static self, mut lease: Lease, until: Until) {
         let (mut ran, scheduled, on_hardware) = (0, schedule::is_on(), hardware::is_installed());
@@ -414,13 +391,13 @@ impl Stream {
                     }
                     self.may_wait.store(true, Ordering::Release);
                     self.away.store(true, Ordering::Relaxed);
-                    return blocking_pool::run_callback(self, lease);
+                    return blocking_pool::run(move || self.finish_callback(lease));
                 }
                 Payload::Sleep(duration) => {
                     let deadline = Instant::now() + *duration;
                     task.mark.iter().for_each(Mark::begin);
                     self.away.store(true, Ordering::Relaxed);
-                    return timer::wake_at(deadline, self, lease);
+                    return timer::at(deadline, move || self.finish_sleep(lease));
                 }
             }
             if scheduled {

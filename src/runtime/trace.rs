@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::stream::{self, Stream};
+use super::stream::Stream;
 use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
 use super::task::Task;
 use super::{Error, affinity, observers};
@@ -229,12 +229,12 @@ fn mark_task(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
     Some(mark)
 }
 
-/// The mark of work that this thread does itself from now on, in the order of its stream of the device; `None` without a trace.
-pub fn mark_call(device: usize, name: &'static str, kind: Kind) -> Option<Mark> {
+/// The mark of work that this thread does itself from now on, in the order of `stream`; `None` without a trace.
+pub fn mark_call(stream: &'static Stream, name: &'static str, kind: Kind) -> Option<Mark> {
     if !is_on() {
         return None;
     }
-    let mark = Mark::new(stream::current(device), name, About::kind(kind))?;
+    let mark = Mark::new(stream, name, About::kind(kind))?;
     mark.begin();
     Some(mark)
 }

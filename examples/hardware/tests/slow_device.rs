@@ -12,7 +12,7 @@ use rustdev::hardware;
 use rustdev::runtime::event::Event;
 use rustdev::runtime::graph::capture::{Capture, Mode};
 use rustdev::runtime::memory::private_pool::{PrivatePool, new_number};
-use rustdev::runtime::stream::{self, Stream};
+use rustdev::runtime::stream::Stream;
 use rustdev::runtime::task::{Closure, Task};
 use rustdev::runtime::{Error, device, memory};
 use rustdev::tensor::dtype::DType;
@@ -283,9 +283,9 @@ fn a_graph_hands_over_each_of_its_kernels() {
     copy(stream, on(&a), host(&mut input, DType::Float, &sizes, &[1]));
     launch(c"add", stream, &[on(&b), on(&a), on(&a)]);
     copy(stream, host(&mut output, DType::Float, &sizes, &[1]), on(&b));
-    let before = stream::exchange(stream);
+    let before = device::exchange_stream(stream);
     let graph = capture.end().unwrap();
-    stream::exchange(before);
+    device::exchange_stream(before);
     for value in [3f32, 5.0] {
         // SAFETY: the graph reads the memory in replays alone, and the one before has ended.
         unsafe { input.as_mut_ptr().write_volatile(value) };

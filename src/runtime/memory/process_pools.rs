@@ -14,7 +14,7 @@ use crate::runtime::config::{self, Config};
 use crate::runtime::debugging::{self, faults};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{LazyLock, OnceLock};
-use crate::runtime::{Error, device, fork, isolation, stream};
+use crate::runtime::{Error, device, fork, isolation};
 
 impl Timeline for Stream {
     fn device(&self) -> usize {
@@ -122,7 +122,7 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    take(pool, stream::current(device), bytes)
+    take(pool, device::current_stream(device), bytes)
 }
 
 #[inline]

@@ -11,9 +11,8 @@ use super::process::Process;
 use super::{gate, hold_streams};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::sent::Whereabouts;
-use crate::runtime::stream;
 use crate::runtime::sync::{Arc, OnceLock};
-use crate::runtime::{Error, fork, memory};
+use crate::runtime::{Error, device, fork, memory};
 
 /// For how long others may go on writing on the host before a caller is told so.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -96,7 +95,7 @@ pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
             .ok_or_else(|| Error::InvalidArgument(format!("no live block of device memory holds {address:#x}")))
     };
     let found = find()?;
-    stream::current(device).synchronize_for(|| "sending a tensor to another process".to_owned())?;
+    device::current_stream(device).synchronize_for(|| "sending a tensor to another process".to_owned())?;
     found.timelines.iter().for_each(|timeline| timeline.finish());
     if found.file.is_none() && !share(pool, &found)? {
         return Ok(None);

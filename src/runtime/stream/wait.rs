@@ -9,7 +9,7 @@ use crate::runtime::debugging::{self, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::shared::gate::Pass;
 use crate::runtime::sync::{Ordering, spin_loop};
-use crate::runtime::{Error, parallel_for, sanitizer};
+use crate::runtime::{Error, open_loops, sanitizer};
 
 /// Tasks on a stream before a submitter helps or waits.
 pub(in crate::runtime) const BACKLOG: u64 = 2048;
@@ -163,7 +163,7 @@ impl Stream {
 
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
     pub(super) fn look_on(&self, target: u64) -> bool {
-        let _onlooker = parallel_for::Onlooker::enter();
+        let _onlooker = open_loops::Onlooker::enter();
         let (mut seen, mut idle_since) = (self.completed(), Instant::now());
         loop {
             let mut helped = false;
@@ -171,7 +171,7 @@ impl Stream {
                 if self.completed() >= target {
                     return true;
                 }
-                helped |= parallel_for::is_open() && parallel_for::help();
+                helped |= open_loops::is_open() && open_loops::help();
                 spin_loop();
             }
             let done = self.completed();
