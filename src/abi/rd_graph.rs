@@ -12,7 +12,7 @@ use crate::runtime::device;
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{self, Capture, Mode};
 use crate::runtime::graph::graph_rng::Start;
-use crate::runtime::memory::private_pool::{self, PrivatePool};
+use crate::runtime::pools::private_pool::{self, PrivatePool};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::Arc;
 

@@ -19,7 +19,7 @@ use crate::runtime::hardware::{self, Transfer};
 use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
-use crate::runtime::{device, memory};
+use crate::runtime::{device, pools};
 use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
@@ -425,10 +425,10 @@ impl Work for KernelCall {
 /// Where an operand of a copy lies, as seen from the other.
 fn memory_kind(operand: &View<'_>, other: &View<'_>) -> MemoryKind {
     if operand.flags().has(Flags::HOST) {
-        let pinned = memory::host().is_pinned(operand.data() as usize);
+        let pinned = pools::host().is_pinned(operand.data() as usize);
         return if pinned { MemoryKind::Pinned } else { MemoryKind::Pageable };
     }
-    let (device, beside) = (memory::device_of(operand.data()), memory::device_of(other.data()));
+    let (device, beside) = (pools::device_of(operand.data()), pools::device_of(other.data()));
     if beside.is_some() && device != beside { MemoryKind::Peer } else { MemoryKind::Device }
 }
 

@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 
 use super::exception;
+use crate::runtime::config::order::Order;
 use crate::runtime::debugging::faults;
-use crate::runtime::debugging::schedule::{self, Order};
+use crate::runtime::debugging::schedule;
 use crate::runtime::{device, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -4,8 +4,8 @@
 use std::cell::Cell;
 
 use super::config::{self, MAX_DEVICES, config};
+use super::gate::Pass;
 use super::graph::capture;
-use super::shared::gate::Pass;
 use super::stream::Stream;
 use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};

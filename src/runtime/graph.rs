@@ -9,7 +9,7 @@
 //! Replays of one graph never overlap, on whatever streams they are: they share their memory. A replay on another stream than the one
 //! before waits for that one.
 //!
-//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::memory::private_pool`]) go back when the
+//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::pools::private_pool`]) go back when the
 //! graph is gone and its last replay has run, pinned host memory likewise ([`hold`]).
 #![forbid(unsafe_code)]
 
@@ -20,12 +20,11 @@ use std::time::Duration;
 
 use super::debugging::{self, faults};
 use super::error::{Cause, Named, panic_text};
-use super::event::Event;
-use super::hardware::{self, Transfer};
-use super::memory::private_pool::PrivatePool;
+use super::hardware;
+use super::pools::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex};
-use super::task::{Access, Payload, Task, Work};
+use super::task::{Access, Payload, Task, Transfer, Work};
 use super::{Error, sanitizer};
 
 pub mod capture;
@@ -159,7 +158,7 @@ impl Graph {
             self.check(stream)?;
         }
         let mut latest = program.latest.lock();
-        self.follow(*latest, stream)?;
+        Self::follow(*latest, stream)?;
         let mut draws = Draws::new(starts);
         for index in 0..program.steps.len() {
             let number = stream.enqueue_checked(self.task(index, &mut draws), super::config::config().launch_blocking)?;
@@ -180,14 +179,12 @@ impl Graph {
     }
 
     /// Makes the stream wait for the replay before, if that is on another one.
-    fn follow(&self, latest: Option<(&'static Stream, u64)>, stream: &'static Stream) -> Result<(), Error> {
+    fn follow(latest: Option<(&'static Stream, u64)>, stream: &'static Stream) -> Result<(), Error> {
         let Some((before, number)) = latest else { return Ok(()) };
         if std::ptr::eq(before, stream) || before.completed() >= number {
             return Ok(());
         }
-        let event = Event::new(self.0.device, false);
-        event.record_now(before)?;
-        event.block(stream)
+        stream.wait_behind(before.record(false)?)
     }
 
     /// The task of a step. The first kernels take the draws with them.

@@ -35,7 +35,7 @@ mod common {
 
     use crate::runtime::graph::Graph;
     use crate::runtime::graph::capture::{Capture, Mode};
-    use crate::runtime::memory::private_pool::{PrivatePool, new_number};
+    use crate::runtime::pools::private_pool::{PrivatePool, new_number};
     use crate::runtime::stream::Stream;
     use crate::runtime::sync::{Arc, Condvar, Mutex, wait};
     use crate::runtime::task::{Closure, Task};

@@ -17,21 +17,23 @@ use super::config::config;
 use super::debugging::watchdog::Watch;
 use super::debugging::{self, schedule};
 use super::error::{Cause, panic_text};
-use super::event::Recording;
 use super::executor::{EXECUTOR, Ready};
+use super::gate::Pass;
 use super::graph::capture::Capture;
-use super::isolation::access::Access;
+use super::memory::Timeline;
+use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
-use super::queue::{Guest, Owner, Queue};
-use super::shared::gate::Pass;
+use super::queue::{Guest, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
-use super::task::{Payload, Task, Work};
+use super::task::recording::Recording;
+use super::task::{Drained, Erased, Lease, Payload, Task, Work};
 use super::trace::Mark;
 use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
 
 mod debugged;
 pub(super) mod loop_fusion;
 mod on_hardware;
+mod recordings;
 mod wait;
 
 #[cfg(test)]
@@ -48,9 +50,6 @@ thread_local! {
     /// The stream whose task this thread runs.
     static RUNNING: Cell<Option<&'static Stream>> = const { Cell::new(None) };
 }
-
-/// The right to drain a stream.
-pub(super) type Lease = Owner<'static, Task>;
 
 /// When a turn at draining is over.
 #[derive(Clone, Copy)]
@@ -90,6 +89,88 @@ pub struct Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "stream {} of device rustdev:{}", self.id, self.device)
+    }
+}
+
+impl Timeline for Stream {
+    fn device(&self) -> usize {
+        self.device
+    }
+
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn submitted(&self) -> u64 {
+        self.queue.submitted()
+    }
+
+    fn completed(&self) -> u64 {
+        self.queue.completed()
+    }
+
+    fn finish(&'static self) {
+        self.finish_for_memory();
+    }
+}
+
+impl Drained for Stream {
+    fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    fn skips(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || exit::is_exiting()
+    }
+
+    fn resume(&'static self, lease: Lease) {
+        self.come_back();
+        self.release(lease);
+    }
+
+    fn go_on(&'static self, mut lease: Lease, failure: Option<&dyn fmt::Display>) {
+        if let (Some(cause), Some(task)) = (failure, lease.head()) {
+            let name = task.name();
+            self.poison(name, cause);
+        }
+        lease.advance();
+        self.move_on(lease);
+    }
+
+    fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>) {
+        self.take_from_hardware(lease, failure);
+    }
+
+    fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause> {
+        let _outside = EXECUTOR.enter();
+        match self.attempt(|| work.run()) {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(panic_text(&*panic).into()),
+        }
+    }
+
+    fn help_until(&'static self, target: u64) -> bool {
+        match self.queue.own() {
+            Some(lease) => {
+                self.turn(lease, Until::Done(target));
+                true
+            }
+            None => self.awaited().is_some_and(|recording| recording.stream().help_until(recording.number())),
+        }
+    }
+
+    fn is_stuck(&'static self, on_hardware: bool) -> bool {
+        self.may_wait.load(Ordering::Acquire)
+            || on_hardware && self.is_on_hardware()
+            || self.awaited().is_some_and(|recording| recording.stream().is_stuck(on_hardware))
+    }
+
+    fn run_until(&'static self, target: u64) -> Result<(), Error> {
+        self.run_until(target)
+    }
+
+    fn raise(&self) -> Result<(), Error> {
+        self.raise()
     }
 }
 
@@ -265,7 +346,8 @@ impl Stream {
 
     /// As [`Stream::enqueue`] of a task that was checked for races.
     pub(super) fn enqueue_checked(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
-        let mark = trace::mark(self, &mut task);
+        let mark = if trace::is_on() { trace::mark(self, task.name(), task.about()) } else { None };
+        task.mark.clone_from(&mark);
         let number = match task.payload {
             _ if debugging::is_any_on() => self.enqueue_debugged(task)?,
             Payload::Kernel(_) if !hardware::is_installed() => self.enqueue_kernel(task),
@@ -423,11 +505,6 @@ impl Stream {
         }
     }
 
-    /// Whether callbacks and sleeps are passed over.
-    pub(super) fn skips(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || exit::is_exiting()
-    }
-
     fn release(&'static self, lease: Lease) {
         if lease.release() && !schedule::is_on() {
             EXECUTOR.make_ready(self);
@@ -453,12 +530,6 @@ impl Stream {
         self.away.store(false, Ordering::Relaxed);
     }
 
-    /// Takes the ownership back from an event that is reached.
-    pub(super) fn resume(&'static self, lease: Lease) {
-        self.come_back();
-        self.release(lease);
-    }
-
     /// Runs the callback at the head, on a host thread.
     pub(super) fn finish_callback(&'static self, mut lease: Lease) {
         if let Some(_running) = exit::Running::start()
@@ -471,16 +542,6 @@ impl Stream {
             }
         }
         // What the callback holds may have to wait for Python's lock, too.
-        lease.advance();
-        self.move_on(lease);
-    }
-
-    /// Lets a stream that stands still go on behind that, with a failure if there is one.
-    pub(super) fn go_on(&'static self, mut lease: Lease, failure: Option<&dyn fmt::Display>) {
-        if let (Some(cause), Some(task)) = (failure, lease.head()) {
-            let name = task.name();
-            self.poison(name, cause);
-        }
         lease.advance();
         self.move_on(lease);
     }

@@ -10,13 +10,16 @@ use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
-use super::error::Cause;
-use super::event::Recording;
-use super::hardware::Transfer;
-use super::sanitizer::vector_clock::VectorClock;
-use super::stream::{Lease, Stream};
+use super::error::{Cause, Error};
+use super::memory::Timeline;
+use super::queue::Owner;
 use super::sync::Arc;
-use super::trace::{About, Kind, Mark};
+use super::trace::{About, Kind, Mark, MemoryKind};
+use super::vector_clock::VectorClock;
+
+pub(super) mod recording;
+
+use recording::Recording;
 
 /// Room for a payload inside the task; a larger one is boxed.
 pub const INLINE_BYTES: usize = 376;
@@ -125,13 +128,78 @@ pub struct Span {
     pub write: bool,
 }
 
+/// A copy of bytes as they are: no dtype changes, and both sides are contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The first byte that is read, and where it lies.
+    pub source: usize,
+    pub from: MemoryKind,
+    /// The first byte that is written, and where it lies.
+    pub target: usize,
+    pub to: MemoryKind,
+    /// How many bytes, at least 1.
+    pub bytes: usize,
+}
+
+impl Transfer {
+    /// Whether it begins or ends in host memory.
+    pub fn is_host(&self) -> bool {
+        self.from.is_host() || self.to.is_host()
+    }
+}
+
+/// The right to drain a stream. It does not know the stream.
+pub(super) type Lease = Owner<'static, Task>;
+
+/// A stream, as far as those know it that it waits for and that have its lease meanwhile.
+pub(super) trait Drained: Timeline {
+    /// 0 normal, -1 high.
+    fn priority(&self) -> i32;
+
+    /// Whether callbacks and sleeps are passed over.
+    fn skips(&self) -> bool;
+
+    /// Takes the lease back at an event that is reached.
+    fn resume(&'static self, lease: Lease);
+
+    /// Takes the lease back at the task at which the stream stands still, and goes on behind it, with a failure if there is one.
+    fn go_on(&'static self, lease: Lease, failure: Option<&dyn fmt::Display>);
+
+    /// Takes the lease back from the hardware, with the failure of its task if there is one, and goes on.
+    fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>);
+
+    /// Does a task's work for the hardware, on this thread.
+    fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause>;
+
+    /// Drains it, or what it waits for, until so many tasks are done; returns whether there was something to drain.
+    fn help_until(&'static self, target: u64) -> bool;
+
+    /// Whether it stands at a task that may be waiting for any other, or at an event behind such a task.
+    ///
+    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for. `on_hardware`: nor what a
+    /// task that installed hardware has.
+    fn is_stuck(&'static self, on_hardware: bool) -> bool;
+
+    /// Waits until so many tasks are done.
+    ///
+    /// # Errors
+    /// `InvalidArgument` from a task of this very stream.
+    fn run_until(&'static self, target: u64) -> Result<(), Error>;
+
+    /// Raises the failure that it keeps, once.
+    ///
+    /// # Errors
+    /// There is one.
+    fn raise(&self) -> Result<(), Error>;
+}
+
 /// What a stream stands still at.
 pub(super) trait Keeper: Send + Sync {
     /// Whether there is nothing to wait for any more.
     fn is_over(&self) -> bool;
 
-    /// Keeps the stream's ownership and calls [`Stream::go_on`] with it in the end, on a thread that may wait for a pass.
-    fn keep(&self, stream: &'static Stream, lease: Lease);
+    /// Keeps the stream's lease and calls [`Drained::go_on`] with it in the end, on a thread that may wait for a pass.
+    fn keep(&self, stream: &'static dyn Drained, lease: Lease);
 }
 
 /// The payload of a task, and with it who may run it.

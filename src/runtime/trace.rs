@@ -12,9 +12,8 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::stream::Stream;
+use super::memory::Timeline;
 use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
-use super::task::Task;
 use super::{Error, affinity, observers};
 
 /// Entries that are made together.
@@ -98,7 +97,7 @@ pub enum Outcome {
 pub struct Row {
     pub name: &'static str,
     pub about: About,
-    pub stream: &'static Stream,
+    pub stream: &'static dyn Timeline,
     /// The thread that submitted it, as the system numbers it.
     pub thread: i32,
     /// What the profiler called the innermost operator around the submission, and the innermost range of the user; 0 for none.
@@ -117,7 +116,7 @@ pub struct Row {
 struct Submission {
     name: &'static str,
     about: About,
-    stream: &'static Stream,
+    stream: &'static dyn Timeline,
     thread: i32,
     operator: u64,
     range: u64,
@@ -209,28 +208,21 @@ pub fn stop(number: u64) -> Option<Arc<Trace>> {
         trace
     };
     for stream in trace.busy_streams() {
-        // A task of the stream itself cannot wait for it, and reads an unfinished trace.
-        let _ = stream.finish();
+        // A task that a stream waits for does not wait for it, and reads an unfinished trace.
+        stream.finish();
     }
     trace.stopped.store(now(), Ordering::Release);
     Some(trace)
 }
 
-/// Gives a task that is about to be submitted its mark, if a trace is being taken.
-#[inline]
-pub fn mark(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
-    if is_on() { mark_task(stream, task) } else { None }
-}
-
+/// The mark of a task that is about to be submitted; `None` without a trace, and for what is no work.
 #[cold]
-fn mark_task(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
-    let mark = Mark::new(stream, task.name(), task.about()?)?;
-    task.mark = Some(mark.clone());
-    Some(mark)
+pub fn mark(stream: &'static dyn Timeline, name: &'static str, about: Option<About>) -> Option<Mark> {
+    Mark::new(stream, name, about?)
 }
 
 /// The mark of work that this thread does itself from now on, in the order of `stream`; `None` without a trace.
-pub fn mark_call(stream: &'static Stream, name: &'static str, kind: Kind) -> Option<Mark> {
+pub fn mark_call(stream: &'static dyn Timeline, name: &'static str, kind: Kind) -> Option<Mark> {
     if !is_on() {
         return None;
     }
@@ -240,7 +232,7 @@ pub fn mark_call(stream: &'static Stream, name: &'static str, kind: Kind) -> Opt
 }
 
 impl Mark {
-    fn new(stream: &'static Stream, name: &'static str, about: About) -> Option<Self> {
+    fn new(stream: &'static dyn Timeline, name: &'static str, about: About) -> Option<Self> {
         let trace = CURRENT.lock().clone()?;
         let index = trace.claimed.fetch_add(1, Ordering::Relaxed);
         let entry = trace.make(index)?;
@@ -310,11 +302,11 @@ impl Trace {
         self.claimed.load(Ordering::Relaxed) - self.count()
     }
 
-    fn busy_streams(&self) -> Vec<&'static Stream> {
-        let mut streams: Vec<&'static Stream> = Vec::new();
+    fn busy_streams(&self) -> Vec<&'static dyn Timeline> {
+        let mut streams: Vec<&'static dyn Timeline> = Vec::new();
         for entry in (0..self.count()).filter_map(|index| self.get(index)) {
             if let (Some(submission), 0) = (entry.submission.get(), entry.end.load(Ordering::Acquire))
-                && !streams.iter().any(|known| std::ptr::eq(*known, submission.stream))
+                && !streams.iter().any(|known| std::ptr::addr_eq(*known, submission.stream))
             {
                 streams.push(submission.stream);
             }

@@ -11,7 +11,7 @@
 
 use super::{Failure, KernelCall, invalid};
 use crate::kernels::table::Op;
-use crate::runtime::memory;
+use crate::runtime::pools;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::{Task, Work};
 use crate::tensor::dtype::DType;
@@ -73,11 +73,11 @@ struct StagingBlock {
 impl Drop for StagingBlock {
     fn drop(&mut self) {
         if !self.flags.has(Flags::HOST) {
-            return memory::free(self.data);
+            return pools::free(self.data);
         }
         // A block that the stream could not be recorded on, because its capture was invalidated, is one that no task uses.
-        let _ = memory::record_host_stream(self.data, self.stream);
-        memory::free_host(self.data);
+        let _ = pools::record_host_stream(self.data, self.stream);
+        pools::free_host(self.data);
     }
 }
 
@@ -96,9 +96,9 @@ impl Steps {
         }
         let (bytes, flags) = (self.numel * dtype.size(), side(operand));
         let data = if flags.has(Flags::HOST) {
-            memory::allocate_host(bytes)?
+            pools::allocate_host(bytes)?
         } else {
-            memory::allocate(self.stream.device(), self.stream, bytes)?
+            pools::allocate(self.stream.device(), self.stream, bytes)?
         };
         Ok(Some(StagingBlock { data, flags, stream: self.stream }))
     }

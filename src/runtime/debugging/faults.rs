@@ -5,12 +5,12 @@
 //! tasks of a graph are counted at each replay.
 #![forbid(unsafe_code)]
 
-use super::fault_list::{Fault, FaultList, When};
 use super::{DebugMode, is_on, set};
+use crate::runtime::config::fault_list::{Fault, FaultList, When};
 use crate::runtime::error::Cause;
-use crate::runtime::stream::{Lease, Stream};
+use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::runtime::task::{Access, Erased, Keeper, Task, Work};
+use crate::runtime::task::{Access, Drained, Erased, Keeper, Lease, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, rng};
 
@@ -18,7 +18,7 @@ use crate::runtime::{Error, rng};
 static LISTS: Mutex<Vec<Arc<Injection>>> = Mutex::new(Vec::new());
 static COUNT: AtomicU64 = AtomicU64::new(0);
 /// The streams that stand at a task that hangs.
-static HANGING: Mutex<Vec<(&'static Stream, Lease)>> = Mutex::new(Vec::new());
+static HANGING: Mutex<Vec<(&'static dyn Drained, Lease)>> = Mutex::new(Vec::new());
 
 /// A list, with the occasions that each of its faults has had.
 struct Injection {
@@ -45,14 +45,6 @@ pub fn push(text: &str) -> Result<u64, Error> {
     lists.push(Arc::new(Injection { number, list, occasions }));
     set(DebugMode::Faults, true);
     Ok(number)
-}
-
-/// Checks a list.
-///
-/// # Errors
-/// As [`push`].
-pub fn check(text: &str) -> Result<(), Error> {
-    FaultList::parse(text).map(drop).map_err(Error::InvalidValue)
 }
 
 /// Removes a list; the one before it is in force again.
@@ -182,7 +174,7 @@ impl Keeper for Hang {
         false
     }
 
-    fn keep(&self, stream: &'static Stream, lease: Lease) {
+    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
         if stream.skips() {
             return stream.go_on(lease, None);
         }
@@ -194,7 +186,7 @@ impl Keeper for Hang {
 pub(in crate::runtime) fn end_hang(stream: &'static Stream, text: &str) -> bool {
     let hanging = {
         let mut hanging = HANGING.lock();
-        let position = hanging.iter().position(|(other, _)| std::ptr::eq(*other, stream));
+        let position = hanging.iter().position(|(other, _)| std::ptr::addr_eq(*other, stream));
         position.map(|position| hanging.swap_remove(position))
     };
     hanging.map(|(stream, lease)| stream.go_on(lease, Some(&text))).is_some()

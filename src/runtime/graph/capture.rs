@@ -19,11 +19,11 @@ use super::graph_rng::{Cell, Generators};
 use super::hold::Hold;
 use super::{Graph, Node};
 use crate::runtime::memory::Timeline;
-use crate::runtime::memory::private_pool::PrivatePool;
-use crate::runtime::sanitizer::vector_clock::VectorClock;
+use crate::runtime::pools::private_pool::PrivatePool;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::runtime::task::Task;
+use crate::runtime::vector_clock::VectorClock;
 use crate::runtime::{Error, device, sanitizer};
 
 /// Whom a capture keeps from waiting for its device.

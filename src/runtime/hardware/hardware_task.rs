@@ -6,15 +6,14 @@ use std::fmt;
 
 use crate::runtime::error::Cause;
 use crate::runtime::exit::Running;
-use crate::runtime::isolation::access::Access as MemoryAccess;
-use crate::runtime::stream::{Lease, Stream};
-use crate::runtime::task::{Access, Payload, Shape, Task};
+use crate::runtime::memory::access::Access as MemoryAccess;
+use crate::runtime::task::{Access, Drained, Lease, Payload, Shape, Task};
 use crate::runtime::trace::About;
 
 /// A task that the hardware has to run. Its stream goes on when it is [finished](HardwareTask::finish); dropped, it has failed.
 #[must_use = "a task that is dropped has failed"]
 pub struct HardwareTask {
-    stream: &'static Stream,
+    stream: &'static dyn Drained,
     /// The stream's ownership, with the task at its head; gone when the task has ended.
     lease: Option<Lease>,
     has_begun: bool,
@@ -30,7 +29,7 @@ impl fmt::Debug for HardwareTask {
 
 impl HardwareTask {
     /// The kernel at the head of a stream. `running`: counts it until it ends.
-    pub(in crate::runtime) fn new(stream: &'static Stream, lease: Lease, running: Running) -> Self {
+    pub(in crate::runtime) fn new(stream: &'static dyn Drained, lease: Lease, running: Running) -> Self {
         Self { stream, lease: Some(lease), has_begun: false, holds: Some((running, MemoryAccess::open())) }
     }
 
@@ -108,7 +107,7 @@ impl HardwareTask {
         self.begin();
         let task = self.lease.as_mut().and_then(Lease::head);
         match task.map(|task| &mut task.payload) {
-            Some(Payload::Kernel(work)) => self.stream.run_for_hardware(|| work.run()),
+            Some(Payload::Kernel(work)) => self.stream.run_for_hardware(work),
             _ => Ok(()),
         }
     }

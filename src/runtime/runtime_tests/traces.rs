@@ -18,7 +18,7 @@ fn taken(stream: &'static Stream, submit: impl FnOnce()) -> Vec<Row> {
     submit();
     let trace = trace::stop(number).unwrap();
     let rows = (0..trace.count()).filter_map(|index| trace.row(index));
-    rows.filter(|row| std::ptr::eq(row.stream, stream)).collect()
+    rows.filter(|row| std::ptr::addr_eq(row.stream, stream)).collect()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Stream, Until};
 use crate::runtime::debugging::{faults, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
-use crate::runtime::task::{Payload, Task};
+use crate::runtime::task::{Drained, Payload, Task};
 use crate::runtime::{Error, hardware};
 
 /// How often a thread looks again that can only wait.
@@ -81,12 +81,6 @@ impl Stream {
         if let Some(lease) = self.queue.own_ready() {
             self.release(lease);
         }
-    }
-
-    /// The stream whose event its head waits for.
-    pub(in crate::runtime) fn awaited(&self) -> Option<&'static Stream> {
-        let blocked = self.blocked.lock();
-        blocked.as_ref().filter(|recording| !recording.is_done()).map(|recording| recording.stream())
     }
 
     /// What the watchdog knows of it.

@@ -15,10 +15,10 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::{Lease, Stream, Until};
+use super::{Stream, Until};
 use crate::runtime::error::Cause;
 use crate::runtime::sync::Ordering;
-use crate::runtime::task::{Payload, Row, Span, Task};
+use crate::runtime::task::{Lease, Payload, Row, Span, Task};
 use crate::runtime::{parallel_for, trace};
 
 /// Elements of a piece: those of some tensors have to stay in a core's cache.

@@ -6,13 +6,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Lease, Stream, Until};
+use super::{Stream, Until};
 use crate::runtime::debugging::schedule;
 use crate::runtime::error::{Cause, panic_text};
+use crate::runtime::exit;
 use crate::runtime::hardware::{self, HardwareTask};
 use crate::runtime::sync::{Condvar, Mutex, Ordering, wait};
-use crate::runtime::task::Task;
-use crate::runtime::{executor::EXECUTOR, exit};
+use crate::runtime::task::{Lease, Task};
 
 /// Where the ownership of a stream is whose kernel the hardware has.
 #[derive(Default)]
@@ -67,8 +67,8 @@ impl Stream {
         }
     }
 
-    /// Takes the ownership back from the hardware, with the failure of its task if there is one, and goes on.
-    pub(in crate::runtime) fn finish_on_hardware(&'static self, mut lease: Lease, failure: Option<Cause>) {
+    /// As [`Drained::finish_on_hardware`](crate::runtime::task::Drained::finish_on_hardware).
+    pub(super) fn take_from_hardware(&'static self, mut lease: Lease, failure: Option<Cause>) {
         if let (Some(cause), Some(task)) = (failure, lease.head()) {
             let name = task.name();
             self.poison(name, &cause);
@@ -84,15 +84,6 @@ impl Stream {
         drop(state);
         self.away.store(false, Ordering::Relaxed);
         if schedule::is_on() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
-    }
-
-    /// Does a task's work for the hardware, on this thread.
-    pub(in crate::runtime) fn run_for_hardware(&'static self, work: impl FnOnce() -> Result<(), Cause>) -> Result<(), Cause> {
-        let _outside = EXECUTOR.enter();
-        match self.attempt(work) {
-            Ok(outcome) => outcome,
-            Err(panic) => Err(panic_text(&*panic).into()),
-        }
     }
 
     /// Whether the hardware has a task of the stream.

@@ -4,11 +4,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{RUNNING, Stream, Until};
+use super::{RUNNING, Stream};
 use crate::runtime::debugging::{self, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
-use crate::runtime::shared::gate::Pass;
-use crate::runtime::sync::{Ordering, spin_loop};
+use crate::runtime::gate::Pass;
+use crate::runtime::sync::{Arc, Ordering, spin_loop};
+use crate::runtime::task::Drained;
+use crate::runtime::task::recording::Recording;
 use crate::runtime::{Error, open_loops, sanitizer};
 
 /// Tasks on a stream before a submitter helps or waits.
@@ -70,7 +72,7 @@ impl Stream {
 
     /// Waits until memory that the stream uses may be free; failures stay for its own next synchronising call.
     ///
-    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Stream::is_stuck`]. For a task of
+    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Drained::is_stuck`]. For a task of
     /// installed hardware that is any stream whose task the hardware has, which may be behind that one.
     pub(in crate::runtime) fn finish_for_memory(&'static self) {
         let Some(running) = RUNNING.get() else {
@@ -97,22 +99,6 @@ impl Stream {
                 thread::sleep(POLL);
             }
         }
-    }
-
-    /// Whether the stream stands at a task that may be waiting for any other, or at an event behind such a task.
-    ///
-    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for. `on_hardware`: nor what a
-    /// task that installed hardware has.
-    fn is_stuck(&'static self, on_hardware: bool) -> bool {
-        let mut stream = self;
-        while !(stream.may_wait.load(Ordering::Acquire) || on_hardware && stream.is_on_hardware()) {
-            let blocked = stream.blocked.lock().clone();
-            match blocked {
-                Some(recording) if !recording.is_done() => stream = recording.stream(),
-                _ => return false,
-            }
-        }
-        true
     }
 
     /// As [`Stream::synchronize`], without raising the failure of a task.
@@ -145,20 +131,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Drains this stream, or the one whose event it waits for; returns whether there was one to drain.
-    pub(in crate::runtime) fn help_until(&'static self, target: u64) -> bool {
-        let (mut stream, mut target) = (self, target);
-        loop {
-            if let Some(lease) = stream.queue.own() {
-                stream.turn(lease, Until::Done(target));
-                return true;
-            }
-            let blocked = stream.blocked.lock().clone();
-            match blocked {
-                Some(recording) if !recording.is_done() => (stream, target) = (recording.stream(), recording.number()),
-                _ => return false,
-            }
-        }
+    /// The recording that its head waits for.
+    pub(in crate::runtime) fn awaited(&self) -> Option<Arc<Recording>> {
+        self.blocked.lock().clone().filter(|recording| !recording.is_done())
     }
 
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustdev::abi::rd_launch::{RD_OPERAND_HOST, rd_launch, rd_launch_args, rd_op_find, rd_operand};
 use rustdev::abi::{RD_OK, rd_last_error};
 use rustdev::runtime::stream::Stream;
-use rustdev::runtime::{device, memory};
+use rustdev::runtime::{device, pools};
 use rustdev::tensor::dtype::DType;
 use slow_device::SlowDevice;
 use slow_device::speed::Speed;
@@ -42,13 +42,13 @@ pub struct Memory(pub *mut u8);
 
 impl Memory {
     pub fn new(stream: &'static Stream, bytes: usize) -> Self {
-        Self(memory::allocate(stream.device(), stream, bytes).unwrap())
+        Self(pools::allocate(stream.device(), stream, bytes).unwrap())
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        memory::free(self.0);
+        pools::free(self.0);
     }
 }
 

@@ -8,8 +8,8 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::caching_pool::GENERAL;
-use super::private_pool::PrivatePool;
+use crate::runtime::memory::caching_pool::GENERAL;
+use crate::runtime::pools::private_pool::PrivatePool;
 use crate::runtime::stream::Stream;
 use crate::runtime::{Error, device};
 

@@ -12,8 +12,8 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::runtime::isolation::access::Access;
-use crate::runtime::sync::{Condvar, LazyLock, Mutex, wait};
+use super::memory::access::Access;
+use super::sync::{Condvar, LazyLock, Mutex, wait};
 
 /// How often who wants to be exclusive tries.
 const POLL: Duration = Duration::from_micros(50);

@@ -12,7 +12,7 @@ const LONGEST: f64 = 86_400_000.0;
 
 /// What happens.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// A request for device memory is refused.
     Shortage,
     /// The task of that name fails.
@@ -27,7 +27,7 @@ pub(super) enum Fault {
 
 /// When it happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum When {
+pub enum When {
     /// At that occasion, counted from 1.
     Run(u64),
     /// At each occasion with that probability.
@@ -37,7 +37,7 @@ pub(super) enum When {
 
 /// A list.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FaultList {
+pub struct FaultList {
     /// Each with the text that it was made from.
     pub faults: Vec<(Fault, When, String)>,
     pub seed: u64,
@@ -48,7 +48,7 @@ impl FaultList {
     ///
     /// # Errors
     /// A text that names the part that is malformed.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut list = Self { faults: Vec::new(), seed: any_seed() };
         for part in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
             list.add(part).ok_or_else(|| format!("the part {part:?} is not valid: it accepts {ACCEPTS}"))?;
