@@ -34,6 +34,7 @@ mod debugged;
 pub(super) mod loop_fusion;
 mod on_hardware;
 mod recordings;
+mod standstill;
 mod wait;
 
 #[cfg(test)]
@@ -388,6 +389,7 @@ impl Stream {
     fn finish_inline(&'static self, guest: Guest<'static, Task>) {
         if guest.finish() {
             EXECUTOR.make_ready(self);
+            standstill::tell();
         }
     }
 
@@ -457,8 +459,7 @@ impl Stream {
                 Payload::Leave(keeper) if keeper.is_over() => {}
                 Payload::Leave(keeper) => {
                     let keeper = Arc::clone(keeper);
-                    self.may_wait.store(true, Ordering::Release);
-                    self.away.store(true, Ordering::Relaxed);
+                    self.stand_at_a_wait();
                     return keeper.keep(self, lease);
                 }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
@@ -471,14 +472,13 @@ impl Stream {
                     if scheduled {
                         schedule::note(self, name);
                     }
-                    self.may_wait.store(true, Ordering::Release);
-                    self.away.store(true, Ordering::Relaxed);
+                    self.stand_at_a_wait();
                     return blocking_pool::run(move || self.finish_callback(lease));
                 }
                 Payload::Sleep(duration) => {
                     let deadline = Instant::now() + *duration;
                     task.mark.iter().for_each(Mark::begin);
-                    self.away.store(true, Ordering::Relaxed);
+                    self.go_away();
                     return timer::at(deadline, move || self.finish_sleep(lease));
                 }
             }
@@ -509,6 +509,21 @@ impl Stream {
         if lease.release() && !schedule::is_on() {
             EXECUTOR.make_ready(self);
         }
+        standstill::tell();
+    }
+
+    /// The lease leaves the threads that drain.
+    fn go_away(&self) {
+        self.away.store(true, Ordering::Relaxed);
+        // A submitter that is held back has less patience from now on.
+        self.queue.wake();
+    }
+
+    /// As [`Stream::go_away`], for a task that may be waiting for any other.
+    fn stand_at_a_wait(&self) {
+        self.may_wait.store(true, Ordering::Release);
+        self.go_away();
+        standstill::tell();
     }
 
     /// Leaves the ownership with an event until it is reached; gives it back if it is reached already.
@@ -516,8 +531,9 @@ impl Stream {
         if recording.is_done() {
             return Some(lease);
         }
-        self.away.store(true, Ordering::Relaxed);
         *self.blocked.lock() = Some(Arc::clone(recording));
+        self.go_away();
+        standstill::tell();
         let returned = recording.wait(self, lease).err().map(|(_, lease)| lease);
         if returned.is_some() {
             self.come_back();

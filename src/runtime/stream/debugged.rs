@@ -61,6 +61,15 @@ impl Stream {
         Ok(())
     }
 
+    /// Looks on while the stream does not get on; true if that is for so long.
+    pub(super) fn is_stalled_for(&self, patience: Duration) -> bool {
+        let (seen, since) = (self.completed(), Instant::now());
+        while self.completed() == seen && since.elapsed() < patience {
+            thread::sleep(POLL);
+        }
+        self.completed() == seen
+    }
+
     /// Runs tasks until so many are done, if nobody else does; returns whether nobody did.
     pub(in crate::runtime) fn step(&'static self, target: u64) -> bool {
         self.queue.own().map(|lease| self.turn(lease, Until::Done(target))).is_some()

@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Stream, Until};
+use super::{Stream, Until, standstill};
 use crate::runtime::debugging::schedule;
 use crate::runtime::error::{Cause, panic_text};
 use crate::runtime::exit;
@@ -44,6 +44,7 @@ impl Stream {
         let transfer = lease.head().and_then(|task| task.transfer());
         let name = lease.head().map_or("", |task| Task::name(task));
         *self.hand_over.state.lock() = State::Handing;
+        standstill::tell();
         let task = HardwareTask::new(self, lease, running);
         let call = || match transfer {
             Some(transfer) => installed.copy(transfer, task),
@@ -56,7 +57,7 @@ impl Stream {
         while waits && matches!(*state, State::Handing) {
             state = wait(&self.hand_over.changed, state);
         }
-        self.away.store(true, Ordering::Relaxed);
+        self.go_away();
         match std::mem::replace(&mut *state, State::Away) {
             State::Ended(lease) => {
                 *state = State::Home;

@@ -1,10 +1,9 @@
 //! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does.
 #![forbid(unsafe_code)]
 
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{RUNNING, Stream};
+use super::{RUNNING, Stream, standstill};
 use crate::runtime::debugging::{self, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::gate::Pass;
@@ -20,8 +19,6 @@ pub(in crate::runtime) const BACKLOG: u64 = 2048;
 const PATIENCE_AWAY: Duration = Duration::from_millis(5);
 /// How long it waits for a compute thread.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a task that is short of memory looks whether a stream gets on.
-const POLL: Duration = Duration::from_micros(50);
 /// How long a waiting thread looks on, while no task ends and there is no loop to help with, before it sleeps: as long as a task runs
 /// that would not wake a helper itself.
 const LOOK_ON: Duration = Duration::from_micros(100);
@@ -34,19 +31,27 @@ impl Stream {
             return;
         }
         let target = submitted - BACKLOG / 2;
-        let (mut seen, mut since) = (self.completed(), Instant::now());
-        while seen < target && since.elapsed() < self.patience() {
-            if watchdog::is_watching() || !self.help_until(target) {
-                thread::sleep(Duration::from_micros(50));
+        let mut seen = self.completed();
+        while seen < target {
+            let helps = !watchdog::is_watching() && self.help_until(target);
+            let is_stalled = !helps && self.is_stalled(target);
+            let done = self.completed();
+            if is_stalled && done == seen {
+                return;
             }
-            if self.completed() != seen {
-                (seen, since) = (self.completed(), Instant::now());
-            }
+            seen = done;
         }
     }
 
-    fn patience(&self) -> Duration {
-        if self.away.load(Ordering::Relaxed) { PATIENCE_AWAY } else { PATIENCE }
+    /// Waits until so many tasks are done or there is something to help with; true if that took longer than a submitter waits.
+    fn is_stalled(&self, target: u64) -> bool {
+        let is_away = self.away.load(Ordering::Relaxed);
+        let patience = if is_away { PATIENCE_AWAY } else { PATIENCE };
+        if watchdog::is_watching() {
+            // Tasks that may hang are for compute threads.
+            return self.is_stalled_for(patience);
+        }
+        self.queue.sleep_for(target, patience, || self.away.load(Ordering::Relaxed) != is_away)
     }
 
     /// Waits for everything put on the stream so far.
@@ -81,12 +86,11 @@ impl Stream {
             return;
         };
         let before = running.may_wait.swap(true, Ordering::AcqRel);
+        standstill::tell();
         let (target, on_hardware) = (self.submitted(), running.is_on_hardware());
         let may_wait = !(on_hardware && schedule::is_on());
-        while may_wait && self.completed() < target && !self.is_stuck(on_hardware) {
-            if !self.help_until(target) {
-                thread::sleep(POLL);
-            }
+        if may_wait {
+            self.run_until_stuck(target, on_hardware);
         }
         let _pass = Pass::take();
         running.may_wait.store(before, Ordering::Release);
@@ -94,11 +98,7 @@ impl Stream {
 
     /// Returns when so many tasks are done, or the stream stands at something that only a thread with a [`Pass`] lets it go on from.
     pub(in crate::runtime) fn stand_still(&'static self, target: u64) {
-        while self.completed() < target && !self.is_stuck(false) {
-            if !self.help_until(target) {
-                thread::sleep(POLL);
-            }
-        }
+        self.run_until_stuck(target, false);
     }
 
     /// As [`Stream::synchronize`], without raising the failure of a task.
