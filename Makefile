@@ -5,6 +5,9 @@
 #   TORCH_INDEX=URL      where torch is taken from, for example https://download.pytorch.org/whl/cpu
 #   PYTEST="-k stream"   more arguments for pytest, which then runs in one process
 #   WORKERS=2            processes that test-python shares the tests of operators among
+#   PORTABLE_TESTS=PATH  for test-portable: the tests of operators that it runs
+#   AARCH64_ROOT=DIR     for test-aarch64: a folder with compilers and emulator, where rustup cannot download (tools/aarch64.sh)
+#   AARCH64_TESTS="sort" for test-aarch64: arguments for the test program, in place of none
 #   FUZZ="--only pool"   arguments for fuzz, in place of `--seconds 600`
 #   MINUTES=10 SEED=1    for soak: for how long it begins programs, and which ones (default: others each time)
 #   MODES=race,memory    for soak: some of its modes (default: all)
@@ -51,11 +54,11 @@ MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
-.PHONY: asan-python tsan-python
+.PHONY: asan-python tsan-python test-portable test-aarch64
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
 
 all: lint test ## every check
 
@@ -107,6 +110,15 @@ ifeq ($(strip $(PYTEST)),)
 else
 	$(PY) -m pytest $(PYTEST)
 endif
+
+# The instructions of every x86-64, without AVX2. Libraries that compute products choose their instructions themselves.
+PORTABLE_TESTS ?= $(addprefix tests/ops/test_,opinfo.py values.py structured.py all_16bit_values.py reduce.py lines.py channel_norm.py)
+test-portable: dev ## the Rust tests and those of operators on the portable path, which processors without AVX2 take
+	RUSTDEV_ISA=portable cargo test --locked -q
+	RUSTDEV_ISA=portable $(PY) -m pytest -n $(WORKERS) --dist worksteal $(PORTABLE_TESTS) $(PYTEST)
+
+test-aarch64: ## the Rust tests for AArch64 (NEON), cross compiled and run under qemu-user
+	AARCH64_ROOT='$(AARCH64_ROOT)' tools/aarch64.sh test -- $(AARCH64_TESTS)
 
 test-libraries: dev $(STAMPS)/libraries ## the tests with Hugging Face's libraries, Lightning and others, which it installs
 	$(PY) -m pytest tests/libraries $(PYTEST)

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use rustdev::abi::rd_memory::{rd_memory_allocate, rd_memory_free};
-use rustdev::runtime::{memory, stream};
+use rustdev::runtime::{device, pools};
 
 /// Pairs of one batch: short enough that most batches run without interruption.
 const PAIRS: usize = 1000;
@@ -26,16 +26,16 @@ fn report(name: &str, body: impl Fn()) {
 }
 
 fn pair(bytes: usize) {
-    let pointer = memory::allocate(0, stream::current(0), black_box(bytes)).expect("the budget has room");
-    memory::free(black_box(pointer));
+    let pointer = pools::allocate(0, device::current_stream(0), black_box(bytes)).expect("the budget has room");
+    pools::free(black_box(pointer));
 }
 
 fn mixed() {
     const SIZES: [usize; 8] = [512, 4096, 100_000, 700, 64 << 10, 1 << 20, 3 << 20, 9000];
-    let stream = stream::current(0);
-    let pointers = SIZES.map(|bytes| memory::allocate(0, stream, bytes).expect("the budget has room"));
+    let stream = device::current_stream(0);
+    let pointers = SIZES.map(|bytes| pools::allocate(0, stream, bytes).expect("the budget has room"));
     for index in [3, 0, 7, 4, 1, 6, 2, 5] {
-        memory::free(black_box(pointers[index]));
+        pools::free(black_box(pointers[index]));
     }
 }
 

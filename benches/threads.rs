@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rustdev::runtime::device;
+use rustdev::runtime::error::Cause;
 use rustdev::runtime::parallel_for::{num_threads, parallel_for};
 use rustdev::runtime::task::{Access, Task, Work};
 
@@ -131,7 +132,7 @@ fn pause(gap: Duration) {
 struct Nothing([u64; 30]);
 
 impl Work for Nothing {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         black_box(&self.0);
         Ok(())
     }

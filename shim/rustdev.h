@@ -568,6 +568,9 @@ void rd_graph_destroy(struct rd_graph *graph);
 // Of `rd_trace_row`: keeps the stream busy without computing (a host callback, a sleep).
 #define RD_TRACE_OTHER 3
 
+// Of `rd_trace_row`: a call alone, whose work other rows are: a replay of a graph.
+#define RD_TRACE_CALL 4
+
 // A trace that is over, opaque to the other side.
 typedef struct rd_trace rd_trace;
 
@@ -583,7 +586,7 @@ typedef struct rd_trace_row {
   size_t name_length;
   // The name that a profiler shows: the operator's, or that of a copy or a fill.
   char *title;
-  // rust, aten, compiled, custom, fallback, host, sleep; ends with a NUL, as the next two.
+  // rust, aten, compiled, custom, fallback, host, sleep, graph; ends with a NUL, as the next two.
   const char *tier;
   // The function of this header that submitted it.
   const char *call;
@@ -601,6 +604,8 @@ typedef struct rd_trace_row {
   uint64_t bytes;
   // How many tasks were fused with it, itself included.
   uint64_t members;
+  // Of a node of a graph: the number of the replay's row, counted from 1; else 0.
+  uint64_t replay;
   uint64_t submission_begin;
   uint64_t submission_end;
   // Both 0 where it did not run.

@@ -4,6 +4,7 @@
 
 pub mod latch;
 pub mod queue;
+mod ready_list;
 pub mod slot;
 pub mod sync;
 
@@ -27,6 +28,8 @@ pub mod exit;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
+pub mod gate;
+#[cfg(not(loom))]
 pub mod graph;
 #[cfg(not(loom))]
 pub mod hardware;
@@ -36,7 +39,11 @@ pub mod memory;
 #[cfg(not(loom))]
 pub mod observers;
 #[cfg(not(loom))]
+mod open_loops;
+#[cfg(not(loom))]
 pub mod parallel_for;
+#[cfg(not(loom))]
+pub mod pools;
 pub mod rng;
 #[cfg(not(loom))]
 pub mod sanitizer;
@@ -52,6 +59,9 @@ mod thread_pool;
 mod timer;
 #[cfg(not(loom))]
 pub mod trace;
+
+#[cfg(not(loom))]
+pub mod vector_clock;
 
 #[cfg(test)]
 mod runtime_tests;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Isa {
-    /// The instructions of every processor of the architecture.
+    /// The instructions of every processor of the architecture: SSE2 on x86-64, NEON on AArch64.
     Portable = 1,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2 = 2,
@@ -31,14 +31,15 @@ impl Isa {
     /// All of them, the weakest first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// The instruction set of that name, as `RUSTDEV_ISA` spells it.
+    /// The instruction set of that name, as `RUSTDEV_ISA` spells it; `portable` is a name on every architecture.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|isa| isa.name() == name)
+        if name == "portable" { Some(Self::Portable) } else { Self::ALL.into_iter().find(|isa| isa.name() == name) }
     }
 
     /// Its name, as `RUSTDEV_ISA` spells it.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Portable if cfg!(target_arch = "aarch64") => "neon",
             Self::Portable => "portable",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
@@ -67,11 +68,16 @@ pub fn isa() -> Isa {
 
 #[cold]
 fn first_use() -> Isa {
-    let best = detect();
-    let forced = std::env::var("RUSTDEV_ISA").ok().and_then(|name| Isa::from_name(&name));
-    let isa = forced.map_or(best, |isa| isa.min(best));
+    let isa = best_allowed();
     CURRENT.store(isa as u8, Ordering::Relaxed);
     isa
+}
+
+/// The best instruction set of this machine up to the one that `RUSTDEV_ISA` names.
+fn best_allowed() -> Isa {
+    let best = detect();
+    let forced = std::env::var("RUSTDEV_ISA").ok().and_then(|name| Isa::from_name(&name));
+    forced.map_or(best, |isa| isa.min(best))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -185,13 +191,15 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// Runs `body` once under every instruction set of this machine. Results of tests that run beside it do not depend on which it is.
+/// Runs `body` once under every instruction set of this machine, up to the one that `RUSTDEV_ISA` names. Results of tests that run beside it
+/// do not depend on which it is.
 #[cfg(test)]
 pub fn for_each_isa(mut body: impl FnMut(Isa)) {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let before = isa();
-    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+    let best = best_allowed();
+    for isa in Isa::ALL.into_iter().filter(|isa| *isa <= best) {
         CURRENT.store(isa as u8, Ordering::Relaxed);
         body(isa);
     }
@@ -214,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_isa_of_the_machine_runs() {
+    fn every_allowed_isa_of_the_machine_runs() {
         let mut seen = Vec::new();
         for_each_isa(|forced| {
             assert_eq!(isa(), forced);
@@ -222,7 +230,7 @@ mod tests {
             seen.push(forced);
         });
         assert_eq!(seen.first(), Some(&Isa::Portable));
-        assert_eq!(seen.last(), Some(&detect()));
+        assert_eq!(seen.last(), Some(&best_allowed()));
     }
 
     #[test]
@@ -239,6 +247,8 @@ mod tests {
         for isa in Isa::ALL {
             assert_eq!(Isa::from_name(isa.name()), Some(isa));
         }
+        assert_eq!(Isa::from_name("portable"), Some(Isa::Portable));
         assert_eq!(Isa::from_name("sse9"), None);
+        assert_eq!(Isa::from_name("neon").is_some(), cfg!(target_arch = "aarch64"));
     }
 }

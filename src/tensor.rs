@@ -3,6 +3,7 @@
 pub mod approximate;
 pub mod dtype;
 pub mod float8;
+pub mod kernel_error;
 pub mod launch;
 pub mod loops;
 pub mod number;

@@ -222,6 +222,7 @@ fn layouts() -> [Layout; 14] {
                 ("operator_id", offset_of!(rd_trace_row, operator_id)),
                 ("bytes", offset_of!(rd_trace_row, bytes)),
                 ("members", offset_of!(rd_trace_row, members)),
+                ("replay", offset_of!(rd_trace_row, replay)),
                 ("end", offset_of!(rd_trace_row, end)),
             ],
         ),

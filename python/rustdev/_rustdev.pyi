@@ -17,6 +17,7 @@ __all__ = [
     "fallback_list",
     "fallback_mode",
     "fallback_stats",
+    "faults_loss",
     "faults_push",
     "faults_remove",
     "host_memory_reset_accumulated",
@@ -87,6 +88,9 @@ __version__: str
 torch_version: str
 
 # src/python/py_debugging.rs
+
+def faults_loss(rank: int) -> tuple[bool, str] | None:
+    """Count a collective of a rank; whether its process ends and why, where the rank is to be lost in it."""
 
 def faults_push(faults: str) -> int:
     """Put a list of faults in force and return its number."""

@@ -68,7 +68,7 @@ def _send(address: int) -> tuple[bytes, int]:
         # Collectives are noticed to be done when somebody asks; without a process group there are none.
         works = sys.modules.get(f"{__package__}.distributed.work")
         for work in works.unfinished_works() if works is not None else ():
-            work.is_completed()
+            work.has_finished()
         if time.monotonic() > deadline:
             raise RuntimeError(
                 "a rustdev tensor cannot be sent to another process for the first time while a collective or a CPU kernel of "

@@ -175,7 +175,16 @@ struct IndexFill {
   static at::Tensor& with_tensor(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& value) {
     TORCH_CHECK(value.dim() == 0, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
                 " dimension(s).");
-    return with_number(self, dim, index, value.item());
+    // A value on the host is read, and one of another dtype as well: whether it fits is said at once.
+    if (value.device() != self.device() || value.scalar_type() != self.scalar_type()) {
+      return with_number(self, dim, index, value.item());
+    }
+    check(self, index);
+    if (index.numel() != 0) {
+      const Addressing slices = each_slice(self, dim, index);
+      launch_update(binding, slices, self, (value.is_alias_of(self) ? value.clone() : value).expand(slices.sizes), {});
+    }
+    return self;
   }
 
  private:

@@ -3,7 +3,7 @@
 // The runtime records (src/runtime/trace.rs); here its rows become Kineto's activities when a trace is over. A task is two of them,
 // with one number and an arrow from the first to the second: the call that submitted it, on the line of its thread, and what ran,
 // on the line of its stream. Both are linked with the operator around the call, which PyTorch tells us of by pushes and pops on
-// each thread.
+// each thread. A replay of a graph is one call and as many activities on the stream as nodes ran, with an arrow to each.
 #include <c10/util/Exception.h>
 
 #if __has_include(<torch/csrc/profiler/standalone/privateuse1_profiler.h>)
@@ -77,10 +77,10 @@ class Rows {
   // `id`: above 0, one of its own.
   void add(const rd_trace_row& row, int32_t id) {
     const libkineto::ITraceActivity* const linked = activity(row.operator_id != 0 ? row.operator_id : row.range_id);
-    if (types_.count(ActivityType::PRIVATEUSE1_RUNTIME) != 0) {
+    if (types_.count(ActivityType::PRIVATEUSE1_RUNTIME) != 0 && row.replay == 0) {
       add_call(row, id, linked);
     }
-    if (row.begin != 0) {
+    if (row.begin != 0 && row.activity != RD_TRACE_CALL) {
       if (types_.count(activity_type(row)) != 0) {
         add_run(row, id, linked);
       }
@@ -131,6 +131,9 @@ class Rows {
     GenericTraceActivity& run = append(activity_type(row), row.title, row.begin, row.end);
     place(run, id, row.device, row.stream, linked);
     run.flow.start = 0;
+    if (row.replay != 0) {
+      run.flow.id = static_cast<uint32_t>(row.replay);
+    }
     describe(run, row);
     run.log(logger_);
     lines_.emplace(row.device, row.stream);

@@ -12,8 +12,8 @@ use crate::runtime::device;
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{self, Capture, Mode};
 use crate::runtime::graph::graph_rng::Start;
-use crate::runtime::memory::private_pool::{self, PrivatePool};
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::pools::private_pool::{self, PrivatePool};
+use crate::runtime::stream::Stream;
 use crate::runtime::sync::Arc;
 
 /// A capture under way, opaque to the other side.
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn rd_capture_begin(device: i32, pool: u64, mode: i32, cap
             _ => return Err(invalid(format!("{mode} is no mode of a capture"))),
         };
         let pool = PrivatePool::for_graph(if pool == 0 { private_pool::new_number() } else { pool });
-        let begun = Capture::begin(stream::current(index), pool, mode)?;
+        let begun = Capture::begin(device::current_stream(index), pool, mode)?;
         // SAFETY: the caller's promise.
         unsafe { give(capture, Box::into_raw(Box::new(rd_capture(begun)))) };
         Ok(())
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn rd_capture_refuse(device: i32, what: *const c_char) -> 
         device::get(index)?;
         // SAFETY: the caller's promise.
         let what = unsafe { CStr::from_ptr(what) };
-        Ok(stream::current(index).refuse_capturing(|| what.to_string_lossy().into_owned())?)
+        Ok(device::current_stream(index).refuse_capturing(|| what.to_string_lossy().into_owned())?)
     })
 }
 
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn rd_capture_draw(
     guard(|| {
         let index = device_index(device)?;
         device::get(index)?;
-        let capture = stream::current(index).capture();
+        let capture = device::current_stream(index).capture();
         // SAFETY: the caller's promise.
         unsafe { give(captures, capture.is_some()) };
         let Some(capture) = capture else { return Ok(()) };
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn rd_graph_replay(graph: *const rd_graph, starts: *const 
     guard(|| {
         // SAFETY: the caller's promise.
         let graph = unsafe { borrow(graph) }?;
-        let stream = stream::current(graph.device());
+        let stream = device::current_stream(graph.device());
         let start = |index: usize| {
             // SAFETY: the caller's promise, for an index below `count`.
             let place = unsafe { starts.add(index) };

@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use super::rd_memory::rd_stat;
 use super::rd_stream::{find, give};
 use super::{guard, rd_status, shield};
-use crate::runtime::memory::{self, pinned_pool};
+use crate::runtime::memory::pinned_pool;
+use crate::runtime::pools;
 
 /// A duration's statistics, in microseconds.
 #[repr(C)]
@@ -47,7 +48,7 @@ pub struct rd_host_stats {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_host_allocate(bytes: usize, pointer: *mut *mut c_void) -> rd_status {
     guard(|| {
-        let block = memory::allocate_host(bytes)?;
+        let block = pools::allocate_host(bytes)?;
         // SAFETY: the caller's promise.
         unsafe { give(pointer, block.cast()) };
         Ok(())
@@ -57,26 +58,26 @@ pub unsafe extern "C" fn rd_host_allocate(bytes: usize, pointer: *mut *mut c_voi
 /// Frees a block; null is allowed. Never waits, never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_free(pointer: *mut c_void) {
-    shield((), || memory::free_host(pointer.cast()));
+    shield((), || pools::free_host(pointer.cast()));
 }
 
 /// Whether the pointer lies inside a block that the caller holds.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_is_pinned(pointer: *const c_void) -> bool {
-    shield(false, || memory::host().is_pinned(pointer as usize))
+    shield(false, || pools::host().is_pinned(pointer as usize))
 }
 
 /// Notes that tasks of the stream use the block that holds `pointer`: once freed, it is not reused before they are done.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_record_stream(pointer: *mut c_void, device: i32, stream: i64) -> rd_status {
-    guard(|| Ok(memory::record_host_stream(pointer.cast(), find(device, stream)?)?))
+    guard(|| Ok(pools::record_host_stream(pointer.cast(), find(device, stream)?)?))
 }
 
 /// Releases every cached block.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_empty_cache() -> rd_status {
     guard(|| {
-        memory::host().empty_cache();
+        pools::host().empty_cache();
         Ok(())
     })
 }
@@ -88,7 +89,7 @@ pub extern "C" fn rd_host_empty_cache() -> rd_status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_host_get_stats(stats: *mut rd_host_stats) -> rd_status {
     guard(|| {
-        let counters = memory::host().stats();
+        let counters = pools::host().stats();
         let given = rd_host_stats {
             active_requests: counters.active_requests.into(),
             active_bytes: counters.active_bytes.into(),
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn rd_host_get_stats(stats: *mut rd_host_stats) -> rd_stat
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_reset_peak() -> rd_status {
     guard(|| {
-        memory::host().with_stats(pinned_pool::HostStats::reset_peak);
+        pools::host().with_stats(pinned_pool::HostStats::reset_peak);
         Ok(())
     })
 }
@@ -119,7 +120,7 @@ pub extern "C" fn rd_host_reset_peak() -> rd_status {
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_host_reset_accumulated() -> rd_status {
     guard(|| {
-        memory::host().with_stats(pinned_pool::HostStats::reset_accumulated);
+        pools::host().with_stats(pinned_pool::HostStats::reset_accumulated);
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! C ABI of what several processes use: memory that was received, and writes to device memory on the host.
 
 use super::shield;
-use crate::runtime::shared::gate;
+use crate::runtime::gate;
 use crate::runtime::shared::received::Received;
 
 /// Memory of another process, opaque to the other side.

@@ -14,11 +14,12 @@ use crate::kernels::convolution::{self, Dimension};
 use crate::kernels::matmul::library::{self, Columns, Gemm};
 use crate::kernels::sorting::sort;
 use crate::kernels::table::{Op, TABLE};
+use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
-use crate::runtime::memory;
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Row, Shape, Span, Work};
 use crate::runtime::trace::{About, Kind, MemoryKind};
+use crate::runtime::{device, pools};
 use crate::tensor::dtype::{DType, DTypeSet};
 use crate::tensor::launch::{Cell, INLINE_OPERANDS, INLINE_SCALARS, Launch, Operands, Piece, Record, Scalar};
 use crate::tensor::loops::lists;
@@ -246,7 +247,7 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
         // SAFETY: the caller promises arguments that are readable during the call.
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
-        let stream = stream::current(device_index(device)?);
+        let stream = device::current_stream(device_index(device)?);
         let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
         if args.dense_numel > 0 && is_small {
             // SAFETY: as above, for everything that the arguments point at.
@@ -305,7 +306,7 @@ unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_
     let operands = Checked { operands: parts.operands, dense_numel: &args.dense_numel };
     let mut work = KernelCall { op, record: Record::empty(args.num_outputs, parts.compute) };
     let filled = work.record.fill(op.layout(), &operands, parts.scalars.len());
-    filled.map_err(|message| invalid(format!("{}: {message}", op.text())))?;
+    filled.map_err(|error| invalid(format!("{}: {error}", op.text())))?;
     for number in parts.scalars {
         work.record.push_scalar(scalar(number)?);
     }
@@ -351,8 +352,8 @@ impl KernelCall {
 }
 
 impl Work for KernelCall {
-    fn run(&mut self) -> Result<(), String> {
-        self.op.run(&self.launch())
+    fn run(&mut self) -> Result<(), Cause> {
+        Ok(self.op.run(&self.launch())?)
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
@@ -424,10 +425,10 @@ impl Work for KernelCall {
 /// Where an operand of a copy lies, as seen from the other.
 fn memory_kind(operand: &View<'_>, other: &View<'_>) -> MemoryKind {
     if operand.flags().has(Flags::HOST) {
-        let pinned = memory::host().is_pinned(operand.data() as usize);
+        let pinned = pools::host().is_pinned(operand.data() as usize);
         return if pinned { MemoryKind::Pinned } else { MemoryKind::Pageable };
     }
-    let (device, beside) = (memory::device_of(operand.data()), memory::device_of(other.data()));
+    let (device, beside) = (pools::device_of(operand.data()), pools::device_of(other.data()));
     if beside.is_some() && device != beside { MemoryKind::Peer } else { MemoryKind::Device }
 }
 
@@ -441,8 +442,8 @@ impl Row for KernelCall {
         lists::spans(&self.launch(), visit);
     }
 
-    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String> {
-        self.op.run(&self.launch().with_piece(Piece { ends, begin: range.start, end: range.end }))
+    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), Cause> {
+        Ok(self.op.run(&self.launch().with_piece(Piece { ends, begin: range.start, end: range.end }))?)
     }
 }
 
@@ -587,7 +588,7 @@ mod tests {
     use super::super::rd_device::rd_init;
     use super::super::{RD_OK, rd_last_error};
     use super::*;
-    use crate::runtime::device;
+    use crate::tensor::kernel_error::{Error as KernelError, ErrorKind};
 
     fn operand(data: &mut [f32], sizes: &[i64], strides: &[i64]) -> rd_operand {
         let (sizes, strides, ndim) = (sizes.as_ptr(), strides.as_ptr(), sizes.len() as i32);
@@ -645,6 +646,20 @@ mod tests {
         assert_eq!(launch(c"add", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
         assert_eq!(launch(c"no such operator", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
         assert_eq!(launch(c"add", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
+    }
+
+    #[test]
+    fn a_failing_kernel_tells_its_kind() {
+        let (mut out, mut ones, mut zeros) = ([0i32; 3], [1i32; 3], [0i32; 3]);
+        let op = Op::find(b"remainder").unwrap();
+        let mut record = Record::dense(3, 1, DType::Int);
+        for data in [&mut out, &mut ones, &mut zeros] {
+            // SAFETY: the operands outlive the record, and none is an immediate.
+            unsafe { record.push_dense(data.as_mut_ptr().cast(), DType::Int, Flags::default()) };
+        }
+        let cause = KernelCall { op, record }.run().unwrap_err();
+        let kind = cause.downcast_ref::<KernelError>().map(KernelError::kind);
+        assert_eq!((kind, cause.to_string()), (Some(ErrorKind::DivisionByZero), "ZeroDivisionError".to_owned()));
     }
 
     #[test]

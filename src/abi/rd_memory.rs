@@ -12,7 +12,7 @@ use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Usage};
 use crate::runtime::memory::stats::{PerKind, Stat, Stats};
 use crate::runtime::sync::{AtomicUsize, Ordering};
-use crate::runtime::{Error, device, memory};
+use crate::runtime::{Error, device, pools};
 
 /// A counter with its peak and its history.
 #[repr(C)]
@@ -86,7 +86,7 @@ impl rd_memory_stats {
 pub type rd_memory_observer = Option<extern "C" fn(pointer: *mut c_void, bytes: i64, allocated: u64, reserved: u64, device: i32)>;
 
 fn pool(device: i32) -> Result<&'static DevicePool, Error> {
-    memory::pool(device_index(device)?)
+    pools::pool(device_index(device)?)
 }
 
 /// A block of at least `bytes` bytes on this thread's device, for the tasks of this thread's stream; null for 0 bytes. `device` is written
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn rd_memory_allocate(bytes: usize, pointer: *mut *mut c_v
         let index = device::current();
         // SAFETY: the caller's promise.
         unsafe { give(device, index as i32) };
-        let block = memory::allocate_on(index, bytes)?;
+        let block = pools::allocate_on(index, bytes)?;
         // SAFETY: the caller's promise.
         unsafe { give(pointer, block.cast()) };
         Ok(())
@@ -110,13 +110,13 @@ pub unsafe extern "C" fn rd_memory_allocate(bytes: usize, pointer: *mut *mut c_v
 /// Frees a block; null is allowed. Never waits, never fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_free(pointer: *mut c_void) {
-    shield((), || memory::free(pointer.cast()));
+    shield((), || pools::free(pointer.cast()));
 }
 
 /// Notes that tasks of the stream use the block that starts at `pointer`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_record_stream(pointer: *mut c_void, device: i32, stream: i64) -> rd_status {
-    guard(|| Ok(memory::record_stream(pointer.cast(), find(device, stream)?)?))
+    guard(|| Ok(pools::record_stream(pointer.cast(), find(device, stream)?)?))
 }
 
 /// Releases the cached memory of a device; -1 means every device.
@@ -124,7 +124,7 @@ pub extern "C" fn rd_memory_record_stream(pointer: *mut c_void, device: i32, str
 pub extern "C" fn rd_memory_empty_cache(device: i32) -> rd_status {
     guard(|| {
         if device == -1 {
-            memory::all().iter().for_each(DevicePool::empty_cache);
+            pools::all().iter().for_each(DevicePool::empty_cache);
         } else {
             pool(device)?.empty_cache();
         }
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn rd_memory_set_label(pointer: *const c_void, label: *con
     shield(false, || {
         // SAFETY: the caller's promise, and it is not null.
         let text = (!label.is_null()).then(|| unsafe { CStr::from_ptr(label) });
-        memory::set_label(pointer.cast(), text.map(|text| text.to_string_lossy().into()))
+        pools::set_label(pointer.cast(), text.map(|text| text.to_string_lossy().into()))
     })
 }
 
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn rd_memory_set_label(pointer: *const c_void, label: *con
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_memory_label(pointer: *const c_void) -> *mut c_char {
     shield(std::ptr::null_mut(), || {
-        let label = memory::label(pointer.cast()).and_then(|label| CString::new(&*label).ok());
+        let label = pools::label(pointer.cast()).and_then(|label| CString::new(&*label).ok());
         label.map_or(std::ptr::null_mut(), CString::into_raw)
     })
 }
@@ -225,7 +225,7 @@ pub extern "C" fn rd_memory_label(pointer: *const c_void) -> *mut c_char {
 /// The index of the device whose address range holds `pointer`, else -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_pointer_device(pointer: *const c_void) -> i32 {
-    memory::device_of(pointer.cast()).map_or(-1, |device| device as i32)
+    pools::device_of(pointer.cast()).map_or(-1, |device| device as i32)
 }
 
 /// The device's budget in bytes; 0 for a device that does not exist.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::rd_device::device_index;
 use super::{guard, rd_status, shield};
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::error::Cause;
+use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, device};
@@ -38,13 +39,15 @@ pub(super) unsafe fn give<T>(place: *mut T, value: T) {
 /// This thread's stream of the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_current(device: i32) -> i64 {
-    shield(0, || device_index(device).ok().filter(|index| *index < device::count()).map_or(0, |index| stream::current(index).id()))
+    shield(0, || {
+        device_index(device).ok().filter(|index| *index < device::count()).map_or(0, |index| device::current_stream(index).id())
+    })
 }
 
 /// Sets this thread's stream of the device and returns the one before; an unknown one changes nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_stream_exchange(device: i32, stream: i64) -> i64 {
-    shield(0, || find(device, stream).map_or_else(|_| rd_stream_current(device), |stream| stream::exchange(stream).id()))
+    shield(0, || find(device, stream).map_or_else(|_| rd_stream_current(device), |stream| device::exchange_stream(stream).id()))
 }
 
 /// The next stream of the pool, round robin over 32 of that priority.
@@ -145,7 +148,7 @@ pub unsafe extern "C" fn rd_stream_synchronize_current(device: i32, name: *const
         device::get(index)?;
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(name) };
-        Ok(stream::current(index).synchronize_for(|| name.to_string_lossy().into_owned())?)
+        Ok(device::current_stream(index).synchronize_for(|| name.to_string_lossy().into_owned())?)
     })
 }
 
@@ -190,7 +193,7 @@ enum Accesses {
 unsafe impl Send for Foreign {}
 
 impl Work for Foreign {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         let mut message = [0 as c_char; MESSAGE_BYTES];
         // SAFETY: the submitter's promise about `run` and `context`; the buffer has the capacity that is passed.
         if unsafe { (self.run)(self.context, message.as_mut_ptr(), MESSAGE_BYTES) } {
@@ -199,7 +202,7 @@ impl Work for Foreign {
         message[MESSAGE_BYTES - 1] = 0;
         // SAFETY: the last byte of the buffer is NUL.
         let text = unsafe { CStr::from_ptr(message.as_ptr()) };
-        Err(text.to_string_lossy().into_owned())
+        Err(text.to_string_lossy().into())
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {

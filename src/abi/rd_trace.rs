@@ -7,6 +7,7 @@ use std::ffi::{CStr, CString, c_char};
 use super::rd_device::{device_index, small};
 use super::rd_stream::give;
 use super::{guard, rd_status, shield};
+use crate::runtime::device;
 use crate::runtime::sync::Arc;
 use crate::runtime::trace::{self, Kind, Mark, Row, Trace};
 
@@ -26,6 +27,8 @@ pub const RD_TRACE_COPY: i32 = 1;
 pub const RD_TRACE_FILL: i32 = 2;
 /// Of [`rd_trace_row`]: keeps the stream busy without computing (a host callback, a sleep).
 pub const RD_TRACE_OTHER: i32 = 3;
+/// Of [`rd_trace_row`]: a call alone, whose work other rows are: a replay of a graph.
+pub const RD_TRACE_CALL: i32 = 4;
 
 /// One task of a trace. Strings live as long as the process, but for `title`, which the caller frees with [`rd_string_free`].
 ///
@@ -38,7 +41,7 @@ pub struct rd_trace_row {
     pub name_length: usize,
     /// The name that a profiler shows: the operator's, or that of a copy or a fill.
     pub title: *mut c_char,
-    /// rust, aten, compiled, custom, fallback, host, sleep; ends with a NUL, as the next two.
+    /// rust, aten, compiled, custom, fallback, host, sleep, graph; ends with a NUL, as the next two.
     pub tier: *const c_char,
     /// The function of this header that submitted it.
     pub call: *const c_char,
@@ -56,6 +59,8 @@ pub struct rd_trace_row {
     pub bytes: u64,
     /// How many tasks were fused with it, itself included.
     pub members: u64,
+    /// Of a node of a graph: the number of the replay's row, counted from 1; else 0.
+    pub replay: u64,
     pub submission_begin: u64,
     pub submission_end: u64,
     /// Both 0 where it did not run.
@@ -158,6 +163,7 @@ fn for_c(row: &Row) -> rd_trace_row {
             Kind::Copy(..) => RD_TRACE_COPY,
             Kind::Fill => RD_TRACE_FILL,
             Kind::Host | Kind::Sleep => RD_TRACE_OTHER,
+            Kind::Replay => RD_TRACE_CALL,
             _ => RD_TRACE_KERNEL,
         },
         device: small(row.stream.device()),
@@ -167,6 +173,7 @@ fn for_c(row: &Row) -> rd_trace_row {
         range_id: row.range,
         bytes: row.about.bytes,
         members: row.members,
+        replay: row.replay.map_or(0, |index| index as u64 + 1),
         submission_begin: row.submission.0,
         submission_end: row.submission.1,
         begin: row.run.0,
@@ -199,7 +206,8 @@ pub unsafe extern "C" fn rd_trace_call_begin(device: i32, name: *const c_char) -
     shield(std::ptr::null_mut(), || {
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("fallback");
-        let mark = device_index(device).ok().and_then(|device| trace::mark_call(device, name, Kind::Fallback));
+        let stream = device_index(device).ok().map(device::current_stream);
+        let mark = stream.and_then(|stream| trace::mark_call(stream, name, Kind::Fallback));
         mark.map_or(std::ptr::null_mut(), |mark| Box::into_raw(Box::new(rd_trace_call(mark))))
     })
 }

@@ -20,6 +20,7 @@ use crate::kernels::matmul::Entry;
 use crate::kernels::matmul::register_tile::COLUMNS;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{Memory, strided};
@@ -57,20 +58,20 @@ struct Call {
 
 impl Call {
     /// Of operands query and key, and scalars [is_causal, whether there is a scale, scale].
-    fn new(launch: &Launch<'_>, query: usize, key: usize) -> Result<Self, String> {
+    fn new(launch: &Launch<'_>, query: usize, key: usize) -> Result<Self, Error> {
         let sizes = |operand: usize| {
             let view = launch.view(operand);
-            let sizes = <[i64; 4]>::try_from(view.sizes()).map_err(|_| "an operand of attention has four dimensions".to_owned())?;
-            Ok::<_, String>(sizes.map(|size| size as usize))
+            let sizes = <[i64; 4]>::try_from(view.sizes()).map_err(|_| Error::operands("an operand of attention has four dimensions"))?;
+            Ok::<_, Error>(sizes.map(|size| size as usize))
         };
         let [batch, heads, queries, size] = sizes(query)?;
         let [_, kv_heads, keys, _] = sizes(key)?;
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
-            return Err(format!("{heads} heads of queries for {kv_heads} of keys"));
+            return Err(Error::operands(format!("{heads} heads of queries for {kv_heads} of keys")));
         }
         for operand in key..key + 2 {
             if sizes(operand)? != [batch, kv_heads, keys, size] {
-                return Err(format!("keys or values of size {:?}", sizes(operand)?));
+                return Err(Error::operands(format!("keys or values of size {:?}", sizes(operand)?)));
             }
         }
         let is_causal = launch.scalar(0)?.to::<i64>() != 0;

@@ -13,6 +13,7 @@ use super::mean_variance::{self, PIECE, Pair, wide};
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, Leaf, vectorize};
 use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::row::Row;
@@ -42,11 +43,11 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(view: &View<'_>, channels: usize, by_columns: bool) -> Result<Self, String> {
+    fn of(view: &View<'_>, channels: usize, by_columns: bool) -> Result<Self, Error> {
         let is_whole =
             view.ndim() == 2 && if by_columns { view.size(1) == channels } else { view.size(0).is_multiple_of(channels) };
         if !is_whole || view.numel() == 0 {
-            return Err(format!("{channels} channels in {:?}", view.sizes()));
+            return Err(Error::operands(format!("{channels} channels in {:?}", view.sizes())));
         }
         Ok(Self { rows: view.size(0), cols: view.size(1), channels, by_columns })
     }
@@ -451,32 +452,32 @@ impl<'a> Operands<'a> {
         self.launch.view(self.next - 1)
     }
 
-    fn flag(&self, scalar: usize) -> Result<bool, String> {
+    fn flag(&self, scalar: usize) -> Result<bool, Error> {
         Ok(self.launch.scalar(scalar)? == Scalar::Bool(true))
     }
 
-    fn values<T: Element + Number>(&mut self) -> Result<Values<'a, T>, String> {
+    fn values<T: Element + Number>(&mut self) -> Result<Values<'a, T>, Error> {
         Values::new(self.view())
     }
 
-    fn given<T: Element + Number>(&mut self, scalar: usize) -> Result<Option<Values<'a, T>>, String> {
+    fn given<T: Element + Number>(&mut self, scalar: usize) -> Result<Option<Values<'a, T>>, Error> {
         if self.flag(scalar)? { self.values().map(Some) } else { Ok(None) }
     }
 
     /// The values of an operand, or `default` for every channel.
-    fn parameter<T: Element + Number>(&mut self, scalar: usize, channels: usize, default: T) -> Result<Vec<T>, String> {
+    fn parameter<T: Element + Number>(&mut self, scalar: usize, channels: usize, default: T) -> Result<Vec<T>, Error> {
         Ok(self.given(scalar)?.map_or_else(|| vec![default; channels], |values| values.to_vec()))
     }
 
     /// The elements of an input.
-    fn elements<E: Element>(&mut self) -> Result<&'a [E], String> {
-        Row::flat(&self.view())?.as_slice().ok_or_else(|| DENSE.into())
+    fn elements<E: Element>(&mut self) -> Result<&'a [E], Error> {
+        Row::flat(&self.view())?.as_slice().ok_or_else(|| Error::operands(DENSE))
     }
 
     /// The elements of an output.
-    fn results<E: Element>(&mut self) -> Result<&'a mut [E], String> {
+    fn results<E: Element>(&mut self) -> Result<&'a mut [E], Error> {
         self.next += 1;
-        self.launch.output(self.next - 1)?.into_flat()?.into_slice().ok_or_else(|| DENSE.into())
+        self.launch.output(self.next - 1)?.into_flat()?.into_slice().ok_or_else(|| Error::operands(DENSE))
     }
 }
 

@@ -7,6 +7,7 @@ use ndarray::{ArrayD, Dimension, IxDyn};
 use super::table::Op;
 use crate::simd::{Isa, for_each_isa};
 use crate::tensor::dtype::{Complex64, DType, Element, FLOATING, UNSIGNED, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Piece, Record, Scalar};
 use crate::tensor::loops::lists;
 use crate::tensor::number::{Hub, Number};
@@ -123,7 +124,7 @@ impl Tensor {
                 let target = base.wrapping_offset(offset as isize).cast::<T>();
                 // SAFETY: `new` made the memory long enough for every index.
                 unsafe { target.write_unaligned(T::store(value.to())) };
-                Ok::<_, String>(())
+                Ok::<_, Error>(())
             })
             .unwrap();
         }
@@ -134,7 +135,7 @@ impl Tensor {
         self.read().unwrap()
     }
 
-    fn read(&self) -> Result<ArrayD<Complex64>, String> {
+    fn read(&self) -> Result<ArrayD<Complex64>, Error> {
         let (dtype, view) = (self.dtype, self.view());
         dispatch!(dtype in EVERY, T => {
             let array = view.array::<T>()?;
@@ -152,7 +153,7 @@ impl Tensor {
 }
 
 /// Runs a table row.
-pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), String> {
+pub fn run(name: &str, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar], compute: DType) -> Result<(), Error> {
     let (op, record) = prepare(name, outputs, inputs, scalars, compute)?;
     // SAFETY: the tensors outlive the call, and their views are used by it alone.
     let launch = unsafe { record.launch() };
@@ -167,12 +168,12 @@ pub fn run_in_pieces(
     scalars: &[Scalar],
     compute: DType,
     size: usize,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let (op, record) = prepare(name, outputs, inputs, scalars, compute)?;
     // SAFETY: as in `run`.
     let launch = unsafe { record.launch() };
     assert!(op.is_piecewise(), "{name}");
-    let ends = lists::row(&launch).ok_or("the lists do not fit together")?;
+    let ends = lists::row(&launch).ok_or_else(|| Error::operands("the lists do not fit together"))?;
     let total = ends.last().copied().unwrap_or(0);
     (0..total).step_by(size).rev().try_for_each(|begin| {
         let end = total.min(begin + size);
@@ -186,7 +187,7 @@ fn prepare(
     inputs: &[&Tensor],
     scalars: &[Scalar],
     compute: DType,
-) -> Result<(&'static Op, Record), String> {
+) -> Result<(&'static Op, Record), Error> {
     let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
     let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
     Ok((op, Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?))
@@ -209,7 +210,7 @@ pub fn values(dtype: DType, sizes: &[usize], seed: usize) -> ArrayD<Complex64> {
 
 /// The value as the dtype holds it.
 pub fn round_trip(dtype: DType, value: Complex64) -> Complex64 {
-    dispatch!(dtype in EVERY, T => Ok::<_, String>(T::store(value.to()).load().hub().to::<Complex64>())).unwrap()
+    dispatch!(dtype in EVERY, T => Ok::<_, Error>(T::store(value.to()).load().hub().to::<Complex64>())).unwrap()
 }
 
 /// Whether two values are equal within `tolerance` (relative to the greater of 1 and the expected magnitude), NaN to NaN.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill;
 
@@ -10,7 +11,7 @@ use crate::tensor::loops::copy_fill;
 ///
 /// # Errors
 /// Two dtypes between which there is no conversion.
-pub fn copy_(launch: &Launch<'_>) -> Result<(), String> {
+pub fn copy_(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     copy_fill::copy(launch)
 }
@@ -20,7 +21,7 @@ pub fn copy_(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Two dtypes between which there is no conversion.
-pub fn fill_(launch: &Launch<'_>) -> Result<(), String> {
+pub fn fill_(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     copy_fill::fill(launch)
 }
@@ -29,16 +30,16 @@ pub fn fill_(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong number of operands.
-pub fn zero_(launch: &Launch<'_>) -> Result<(), String> {
+pub fn zero_(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 1)?;
     copy_fill::zero(launch);
     Ok(())
 }
 
-fn check(launch: &Launch<'_>, operands: usize) -> Result<(), String> {
+fn check(launch: &Launch<'_>, operands: usize) -> Result<(), Error> {
     match launch.num_operands() {
         found if found == operands => Ok(()),
-        found => Err(format!("{found} operands where {operands} are needed")),
+        found => Err(Error::operands(format!("{found} operands where {operands} are needed"))),
     }
 }
 
@@ -49,6 +50,7 @@ mod tests {
     use crate::kernels::check::{self, SIZES, Strides, Tensor, real, round_trip};
     use crate::simd::for_each_isa;
     use crate::tensor::dtype::{Complex64, DType, EVERY};
+    use crate::tensor::kernel_error::ErrorKind;
     use crate::tensor::view::Flags;
 
     #[test]
@@ -120,7 +122,8 @@ mod tests {
         let (input, output) = (as_bits(&bytes), as_bits(&Tensor::new(DType::Byte, &[77], Strides::Contiguous)));
         check::run("copy_", &[&output], &[&input], &[], DType::Bits8).unwrap();
         assert_eq!(output.clone().with_dtype(DType::Byte).values(), bytes.values());
-        assert!(check::run("copy_", &[&output], &[&bytes], &[], DType::Bits8).unwrap_err().contains("no conversions"));
+        let refused = check::run("copy_", &[&output], &[&bytes], &[], DType::Bits8).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Dtype(DType::Bits8));
     }
 
     #[test]

@@ -3,16 +3,17 @@
 #![forbid(unsafe_code)]
 
 use crate::runtime::sync::Mutex;
+use crate::tensor::kernel_error::Error;
 
 /// Collects the first failure of a loop, from its threads.
 #[derive(Default)]
-pub struct Failure(Mutex<Option<String>>);
+pub struct Failure(Mutex<Option<Error>>);
 
 impl Failure {
     /// Keeps the error, unless there is one already.
-    pub fn note(&self, result: Result<(), String>) {
-        if let Err(text) = result {
-            self.0.lock().get_or_insert(text);
+    pub fn note(&self, result: Result<(), Error>) {
+        if let Err(error) = result {
+            self.0.lock().get_or_insert(error);
         }
     }
 
@@ -20,7 +21,7 @@ impl Failure {
     ///
     /// # Errors
     /// There is one.
-    pub fn result(self) -> Result<(), String> {
+    pub fn result(self) -> Result<(), Error> {
         self.0.into_inner().map_or(Ok(()), Err)
     }
 }

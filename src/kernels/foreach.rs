@@ -8,6 +8,7 @@
 
 use super::pointwise::ternary::interpolate;
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::{self, Kernel, Lists, Step};
@@ -36,22 +37,22 @@ enum Precision {
 
 impl<'a> Call<'a> {
     /// A launch with so many inputs.
-    fn of(launch: &'a Launch<'a>, inputs: usize) -> Result<Self, String> {
+    fn of(launch: &'a Launch<'a>, inputs: usize) -> Result<Self, Error> {
         let tensors = launch.scalar(0)?.to::<i64>() as usize;
         let is_in_place = launch.scalar(1)? == Scalar::Bool(true);
         let lists = Lists { tensors, first_input: !is_in_place as usize, written: 1 };
         let used = (lists.first_input + inputs) * tensors;
         let factor = (launch.num_operands() > used).then(|| launch.view(used));
-        Ok(Self { launch, lists, factor, is_each: tensors > 1 && launch.scalar(NUMBERS + 1).is_ok() })
+        Ok(Self { launch, lists, factor, is_each: tensors > 1 && launch.scalars().len() > NUMBERS + 1 })
     }
 
     /// The number at a place among the scalars, if there are any.
     fn scalar(&self, entry: usize) -> Option<Scalar> {
-        self.launch.scalar(NUMBERS + if self.is_each { entry } else { 0 }).ok()
+        self.launch.scalars().get(NUMBERS + if self.is_each { entry } else { 0 }).copied()
     }
 
     /// The factor of every number.
-    fn factor<E: Element>(&self) -> Result<E::Acc, String> {
+    fn factor<E: Element>(&self) -> Result<E::Acc, Error> {
         self.factor.map_or(Ok(E::Acc::ONE), |view| Ok(Values::<E::Acc>::new(view)?.get(0)))
     }
 
@@ -66,7 +67,7 @@ impl<'a> Call<'a> {
 ///
 /// # Errors
 /// The wrong operands, or the kernel's own.
-pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<(), String> {
+pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
     let call = Call::of(launch, INPUTS)?;
     lists::each(launch, call.lists, INPUTS, &|entry| call.scalar(entry), kernel)
 }
@@ -75,9 +76,9 @@ pub fn each<const INPUTS: usize>(launch: &Launch<'_>, kernel: Kernel) -> Result<
 ///
 /// # Errors
 /// As [`each`].
-pub fn reduce(launch: &Launch<'_>, kernel: Kernel) -> Result<(), String> {
-    let scalars: Vec<Scalar> = (1..).map_while(|index| launch.scalar(index).ok()).collect();
-    lists::reduce_each(launch, launch.scalar(0)?.to::<i64>() as usize, &scalars, kernel)
+pub fn reduce(launch: &Launch<'_>, kernel: Kernel) -> Result<(), Error> {
+    let tensors = launch.scalar(0)?.to::<i64>() as usize;
+    lists::reduce_each(launch, tensors, &launch.scalars()[1..], kernel)
 }
 
 /// Nanoseconds of a launch of [`reduce`].
@@ -107,7 +108,7 @@ macro_rules! steps {
         ///
         /// # Errors
         /// The wrong operands.
-        pub fn $kernel(launch: &Launch<'_>) -> Result<(), String> {
+        pub fn $kernel(launch: &Launch<'_>) -> Result<(), Error> {
             const INPUTS: usize = [$(stringify!($x)),+].len();
             let (dtype, call) = (launch.compute(), Call::of(launch, INPUTS)?);
             dispatch!(dtype in $set $(| $more)*, E => {

@@ -4,6 +4,7 @@
 
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::{GRAIN, parallel};
@@ -65,7 +66,7 @@ impl<T: Real> Bins<T> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn histogram(launch: &Launch<'_>) -> Result<(), String> {
+pub fn histogram(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<<E as Element>::Acc>(launch))
 }
@@ -75,7 +76,7 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
     (launch.view(1).numel() as f64 * COST) as u64
 }
 
-fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), String> {
+fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {
     let output = Values::<f64>::new(launch.view(0))?;
     let (values, edges) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?.to_vec());
     let has_weights = launch.scalar(1)? == Scalar::Bool(true);
@@ -86,7 +87,7 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), String> {
         _ => Method::Corrected,
     };
     if output.is_empty() || edges.len() != output.len() + 1 {
-        return Err(format!("{} edges of {} bins", edges.len(), output.len()));
+        return Err(Error::operands(format!("{} edges of {} bins", edges.len(), output.len())));
     }
     let bins = Bins { edges, method };
     let height = GRAIN.max(values.len().div_ceil(BLOCKS)).max(output.len());

@@ -7,6 +7,7 @@ pub mod embedding;
 pub mod masked;
 mod scatter;
 
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::indexed::{Indexed, Rules};
 pub use scatter::{update, update_wrapped};
@@ -16,7 +17,7 @@ pub use scatter::{update, update_wrapped};
 ///
 /// # Errors
 /// An index out of bounds.
-pub fn load(launch: &Launch<'_>) -> Result<(), String> {
+pub fn load(launch: &Launch<'_>) -> Result<(), Error> {
     Indexed::new(launch, 0, Rules::PLAIN)?.load()
 }
 
@@ -24,7 +25,7 @@ pub fn load(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// An index out of bounds.
-pub fn load_wrapped(launch: &Launch<'_>) -> Result<(), String> {
+pub fn load_wrapped(launch: &Launch<'_>) -> Result<(), Error> {
     Indexed::new(launch, 0, Rules::WRAPPED)?.load()
 }
 

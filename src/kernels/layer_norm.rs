@@ -9,6 +9,7 @@ use super::mean_variance;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, across};
 use crate::tensor::dtype::{DType, Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::{self, LANES, Lines, Values};
 use crate::tensor::loops::parallel;
@@ -87,7 +88,7 @@ impl<T: Real> Lines<T, 2, 1> for Gradient<'_, T> {
 }
 
 /// The operand at `position`, if the launch has it, else `count` times `value`.
-fn parameter<T: Element + Real>(launch: &Launch<'_>, position: Option<usize>, count: usize, value: T) -> Result<Vec<T>, String> {
+fn parameter<T: Element + Real>(launch: &Launch<'_>, position: Option<usize>, count: usize, value: T) -> Result<Vec<T>, Error> {
     position.map_or_else(|| Ok(vec![value; count]), |position| Ok(Values::<T>::new(launch.view(position))?.to_vec()))
 }
 
@@ -110,12 +111,12 @@ impl OptionalOperands<'_> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.view(3).dtype();
     dispatch!(dtype in FLOATING, E => forward::<E, <E as Element>::Acc>(launch))
 }
 
-fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
+fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
     let input = launch.view(3);
     let cols = input.size(1);
     let mut optional_operands = OptionalOperands { launch, next: 4 };
@@ -131,11 +132,11 @@ fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>)
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_layer_norm_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_layer_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
     if launch.compute() == DType::Double { backward::<f64>(launch) } else { backward::<f32>(launch) }
 }
 
-fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
+fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
     let mut optional_operands = OptionalOperands { launch, next: 1 };
     let grads = [optional_operands.take(0), optional_operands.take(1)];
     let first = optional_operands.next;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::table::Kernel;
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::DType;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{INLINE_SCALARS, Launch, Layout, Scalar, of_views};
 use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::table_lookup::{self, LookupTable};
@@ -50,7 +51,7 @@ static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// The kernel's.
-pub fn run(operator: &'static str, kernel: Kernel, launch: &Launch<'_>) -> Result<(), String> {
+pub fn run(operator: &'static str, kernel: Kernel, launch: &Launch<'_>) -> Result<(), Error> {
     if !is_eligible(launch) {
         return kernel(launch);
     }
@@ -119,12 +120,13 @@ fn keep(operator: &str, launch: &Launch<'_>, table: &Arc<LookupTable>) {
 }
 
 /// The kernel's results for all values, in the order of their bits.
-fn fill(kernel: Kernel, launch: &Launch<'_>) -> Result<Arc<LookupTable>, String> {
+fn fill(kernel: Kernel, launch: &Launch<'_>) -> Result<Arc<LookupTable>, Error> {
     let mut values: Vec<u16> = (0..=u16::MAX).collect();
     let (size, compute) = ([VALUES as i64], launch.compute());
     let operands = [View::of_words(&mut values, compute, &size)?; 2];
     of_views(Layout::Elementwise, &operands, 1, launch.scalars(), Some(compute), |all| kernel(&all.with_cost(launch.cost())))?;
-    let table = Box::<LookupTable>::try_from(values.into_boxed_slice()).map_err(|_| "a table has another length".to_owned())?;
+    let table =
+        Box::<LookupTable>::try_from(values.into_boxed_slice()).map_err(|_| Error::operands("a table has another length"))?;
     Ok(table.into())
 }
 

@@ -26,6 +26,7 @@ mod tile;
 mod widened;
 
 use crate::tensor::dtype::{Complex32, Complex64, DType, DTypeSet, Element, FIELD, INTEGRAL};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use problem::{Form, Matrix, Problem};
 
@@ -39,7 +40,7 @@ pub const DTYPES: DTypeSet = FIELD.and(INTEGRAL);
 ///
 /// # Errors
 /// Operands of other dtypes or numbers of dimensions.
-pub fn mm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn mm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Matrix, false)?)
 }
 
@@ -48,7 +49,7 @@ pub fn mm(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`mm`].
-pub fn addmm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn addmm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Matrix, true)?)
 }
 
@@ -56,7 +57,7 @@ pub fn addmm(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`mm`].
-pub fn bmm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn bmm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Batch, false)?)
 }
 
@@ -64,7 +65,7 @@ pub fn bmm(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`mm`].
-pub fn baddbmm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn baddbmm(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Batch, true)?)
 }
 
@@ -72,7 +73,7 @@ pub fn baddbmm(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`mm`].
-pub fn addmv(launch: &Launch<'_>) -> Result<(), String> {
+pub fn addmv(launch: &Launch<'_>) -> Result<(), Error> {
     run(&Problem::new(launch, Form::Vector, true)?)
 }
 
@@ -83,7 +84,7 @@ pub fn addmv(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside [`DTYPES`].
-pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), String> {
+pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), Error> {
     assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
     let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);
     run(&Problem::plain(T::DTYPE, [m, n, k], [Matrix::contiguous(out.as_mut_ptr(), n), read(a, k), read(b, n)]))
@@ -97,7 +98,7 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
     problem::cost(output.dtype(), output.numel(), depth, a.numel() + b.numel()) as u64
 }
 
-fn run(problem: &Problem) -> Result<(), String> {
+fn run(problem: &Problem) -> Result<(), Error> {
     if problem.batch * problem.m * problem.n == 0 {
         return Ok(());
     }
@@ -125,12 +126,12 @@ fn run(problem: &Problem) -> Result<(), String> {
         DType::Short => skinny::run::<i16>(problem),
         DType::Int => skinny::run::<i32>(problem),
         DType::Long => skinny::run::<i64>(problem),
-        other => return Err(format!("matrix products do not take {other:?}")),
+        other => return Err(Error::dtype(other, format!("matrix products do not take {other:?}"))),
     }
     Ok(())
 }
 
-fn run_narrow(problem: &Problem) -> Result<(), String> {
+fn run_narrow(problem: &Problem) -> Result<(), Error> {
     match problem.dtype {
         DType::Float => narrow::run::<f32>(problem),
         DType::Double => narrow::run::<f64>(problem),
@@ -141,7 +142,7 @@ fn run_narrow(problem: &Problem) -> Result<(), String> {
         DType::Short => narrow::run::<i16>(problem),
         DType::Int => narrow::run::<i32>(problem),
         DType::Long => narrow::run::<i64>(problem),
-        other => return Err(format!("narrow products do not take {other:?}")),
+        other => return Err(Error::dtype(other, format!("narrow products do not take {other:?}"))),
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::failure::Failure;
 use crate::kernels::movement::unfold::Windows;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
@@ -86,8 +87,8 @@ struct Shape {
 
 impl Shape {
     /// Scalars [kernel, dilation, padding, stride, windows, size, each height and width, channels].
-    fn of(launch: &Launch<'_>) -> Result<Self, String> {
-        let number = |index: usize| -> Result<usize, String> { Ok(launch.scalar(index)?.to::<i64>() as usize) };
+    fn of(launch: &Launch<'_>) -> Result<Self, Error> {
+        let number = |index: usize| -> Result<usize, Error> { Ok(launch.scalar(index)?.to::<i64>() as usize) };
         let axes = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
         Ok(Self { axes, sizes: [number(10)?, number(11)?], channels: number(12)? })
     }
@@ -253,12 +254,12 @@ impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
+pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input, shape) = (launch.view(0), launch.view(2), Shape::of(launch)?);
     let len = output.size(2);
     let (spans, elements) = ([shape.spans(0), shape.spans(1)], shape.sizes[0] * shape.sizes[1] * shape.channels);
     if output.size(1) != spans[0].len() || len != spans[1].len() * shape.channels || input.numel() != output.size(0) * elements {
-        return Err(format!("windows {:?} of {:?}", output.sizes(), input.sizes()));
+        return Err(Error::operands(format!("windows {:?} of {:?}", output.sizes(), input.sizes())));
     }
     let (targets, input) = ([launch.output(0)?.into_flat()?, launch.output(1)?.into_flat()?], Row::flat(&input)?);
     let dtype = launch.compute();
@@ -267,11 +268,11 @@ pub fn max_pool2d(launch: &Launch<'_>) -> Result<(), String> {
         row::in_parts(targets, len, GRAIN.div_ceil(len.max(1)), launch.cost() * len as f64, &|first, _, [output, positions]| {
             let parts = (input.as_slice::<E>(), output.into_slice::<E>(), positions.into_slice::<i64>());
             let (Some(input), Some(output), Some(positions)) = parts else {
-                return failure.note(Err("pooling needs operands of other dtypes".into()));
+                return failure.note(Err(Error::operands("pooling needs operands of other dtypes")));
             };
             vectorize(Lines { shape, spans: spans.each_ref().map(Vec::as_slice), first, input, output, positions });
         });
-        Ok::<(), String>(())
+        Ok::<(), Error>(())
     })?;
     failure.result()
 }
@@ -308,7 +309,7 @@ fn scatter<E: Element>(
 ///
 /// # Errors
 /// A place out of bounds, or the wrong operands.
-pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (grads, positions) = (launch.view(1), launch.view(2));
     let channels = launch.scalar(0)?.to::<i64>() as usize;
     let dtype = launch.compute();
@@ -318,7 +319,7 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
         rows::for_each(launch.output(0)?, launch.cost(), &|index, row| {
             let parts = (Row::of(&grads, index).as_slice::<E>(), Row::of(&positions, index).as_slice::<i64>(), row.into_slice::<E>());
             let (Some(grads), Some(positions), Some(output)) = parts else {
-                return failure.note(Err("gaps in an operand".into()));
+                return failure.note(Err(Error::operands("gaps in an operand")));
             };
             let is_inside = if E::DTYPE == T::DTYPE {
                 output.fill(E::store(T::ZERO));
@@ -330,10 +331,10 @@ pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), String> {
                 is_inside
             };
             if is_inside.is_none() {
-                failure.note(Err("a position outside the pooled plane".into()));
+                failure.note(Err(Error::value("a position outside the pooled plane")));
             }
         });
-        Ok::<(), String>(())
+        Ok::<(), Error>(())
     })?;
     failure.result()
 }

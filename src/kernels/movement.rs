@@ -8,25 +8,26 @@ pub mod range_factories;
 pub mod triangle;
 pub mod unfold;
 
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 
 /// A whole number among the scalars that is not negative.
-fn count(launch: &Launch<'_>, index: usize) -> Result<usize, String> {
+fn count(launch: &Launch<'_>, index: usize) -> Result<usize, Error> {
     let value: i64 = launch.scalar(index)?.to();
-    usize::try_from(value).map_err(|_| format!("scalar {index} is {value}"))
+    usize::try_from(value).map_err(|_| Error::parameter(format!("scalar {index} is {value}")))
 }
 
 /// A whole number among the scalars.
-fn whole(launch: &Launch<'_>, index: usize) -> Result<i64, String> {
+fn whole(launch: &Launch<'_>, index: usize) -> Result<i64, Error> {
     Ok(launch.scalar(index)?.to())
 }
 
 /// # Errors
 /// Another number of operands.
-fn check(launch: &Launch<'_>, operands: usize) -> Result<(), String> {
+fn check(launch: &Launch<'_>, operands: usize) -> Result<(), Error> {
     match launch.num_operands() {
         found if found == operands => Ok(()),
-        found => Err(format!("{found} operands where {operands} are needed")),
+        found => Err(Error::operands(format!("{found} operands where {operands} are needed"))),
     }
 }
 

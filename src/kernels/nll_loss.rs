@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::failure::Failure;
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::{DType, Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::parallel;
@@ -34,9 +35,9 @@ struct Classes<'a, T> {
 
 impl<'a, T: Element + Number> Classes<'a, T> {
     /// Scalars [reduction, the target that is ignored, whether there are weights], which are the operand at `position`.
-    fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, position: usize) -> Result<Self, String> {
+    fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, position: usize) -> Result<Self, Error> {
         let has_weights = launch.scalar(2)? == Scalar::Bool(true);
-        let weights = has_weights.then(|| Ok::<_, String>(Values::<T>::new(launch.view(position))?.to_vec())).transpose()?;
+        let weights = has_weights.then(|| Ok::<_, Error>(Values::<T>::new(launch.view(position))?.to_vec())).transpose()?;
         let (reduction, ignored) = (launch.scalar(0)?.to(), launch.scalar(1)?.to());
         let targets = if let Some(slice) = Row::flat(&targets)?.as_slice().filter(|_| targets.dtype() == DType::Long) {
             Cow::Borrowed(slice)
@@ -48,13 +49,13 @@ impl<'a, T: Element + Number> Classes<'a, T> {
 
     /// The class and its weight at a place, or nothing where it is ignored.
     #[inline]
-    fn at(&self, position: usize) -> Result<Option<(usize, T)>, String> {
+    fn at(&self, position: usize) -> Result<Option<(usize, T)>, Error> {
         let target = self.targets[position];
         if target == self.ignored {
             return Ok(None);
         }
         let class = usize::try_from(target).ok().filter(|&class| class < self.count);
-        let class = class.ok_or_else(|| format!("Target {target} is out of bounds."))?;
+        let class = class.ok_or_else(|| Error::index(target, self.count, format!("Target {target} is out of bounds.")))?;
         Ok(Some((class, self.weights.as_ref().map_or(T::ONE, |weights| weights[class]))))
     }
 }
@@ -64,15 +65,15 @@ impl<'a, T: Element + Number> Classes<'a, T> {
 ///
 /// # Errors
 /// A target out of bounds, or the wrong operands.
-pub fn nll_loss_forward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nll_loss_forward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
 }
 
-fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
+fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, total, input, target) = (launch.view(0), launch.view(1), launch.view(2), launch.view(3));
     if input.ndim() != 4 || target.ndim() != 3 {
-        return Err(format!("targets {:?} of {:?}", target.sizes(), input.sizes()));
+        return Err(Error::operands(format!("targets {:?} of {:?}", target.sizes(), input.sizes())));
     }
     let classes = Classes::<E::Acc>::new(launch, target, input.size(1), 4)?;
     let (height, width) = (target.size(1), target.size(2));
@@ -82,7 +83,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
         None => Row::of(&input, &[row / height, class, row % height]).load::<E>(col),
     };
     // The losses of a row of targets: place in the row, loss, weight.
-    let losses = |row: usize, visit: &mut dyn FnMut(usize, E::Acc, E::Acc)| -> Result<(), String> {
+    let losses = |row: usize, visit: &mut dyn FnMut(usize, E::Acc, E::Acc)| -> Result<(), Error> {
         for col in 0..width {
             match classes.at(row * width + col)? {
                 None => visit(col, E::Acc::ZERO, E::Acc::ZERO),
@@ -129,16 +130,16 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`nll_loss_forward`].
-pub fn nll_loss_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nll_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))
 }
 
-fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), String> {
+fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, target) = (launch.view(0), launch.view(2));
     let count = launch.scalar(3)?.to::<i64>() as usize;
     if output.ndim() != 2 || target.ndim() != 2 || output.size(1) != count * target.size(1) {
-        return Err(format!("targets {:?} of {:?}", target.sizes(), output.sizes()));
+        return Err(Error::operands(format!("targets {:?} of {:?}", target.sizes(), output.sizes())));
     }
     let classes = Classes::<E::Acc>::new(launch, target, count, 4)?;
     let grads = Values::<E::Acc>::new(launch.view(1))?;
@@ -167,13 +168,14 @@ mod tests {
     use super::*;
     use crate::kernels::check::{self, Strides, Tensor, real};
     use crate::tensor::dtype::DType;
+    use crate::tensor::kernel_error::ErrorKind;
 
     fn tensor(dtype: DType, sizes: &[usize], values: &[f64]) -> Tensor {
         let values = ArrayD::from_shape_vec(IxDyn(sizes), values.iter().copied().map(real).collect()).unwrap();
         Tensor::of(dtype, &values, Strides::Contiguous)
     }
 
-    fn loss(targets: &[f64], reduction: i64) -> Result<(Vec<f64>, f64), String> {
+    fn loss(targets: &[f64], reduction: i64) -> Result<(Vec<f64>, f64), Error> {
         let input = tensor(DType::Float, &[2, 3, 1, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let target = tensor(DType::Long, &[2, 1, 1], targets);
         let output = Tensor::new(DType::Float, if reduction == NONE { &[2, 1, 1] } else { &[] }, Strides::Contiguous);
@@ -195,7 +197,10 @@ mod tests {
 
     #[test]
     fn targets_out_of_bounds_are_refused() {
-        assert_eq!(loss(&[3.0, 0.0], 2).unwrap_err(), "Target 3 is out of bounds.");
-        assert_eq!(loss(&[0.0, -1.0], NONE).unwrap_err(), "Target -1 is out of bounds.");
+        for (targets, reduction, index) in [([3.0, 0.0], 2, 3), ([0.0, -1.0], NONE, -1)] {
+            let error = loss(&targets, reduction).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Index { index, size: 3 });
+            assert_eq!(error.text(), format!("Target {index} is out of bounds."));
+        }
     }
 }

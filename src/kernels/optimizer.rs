@@ -16,6 +16,7 @@ pub mod adam;
 pub mod amp;
 pub mod sgd;
 
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::Lists;
@@ -39,7 +40,7 @@ struct SharedSettings {
 
 impl SharedSettings {
     /// The parts of a launch with so many lists, and step counts if `counted`.
-    fn of(launch: &Launch<'_>, lists: usize, counted: bool) -> Result<Self, String> {
+    fn of(launch: &Launch<'_>, lists: usize, counted: bool) -> Result<Self, Error> {
         let tensors = launch.scalar(0)?.to::<i64>() as usize;
         let mut singles = Singles { launch, next: lists * tensors };
         let steps = (0..if counted { tensors } else { 0 }).map(|_| singles.take()).collect::<Result<_, _>>()?;
@@ -84,27 +85,31 @@ struct Singles<'a> {
 }
 
 impl Singles<'_> {
-    fn take(&mut self) -> Result<f64, String> {
+    fn take(&mut self) -> Result<f64, Error> {
         if self.next >= self.launch.num_operands() {
-            return Err(format!("operand {} is missing", self.next));
+            return Err(Error::operands(format!("operand {} is missing", self.next)));
         }
         let values = Values::<f64>::new(self.launch.view(self.next))?;
         self.next += 1;
-        if values.len() == 1 { Ok(values.get(0)) } else { Err(format!("{} elements where one is needed", values.len())) }
+        if values.len() == 1 {
+            Ok(values.get(0))
+        } else {
+            Err(Error::operands(format!("{} elements where one is needed", values.len())))
+        }
     }
 }
 
 /// A setting of the operator, by its place after the shared scalars.
-fn setting(launch: &Launch<'_>, index: usize) -> Result<f64, String> {
+fn setting(launch: &Launch<'_>, index: usize) -> Result<f64, Error> {
     Ok(launch.scalar(SHARED_SCALARS + index)?.to())
 }
 
 /// A setting that is yes or no.
-fn switch(launch: &Launch<'_>, index: usize) -> Result<bool, String> {
+fn switch(launch: &Launch<'_>, index: usize) -> Result<bool, Error> {
     flag(launch, SHARED_SCALARS + index)
 }
 
-fn flag(launch: &Launch<'_>, index: usize) -> Result<bool, String> {
+fn flag(launch: &Launch<'_>, index: usize) -> Result<bool, Error> {
     Ok(launch.scalar(index)? == Scalar::Bool(true))
 }
 

@@ -52,10 +52,9 @@ macro_rules! functions {
         ///
         /// # Errors
         /// A dtype outside the table's, or a scalar that is missing.
-        pub fn $kernel(launch: &$crate::tensor::launch::Launch<'_>) -> Result<(), String> {
+        pub fn $kernel(launch: &$crate::tensor::launch::Launch<'_>) -> Result<(), $crate::tensor::kernel_error::Error> {
             let dtype = launch.compute();
-            let mut _scalars = (0..).map(|index| launch.scalar(index));
-            $(let $scalar = _scalars.next().unwrap_or(Err(String::new()))?;)*
+            let [$($scalar),*] = launch.first_scalars()?;
             $crate::tensor::dtype::dispatch!(dtype in $set $(| $more)*, E => {
                 type T = $crate::kernels::pointwise::computing!(E $($computing)?);
                 let map = $map::<T> { $($scalar: $scalar.to(),)* _computes: std::marker::PhantomData };

@@ -18,6 +18,7 @@ use half::{bf16, f16};
 use crate::runtime::rng;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Bool, DType, Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::chunks;
 use crate::tensor::loops::elementwise::{self, Map};
@@ -36,8 +37,8 @@ struct State {
 }
 
 impl State {
-    fn of(launch: &Launch<'_>) -> Result<Self, String> {
-        let number = |index: usize| -> Result<u64, String> { Ok(launch.scalar(index)?.to::<i64>() as u64) };
+    fn of(launch: &Launch<'_>) -> Result<Self, Error> {
+        let number = |index: usize| -> Result<u64, Error> { Ok(launch.scalar(index)?.to::<i64>() as u64) };
         Ok(Self { seed: number(0)?, block: number(1)? / 4 })
     }
 }
@@ -80,7 +81,7 @@ impl<T: Number, D: Distribution<T>> Leaf for Fill<'_, T, D> {
 }
 
 /// Fills the launch's output, whose dtype the values are cast to.
-fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, distribution: D) -> Result<(), String> {
+fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, distribution: D) -> Result<(), Error> {
     let state = State::of(launch)?;
     chunks::run::<T, Bool, 0, 1, 0>(launch, D::COUNT, &|chunk, [], [values], []| {
         NUMBERS.with_borrow_mut(|words| vectorize(Fill { state, chunk, words, values, distribution }));
@@ -114,7 +115,7 @@ fn below(dtype: DType, end: f64) -> f64 {
     if nearest < end { nearest } else { next }
 }
 
-fn parameter<T: Number>(launch: &Launch<'_>, index: usize) -> Result<T, String> {
+fn parameter<T: Number>(launch: &Launch<'_>, index: usize) -> Result<T, Error> {
     Ok(launch.scalar(2 + index)?.to())
 }
 
@@ -122,8 +123,8 @@ fn parameter<T: Number>(launch: &Launch<'_>, index: usize) -> Result<T, String> 
 ///
 /// # Errors
 /// The wrong operands.
-pub fn uniform(launch: &Launch<'_>) -> Result<(), String> {
-    fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String>
+pub fn uniform(launch: &Launch<'_>) -> Result<(), Error> {
+    fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error>
     where
         Uniform<T>: Distribution<T>,
     {
@@ -139,7 +140,7 @@ pub fn uniform(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn normal(launch: &Launch<'_>) -> Result<(), String> {
+pub fn normal(launch: &Launch<'_>) -> Result<(), Error> {
     if launch.compute() == DType::Double {
         fill::<f64, _>(launch, Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? })
     } else {
@@ -151,7 +152,7 @@ pub fn normal(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn log_normal(launch: &Launch<'_>) -> Result<(), String> {
+pub fn log_normal(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<f64, _>(launch, LogNormal(Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? }))
 }
 
@@ -159,7 +160,7 @@ pub fn log_normal(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn exponential(launch: &Launch<'_>) -> Result<(), String> {
+pub fn exponential(launch: &Launch<'_>) -> Result<(), Error> {
     let scale = 1.0 / parameter::<f64>(launch, 0)?;
     let is_half = launch.view(0).dtype() == DType::Half;
     let least = if is_half && scale > 0.0 { f16::MIN_POSITIVE_SUBNORMAL.to_f64() } else { 0.0 };
@@ -170,7 +171,7 @@ pub fn exponential(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn cauchy(launch: &Launch<'_>) -> Result<(), String> {
+pub fn cauchy(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<f64, _>(launch, Cauchy { median: parameter(launch, 0)?, sigma: parameter(launch, 1)? })
 }
 
@@ -178,7 +179,7 @@ pub fn cauchy(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn geometric(launch: &Launch<'_>) -> Result<(), String> {
+pub fn geometric(launch: &Launch<'_>) -> Result<(), Error> {
     let p: f64 = parameter(launch, 0)?;
     fill::<f64, _>(launch, Geometric { scale: 1.0 / (-p).ln_1p() })
 }
@@ -187,7 +188,7 @@ pub fn geometric(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn random(launch: &Launch<'_>) -> Result<(), String> {
+pub fn random(launch: &Launch<'_>) -> Result<(), Error> {
     let (from, count): (i64, i64) = (parameter(launch, 0)?, parameter(launch, 1)?);
     fill::<i64, _>(launch, Integers { from, count: count as u64 })
 }
@@ -196,7 +197,7 @@ pub fn random(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), String> {
+pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<Bool, _>(launch, Bernoulli::new(parameter(launch, 0)?))
 }
 
@@ -229,7 +230,7 @@ impl Leaf for Trials<'_> {
 ///
 /// # Errors
 /// The wrong operands, or a p outside 0 to 1.
-pub fn bernoulli(launch: &Launch<'_>) -> Result<(), String> {
+pub fn bernoulli(launch: &Launch<'_>) -> Result<(), Error> {
     let state = State::of(launch)?;
     let valid = AtomicBool::new(true);
     chunks::run::<f64, Bool, 1, 0, 1>(launch, WORDS, &|chunk, [probabilities], [], [values]| {
@@ -237,7 +238,7 @@ pub fn bernoulli(launch: &Launch<'_>) -> Result<(), String> {
             valid.store(false, Ordering::Relaxed);
         }
     })?;
-    if valid.into_inner() { Ok(()) } else { Err("bernoulli_ expects p to be in [0, 1]".to_owned()) }
+    if valid.into_inner() { Ok(()) } else { Err(Error::value("bernoulli_ expects p to be in [0, 1]")) }
 }
 
 /// Keeps some of a chunk.
@@ -270,8 +271,8 @@ impl<T: Real> Leaf for Drop<'_, T> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_dropout(launch: &Launch<'_>) -> Result<(), String> {
-    fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_dropout(launch: &Launch<'_>) -> Result<(), Error> {
+    fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
         let (state, kept, scale) = (State::of(launch)?, Bernoulli::new(parameter(launch, 0)?), parameter(launch, 1)?);
         chunks::run::<T, Bool, 1, 1, 1>(launch, WORDS, &|chunk, [input], [output], [mask]| {
             NUMBERS.with_borrow_mut(|words| vectorize(Drop { state, chunk, words, input, output, mask, kept, scale }));
@@ -299,7 +300,7 @@ impl<T: Real> Map<T, 2> for DropBackward<T> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let scale = launch.scalar(0)?;
     dispatch!(dtype in FLOATING, T => {
@@ -347,12 +348,12 @@ fn shuffle<T>(state: State, order: &mut [T]) {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn randperm(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, state) = (launch.view(0), State::of(launch)?);
     let (count, mut target, dtype) = (output.numel(), launch.output(0)?.into_row(), output.dtype());
     // Numbers of half the size where that is enough: every swap goes to another cache line.
     let Ok(end) = u32::try_from(count) else {
-        let order = target.as_slice_mut::<i64>().ok_or("more numbers than are contiguous as Long")?;
+        let order = target.as_slice_mut::<i64>().ok_or_else(|| Error::operands("more numbers than are contiguous as Long"))?;
         order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
         shuffle(state, order);
         return Ok(());
@@ -364,7 +365,7 @@ pub fn randperm(launch: &Launch<'_>) -> Result<(), String> {
     }
     // They are put in order in the first bytes of the result, and are moved to their positions from the last one on: no position that is written has a
     // number that is still to be read.
-    let order = target.as_narrower_mut::<u32>().ok_or("numbers that are not aligned")?;
+    let order = target.as_narrower_mut::<u32>().ok_or_else(|| Error::operands("numbers that are not aligned"))?;
     order.iter_mut().zip(0..).for_each(|(position, number)| *position = number);
     shuffle(state, order);
     let number = |row: &RowMut<'_>, position: usize| -> u32 { row.load_narrower(position) };
@@ -377,7 +378,7 @@ fn store_numbers(
     dtype: DType,
     positions: impl Iterator<Item = usize>,
     number: impl Fn(&RowMut<'_>, usize) -> u32,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     dispatch!(dtype in REAL, E => {
         for position in positions {
             let number = i64::from(number(row, position));

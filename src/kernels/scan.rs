@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, math};
 use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
 use crate::tensor::loops::row::Row;
@@ -90,7 +91,7 @@ impl Step<Complex64> for LogAddExp {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn cumsum(launch: &Launch<'_>) -> Result<(), String> {
+pub fn cumsum(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Add>(launch),
         DType::Double => run::<f64, f64, Add>(launch),
@@ -104,7 +105,7 @@ pub fn cumsum(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn cumprod(launch: &Launch<'_>) -> Result<(), String> {
+pub fn cumprod(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half | DType::BFloat16 | DType::Float => run::<f32, f64, Multiply<true>>(launch),
         DType::Double => run::<f64, f64, Multiply<false>>(launch),
@@ -118,7 +119,7 @@ pub fn cumprod(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), String> {
+pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Double => run_logarithms::<f64>(launch),
         DType::ComplexFloat => run::<Complex32, Complex64, LogAddExp>(launch),
@@ -127,17 +128,17 @@ pub fn logcumsumexp(launch: &Launch<'_>) -> Result<(), String> {
     }
 }
 
-fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(), String> {
+fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(), Error> {
     lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &Logarithms)
 }
 
 /// The dimension of a launch: scalar 0.
-fn dim(launch: &Launch<'_>) -> Result<usize, String> {
+fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
     let dim: i64 = launch.scalar(0)?.to();
-    usize::try_from(dim).map_err(|_| format!("dimension {dim}"))
+    usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))
 }
 
-fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), String> {
+fn run<T: Element<Acc = T> + Number, W: Number, S: Step<W>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input, dim, cost) = (launch.view(0), launch.view(1), dim(launch)?, launch.cost());
     if S::BLOCKS
         && let Some((columns, input, output)) = narrow::<T>(launch, dim)
@@ -351,7 +352,7 @@ fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn cummax(launch: &Launch<'_>) -> Result<(), String> {
+pub fn cummax(launch: &Launch<'_>) -> Result<(), Error> {
     extremes::<true>(launch)
 }
 
@@ -359,11 +360,11 @@ pub fn cummax(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn cummin(launch: &Launch<'_>) -> Result<(), String> {
+pub fn cummin(launch: &Launch<'_>) -> Result<(), Error> {
     extremes::<false>(launch)
 }
 
-fn extremes<const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), String> {
+fn extremes<const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => {
         type V = <T as Element>::Acc;

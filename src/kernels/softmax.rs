@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use crate::simd::Aligned;
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::LANES;
 use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
@@ -96,18 +97,18 @@ impl<E: Element<Acc: Field, Approximate: Field>, const LOG: bool> Passes<E, 2> f
 }
 
 /// The dimension of a launch: scalar 0.
-fn dim(launch: &Launch<'_>) -> Result<usize, String> {
+fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
     let dim: i64 = launch.scalar(0)?.to();
-    usize::try_from(dim).map_err(|_| format!("dimension {dim}"))
+    usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))
 }
 
-fn forward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
+fn forward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, dim) = (launch.compute(), dim(launch)?);
     let (input, output) = (launch.view(1), launch.view(0));
     dispatch!(dtype in FLOATING, E => passes::run::<E, _, 1>([input], output, dim, launch.cost(), &Forward::<LOG>))
 }
 
-fn backward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
+fn backward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, dim) = (launch.compute(), dim(launch)?);
     let (inputs, output) = ([launch.view(1), launch.view(2)], launch.view(0));
     dispatch!(dtype in FLOATING, E => passes::run::<E, _, 2>(inputs, output, dim, launch.cost(), &Backward::<LOG>))
@@ -117,7 +118,7 @@ fn backward<const LOG: bool>(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn softmax(launch: &Launch<'_>) -> Result<(), String> {
+pub fn softmax(launch: &Launch<'_>) -> Result<(), Error> {
     forward::<false>(launch)
 }
 
@@ -125,7 +126,7 @@ pub fn softmax(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn log_softmax(launch: &Launch<'_>) -> Result<(), String> {
+pub fn log_softmax(launch: &Launch<'_>) -> Result<(), Error> {
     forward::<true>(launch)
 }
 
@@ -133,7 +134,7 @@ pub fn log_softmax(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), Error> {
     backward::<false>(launch)
 }
 
@@ -141,7 +142,7 @@ pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn log_softmax_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn log_softmax_backward(launch: &Launch<'_>) -> Result<(), Error> {
     backward::<true>(launch)
 }
 

@@ -21,6 +21,7 @@ use super::{
 use crate::tensor::dtype::{
     ALL, ANY, BOOL, COMPLEX, DType, DTypeSet, EVERY, FIELD, FLOAT8, FLOATING, INTEGRAL, ORDERED, REAL, SIGNED, UNSIGNED, WIDE,
 };
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Layout, Scalar};
 
 /// Nanoseconds of a function of complex numbers.
@@ -29,7 +30,7 @@ const COMPLEX_FUNCTION: f64 = 60.0;
 const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
 
 /// A kernel: runs one launch. The text of a failure is for the user.
-pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
+pub type Kernel = fn(&Launch<'_>) -> Result<(), Error>;
 
 /// How long a launch takes on one thread.
 #[derive(Clone, Copy)]
@@ -564,7 +565,7 @@ impl Op {
     /// # Errors
     /// The kernel's text.
     #[inline]
-    pub fn run(&self, launch: &Launch<'_>) -> Result<(), String> {
+    pub fn run(&self, launch: &Launch<'_>) -> Result<(), Error> {
         match self.cost {
             Cost::Element(cost) if self.has_lookup_table => {
                 lookup_table::run(self.text, self.kernel, &launch.with_cost(self.element_cost(cost, launch.compute())))

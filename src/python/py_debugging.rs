@@ -3,13 +3,15 @@
 use pyo3::prelude::*;
 
 use super::exception;
-use crate::runtime::debugging::faults;
-use crate::runtime::debugging::schedule::{self, Order};
+use crate::runtime::config::order::Order;
+use crate::runtime::debugging::faults::{self, Loss};
+use crate::runtime::debugging::schedule;
 use crate::runtime::{device, fork};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(faults_push, module)?)?;
     module.add_function(wrap_pyfunction!(faults_remove, module)?)?;
+    module.add_function(wrap_pyfunction!(faults_loss, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_switch, module)?)
 }
 
@@ -26,6 +28,12 @@ fn faults_push(py: Python<'_>, faults: &str) -> PyResult<u64> {
 #[pyfunction]
 fn faults_remove(number: u64) {
     faults::remove(number);
+}
+
+/// Counts a collective of a rank of this process; whether the process ends and a text, where the rank is to be lost in it.
+#[pyfunction]
+fn faults_loss(rank: u64) -> Option<(bool, String)> {
+    faults::loss(rank).map(|(loss, text)| (loss == Loss::Exit, text))
 }
 
 /// Turns an order on, or none; the one before.

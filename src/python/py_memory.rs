@@ -2,10 +2,10 @@
 //!
 //! Calls that may wait for a stream release the interpreter's lock: tasks that call Python could not end otherwise.
 
-mod pools;
+mod py_pools;
+mod py_recording;
 mod py_snapshot;
 mod py_stats;
-mod recording;
 
 use pyo3::prelude::*;
 
@@ -13,8 +13,8 @@ use super::exception;
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
-use crate::runtime::{Error, fork, memory, stream};
-pub(super) use recording::frames;
+use crate::runtime::{Error, device, fork, pools};
+pub(super) use py_recording::frames;
 use std::sync::Arc;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -27,9 +27,9 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_allocate, module)?)?;
     module.add_function(wrap_pyfunction!(memory_free, module)?)?;
     module.add_function(wrap_pyfunction!(memory_attach_shortage_observer, module)?)?;
-    pools::register(module)?;
+    py_pools::register(module)?;
     py_stats::register(module)?;
-    recording::register(module)?;
+    py_recording::register(module)?;
     py_snapshot::register(module)
 }
 
@@ -38,7 +38,7 @@ fn raise<T>(py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
 }
 
 fn pool(py: Python<'_>, device: usize) -> PyResult<&'static DevicePool> {
-    raise(py, memory::pool(device))
+    raise(py, pools::pool(device))
 }
 
 /// Free and total bytes of a device's budget.
@@ -64,7 +64,7 @@ fn memory_reset_accumulated(py: Python<'_>, device: usize) -> PyResult<()> {
 /// Releases the cached memory of every device.
 #[pyfunction]
 fn memory_empty_cache(py: Python<'_>) {
-    py.detach(|| memory::all().iter().for_each(DevicePool::empty_cache));
+    py.detach(|| pools::all().iter().for_each(DevicePool::empty_cache));
 }
 
 /// Sets the part of the budget that this process may use.
@@ -85,7 +85,7 @@ fn memory_get_fraction(py: Python<'_>, device: usize) -> PyResult<f64> {
 fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> PyResult<usize> {
     let unknown = || Error::InvalidArgument(format!("device rustdev:{device} has no stream of id {stream}"));
     let allocate =
-        || memory::allocate(device, stream::find(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize);
+        || pools::allocate(device, device::find_stream(device, stream).ok_or_else(unknown)?, bytes).map(|block| block as usize);
     let result = py.detach(allocate);
     raise(py, result)
 }
@@ -93,7 +93,7 @@ fn memory_allocate(py: Python<'_>, device: usize, stream: i64, bytes: usize) -> 
 /// Frees a block.
 #[pyfunction]
 fn memory_free(py: Python<'_>, address: usize) -> PyResult<()> {
-    raise(py, memory::free_checked(address as *mut u8))
+    raise(py, pools::free_checked(address as *mut u8))
 }
 
 /// Has a function called with (device, bytes asked for, total, free) before each out-of-memory error. What it raises is printed.

@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use super::{exception, py_memory};
-use crate::runtime::config;
+use crate::runtime::config::{self, RaceMode};
+use crate::runtime::sanitizer;
 use crate::runtime::sanitizer::finding::{Finding, Side};
-use crate::runtime::sanitizer::vector_clock::VectorClock;
-use crate::runtime::sanitizer::{self, Mode};
 use crate::runtime::task::Access;
+use crate::runtime::vector_clock::VectorClock;
 use crate::runtime::{Error, fork};
 
 // SAFETY: this is the signature in shim/check.cpp.
@@ -52,8 +52,8 @@ fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) {
 fn sanitizer_enable(py: Python<'_>, mode: &str) -> PyResult<()> {
     raise(py, fork::check())?;
     let mode = match mode {
-        "warn" => Mode::Warn,
-        "error" => Mode::Error,
+        "warn" => RaceMode::Warn,
+        "error" => RaceMode::Error,
         _ => return Err(PyValueError::new_err(format!("mode is 'warn' or 'error', not {mode:?}"))),
     };
     sanitizer::enable(mode);
@@ -70,8 +70,8 @@ fn sanitizer_disable() {
 #[pyfunction]
 fn sanitizer_mode() -> Option<&'static str> {
     sanitizer::mode().map(|mode| match mode {
-        Mode::Warn => "warn",
-        Mode::Error => "error",
+        RaceMode::Warn => "warn",
+        RaceMode::Error => "error",
     })
 }
 

@@ -9,7 +9,8 @@ use super::exception;
 use crate::abi::rd_event::rd_event_elapsed;
 use crate::abi::rd_stream::native;
 use crate::abi::{RD_OK, last_error};
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::error::Cause;
+use crate::runtime::stream::Stream;
 use crate::runtime::task::{Access, Task, Work};
 use crate::runtime::{Error, device};
 
@@ -23,7 +24,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static Stream> {
     let unknown = || Error::InvalidArgument(format!("rustdev:{device} has no stream with the id {id}"));
-    device::get(device).and_then(|_| stream::find(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
+    device::get(device).and_then(|_| device::find_stream(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
 }
 
 /// 0, or -1 for a stream of high priority.
@@ -44,10 +45,10 @@ fn stream_from_handle(py: Python<'_>, device: usize, handle: usize) -> PyResult<
 struct Call(Option<Py<PyAny>>);
 
 impl Work for Call {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         let Some(function) = &self.0 else { return Ok(()) };
-        let called = Python::try_attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string()));
-        called.unwrap_or_else(|| Err("the interpreter is shutting down".to_owned()))
+        let called = Python::try_attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string().into()));
+        called.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
     }
 
     fn accesses(&self, _: &mut dyn FnMut(Access)) {}

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use super::exception;
-use crate::runtime::trace::{self, Row};
+use crate::runtime::trace::{self, Kind, Row};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_start, module)?)?;
@@ -26,7 +26,8 @@ type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, 
 fn trace_stop(py: Python<'_>, number: u64) -> Option<(Vec<Task>, usize)> {
     // Detached: callbacks that the streams wait for take the interpreter.
     let trace = py.detach(|| trace::stop(number))?;
-    Some(((0..trace.count()).filter_map(|index| trace.row(index)).map(task).collect(), trace.dropped()))
+    let rows = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.about.kind != Kind::Replay);
+    Some((rows.map(task).collect(), trace.dropped()))
 }
 
 fn task(row: Row) -> Task {

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::{exception, frames};
 use crate::abi::shield;
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::stream::Stream;
 use crate::runtime::sync::{LazyLock, Mutex};
 use crate::runtime::{affinity, device, fork, trace};
 
@@ -161,7 +161,7 @@ fn is_idle(info: &WaitInfo) -> bool {
     match info.kind {
         DEVICE => device.streams().into_iter().all(is_done),
         STREAM => device.stream(info.stream).is_some_and(is_done),
-        _ => is_done(stream::current(index)),
+        _ => is_done(device::current_stream(index)),
     }
 }
 

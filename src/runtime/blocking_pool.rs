@@ -1,14 +1,12 @@
 //! Blocking pool: threads for host callbacks, which may block and therefore must not occupy a compute thread.
 //!
-//! A drainer leaves the stream's ownership here; after the callback the stream is handed to the executor again. Each pending callback
-//! gets a thread. An idle thread ends after a while.
+//! Each pending callback gets a thread. An idle thread ends after a while.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::thread;
 use std::time::Duration;
 
-use super::stream::{Lease, Stream};
 use super::sync::{Condvar, LazyLock, Mutex, wait_timeout};
 
 /// How long an idle thread stays.
@@ -16,10 +14,10 @@ const IDLE: Duration = Duration::from_secs(2);
 
 static POOL: LazyLock<BlockingPool> = LazyLock::new(BlockingPool::default);
 
-/// Runs the callback at the head of the stream on a thread of the pool.
-pub fn run_callback(stream: &'static Stream, lease: Lease) {
+/// Runs a callback on a thread of the pool.
+pub fn run(callback: impl FnOnce() + Send + 'static) {
     let mut state = POOL.state.lock();
-    state.pending.push_back((stream, lease));
+    state.pending.push_back(Box::new(callback));
     if state.idle >= state.pending.len() {
         POOL.changed.notify_one();
     } else {
@@ -41,7 +39,7 @@ struct BlockingPool {
 
 #[derive(Default)]
 struct Callbacks {
-    pending: VecDeque<(&'static Stream, Lease)>,
+    pending: VecDeque<Box<dyn FnOnce() + Send>>,
     idle: usize,
 }
 
@@ -49,9 +47,9 @@ impl BlockingPool {
     fn serve(&self) {
         let mut state = self.state.lock();
         loop {
-            if let Some((stream, lease)) = state.pending.pop_front() {
+            if let Some(callback) = state.pending.pop_front() {
                 drop(state);
-                stream.finish_callback(lease);
+                callback();
                 state = self.state.lock();
                 continue;
             }

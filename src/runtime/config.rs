@@ -4,22 +4,23 @@
 use std::time::Duration;
 
 use super::Error;
-use super::debugging::faults;
-use super::debugging::schedule::{self, Order};
 use super::hardware::{self, Properties};
 use super::memory::arena;
-use super::sanitizer::Mode;
 use super::sync::OnceLock;
 
 mod alloc_conf;
+pub(super) mod fault_list;
 mod machine;
+pub mod order;
 mod profiles;
 
+use fault_list::FaultList;
+use order::Order;
+
+pub use super::hardware::MAX_DEVICES;
 pub use alloc_conf::AllocConf;
 pub use profiles::{PROFILES, Profile};
 
-/// The most devices there can be.
-pub const MAX_DEVICES: usize = 64;
 /// The most threads there can be.
 pub const MAX_THREADS: usize = 1024;
 
@@ -57,6 +58,15 @@ pub enum Fallback {
     Error = 2,
 }
 
+/// What a race does that is found: `RUSTDEV_SANITIZE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaceMode {
+    /// Its text goes to stderr, once for each pair of lines of the program.
+    Warn,
+    /// The call that completes the race raises.
+    Error,
+}
+
 /// The settings of this process.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "settings that do not depend on each other")]
@@ -92,7 +102,7 @@ pub struct Config {
     /// `RUSTDEV_SCHEDULE_LOG`: the file that tells of the tasks in the order that they ran in.
     pub schedule_log: Option<String>,
     /// `RUSTDEV_SANITIZE`: what a race does, where they are looked for from the start.
-    pub sanitize: Option<Mode>,
+    pub sanitize: Option<RaceMode>,
 }
 
 static CONFIG: OnceLock<Result<Config, Error>> = OnceLock::new();
@@ -212,13 +222,13 @@ impl Config {
             }
             "RUSTDEV_PROFILE" => self.profile = Some(choice(name, value, &profiles::by_name())?),
             "RUSTDEV_FAULTS" => {
-                faults::check(value).map_err(|error| Error::InvalidValue(format!("{name}: {error}")))?;
+                FaultList::parse(value).map_err(|error| Error::InvalidValue(format!("{name}: {error}")))?;
                 self.faults = Some(value.to_owned());
             }
             "RUSTDEV_TIMEOUT" => self.timeout = Some(duration(name, value)?),
-            "RUSTDEV_SCHEDULE" => self.schedule = Some(value.parse().map_err(|_| refused(name, value, schedule::ACCEPTS))?),
+            "RUSTDEV_SCHEDULE" => self.schedule = Some(value.parse().map_err(|_| refused(name, value, order::ACCEPTS))?),
             "RUSTDEV_SCHEDULE_LOG" => {
-                schedule::open_log(value).map_err(|_| refused(name, value, "a file that can be written"))?;
+                order::open_log(value).map_err(|_| refused(name, value, "a file that can be written"))?;
                 self.schedule_log = Some(value.to_owned());
             }
             "RUSTDEV_FILL" => self.fill_nan = choice(name, value, &[("", false), ("nan", true)])?,
@@ -233,7 +243,7 @@ impl Config {
     }
 
     fn set_sanitizer(&mut self, name: &str, value: &str) -> Result<(), Error> {
-        let races = [("race", Mode::Warn), ("race:error", Mode::Error)].map(|(value, mode)| (value, Some(mode)));
+        let races = [("race", RaceMode::Warn), ("race:error", RaceMode::Error)].map(|(value, mode)| (value, Some(mode)));
         match choice(name, value, &[[("memory", None)].as_slice(), &races].concat())? {
             Some(mode) => self.sanitize = Some(mode),
             None => self.sanitize_memory = true,
@@ -348,7 +358,7 @@ mod tests {
         .unwrap();
         assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
-        assert_eq!(config.sanitize, Some(Mode::Error));
+        assert_eq!(config.sanitize, Some(RaceMode::Error));
         assert!(config.autograd_threads);
     }
 

@@ -3,7 +3,6 @@
 //! All are off by default. Which are on stands in the word of the [`observers`], which a launch reads.
 #![forbid(unsafe_code)]
 
-mod fault_list;
 pub mod faults;
 pub mod schedule;
 pub mod watchdog;
@@ -19,7 +18,7 @@ pub(super) enum DebugMode {
     Watchdog = 8,
     Schedule = 16,
     /// Device memory is kept from the host, and blocks are guarded.
-    Guards = 32,
+    Guards = observers::GUARDS,
     /// New blocks are filled.
     Fill = 64,
 }

@@ -1,11 +1,11 @@
-//! Devices: their streams, and the current device of each thread.
+//! Devices: their streams, and the current device and streams of each thread.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 
-use super::config::{self, config};
+use super::config::{self, MAX_DEVICES, config};
+use super::gate::Pass;
 use super::graph::capture;
-use super::shared::gate::Pass;
 use super::stream::Stream;
 use super::sync::{AtomicUsize, Ordering};
 use super::sync::{LazyLock, OnceLock, PoisonError, RwLock};
@@ -18,6 +18,7 @@ const FIRST_CREATED: usize = 1 + PRIORITIES * POOL_STREAMS;
 
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
+    static STREAMS: [Cell<Option<&'static Stream>>; MAX_DEVICES] = const { [const { Cell::new(None) }; MAX_DEVICES] };
 }
 
 /// Made on first use, which is when the runtime starts: a process that has only read the configuration may fork and go on.
@@ -78,6 +79,33 @@ pub fn set_current(index: usize) -> Result<(), Error> {
     fork::check()?;
     CURRENT.set(index);
     Ok(())
+}
+
+/// This thread's stream of a device.
+///
+/// # Panics
+/// For a device that does not exist.
+#[inline]
+pub fn current_stream(device: usize) -> &'static Stream {
+    STREAMS.with(|streams| {
+        streams[device].get().unwrap_or_else(|| {
+            let stream = all()[device].default_stream();
+            streams[device].set(Some(stream));
+            stream
+        })
+    })
+}
+
+/// Makes `stream` this thread's stream of its device; returns the one before.
+pub fn exchange_stream(stream: &'static Stream) -> &'static Stream {
+    let before = current_stream(stream.device());
+    STREAMS.with(|streams| streams[stream.device()].set(Some(stream)));
+    before
+}
+
+/// The stream of that id, if device and stream exist.
+pub fn find_stream(device: usize, id: i64) -> Option<&'static Stream> {
+    get(device).ok()?.stream(id)
 }
 
 /// One device.

@@ -4,6 +4,9 @@
 use std::any::Any;
 use std::fmt;
 
+/// Why a task's work failed. Its text is for the user; who knows the work finds the kind in the type behind it.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// A failure, with a text for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -24,6 +27,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The failure of a task. `place`: the stream that it failed on.
+    pub(super) fn of_task(name: &str, place: &dyn fmt::Debug, cause: &dyn fmt::Display) -> Self {
+        Self::TaskFailed(format!("{name} failed on {place:?}: {cause}"))
+    }
+
     /// The text for the user.
     pub fn message(&self) -> &str {
         match self {
@@ -35,6 +43,31 @@ impl Error {
             | Self::Race(text)
             | Self::Internal(text) => text,
         }
+    }
+}
+
+/// The failure of a part of a task, with the part's name.
+#[derive(Debug)]
+pub(super) struct Named {
+    name: &'static str,
+    cause: Cause,
+}
+
+impl Named {
+    pub(super) fn new(name: &'static str, cause: Cause) -> Self {
+        Self { name, cause }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.cause)
+    }
+}
+
+impl std::error::Error for Named {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.cause)
     }
 }
 

@@ -5,74 +5,17 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::time::Instant;
 
 use super::config::config;
 use super::debugging::schedule;
 use super::graph::capture::Point;
-use super::latch::Latch;
-use super::sanitizer::vector_clock::VectorClock;
 use super::shared::file::Place;
 use super::shared::page::{Awaited, Page};
-use super::stream::{Lease, Stream};
+use super::stream::Stream;
 use super::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
+use super::task::recording::Recording;
 use super::task::{Closure, Task};
-use super::{Error, sanitizer};
-
-/// One recording of an event on a stream.
-#[derive(Debug)]
-pub struct Recording {
-    stream: &'static Stream,
-    /// The number of the task in its stream; set before the recording is shown to others.
-    number: AtomicU64,
-    timing: bool,
-    instant: OnceLock<Instant>,
-    reached: Latch<(&'static Stream, Lease)>,
-    /// What happened before it, where races are looked for.
-    clock: Option<VectorClock>,
-}
-
-impl Recording {
-    fn new(stream: &'static Stream, timing: bool) -> Self {
-        let (number, clock) = (AtomicU64::new(u64::MAX), sanitizer::clock(stream));
-        Self { stream, number, timing, instant: OnceLock::new(), reached: Latch::default(), clock }
-    }
-
-    /// The stream that reaches it.
-    pub(super) fn stream(&self) -> &'static Stream {
-        self.stream
-    }
-
-    /// The number of its task there.
-    pub(super) fn number(&self) -> u64 {
-        self.number.load(Ordering::Acquire)
-    }
-
-    /// Whether the stream has reached it.
-    #[inline]
-    pub(super) fn is_done(&self) -> bool {
-        self.reached.is_open()
-    }
-
-    /// Whether the stream has reached it and counted it, so that a stream whose last task it is counts as idle.
-    fn is_counted(&self) -> bool {
-        self.is_done() && self.stream.completed() >= self.number()
-    }
-
-    /// The stream has reached it. Returns what waits, which goes on once the stream has counted the task: who was made to wait then
-    /// finds the stream idle if nothing is behind.
-    pub(super) fn reach(&self) -> Vec<(&'static Stream, Lease)> {
-        if self.timing {
-            let _ = self.instant.set(Instant::now());
-        }
-        self.reached.open()
-    }
-
-    /// Keeps a stream's ownership until then; gives it back if it is reached.
-    pub(super) fn wait(&self, stream: &'static Stream, lease: Lease) -> Result<(), (&'static Stream, Lease)> {
-        self.reached.wait((stream, lease))
-    }
-}
+use super::{Error, device, sanitizer};
 
 /// Where an event was recorded.
 #[derive(Clone, Debug)]
@@ -130,7 +73,10 @@ impl Event {
             let recording = self.recording("Event.ipc_handle()")?;
             let page = Arc::new(Page::new().map_err(|error| cannot_share(&error))?);
             if let (true, Some(recording)) = (records, recording) {
-                self.announce(&page, recording.stream)?;
+                let stream = recording.stream();
+                if let Some(stream) = device::find_stream(stream.device(), stream.id()) {
+                    self.announce(&page, stream)?;
+                }
             }
             // An event is shared by one thread at a time, or the first one's page stays.
             let _ = self.page.set(page);
@@ -196,11 +142,8 @@ impl Event {
     }
 
     /// As [`Event::record`] of a stream of the event's device, whether it captures or not.
-    pub(super) fn record_now(&self, stream: &'static Stream) -> Result<(), Error> {
-        let recording = Arc::new(Recording::new(stream, self.timing));
-        let number = stream.enqueue(Task::record(Arc::clone(&recording)), false)?;
-        recording.number.store(number, Ordering::Release);
-        *self.mark.lock() = Some(Mark::Queued(recording));
+    fn record_now(&self, stream: &'static Stream) -> Result<(), Error> {
+        *self.mark.lock() = Some(Mark::Queued(stream.record(self.timing)?));
         Ok(())
     }
 
@@ -214,17 +157,11 @@ impl Event {
             stream.refuse_capturing(|| "waiting for an event of another process".to_owned())?;
             return stream.enqueue(Task::leave("event_wait", Arc::new(awaited)), config().launch_blocking).map(|_| ());
         }
-        let recording = match self.mark() {
-            None => return sanitizer::waits_for_nothing(Some((stream.device(), stream.id()))),
-            Some(Mark::Captured(point)) => return point.block(stream),
-            Some(Mark::Queued(recording)) => recording,
-        };
-        stream.refuse_capturing(|| "waiting for an event that was recorded outside of the capture".to_owned())?;
-        sanitizer::order(stream, recording.clock.as_ref());
-        if recording.is_done() {
-            return Ok(());
+        match self.mark() {
+            None => sanitizer::waits_for_nothing(Some((stream.device(), stream.id()))),
+            Some(Mark::Captured(point)) => point.block(stream),
+            Some(Mark::Queued(recording)) => stream.wait_behind(recording),
         }
-        stream.enqueue(Task::wait(recording), config().launch_blocking).map(|_| ())
     }
 
     /// Whether the latest recording is reached; true if never recorded.
@@ -238,9 +175,9 @@ impl Event {
         let Some(recording) = self.recording("Event.query()")? else { return Ok(true) };
         let is_counted = recording.is_counted();
         if is_counted {
-            sanitizer::host_waits(recording.clock.as_ref());
+            sanitizer::host_waits(recording.clock());
         } else if schedule::is_on() {
-            schedule::after_query(recording.stream);
+            schedule::after_query(recording.stream());
         }
         Ok(is_counted)
     }
@@ -255,11 +192,11 @@ impl Event {
             return awaited.synchronize();
         }
         let Some(recording) = self.recording("Event.synchronize()")? else { return Ok(()) };
-        sanitizer::host_waits(recording.clock.as_ref());
+        sanitizer::host_waits(recording.clock());
         if !recording.is_counted() {
-            recording.stream.run_until(recording.number())?;
+            recording.stream().run_until(recording.number())?;
         }
-        recording.stream.raise()
+        recording.stream().raise()
     }
 
     /// Milliseconds from this event's latest recording to that of `end`, with microsecond resolution.
@@ -281,12 +218,12 @@ impl Event {
         if !first.is_done() || !second.is_done() {
             return refuse("elapsed_time needs both events to be completed: synchronize first");
         }
-        let (Some(first), Some(second)) = (first.instant.get(), second.instant.get()) else {
+        let (Some(first), Some(second)) = (first.instant(), second.instant()) else {
             return Err(Error::Internal("a recording with timing has no time".to_owned()));
         };
-        let microseconds = match second.checked_duration_since(*first) {
+        let microseconds = match second.checked_duration_since(first) {
             Some(forward) => forward.as_secs_f64() * 1e6,
-            None => -first.duration_since(*second).as_secs_f64() * 1e6,
+            None => -first.duration_since(second).as_secs_f64() * 1e6,
         };
         Ok(microseconds.round() / 1e3)
     }

@@ -6,13 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::fork;
-use super::sync::{AtomicBool, AtomicUsize, Ordering};
+use super::sync::{AtomicBool, AtomicUsize, Condvar, LazyLock, Mutex, Ordering, wait_timeout};
 
 /// How long the exit waits for running tasks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// The last task that runs has ended, while the process is.
+static ENDED: LazyLock<(Mutex<()>, Condvar)> = LazyLock::new(Default::default);
 static PROCESS: AtomicUsize = AtomicUsize::new(0);
 
 /// Registers the handler; called once, when the runtime starts.
@@ -53,8 +55,18 @@ impl Running {
 impl Drop for Running {
     #[inline]
     fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::SeqCst);
+        if RUNNING.fetch_sub(1, Ordering::SeqCst) == 1 && EXITING.load(Ordering::SeqCst) {
+            tell();
+        }
     }
+}
+
+#[cold]
+fn tell() {
+    let (lock, changed) = &*ENDED;
+    // Under the lock, so that who has seen a task run is asleep by now.
+    let _locked = lock.lock();
+    changed.notify_all();
 }
 
 extern "C" fn at_exit() {
@@ -67,8 +79,13 @@ pub fn begin() {
         return;
     }
     EXITING.store(true, Ordering::SeqCst);
-    let start = Instant::now();
-    while RUNNING.load(Ordering::SeqCst) > 0 && start.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_micros(100));
+    let (deadline, (lock, changed)) = (Instant::now() + PATIENCE, &*ENDED);
+    let mut locked = lock.lock();
+    while RUNNING.load(Ordering::SeqCst) > 0 {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        locked = wait_timeout(changed, locked, left).0;
     }
 }

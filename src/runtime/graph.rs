@@ -9,7 +9,7 @@
 //! Replays of one graph never overlap, on whatever streams they are: they share their memory. A replay on another stream than the one
 //! before waits for that one.
 //!
-//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::memory::private_pool`]) go back when the
+//! What nodes read and write is kept by the graph: blocks of its private memory ([`crate::runtime::pools::private_pool`]) go back when the
 //! graph is gone and its last replay has run, pinned host memory likewise ([`hold`]).
 #![forbid(unsafe_code)]
 
@@ -19,13 +19,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::debugging::{self, faults};
-use super::error::panic_text;
-use super::event::Event;
-use super::hardware::{self, Transfer};
-use super::memory::private_pool::PrivatePool;
+use super::error::{Cause, Named, panic_text};
+use super::hardware;
+use super::pools::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex};
-use super::task::{Access, Payload, Task, Work};
+use super::task::{Access, Payload, Task, Transfer, Work};
+use super::trace::{self, About, Kind, Mark, Nodes};
 use super::{Error, sanitizer};
 
 pub mod capture;
@@ -49,6 +49,7 @@ pub(super) struct Node {
 struct Note {
     name: &'static str,
     cost: u64,
+    about: About,
     stream: &'static Stream,
     after: Vec<usize>,
 }
@@ -69,6 +70,8 @@ struct Kernels {
     /// The copy of bytes that a kernel alone is.
     transfer: Option<Transfer>,
     parts: Vec<Part>,
+    /// The nodes that a trace shows in place of the task; empty where the task is one node.
+    nodes: Range<usize>,
     cost: u64,
     accesses: Vec<Access>,
 }
@@ -115,7 +118,10 @@ impl Graph {
         held: Option<Hold>,
     ) -> Self {
         let steps = steps(&nodes);
-        let note = |Node { task, stream, after }| (Note { name: task.name(), cost: task.cost(), stream, after }, task);
+        let note = |Node { task, stream, after }: Node| {
+            let about = task.about().unwrap_or(About::kind(Kind::Custom));
+            (Note { name: task.name(), cost: task.cost(), about, stream, after }, task)
+        };
         let (notes, tasks) = nodes.into_iter().map(note).unzip();
         let (tasks, latest) = (Mutex::new(tasks), Mutex::new(None));
         Self(Arc::new(Program { device, tasks, notes, steps, generators, latest, pool, _pools: pools, _held: held }))
@@ -159,10 +165,10 @@ impl Graph {
             self.check(stream)?;
         }
         let mut latest = program.latest.lock();
-        self.follow(*latest, stream)?;
+        Self::follow(*latest, stream)?;
         let mut draws = Draws::new(starts);
         for index in 0..program.steps.len() {
-            let number = stream.enqueue_checked(self.task(index, &mut draws), super::config::config().launch_blocking)?;
+            let number = stream.enqueue_checked(self.task(index, stream, &mut draws), super::config::config().launch_blocking)?;
             *latest = Some((stream, number));
         }
         Ok(())
@@ -180,26 +186,41 @@ impl Graph {
     }
 
     /// Makes the stream wait for the replay before, if that is on another one.
-    fn follow(&self, latest: Option<(&'static Stream, u64)>, stream: &'static Stream) -> Result<(), Error> {
+    fn follow(latest: Option<(&'static Stream, u64)>, stream: &'static Stream) -> Result<(), Error> {
         let Some((before, number)) = latest else { return Ok(()) };
         if std::ptr::eq(before, stream) || before.completed() >= number {
             return Ok(());
         }
-        let event = Event::new(self.0.device, false);
-        event.record_now(before)?;
-        event.block(stream)
+        stream.wait_behind(before.record(false)?)
     }
 
-    /// The task of a step. The first kernels take the draws with them.
-    fn task(&self, index: usize, draws: &mut Draws) -> Task {
-        let replay = |draws| Replay { program: Arc::clone(&self.0), index, draws };
+    /// The task of a step, with its marks in the trace. The first kernels take the draws with them.
+    fn task(&self, index: usize, stream: &'static Stream, draws: &mut Draws) -> Task {
+        let replay = |draws, nodes| Replay { program: Arc::clone(&self.0), index, draws, nodes };
         match &self.0.steps[index] {
             // Hardware may make a transfer without running it.
-            Step::Kernels(kernels) if kernels.transfer.is_some() => Task::new(kernels.name, kernels.cost, replay(Draws::default())),
-            Step::Kernels(kernels) => Task::new(kernels.name, kernels.cost, replay(std::mem::take(draws))),
-            Step::Host(_) => Task::host("graph", replay(Draws::default())),
+            Step::Kernels(kernels) if kernels.transfer.is_some() => {
+                Task::new(kernels.name, kernels.cost, replay(Draws::default(), None))
+            }
+            Step::Kernels(kernels) => {
+                let (mark, nodes) = self.marks(kernels, stream).unzip();
+                Task::new(kernels.name, kernels.cost, replay(std::mem::take(draws), nodes)).with_mark(mark)
+            }
+            Step::Host(node) => {
+                let mark = trace::mark_named(stream, self.0.notes[*node].name, Kind::Host);
+                Task::host("graph", replay(Draws::default(), None)).with_mark(mark)
+            }
             Step::Sleep(duration) => Task::sleep(*duration),
         }
+    }
+
+    /// The marks of kernels and of their nodes, if a trace is being taken.
+    fn marks(&self, kernels: &Kernels, stream: &'static Stream) -> Option<(Mark, Nodes)> {
+        let notes = &self.0.notes[kernels.nodes.clone()];
+        if notes.is_empty() {
+            return None;
+        }
+        trace::mark_replay(stream, kernels.name, notes.iter().map(|note| (note.name, note.about)))
     }
 }
 
@@ -221,10 +242,13 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
                 if on_hardware {
                     steps.push(Step::Kernels(Kernels { name: task.name(), transfer: task.transfer(), ..Kernels::default() }));
                 } else if !matches!(steps.last(), Some(Step::Kernels(_))) {
-                    steps.push(Step::Kernels(Kernels { name: "graph", ..Kernels::default() }));
+                    steps.push(Step::Kernels(Kernels { name: "graph", nodes: index..index, ..Kernels::default() }));
                 }
                 if let Some(Step::Kernels(kernels)) = steps.last_mut() {
                     kernels.parts.push(part);
+                    if !on_hardware {
+                        kernels.nodes.end = index + count;
+                    }
                     for Node { task, .. } in &nodes[index..index + count] {
                         kernels.cost += task.cost();
                         task.accesses(&mut |access| kernels.accesses.push(access));
@@ -242,35 +266,46 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
 }
 
 impl Program {
-    fn run(&self, step: &Step) -> Result<(), String> {
+    /// Runs a step. `marks`: of its nodes, where a trace is being taken.
+    fn run(&self, step: &Step, marks: Option<&Nodes>) -> Result<(), Cause> {
         let mut tasks = self.tasks.lock();
         match step {
-            Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| match part {
-                Part::One(index) => run_one(&mut tasks[*index]),
-                Part::Fused(range, _) if debugging::is_any_on() => tasks[range.clone()].iter_mut().try_for_each(run_one),
-                Part::Fused(range, ends) => {
-                    let outcome = loop_fusion::run_all(&tasks[range.clone()].iter(), ends);
-                    outcome.map_err(|(name, text)| named(name, &text))
-                }
+            Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| {
+                let mark = marks.map(|marks| |node: usize| marks.mark(node - kernels.nodes.start));
+                run_part(&mut tasks, part, mark)
             }),
-            Step::Host(index) => run_one(&mut tasks[*index]),
+            Step::Host(index) => run_one(&mut tasks[*index], None),
             Step::Sleep(_) => Ok(()),
         }
     }
 }
 
-fn run_one(task: &mut Task) -> Result<(), String> {
-    let name = task.name();
-    let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
-    let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(outcome) => outcome.map_err(|text| named(name, &text)),
-        Err(panic) => Err(named(name, panic_text(&*panic))),
+/// Runs kernels in one go. `mark`: makes the mark of a node by its index.
+fn run_part(tasks: &mut [Task], part: &Part, mark: Option<impl Fn(usize) -> Mark>) -> Result<(), Cause> {
+    let mark = mark.as_ref();
+    let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)));
+    match part {
+        Part::One(node) => run(*node),
+        Part::Fused(range, _) if debugging::is_any_on() => range.clone().try_for_each(run),
+        Part::Fused(range, ends) => {
+            let tasks = &tasks[range.clone()];
+            let outcome = loop_fusion::run_all(tasks, ends, mark.map(|mark| |number| mark(range.start + number)));
+            outcome.map_err(|(number, cause)| Named::new(tasks[number].name(), cause).into())
+        }
     }
 }
 
-fn named(name: &str, text: &str) -> String {
-    format!("{name}: {text}")
+fn run_one(task: &mut Task, mark: Option<Mark>) -> Result<(), Cause> {
+    let name = task.name();
+    let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
+    let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
+    mark.iter().for_each(Mark::begin);
+    let outcome = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.map_err(|cause| Named::new(name, cause).into()),
+        Err(panic) => Err(Named::new(name, panic_text(&*panic).into()).into()),
+    };
+    mark.iter().for_each(|mark| mark.end(outcome.is_err()));
+    outcome
 }
 
 /// One step of a replay.
@@ -278,12 +313,14 @@ struct Replay {
     program: Arc<Program>,
     index: usize,
     draws: Draws,
+    /// The marks of its nodes, where a trace is being taken.
+    nodes: Option<Nodes>,
 }
 
 impl Work for Replay {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         self.program.generators.start(&self.draws);
-        self.program.run(&self.program.steps[self.index])
+        self.program.run(&self.program.steps[self.index], self.nodes.as_ref())
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {

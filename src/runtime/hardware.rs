@@ -46,7 +46,6 @@
 use std::fmt;
 use std::io;
 
-use super::config::MAX_DEVICES;
 use super::memory::arena;
 use super::memory::system::HUGE_PAGE;
 use super::sync::{Arc, OnceLock};
@@ -54,9 +53,14 @@ use super::{Error, observers};
 
 mod hardware_task;
 
+pub use super::error::Cause;
 pub use super::memory::device_memory::DeviceMemory;
+pub use super::task::Transfer;
 pub use super::trace::MemoryKind;
 pub use hardware_task::HardwareTask;
+
+/// The most devices there can be.
+pub const MAX_DEVICES: usize = 64;
 
 /// What the devices are. All devices of a process are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,26 +71,6 @@ pub struct Properties {
     pub devices: usize,
     /// Bytes of memory of each device: the budget of its pool, which counts segments. `RUSTDEV_MEMORY_LIMIT` may ask for less.
     pub memory: u64,
-}
-
-/// A copy of bytes as they are: no dtype changes, and both sides are contiguous.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// The first byte that is read, and where it lies.
-    pub source: usize,
-    pub from: MemoryKind,
-    /// The first byte that is written, and where it lies.
-    pub target: usize,
-    pub to: MemoryKind,
-    /// How many bytes, at least 1.
-    pub bytes: usize,
-}
-
-impl Transfer {
-    /// Whether it begins or ends in host memory.
-    pub fn is_host(&self) -> bool {
-        self.from.is_host() || self.to.is_host()
-    }
 }
 
 /// Hardware behind the devices of this process.

@@ -1,7 +1,7 @@
 //! Isolation: device memory that the host cannot touch, and blocks with guards. Off unless the environment asks for it.
 //!
 //! `RUSTDEV_SANITIZE=memory` turns three checks on:
-//! - Device memory is inaccessible except while a task or an operator of the CPU fallback runs ([`access`]). The host's touch through a
+//! - Device memory is inaccessible except while a task or an operator of the CPU fallback runs ([`super::memory::access`]). The host's touch through a
 //!   raw pointer faults, and the fault names the block ([`fault`]).
 //! - Each block ends with a guard, which is checked when the block is freed ([`guarded_blocks`]): a write past the end fails.
 //! - A freed block is poisoned and kept for a while ([`quarantine`]): a task that names its memory is refused, and a write is found when
@@ -10,25 +10,19 @@
 //! `RUSTDEV_FILL=nan` alone fills each new block with bytes of ones, which are NaN in every floating-point dtype and -1 in the integers,
 //! so that a read of memory that was never written shows in the result.
 
-pub mod access;
 mod fault;
 mod guarded_blocks;
 mod pattern;
 mod quarantine;
 
 use super::config::Config;
-use super::debugging::{DebugMode, is_on, set};
+use super::debugging::{DebugMode, set};
 use super::sync::OnceLock;
 
+pub use super::memory::access::has_guards;
 pub use guarded_blocks::{allocate, check_accesses, empty_quarantine, free};
 
 static PLACE: OnceLock<fn() -> Option<String>> = OnceLock::new();
-
-/// Whether memory is kept from the host and blocks are guarded.
-#[inline]
-pub fn has_guards() -> bool {
-    is_on(DebugMode::Guards)
-}
 
 /// Turns on what the environment asks for; called before the first block is made.
 pub(super) fn start(config: &Config) {

@@ -3,13 +3,15 @@
 //! Each device has one reserved address range ([`arena`]), committed in segments, and one caching pool over it ([`caching_pool`]) behind one lock
 //! ([`device_pool`]). Reuse is *stream-ordered*: a block that is freed goes to the free lists of the stream it was allocated for, while
 //! tasks that use it may still be queued there; the next user puts its own tasks behind them on the same stream. Uses by other
-//! streams are declared with [`record_stream`]; such a block waits until those streams have completed what they had been given when it was
+//! streams are declared with [`DevicePool::record_stream`](device_pool::DevicePool::record_stream); such a block waits until those streams have completed what they had been given when it was
 //! freed ([`Timeline`]). Memory leaves the pool only after the device was waited for.
 //!
-//! While a stream captures, its memory comes from a pool of the graph's own, and a program may choose one for a thread: [`private_pool`].
+//! While a stream captures, its memory comes from a pool of the graph's own, and a program may choose one for a thread: [`super::pools`].
 //!
 //! Pinned host memory ([`pinned_pool`]) is cached by size and waits for streams in the same way.
 
+#[cfg(not(loom))]
+pub mod access;
 pub mod arena;
 pub mod block;
 pub mod caching_pool;
@@ -23,14 +25,8 @@ pub mod label;
 pub mod lending;
 pub mod observe;
 pub mod pinned_pool;
-#[cfg(not(loom))]
-pub mod private_pool;
-#[cfg(not(loom))]
-mod process_pools;
-mod race_notes;
+pub mod race_notes;
 pub mod release;
-#[cfg(not(loom))]
-pub mod routes;
 pub mod sent;
 pub mod snapshot;
 pub mod stats;
@@ -40,11 +36,10 @@ pub mod text;
 #[cfg(test)]
 mod memory_tests;
 
-#[cfg(not(loom))]
-pub use process_pools::*;
+use std::fmt;
 
 /// The pools' interface of a stream: how many tasks it was given, and how many of them are done.
-pub trait Timeline: Sync {
+pub trait Timeline: fmt::Debug + Sync {
     /// The index of its device.
     fn device(&self) -> usize;
     /// Its number, unique in the device.

@@ -9,6 +9,9 @@ pub const TRACE: u8 = 1;
 /// Tasks are checked for races ([`super::sanitizer`]).
 pub const RACES: u8 = 2;
 
+/// Device memory is kept from the host, and blocks are guarded ([`super::isolation`]).
+pub const GUARDS: u8 = 32;
+
 /// Hardware was installed, which gets the tasks ([`super::hardware`]).
 pub const HARDWARE: u8 = 128;
 

@@ -1,20 +1,22 @@
 //! `parallel_for`: parallel loops on the threads of the runtime.
 //!
-//! The caller publishes its loop in a [`Slot`] and runs chunks itself. Awake threads join: searching drainers, and threads that wait in a
-//! synchronise. Sleeping threads are woken only for work much longer than the wake-up. Without helpers the loop runs serially.
+//! The caller publishes its loop among the [open loops](open_loops) and runs chunks itself. Awake threads join: searching drainers, and
+//! threads that wait in a synchronise. Sleeping threads are woken only for work much longer than the wake-up. Without helpers the loop runs
+//! serially.
 //!
 //! Long loops alternate their direction. A loop leaves the end of its range in the caches. The next loop over the same memory begins there,
 //! where a loop in the same direction would have evicted it first.
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::affinity;
-use super::config::config;
 use super::executor::EXECUTOR;
-use super::slot::{Direction, Slot, Work};
-use super::sync::{AtomicBool, AtomicU64, AtomicUsize, LazyLock, Ordering};
+use super::open_loops::{InLoop, Open};
+use super::slot::{Direction, Work};
+use super::sync::{AtomicBool, AtomicU64, LazyLock, Ordering};
+use super::{affinity, open_loops};
+
+pub use super::thread_pool::{num_threads, set_num_threads};
 
 /// Work below this many nanoseconds stays on its thread.
 const SERIAL: u64 = 2_000;
@@ -26,31 +28,6 @@ const WINDOW: Duration = Duration::from_millis(2);
 /// Nanoseconds of work that are claimed at a time, at least.
 const GRAIN: u64 = 1_000;
 
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-static SLOTS: [Slot; 8] = [const { Slot::new() }; 8];
-/// Loops that are open to helpers.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// Threads that wait for others and help with loops meanwhile, searching drainers not counted.
-static ONLOOKERS: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static IN_LOOP: Cell<bool> = const { Cell::new(false) };
-}
-
-/// How many threads take part in parallel work.
-#[inline]
-pub fn num_threads() -> usize {
-    match COUNT.load(Ordering::Relaxed) {
-        0 => config().num_threads,
-        count => count,
-    }
-}
-
-/// Sets how many threads take part in parallel work. The compute threads follow when nothing runs on them.
-pub fn set_num_threads(count: usize) {
-    COUNT.store(count.max(1), Ordering::Relaxed);
-}
-
 /// Runs `body(0..count)`, the caller among the runners; returns when all are done. `cost`: nanoseconds of one thread over everything.
 /// Inside a chunk, further loops run serially.
 ///
@@ -58,7 +35,7 @@ pub fn set_num_threads(count: usize) {
 /// With the panic of a chunk, after all have ended.
 #[inline]
 pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
-    if count <= 1 || cost < SERIAL || IN_LOOP.get() {
+    if count <= 1 || cost < SERIAL || open_loops::is_inside() {
         (0..count).for_each(body);
     } else {
         run_long(count, cost, body);
@@ -71,12 +48,12 @@ fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
     if num_threads() == 1 {
         return serially();
     }
-    let alone = ONLOOKERS.load(Ordering::Relaxed) == 0 && !EXECUTOR.is_searching();
+    let alone = !open_loops::has_onlookers() && !EXECUTOR.is_searching();
     let wakes = cost >= WAKE || (alone && missed(cost) >= MISSED);
     if alone && !wakes {
         return serially();
     }
-    let Some(claim) = SLOTS.iter().find_map(Slot::claim) else {
+    let Some(claim) = open_loops::claim() else {
         return serially();
     };
     let helpers = num_threads().min(count) - 1;
@@ -116,68 +93,4 @@ fn grain(count: usize, cost: u64) -> usize {
     let worth_claiming = count as u64 * GRAIN / cost.max(1);
     let most = count / (4 * num_threads());
     usize::try_from(worth_claiming).unwrap_or(most).min(most).max(1)
-}
-
-/// Whether some loop is open to helpers.
-#[inline]
-pub fn is_open() -> bool {
-    OPEN.load(Ordering::Relaxed) > 0
-}
-
-/// Helps with the loops that are open now; returns whether it ran a chunk.
-pub fn help() -> bool {
-    if IN_LOOP.get() {
-        return false;
-    }
-    let _loop = InLoop::enter();
-    SLOTS.iter().filter(|slot| slot.help(affinity::share)).count() > 0
-}
-
-/// Counts this thread as one that waits for others and helps with loops meanwhile, until dropped.
-pub struct Onlooker(());
-
-impl Onlooker {
-    /// Begins to look on.
-    pub fn enter() -> Self {
-        ONLOOKERS.fetch_add(1, Ordering::Relaxed);
-        Self(())
-    }
-}
-
-impl Drop for Onlooker {
-    fn drop(&mut self) {
-        ONLOOKERS.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Marks this thread as inside a loop until dropped.
-struct InLoop;
-
-impl InLoop {
-    fn enter() -> Self {
-        IN_LOOP.set(true);
-        Self
-    }
-}
-
-impl Drop for InLoop {
-    fn drop(&mut self) {
-        IN_LOOP.set(false);
-    }
-}
-
-/// Counts a loop as open until dropped.
-struct Open;
-
-impl Open {
-    fn new() -> Self {
-        OPEN.fetch_add(1, Ordering::Relaxed);
-        Self
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        OPEN.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -20,11 +20,16 @@
 //!
 //! No wake-up is lost: a thread that leaves a queue neither empty nor owned has set `ready` and tells the executor (the calls that
 //! return `true`), and a sleeper lowers `wake_at` before it looks at `completed`, while the owner raises `completed` before it looks
-//! at `wake_at`, each with a sequentially consistent fence between the two.
+//! at `wake_at`, each with a sequentially consistent fence between the two. Who ends what a sleeper asks for calls [`Queue::wake`], which
+//! looks at `wake_at` behind such a fence.
 #![forbid(unsafe_code)]
 
 use std::mem::{replace, swap, take};
+#[cfg(not(loom))]
+use std::time::{Duration, Instant};
 
+#[cfg(not(loom))]
+use super::sync::wait_timeout;
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence, wait};
 
 const NOBODY: u64 = u64::MAX;
@@ -201,19 +206,49 @@ impl<T> Queue<T> {
 
     /// Sleeps until `target` items are done or nobody owns the queue.
     pub fn sleep(&self, target: u64) {
+        self.sleep_unless(target, || false);
+    }
+
+    /// As [`Queue::sleep`], or until something is over: it is asked before each sleep, and again after [`Queue::wake`].
+    pub fn sleep_unless(&self, target: u64, is_over: impl Fn() -> bool) {
         let mut inner = self.inner.lock();
-        loop {
-            self.adopt_guest(&mut inner);
-            if !inner.owned {
-                return;
-            }
-            self.wake_at.fetch_min(target, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            if self.completed() >= target {
-                return;
-            }
+        while self.is_busy_until(&mut inner, target) && !is_over() {
             inner = wait(&self.changed, inner);
         }
+    }
+
+    /// As [`Queue::sleep_unless`], for so long at most; returns whether that time has passed.
+    #[cfg(not(loom))]
+    pub fn sleep_for(&self, target: u64, time: Duration, is_over: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + time;
+        let mut inner = self.inner.lock();
+        while self.is_busy_until(&mut inner, target) && !is_over() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            inner = wait_timeout(&self.changed, inner, left).0;
+        }
+        false
+    }
+
+    /// Has sleepers ask whether what they sleep for is over: to be called after it is.
+    pub fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.wake_at.load(Ordering::Relaxed) != NOBODY {
+            self.wake_sleepers(&self.inner.lock());
+        }
+    }
+
+    /// Whether somebody owns the queue and fewer than `target` items are done; if so, this thread will be woken when that changes.
+    fn is_busy_until(&self, inner: &mut MutexGuard<'_, Inner<T>>, target: u64) -> bool {
+        self.adopt_guest(inner);
+        if !inner.owned {
+            return false;
+        }
+        self.wake_at.fetch_min(target, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.completed() < target
     }
 
     /// Counts an item of a queue that is taken.

@@ -13,6 +13,8 @@ mod loom_latch;
 #[cfg(loom)]
 mod loom_queue;
 #[cfg(loom)]
+mod loom_ready_list;
+#[cfg(loom)]
 mod loom_slot;
 #[cfg(not(loom))]
 mod parallel_loops;
@@ -33,7 +35,7 @@ mod common {
 
     use crate::runtime::graph::Graph;
     use crate::runtime::graph::capture::{Capture, Mode};
-    use crate::runtime::memory::private_pool::{PrivatePool, new_number};
+    use crate::runtime::pools::private_pool::{PrivatePool, new_number};
     use crate::runtime::stream::Stream;
     use crate::runtime::sync::{Arc, Condvar, Mutex, wait};
     use crate::runtime::task::{Closure, Task};
@@ -59,9 +61,9 @@ mod common {
 
     /// Ends a capture on its own stream.
     pub fn end(capture: &Arc<Capture>, origin: &'static Stream) -> Result<Graph, Error> {
-        let before = crate::runtime::stream::exchange(origin);
+        let before = crate::runtime::device::exchange_stream(origin);
         let ended = capture.end();
-        crate::runtime::stream::exchange(before);
+        crate::runtime::device::exchange_stream(before);
         ended
     }
 

@@ -10,43 +10,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::config::MAX_DEVICES;
+use super::config::{MAX_DEVICES, RaceMode};
 use super::graph::capture::Capture;
 use super::memory::caching_pool::Use;
 use super::memory::history::{self, Context};
-use super::memory::{self, Timeline, observe};
+use super::memory::race_notes::{self, RaceDetector};
+use super::memory::{Timeline, observe};
 use super::observers::{self, RACES};
-use super::stream::{self, Stream};
+use super::stream::Stream;
 use super::sync::{Arc, Mutex};
 use super::task::{Access, Shape, Task};
-use super::{Error, exit};
+use super::vector_clock::VectorClock;
+use super::{Error, device, exit, pools};
 
 pub mod detector;
 pub mod finding;
 pub mod footprint;
 mod shadow;
-pub mod vector_clock;
 
 use detector::{COLLECTIVES, Detector, Race, StreamKey, Touch};
 use finding::{Extent, Fault, Finding, Frame, Side};
 use footprint::Footprint;
 use shadow::{Past, Site};
-use vector_clock::VectorClock;
-
-/// What a finding does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Its text goes to stderr, once for each pair of lines of the program.
-    Warn,
-    /// The call that completes the race raises.
-    Error,
-}
 
 /// Gives the frames of a context, innermost first.
 pub type DescribeFrames = fn(&Context) -> Vec<Frame>;
 
 struct State {
-    mode: Mode,
+    mode: RaceMode,
     detector: Detector,
     /// Of captures under way, by their number.
     captures: BTreeMap<usize, Detector>,
@@ -60,7 +51,7 @@ struct State {
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
-    mode: Mode::Warn,
+    mode: RaceMode::Warn,
     detector: Detector::new(),
     captures: BTreeMap::new(),
     findings: Vec::new(),
@@ -71,7 +62,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 });
 
 /// What was found, before the frames and the block's name are looked up, which nobody may do under a lock.
-pub struct Raw {
+struct Raw {
     fault: Fault,
     first: Option<Past>,
     second: Side,
@@ -86,13 +77,14 @@ pub fn set_front_end(describe: DescribeFrames, libraries: Vec<String>) {
 }
 
 /// Begins to check, or goes on in another mode.
-pub fn enable(mode: Mode) {
+pub fn enable(mode: RaceMode) {
     let mut state = STATE.lock();
     if !is_on() {
         state.detector.clear();
     }
     state.mode = mode;
     observers::set(RACES, true);
+    race_notes::set_detector(&Notes);
     observe::watch_races(true);
 }
 
@@ -112,7 +104,7 @@ pub fn is_on() -> bool {
 }
 
 /// The mode, while it checks.
-pub fn mode() -> Option<Mode> {
+pub fn mode() -> Option<RaceMode> {
     is_on().then(|| STATE.lock().mode)
 }
 
@@ -172,7 +164,7 @@ pub fn replay(stream: &'static Stream, accesses: impl Iterator<Item = Access>) -
 /// Whether the memory is a device's or pinned. Copies from and to other memory of the host are always waited for.
 fn is_watched(access: &Access) -> bool {
     let begin = access.begin as *const u8;
-    access.begin < access.end && (memory::device_of(begin).is_some() || memory::host().is_pinned(access.begin))
+    access.begin < access.end && (pools::device_of(begin).is_some() || pools::host().is_pinned(access.begin))
 }
 
 fn touch(access: Access, shape: Option<&Shape<'_>>) -> Touch {
@@ -220,7 +212,7 @@ fn check(
         None => &mut state.detector,
     };
     let race = detector.race(stream, touches);
-    if race.is_none() || state.mode == Mode::Warn {
+    if race.is_none() || state.mode == RaceMode::Warn {
         detector.submit(stream, touches, &site);
     }
     drop(guard);
@@ -294,7 +286,7 @@ fn raw(
 }
 
 fn fault(address: usize, streams: [Option<StreamKey>; 2]) -> Fault {
-    match memory::device_of(address as *const u8) {
+    match pools::device_of(address as *const u8) {
         None => Fault::HostMemory,
         Some(device) if streams.into_iter().flatten().any(|(other, _)| other != device) => Fault::OtherDevice,
         Some(_) => Fault::Unordered,
@@ -360,10 +352,34 @@ pub fn waits_for_nothing(stream: Option<StreamKey>) -> Result<(), Error> {
     tell(Raw { fault, first: None, second, context, memory })
 }
 
-/// The pool of a device hands out a block; called under its lock.
-pub fn allocated(owner: &dyn Timeline, begin: usize, size: usize) {
+/// What the pools tell.
+struct Notes;
+
+impl RaceDetector for Notes {
+    fn allocated(&self, stream: &'static dyn Timeline, address: usize, size: usize) {
+        allocated(stream, address, size);
+    }
+
+    fn forget(&self, address: usize, size: usize) {
+        STATE.lock().detector.forget(address, address + size);
+    }
+
+    fn freed(&self, block: &Use, address: usize) -> Option<race_notes::Race> {
+        freed(block, address).map(later)
+    }
+
+    fn host_freed(&self, address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<race_notes::Race> {
+        host_freed(address, size, users).map(later)
+    }
+}
+
+fn later(found: Raw) -> race_notes::Race {
+    Box::new(move |context| tell_later(found, context))
+}
+
+fn allocated(owner: &dyn Timeline, begin: usize, size: usize) {
     let (owner, end) = ((owner.device(), owner.id()), begin + size);
-    let capture = stream::find(owner.0, owner.1).and_then(Stream::capture);
+    let capture = device::find_stream(owner.0, owner.1).and_then(Stream::capture);
     let mut state = STATE.lock();
     match capture {
         // Memory of a graph's pool: replays come later, and are compared with each other.
@@ -375,8 +391,7 @@ pub fn allocated(owner: &dyn Timeline, begin: usize, size: usize) {
     }
 }
 
-/// The pool of a device takes a block back that belongs to a stream; called under its lock. What is found is for [`tell_later`].
-pub fn freed(block: &Use, begin: usize) -> Option<Raw> {
+fn freed(block: &Use, begin: usize) -> Option<Raw> {
     if exit::is_exiting() {
         return None;
     }
@@ -390,8 +405,7 @@ pub fn freed(block: &Use, begin: usize) -> Option<Raw> {
     Some(found)
 }
 
-/// The pool of pinned memory takes a block back; called under its lock. What is found is for [`tell_later`].
-pub fn host_freed(begin: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Raw> {
+fn host_freed(begin: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Raw> {
     if exit::is_exiting() {
         return None;
     }
@@ -399,11 +413,6 @@ pub fn host_freed(begin: usize, size: usize, users: &[&'static dyn Timeline]) ->
     // A graph that may read the block keeps it.
     let first = first.filter(|_| users.iter().all(|user| user.device() < MAX_DEVICES))?;
     Some(raw_free(first, begin, size, None))
-}
-
-/// Forgets what happened to some memory, which is unmapped or mapped anew: no task uses it.
-pub fn forget(begin: usize, size: usize) {
-    STATE.lock().detector.forget(begin, begin + size);
 }
 
 fn keys(users: &[&'static dyn Timeline]) -> Vec<StreamKey> {
@@ -418,7 +427,7 @@ fn raw_free(first: Past, begin: usize, size: usize, stream: Option<StreamKey>) -
 
 /// Tells what was found in a free, which cannot raise: the next call does that is checked.
 #[cold]
-pub fn tell_later(found: Raw, context: Option<Context>) {
+fn tell_later(found: Raw, context: Option<Context>) {
     if let Err(error) = tell(Raw { context: context.or_else(history::capture_now), ..found }) {
         STATE.lock().late = Some(error.message().to_owned());
     }
@@ -449,7 +458,7 @@ fn tell(found: Raw) -> Result<(), Error> {
         Side { operator: operator.to_string(), stream: *stream, write: past.write, frames: frames(context.as_ref()) }
     });
     if memory.label.is_none() && fault != Fault::FreedInUse {
-        memory.label = memory::label_over(memory.begin as *const u8).map(|label| label.to_string());
+        memory.label = pools::label_over(memory.begin as *const u8).map(|label| label.to_string());
     }
     report(Finding { fault, first, second, memory })
 }
@@ -465,10 +474,10 @@ fn report(found: Finding) -> Result<(), Error> {
     let text = found.text();
     let mut state = STATE.lock();
     let is_new = state.keys.insert(found.key());
-    if is_new || state.mode == Mode::Error {
+    if is_new || state.mode == RaceMode::Error {
         state.findings.push(found);
     }
-    if state.mode == Mode::Error {
+    if state.mode == RaceMode::Error {
         return Err(Error::Race(text));
     }
     drop(state);

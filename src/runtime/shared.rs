@@ -1,7 +1,7 @@
 //! Device memory and events that other processes use.
 //!
 //! Memory of a device is private until a block of its segment is first sent. Then the segment is copied into a file of memory without a name,
-//! which is mapped in its place: every pointer stays valid, and nothing runs on the devices meanwhile ([`hold_streams`], [`gate`]). From then on a
+//! which is mapped in its place: every pointer stays valid, and nothing runs on the devices meanwhile ([`hold_streams`], [`super::gate`]). From then on a
 //! send costs nothing. The receiver opens the file through the sender's descriptor (`/proc/<process>/fd`) and maps it into the address range
 //! of its own device ([`received`]).
 //!
@@ -13,7 +13,6 @@
 
 pub mod counters;
 pub mod file;
-pub mod gate;
 mod hold_streams;
 pub mod page;
 pub mod process;

@@ -13,25 +13,28 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Instant;
 
-use super::config::{MAX_DEVICES, config};
+use super::config::config;
 use super::debugging::watchdog::Watch;
 use super::debugging::{self, schedule};
-use super::error::panic_text;
-use super::event::Recording;
-use super::executor::EXECUTOR;
+use super::error::{Cause, panic_text};
+use super::executor::{EXECUTOR, Ready};
+use super::gate::Pass;
 use super::graph::capture::Capture;
-use super::isolation::access::Access;
+use super::memory::Timeline;
+use super::memory::access::Access;
 use super::memory::caching_pool::GENERAL;
-use super::queue::{Guest, Owner, Queue};
-use super::shared::gate::Pass;
+use super::queue::{Guest, Queue};
 use super::sync::{Arc, AtomicBool, Mutex, Ordering};
-use super::task::{Payload, Task, Work};
+use super::task::recording::Recording;
+use super::task::{Drained, Erased, Lease, Payload, Task, Work};
 use super::trace::Mark;
-use super::{Error, blocking_pool, device, exit, hardware, isolation, observers, sanitizer, timer, trace};
+use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
 
 mod debugged;
 pub(super) mod loop_fusion;
 mod on_hardware;
+mod recordings;
+mod standstill;
 mod wait;
 
 #[cfg(test)]
@@ -45,40 +48,9 @@ const INLINE_HOT: u64 = 3_000;
 const SHARE: usize = 16;
 
 thread_local! {
-    static CURRENT: [Cell<Option<&'static Stream>>; MAX_DEVICES] = const { [const { Cell::new(None) }; MAX_DEVICES] };
     /// The stream whose task this thread runs.
     static RUNNING: Cell<Option<&'static Stream>> = const { Cell::new(None) };
 }
-
-/// This thread's stream of a device.
-///
-/// # Panics
-/// For a device that does not exist.
-#[inline]
-pub fn current(device: usize) -> &'static Stream {
-    CURRENT.with(|streams| {
-        streams[device].get().unwrap_or_else(|| {
-            let stream = device::all()[device].default_stream();
-            streams[device].set(Some(stream));
-            stream
-        })
-    })
-}
-
-/// Makes `stream` this thread's stream of its device; returns the one before.
-pub fn exchange(stream: &'static Stream) -> &'static Stream {
-    let before = current(stream.device());
-    CURRENT.with(|streams| streams[stream.device()].set(Some(stream)));
-    before
-}
-
-/// The stream of that id, if device and stream exist.
-pub fn find(device: usize, id: i64) -> Option<&'static Stream> {
-    device::get(device).ok()?.stream(id)
-}
-
-/// The right to drain a stream.
-pub(super) type Lease = Owner<'static, Task>;
 
 /// When a turn at draining is over.
 #[derive(Clone, Copy)]
@@ -99,7 +71,7 @@ pub struct Stream {
     queue: Queue<Task>,
     /// Whether `failure` holds one: kernels and callbacks are skipped until it is raised.
     failed: AtomicBool,
-    failure: Mutex<Option<String>>,
+    failure: Mutex<Option<Error>>,
     /// Whether a callback, a sleep, an event or another keeper has the ownership.
     away: AtomicBool,
     /// The recording that the head of the queue waits for; set before the ownership is left there.
@@ -118,6 +90,102 @@ pub struct Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "stream {} of device rustdev:{}", self.id, self.device)
+    }
+}
+
+impl Timeline for Stream {
+    fn device(&self) -> usize {
+        self.device
+    }
+
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn submitted(&self) -> u64 {
+        self.queue.submitted()
+    }
+
+    fn completed(&self) -> u64 {
+        self.queue.completed()
+    }
+
+    fn finish(&'static self) {
+        self.finish_for_memory();
+    }
+}
+
+impl Drained for Stream {
+    fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    fn skips(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) || exit::is_exiting()
+    }
+
+    fn resume(&'static self, lease: Lease) {
+        self.come_back();
+        self.release(lease);
+    }
+
+    fn go_on(&'static self, mut lease: Lease, failure: Option<&dyn fmt::Display>) {
+        if let (Some(cause), Some(task)) = (failure, lease.head()) {
+            let name = task.name();
+            self.poison(name, cause);
+        }
+        lease.advance();
+        self.move_on(lease);
+    }
+
+    fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>) {
+        self.take_from_hardware(lease, failure);
+    }
+
+    fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause> {
+        let _outside = EXECUTOR.enter();
+        match self.attempt(|| work.run()) {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(panic_text(&*panic).into()),
+        }
+    }
+
+    fn help_until(&'static self, target: u64) -> bool {
+        match self.queue.own() {
+            Some(lease) => {
+                self.turn(lease, Until::Done(target));
+                true
+            }
+            None => self.awaited().is_some_and(|recording| recording.stream().help_until(recording.number())),
+        }
+    }
+
+    fn is_stuck(&'static self, on_hardware: bool) -> bool {
+        self.may_wait.load(Ordering::Acquire)
+            || on_hardware && self.is_on_hardware()
+            || self.awaited().is_some_and(|recording| recording.stream().is_stuck(on_hardware))
+    }
+
+    fn run_until(&'static self, target: u64) -> Result<(), Error> {
+        self.run_until(target)
+    }
+
+    fn raise(&self) -> Result<(), Error> {
+        self.raise()
+    }
+}
+
+impl Ready for Stream {
+    fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    fn serve(&'static self) {
+        match self.queue.own_ready() {
+            Some(lease) if schedule::is_on() => self.release(lease),
+            Some(lease) => self.turn(lease, Until::Share),
+            None => {}
+        }
     }
 }
 
@@ -279,7 +347,10 @@ impl Stream {
 
     /// As [`Stream::enqueue`] of a task that was checked for races.
     pub(super) fn enqueue_checked(&'static self, mut task: Task, blocking: bool) -> Result<u64, Error> {
-        let mark = trace::mark(self, &mut task);
+        if trace::is_on() && task.mark.is_none() {
+            task.mark = trace::mark(self, task.name(), task.about());
+        }
+        let mark = task.mark.clone();
         let number = match task.payload {
             _ if debugging::is_any_on() => self.enqueue_debugged(task)?,
             Payload::Kernel(_) if !hardware::is_installed() => self.enqueue_kernel(task),
@@ -320,6 +391,7 @@ impl Stream {
     fn finish_inline(&'static self, guest: Guest<'static, Task>) {
         if guest.finish() {
             EXECUTOR.make_ready(self);
+            standstill::tell();
         }
     }
 
@@ -351,20 +423,11 @@ impl Stream {
         }
         let mut failure = self.failure.lock();
         self.failed.store(false, Ordering::Release);
-        failure.take().map_or(Ok(()), |text| Err(Error::TaskFailed(text)))
+        failure.take().map_or(Ok(()), Err)
     }
 
     fn is_running_here(&self) -> bool {
         RUNNING.get().is_some_and(|running| std::ptr::eq(running, self))
-    }
-
-    /// A compute thread's turn at the stream.
-    pub(super) fn serve(&'static self) {
-        match self.queue.own_ready() {
-            Some(lease) if schedule::is_on() => self.release(lease),
-            Some(lease) => self.turn(lease, Until::Share),
-            None => {}
-        }
     }
 
     /// Drains the stream for a while and passes the ownership on.
@@ -398,8 +461,7 @@ impl Stream {
                 Payload::Leave(keeper) if keeper.is_over() => {}
                 Payload::Leave(keeper) => {
                     let keeper = Arc::clone(keeper);
-                    self.may_wait.store(true, Ordering::Release);
-                    self.away.store(true, Ordering::Relaxed);
+                    self.stand_at_a_wait();
                     return keeper.keep(self, lease);
                 }
                 Payload::Host(_) | Payload::Sleep(_) if self.skips() => {}
@@ -412,15 +474,14 @@ impl Stream {
                     if scheduled {
                         schedule::note(self, name);
                     }
-                    self.may_wait.store(true, Ordering::Release);
-                    self.away.store(true, Ordering::Relaxed);
-                    return blocking_pool::run_callback(self, lease);
+                    self.stand_at_a_wait();
+                    return blocking_pool::run(move || self.finish_callback(lease));
                 }
                 Payload::Sleep(duration) => {
                     let deadline = Instant::now() + *duration;
                     task.mark.iter().for_each(Mark::begin);
-                    self.away.store(true, Ordering::Relaxed);
-                    return timer::wake_at(deadline, self, lease);
+                    self.go_away();
+                    return timer::at(deadline, move || self.finish_sleep(lease));
                 }
             }
             if scheduled {
@@ -446,15 +507,25 @@ impl Stream {
         }
     }
 
-    /// Whether callbacks and sleeps are passed over.
-    pub(super) fn skips(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || exit::is_exiting()
-    }
-
     fn release(&'static self, lease: Lease) {
         if lease.release() && !schedule::is_on() {
             EXECUTOR.make_ready(self);
         }
+        standstill::tell();
+    }
+
+    /// The lease leaves the threads that drain.
+    fn go_away(&self) {
+        self.away.store(true, Ordering::Relaxed);
+        // A submitter that is held back has less patience from now on.
+        self.queue.wake();
+    }
+
+    /// As [`Stream::go_away`], for a task that may be waiting for any other.
+    fn stand_at_a_wait(&self) {
+        self.may_wait.store(true, Ordering::Release);
+        self.go_away();
+        standstill::tell();
     }
 
     /// Leaves the ownership with an event until it is reached; gives it back if it is reached already.
@@ -462,8 +533,9 @@ impl Stream {
         if recording.is_done() {
             return Some(lease);
         }
-        self.away.store(true, Ordering::Relaxed);
         *self.blocked.lock() = Some(Arc::clone(recording));
+        self.go_away();
+        standstill::tell();
         let returned = recording.wait(self, lease).err().map(|(_, lease)| lease);
         if returned.is_some() {
             self.come_back();
@@ -474,12 +546,6 @@ impl Stream {
     fn come_back(&self) {
         *self.blocked.lock() = None;
         self.away.store(false, Ordering::Relaxed);
-    }
-
-    /// Takes the ownership back from an event that is reached.
-    pub(super) fn resume(&'static self, lease: Lease) {
-        self.come_back();
-        self.release(lease);
     }
 
     /// Runs the callback at the head, on a host thread.
@@ -494,16 +560,6 @@ impl Stream {
             }
         }
         // What the callback holds may have to wait for Python's lock, too.
-        lease.advance();
-        self.move_on(lease);
-    }
-
-    /// Lets a stream that stands still go on behind that, with a failure if there is one.
-    pub(super) fn go_on(&'static self, mut lease: Lease, failure: Option<&str>) {
-        if let (Some(text), Some(task)) = (failure, lease.head()) {
-            let name = task.name();
-            self.poison(name, text);
-        }
         lease.advance();
         self.move_on(lease);
     }
@@ -527,7 +583,7 @@ impl Stream {
     }
 
     #[inline]
-    fn run(&'static self, name: &'static str, mark: Option<&Mark>, work: impl FnOnce() -> Result<(), String>) {
+    fn run(&'static self, name: &'static str, mark: Option<&Mark>, work: impl FnOnce() -> Result<(), Cause>) {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
@@ -540,14 +596,14 @@ impl Stream {
         }
         match outcome {
             Ok(Ok(())) => {}
-            Ok(Err(text)) => self.poison(name, &text),
-            Err(panic) => self.poison(name, panic_text(&*panic)),
+            Ok(Err(cause)) => self.poison(name, &cause),
+            Err(panic) => self.poison(name, &panic_text(&*panic)),
         }
     }
 
     /// Does a task's work; its failure, or its panic.
     #[inline]
-    fn attempt(&'static self, work: impl FnOnce() -> Result<(), String>) -> thread::Result<Result<(), String>> {
+    fn attempt(&'static self, work: impl FnOnce() -> Result<(), Cause>) -> thread::Result<Result<(), Cause>> {
         let _access = Access::open();
         RUNNING.with(|running| {
             let before = running.replace(Some(self));
@@ -558,9 +614,9 @@ impl Stream {
     }
 
     #[cold]
-    fn poison(&self, name: &str, text: &str) {
+    fn poison(&self, name: &str, cause: &dyn fmt::Display) {
         let mut failure = self.failure.lock();
-        failure.get_or_insert_with(|| format!("{name} failed on {self:?}: {text}"));
+        failure.get_or_insert_with(|| Error::of_task(name, self, cause));
         self.failed.store(true, Ordering::Release);
     }
 }

@@ -10,12 +10,16 @@ use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
-use super::event::Recording;
-use super::hardware::Transfer;
-use super::sanitizer::vector_clock::VectorClock;
-use super::stream::{Lease, Stream};
+use super::error::{Cause, Error};
+use super::memory::Timeline;
+use super::queue::Owner;
 use super::sync::Arc;
-use super::trace::{About, Kind, Mark};
+use super::trace::{About, Kind, Mark, MemoryKind};
+use super::vector_clock::VectorClock;
+
+pub(super) mod recording;
+
+use recording::Recording;
 
 /// Room for a payload inside the task; a larger one is boxed.
 pub const INLINE_BYTES: usize = 376;
@@ -55,8 +59,8 @@ pub trait Work: Send {
     /// Does it: once, or where the task was captured in a graph ([`super::graph`]) at each replay, one run after the other.
     ///
     /// # Errors
-    /// A text for the user: the stream is poisoned with it.
-    fn run(&mut self) -> Result<(), String>;
+    /// The cause of the failure: the stream keeps it, with the name of the task.
+    fn run(&mut self) -> Result<(), Cause>;
 
     /// Names the memory that it reads and writes.
     fn accesses(&self, visit: &mut dyn FnMut(Access));
@@ -108,7 +112,7 @@ pub trait Row: Sync {
     ///
     /// # Errors
     /// As [`Work::run`].
-    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String>;
+    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), Cause>;
 }
 
 /// Memory of a [`Row`]: the contiguous elements of one of its tensors, or something that every piece may touch.
@@ -124,13 +128,78 @@ pub struct Span {
     pub write: bool,
 }
 
+/// A copy of bytes as they are: no dtype changes, and both sides are contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The first byte that is read, and where it lies.
+    pub source: usize,
+    pub from: MemoryKind,
+    /// The first byte that is written, and where it lies.
+    pub target: usize,
+    pub to: MemoryKind,
+    /// How many bytes, at least 1.
+    pub bytes: usize,
+}
+
+impl Transfer {
+    /// Whether it begins or ends in host memory.
+    pub fn is_host(&self) -> bool {
+        self.from.is_host() || self.to.is_host()
+    }
+}
+
+/// The right to drain a stream. It does not know the stream.
+pub(super) type Lease = Owner<'static, Task>;
+
+/// A stream, as far as those know it that it waits for and that have its lease meanwhile.
+pub(super) trait Drained: Timeline {
+    /// 0 normal, -1 high.
+    fn priority(&self) -> i32;
+
+    /// Whether callbacks and sleeps are passed over.
+    fn skips(&self) -> bool;
+
+    /// Takes the lease back at an event that is reached.
+    fn resume(&'static self, lease: Lease);
+
+    /// Takes the lease back at the task at which the stream stands still, and goes on behind it, with a failure if there is one.
+    fn go_on(&'static self, lease: Lease, failure: Option<&dyn fmt::Display>);
+
+    /// Takes the lease back from the hardware, with the failure of its task if there is one, and goes on.
+    fn finish_on_hardware(&'static self, lease: Lease, failure: Option<Cause>);
+
+    /// Does a task's work for the hardware, on this thread.
+    fn run_for_hardware(&'static self, work: &mut Erased) -> Result<(), Cause>;
+
+    /// Drains it, or what it waits for, until so many tasks are done; returns whether there was something to drain.
+    fn help_until(&'static self, target: u64) -> bool;
+
+    /// Whether it stands at a task that may be waiting for any other, or at an event behind such a task.
+    ///
+    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for. `on_hardware`: nor what a
+    /// task that installed hardware has.
+    fn is_stuck(&'static self, on_hardware: bool) -> bool;
+
+    /// Waits until so many tasks are done.
+    ///
+    /// # Errors
+    /// `InvalidArgument` from a task of this very stream.
+    fn run_until(&'static self, target: u64) -> Result<(), Error>;
+
+    /// Raises the failure that it keeps, once.
+    ///
+    /// # Errors
+    /// There is one.
+    fn raise(&self) -> Result<(), Error>;
+}
+
 /// What a stream stands still at.
 pub(super) trait Keeper: Send + Sync {
     /// Whether there is nothing to wait for any more.
     fn is_over(&self) -> bool;
 
-    /// Keeps the stream's ownership and calls [`Stream::go_on`] with it in the end, on a thread that may wait for a pass.
-    fn keep(&self, stream: &'static Stream, lease: Lease);
+    /// Keeps the stream's lease and calls [`Drained::go_on`] with it in the end, on a thread that may wait for a pass.
+    fn keep(&self, stream: &'static dyn Drained, lease: Lease);
 }
 
 /// The payload of a task, and with it who may run it.
@@ -223,6 +292,11 @@ impl Task {
         Self { payload, ..self }
     }
 
+    /// The same task with its entry in a trace, if it has one already.
+    pub(super) fn with_mark(self, mark: Option<Mark>) -> Self {
+        Self { mark, ..self }
+    }
+
     /// Names the memory that the task reads and writes.
     pub fn accesses(&self, visit: &mut dyn FnMut(Access)) {
         if let Payload::Kernel(work) | Payload::Host(work) = &self.payload {
@@ -276,7 +350,7 @@ type OperandVisitor<'a> = dyn FnMut(Access, Option<Shape<'_>>) + 'a;
 
 /// The functions of one payload type, called with a pointer to the storage that holds it.
 struct WorkVtable {
-    run: unsafe fn(*mut Storage) -> Result<(), String>,
+    run: unsafe fn(*mut Storage) -> Result<(), Cause>,
     accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
     operands: unsafe fn(*const Storage, &mut OperandVisitor<'_>),
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
@@ -331,7 +405,7 @@ impl Erased {
     }
 
     #[inline]
-    pub(super) fn run(&mut self) -> Result<(), String> {
+    pub(super) fn run(&mut self) -> Result<(), Cause> {
         // SAFETY: the invariant of `Erased`: the table belongs to the value in the storage.
         unsafe { (self.table.run)(&raw mut self.storage) }
     }
@@ -390,7 +464,7 @@ impl Drop for Erased {
 
 /// # Safety
 /// `storage` holds a live `W`.
-unsafe fn run<W: Work>(storage: *mut Storage) -> Result<(), String> {
+unsafe fn run<W: Work>(storage: *mut Storage) -> Result<(), Cause> {
     // SAFETY: the caller's promise; `Erased::run` borrows the storage uniquely.
     let work = unsafe { &mut *storage.cast::<W>() };
     work.run()
@@ -463,7 +537,7 @@ unsafe fn drop_in_place<W: Work>(storage: *mut Storage) {
 struct Boxed<W>(Box<W>);
 
 impl<W: Work> Work for Boxed<W> {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         self.0.run()
     }
 
@@ -499,15 +573,15 @@ impl<W: Work> Work for Boxed<W> {
 /// Work made of a closure that has nothing to say about memory.
 pub struct Closure<F>(F);
 
-impl<F: FnMut() -> Result<(), String> + Send> Closure<F> {
+impl<F: FnMut() -> Result<(), Cause> + Send> Closure<F> {
     /// Wraps `body`.
     pub fn new(body: F) -> Self {
         Self(body)
     }
 }
 
-impl<F: FnMut() -> Result<(), String> + Send> Work for Closure<F> {
-    fn run(&mut self) -> Result<(), String> {
+impl<F: FnMut() -> Result<(), Cause> + Send> Work for Closure<F> {
+    fn run(&mut self) -> Result<(), Cause> {
         (self.0)()
     }
 
@@ -525,8 +599,8 @@ mod tests {
     }
 
     impl<const N: usize> Work for Counted<N> {
-        fn run(&mut self) -> Result<(), String> {
-            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".to_owned()) }
+        fn run(&mut self) -> Result<(), Cause> {
+            if self.bytes.iter().all(|byte| *byte == 7) { Ok(()) } else { Err("bytes changed".into()) }
         }
 
         fn accesses(&self, visit: &mut dyn FnMut(Access)) {
@@ -546,7 +620,7 @@ mod tests {
         task.accesses(&mut |access| seen.push(access));
         assert_eq!(seen, [Access { begin: N, end: N + 1, write: true }]);
         let Payload::Kernel(work) = &mut task.payload else { panic!("a kernel task") };
-        assert_eq!(work.run(), Ok(()));
+        assert!(work.run().is_ok());
         let moved = Box::new(task);
         assert_eq!(drops.load(Ordering::Relaxed), 0);
         drop(moved);

@@ -3,10 +3,16 @@
 
 use std::cell::Cell;
 
+use super::config::config;
+use super::sync::{AtomicUsize, Ordering};
+
 #[cfg(not(tsan))]
 pub use rayon_pool::Pool;
 #[cfg(tsan)]
 pub use thread_per_job::Pool;
+
+/// What [`set_num_threads`] asked for; 0 before.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
@@ -16,6 +22,20 @@ thread_local! {
 #[inline]
 pub fn on_worker() -> bool {
     IS_WORKER.get()
+}
+
+/// How many threads take part in parallel work.
+#[inline]
+pub fn num_threads() -> usize {
+    match COUNT.load(Ordering::Relaxed) {
+        0 => config().num_threads,
+        count => count,
+    }
+}
+
+/// Sets how many threads take part in parallel work. The compute threads follow when nothing runs on them.
+pub fn set_num_threads(count: usize) {
+    COUNT.store(count.max(1), Ordering::Relaxed);
 }
 
 #[cfg(not(tsan))]

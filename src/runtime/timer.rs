@@ -6,17 +6,16 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use super::blocking_pool::spawn;
-use super::stream::{Lease, Stream};
 use super::sync::{Condvar, LazyLock, Mutex, wait, wait_timeout};
 
 static TIMER: LazyLock<Timer> = LazyLock::new(Timer::default);
 
-/// Ends the sleep at the head of the stream at `deadline`.
-pub fn wake_at(deadline: Instant, stream: &'static Stream, lease: Lease) {
+/// Calls `wake` on the timer's thread at `deadline`.
+pub fn at(deadline: Instant, wake: impl FnOnce() + Send + 'static) {
     let mut state = TIMER.state.lock();
     let number = state.count;
     state.count += 1;
-    state.sleeps.push(Reverse(Sleep { deadline, number, stream, lease }));
+    state.sleeps.push(Reverse(Sleep { deadline, number, wake: Box::new(wake) }));
     TIMER.changed.notify_one();
     if number == 0 {
         drop(state);
@@ -24,12 +23,11 @@ pub fn wake_at(deadline: Instant, stream: &'static Stream, lease: Lease) {
     }
 }
 
-/// A sleeping stream. Sleeps are ordered by deadline, equal ones in the order of arrival.
+/// What ends a sleep. Sleeps are ordered by deadline, equal ones in the order of arrival.
 struct Sleep {
     deadline: Instant,
     number: u64,
-    stream: &'static Stream,
-    lease: Lease,
+    wake: Box<dyn FnOnce() + Send>,
 }
 
 impl PartialEq for Sleep {
@@ -74,8 +72,8 @@ impl Timer {
                 Some(Duration::ZERO) => {
                     let due = state.sleeps.pop();
                     drop(state);
-                    if let Some(Reverse(Sleep { stream, lease, .. })) = due {
-                        stream.finish_sleep(lease);
+                    if let Some(Reverse(Sleep { wake, .. })) = due {
+                        wake();
                     }
                     self.state.lock()
                 }

@@ -4,6 +4,8 @@
 //! submission, once; the running thread writes the times. So an entry has no lock. It is read only after the trace was stopped and its
 //! streams were synchronised. Without a trace, a launch costs one relaxed load.
 //!
+//! A replay of a graph has an entry for the call, of [`Kind::Replay`], and one for each of its nodes ([`Nodes`]), which has the times.
+//!
 //! A trace holds [`limit`] entries, in chunks that are allocated when they are reached. Further tasks are counted, not kept.
 #![forbid(unsafe_code)]
 
@@ -12,9 +14,8 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::stream::{self, Stream};
+use super::memory::Timeline;
 use super::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, OnceLock, Ordering};
-use super::task::Task;
 use super::{Error, affinity, observers};
 
 /// Entries that are made together.
@@ -65,6 +66,8 @@ pub enum Kind {
     Host,
     /// A sleep.
     Sleep,
+    /// Kernels of a graph: a call alone, as each of its nodes has an entry of its own.
+    Replay,
 }
 
 /// The description of a task's work, for a trace.
@@ -98,7 +101,7 @@ pub enum Outcome {
 pub struct Row {
     pub name: &'static str,
     pub about: About,
-    pub stream: &'static Stream,
+    pub stream: &'static dyn Timeline,
     /// The thread that submitted it, as the system numbers it.
     pub thread: i32,
     /// What the profiler called the innermost operator around the submission, and the innermost range of the user; 0 for none.
@@ -110,18 +113,22 @@ pub struct Row {
     /// How many tasks were fused with it, itself included: each has its share of the time.
     pub members: u64,
     pub outcome: Outcome,
+    /// The number of the replay's row, for a node of a graph.
+    pub replay: Option<usize>,
 }
 
 /// The submitter's data of a task.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Submission {
     name: &'static str,
     about: About,
-    stream: &'static Stream,
+    stream: &'static dyn Timeline,
     thread: i32,
     operator: u64,
     range: u64,
     begin: u64,
+    /// The entry of the replay, for a node of a graph.
+    replay: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -152,6 +159,13 @@ pub struct Trace {
 pub struct Mark {
     trace: Arc<Trace>,
     index: usize,
+}
+
+/// The entries of the nodes of a replay.
+#[derive(Debug)]
+pub struct Nodes {
+    trace: Arc<Trace>,
+    first: usize,
 }
 
 /// Nanoseconds of the system's clock.
@@ -209,43 +223,60 @@ pub fn stop(number: u64) -> Option<Arc<Trace>> {
         trace
     };
     for stream in trace.busy_streams() {
-        // A task of the stream itself cannot wait for it, and reads an unfinished trace.
-        let _ = stream.finish();
+        // A task that a stream waits for does not wait for it, and reads an unfinished trace.
+        stream.finish();
     }
     trace.stopped.store(now(), Ordering::Release);
     Some(trace)
 }
 
-/// Gives a task that is about to be submitted its mark, if a trace is being taken.
-#[inline]
-pub fn mark(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
-    if is_on() { mark_task(stream, task) } else { None }
-}
-
+/// The mark of a task that is about to be submitted; `None` without a trace, and for what is no work.
 #[cold]
-fn mark_task(stream: &'static Stream, task: &mut Task) -> Option<Mark> {
-    let mark = Mark::new(stream, task.name(), task.about()?)?;
-    task.mark = Some(mark.clone());
-    Some(mark)
+pub fn mark(stream: &'static dyn Timeline, name: &'static str, about: Option<About>) -> Option<Mark> {
+    Mark::new(stream, name, about?)
 }
 
-/// The mark of work that this thread does itself from now on, in the order of its stream of the device; `None` without a trace.
-pub fn mark_call(device: usize, name: &'static str, kind: Kind) -> Option<Mark> {
+/// Marks of a replay that is about to be submitted and of its nodes; `None` without a trace, or without room in it.
+pub fn mark_replay(
+    stream: &'static dyn Timeline,
+    name: &'static str,
+    nodes: impl ExactSizeIterator<Item = (&'static str, About)>,
+) -> Option<(Mark, Nodes)> {
     if !is_on() {
         return None;
     }
-    let mark = Mark::new(stream::current(device), name, About::kind(kind))?;
+    let mark = Mark::new(stream, name, About::kind(Kind::Replay))?;
+    let trace = Arc::clone(&mark.trace);
+    let call = trace.get(mark.index)?.submission.get()?;
+    let first = trace.claimed.fetch_add(nodes.len(), Ordering::Relaxed);
+    for (index, (name, about)) in (first..).zip(nodes) {
+        let Some(entry) = trace.make(index) else { break };
+        // No other thread has this index.
+        let _ = entry.submission.set(Submission { name, about, replay: Some(mark.index), ..call.clone() });
+    }
+    Some((mark, Nodes { trace, first }))
+}
+
+/// The mark of a task under another name than its own; `None` without a trace.
+pub fn mark_named(stream: &'static dyn Timeline, name: &'static str, kind: Kind) -> Option<Mark> {
+    if is_on() { Mark::new(stream, name, About::kind(kind)) } else { None }
+}
+
+/// The mark of work that this thread does itself from now on, in the order of `stream`; `None` without a trace.
+pub fn mark_call(stream: &'static dyn Timeline, name: &'static str, kind: Kind) -> Option<Mark> {
+    let mark = mark_named(stream, name, kind)?;
     mark.begin();
     Some(mark)
 }
 
 impl Mark {
-    fn new(stream: &'static Stream, name: &'static str, about: About) -> Option<Self> {
+    fn new(stream: &'static dyn Timeline, name: &'static str, about: About) -> Option<Self> {
         let trace = CURRENT.lock().clone()?;
         let index = trace.claimed.fetch_add(1, Ordering::Relaxed);
         let entry = trace.make(index)?;
         let (operator, range) = RANGES.with_borrow(Ranges::innermost);
-        let submission = Submission { name, about, stream, thread: affinity::thread(), operator, range, begin: now() };
+        let thread = affinity::thread();
+        let submission = Submission { name, about, stream, thread, operator, range, begin: now(), replay: None };
         // No other thread has this index.
         let _ = entry.submission.set(submission);
         Some(Self { trace, index })
@@ -290,6 +321,13 @@ impl Mark {
     }
 }
 
+impl Nodes {
+    /// The mark of a node, by its number among those of the replay.
+    pub fn mark(&self, number: usize) -> Mark {
+        Mark { trace: Arc::clone(&self.trace), index: self.first + number }
+    }
+}
+
 impl Trace {
     fn make(&self, index: usize) -> Option<&Entry> {
         let chunk = self.chunks.get(index / CHUNK)?;
@@ -310,11 +348,11 @@ impl Trace {
         self.claimed.load(Ordering::Relaxed) - self.count()
     }
 
-    fn busy_streams(&self) -> Vec<&'static Stream> {
-        let mut streams: Vec<&'static Stream> = Vec::new();
+    fn busy_streams(&self) -> Vec<&'static dyn Timeline> {
+        let mut streams: Vec<&'static dyn Timeline> = Vec::new();
         for entry in (0..self.count()).filter_map(|index| self.get(index)) {
             if let (Some(submission), 0) = (entry.submission.get(), entry.end.load(Ordering::Acquire))
-                && !streams.iter().any(|known| std::ptr::eq(*known, submission.stream))
+                && !streams.iter().any(|known| std::ptr::addr_eq(*known, submission.stream))
             {
                 streams.push(submission.stream);
             }
@@ -341,7 +379,8 @@ impl Trace {
             (begin, end) if entry.failed.load(Ordering::Relaxed) => ((begin, end.max(begin)), Outcome::Failed),
             (begin, end) => ((begin, end.max(begin)), Outcome::Done),
         };
-        let submitted = match entry.submitted.load(Ordering::Acquire) {
+        let call = known.replay.and_then(|replay| self.get(replay)).unwrap_or(entry);
+        let submitted = match call.submitted.load(Ordering::Acquire) {
             0 => stopped,
             submitted => submitted,
         };
@@ -356,6 +395,7 @@ impl Trace {
             run,
             members: entry.members.load(Ordering::Relaxed).max(1),
             outcome,
+            replay: known.replay,
         })
     }
 }
@@ -371,6 +411,7 @@ impl Kind {
             Self::Fallback => c"fallback",
             Self::Host => c"host",
             Self::Sleep => c"sleep",
+            Self::Replay => c"graph",
         }
     }
 
@@ -382,6 +423,7 @@ impl Kind {
             Self::Fallback => c"cpu_fallback",
             Self::Host => c"rd_stream_host_callback",
             Self::Sleep => c"rd_stream_sleep",
+            Self::Replay => c"rd_graph_replay",
         }
     }
 

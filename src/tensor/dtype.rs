@@ -487,12 +487,12 @@ complex_of_halves! {
 /// `WIDENED` is `FLOATING` with `f32` for the 16 bit floats, which a loop then casts from: slower, and half the code. `HALF_BITS` is the 16
 /// bit floats as [`HalfBits`].
 ///
-/// `dispatch!(dtype in FLOATING, T => kernel::<T>(launch))`. `$body` is a `Result<_, String>`.
+/// `dispatch!(dtype in FLOATING, T => kernel::<T>(launch))`. `$body` is a `Result<_, Error>`.
 macro_rules! dispatch {
     (@arms $dtype:expr, $T:ident, $body:expr, [$($name:ident: $type:ty),* $(,)?]) => {
         match $dtype {
             $($crate::tensor::dtype::DType::$name => { type $T = $type; $body })*
-            other => Err(format!("this kernel does not take {other:?}")),
+            other => Err($crate::tensor::kernel_error::Error::dtype(other, format!("this kernel does not take {other:?}"))),
         }
     };
     (@sets $dtype:expr, $T:ident, $body:expr, [$($done:tt)*]) => {
@@ -568,6 +568,7 @@ pub(crate) use dispatch;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::kernel_error::Error;
 
     #[test]
     fn numbers_are_those_of_c10() {
@@ -584,11 +585,11 @@ mod tests {
     #[test]
     fn dispatch_gives_the_type_of_the_dtype() {
         for dtype in EVERY.iter() {
-            let found = dispatch!(dtype in EVERY, T => Ok::<_, String>((T::DTYPE, size_of::<T>(), <T as Element>::Acc::DTYPE)));
+            let found = dispatch!(dtype in EVERY, T => Ok::<_, Error>((T::DTYPE, size_of::<T>(), <T as Element>::Acc::DTYPE)));
             assert_eq!(found.unwrap(), (dtype, dtype.size(), dtype.opmath()));
         }
         let long = DType::Long;
-        assert!(dispatch!(long in FLOATING | BOOL, T => Ok::<_, String>(size_of::<T>())).is_err());
+        assert!(dispatch!(long in FLOATING | BOOL, T => Ok::<_, Error>(size_of::<T>())).is_err());
     }
 
     #[test]

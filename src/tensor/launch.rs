@@ -4,6 +4,7 @@
 //! (all operands have the same sizes) are put into the order and the number of dimensions that the loops want while they are copied:
 //! innermost first, neighbours merged where every operand allows it. The common case fits into the record; larger ones are boxed.
 
+use crate::tensor::kernel_error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::dtype::{Complex64, DType};
@@ -145,8 +146,8 @@ impl Record {
         num_outputs: usize,
         scalars: &[Scalar],
         compute: Option<DType>,
-    ) -> Result<Self, String> {
-        let first = operands.first().ok_or("a launch has no operands")?;
+    ) -> Result<Self, Error> {
+        let first = operands.first().ok_or_else(|| Error::operands("a launch has no operands"))?;
         let mut record = Self::empty(num_outputs, compute.unwrap_or(first.dtype()));
         record.fill(layout, &operands, scalars.len())?;
         for &scalar in scalars {
@@ -167,10 +168,10 @@ impl Record {
     /// # Errors
     /// No outputs, more outputs than operands, too many dimensions in all, or elementwise operands of different sizes.
     #[inline(always)]
-    pub fn fill<'a>(&mut self, layout: Layout, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+    pub fn fill<'a>(&mut self, layout: Layout, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
         let (outputs, count) = (self.num_outputs as usize, operands.count());
         if outputs == 0 || outputs > count {
-            return Err(format!("{outputs} outputs of {count} operands"));
+            return Err(Error::operands(format!("{outputs} outputs of {count} operands")));
         }
         match layout {
             Layout::Elementwise if operands.get(0).ndim() <= 1 => one_line(&mut self.storage, operands, num_scalars),
@@ -266,8 +267,8 @@ pub fn of_views<R>(
     num_outputs: usize,
     scalars: &[Scalar],
     compute: Option<DType>,
-    body: impl FnOnce(&Launch<'_>) -> Result<R, String>,
-) -> Result<R, String> {
+    body: impl FnOnce(&Launch<'_>) -> Result<R, Error>,
+) -> Result<R, Error> {
     let record = Record::new(layout, operands, num_outputs, scalars, compute)?;
     // SAFETY: the views uphold what they promise of their memory until the body returns; no output can be taken.
     let launch = Launch { taken: Taken::all(), ..unsafe { record.launch() } };
@@ -333,9 +334,9 @@ impl<'a> Launch<'a> {
     ///
     /// # Errors
     /// It is taken, or no output.
-    pub fn output(&self, index: usize) -> Result<Output<'a>, String> {
+    pub fn output(&self, index: usize) -> Result<Output<'a>, Error> {
         if index >= self.num_outputs || !self.taken.take(index) {
-            return Err(format!("output {index} is not to be taken"));
+            return Err(Error::operands(format!("output {index} is not to be taken")));
         }
         // SAFETY: `Record::launch` promises that nothing else takes the output, and `taken` that the launch gives it once.
         Ok(unsafe { Output::new(self.view(index)) })
@@ -394,8 +395,16 @@ impl<'a> Launch<'a> {
     /// # Errors
     /// There is none at that position.
     #[inline]
-    pub fn scalar(&self, index: usize) -> Result<Scalar, String> {
-        self.scalars.get(index).copied().ok_or_else(|| format!("scalar {index} is missing"))
+    pub fn scalar(&self, index: usize) -> Result<Scalar, Error> {
+        self.scalars.get(index).copied().ok_or_else(|| missing_scalar(index))
+    }
+
+    /// The first scalars.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub fn first_scalars<const N: usize>(&self) -> Result<[Scalar; N], Error> {
+        self.scalars.first_chunk().copied().ok_or_else(|| missing_scalar(self.scalars.len()))
     }
 
     /// A parameter, or `default` where the launch has none at that position.
@@ -449,14 +458,19 @@ impl<'a> Operands<'a> for &[View<'a>] {
     }
 }
 
+#[cold]
+fn missing_scalar(index: usize) -> Error {
+    Error::parameter(format!("scalar {index} is missing"))
+}
+
 /// Checks that every operand but an immediate has the first one's sizes.
 #[inline(always)]
-fn check_sizes<'a>(operands: &impl Operands<'a>) -> Result<(), String> {
+fn check_sizes<'a>(operands: &impl Operands<'a>) -> Result<(), Error> {
     let sizes = operands.get(0).sizes();
     for index in 1..operands.count() {
         let operand = operands.get(index);
         if operand.sizes() != sizes && !operand.flags().has(Flags::IMMEDIATE) {
-            return Err(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes()));
+            return Err(Error::operands(format!("operand {index} has sizes {:?} beside {sizes:?}", operand.sizes())));
         }
     }
     Ok(())
@@ -562,7 +576,7 @@ const STACK_TABLE: usize = 40;
 
 /// An elementwise launch of at most one dimension. Its only element counts as contiguous.
 #[inline(always)]
-fn one_line<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+fn one_line<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
     check_sizes(operands)?;
     let size = operands.get(0).sizes().first().copied().unwrap_or(1);
     let mut writer = Writer::new(storage, operands, num_scalars, 1 + operands.count())?;
@@ -582,7 +596,7 @@ fn one_line<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars
 }
 
 #[inline(always)]
-fn elementwise<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+fn elementwise<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
     check_sizes(operands)?;
     let (pitch, count) = (operands.get(0).ndim(), operands.count());
     let length = (1 + count) * pitch;
@@ -610,7 +624,7 @@ fn elementwise<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scal
 }
 
 #[inline(always)]
-fn shaped<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), String> {
+fn shaped<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
     let words = operands.all().map(|operand| 2 * operand.ndim()).sum();
     let mut writer = Writer::new(storage, operands, num_scalars, words)?;
     for operand in operands.all() {
@@ -635,11 +649,11 @@ impl<'a> Writer<'a> {
         operands: &impl Operands<'b>,
         num_scalars: usize,
         mut num_words: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let count = operands.count();
         num_words += VALUE_WORDS * operands.all().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
         if num_words > u16::MAX as usize {
-            return Err(format!("{count} operands of so many dimensions are too many for one launch"));
+            return Err(Error::operands(format!("{count} operands of so many dimensions are too many for one launch")));
         }
         if count > INLINE_OPERANDS || num_scalars > INLINE_SCALARS || num_words > INLINE_WORDS {
             let (operands, words) = (Vec::with_capacity(count), Vec::with_capacity(num_words));

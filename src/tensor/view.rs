@@ -4,6 +4,7 @@
 //! of them ([`super::part`]). That their memory is alive and large enough is promised where the first view is made: in `src/abi` by the
 //! caller of the launch, the shim, whose tensors PyTorch has validated, and by the stream, in whose order memory is reused.
 
+use crate::tensor::kernel_error::Error;
 use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
 use super::dtype::{DType, Element};
@@ -76,20 +77,20 @@ impl<'a> View<'a> {
     /// [`Flags::IMMEDIATE`], is memory that may be read, and written where the view becomes an output; and nothing but these uses writes it,
     /// nor reads it where they write.
     #[inline]
-    pub unsafe fn new(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Result<Self, String> {
+    pub unsafe fn new(data: *mut u8, dtype: DType, flags: Flags, sizes: &'a [i64], strides: &'a [i64]) -> Result<Self, Error> {
         if sizes.len() > MAX_DIMS || sizes.len() != strides.len() {
-            return Err(format!(
+            return Err(Error::operands(format!(
                 "an operand has {} sizes and {} strides; at most {MAX_DIMS} dimensions",
                 sizes.len(),
                 strides.len()
-            ));
+            )));
         }
         if sizes.iter().any(|&size| size < 0) {
-            return Err(format!("an operand has a negative size: {sizes:?}"));
+            return Err(Error::operands(format!("an operand has a negative size: {sizes:?}")));
         }
         let view = Self { data, dtype, flags, is_output: false, sizes, strides };
         if data.is_null() && view.numel() > 0 {
-            return Err(format!("an operand of sizes {sizes:?} has no memory"));
+            return Err(Error::operands(format!("an operand of sizes {sizes:?} has no memory")));
         }
         Ok(view)
     }
@@ -133,12 +134,12 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Other elements, or no such sizes and strides.
-    pub fn broadcast<'b>(&self, sizes: &'b [i64], strides: &'b [i64]) -> Result<View<'b>, String>
+    pub fn broadcast<'b>(&self, sizes: &'b [i64], strides: &'b [i64]) -> Result<View<'b>, Error>
     where
         'a: 'b,
     {
         if self.numel() != 1 || strides.iter().any(|&stride| stride != 0) {
-            return Err(format!("{:?} as {sizes:?} with strides {strides:?}", self.sizes));
+            return Err(Error::operands(format!("{:?} as {sizes:?} with strides {strides:?}", self.sizes)));
         }
         // SAFETY: every index names the only element of this view, which upholds the rest.
         let view = unsafe { View::new(self.data, self.dtype, Flags::default(), sizes, strides) }?;
@@ -149,9 +150,9 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// A dtype of another size, or another number.
-    pub fn of_words(words: &'a mut [u16], dtype: DType, size: &'a [i64; 1]) -> Result<Self, String> {
+    pub fn of_words(words: &'a mut [u16], dtype: DType, size: &'a [i64; 1]) -> Result<Self, Error> {
         if dtype.size() != size_of::<u16>() || size[0] != words.len() as i64 {
-            return Err(format!("{} words as {size:?} of {dtype:?}", words.len()));
+            return Err(Error::operands(format!("{} words as {size:?} of {dtype:?}", words.len())));
         }
         // SAFETY: the words are the view's alone while it is used, and are as many elements of the dtype, of any bits.
         unsafe { Self::new(words.as_mut_ptr().cast(), dtype, Flags::default(), size, dtype.size_word()) }
@@ -274,22 +275,22 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// An output, `T` that is not the dtype's type, or strides that `ndarray` cannot express (negative, or no multiple of the element).
-    pub fn array<T: Element>(&self) -> Result<ArrayViewD<'a, T>, String> {
+    pub fn array<T: Element>(&self) -> Result<ArrayViewD<'a, T>, Error> {
         if self.is_output {
-            return Err("an output is no array".into());
+            return Err(Error::operands("an output is no array"));
         }
         let shape = self.shape::<T>()?;
         // SAFETY: the dtype is T's and `shape` has non-negative strides; `View::new` promises memory that nobody writes, as it is no output's.
         Ok(unsafe { ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>()) })
     }
 
-    fn shape<T: Element>(&self) -> Result<ndarray::StrideShape<IxDyn>, String> {
+    fn shape<T: Element>(&self) -> Result<ndarray::StrideShape<IxDyn>, Error> {
         if self.dtype != T::DTYPE {
-            return Err(format!("an operand is {:?} where {:?} is needed", self.dtype, T::DTYPE));
+            return Err(Error::operands(format!("an operand is {:?} where {:?} is needed", self.dtype, T::DTYPE)));
         }
         let size = size_of::<T>() as i64;
         if self.strides.iter().any(|&stride| stride < 0 || stride % size != 0) {
-            return Err(format!("strides {:?} are not multiples of {size} bytes", self.strides));
+            return Err(Error::operands(format!("strides {:?} are not multiples of {size} bytes", self.strides)));
         }
         let sizes: Vec<usize> = self.sizes.iter().map(|&size| size as usize).collect();
         let strides: Vec<usize> = self.strides.iter().map(|&stride| (stride / size) as usize).collect();

@@ -213,5 +213,22 @@ def test_data_parallel(pair: Workers, check: Callable[[], None]) -> None:
     pair.run(check)
 
 
+def watched_for_races(check: Callable[[], None]) -> None:
+    with torch.rustdev.sanitizer(mode="error"):
+        check()
+        torch.rustdev.synchronize(device())
+    assert [report.text for report in torch.rustdev.sanitizer_reports()] == []
+
+
+#: FSDP2 frees gradients before their stream waits for the optimizer, which the detector reports.
+SHARDED = (fully_sharded, fully_sharded_in_bfloat16, clipped_norm_of_shards)
+REPLICATED = tuple(check for check in DATA_PARALLEL if check not in SHARDED)
+
+
+@pytest.mark.parametrize("check", REPLICATED, ids=lambda function: function.__name__)
+def test_the_race_detector_is_silent(pair: Workers, check: Callable[[], None]) -> None:
+    pair.run(watched_for_races, check)
+
+
 def test_four_ranks_shard_as_well(four: Workers) -> None:
     four.run(fully_sharded)

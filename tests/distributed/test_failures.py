@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -162,6 +163,66 @@ def test_lost_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) 
         assert "Timed out" not in error, (name, error)
     breakable.processes[1].join(30)
     assert breakable.processes[1].exitcode == 7
+
+
+def answer_no_more(store: str, ranks: dict[int, int]) -> list[str]:
+    """Rank 1 is silent from its third operation on: both ranks see that, each in its own words, and can go on in a new group."""
+    rank = ranks[os.getpid()]
+    tensor = join(store, rank)
+    dist.group.WORLD._get_backend(tensor.device)._set_default_timeout(timedelta(seconds=2))
+    with torch.rustdev.inject_faults("peer:1:3"):
+        for _ in range(2):
+            dist.all_reduce(tensor)
+        assert tensor.tolist() == [8.0] * 4
+        begin = time.perf_counter()
+        dist.all_reduce(tensor)
+        assert time.perf_counter() - begin < 1.5  # the host goes on
+        with pytest.raises(torch.AcceleratorError) as failure:
+            tensor.tolist()
+        assert time.perf_counter() - begin < 20
+    with pytest.raises(dist.DistBackendError, match="make a new group") as refusal:
+        dist.all_reduce(tensor)
+    assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4
+    dist.destroy_process_group()
+    join(f"{store} again", rank)
+    dist.destroy_process_group()
+    return [str(failure.value), str(refusal.value)]
+
+
+def test_injected_silence_of_a_rank_is_an_error_on_both(joiners: Workers, tmp_path: Path) -> None:
+    errors = joiners.run(answer_no_more, str(tmp_path / "silent"), ranks_of(joiners))
+    for error in errors[0]:
+        assert "all_reduce of rank 0 of 2 in rdccl group" in error
+        assert "timed out" in error.lower()
+        assert "injected" not in error
+    for error in errors[1]:
+        assert "all_reduce of rank 1 of 2 in rdccl group" in error
+        assert "injected by peer:1:3" in error
+
+
+def end_in_an_operation(store: str, ranks: dict[int, int]) -> str:
+    rank = ranks[os.getpid()]
+    tensor = join(store, rank)
+    with torch.rustdev.inject_faults("exit:1:2"):
+        dist.all_reduce(tensor)
+        tensor.tolist()
+        dist.all_reduce(tensor)
+        with pytest.raises(torch.AcceleratorError) as failure:
+            tensor.tolist()
+    dist.destroy_process_group()
+    return str(failure.value)
+
+
+def test_injected_end_of_a_rank_is_an_error_on_the_other(breakable: Workers, tmp_path: Path) -> None:
+    ranks = ranks_of(breakable)
+    for connection in breakable.connections:
+        connection.send((end_in_an_operation, (str(tmp_path / "store"), ranks)))
+    is_well, error = breakable.connections[0].recv()
+    assert is_well, error
+    assert "all_reduce of rank 0 of 2 in rdccl group" in error
+    assert "timed out" not in error.lower()
+    breakable.processes[1].join(30)
+    assert breakable.processes[1].exitcode == -signal.SIGKILL
 
 
 def leave_an_operation(store: str, ranks: dict[int, int]) -> None:

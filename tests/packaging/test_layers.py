@@ -1,4 +1,7 @@
-"""Which part of the crate names which: the lines under "Who may call whom" in docs/architecture.md allow every path in src/."""
+"""Which part of the crate names which: the lines under "Who may call whom" in docs/architecture.md allow every path in src/.
+
+A second block there has the order of the parts of src/runtime/.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,14 @@ PAGE = ROOT / "docs/architecture.md"
 LEFT_OUT = {"src/lib.rs"}
 
 
+def block_of(page: str, number: int) -> str:
+    """Return a block of text under the page's heading, counted from 1."""
+    return page.split("## Who may call whom", 1)[1].split("```text\n")[number].split("```", 1)[0]
+
+
 def chains(page: str) -> list[list[list[str]]]:
-    """Return the lines of the page's block: what stands between arrows, from left to right."""
-    block = page.split("## Who may call whom", 1)[1].split("```text\n", 1)[1].split("```", 1)[0]
+    """Return the lines of the page's first block: what stands between arrows, from left to right."""
+    block = block_of(page, 1)
     lines = [re.sub(r"\([^)]*\)", "", line) for line in block.splitlines() if line.strip()]
     return [[[name.strip() for name in side.split(",")] for side in line.split("→")] for line in lines]
 
@@ -122,6 +130,71 @@ def refused(file: str, text: str) -> list[str]:
     return found
 
 
+def order(page: str) -> list[list[set[str]]]:
+    """Return the lines of the page's second block: parts of the runtime, those together that name each other."""
+    lines = block_of(page, 2).splitlines()
+    return [[{name.strip() for name in group.split("↔")} for group in line.split(",")] for line in lines]
+
+
+ORDER = order(PAGE.read_text())
+LINES = {name: number for number, line in enumerate(ORDER) for group in line for name in group}
+
+
+def runtime_part(file: str) -> str | None:
+    """Return the part of the runtime that a file belongs to; its tests and its root belong to none."""
+    parts = file.removeprefix("src/").removesuffix(".rs").split("/")
+    is_part = parts[0] == "runtime" and len(parts) > 1 and not any(name.endswith("_tests") for name in parts)
+    return parts[1] if is_part else None
+
+
+def named_parts(file: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the other parts of the runtime that a file of it names, each with the line and the path, its tests left out."""
+    for path, offset in paths(text):
+        module = module_at(file, text, offset)
+        to = None if "tests" in module else target(module, path)
+        other = runtime_part(to) if to else None
+        if other and other != runtime_part(file):
+            yield other, f"{file}:{text.count(chr(10), 0, offset) + 1}: {'::'.join(path)}"
+
+
+def against_order(file: str, text: str) -> list[str]:
+    """Return the paths of a file of the runtime that lead to a part of its own or an earlier line."""
+    part = runtime_part(file)
+    if part is None:
+        return []
+    together = next(group for line in ORDER for group in line if part in group)
+    found = named_parts(file, text)
+    return [path for other, path in found if other not in together and LINES[other] <= LINES[part]]
+
+
+def runtime_files() -> Iterator[tuple[str, str]]:
+    """Yield the files of the runtime with their text."""
+    for file in sorted((SRC / "runtime").rglob("*.rs")):
+        yield file.relative_to(ROOT).as_posix(), file.read_text()
+
+
+def test_the_order_names_each_part_of_the_runtime_once() -> None:
+    names = [name for line in ORDER for group in line for name in group]
+    assert sorted(names) == sorted({part for name, _ in runtime_files() if (part := runtime_part(name))})
+
+
+def test_the_runtime_keeps_to_its_order() -> None:
+    assert [path for name, text in runtime_files() for path in against_order(name, text)] == []
+
+
+def test_parts_that_name_each_other_are_one_circle() -> None:
+    names: dict[str, set[str]] = {}
+    for file, text in runtime_files():
+        if part := runtime_part(file):
+            names.setdefault(part, set()).update(other for other, _ in named_parts(file, text))
+    for group in (group for line in ORDER for group in line if len(group) > 1):
+        for part in group:
+            reached = {part}
+            while more := {other for name in reached for other in names[name] & group} - reached:
+                reached |= more
+            assert reached == group, f"{part} does not lead back to the rest of its circle"
+
+
 def test_the_page_names_what_is_there() -> None:
     names = {name for rule in RULES for name in rule}
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
@@ -165,3 +238,11 @@ def test_a_path_that_is_not_allowed_is_found() -> None:
     assert refused("src/simd/math.rs", "use crate::tensor::number::Number;") != []
     assert refused("src/kernels/copy.rs", "use crate::runtime::rng;") != []
     assert refused("src/kernels/random/discrete.rs", "pub(in crate::abi) use crate::runtime::rng;") == []
+
+
+def test_a_path_against_the_order_is_found() -> None:
+    assert against_order("src/runtime/task.rs", "use super::stream::Stream;") == ["src/runtime/task.rs:1: super::stream::Stream"]
+    assert against_order("src/runtime/memory/system.rs", "use crate::runtime::config::config;") != []
+    assert against_order("src/runtime/timer.rs", "use super::trace;") != []
+    assert against_order("src/runtime/stream/wait.rs", "use crate::runtime::device;") == []
+    assert against_order("src/runtime/task.rs", "mod tests {\n    use super::super::stream::Stream;\n}\n") == []

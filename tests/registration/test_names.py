@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import warnings
@@ -218,6 +219,6 @@ def test_typed_names_are_read_and_written() -> None:
 
 def test_what_kernels_are_compiled_for() -> None:
     sets = torch.rustdev.get_arch_list()
-    assert sets[0] == "portable"
-    assert set(sets) <= {"portable", "avx2", "avx512"}
+    assert sets[0] == ("neon" if platform.machine() == "aarch64" else "portable")
+    assert set(sets[1:]) <= {"avx2", "avx512"}
     assert torch.rustdev.is_tf32_supported() is False

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use rustdev::hardware::{HardwareTask, Transfer};
+use rustdev::hardware::{Cause, HardwareTask, Transfer};
 
 use crate::dma::{self, wait_until};
 use crate::memory::Ranges;
@@ -83,7 +83,7 @@ impl Worker {
         wait_until(Instant::now() + self.speed.launch);
         let outcome = match fault {
             Some(Fault::Forgets) => return,
-            Some(Fault::Fails(text)) => Err(text),
+            Some(Fault::Fails(text)) => Err(text.into()),
             None => self.check(&task).and_then(|()| task.run()),
         };
         if outcome.is_ok() {
@@ -93,7 +93,7 @@ impl Worker {
     }
 
     /// Refuses a launch that would touch memory of the host.
-    fn check(&self, task: &HardwareTask) -> Result<(), String> {
+    fn check(&self, task: &HardwareTask) -> Result<(), Cause> {
         let mut outside = None;
         task.accesses(&mut |access| {
             if access.begin < access.end && !self.ranges.contain(access.begin, access.end) {
@@ -102,7 +102,7 @@ impl Worker {
         });
         match outside {
             None => Ok(()),
-            Some(access) => Err(format!("the device cannot reach {:#x} to {:#x}", access.begin, access.end)),
+            Some(access) => Err(format!("the device cannot reach {:#x} to {:#x}", access.begin, access.end).into()),
         }
     }
 }

@@ -5,8 +5,8 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{Memory, copy, host, new_stream, on_device, slow_device};
-use rustdev::runtime::debugging::faults;
-use rustdev::runtime::debugging::schedule::{self, Order};
+use rustdev::runtime::config::order::Order;
+use rustdev::runtime::debugging::{faults, schedule};
 use rustdev::runtime::event::Event;
 use rustdev::runtime::task::{Closure, Task};
 use rustdev::tensor::dtype::DType;

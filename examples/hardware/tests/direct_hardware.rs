@@ -11,7 +11,7 @@ use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
 use rustdev::runtime::stream::Stream;
 use rustdev::runtime::task::{Closure, Task};
 use rustdev::runtime::trace::Kind;
-use rustdev::runtime::{Error, config, device, memory};
+use rustdev::runtime::{Error, config, device, pools};
 
 /// A task of this name makes the hardware panic.
 const PANICS: &str = "the hardware panics";
@@ -83,9 +83,9 @@ fn task(name: &'static str, mut body: impl FnMut() + Send + 'static) -> Task {
 fn the_runtime_is_made_of_what_was_installed() {
     let direct = direct();
     assert_eq!((device::count(), config::config().memory_limit), (3, 1 << 30));
-    let block = memory::allocate(2, device::get(2).unwrap().default_stream(), HUGE_PAGE).unwrap();
-    assert_eq!(memory::device_of(block), Some(2));
-    memory::free(block);
+    let block = pools::allocate(2, device::get(2).unwrap().default_stream(), HUGE_PAGE).unwrap();
+    assert_eq!(pools::device_of(block), Some(2));
+    pools::free(block);
     let reserved = direct.reserved.lock().unwrap().clone();
     assert_eq!(reserved.iter().map(|(device, _)| *device).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(reserved.iter().all(|(_, length)| length.is_multiple_of(HUGE_PAGE) && *length >= 1 << 30), "{reserved:?}");

@@ -8,7 +8,7 @@ use std::thread;
 use common::{Memory, copy, host, launch, on_device};
 use rustdev::hardware;
 use rustdev::runtime::device;
-use rustdev::runtime::memory;
+use rustdev::runtime::pools;
 use rustdev::runtime::task::{Closure, Task};
 use rustdev::tensor::dtype::DType;
 use slow_device::SlowDevice;
@@ -26,7 +26,7 @@ fn a_host_copy_is_one_task_and_small_work_runs_in_the_call() {
     let block = Memory::new(stream, 64);
     copy(stream, on_device(&block, DType::Double, &sizes, &[3, 1]), host(&mut source, DType::Float, &sizes, &[1, 2]));
     assert_eq!((stream.submitted(), stream.completed()), (1, 1));
-    assert_eq!(memory::host().stats().num_host_alloc, 0);
+    assert_eq!(pools::host().stats().num_host_alloc, 0);
     // SAFETY: the copy has ended, and the block has six numbers.
     let copied = unsafe { std::slice::from_raw_parts(block.0.cast::<f64>(), 6) };
     assert_eq!(copied, [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);

@@ -11,10 +11,10 @@ use common::{MEMORY, Memory, STAGING, copy, host, launch, new_stream, on_device,
 use rustdev::hardware;
 use rustdev::runtime::event::Event;
 use rustdev::runtime::graph::capture::{Capture, Mode};
-use rustdev::runtime::memory::private_pool::{PrivatePool, new_number};
-use rustdev::runtime::stream::{self, Stream};
+use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
+use rustdev::runtime::stream::Stream;
 use rustdev::runtime::task::{Closure, Task};
-use rustdev::runtime::{Error, device, memory};
+use rustdev::runtime::{Error, device, pools};
 use rustdev::tensor::dtype::DType;
 use slow_device::speed::Speed;
 use slow_device::{Fault, SlowDevice};
@@ -44,7 +44,7 @@ fn held(stream: &'static Stream) -> std::sync::mpsc::Sender<()> {
 fn the_device_is_what_it_says() {
     slow_device();
     assert_eq!(device::count(), 2);
-    assert_eq!(memory::pool(0).unwrap().settings().budget as u64, MEMORY);
+    assert_eq!(pools::pool(0).unwrap().settings().budget as u64, MEMORY);
     assert_eq!(hardware::properties().map(|properties| properties.name.as_str()), Some("slow device"));
 }
 
@@ -199,12 +199,12 @@ fn a_launch_that_touches_host_memory_is_refused_by_the_engine() {
 fn memory_beyond_the_device_is_refused_and_the_device_works_on() {
     slow_device();
     let stream = device::get(1).unwrap().create_stream(0);
-    let refusal = memory::allocate(1, stream, 2 * MEMORY as usize).unwrap_err();
+    let refusal = pools::allocate(1, stream, 2 * MEMORY as usize).unwrap_err();
     assert!(matches!(refusal, Error::OutOfMemory(_)), "{refusal}");
     // All of it, again and again.
     for _ in 0..3 {
         let whole = Memory::new(stream, MEMORY as usize);
-        assert!(memory::allocate(1, stream, MEMORY as usize / 2).is_err());
+        assert!(pools::allocate(1, stream, MEMORY as usize / 2).is_err());
         drop(whole);
         let halves = [Memory::new(stream, MEMORY as usize / 2), Memory::new(stream, MEMORY as usize / 2)];
         drop(halves);
@@ -259,7 +259,7 @@ fn a_task_that_is_short_of_memory_does_not_wait_for_what_is_behind_it() {
             told.send(()).unwrap();
             // Until the other stream has a task, which the engine has behind this one.
             let _ = receiver.recv();
-            let refusal = memory::allocate(0, stream, MEMORY as usize - (8 << 20));
+            let refusal = pools::allocate(0, stream, MEMORY as usize - (8 << 20));
             assert!(refusal.is_err(), "half of the memory waits for the other stream");
         }))
         .unwrap();
@@ -283,9 +283,9 @@ fn a_graph_hands_over_each_of_its_kernels() {
     copy(stream, on(&a), host(&mut input, DType::Float, &sizes, &[1]));
     launch(c"add", stream, &[on(&b), on(&a), on(&a)]);
     copy(stream, host(&mut output, DType::Float, &sizes, &[1]), on(&b));
-    let before = stream::exchange(stream);
+    let before = device::exchange_stream(stream);
     let graph = capture.end().unwrap();
-    stream::exchange(before);
+    device::exchange_stream(before);
     for value in [3f32, 5.0] {
         // SAFETY: the graph reads the memory in replays alone, and the one before has ended.
         unsafe { input.as_mut_ptr().write_volatile(value) };

@@ -16,10 +16,12 @@ from torch import Tensor
 from torch._C import _distributed_c10d as c10d
 from torch._C._distributed_c10d import Backend, ProcessGroupGloo, Work
 
+from .. import _rustdev
 from ..device import current_device
 from .checks import byte_counts, check_multiple, check_pair, only, only_list, same_sizes
 from .forwarding import install_work_methods
 from .group import GroupState
+from .loss import end_process
 from .storages import install_storage_copy
 from .views import as_bytes, as_numbers, check_reduction, common_device, gloo_reduction, is_premultiplied
 from .work import Post, RdcclWork
@@ -67,6 +69,8 @@ class ProcessGroupRdccl(Backend):
         self._options = options
         self._rank = gloo.rank()
         self._ranks = gloo.size()
+        ranks = options.global_ranks_in_group
+        self._global_rank = ranks[self._rank] if ranks else self._rank
         self._group = GroupState(f"rank {self._rank} of {self._ranks} in rdccl group {options.group_name!r}")
         self._batch: _Batch | None = None
         self._sequence = itertools.count(1)
@@ -170,9 +174,18 @@ class ProcessGroupRdccl(Backend):
     def _start(self, work: RdcclWork) -> Work:
         self._group.check()
         self._group.sweep()
+        loss = _rustdev.faults_loss(self._global_rank)
+        if loss is not None:
+            self._lose(work, *loss)
         work.issue()
         self._issued = next(self._sequence)
         return work
+
+    def _lose(self, work: RdcclWork, ends: bool, text: str) -> None:
+        """Lose this rank in an operation, as an injected fault wants it."""
+        if ends:
+            end_process(text)
+        work.leave_unanswered(text, self._options._timeout)
 
     def start_coalescing(self) -> None:
         """Collect operations from now on."""

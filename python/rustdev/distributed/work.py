@@ -22,6 +22,7 @@ from torch.distributed import DistBackendError
 from .. import _rustdev
 from ..streams import stream
 from .group import GroupState, Latch
+from .loss import Unanswered
 from .side_streams import side_streams
 
 __all__ = ["Post", "RdcclWork", "finding", "unfinished_works"]
@@ -130,6 +131,16 @@ class RdcclWork(Work):
                 self._launch(side, functools.partial(self._post_behind, before))
             if not self._is_observable:
                 self._launch(side, self.finish)
+
+    def leave_unanswered(self, text: str, timeout: timedelta) -> None:
+        """Have Gloo never get it: an injected fault wants this rank to answer no more.
+
+        Args:
+            text: The fault.
+            timeout: How long the operation may take; then it fails.
+        """
+        self._posts = (lambda: Unanswered(text, timeout),)
+        self._is_observable = False
 
     def _order(self, target: torch.Stream | None) -> None:
         """Tell the race detector that a stream, or the host, waits for the operation."""

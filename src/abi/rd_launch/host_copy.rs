@@ -11,7 +11,7 @@
 
 use super::{Failure, KernelCall, invalid};
 use crate::kernels::table::Op;
-use crate::runtime::memory;
+use crate::runtime::pools;
 use crate::runtime::stream::Stream;
 use crate::runtime::task::{Task, Work};
 use crate::tensor::dtype::DType;
@@ -73,11 +73,11 @@ struct StagingBlock {
 impl Drop for StagingBlock {
     fn drop(&mut self) {
         if !self.flags.has(Flags::HOST) {
-            return memory::free(self.data);
+            return pools::free(self.data);
         }
         // A block that the stream could not be recorded on, because its capture was invalidated, is one that no task uses.
-        let _ = memory::record_host_stream(self.data, self.stream);
-        memory::free_host(self.data);
+        let _ = pools::record_host_stream(self.data, self.stream);
+        pools::free_host(self.data);
     }
 }
 
@@ -96,9 +96,9 @@ impl Steps {
         }
         let (bytes, flags) = (self.numel * dtype.size(), side(operand));
         let data = if flags.has(Flags::HOST) {
-            memory::allocate_host(bytes)?
+            pools::allocate_host(bytes)?
         } else {
-            memory::allocate(self.stream.device(), self.stream, bytes)?
+            pools::allocate(self.stream.device(), self.stream, bytes)?
         };
         Ok(Some(StagingBlock { data, flags, stream: self.stream }))
     }
@@ -110,9 +110,10 @@ impl Steps {
             strides[dim - 1] = strides[dim] * operand.sizes()[dim];
         }
         // SAFETY: the block has as many elements of the dtype as the operand, and is there until the stream has passed.
-        let packed = unsafe { View::new(block.data, dtype, block.flags, operand.sizes(), &strides) }.map_err(invalid)?;
+        let packed = unsafe { View::new(block.data, dtype, block.flags, operand.sizes(), &strides) }
+            .map_err(|error| invalid(error.to_string()))?;
         let operands = if into { [packed, *operand] } else { [*operand, packed] };
-        let record = Record::new(self.op.layout(), &operands, 1, &[], None).map_err(invalid)?;
+        let record = Record::new(self.op.layout(), &operands, 1, &[], None).map_err(|error| invalid(error.to_string()))?;
         let call = KernelCall { op: self.op, record };
         if block.flags.has(Flags::HOST) { Ok(self.stream.submit(Task::host(self.op.text(), call))?) } else { self.kernel(call) }
     }

@@ -7,6 +7,7 @@ use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::simd::{Leaf, across, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::row::Row;
@@ -29,12 +30,12 @@ const MASK: usize = 9;
 ///
 /// # Errors
 /// As [`attention`](super::attention).
-pub fn attention_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn attention_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, QUERY, KEY)?))
 }
 
-fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), String> {
+fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Error> {
     // Heads that share keys stay together.
     let dim = usize::from(call.heads == call.kv_heads && call.heads > call.batch);
     let count = [call.batch, call.heads][dim];
@@ -86,7 +87,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     }
 
     /// The gradients of a head of keys and values, and of the queries that it serves. `first`: where the outputs begin.
-    fn head(&mut self, [batch, kv_head]: [usize; 2], first: [usize; 2], outputs: &mut [Output<'_>; 3]) -> Result<(), String> {
+    fn head(&mut self, [batch, kv_head]: [usize; 2], first: [usize; 2], outputs: &mut [Output<'_>; 3]) -> Result<(), Error> {
         let Call { padded, size, keys, queries, .. } = self.call;
         for memory in &mut self.of_keys {
             memory.numbers::<E::Acc>(keys * padded).fill(<E::Acc as Number>::ZERO);
@@ -207,10 +208,10 @@ fn store_rows<E: Element<Acc: Score>>(
     from: &[E::Acc],
     [padded, size]: [usize; 2],
     factor: E::Acc,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     for (number, from) in from.chunks_exact(padded).enumerate() {
         let mut to = output.row_mut(&[batch, head, number]);
-        let to = to.as_slice_mut::<E>().ok_or("a result of attention has gaps")?;
+        let to = to.as_slice_mut::<E>().ok_or_else(|| Error::operands("a result of attention has gaps"))?;
         vectorize(Store { from: &from[..size], to, factor });
     }
     Ok(())

@@ -7,6 +7,7 @@ use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::simd::{Leaf, across, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Field, Number};
@@ -23,12 +24,12 @@ const LANES: usize = COLUMNS;
 ///
 /// # Errors
 /// Another dtype, or operands of other sizes.
-pub fn attention(launch: &Launch<'_>) -> Result<(), String> {
+pub fn attention(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => run::<E>(launch, Call::new(launch, 2, 3)?))
 }
 
-fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), String> {
+fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Error> {
     // Cut where there are most pieces: by the shape alone, so that results do not depend on the threads.
     let pieces = [call.batch, call.heads, call.queries.div_ceil(QUERIES)];
     let dim = (0..3).rev().max_by_key(|&dim| pieces[dim]).unwrap_or(0);
@@ -73,7 +74,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         }
     }
 
-    fn run(&mut self, [batches, heads, queries]: &[Range<usize>; 3]) -> Result<(), String> {
+    fn run(&mut self, [batches, heads, queries]: &[Range<usize>; 3]) -> Result<(), Error> {
         for batch in batches.clone() {
             for head in heads.clone() {
                 for begin in queries.clone().step_by(QUERIES) {
@@ -85,7 +86,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     }
 
     /// A block of queries of one head.
-    fn block(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), String> {
+    fn block(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), Error> {
         let Self { launch, call, keys: key, values: value, memory, .. } = self;
         let (rows, padded) = (queries.len(), call.padded);
         let [scaled, scores, out, maxima, sums] = memory.each_mut();
@@ -130,7 +131,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     }
 
     /// Writes what a block of queries has come to.
-    fn store(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), String> {
+    fn store(&mut self, [batch, head]: [usize; 2], queries: Range<usize>) -> Result<(), Error> {
         let Self { call, outputs: [output, logsumexp], first, memory, .. } = self;
         let (rows, padded) = (queries.len(), call.padded);
         let [_, _, out, maxima, sums] = memory.each_mut();
@@ -140,7 +141,7 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         let begin = queries.start - first[2];
         for (row, &sum) in sums.iter().enumerate() {
             let mut to = output.row_mut(&[head[0], head[1], begin + row]);
-            let to = to.as_slice_mut::<E>().ok_or("a result of attention has gaps")?;
+            let to = to.as_slice_mut::<E>().ok_or_else(|| Error::operands("a result of attention has gaps"))?;
             // A query without keys has the result 0.
             let one = <E::Acc as Number>::from_i64(1);
             let factor = if sum == <E::Acc as Number>::ZERO { one } else { one.div(sum) };

@@ -2,12 +2,13 @@
 
 use super::{Affine, Combined, Operands, Scaled, Shape, inverse, map, moments, narrow, products};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::number::Real;
 use crate::tensor::view::View;
 
 /// Scalars [channels, whether they are columns].
-fn shape_of(launch: &Launch<'_>, input: &View<'_>) -> Result<Shape, String> {
+fn shape_of(launch: &Launch<'_>, input: &View<'_>) -> Result<Shape, Error> {
     Shape::of(input, launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)? == Scalar::Bool(true))
 }
 
@@ -17,12 +18,12 @@ fn shape_of(launch: &Launch<'_>, input: &View<'_>) -> Result<Shape, String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_batch_norm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_batch_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
 }
 
-fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (momentum, eps): (f64, f64) = (launch.scalar(6)?.to(), launch.scalar(7)?.to());
     let mut operands = Operands { launch, next: 0 };
     let shape = shape_of(launch, &launch.view(0))?;
@@ -47,7 +48,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
         };
         moments(input, shape).into_iter().enumerate().map(of_channel).unzip()
     } else {
-        let (Some(mean), Some(var)) = (running_mean, running_var) else { return Err("there are no statistics".into()) };
+        let (Some(mean), Some(var)) = (running_mean, running_var) else { return Err(Error::operands("there are no statistics")) };
         (mean.to_vec(), var.to_vec().into_iter().map(|var| inverse(var, eps)).collect())
     };
     // What a mean loses when it is rounded is in the shift.
@@ -67,12 +68,12 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_batch_norm_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_batch_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))
 }
 
-fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let shape = shape_of(launch, &launch.view(0))?;
     let mut operands = Operands { launch, next: 0 };
     let (is_own, output) = (operands.flag(2)?, operands.results::<E>()?);

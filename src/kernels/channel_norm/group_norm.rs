@@ -5,6 +5,7 @@ use crate::kernels::mean_variance::{self, PIECE};
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::{GRAIN, parallel, rows};
 use crate::tensor::number::{Number, Real};
@@ -14,7 +15,7 @@ use crate::tensor::number::{Number, Real};
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_group_norm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_group_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => forward::<E>(launch))
 }
@@ -83,7 +84,7 @@ impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
     }
 }
 
-fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (channels, groups) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() as usize);
     let eps: f64 = launch.scalar(4)?.to();
     let shape = Shape::of(&launch.view(0), channels, false)?;
@@ -131,7 +132,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn native_group_norm_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn native_group_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, E => backward::<E>(launch))
 }
@@ -154,7 +155,7 @@ impl<T: Number> Numbers<T, 4> for Gradient<'_, T> {
     }
 }
 
-fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (channels, groups) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() as usize);
     let shape = Shape::of(&launch.view(0), channels, false)?;
     let mut operands = Operands { launch, next: 0 };

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::kernels::failure::Failure;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::{indexed, parallel};
 use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
@@ -25,9 +26,9 @@ const FAR: usize = 8 << 20;
 struct Numbers<'a>(View<'a>);
 
 impl<'a> Numbers<'a> {
-    fn new(view: View<'a>) -> Result<Self, String> {
+    fn new(view: View<'a>) -> Result<Self, Error> {
         if !view.is_contiguous() || !matches!(view.dtype(), DType::Int | DType::Long) {
-            return Err("indices are contiguous Ints or Longs".into());
+            return Err(Error::operands("indices are contiguous Ints or Longs"));
         }
         Ok(Self(view))
     }
@@ -48,10 +49,13 @@ impl<'a> Numbers<'a> {
     }
 
     /// The number as the index of one of `rows` rows.
-    fn row(&self, index: usize, rows: usize) -> Result<usize, String> {
+    fn row(&self, index: usize, rows: usize) -> Result<usize, Error> {
         let number = self.get(index);
         let row = usize::try_from(number).ok().filter(|&row| row < rows);
-        row.ok_or_else(|| format!("Index {index} of input takes value {number} which is not in the valid range [0, {rows})"))
+        row.ok_or_else(|| {
+            let text = format!("Index {index} of input takes value {number} which is not in the valid range [0, {rows})");
+            Error::index(number, rows, text)
+        })
     }
 }
 
@@ -70,9 +74,9 @@ unsafe impl Send for EmbeddingTable {}
 unsafe impl Sync for EmbeddingTable {}
 
 impl EmbeddingTable {
-    fn new(view: View<'_>) -> Result<Self, String> {
+    fn new(view: View<'_>) -> Result<Self, Error> {
         if view.ndim() != 2 || view.size(1) > 1 && view.strides()[1] != view.dtype().size() as i64 {
-            return Err("a table has contiguous rows".into());
+            return Err(Error::operands("a table has contiguous rows"));
         }
         Ok(Self { data: view.data(), step: view.stride(0), rows: view.size(0), cols: view.size(1) })
     }
@@ -89,7 +93,7 @@ impl EmbeddingTable {
 ///
 /// # Errors
 /// An index or an offset out of bounds, or operands that do not fit together.
-pub fn embedding_bag(launch: &Launch<'_>) -> Result<(), String> {
+pub fn embedding_bag(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, T => Bags::new(launch)?.run::<T>(launch.cost()))
 }
@@ -108,7 +112,7 @@ struct Bags<'a> {
 }
 
 impl<'a> Bags<'a> {
-    fn new(launch: &Launch<'a>) -> Result<Self, String> {
+    fn new(launch: &Launch<'a>) -> Result<Self, Error> {
         let (bag_of, sizes, max_indices) = (launch.view(1), launch.view(2), launch.view(3));
         let bags = Self {
             out: EmbeddingTable::new(launch.view(0))?,
@@ -126,30 +130,31 @@ impl<'a> Bags<'a> {
         let fits = bags.offsets.len() >= bags.out.rows && bag_of.numel() == bags.indices.len() && sizes.numel() >= bags.out.rows;
         let weights = bags.weights.is_none_or(|view| view.numel() == bags.indices.len());
         if !dense || !fits || !weights || bags.table.cols != bags.out.cols {
-            return Err("the operands of bags do not fit together".into());
+            return Err(Error::operands("the operands of bags do not fit together"));
         }
         Ok(bags)
     }
 
     /// Where the indices of a bag begin and end.
-    fn span(&self, bag: usize) -> Result<(usize, usize), String> {
+    fn span(&self, bag: usize) -> Result<(usize, usize), Error> {
         let count = self.indices.len();
         let begin = self.offsets.get(bag);
         let end = if bag + 1 < self.offsets.len() { self.offsets.get(bag + 1) } else { count as i64 };
         if bag == 0 && begin != 0 {
-            return Err(format!(
+            return Err(Error::value(format!(
                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {begin}"
-            ));
+            )));
         }
         match (usize::try_from(begin), usize::try_from(end)) {
             (Ok(begin), Ok(end)) if begin <= count && end <= count => Ok((begin, end.max(begin))),
-            _ => {
-                Err(format!("offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {}", begin.max(end)))
-            }
+            _ => Err(Error::value(format!(
+                "offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {}",
+                begin.max(end)
+            ))),
         }
     }
 
-    fn run<T: Element<Acc: Real>>(&self, cost: f64) -> Result<(), String> {
+    fn run<T: Element<Acc: Real>>(&self, cost: f64) -> Result<(), Error> {
         let failure = Failure::default();
         let per_bag = self.indices.len() as f64 / self.out.rows.max(1) as f64 * self.table.cols as f64 * cost;
         parallel(self.out.rows, (4_000.0 / per_bag.max(1.0)) as usize + 1, per_bag, &|begin, end| {
@@ -161,7 +166,7 @@ impl<'a> Bags<'a> {
         failure.result()
     }
 
-    fn bag<T: Element<Acc: Real>>(&self, bag: usize, sums: &mut [T::Acc]) -> Result<(), String> {
+    fn bag<T: Element<Acc: Real>>(&self, bag: usize, sums: &mut [T::Acc]) -> Result<(), Error> {
         let (begin, end) = self.span(bag)?;
         let is_maximum = self.mode != SUM && self.mode != MEAN;
         sums.fill(T::Acc::ZERO);
@@ -206,7 +211,7 @@ impl<'a> Bags<'a> {
     fn weight<T: Element>(&self, at: usize) -> T::Acc {
         self.weights.map_or(T::Acc::ONE, |view| {
             let dtype = view.dtype();
-            let value: Result<T::Acc, String> = dispatch!(dtype in FLOATING, W => {
+            let value: Result<T::Acc, Error> = dispatch!(dtype in FLOATING, W => {
                 // SAFETY: `new` found as many contiguous weights as indices.
                 Ok(unsafe { view.data().cast::<W>().wrapping_add(at).read_unaligned() }.load().hub().to())
             });
@@ -340,7 +345,7 @@ impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
 ///
 /// # Errors
 /// An index out of bounds.
-pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
     let (table, indices) = (EmbeddingTable::new(launch.view(0))?, Numbers::new(launch.view(1))?);
     let (greatest, kind) = (launch.scalar(0)?.to::<f64>(), launch.scalar(1)?.to::<f64>());
     let named: Vec<AtomicBool> = (0..table.rows).map(|_| AtomicBool::new(false)).collect();

@@ -2,6 +2,7 @@
 
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::nonzero;
 use crate::tensor::view::View;
@@ -10,10 +11,10 @@ use crate::tensor::view::View;
 ///
 /// # Errors
 /// As [`nonzero::count`].
-pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
     let count = nonzero::count(&launch.view(1))?;
     if launch.view(0).dtype() != DType::Long {
-        return Err("a count is a Long".into());
+        return Err(Error::operands("a count is a Long"));
     }
     // SAFETY: the output is one writable Long.
     unsafe { launch.view(0).data().cast::<i64>().write_unaligned(count as i64) };
@@ -24,7 +25,7 @@ pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Operands that are not contiguous, or an output of another size.
-pub fn masked_select(launch: &Launch<'_>) -> Result<(), String> {
+pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, values, mask) = (launch.view(0), launch.view(1), launch.view(2));
     let step = out.strides().first().copied().unwrap_or(0) as isize;
     check_moved(&out, &values, &mask)?;
@@ -35,33 +36,33 @@ pub fn masked_select(launch: &Launch<'_>) -> Result<(), String> {
         let from = values.data().wrapping_add(base * size);
         move_positions(Side { data: out.data().wrapping_offset(rank as isize * step), step }, from, positions, size, true);
     })?;
-    if found == room { Ok(()) } else { Err(format!("{found} elements for an output of {room}")) }
+    if found == room { Ok(()) } else { Err(Error::operands(format!("{found} elements for an output of {room}"))) }
 }
 
 /// `aten::masked_scatter_`: the elements where the mask is not 0 become those of the source, in order. Operands [self, source, mask].
 ///
 /// # Errors
 /// Too few elements in the source, or operands that are not contiguous.
-pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), String> {
+pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, source, mask) = (launch.view(0), launch.view(1), launch.view(2));
     check_moved(&source, &out, &mask)?;
     let given = source.numel();
     let size = out.dtype().size();
     if !source.is_contiguous() {
-        return Err("a source is not contiguous".into());
+        return Err(Error::operands("a source is not contiguous"));
     }
     let found = nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
         let positions = &positions[..positions.len().min(given.saturating_sub(rank))];
         let from = Side { data: source.data().wrapping_add(rank * size), step: size as isize };
         move_positions(from, out.data().wrapping_add(base * size), positions, size, false);
     })?;
-    if found <= given { Ok(()) } else { Err("Number of elements of source < number of ones in mask".into()) }
+    if found <= given { Ok(()) } else { Err(Error::value("Number of elements of source < number of ones in mask")) }
 }
 
 /// `values` has an element for each of the mask, all contiguous, and `others` the same dtype.
-fn check_moved(others: &View<'_>, values: &View<'_>, mask: &View<'_>) -> Result<(), String> {
+fn check_moved(others: &View<'_>, values: &View<'_>, mask: &View<'_>) -> Result<(), Error> {
     if others.dtype() != values.dtype() || values.numel() != mask.numel() || !values.is_contiguous() || others.ndim() > 1 {
-        return Err("a mask and values do not fit together".into());
+        return Err(Error::operands("a mask and values do not fit together"));
     }
     Ok(())
 }
@@ -113,11 +114,11 @@ impl<E: Copy> Leaf for Move<'_, E> {
 ///
 /// # Errors
 /// Operands that are not contiguous or do not fit together.
-pub fn nonzero(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     let (out, values) = (launch.view(0), launch.view(1));
     let (rows, dims) = (out.size(0), values.ndim());
     if out.dtype() != DType::Long || out.ndim() != 2 || out.size(1) != dims {
-        return Err("an output has no column of Longs for each dimension".into());
+        return Err(Error::operands("an output has no column of Longs for each dimension"));
     }
     let found = nonzero::run(&values, launch.cost(), &|rank, base, positions| {
         let positions = &positions[..positions.len().min(rows.saturating_sub(rank))];

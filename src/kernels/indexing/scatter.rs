@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::cast;
 use crate::tensor::loops::indexed::{Indexed, Rules, Update, store};
@@ -28,7 +29,7 @@ const MINIMUM: i64 = 4;
 ///
 /// # Errors
 /// An index out of bounds.
-pub fn update(launch: &Launch<'_>) -> Result<(), String> {
+pub fn update(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, false)
 }
 
@@ -36,11 +37,11 @@ pub fn update(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// An index out of bounds.
-pub fn update_wrapped(launch: &Launch<'_>) -> Result<(), String> {
+pub fn update_wrapped(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, true)
 }
 
-fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), String> {
+fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
     let skipped = launch.scalar(3)?.to::<i64>();
     let indexed = Indexed::new(launch, FIRST_PAIR, Rules { wraps, skipped: (skipped >= 0).then_some(skipped) })?;
     let operation = launch.scalar(0)?.to::<i64>();
@@ -64,12 +65,12 @@ fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), String> {
         MULTIPLY => dispatch!(dtype in ALL, T => indexed.update::<T, _>(value, Combine::<Multiply>(PhantomData))),
         MAXIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine::<Maximum>(PhantomData))),
         MINIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine::<Minimum>(PhantomData))),
-        other => Err(format!("there is no operation {other}")),
+        other => Err(Error::parameter(format!("there is no operation {other}"))),
     }
 }
 
 /// The value of a source that is a number, in self's dtype.
-fn value(launch: &Launch<'_>) -> Result<Option<u128>, String> {
+fn value(launch: &Launch<'_>) -> Result<Option<u128>, Error> {
     let (target, source) = (launch.view(0).dtype(), launch.view(1));
     if !source.flags().has(Flags::IMMEDIATE) {
         return Ok(None);
@@ -78,7 +79,7 @@ fn value(launch: &Launch<'_>) -> Result<Option<u128>, String> {
 }
 
 /// What the operation starts from, in self's dtype.
-fn neutral(launch: &Launch<'_>, operation: i64) -> Result<u128, String> {
+fn neutral(launch: &Launch<'_>, operation: i64) -> Result<u128, Error> {
     let dtype = launch.view(0).dtype();
     match operation {
         MAXIMUM => dispatch!(dtype in ORDERED, T => Ok(cast::word(T::store(<T as Element>::Acc::LOWEST)))),

@@ -13,6 +13,7 @@ use super::tile::{self, Tile};
 use super::widened::Store;
 use crate::simd::{self, Isa, vectorize};
 use crate::tensor::dtype::{DType, DTypeSet, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};
@@ -159,7 +160,7 @@ fn operands(problem: &Problem) -> Option<[Columns; 3]> {
 ///
 /// # Errors
 /// It takes no such product, or fails at it.
-pub fn run(problem: &Problem) -> Result<(), String> {
+pub fn run(problem: &Problem) -> Result<(), Error> {
     let problem = &upright(problem);
     let is_done = match problem.dtype {
         DType::Float => in_place::<f32>(problem, tile::WORTH),
@@ -170,9 +171,9 @@ pub fn run(problem: &Problem) -> Result<(), String> {
         DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_16_BIT),
         DType::Half => rounded::<half::f16>(problem),
         DType::BFloat16 => rounded::<half::bf16>(problem),
-        other => return Err(format!("the library's products do not take {other:?}")),
+        other => return Err(Error::dtype(other, format!("the library's products do not take {other:?}"))),
     };
-    if is_done { Ok(()) } else { Err("PyTorch's library did not make a matrix product".into()) }
+    if is_done { Ok(()) } else { Err(Error::library("PyTorch's library did not make a matrix product")) }
 }
 
 fn is_large(problem: &Problem) -> bool {

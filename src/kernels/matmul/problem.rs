@@ -2,6 +2,7 @@
 
 use super::library;
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
@@ -99,20 +100,20 @@ impl Problem {
     ///
     /// # Errors
     /// Operands of other dtypes or numbers of dimensions.
-    pub fn new(launch: &Launch<'_>, form: Form, with_addend: bool) -> Result<Self, String> {
+    pub fn new(launch: &Launch<'_>, form: Form, with_addend: bool) -> Result<Self, Error> {
         let operands = 3 + usize::from(with_addend);
         if launch.num_operands() != operands {
-            return Err(format!("{} operands where {operands} are needed", launch.num_operands()));
+            return Err(Error::operands(format!("{} operands where {operands} are needed", launch.num_operands())));
         }
         let (out, first) = (launch.view(0), launch.view(1));
         let (a, b) = (launch.view(operands - 2), launch.view(operands - 1));
         let dims = if form == Form::Batch { 3 } else { 2 };
         let vector = if form == Form::Vector { 1 } else { dims };
         if [a.ndim(), b.ndim(), out.ndim(), first.ndim()] != [dims, vector, vector, if with_addend { vector } else { dims }] {
-            return Err("operands of a matrix product with other numbers of dimensions".into());
+            return Err(Error::operands("operands of a matrix product with other numbers of dimensions"));
         }
         if (0..operands).any(|index| launch.view(index).dtype() != out.dtype()) {
-            return Err("operands of a matrix product with different dtypes".into());
+            return Err(Error::operands("operands of a matrix product with different dtypes"));
         }
         let negative = |view: &View<'_>| view.flags().has(Flags::NEG);
         let (beta, alpha) = if with_addend { (launch.scalar(0)?, launch.scalar(1)?) } else { (Scalar::Long(0), Scalar::Long(1)) };

@@ -2,6 +2,7 @@
 
 use super::{check, count};
 use crate::kernels::failure::Failure;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill::{copy_dense, copy_view};
 use crate::tensor::loops::parallel;
@@ -15,7 +16,7 @@ const LARGE: usize = 512 * 1024;
 ///
 /// # Errors
 /// Sizes that do not add up, or dtypes without conversions.
-pub fn cat(launch: &Launch<'_>) -> Result<(), String> {
+pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, dim) = (launch.view(0), count(launch, 0)?);
     let mut begins = Vec::with_capacity(launch.num_operands());
     let mut end = 0;
@@ -24,9 +25,9 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), String> {
         end += launch.view(input).sizes().get(dim).copied().unwrap_or(0);
     }
     if output.sizes().get(dim) != Some(&end) {
-        return Err(format!("sizes that add up to {end} beside {:?} in dimension {dim}", output.sizes()));
+        return Err(Error::operands(format!("sizes that add up to {end} beside {:?} in dimension {dim}", output.sizes())));
     }
-    let copy_input = |number: usize| -> Result<(), String> {
+    let copy_input = |number: usize| -> Result<(), Error> {
         let input = launch.view(1 + number);
         if copy_dense(&output, &input, dim, begins[number], LARGE) {
             return Ok(());
@@ -52,7 +53,7 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Different sizes.
-pub fn flip(launch: &Launch<'_>) -> Result<(), String> {
+pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
     let flipped: i64 = launch.scalar(0)?.to();
@@ -66,14 +67,14 @@ pub fn flip(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Different sizes, or a dimension that does not exist.
-pub fn roll(launch: &Launch<'_>) -> Result<(), String> {
+pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
     let mut moves = Vec::new();
-    while launch.scalar(2 * moves.len()).is_ok() {
+    while launch.scalars().len() > 2 * moves.len() {
         let (dim, shift) = (count(launch, 2 * moves.len())?, count(launch, 2 * moves.len() + 1)?);
         if dim >= input.ndim() || shift > input.size(dim) || output.sizes() != input.sizes() {
-            return Err(format!("a shift of {shift} in dimension {dim} of {:?}", input.sizes()));
+            return Err(Error::parameter(format!("a shift of {shift} in dimension {dim} of {:?}", input.sizes())));
         }
         moves.push((dim, shift));
     }

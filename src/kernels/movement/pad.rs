@@ -5,7 +5,8 @@
 
 use super::{check, whole};
 use crate::tensor::dtype::{Complex64, Element, dispatch};
-use crate::tensor::launch::Launch;
+use crate::tensor::kernel_error::Error;
+use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::row::{Row, is_line};
 use crate::tensor::loops::rows;
@@ -23,7 +24,7 @@ const GRADIENT_COST: f64 = 1.5;
 ///
 /// # Errors
 /// Sizes that do not fit.
-pub fn reflection_pad(launch: &Launch<'_>) -> Result<(), String> {
+pub fn reflection_pad(launch: &Launch<'_>) -> Result<(), Error> {
     pad(launch, reflect)
 }
 
@@ -31,7 +32,7 @@ pub fn reflection_pad(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`reflection_pad`].
-pub fn replication_pad(launch: &Launch<'_>) -> Result<(), String> {
+pub fn replication_pad(launch: &Launch<'_>) -> Result<(), Error> {
     pad(launch, replicate)
 }
 
@@ -39,7 +40,7 @@ pub fn replication_pad(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Sizes that do not fit, or a dtype outside the table's.
-pub fn reflection_pad_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn reflection_pad_backward(launch: &Launch<'_>) -> Result<(), Error> {
     pad_backward(launch, reflect)
 }
 
@@ -47,7 +48,7 @@ pub fn reflection_pad_backward(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`reflection_pad_backward`].
-pub fn replication_pad_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn replication_pad_backward(launch: &Launch<'_>) -> Result<(), Error> {
     pad_backward(launch, replicate)
 }
 
@@ -71,27 +72,27 @@ struct Maps {
 }
 
 impl Maps {
-    fn new(launch: &Launch<'_>, padded: View<'_>, inner: View<'_>, rule: Rule) -> Result<Self, String> {
+    fn new(launch: &Launch<'_>, padded: View<'_>, inner: View<'_>, rule: Rule) -> Result<Self, Error> {
         let ndim = inner.ndim();
         if padded.ndim() != ndim || !(1..=DIMS).contains(&ndim) || padded.dtype() != inner.dtype() {
-            return Err(format!("{:?} from {:?}", padded.sizes(), inner.sizes()));
+            return Err(Error::operands(format!("{:?} from {:?}", padded.sizes(), inner.sizes())));
         }
         whole(launch, 0)?;
         let (mut maps, mut middles) = (Vec::with_capacity(ndim), Vec::with_capacity(ndim));
         for dim in 0..ndim {
-            let before = whole(launch, ndim - 1 - dim).unwrap_or(0);
+            let before = launch.scalar_or(ndim - 1 - dim, Scalar::Long(0)).to::<i64>();
             let (size, end) = (inner.sizes()[dim], padded.sizes()[dim]);
             middles.push((before.clamp(0, end) as usize, (before + size).clamp(0, end) as usize));
             let positions = (0..end).map(|position| rule(position - before, size));
             let map: Option<Vec<usize>> =
                 positions.map(|position| usize::try_from(position).ok().filter(|&position| position < size as usize)).collect();
-            maps.push(map.ok_or_else(|| format!("padding of {before} before {size} elements"))?);
+            maps.push(map.ok_or_else(|| Error::parameter(format!("padding of {before} before {size} elements")))?);
         }
         Ok(Self { maps, middles })
     }
 }
 
-fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
+fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
     if output.numel() == 0 {
@@ -108,8 +109,8 @@ fn pad(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
 }
 
 /// The rows of elements as large as `T`, in planes of them where these are small and whole in both operands.
-fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middles }: &Maps) -> Result<(), String> {
-    let (last, above) = maps.split_last().ok_or("no dimensions")?;
+fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middles }: &Maps) -> Result<(), Error> {
+    let (last, above) = maps.split_last().ok_or_else(|| Error::operands("no dimensions"))?;
     let (begin, end) = middles[above.len()];
     let edges: Vec<(usize, usize)> = (0..begin).chain(end.max(begin)..last.len()).map(|at| (at, last[at])).collect();
     let pad_edges = |row: &mut [T], from: &[T]| {
@@ -127,7 +128,7 @@ fn pad_rows<T: Element>(output: Output<'_>, input: View<'_>, Maps { maps, middle
     let is_small = above.last().is_some_and(|map| map.len() * last.len() <= GRAIN);
     let is_whole = [*output, input].iter().all(|view| is_line(view, plane));
     let outer = if is_small && is_whole { plane } else { above.len() };
-    let (padded, width) = (last.len(), *input.sizes().last().ok_or("no dimensions")? as usize);
+    let (padded, width) = (last.len(), *input.sizes().last().ok_or_else(|| Error::operands("no dimensions"))? as usize);
     let cost = 0.05 * output.dtype().size() as f64;
     rows::for_each_line(output, outer, cost, &|index, mut lines| {
         let mut source = [0; DIMS];
@@ -174,14 +175,14 @@ fn shown(map: &[usize], size: usize) -> Vec<Vec<usize>> {
     positions
 }
 
-fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), String> {
+fn pad_backward(launch: &Launch<'_>, rule: Rule) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, grad) = (launch.view(0), launch.view(1));
     if output.numel() == 0 {
         return Ok(());
     }
     let Maps { maps, .. } = Maps::new(launch, grad, output, rule)?;
-    let (last, outer) = maps.split_last().ok_or("no dimensions")?;
+    let (last, outer) = maps.split_last().ok_or_else(|| Error::operands("no dimensions"))?;
     let shown: Vec<Vec<Vec<usize>>> = outer.iter().enumerate().map(|(dim, map)| shown(map, output.size(dim))).collect();
     let dtype = output.dtype();
     dispatch!(dtype in FIELD, T => {

@@ -3,6 +3,7 @@
 use super::check;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::BLOCK;
 use crate::tensor::loops::row::Row;
@@ -76,7 +77,7 @@ fn fill<T: Element>(output: Output<'_>, cost: f64, value: impl Fn(usize) -> T + 
 ///
 /// # Errors
 /// A dtype outside the table's, or more dimensions.
-pub fn arange(launch: &Launch<'_>) -> Result<(), String> {
+pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
     let (output, start, step) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
     let dtype = output.dtype();
@@ -119,7 +120,7 @@ impl<N: Number> Spaced<N> {
 }
 
 /// The values of a launch whose output and scalars are real: ends of integral dtypes are integers.
-fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, String> {
+fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, Error> {
     let (output, start, end) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
     let (start, end) =
         if INTEGRAL.contains(output.dtype()) { (start.to::<i64>() as f64, end.to::<i64>() as f64) } else { (start.to(), end.to()) };
@@ -128,12 +129,12 @@ fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, String> {
 }
 
 /// The values of any launch.
-fn complex(launch: &Launch<'_>) -> Result<Spaced<Complex64>, String> {
+fn complex(launch: &Launch<'_>) -> Result<Spaced<Complex64>, Error> {
     let (count, start, end) = (launch.view(0).numel(), launch.scalar(0)?.to::<Complex64>(), launch.scalar(1)?.to::<Complex64>());
     Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
 }
 
-fn is_complex(launch: &Launch<'_>) -> Result<bool, String> {
+fn is_complex(launch: &Launch<'_>) -> Result<bool, Error> {
     let ends = [launch.scalar(0)?, launch.scalar(1)?];
     Ok(launch.view(0).dtype().is_complex() || ends.iter().any(|end| matches!(end, Scalar::Complex(..))))
 }
@@ -142,7 +143,7 @@ fn is_complex(launch: &Launch<'_>) -> Result<bool, String> {
 ///
 /// # Errors
 /// A dtype outside the table's, or more dimensions.
-pub fn linspace(launch: &Launch<'_>) -> Result<(), String> {
+pub fn linspace(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
     if is_complex(launch)? {
         return fill_complex(launch, &|value| value);
@@ -164,7 +165,7 @@ pub fn linspace(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`linspace`].
-pub fn logspace(launch: &Launch<'_>) -> Result<(), String> {
+pub fn logspace(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
     let base: f64 = launch.scalar(2)?.to();
     if is_complex(launch)? {
@@ -179,7 +180,7 @@ pub fn logspace(launch: &Launch<'_>) -> Result<(), String> {
     })
 }
 
-fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + Sync)) -> Result<(), String> {
+fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + Sync)) -> Result<(), Error> {
     let (output, spaced) = (launch.view(0), complex(launch)?);
     let dtype = output.dtype();
     dispatch!(dtype in FIELD, T => {
@@ -193,11 +194,11 @@ fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + S
 ///
 /// # Errors
 /// Repeats below 0, or sums that do not lead to the output's size.
-pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), String> {
+pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, ends) = (launch.view(0), launch.view(1));
     if output.ndim() != 1 || ends.ndim() != 1 || ends.dtype() != DType::Long {
-        return Err(format!("{:?} of {:?}", output.sizes(), ends.sizes()));
+        return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), ends.sizes())));
     }
     let (mut row, ends) = (launch.output(0)?.into_row(), (ends.numel(), Row::of(&ends, &[])));
     let dtype = output.dtype();
@@ -206,16 +207,16 @@ pub fn repeat_interleave(launch: &Launch<'_>) -> Result<(), String> {
         for at in 0..ends.0 {
             let end = ends.1.load::<i64>(at);
             if end < begin || end as usize > output.numel() {
-                return Err(format!("repeats that go from {begin} to {end} of {}", output.numel()));
+                return Err(Error::operands(format!("repeats that go from {begin} to {end} of {}", output.numel())));
             }
             (begin..end).for_each(|position| row.store(position as usize, T::from_i64(at as i64)));
             begin = end;
         }
-        if begin as usize == output.numel() { Ok(()) } else { Err(format!("repeats end at {begin} of {}", output.numel())) }
+        if begin as usize == output.numel() { Ok(()) } else { Err(Error::operands(format!("repeats end at {begin} of {}", output.numel()))) }
     })
 }
 
-fn line(launch: &Launch<'_>) -> Result<(), String> {
+fn line(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 1)?;
-    if launch.view(0).ndim() == 1 { Ok(()) } else { Err(format!("an output of {:?}", launch.view(0).sizes())) }
+    if launch.view(0).ndim() == 1 { Ok(()) } else { Err(Error::operands(format!("an output of {:?}", launch.view(0).sizes()))) }
 }

@@ -2,6 +2,7 @@
 
 use super::{check, count, whole};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
@@ -11,7 +12,7 @@ use crate::tensor::number::Number;
 ///
 /// # Errors
 /// Fewer than two dimensions, or different sizes.
-pub fn tril(launch: &Launch<'_>) -> Result<(), String> {
+pub fn tril(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<false>(launch)
 }
 
@@ -19,7 +20,7 @@ pub fn tril(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`tril`].
-pub fn triu(launch: &Launch<'_>) -> Result<(), String> {
+pub fn triu(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<true>(launch)
 }
 
@@ -29,11 +30,11 @@ fn border<const UPPER: bool>(row: usize, diagonal: i64, cols: usize) -> usize {
     column.clamp(0, cols as i64) as usize
 }
 
-fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
+fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input, diagonal) = (launch.view(0), launch.view(1), whole(launch, 0)?);
     if output.sizes() != input.sizes() || output.ndim() < 2 || output.dtype() != input.dtype() {
-        return Err(format!("{:?} of {:?}", output.sizes(), input.sizes()));
+        return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), input.sizes())));
     }
     let cols = output.size(output.ndim() - 1);
     rows::for_each(launch.output(0)?, 0.05 * output.dtype().size() as f64, &|index, mut row| {
@@ -53,7 +54,7 @@ fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's, or an output of another size.
-pub fn tril_indices(launch: &Launch<'_>) -> Result<(), String> {
+pub fn tril_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<false>(launch)
 }
 
@@ -61,11 +62,11 @@ pub fn tril_indices(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`tril_indices`].
-pub fn triu_indices(launch: &Launch<'_>) -> Result<(), String> {
+pub fn triu_indices(launch: &Launch<'_>) -> Result<(), Error> {
     indices::<true>(launch)
 }
 
-fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
+fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, rows, cols, diagonal) = (launch.view(0), count(launch, 0)?, count(launch, 1)?, whole(launch, 2)?);
     let mut target = launch.output(0)?;
     let [mut of_rows, mut of_cols] = target.rows_mut([&[0], &[1]]);
@@ -81,6 +82,6 @@ fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), String> {
                 position += 1;
             }
         }
-        if position == output.size(1) { Ok(()) } else { Err(format!("{position} indices for {:?}", output.sizes())) }
+        if position == output.size(1) { Ok(()) } else { Err(Error::operands(format!("{position} indices for {:?}", output.sizes()))) }
     })
 }

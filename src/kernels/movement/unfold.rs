@@ -4,6 +4,7 @@
 
 use super::{check, count};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
@@ -26,10 +27,10 @@ pub(in crate::kernels) struct Windows {
 
 impl Windows {
     /// Height (`axis` 0) and width (1) follow each other in each parameter.
-    pub fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, String> {
+    pub fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, Error> {
         let number = |parameter: usize| count(launch, 2 * parameter + axis);
         let windows = Self { kernel: number(0)?, dilation: number(1)?, padding: number(2)?, stride: number(3)?, count: number(4)? };
-        if windows.kernel == 0 || windows.stride == 0 { Err("an empty window".into()) } else { Ok(windows) }
+        if windows.kernel == 0 || windows.stride == 0 { Err(Error::parameter("an empty window")) } else { Ok(windows) }
     }
 
     /// The element that tap `tap` of a window sees, in an image of `size`.
@@ -53,7 +54,7 @@ impl Windows {
 }
 
 /// The windows of both axes, the columns and the image, checked against each other.
-fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Windows; 2], String> {
+fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Windows; 2], Error> {
     let [height, width] = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
     let fits = columns.ndim() == 3
         && image.ndim() == 4
@@ -61,7 +62,7 @@ fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Win
         && columns.size(1) == image.size(1) * height.kernel * width.kernel
         && columns.size(2) == height.count * width.count
         && columns.dtype() == image.dtype();
-    if fits { Ok([height, width]) } else { Err(format!("columns {:?} of {:?}", columns.sizes(), image.sizes())) }
+    if fits { Ok([height, width]) } else { Err(Error::operands(format!("columns {:?} of {:?}", columns.sizes(), image.sizes()))) }
 }
 
 /// `aten::im2col`: what each place of a window sees, for all windows. Operands [out (N, C * kernel, windows), input (N, C, H, W)] of one
@@ -69,7 +70,7 @@ fn parts(launch: &Launch<'_>, columns: View<'_>, image: View<'_>) -> Result<[Win
 ///
 /// # Errors
 /// Sizes that do not fit.
-pub fn im2col(launch: &Launch<'_>) -> Result<(), String> {
+pub fn im2col(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
     let [height, width] = parts(launch, output, input)?;
@@ -99,7 +100,7 @@ pub fn im2col(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Sizes that do not fit, or a dtype outside the table's.
-pub fn col2im(launch: &Launch<'_>) -> Result<(), String> {
+pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, columns) = (launch.view(0), launch.view(1));
     let [height, width] = parts(launch, columns, output)?;
@@ -127,13 +128,13 @@ pub fn col2im(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Sizes that do not fit, or a dtype outside the table's.
-pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, grad) = (launch.view(0), launch.view(1));
     let (dim, size, step) = (count(launch, 0)?, count(launch, 1)?, count(launch, 2)?);
     let ndim = output.ndim();
     if grad.ndim() != ndim + 1 || (ndim > 0 && dim >= ndim) || grad.size(ndim) != size || step == 0 {
-        return Err(format!("windows {:?} of {:?}", grad.sizes(), output.sizes()));
+        return Err(Error::operands(format!("windows {:?} of {:?}", grad.sizes(), output.sizes())));
     }
     let windows = grad.sizes().get(dim).map_or(1, |&windows| windows as usize);
     let dtype = output.dtype();

@@ -4,6 +4,7 @@
 
 use super::{Gradient, SharedSettings, setting, switch};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::{Number, Real};
@@ -13,7 +14,7 @@ use crate::tensor::number::{Number, Real};
 ///
 /// # Errors
 /// The wrong operands.
-pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), String> {
+pub fn fused_adagrad(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let shared = SharedSettings::of(launch, 3, true)?;
     if shared.overflow {

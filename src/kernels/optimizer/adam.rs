@@ -4,6 +4,7 @@
 
 use super::{Gradient, SharedSettings, setting, switch};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::Real;
@@ -13,7 +14,7 @@ use crate::tensor::number::Real;
 ///
 /// # Errors
 /// The wrong operands.
-pub fn fused_adam(launch: &Launch<'_>) -> Result<(), String> {
+pub fn fused_adam(launch: &Launch<'_>) -> Result<(), Error> {
     step(launch, false)
 }
 
@@ -22,11 +23,11 @@ pub fn fused_adam(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn fused_adamw(launch: &Launch<'_>) -> Result<(), String> {
+pub fn fused_adamw(launch: &Launch<'_>) -> Result<(), Error> {
     step(launch, true)
 }
 
-fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), String> {
+fn step(launch: &Launch<'_>, decoupled: bool) -> Result<(), Error> {
     let (dtype, amsgrad) = (launch.compute(), switch(launch, 5)?);
     let settings = Settings::of(launch, decoupled)?;
     let shared = SharedSettings::of(launch, if amsgrad { 5 } else { 4 }, true)?;
@@ -56,7 +57,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(launch: &Launch<'_>, decoupled: bool) -> Result<Self, String> {
+    fn of(launch: &Launch<'_>, decoupled: bool) -> Result<Self, Error> {
         let [rate, beta1, beta2, decay, eps] = [0, 1, 2, 3, 4].map(|index| setting(launch, index));
         let maximize = switch(launch, 6)?;
         Ok(Self { rate: rate?, beta1: beta1?, beta2: beta2?, decay: decay?, eps: eps?, maximize, decoupled })

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::{self, Lists, Step};
@@ -13,10 +14,10 @@ use crate::tensor::number::{Number, Real};
 ///
 /// # Errors
 /// The wrong operands.
-pub fn unscale(launch: &Launch<'_>) -> Result<(), String> {
+pub fn unscale(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, tensors) = (launch.compute(), launch.scalar(0)?.to::<i64>() as usize);
     if launch.num_operands() != tensors + 2 {
-        return Err(format!("{} operands for {tensors} gradients", launch.num_operands()));
+        return Err(Error::operands(format!("{} operands for {tensors} gradients", launch.num_operands())));
     }
     let factor = Values::<f64>::new(launch.view(tensors + 1))?.get(0);
     let lists = Lists { tensors, first_input: 0, written: 1 };
@@ -49,7 +50,7 @@ impl<T: Real> Step<T, 1, 2> for Unscale<T> {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn update_scale(launch: &Launch<'_>) -> Result<(), String> {
+pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
     let (scale, tracker) = (Values::<f64>::new(launch.view(0))?, Values::<i64>::new(launch.view(1))?);
     let found = Values::<f64>::new(launch.view(2))?.get(0);
     let [growth, backoff, interval] = [0, 1, 2].map(|index| launch.scalar(index));

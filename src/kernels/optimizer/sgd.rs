@@ -4,6 +4,7 @@
 
 use super::{Gradient, SharedSettings, setting, switch};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::Real;
@@ -13,7 +14,7 @@ use crate::tensor::number::Real;
 ///
 /// # Errors
 /// The wrong operands.
-pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), String> {
+pub fn fused_sgd(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let has_momentum = setting(launch, 1)? != 0.0;
     let shared = SharedSettings::of(launch, if has_momentum { 3 } else { 2 }, false)?;
@@ -45,7 +46,7 @@ struct Sgd<T> {
 }
 
 impl<T: Real> Sgd<T> {
-    fn of(launch: &Launch<'_>, shared: &SharedSettings) -> Result<Self, String> {
+    fn of(launch: &Launch<'_>, shared: &SharedSettings) -> Result<Self, Error> {
         Ok(Self {
             gradient: Gradient::of(shared, switch(launch, 5)?, setting(launch, 0)?),
             momentum: T::from_f64(setting(launch, 1)?),

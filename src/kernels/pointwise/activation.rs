@@ -4,6 +4,7 @@
 
 use super::functions;
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run_approximate};
 use crate::tensor::number::{Field, Ordered, Real};
@@ -112,7 +113,7 @@ impl<T: Real> Map<T, 1> for GeluTanh {
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
-pub fn gelu(launch: &Launch<'_>) -> Result<(), String> {
+pub fn gelu(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     match launch.scalar(0)?.to::<i64>() {
         0 => dispatch!(dtype in FLOATING, T => run_approximate::<T, _, 1>(launch, GeluErf)),
@@ -124,10 +125,10 @@ pub fn gelu(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's, or a negative lambd.
-pub fn softshrink(launch: &Launch<'_>) -> Result<(), String> {
+pub fn softshrink(launch: &Launch<'_>) -> Result<(), Error> {
     let lambd: f64 = launch.scalar(0)?.to();
     if lambd < 0.0 {
-        return Err(format!("lambda must be at least 0, but found {lambd}"));
+        return Err(Error::parameter(format!("lambda must be at least 0, but found {lambd}")));
     }
     towards_zero(launch)
 }

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::elementwise::{Map, run, run_with_number};
 use crate::tensor::loops::fast_path::{self, FastPath};
@@ -28,7 +29,7 @@ impl<T: Number> Map<T, 2> for Add<T> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn add(launch: &Launch<'_>) -> Result<(), String> {
+pub fn add(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
     dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>() }))
 }
@@ -37,7 +38,7 @@ pub fn add(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn sub(launch: &Launch<'_>) -> Result<(), String> {
+pub fn sub(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
     dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>().neg() }))
 }
@@ -59,7 +60,7 @@ impl<T: Number> Map<T, 2> for Mul {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn mul(launch: &Launch<'_>) -> Result<(), String> {
+pub fn mul(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run_with_number::<T, T, _>(launch, Mul))
 }
@@ -152,7 +153,7 @@ impl<T: Integer> Map<T, 2> for DivInteger<'_> {
 ///
 /// # Errors
 /// `ZeroDivisionError` for an integer divided by 0; a combination that there is not.
-pub fn div(launch: &Launch<'_>) -> Result<(), String> {
+pub fn div(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, rounding) = (launch.compute(), launch.scalar_or(0, Scalar::Long(0)).to::<i64>());
     match rounding {
         0 => dispatch!(dtype in FIELD, T => run_with_number::<T, T, _>(launch, Div)),
@@ -163,15 +164,15 @@ pub fn div(launch: &Launch<'_>) -> Result<(), String> {
             dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, DivFloor))
         }
         1 | 2 => div_integer(launch, rounding == 2),
-        other => Err(format!("rounding {other} is none of 0, 1, 2")),
+        other => Err(Error::parameter(format!("rounding {other} is none of 0, 1, 2"))),
     }
 }
 
-fn div_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
+fn div_integer(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
     let dtype = launch.compute();
     let by_zero = AtomicBool::new(false);
     dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, DivInteger { floor, by_zero: &by_zero }))?;
-    if by_zero.into_inner() { Err("ZeroDivisionError".into()) } else { Ok(()) }
+    if by_zero.into_inner() { Err(Error::division_by_zero()) } else { Ok(()) }
 }
 
 /// The remainder of floating point numbers, with the sign of the dividend or of the divisor.
@@ -224,18 +225,18 @@ impl<T: Integer> Map<T, 2> for RemainderInteger<'_> {
     }
 }
 
-fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), String> {
+fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
     let dtype = launch.compute();
     let by_zero = AtomicBool::new(false);
     dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 2>(launch, RemainderInteger { floor, by_zero: &by_zero }))?;
-    if by_zero.into_inner() { Err("ZeroDivisionError".into()) } else { Ok(()) }
+    if by_zero.into_inner() { Err(Error::division_by_zero()) } else { Ok(()) }
 }
 
 /// `aten::fmod`: the remainder of lhs / rhs with the sign of lhs. Operands [out, lhs, rhs].
 ///
 /// # Errors
 /// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
-pub fn fmod(launch: &Launch<'_>) -> Result<(), String> {
+pub fn fmod(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, Remainder::<false>));
@@ -247,7 +248,7 @@ pub fn fmod(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
-pub fn remainder(launch: &Launch<'_>) -> Result<(), String> {
+pub fn remainder(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => fast_path::run::<T, _, 2>(launch, Remainder::<true>));
@@ -259,6 +260,7 @@ pub fn remainder(launch: &Launch<'_>) -> Result<(), String> {
 mod tests {
     use crate::kernels::check::{self, Strides, Tensor, real, round_trip};
     use crate::tensor::dtype::{Complex64, DType, FIELD, FLOATING, INTEGRAL};
+    use crate::tensor::kernel_error::Error;
     use crate::tensor::launch::Scalar;
 
     fn same(dtype: DType) -> DType {
@@ -277,7 +279,7 @@ mod tests {
         check::pointwise::<2>("mul", &[], same, |[lhs, rhs]| lhs * rhs);
     }
 
-    fn pair(name: &str, dtype: DType, lhs: Complex64, rhs: Complex64, scalars: &[Scalar]) -> Result<Complex64, String> {
+    fn pair(name: &str, dtype: DType, lhs: Complex64, rhs: Complex64, scalars: &[Scalar]) -> Result<Complex64, Error> {
         let of = |value| Tensor::of(dtype, &ndarray::arr1(&[value; 3]).into_dyn(), Strides::Contiguous);
         let output = Tensor::new(dtype, &[3], Strides::Contiguous);
         check::run(name, &[&output], &[&of(lhs), &of(rhs)], scalars, dtype)?;
@@ -306,7 +308,7 @@ mod tests {
     fn integer_division_by_zero_fails() {
         for rounding in [1, 2] {
             let found = pair("div", DType::Int, real(1.0), real(0.0), &[Scalar::Long(rounding)]);
-            assert_eq!(found, Err("ZeroDivisionError".into()));
+            assert_eq!(found, Err(Error::division_by_zero()));
         }
         assert_eq!(pair("div", DType::Char, real(-128.0), real(-1.0), &[Scalar::Long(1)]).unwrap(), real(-128.0));
         assert!(pair("div", DType::Int, real(1.0), real(1.0), &[]).is_err());
@@ -322,8 +324,8 @@ mod tests {
                 assert_eq!(pair("remainder", dtype, real(lhs), real(rhs), &[]).unwrap(), real(floor), "{dtype:?}");
             }
         }
-        assert_eq!(pair("fmod", DType::Int, real(1.0), real(0.0), &[]), Err("ZeroDivisionError".into()));
-        assert_eq!(pair("remainder", DType::Byte, real(1.0), real(0.0), &[]), Err("ZeroDivisionError".into()));
+        assert_eq!(pair("fmod", DType::Int, real(1.0), real(0.0), &[]), Err(Error::division_by_zero()));
+        assert_eq!(pair("remainder", DType::Byte, real(1.0), real(0.0), &[]), Err(Error::division_by_zero()));
     }
 
     #[test]

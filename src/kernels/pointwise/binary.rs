@@ -5,6 +5,7 @@
 use super::functions;
 use crate::simd::convert;
 use crate::tensor::dtype::{DType, HalfBits};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Ordered};
@@ -35,7 +36,7 @@ functions! {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn ldexp(launch: &Launch<'_>) -> Result<(), String> {
+pub fn ldexp(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half | DType::BFloat16 => run::<f32, f32, _, 2>(launch, Ldexp { _computes: std::marker::PhantomData::<f32> }),
         _ => wide_ldexp(launch),
@@ -65,7 +66,7 @@ impl<const BRAIN: bool> Map<u16, 2> for NextHalf<BRAIN> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn nextafter(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nextafter(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => run::<HalfBits<false>, HalfBits<false>, _, 2>(launch, NextHalf::<false>),
         DType::BFloat16 => run::<HalfBits<true>, HalfBits<true>, _, 2>(launch, NextHalf::<true>),

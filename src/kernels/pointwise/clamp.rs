@@ -4,6 +4,7 @@
 
 use super::functions;
 use crate::tensor::dtype::{DType, Element, INTEGRAL, UNSIGNED, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Hub, Ordered};
@@ -46,7 +47,7 @@ impl<T: Ordered> Map<T, 1> for Everywhere<T> {
 }
 
 /// The limit that a scalar stands for. One outside the range of an integer dtype, on the side where it limits nothing, is its end.
-fn limit<T: Ordered>(scalar: Scalar, dtype: DType, is_min: bool) -> Result<T, String> {
+fn limit<T: Ordered>(scalar: Scalar, dtype: DType, is_min: bool) -> Result<T, Error> {
     let limit: T = scalar.to();
     let wanted = match scalar {
         Scalar::Long(wanted) => wanted,
@@ -61,10 +62,10 @@ fn limit<T: Ordered>(scalar: Scalar, dtype: DType, is_min: bool) -> Result<T, St
         return Ok(if is_min { T::LOWEST } else { T::HIGHEST });
     }
     let side = if is_min { "min" } else { "max" };
-    Err(format!("Clamp {side} value {wanted} is outside the representable range of {dtype:?}"))
+    Err(Error::parameter(format!("Clamp {side} value {wanted} is outside the representable range of {dtype:?}")))
 }
 
-fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Result<(), String> {
+fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL, E => {
         type T = <E as Element>::Acc;
@@ -81,8 +82,8 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
 ///
 /// # Errors
 /// A dtype outside the table's, a limit beyond the range of an integer dtype that leaves no value, or a scalar that is missing.
-pub fn clamp(launch: &Launch<'_>) -> Result<(), String> {
-    let given = |has: usize| -> Result<Option<Scalar>, String> {
+pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
+    let given = |has: usize| -> Result<Option<Scalar>, Error> {
         let is_there = launch.scalar(has)?.to::<i64>() != 0;
         Ok(is_there.then_some(launch.scalar(has + 1)?))
     };
@@ -93,7 +94,7 @@ pub fn clamp(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`clamp`].
-pub fn clamp_min(launch: &Launch<'_>) -> Result<(), String> {
+pub fn clamp_min(launch: &Launch<'_>) -> Result<(), Error> {
     between(launch, Some(launch.scalar(0)?), None)
 }
 
@@ -101,7 +102,7 @@ pub fn clamp_min(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`clamp`].
-pub fn clamp_max(launch: &Launch<'_>) -> Result<(), String> {
+pub fn clamp_max(launch: &Launch<'_>) -> Result<(), Error> {
     between(launch, None, Some(launch.scalar(0)?))
 }
 
@@ -122,7 +123,7 @@ impl<T: Ordered> Map<T, 3> for ClampTensor {
 ///
 /// # Errors
 /// A dtype outside the table's, or a scalar that is missing.
-pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), String> {
+pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     match (launch.scalar(0)?.to::<i64>() != 0, launch.scalar(1)?.to::<i64>() != 0) {
         (true, true) => dispatch!(dtype in REAL | UNSIGNED, T => run::<T, T, _, 3>(launch, ClampTensor)),
@@ -135,6 +136,7 @@ pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), String> {
 mod tests {
     use crate::kernels::check::{self, Strides, Tensor, real};
     use crate::tensor::dtype::DType;
+    use crate::tensor::kernel_error::Error;
     use crate::tensor::launch::Scalar;
 
     fn same(dtype: DType) -> DType {
@@ -147,13 +149,13 @@ mod tests {
             let input = Tensor::of(DType::Byte, &ndarray::arr1(&[0.0, 3.0, 255.0].map(real)).into_dyn(), Strides::Contiguous);
             let output = Tensor::new(DType::Byte, &[3], Strides::Contiguous);
             check::run(name, &[&output], &[&input], &[Scalar::Long(scalar)], DType::Byte)?;
-            Ok::<_, String>(output.values().iter().map(|value| value.re).collect::<Vec<_>>())
+            Ok::<_, Error>(output.values().iter().map(|value| value.re).collect::<Vec<_>>())
         };
         assert_eq!(byte("clamp_min", -1).unwrap(), [0.0, 3.0, 255.0]);
         assert_eq!(byte("clamp_max", 300).unwrap(), [0.0, 3.0, 255.0]);
         assert_eq!(byte("clamp_max", 2).unwrap(), [0.0, 2.0, 2.0]);
-        assert!(byte("clamp_min", 300).unwrap_err().contains("min value 300"));
-        assert!(byte("clamp_max", -1).unwrap_err().contains("max value -1"));
+        assert!(byte("clamp_min", 300).unwrap_err().text().contains("min value 300"));
+        assert!(byte("clamp_max", -1).unwrap_err().text().contains("max value -1"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::{Bool, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run_with_number};
 use crate::tensor::number::{Number, Ordered};
@@ -38,7 +39,7 @@ impl<T: Ordered, const SWAP: bool, const OR_EQUAL: bool> Map<T, 2> for Less<SWAP
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn eq(launch: &Launch<'_>) -> Result<(), String> {
+pub fn eq(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<false>))
 }
@@ -47,7 +48,7 @@ pub fn eq(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn ne(launch: &Launch<'_>) -> Result<(), String> {
+pub fn ne(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<true>))
 }
@@ -56,7 +57,7 @@ pub fn ne(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn lt(launch: &Launch<'_>) -> Result<(), String> {
+pub fn lt(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, false>))
 }
@@ -65,7 +66,7 @@ pub fn lt(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn le(launch: &Launch<'_>) -> Result<(), String> {
+pub fn le(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, true>))
 }
@@ -74,7 +75,7 @@ pub fn le(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn gt(launch: &Launch<'_>) -> Result<(), String> {
+pub fn gt(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, false>))
 }
@@ -83,7 +84,7 @@ pub fn gt(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn ge(launch: &Launch<'_>) -> Result<(), String> {
+pub fn ge(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, true>))
 }

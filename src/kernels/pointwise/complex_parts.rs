@@ -4,6 +4,7 @@
 
 use super::functions;
 use crate::tensor::dtype::{ComplexHalf, DType, INTEGRAL, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::Number;
@@ -50,7 +51,7 @@ functions! {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn angle(launch: &Launch<'_>) -> Result<(), String> {
+pub fn angle(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Angle),
         DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Angle),
@@ -62,12 +63,12 @@ pub fn angle(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn complex(launch: &Launch<'_>) -> Result<(), String> {
+pub fn complex(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Cartesian),
         DType::Float => run::<f32, Complex<f32>, _, 2>(launch, Cartesian),
         DType::Double => run::<f64, Complex<f64>, _, 2>(launch, Cartesian),
-        other => Err(format!("no complex numbers of {other:?}")),
+        other => Err(Error::dtype(other, format!("no complex numbers of {other:?}"))),
     }
 }
 
@@ -75,12 +76,12 @@ pub fn complex(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn polar(launch: &Launch<'_>) -> Result<(), String> {
+pub fn polar(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => run::<half::f16, ComplexHalf, _, 2>(launch, Polar),
         DType::Float => run::<f32, Complex<f32>, _, 2>(launch, Polar),
         DType::Double => run::<f64, Complex<f64>, _, 2>(launch, Polar),
-        other => Err(format!("no polar numbers of {other:?}")),
+        other => Err(Error::dtype(other, format!("no polar numbers of {other:?}"))),
     }
 }
 
@@ -132,8 +133,8 @@ where
 }
 
 /// The stand-ins that a launch asks for: 0 and the dtype's limits where it names none.
-fn finite<R: Number>(launch: &Launch<'_>, limit: f64) -> Result<Finite<R>, String> {
-    let value = |position: usize, otherwise: f64| -> Result<R, String> {
+fn finite<R: Number>(launch: &Launch<'_>, limit: f64) -> Result<Finite<R>, Error> {
+    let value = |position: usize, otherwise: f64| -> Result<R, Error> {
         let named = launch.scalar(position)?.to::<i64>() != 0;
         Ok(if named { launch.scalar(position + 1)?.to() } else { Scalar::Double(otherwise).to() })
     };
@@ -157,7 +158,7 @@ impl<T: Number> Map<T, 1> for Identity {
 ///
 /// # Errors
 /// A dtype outside the table's, or a scalar that is missing.
-pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     let float = f64::from(f32::MAX);
     match dtype {
@@ -168,7 +169,7 @@ pub fn nan_to_num(launch: &Launch<'_>) -> Result<(), String> {
         DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, finite::<f32>(launch, float)?),
         DType::ComplexDouble => run::<Complex<f64>, Complex<f64>, _, 1>(launch, finite::<f64>(launch, f64::MAX)?),
         _ if INTEGRAL.contains(dtype) => dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 1>(launch, Identity)),
-        other => Err(format!("{other:?} has no NaN")),
+        other => Err(Error::dtype(other, format!("{other:?} has no NaN"))),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::functions;
 use crate::tensor::dtype::{Complex64, Element, INTEGRAL, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Field, Integer, Real};
@@ -61,7 +62,7 @@ functions! {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn pow(launch: &Launch<'_>) -> Result<(), String> {
+pub fn pow(launch: &Launch<'_>) -> Result<(), Error> {
     if INTEGRAL.contains(launch.compute()) { integer_pow(launch) } else { field_pow(launch) }
 }
 
@@ -135,7 +136,7 @@ impl<T: Field> Map<T, 1> for One {
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
-pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), String> {
+pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, exponent) = (launch.compute(), launch.scalar(0)?.to::<Complex64>());
     if INTEGRAL.contains(dtype) {
         return integer_pow_scalar(launch);

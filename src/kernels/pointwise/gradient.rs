@@ -8,6 +8,7 @@
 use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, normal};
 use super::functions;
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Field, Number, Ordered, Real};
@@ -122,7 +123,7 @@ impl<T: Real> Map<T, 2> for GeluTanhBackward {
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
-pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     match launch.scalar(0)?.to::<i64>() {
         0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluErfBackward)),

@@ -4,6 +4,7 @@
 
 use super::functions;
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::Ordered;
@@ -31,7 +32,7 @@ impl<T: Ordered> Map<T, 2> for Maximum {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn maximum(launch: &Launch<'_>) -> Result<(), String> {
+pub fn maximum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Maximum))
 }
@@ -52,7 +53,7 @@ impl<T: Ordered> Map<T, 2> for Minimum {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn minimum(launch: &Launch<'_>) -> Result<(), String> {
+pub fn minimum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ORDERED, T => run::<T, T, _, 2>(launch, Minimum))
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::{Bool, FLOATING, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Ordered};
@@ -38,7 +39,7 @@ predicates! {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn logical_and(launch: &Launch<'_>) -> Result<(), String> {
+pub fn logical_and(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, And))
 }
@@ -47,7 +48,7 @@ pub fn logical_and(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn logical_or(launch: &Launch<'_>) -> Result<(), String> {
+pub fn logical_or(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Or))
 }
@@ -56,7 +57,7 @@ pub fn logical_or(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn logical_xor(launch: &Launch<'_>) -> Result<(), String> {
+pub fn logical_xor(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Xor))
 }
@@ -65,7 +66,7 @@ pub fn logical_xor(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn logical_not(launch: &Launch<'_>) -> Result<(), String> {
+pub fn logical_not(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
 }
@@ -74,7 +75,7 @@ pub fn logical_not(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn isposinf(launch: &Launch<'_>) -> Result<(), String> {
+pub fn isposinf(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Highest));
@@ -86,7 +87,7 @@ pub fn isposinf(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn isneginf(launch: &Launch<'_>) -> Result<(), String> {
+pub fn isneginf(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, Lowest));

@@ -5,6 +5,7 @@
 use super::functions;
 use crate::kernels::copy;
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Real};
@@ -29,7 +30,7 @@ macro_rules! to_whole_numbers {
         ///
         /// # Errors
         /// A dtype outside the table's.
-        pub fn $kernel(launch: &Launch<'_>) -> Result<(), String> {
+        pub fn $kernel(launch: &Launch<'_>) -> Result<(), Error> {
             if FLOATING.contains(launch.compute()) { $real(launch) } else { copy::copy_(launch) }
         }
     )*};
@@ -69,7 +70,7 @@ impl<T: Real> Map<T, 1> for Decimals<T> {
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
-pub fn round_decimals(launch: &Launch<'_>) -> Result<(), String> {
+pub fn round_decimals(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, decimals) = (launch.compute(), launch.scalar(0)?.to::<i64>());
     let power = 10f64.powi(decimals.unsigned_abs().min(400) as i32);
     match decimals {

@@ -7,6 +7,7 @@ use num_complex::Complex;
 use super::complex_parts::parts;
 use super::functions;
 use crate::tensor::dtype::{Bool, ComplexHalf, DType, FLOATING, HALVES, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Ordered, Real};
@@ -69,7 +70,7 @@ impl Map<u16, 2> for SignOf {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn abs(launch: &Launch<'_>) -> Result<(), String> {
+pub fn abs(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if !HALVES.contains(dtype) {
         return wide_abs(launch);
@@ -81,7 +82,7 @@ pub fn abs(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn neg(launch: &Launch<'_>) -> Result<(), String> {
+pub fn neg(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if !HALVES.contains(dtype) {
         return wide_neg(launch);
@@ -93,7 +94,7 @@ pub fn neg(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn copysign(launch: &Launch<'_>) -> Result<(), String> {
+pub fn copysign(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if !HALVES.contains(dtype) {
         return wide_copysign(launch);
@@ -105,12 +106,12 @@ pub fn copysign(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn complex_abs(launch: &Launch<'_>) -> Result<(), String> {
+pub fn complex_abs(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexHalf => run::<ComplexHalf, half::f16, _, 1>(launch, Magnitude),
         DType::ComplexFloat => run::<Complex<f32>, f32, _, 1>(launch, Magnitude),
         DType::ComplexDouble => run::<Complex<f64>, f64, _, 1>(launch, Magnitude),
-        other => Err(format!("{other:?} is not complex")),
+        other => Err(Error::dtype(other, format!("{other:?} is not complex"))),
     }
 }
 
@@ -118,7 +119,7 @@ pub fn complex_abs(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn sgn(launch: &Launch<'_>) -> Result<(), String> {
+pub fn sgn(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexHalf => run::<ComplexHalf, ComplexHalf, _, 1>(launch, Direction),
         DType::ComplexFloat => run::<Complex<f32>, Complex<f32>, _, 1>(launch, Direction),
@@ -155,7 +156,7 @@ impl<T: Real> Map<T, 1> for SignBit {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn signbit(launch: &Launch<'_>) -> Result<(), String> {
+pub fn signbit(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if FLOATING.contains(dtype) {
         return dispatch!(dtype in FLOATING, T => run::<T, Bool, _, 1>(launch, SignBit));

@@ -5,6 +5,7 @@
 use super::functions;
 use crate::simd::math::complex;
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::fast_path::{self, FastPath};
 use crate::tensor::number::{Field, Hub, Number, Real};
@@ -76,7 +77,7 @@ of_angles! {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
+pub fn sin(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.is_complex() {
         return complex_sin(launch);
@@ -88,7 +89,7 @@ pub fn sin(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
+pub fn cos(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.is_complex() {
         return complex_cos(launch);
@@ -100,7 +101,7 @@ pub fn cos(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
+pub fn tan(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.is_complex() {
         return complex_tan(launch);
@@ -112,7 +113,7 @@ pub fn tan(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn sinc(launch: &Launch<'_>) -> Result<(), String> {
+pub fn sinc(launch: &Launch<'_>) -> Result<(), Error> {
     if launch.compute().is_complex() { complex_sinc(launch) } else { real_sinc(launch) }
 }
 

@@ -13,6 +13,7 @@ use super::{State, WORDS};
 use crate::runtime::rng;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Bool;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::{GRAIN, chunks};
@@ -197,7 +198,7 @@ impl Leaf for Draw<'_, 2> {
 ///
 /// # Errors
 /// A rate below 0, or the wrong operands.
-pub fn poisson(launch: &Launch<'_>) -> Result<(), String> {
+pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
     let (state, valid) = (State::of(launch)?, AtomicBool::new(true));
     chunks::run::<f64, Bool, 1, 1, 0>(launch, WORDS, &|chunk, [rates], [values], []| {
         if rates.iter().all(|&rate| rate >= 0.0) {
@@ -206,14 +207,14 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), String> {
             valid.store(false, Ordering::Relaxed);
         }
     })?;
-    if valid.into_inner() { Ok(()) } else { Err("invalid Poisson rate, expected rate to be non-negative".into()) }
+    if valid.into_inner() { Ok(()) } else { Err(Error::value("invalid Poisson rate, expected rate to be non-negative")) }
 }
 
 /// `aten::binomial`: successes of so many trials. Operands [out, trials, p]; scalars [seed, offset].
 ///
 /// # Errors
 /// The wrong operands.
-pub fn binomial(launch: &Launch<'_>) -> Result<(), String> {
+pub fn binomial(launch: &Launch<'_>) -> Result<(), Error> {
     let state = State::of(launch)?;
     chunks::run::<f64, Bool, 2, 1, 0>(launch, WORDS, &|chunk, parameters, [values], []| {
         vectorize(Draw { state, chunk, parameters, values });
@@ -221,12 +222,12 @@ pub fn binomial(launch: &Launch<'_>) -> Result<(), String> {
 }
 
 /// Sums of weights up to each place, and the place of the last one above 0.
-fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec<f64>, usize), String> {
+fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec<f64>, usize), Error> {
     let (mut sums, mut total, mut last) = (Vec::with_capacity(count), 0.0, None);
     for position in 0..count {
         let weight = weights.get(row * count + position);
         if !(weight >= 0.0 && weight.is_finite()) {
-            return Err(format!("invalid multinomial distribution (encountering probability entry {weight})"));
+            return Err(Error::value(format!("invalid multinomial distribution (encountering probability entry {weight})")));
         }
         if weight > 0.0 {
             last = Some(position);
@@ -234,7 +235,7 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
         total += weight;
         sums.push(total);
     }
-    let last = last.ok_or("invalid multinomial distribution (sum of probabilities <= 0)")?;
+    let last = last.ok_or_else(|| Error::value("invalid multinomial distribution (sum of probabilities <= 0)"))?;
     Ok((sums, last))
 }
 
@@ -242,7 +243,7 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
 ///
 /// # Errors
 /// Weights that are no distribution, or the wrong operands.
-pub fn multinomial(launch: &Launch<'_>) -> Result<(), String> {
+pub fn multinomial(launch: &Launch<'_>) -> Result<(), Error> {
     let (state, output) = (State::of(launch)?, launch.output(0)?);
     let (weights, count, samples) = (Values::<f64>::new(launch.view(1))?, launch.view(1).size(1), output.size(1));
     let failure = std::sync::OnceLock::new();

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
@@ -48,7 +49,7 @@ impl<V: Ordered> Fold<V> for Least {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn amax(launch: &Launch<'_>) -> Result<(), String> {
+pub fn amax(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<true>))
 }
@@ -57,7 +58,7 @@ pub fn amax(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn amin(launch: &Launch<'_>) -> Result<(), String> {
+pub fn amin(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<false>))
 }
@@ -66,7 +67,7 @@ pub fn amin(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn aminmax(launch: &Launch<'_>) -> Result<(), String> {
+pub fn aminmax(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => {
         // NaN shows in the greatest.

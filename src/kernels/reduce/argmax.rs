@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::argminmax;
 
@@ -11,7 +12,7 @@ use crate::tensor::loops::reduction::argminmax;
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn max_dim(launch: &Launch<'_>) -> Result<(), String> {
+pub fn max_dim(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, true>(launch))
 }
@@ -20,7 +21,7 @@ pub fn max_dim(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn min_dim(launch: &Launch<'_>) -> Result<(), String> {
+pub fn min_dim(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, false>(launch))
 }
@@ -29,7 +30,7 @@ pub fn min_dim(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn argmax(launch: &Launch<'_>) -> Result<(), String> {
+pub fn argmax(launch: &Launch<'_>) -> Result<(), Error> {
     max_dim(launch)
 }
 
@@ -37,6 +38,6 @@ pub fn argmax(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn argmin(launch: &Launch<'_>) -> Result<(), String> {
+pub fn argmin(launch: &Launch<'_>) -> Result<(), Error> {
     min_dim(launch)
 }

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::ops::{BitAnd, BitOr};
 
 use crate::tensor::dtype::{Bool, Complex32, Complex64, DType, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::Number;
@@ -77,7 +78,7 @@ where
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), String> {
+pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in REAL | BOOL | WIDE_COMPLEX | COMPLEX_HALF, T => fold::run::<T, i64, _>(launch, CountNonzero))
 }
@@ -86,7 +87,7 @@ pub fn count_nonzero(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// An output of another dtype.
-pub fn any(launch: &Launch<'_>) -> Result<(), String> {
+pub fn any(launch: &Launch<'_>) -> Result<(), Error> {
     truth::<false>(launch)
 }
 
@@ -94,11 +95,11 @@ pub fn any(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// An output of another dtype.
-pub fn all(launch: &Launch<'_>) -> Result<(), String> {
+pub fn all(launch: &Launch<'_>) -> Result<(), Error> {
     truth::<true>(launch)
 }
 
-fn truth<const ALL: bool>(launch: &Launch<'_>) -> Result<(), String> {
+fn truth<const ALL: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.view(1).dtype() {
         DType::Float => fold::run::<f32, Bool, _>(launch, Truth::<ALL, u32>(PhantomData)),
         DType::Double => fold::run::<f64, Bool, _>(launch, Truth::<ALL, u64>(PhantomData)),

@@ -5,6 +5,7 @@
 use half::f16;
 
 use crate::tensor::dtype::{Complex32, Complex64, ComplexHalf, DType, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Field, Number, Ordered, Real};
@@ -143,7 +144,7 @@ impl<V: Magnitude, const GREATEST: bool> Fold<V> for Infinite<GREATEST> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), String> {
+pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), Error> {
     let order: f64 = launch.scalar(0)?.to();
     let output = launch.view(0);
     let is_single = output.sizes().iter().zip(output.strides()).all(|(&size, &stride)| size == 1 || stride != 0);
@@ -163,7 +164,7 @@ pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), String> {
     }
 }
 
-fn run<F: Fold<f32> + Fold<f64> + Fold<Complex32> + Fold<Complex64>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
+fn run<F: Fold<f32> + Fold<f64> + Fold<Complex32> + Fold<Complex64>>(launch: &Launch<'_>, fold: F) -> Result<(), Error> {
     match launch.compute() {
         DType::ComplexHalf => fold::run::<ComplexHalf, f16, F>(launch, fold),
         DType::ComplexFloat => fold::run::<Complex32, f32, F>(launch, fold),

@@ -5,6 +5,7 @@
 use half::{bf16, f16};
 
 use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Hub, Number};
@@ -70,7 +71,7 @@ impl Fold<f32> for WideProd {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn prod(launch: &Launch<'_>) -> Result<(), String> {
+pub fn prod(launch: &Launch<'_>) -> Result<(), Error> {
     match launch.compute() {
         DType::Half => fold::run::<f16, f16, _>(launch, WideProd),
         DType::BFloat16 => fold::run::<bf16, bf16, _>(launch, WideProd),

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Field, Hub, Number};
@@ -127,7 +128,7 @@ impl<V: Field> Fold<V> for Mean {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn sum(launch: &Launch<'_>) -> Result<(), String> {
+pub fn sum(launch: &Launch<'_>) -> Result<(), Error> {
     let (dtype, source) = (launch.compute(), launch.view(1).dtype());
     if dtype == DType::Long && matches!(source, DType::Bool | DType::Byte | DType::Char | DType::Short | DType::Int) {
         return dispatch!(source in INTEGRAL | BOOL, T => fold::run::<T, i64, _>(launch, LongSum));
@@ -139,7 +140,7 @@ pub fn sum(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn nansum(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nansum(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING, T => fold::run::<T, T, _>(launch, NanSum))
 }
@@ -148,7 +149,7 @@ pub fn nansum(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn mean(launch: &Launch<'_>) -> Result<(), String> {
+pub fn mean(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FIELD, T => fold::run::<T, T, _>(launch, Mean))
 }

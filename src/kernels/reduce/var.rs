@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::variance::{self, Variance};
 
@@ -10,7 +11,7 @@ use crate::tensor::loops::reduction::variance::{self, Variance};
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn var(launch: &Launch<'_>) -> Result<(), String> {
+pub fn var(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, false)
 }
 
@@ -18,11 +19,11 @@ pub fn var(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn std(launch: &Launch<'_>) -> Result<(), String> {
+pub fn std(launch: &Launch<'_>) -> Result<(), Error> {
     run(launch, true)
 }
 
-fn run(launch: &Launch<'_>, root: bool) -> Result<(), String> {
+fn run(launch: &Launch<'_>, root: bool) -> Result<(), Error> {
     let (dtype, correction) = (launch.compute(), launch.scalar(0)?.to());
     dispatch!(dtype in FLOATING, T => variance::run::<T>(launch, Variance { correction, root }))
 }

@@ -6,6 +6,7 @@ use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_ste
 use crate::kernels::failure::Failure;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::number::{Field, Number};
@@ -16,20 +17,20 @@ use crate::tensor::view::View;
 const PIECE: usize = 1024;
 
 /// A row of a contiguous operand of two dimensions, or all of one of one dimension.
-fn row<'a, E: Element>(view: &View<'a>, number: usize) -> Result<&'a [E], String> {
+fn row<'a, E: Element>(view: &View<'a>, number: usize) -> Result<&'a [E], Error> {
     let row = if view.ndim() == 2 { Row::of(view, &[number]) } else { Row::of(view, &[]) };
-    row.as_slice().ok_or_else(|| "an operand of a cell has gaps".to_owned())
+    row.as_slice().ok_or_else(|| Error::operands("an operand of a cell has gaps"))
 }
 
-fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], String> {
-    row.into_slice().ok_or_else(|| "a result of a cell has gaps".to_owned())
+fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
+    row.into_slice().ok_or_else(|| Error::operands("a result of a cell has gaps"))
 }
 
 /// Called for the number of a row, and those of the outputs.
-type RowBody<'a, const N: usize> = &'a (dyn Fn(usize, [RowMut<'_>; N]) -> Result<(), String> + Sync);
+type RowBody<'a, const N: usize> = &'a (dyn Fn(usize, [RowMut<'_>; N]) -> Result<(), Error> + Sync);
 
 /// Runs `body` for every row of a batch.
-fn rows<const N: usize>(outputs: [Output<'_>; N], size: usize, cost: f64, body: RowBody<'_, N>) -> Result<(), String> {
+fn rows<const N: usize>(outputs: [Output<'_>; N], size: usize, cost: f64, body: RowBody<'_, N>) -> Result<(), Error> {
     let failure = Failure::default();
     let outputs = outputs.map(|output| (output, 0));
     Output::in_parts(outputs, PIECE.div_ceil(size.max(1)), cost * size as f64, &|begin, end, mut parts| {
@@ -78,16 +79,16 @@ impl<E: Element<Acc: Field>, const N: usize> Leaf for Forward<'_, E, N> {
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
-pub fn lstm_cell(launch: &Launch<'_>) -> Result<(), String> {
+pub fn lstm_cell(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => match launch.num_operands() {
         6 => forward::<E, 2>(launch),
         8 => forward::<E, 4>(launch),
-        other => Err(format!("{other} operands of a cell")),
+        other => Err(Error::operands(format!("{other} operands of a cell"))),
     })
 }
 
-fn forward<E: Element<Acc: Field>, const N: usize>(launch: &Launch<'_>) -> Result<(), String> {
+fn forward<E: Element<Acc: Field>, const N: usize>(launch: &Launch<'_>) -> Result<(), Error> {
     let size = launch.view(0).size(1);
     let outputs = [launch.output(0)?, launch.output(1)?, launch.output(2)?];
     rows(outputs, size, launch.cost(), &|number, [hy, cy, workspace]| {
@@ -144,7 +145,7 @@ impl<E: Element<Acc: Field>> Leaf for Backward<'_, E> {
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
-pub fn lstm_cell_backward(launch: &Launch<'_>) -> Result<(), String> {
+pub fn lstm_cell_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (size, dtype) = (launch.view(1).size(1), launch.compute());
     let outputs = [launch.output(0)?, launch.output(1)?];
     dispatch!(dtype in FLOATING | WIDE_COMPLEX, E => rows(outputs, size, launch.cost(), &|number, [grad_gates, grad_cx]| {

@@ -5,6 +5,7 @@
 use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Field, Number, Ordered, Real};
@@ -40,7 +41,7 @@ layers! {
     elman_layer, 0, forward;
 }
 
-fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let relu = launch.scalar(1)?.to::<i64>() != 0;
     let mut weight = transposed_weight::<E, P>(&launch.view(1), size, size)?;
@@ -96,7 +97,7 @@ layers! {
     elman_layer_backward, 2, backward;
 }
 
-fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let relu = launch.scalar(1)?.to::<i64>() != 0;
     let mut weight = weight::<E, P>(&launch.view(4), size, size)?;

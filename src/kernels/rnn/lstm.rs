@@ -6,6 +6,7 @@ use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_ste
 use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Number, Real};
@@ -60,7 +61,7 @@ layers! {
     lstm_layer, 0, forward;
 }
 
-fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = transposed_weight::<E, P>(&launch.view(3), wide, size)?;
@@ -143,7 +144,7 @@ layers! {
     lstm_layer_backward, 3, backward;
 }
 
-fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), String> {
+fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
     let wide = GATES * size;
     let mut weight = weight::<E, P>(&launch.view(7), wide, size)?;

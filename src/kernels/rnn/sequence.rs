@@ -10,6 +10,7 @@ use crate::kernels::failure::Failure;
 use crate::kernels::matmul::{self, packed};
 use crate::simd::{self, Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::loops::{Memory, strided};
@@ -23,7 +24,7 @@ const PARTS: usize = 8;
 const ROWS_16_BIT: usize = 16;
 
 /// Called for a part of the batch, by its begin and end, and that part of the outputs.
-pub type PartBody<'a, const N: usize> = &'a (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), String> + Sync);
+pub type PartBody<'a, const N: usize> = &'a (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), Error> + Sync);
 
 /// The sizes of a layer: operand `of_steps` is [steps, batch, size].
 #[derive(Clone, Copy)]
@@ -37,12 +38,13 @@ pub struct Layer {
 impl Layer {
     /// # Errors
     /// Operands with gaps, or no sequence.
-    pub fn new(launch: &Launch<'_>, of_steps: usize) -> Result<Self, String> {
+    pub fn new(launch: &Launch<'_>, of_steps: usize) -> Result<Self, Error> {
         let view = launch.view(of_steps);
-        let [steps, batch, size] =
-            <[i64; 3]>::try_from(view.sizes()).map_err(|_| "a sequence has three dimensions")?.map(|size| size as usize);
+        let [steps, batch, size] = <[i64; 3]>::try_from(view.sizes())
+            .map_err(|_| Error::operands("a sequence has three dimensions"))?
+            .map(|size| size as usize);
         if (0..launch.num_operands()).any(|operand| !launch.view(operand).is_contiguous()) {
-            return Err("an operand of a layer has gaps".into());
+            return Err(Error::operands("an operand of a layer has gaps"));
         }
         Ok(Self { steps, batch, size, reverse: launch.scalar(0)?.to::<i64>() != 0 })
     }
@@ -69,7 +71,7 @@ impl Layer {
         outputs: [(Output<'_>, usize); N],
         cost: u64,
         body: PartBody<'_, N>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let failure = Failure::default();
         let cost = cost as f64 / self.batch.max(1) as f64;
         Output::in_parts(outputs, self.rows_of_part(), cost, &|begin, end, parts| failure.note(body(begin, end, parts)));
@@ -88,20 +90,20 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
 ///
 /// # Errors
 /// A row with gaps.
-pub fn row<'a, E: Element>(view: &View<'a>, index: &[usize]) -> Result<&'a [E], String> {
+pub fn row<'a, E: Element>(view: &View<'a>, index: &[usize]) -> Result<&'a [E], Error> {
     elements(Row::of(view, index))
 }
 
-fn elements<E: Element>(row: Row<'_>) -> Result<&[E], String> {
-    row.as_slice().ok_or_else(|| "a row of a layer has gaps".to_owned())
+fn elements<E: Element>(row: Row<'_>) -> Result<&[E], Error> {
+    row.as_slice().ok_or_else(|| Error::operands("a row of a layer has gaps"))
 }
 
 /// The elements of a row that is written.
 ///
 /// # Errors
 /// A row with gaps.
-pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], String> {
-    row.into_slice().ok_or_else(|| "a row of a layer has gaps".to_owned())
+pub fn target<E: Element>(row: RowMut<'_>) -> Result<&mut [E], Error> {
+    row.into_slice().ok_or_else(|| Error::operands("a row of a layer has gaps"))
 }
 
 /// `to = from`, rounded to `P`.
@@ -125,7 +127,7 @@ impl<E: Element, P: Element<Acc = E::Acc>> Leaf for Convert<'_, E, P> {
 ///
 /// # Errors
 /// A row with gaps.
-pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize, to: &mut [P], size: usize) -> Result<(), String> {
+pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize, to: &mut [P], size: usize) -> Result<(), Error> {
     for (number, to) in to.chunks_exact_mut(size).enumerate() {
         vectorize(Convert { from: row::<E>(view, &[begin + number])?, to });
     }
@@ -136,7 +138,7 @@ pub fn load<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, begin: usize,
 ///
 /// # Errors
 /// A row with gaps.
-pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: &mut [P], size: usize) -> Result<(), String> {
+pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: &mut [P], size: usize) -> Result<(), Error> {
     for (number, to) in to.chunks_exact_mut(size).enumerate() {
         vectorize(Convert { from: elements::<E>(output.row(&[number]))?, to });
     }
@@ -147,7 +149,7 @@ pub fn load_back<E: Element, P: Element<Acc = E::Acc>>(output: &Output<'_>, to: 
 ///
 /// # Errors
 /// A row with gaps.
-pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from: &[P], size: usize) -> Result<(), String> {
+pub fn store<E: Element, P: Element<Acc = E::Acc>>(output: &mut Output<'_>, from: &[P], size: usize) -> Result<(), Error> {
     for (number, from) in from.chunks_exact(size).enumerate() {
         vectorize(Convert { from, to: target::<E>(output.row_mut(&[number]))? });
     }
@@ -166,7 +168,7 @@ pub trait Factor: Element {
     ///
     /// # Errors
     /// The library that makes the product fails.
-    fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), String>;
+    fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), Error>;
 }
 
 macro_rules! packed {
@@ -180,7 +182,7 @@ macro_rules! packed {
                 packed::pack::<Self>(weight.numbers(k * n), [k, n])
             }
 
-            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), String> {
+            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), Error> {
                 packed::multiply(sizes, out, a, weight);
                 Ok(())
             }
@@ -201,7 +203,7 @@ macro_rules! unpacked {
                 weight
             }
 
-            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), String> {
+            fn multiply(sizes: [usize; 3], out: &mut [Self], a: &[Self], weight: &[Self]) -> Result<(), Error> {
                 matmul::multiply(sizes, out, a, weight)
             }
         }
@@ -214,7 +216,7 @@ unpacked!(half::f16 half::bf16);
 ///
 /// # Errors
 /// A row with gaps.
-pub fn weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, String> {
+pub fn weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
     Ok(P::prepare(rows_of::<E, P>(view, wide, size)?, [wide, size]))
 }
 
@@ -222,14 +224,14 @@ pub fn weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize,
 ///
 /// # Errors
 /// A row with gaps.
-pub fn transposed_weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, String> {
+pub fn transposed_weight<E: Element, P: Factor<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
     let mut memory = Memory::of(wide * size * size_of::<P>());
     strided::transpose(rows_of::<E, P>(view, wide, size)?.numbers::<P>(wide * size), memory.numbers::<P>(wide * size), size);
     Ok(P::prepare(memory, [size, wide]))
 }
 
 /// Memory with the elements of a weight (`wide`, `size`) as `P`.
-fn rows_of<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, String> {
+fn rows_of<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, wide: usize, size: usize) -> Result<Memory, Error> {
     let mut memory = Memory::of(wide * size * size_of::<P>());
     load::<E, P>(view, 0, memory.numbers::<P>(wide * size), size)?;
     Ok(memory)
@@ -239,7 +241,7 @@ fn rows_of<E: Element, P: Element<Acc = E::Acc>>(view: &View<'_>, wide: usize, s
 macro_rules! layers {
     ($($(#[$doc:meta])* $name:ident, $of_steps:literal, $body:ident;)*) => {$(
         $(#[$doc])*
-        pub fn $name(launch: &Launch<'_>) -> Result<(), String> {
+        pub fn $name(launch: &Launch<'_>) -> Result<(), Error> {
             let layer = Layer::new(launch, $of_steps)?;
             let dtype = launch.compute();
             dispatch!(dtype in FLOATING, E => {

@@ -5,6 +5,7 @@
 use super::key::Key;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Bool, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::loops::rows;
@@ -15,14 +16,14 @@ use crate::tensor::loops::rows;
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
-pub fn searchsorted(launch: &Launch<'_>) -> Result<(), String> {
+pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, sorted, values) = (launch.view(0), launch.view(1), launch.view(2));
     let right = launch.scalar(0)?.to::<i64>() != 0;
     let shared = sorted.ndim() == 1;
     let dims = |index: &[usize]| if shared { 0 } else { index.len() };
     let dtype = sorted.dtype();
     if values.dtype() != dtype || output.sizes() != values.sizes() {
-        return Err(format!("{:?} of {:?} in {dtype:?}", output.sizes(), values.sizes()));
+        return Err(Error::operands(format!("{:?} of {:?} in {dtype:?}", output.sizes(), values.sizes())));
     }
     let sorter = (launch.num_operands() == 4).then(|| launch.view(3));
     let wide = output.dtype().size() == 8;
@@ -99,16 +100,16 @@ fn positions<T: Key, const RIGHT: bool>(len: usize, values: &[T; LANES], key: im
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
-pub fn isin(launch: &Launch<'_>) -> Result<(), String> {
+pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, elements, others) = (launch.view(0), launch.view(1), launch.view(2));
     let inverted = launch.scalar(0)?.to::<i64>() != 0;
     let dtype = elements.dtype();
     if others.dtype() != dtype || output.sizes() != elements.sizes() || output.ndim() != 1 || others.ndim() != 1 {
-        return Err(format!("{:?} in {:?}", elements.sizes(), others.sizes()));
+        return Err(Error::operands(format!("{:?} in {:?}", elements.sizes(), others.sizes())));
     }
     dispatch!(dtype in ORDERED, T => {
         let [elements, others] = [elements, others].map(|view| Row::of(&view, &[]).as_slice::<T>());
-        let (elements, others) = (elements.ok_or("elements with gaps")?, others.ok_or("others with gaps")?);
+        let (elements, others) = (elements.ok_or_else(|| Error::operands("elements with gaps"))?, others.ok_or_else(|| Error::operands("others with gaps"))?);
         launch.output(0)?.into_row().in_parts(1024, launch.cost(), &|begin, mut target| {
             for (at, element) in (0..target.len()).zip(&elements[begin..]) {
                 let key = element.key();
@@ -126,7 +127,7 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's.
-pub fn mode(launch: &Launch<'_>) -> Result<(), String> {
+pub fn mode(launch: &Launch<'_>) -> Result<(), Error> {
     let (sorted, origins) = (launch.view(2), launch.view(3));
     let dtype = sorted.dtype();
     dispatch!(dtype in ORDERED, T => {

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use super::key::{Key, Order, Pair};
 use super::radix::{self, SHORT};
 use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::{lines, long_lines};
 
@@ -36,7 +37,7 @@ pub fn workspace(dtype: DType, len: usize) -> usize {
 ///
 /// # Errors
 /// A dtype outside the table's, or a workspace that is too small.
-pub fn sort(launch: &Launch<'_>) -> Result<(), String> {
+pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
     let (values, indices, input) = (launch.view(0), launch.view(1), launch.view(launch.num_operands() - 1));
     let (dim, descending) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() != 0);
     let dtype = input.dtype();
@@ -48,7 +49,7 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), String> {
             });
         }
         match launch.view(2).numel() {
-            found if found < needed => Err(format!("a workspace of {found} bytes where {needed} are needed")),
+            found if found < needed => Err(Error::operands(format!("a workspace of {found} bytes where {needed} are needed"))),
             _ => {
                 let [values, indices, workspace] = [launch.output(0)?, launch.output(1)?, launch.output(2)?];
                 long_lines::run::<T>(input, values, indices, workspace, &mut |line, values, indices, memory| {

@@ -139,7 +139,7 @@ fn a_workspace_that_is_too_small_is_refused() {
         (Tensor::new(DType::Long, &[100], Strides::Contiguous), Tensor::new(DType::Byte, &[100], Strides::Contiguous));
     let values = input.clone();
     let found = check::run("sort.stable", &[&values, &indices, &workspace], &[&input], &longs(&[0, 0]), DType::Float);
-    assert!(found.unwrap_err().contains("800 are needed"));
+    assert!(found.unwrap_err().text().contains("800 are needed"));
 }
 
 #[test]

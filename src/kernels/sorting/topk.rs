@@ -11,6 +11,7 @@ use super::sort::with_memory;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::RowMut;
@@ -34,7 +35,7 @@ const NAN_COST: f64 = 0.2;
 ///
 /// # Errors
 /// A dtype outside the table's, or sizes that do not fit.
-pub fn topk(launch: &Launch<'_>) -> Result<(), String> {
+pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
     let largest = launch.scalar(0)?.to::<i64>() != 0;
     let dtype = launch.view(2).dtype();
     dispatch!(dtype in ORDERED, T => {
@@ -60,7 +61,7 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`topk`].
-pub fn kthvalue(launch: &Launch<'_>) -> Result<(), String> {
+pub fn kthvalue(launch: &Launch<'_>) -> Result<(), Error> {
     let rank = launch.scalar(0)?.to::<i64>() as usize;
     one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
 }
@@ -70,7 +71,7 @@ pub fn kthvalue(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`topk`].
-pub fn median(launch: &Launch<'_>) -> Result<(), String> {
+pub fn median(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
 }
 
@@ -78,12 +79,12 @@ pub fn median(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`topk`].
-pub fn nanmedian(launch: &Launch<'_>) -> Result<(), String> {
+pub fn nanmedian(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<true>(launch, &|len, nans| (len - nans).saturating_sub(1) / 2)
 }
 
 /// The element of each line at the place in order that `rank` gives for the line's length and its number of NaNs (0 if not `WITH_NANS`).
-fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), String> {
+fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize, usize) -> usize + Sync)) -> Result<(), Error> {
     let dtype = launch.view(2).dtype();
     dispatch!(dtype in ORDERED, T => each_line::<T>(launch, &|line, mut values, mut indices, _| {
         let order = Order::of::<T>(false);
@@ -107,15 +108,15 @@ fn nans<T: Key>(line: &[T]) -> usize {
 /// Called for a line, its values, its indices, and their number.
 type SelectionBody<'a, T> = &'a (dyn Fn(&[T], RowMut<'_>, RowMut<'_>, usize) + Sync);
 
-fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<(), String> {
+fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<(), Error> {
     let [values, indices, input] = [0, 1, 2].map(|operand| launch.view(operand));
     let outer = |view: &View<'_>| view.sizes()[..view.ndim().saturating_sub(1)].to_vec();
     if outer(&values) != outer(&input) || values.sizes() != indices.sizes() || input.ndim() == 0 {
-        return Err(format!("{:?} and {:?} of {:?}", values.sizes(), indices.sizes(), input.sizes()));
+        return Err(Error::operands(format!("{:?} and {:?} of {:?}", values.sizes(), indices.sizes(), input.sizes())));
     }
     let (len, count) = (input.size(input.ndim() - 1), values.size(input.ndim() - 1));
     if count > len || (len > 1 && input.stride(input.ndim() - 1) != size_of::<T>() as isize) {
-        return Err(format!("{count} of lines of {len}, or lines with gaps"));
+        return Err(Error::operands(format!("{count} of lines of {len}, or lines with gaps")));
     }
     rows::for_each_beside(input, [launch.output(0)?, launch.output(1)?], launch.cost(), &|_, row, [values, indices]| {
         if let Some(line) = row.as_slice::<T>() {

@@ -5,6 +5,7 @@
 use super::key::Key;
 use super::sort::sort_line;
 use crate::tensor::dtype::{DType, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
 use crate::tensor::output::Output;
@@ -20,8 +21,8 @@ struct RowTable<'a, T> {
 }
 
 impl<'a, T: Key> RowTable<'a, T> {
-    fn of(view: &View<'a>) -> Result<Self, String> {
-        let elements = Row::flat(view)?.as_slice::<T>().ok_or("rows that are not aligned")?;
+    fn of(view: &View<'a>) -> Result<Self, Error> {
+        let elements = Row::flat(view)?.as_slice::<T>().ok_or_else(|| Error::operands("rows that are not aligned"))?;
         Ok(Self { elements, cols: view.size(1) })
     }
 
@@ -34,13 +35,13 @@ impl<'a, T: Key> RowTable<'a, T> {
     }
 }
 
-fn longs<'a>(view: &View<'a>) -> Result<&'a [i64], String> {
-    Row::of(view, &[]).as_slice::<i64>().ok_or_else(|| "a line with gaps".to_owned())
+fn longs<'a>(view: &View<'a>) -> Result<&'a [i64], Error> {
+    Row::of(view, &[]).as_slice::<i64>().ok_or_else(|| Error::operands("a line with gaps"))
 }
 
 /// As [`longs`], to be written.
-fn target(output: Output<'_>) -> Result<&mut [i64], String> {
-    output.into_row().into_slice::<i64>().ok_or_else(|| "a line with gaps".to_owned())
+fn target(output: Output<'_>) -> Result<&mut [i64], Error> {
+    output.into_row().into_slice::<i64>().ok_or_else(|| Error::operands("a line with gaps"))
 }
 
 /// `unique_dim`: the order of rows, by their first element that differs; equal rows keep their order. Operands [order (Long), rows], the rows
@@ -48,7 +49,7 @@ fn target(output: Output<'_>) -> Result<&mut [i64], String> {
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
-pub fn order_rows(launch: &Launch<'_>) -> Result<(), String> {
+pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let (order, rows) = (target(launch.output(0)?)?, launch.view(1));
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
@@ -67,7 +68,7 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
-pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
+pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
     let (mut output, rows) = (launch.output(0)?.into_row(), launch.view(1));
     let order = if launch.num_operands() == 3 { Some(longs(&launch.view(2))?) } else { None };
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
@@ -82,7 +83,7 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
             }
         });
         let mut sum = 0;
-        for group in output.as_slice_mut::<i64>().ok_or("a line with gaps")? {
+        for group in output.as_slice_mut::<i64>().ok_or_else(|| Error::operands("a line with gaps"))? {
             sum += *group;
             *group = sum;
         }
@@ -97,7 +98,7 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Operands of other dtypes, or sizes that do not fit.
-pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
+pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let [starts, inverse, counts] = [target(launch.output(0)?)?, target(launch.output(1)?)?, target(launch.output(2)?)?];
     let groups = longs(&launch.view(3))?;
     let order = if launch.num_operands() == 5 { Some(longs(&launch.view(4))?) } else { None };
@@ -106,7 +107,7 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
     let number = groups.last().map_or(0, |&last| last as usize + 1);
     let fits = |part: &[i64], whole: usize| part.is_empty() || part.len() == whole;
     if launch.view(0).dtype() != DType::Long || starts.len() != number || !fits(counts, number) || !fits(inverse, groups.len()) {
-        return Err(format!("{number} groups for {} starts", starts.len()));
+        return Err(Error::operands(format!("{number} groups for {} starts", starts.len())));
     }
     let mut next = 0;
     for (at, &group) in groups.iter().enumerate() {
@@ -136,16 +137,16 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
-pub fn unique_line(launch: &Launch<'_>) -> Result<(), String> {
+pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, count, input) = (launch.view(0), target(launch.output(1)?)?, launch.view(2));
     let dtype = input.dtype();
     if output.dtype() != dtype || output.numel() != input.numel() || count.is_empty() {
-        return Err(format!("{} of {} elements", output.numel(), input.numel()));
+        return Err(Error::operands(format!("{} of {} elements", output.numel(), input.numel())));
     }
     dispatch!(dtype in ORDERED, T => {
         let values = launch.output(0)?.into_row().into_slice::<T>();
         let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), values) else {
-            return Err("a line with gaps".to_owned());
+            return Err(Error::operands("a line with gaps"));
         };
         let as_it_is = launch.scalar(0)? == Scalar::Bool(true);
         if !as_it_is {
@@ -169,10 +170,10 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Operands with gaps, or a number outside.
-pub fn take_rows(launch: &Launch<'_>) -> Result<(), String> {
+pub fn take_rows(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, rows, numbers) = (launch.output(0)?, launch.view(1), longs(&launch.view(2))?);
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {
-        return Err(format!("{:?} of {:?}", output.sizes(), rows.sizes()));
+        return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), rows.sizes())));
     }
     Output::in_parts([(output, 0)], PIECE, launch.cost() * rows.size(1) as f64, &|begin, end, [mut part]| {
         for (at, &number) in numbers[begin..end].iter().enumerate() {

@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use pyo3::{Bound, intern};
 
+use super::py_recording::Frames;
 use super::raise;
-use super::recording::Frames;
 use crate::runtime::config::config;
 use crate::runtime::memory::history::{Action, Detail, Entry, capture};
 use crate::runtime::memory::snapshot::{BlockSnapshot, BlockState, SegmentSnapshot};
-use crate::runtime::{fork, memory};
+use crate::runtime::{fork, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_snapshot, module)?)?;
@@ -23,7 +23,7 @@ fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> 
     let context = capture(Detail::State);
     let mut frames = Frames::new(py);
     let (segments, device_traces) = (PyList::empty(py), PyList::empty(py));
-    for (device, pool) in memory::all().iter().enumerate() {
+    for (device, pool) in pools::all().iter().enumerate() {
         let snapshot = pool.snapshot(context.as_ref());
         for segment in &snapshot.segments {
             segments.append(self::segment(py, device, segment, &mut frames)?)?;
@@ -46,7 +46,7 @@ fn memory_snapshot(py: Python<'_>, traces: bool) -> PyResult<Bound<'_, PyDict>> 
 #[pyfunction]
 fn memory_traceback(py: Python<'_>, address: usize) -> PyResult<Option<Bound<'_, PyList>>> {
     raise(py, fork::check())?;
-    let pool = memory::all().iter().find(|pool| pool.contains(address));
+    let pool = pools::all().iter().find(|pool| pool.contains(address));
     match pool.and_then(|pool| pool.context(address)) {
         Some(context) => Frames::new(py).of(Some(&context)).map(Some),
         None => Ok(None),

@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 use super::{pool, raise};
 use crate::runtime::memory::pinned_pool::{Duration, HostPool, HostStats};
 use crate::runtime::memory::stats::{PerKind, Stat};
-use crate::runtime::{fork, memory};
+use crate::runtime::{fork, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(memory_stats, module)?)?;
@@ -76,7 +76,7 @@ fn memory_stats(py: Python<'_>, device: usize) -> PyResult<Bound<'_, PyDict>> {
 
 fn host(py: Python<'_>) -> PyResult<&'static HostPool> {
     raise(py, fork::check())?;
-    Ok(memory::host())
+    Ok(pools::host())
 }
 
 /// The counters of pinned host memory.

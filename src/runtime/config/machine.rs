@@ -44,7 +44,7 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The instruction sets of this processor that kernels are built for, as (name, name).
+/// The instruction sets of this processor that kernels are built for, as (name, name). NEON, which every AArch64 has, is `portable` there.
 pub fn instruction_sets() -> Vec<(&'static str, &'static str)> {
     #[cfg(target_arch = "x86_64")]
     let (avx2, avx512) = (
@@ -56,7 +56,8 @@ pub fn instruction_sets() -> Vec<(&'static str, &'static str)> {
     );
     #[cfg(not(target_arch = "x86_64"))]
     let (avx2, avx512) = (false, false);
-    let sets = [("portable", true), ("avx2", avx2), ("avx512", avx512)];
+    let neon = cfg!(target_arch = "aarch64");
+    let sets = [("portable", true), ("neon", neon), ("avx2", avx2), ("avx512", avx512)];
     sets.into_iter().filter(|(_, there)| *there).map(|(name, _)| (name, name)).collect()
 }
 

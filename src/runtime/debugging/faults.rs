@@ -1,15 +1,16 @@
-//! Injected faults: shortages of memory, tasks that fail, hang or write a wrong bit, slow copies.
+//! Injected faults: shortages of memory, tasks that fail, hang or write a wrong bit, slow copies, ranks that are lost.
 //!
 //! Occasions are counted when a task is submitted or memory is asked for, so that they do not depend on threads, and a task belongs to the
 //! list in force at its submission. A task that is to suffer gets other work around its own: what runs tasks knows nothing of faults. The
 //! tasks of a graph are counted at each replay.
 #![forbid(unsafe_code)]
 
-use super::fault_list::{Fault, FaultList, When};
 use super::{DebugMode, is_on, set};
-use crate::runtime::stream::{Lease, Stream};
+use crate::runtime::config::fault_list::{Fault, FaultList, When};
+use crate::runtime::error::Cause;
+use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::runtime::task::{Access, Erased, Keeper, Task, Work};
+use crate::runtime::task::{Access, Drained, Erased, Keeper, Lease, Task, Work};
 use crate::runtime::trace::{About, Kind};
 use crate::runtime::{Error, rng};
 
@@ -17,7 +18,7 @@ use crate::runtime::{Error, rng};
 static LISTS: Mutex<Vec<Arc<Injection>>> = Mutex::new(Vec::new());
 static COUNT: AtomicU64 = AtomicU64::new(0);
 /// The streams that stand at a task that hangs.
-static HANGING: Mutex<Vec<(&'static Stream, Lease)>> = Mutex::new(Vec::new());
+static HANGING: Mutex<Vec<(&'static dyn Drained, Lease)>> = Mutex::new(Vec::new());
 
 /// A list, with the occasions that each of its faults has had.
 struct Injection {
@@ -46,14 +47,6 @@ pub fn push(text: &str) -> Result<u64, Error> {
     Ok(number)
 }
 
-/// Checks a list.
-///
-/// # Errors
-/// As [`push`].
-pub fn check(text: &str) -> Result<(), Error> {
-    FaultList::parse(text).map(drop).map_err(Error::InvalidValue)
-}
-
 /// Removes a list; the one before it is in force again.
 pub fn remove(number: u64) {
     let mut lists = LISTS.lock();
@@ -77,6 +70,7 @@ impl Injection {
         let [first, second, third, _] = rng::block(self.list.seed, occasion, index as u64).map(u64::from);
         let (happens, seed) = match when {
             When::Run(count) => (count == occasion, String::new()),
+            When::From(count) => (count <= occasion, String::new()),
             When::Chance(chance) => ((first as f64) < chance * 2f64.powi(32), format!(", seed={}", self.list.seed)),
             When::Always => (true, String::new()),
         };
@@ -94,6 +88,26 @@ pub(in crate::runtime) fn shortage() -> Option<String> {
     strikes.into_iter().next().map(|(_, strike)| strike.text)
 }
 
+/// How a rank is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It takes part in no collective any more.
+    Silence,
+    /// Its process ends.
+    Exit,
+}
+
+/// Counts a collective that a rank of this process takes part in; how the rank is lost, with a text for the user.
+pub fn loss(rank: u64) -> Option<(Loss, String)> {
+    if !is_on(DebugMode::Faults) {
+        return None;
+    }
+    let list = in_force()?;
+    let strikes = list.strikes(|fault| matches!(fault, Fault::Silence(other) | Fault::Exit(other) if *other == rank));
+    let loss = |fault: &Fault| if matches!(fault, Fault::Exit(_)) { Loss::Exit } else { Loss::Silence };
+    strikes.into_iter().next().map(|(fault, strike)| (loss(fault), strike.text))
+}
+
 /// Counts a task that is being submitted; it, with the faults that it is to have.
 pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result<Task, Error> {
     let Some(list) = in_force().filter(|_| task.has_work()) else { return Ok(task) };
@@ -107,7 +121,7 @@ pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result
             Fault::Failure(_) => task.with_work(|work| Struck { work, fails: Some(strike.text), flips: None }),
             Fault::BitFlip(_) => task.with_work(|work| Struck { work, fails: None, flips: Some(strike.random) }),
             Fault::Hang(_) => Task::leave(name, Arc::new(Hang { _task: Mutex::new(task) })),
-            Fault::Shortage => task,
+            Fault::Shortage | Fault::Silence(_) | Fault::Exit(_) => task,
         };
     }
     Ok(task)
@@ -115,7 +129,7 @@ pub(in crate::runtime) fn arm(stream: &'static Stream, mut task: Task) -> Result
 
 fn concerns(fault: &Fault, name: &str, copies: bool) -> bool {
     match fault {
-        Fault::Shortage => false,
+        Fault::Shortage | Fault::Silence(_) | Fault::Exit(_) => false,
         Fault::Delay(_) => copies,
         Fault::BitFlip(None) => true,
         Fault::Failure(other) | Fault::Hang(other) | Fault::BitFlip(Some(other)) => other == name,
@@ -127,12 +141,12 @@ fn is_host_copy(task: &Task) -> bool {
 }
 
 /// Runs the work of a graph's task, which is counted now.
-pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), String> {
+pub(in crate::runtime) fn run_node(name: &str, work: &mut Erased) -> Result<(), Cause> {
     let Some(list) = in_force() else { return work.run() };
     let is_meant = |fault: &Fault| matches!(fault, Fault::Failure(_) | Fault::BitFlip(_)) && concerns(fault, name, false);
     let strikes = list.strikes(is_meant);
     if let Some((_, strike)) = strikes.iter().find(|(fault, _)| matches!(fault, Fault::Failure(_))) {
-        return Err(strike.text.clone());
+        return Err(strike.text.clone().into());
     }
     work.run()?;
     for (_, strike) in strikes {
@@ -149,9 +163,9 @@ struct Struck {
 }
 
 impl Work for Struck {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         if let Some(text) = &self.fails {
-            return Err(text.clone());
+            return Err(text.clone().into());
         }
         self.work.run()?;
         self.flips.iter().for_each(|random| self.work.flip_bit(*random));
@@ -181,7 +195,7 @@ impl Keeper for Hang {
         false
     }
 
-    fn keep(&self, stream: &'static Stream, lease: Lease) {
+    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
         if stream.skips() {
             return stream.go_on(lease, None);
         }
@@ -193,8 +207,8 @@ impl Keeper for Hang {
 pub(in crate::runtime) fn end_hang(stream: &'static Stream, text: &str) -> bool {
     let hanging = {
         let mut hanging = HANGING.lock();
-        let position = hanging.iter().position(|(other, _)| std::ptr::eq(*other, stream));
+        let position = hanging.iter().position(|(other, _)| std::ptr::addr_eq(*other, stream));
         position.map(|position| hanging.swap_remove(position))
     };
-    hanging.map(|(stream, lease)| stream.go_on(lease, Some(text))).is_some()
+    hanging.map(|(stream, lease)| stream.go_on(lease, Some(&text))).is_some()
 }

@@ -7,59 +7,21 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Write};
-use std::str::FromStr;
+use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{DebugMode, is_on as is_mode_on, set};
+use crate::runtime::config::order::{Order, open_log};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::Mutex;
+use crate::runtime::task::Drained;
 use crate::runtime::{Error, device, exit, rng};
 
-pub(in crate::runtime) const ACCEPTS: &str = "random:SEED, lazy, eager or reverse-priority";
 /// How long a wait that finds nothing to run keeps to what it needs.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// How long a sleeping thread takes to see that the process ends.
 const NAP: Duration = Duration::from_millis(50);
-
-/// Which task runs next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Every task at its submission, or as soon as what it waits for is done.
-    Eager,
-    /// No task before somebody waits for it.
-    Lazy,
-    /// As a generator of random numbers with that seed chooses.
-    Random(u64),
-    /// Of the streams that could go on, the one of the lowest priority, and among those the one made last.
-    ReversePriority,
-}
-
-impl FromStr for Order {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let seed = |text: &str| text.strip_prefix("random:")?.parse().ok().map(Self::Random);
-        match text {
-            "eager" => Ok(Self::Eager),
-            "lazy" => Ok(Self::Lazy),
-            "reverse-priority" => Ok(Self::ReversePriority),
-            _ => seed(text).ok_or_else(|| Error::InvalidValue(format!("{text:?} is not valid: it accepts {ACCEPTS}"))),
-        }
-    }
-}
-
-impl std::fmt::Display for Order {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Eager => f.write_str("eager"),
-            Self::Lazy => f.write_str("lazy"),
-            Self::Random(seed) => write!(f, "random:{seed}"),
-            Self::ReversePriority => f.write_str("reverse-priority"),
-        }
-    }
-}
 
 /// The order that is on.
 static CURRENT: Mutex<Option<(Order, Draws)>> = Mutex::new(None);
@@ -69,11 +31,6 @@ static LOG: Mutex<Option<File>> = Mutex::new(None);
 #[inline]
 pub(in crate::runtime) fn is_on() -> bool {
     is_mode_on(DebugMode::Schedule)
-}
-
-/// Opens the file that tells of each task that has run.
-pub(in crate::runtime) fn open_log(path: &str) -> io::Result<File> {
-    File::options().append(true).create(true).open(path)
 }
 
 /// Turns an order on, when the runtime starts.
@@ -175,7 +132,7 @@ pub(in crate::runtime) fn after_submission() {
 
 /// Runs something of what is needed until so many tasks of a stream are done; returns whether there was anything to run. `idle`: for how
 /// long there was not. A callback that ends so late may wait for a task that nobody has waited for.
-pub(in crate::runtime) fn help(stream: &'static Stream, target: u64, idle: Duration) -> bool {
+pub(in crate::runtime) fn help(stream: &'static dyn Drained, target: u64, idle: Duration) -> bool {
     match order() {
         Some(Order::Eager) => run_all(),
         Some(Order::Random(_) | Order::ReversePriority) => run_one(),
@@ -185,7 +142,7 @@ pub(in crate::runtime) fn help(stream: &'static Stream, target: u64, idle: Durat
 }
 
 /// Lets a program that asks again and again whether something is done get on.
-pub(in crate::runtime) fn after_query(stream: &'static Stream) {
+pub(in crate::runtime) fn after_query(stream: &'static dyn Drained) {
     help(stream, stream.completed() + 1, Duration::ZERO);
     after_submission();
 }

@@ -171,7 +171,7 @@ impl Watchdog {
         let names = stream.watch().waiting(completed);
         let (head, behind) = names.split_first().map_or(("a task", &[][..]), |(head, behind)| (*head, behind));
         let state = match stream.awaited() {
-            Some(other) => format!("{head} waits for {other:?}"),
+            Some(recording) => format!("{head} waits for {:?}", recording.stream()),
             None => format!("{head} has not ended"),
         };
         let text = format!("{state} for longer than {timeout:?} (RUSTDEV_TIMEOUT)");

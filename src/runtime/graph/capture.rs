@@ -19,12 +19,12 @@ use super::graph_rng::{Cell, Generators};
 use super::hold::Hold;
 use super::{Graph, Node};
 use crate::runtime::memory::Timeline;
-use crate::runtime::memory::private_pool::PrivatePool;
-use crate::runtime::sanitizer::vector_clock::VectorClock;
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::pools::private_pool::PrivatePool;
+use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::runtime::task::Task;
-use crate::runtime::{Error, sanitizer};
+use crate::runtime::vector_clock::VectorClock;
+use crate::runtime::{Error, device, sanitizer};
 
 /// Whom a capture keeps from waiting for its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Capture {
         if self.mode != Mode::Relaxed && thread::current().id() != self.thread {
             return Err(Error::InvalidArgument("capture_end: a capture must end on the thread that began it".to_owned()));
         }
-        if !std::ptr::eq(stream::current(self.origin.device()), self.origin) {
+        if !std::ptr::eq(device::current_stream(self.origin.device()), self.origin) {
             return Err(Error::InvalidArgument(format!("capture_end: the capture began on another stream, {:?}", self.origin)));
         }
         let (recorded, invalid) = self.stop();

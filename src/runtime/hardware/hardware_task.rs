@@ -4,16 +4,16 @@
 use std::any::Any;
 use std::fmt;
 
+use crate::runtime::error::Cause;
 use crate::runtime::exit::Running;
-use crate::runtime::isolation::access::Access as MemoryAccess;
-use crate::runtime::stream::{Lease, Stream};
-use crate::runtime::task::{Access, Payload, Shape, Task};
+use crate::runtime::memory::access::Access as MemoryAccess;
+use crate::runtime::task::{Access, Drained, Lease, Payload, Shape, Task};
 use crate::runtime::trace::About;
 
 /// A task that the hardware has to run. Its stream goes on when it is [finished](HardwareTask::finish); dropped, it has failed.
 #[must_use = "a task that is dropped has failed"]
 pub struct HardwareTask {
-    stream: &'static Stream,
+    stream: &'static dyn Drained,
     /// The stream's ownership, with the task at its head; gone when the task has ended.
     lease: Option<Lease>,
     has_begun: bool,
@@ -29,7 +29,7 @@ impl fmt::Debug for HardwareTask {
 
 impl HardwareTask {
     /// The kernel at the head of a stream. `running`: counts it until it ends.
-    pub(in crate::runtime) fn new(stream: &'static Stream, lease: Lease, running: Running) -> Self {
+    pub(in crate::runtime) fn new(stream: &'static dyn Drained, lease: Lease, running: Running) -> Self {
         Self { stream, lease: Some(lease), has_begun: false, holds: Some((running, MemoryAccess::open())) }
     }
 
@@ -102,12 +102,12 @@ impl HardwareTask {
     /// Does its work with the processor, on this thread, which may split it over the compute threads.
     ///
     /// # Errors
-    /// The text of its failure or of its panic.
-    pub fn run(&mut self) -> Result<(), String> {
+    /// The cause of its failure, or the text of its panic.
+    pub fn run(&mut self) -> Result<(), Cause> {
         self.begin();
         let task = self.lease.as_mut().and_then(Lease::head);
         match task.map(|task| &mut task.payload) {
-            Some(Payload::Kernel(work)) => self.stream.run_for_hardware(|| work.run()),
+            Some(Payload::Kernel(work)) => self.stream.run_for_hardware(work),
             _ => Ok(()),
         }
     }
@@ -115,19 +115,19 @@ impl HardwareTask {
     /// Ends it; its stream goes on, at once and on this thread, as far as it needs no compute thread: the next task comes to the hardware
     /// before this returns. What it wrote is in memory by now.
     ///
-    /// With an error the stream keeps the text, skips what follows, and the next call that waits for it raises: as for a task that fails.
-    pub fn finish(mut self, outcome: Result<(), String>) {
+    /// With an error the stream keeps its text, skips what follows, and the next call that waits for it raises: as for a task that fails.
+    pub fn finish(mut self, outcome: Result<(), Cause>) {
         self.end(outcome);
     }
 
-    fn end(&mut self, outcome: Result<(), String>) {
+    fn end(&mut self, outcome: Result<(), Cause>) {
         self.begin();
         if let Some(mark) = self.task().and_then(|task| task.mark.as_ref()) {
             mark.end(outcome.is_err());
         }
         self.holds = None;
         if let Some(lease) = self.lease.take() {
-            self.stream.finish_on_hardware(lease, outcome.err().as_deref());
+            self.stream.finish_on_hardware(lease, outcome.err());
         }
     }
 }
@@ -135,7 +135,7 @@ impl HardwareTask {
 impl Drop for HardwareTask {
     fn drop(&mut self) {
         if self.lease.is_some() {
-            self.end(Err("the hardware dropped it".to_owned()));
+            self.end(Err("the hardware dropped it".into()));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use super::guarded_blocks::describe;
-use crate::runtime::memory;
+use crate::runtime::pools;
 
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
@@ -32,7 +32,7 @@ extern "C" fn report(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     let info = unsafe { &*info };
     // SAFETY: they are those of a SIGSEGV, which has an address.
     let address = unsafe { info.si_addr() } as usize;
-    if let Some(device) = memory::device_of(address as *const u8) {
+    if let Some(device) = pools::device_of(address as *const u8) {
         let known = describe(address).unwrap_or_else(|| "nothing more is known of it".to_owned());
         let text = format!(
             "rustdev: the host touched memory of device rustdev:{device} at {address:#x}: {known}. Copy it to the host first, for example with tensor.cpu()\n"

@@ -12,7 +12,8 @@ use super::{has_guards, place};
 use crate::runtime::debugging::{DebugMode, is_on};
 use crate::runtime::memory::caching_pool::GENERAL;
 use crate::runtime::memory::device_pool::DevicePool;
-use crate::runtime::memory::{self, label::Label};
+use crate::runtime::memory::label::Label;
+use crate::runtime::pools;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicBool, Mutex};
 use crate::runtime::task::{Access, Task, Work};
@@ -106,7 +107,7 @@ fn release(all: bool) {
     loop {
         let Some((address, freed)) = BLOCKS.lock().freed.take(all) else { return };
         check_poison(address, freed);
-        if let Some(pool) = memory::pool_of(address as *const u8) {
+        if let Some(pool) = pools::pool_of(address as *const u8) {
             pool.free(address);
         }
     }

@@ -1,5 +1,6 @@
 //! Tasks that fill a range with one byte, and that check that nothing else was written there.
 
+use crate::runtime::error::Cause;
 use crate::runtime::sync::{Arc, AtomicBool, Ordering};
 use crate::runtime::task::{Access, Work};
 
@@ -25,7 +26,7 @@ pub struct Fill {
 }
 
 impl Work for Fill {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         // SAFETY: the range is part of a block that the submitter holds, or keeps in quarantine, until the stream has passed this task.
         unsafe { std::ptr::write_bytes(self.range.begin as *mut u8, self.value, self.range.end - self.range.begin) };
         self.done.store(true, Ordering::Relaxed);
@@ -47,7 +48,7 @@ pub struct Check {
 }
 
 impl Work for Check {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         if !self.filled.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -55,7 +56,7 @@ impl Work for Check {
         let bytes = unsafe { std::slice::from_raw_parts(self.range.begin as *const u8, self.range.end - self.range.begin) };
         match bytes.iter().position(|byte| *byte != self.value) {
             None => Ok(()),
-            Some(offset) => Err((self.finding)(offset)),
+            Some(offset) => Err((self.finding)(offset).into()),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A request is rounded to 512 bytes. Requests of at most 1 MiB come from segments of 2 MiB, those below 10 MiB from segments of 20 MiB,
 //! larger ones get a segment of their own, rounded to 2 MiB: PyTorch's documented policy. Each stream has its own free lists, so that a
-//! block goes back to tasks of the stream that used it last, in whose order reuse needs no waiting; in a private pool ([`super::private_pool`])
+//! block goes back to tasks of the stream that used it last, in whose order reuse needs no waiting; in a private pool ([`crate::runtime::pools::private_pool`])
 //! it has others. A block that other streams used too
 //! waits in a queue per such stream until the position that the stream had reached at the free is completed.
 //!
@@ -38,7 +38,7 @@ pub const SHARED_SEGMENT: usize = 20 << 20;
 /// Requests from this size on get a segment of their own.
 pub const OWN_SEGMENT: usize = 10 << 20;
 
-/// The number of the general pool; others are private ([`super::private_pool`]).
+/// The number of the general pool; others are private ([`crate::runtime::pools::private_pool`]).
 pub const GENERAL: u64 = 0;
 
 /// No request is larger than an address space of 47 bits.

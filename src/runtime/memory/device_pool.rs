@@ -4,8 +4,10 @@
 //! is released.
 
 use std::fs::File;
+use std::io;
 
 use super::caching_pool::{Pool, Refusal, Request, Settings};
+use super::device_memory::DeviceMemory;
 use super::history::{Action, Context, Detail, Recording, capture};
 use super::label::Label;
 use super::lending::Traits;
@@ -13,37 +15,56 @@ use super::observe::{self, Shortage, Usage};
 use super::sent::{SegmentFile, Whereabouts};
 use super::snapshot::Snapshot;
 use super::stats::Stats;
-use super::{Timeline, race_notes, text};
+use super::{Timeline, arena, race_notes, text};
 use crate::runtime::Error;
-#[cfg(not(loom))]
-use crate::runtime::hardware;
 use crate::runtime::sync::{Mutex, MutexGuard};
 
-/// Tells the streams of a device that have been used so far.
-pub type Streams = Box<dyn Fn() -> Vec<&'static dyn Timeline> + Send + Sync>;
+/// What a device's pool asks of the process around it.
+pub trait Surroundings: Send + Sync {
+    /// The streams of the device that have been used so far.
+    fn streams(&self) -> Vec<&'static dyn Timeline>;
+
+    /// Reserves the device's address range.
+    ///
+    /// # Errors
+    /// There is none of that length.
+    fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
+        arena::reserve(length)
+    }
+
+    /// Frees blocks whose receivers in other processes have returned them.
+    fn collect_sends(&self) {}
+
+    /// Frees blocks that a debugging mode keeps.
+    fn empty_quarantine(&self) {}
+}
+
+/// Streams alone.
+impl<F: Fn() -> Vec<&'static dyn Timeline> + Send + Sync> Surroundings for F {
+    fn streams(&self) -> Vec<&'static dyn Timeline> {
+        self()
+    }
+}
 
 /// One device's memory.
 pub struct DevicePool {
     device: usize,
     pool: Mutex<Pool>,
-    streams: Streams,
+    surroundings: Box<dyn Surroundings>,
     base: usize,
     length: usize,
 }
 
 impl DevicePool {
-    /// The pool of a device; `streams` tells which streams are waited for before memory is given back.
+    /// The pool of a device; the streams around it are waited for before memory is given back.
     ///
     /// # Errors
     /// `Internal` if the process may not have that much address space.
-    pub fn new(device: usize, settings: Settings, streams: Streams) -> Result<Self, Error> {
+    pub fn new(device: usize, settings: Settings, surroundings: Box<dyn Surroundings>) -> Result<Self, Error> {
         let refused = |error| Error::Internal(format!("no address space for the memory of device rustdev:{device}: {error}"));
-        #[cfg(not(loom))]
-        let pool = Pool::over(settings, &|length| hardware::reserve(device, length)).map_err(refused)?;
-        #[cfg(loom)]
-        let pool = Pool::over(settings, &super::arena::reserve).map_err(refused)?;
+        let pool = Pool::over(settings, &|length| surroundings.reserve(length)).map_err(refused)?;
         let (base, length) = pool.bounds();
-        Ok(Self { device, pool: Mutex::new(pool), streams, base, length })
+        Ok(Self { device, pool: Mutex::new(pool), surroundings, base, length })
     }
 
     /// The pool, with nothing left to settle.
@@ -129,8 +150,7 @@ impl DevicePool {
     /// Gives the cache back, for a request that is tried again then.
     fn give_back(&self, request: &Request) -> MutexGuard<'_, Pool> {
         self.finish_streams();
-        #[cfg(not(loom))]
-        crate::runtime::shared::sends::collect();
+        self.surroundings.collect_sends();
         let mut pool = self.lock();
         pool.stats.num_sync_all_streams += 1;
         pool.reclaim();
@@ -180,8 +200,7 @@ impl DevicePool {
             race_notes::tell(race, context);
         }
         if keeps {
-            #[cfg(not(loom))]
-            crate::runtime::shared::sends::collect();
+            self.surroundings.collect_sends();
         }
         freed.is_some()
     }
@@ -281,8 +300,7 @@ impl DevicePool {
     /// Releases every cached segment, after waiting for the device.
     pub fn empty_cache(&self) {
         let context = capture(Detail::All);
-        #[cfg(not(loom))]
-        crate::runtime::isolation::empty_quarantine();
+        self.surroundings.empty_quarantine();
         self.finish_streams();
         let mut pool = self.lock();
         pool.reclaim();
@@ -303,7 +321,7 @@ impl DevicePool {
     pub fn release_private(&self, private: u64) {
         let mut pool = self.lock();
         pool.release_private(private);
-        let streams = (self.streams)().into_iter().chain(pool.waited_for());
+        let streams = self.surroundings.streams().into_iter().chain(pool.waited_for());
         if streams.into_iter().all(|stream| stream.completed() >= stream.submitted()) {
             pool.reclaim();
             pool.release_idle(private);
@@ -313,7 +331,7 @@ impl DevicePool {
     /// Waits for all tasks that may use memory of this device; failures stay for the streams' own next synchronising call.
     fn finish_streams(&self) {
         let foreign = self.lock().waited_for();
-        for stream in (self.streams)().into_iter().chain(foreign) {
+        for stream in self.surroundings.streams().into_iter().chain(foreign) {
             stream.finish();
         }
     }

@@ -1,78 +1,71 @@
-//! Notes of the pools for the race detector: blocks handed out and taken back, memory mapped and unmapped. Models look for no races.
+//! Notes of the pools for the race detector: blocks handed out and taken back, memory mapped and unmapped.
 //!
 //! All but [`tell`] are called under the lock of the pool.
 #![forbid(unsafe_code)]
 
-#[cfg(loom)]
-pub use none::*;
-#[cfg(not(loom))]
-pub use notes::*;
+use super::Timeline;
+use super::caching_pool::{Pool, Use};
+use super::history::Context;
+use super::observe::watches_races;
+use crate::runtime::sync::OnceLock;
 
-#[cfg(not(loom))]
-mod notes {
-    use crate::runtime::memory::Timeline;
-    use crate::runtime::memory::caching_pool::Pool;
-    use crate::runtime::memory::history::Context;
-    use crate::runtime::memory::observe::watches_races;
-    use crate::runtime::sanitizer;
+/// What was found in a free: tells it, with the context of the free.
+pub type Race = Box<dyn FnOnce(Option<Context>)>;
 
-    /// What was found in a free.
-    pub type Race = sanitizer::Raw;
-
+/// What looks for races.
+pub trait RaceDetector: Sync {
     /// A block is handed out for a stream.
-    pub fn allocated(stream: &'static dyn Timeline, address: usize, size: usize) {
-        if watches_races() {
-            sanitizer::allocated(stream, address, size);
-        }
-    }
+    fn allocated(&self, stream: &'static dyn Timeline, address: usize, size: usize);
 
     /// Memory is mapped anew, or unmapped.
-    pub fn remapped(address: usize, size: usize) {
-        if watches_races() {
-            sanitizer::forget(address, size);
-        }
-    }
+    fn forget(&self, address: usize, size: usize);
 
-    /// A block is taken back. Memory of private pools and memory that was sent is not freed by what its owner does alone: nothing is
-    /// found there.
-    #[cold]
-    pub fn freed(pool: &Pool, address: usize) -> Option<Race> {
-        let use_of = pool.use_of(address).filter(|_| watches_races())?;
-        sanitizer::freed(&use_of, address)
-    }
+    /// A block is taken back.
+    fn freed(&self, block: &Use, address: usize) -> Option<Race>;
 
     /// A block of pinned memory with these users is taken back.
-    pub fn host_freed(address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Race> {
-        if watches_races() { sanitizer::host_freed(address, size, users) } else { None }
-    }
+    fn host_freed(&self, address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Race>;
+}
 
-    /// Tells what was found, once the lock is released.
-    pub fn tell(race: Race, context: Option<Context>) {
-        sanitizer::tell_later(race, context);
+static DETECTOR: OnceLock<&'static dyn RaceDetector> = OnceLock::new();
+
+/// Sets what looks for races; the first one stays.
+pub fn set_detector(detector: &'static dyn RaceDetector) {
+    let _ = DETECTOR.set(detector);
+}
+
+fn detector() -> Option<&'static dyn RaceDetector> {
+    if watches_races() { DETECTOR.get().copied() } else { None }
+}
+
+/// A block is handed out for a stream.
+pub fn allocated(stream: &'static dyn Timeline, address: usize, size: usize) {
+    if let Some(detector) = detector() {
+        detector.allocated(stream, address, size);
     }
 }
 
-#[cfg(loom)]
-mod none {
-    use crate::runtime::memory::Timeline;
-    use crate::runtime::memory::caching_pool::Pool;
-    use crate::runtime::memory::history::Context;
-
-    pub type Race = std::convert::Infallible;
-
-    pub fn allocated(_: &'static dyn Timeline, _: usize, _: usize) {}
-
-    pub fn remapped(_: usize, _: usize) {}
-
-    pub fn freed(_: &Pool, _: usize) -> Option<Race> {
-        None
+/// Memory is mapped anew, or unmapped.
+pub fn remapped(address: usize, size: usize) {
+    if let Some(detector) = detector() {
+        detector.forget(address, size);
     }
+}
 
-    pub fn host_freed(_: usize, _: usize, _: &[&'static dyn Timeline]) -> Option<Race> {
-        None
-    }
+/// A block is taken back. Memory of private pools and memory that was sent is not freed by what its owner does alone: nothing is
+/// found there.
+#[cold]
+pub fn freed(pool: &Pool, address: usize) -> Option<Race> {
+    let detector = detector()?;
+    detector.freed(&pool.use_of(address)?, address)
+}
 
-    pub fn tell(race: Race, _: Option<Context>) {
-        match race {}
-    }
+/// A block of pinned memory with these users is taken back.
+pub fn host_freed(address: usize, size: usize, users: &[&'static dyn Timeline]) -> Option<Race> {
+    detector()?.host_freed(address, size, users)
+}
+
+/// Tells what was found, once the lock is released.
+pub fn tell(race: Race, context: Option<Context>) {
+    race(context);
 }

@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 
-use super::device_memory::DeviceMemory;
 #[cfg(not(loom))]
-use crate::runtime::isolation::access;
+use super::access;
+use super::device_memory::DeviceMemory;
 
 /// The size of the machine's huge pages; segments are aligned to it.
 pub const HUGE_PAGE: usize = 2 << 20;

@@ -10,17 +10,34 @@ use crate::runtime::sync::{Arc, AtomicUsize, Ordering};
 use crate::runtime::task::Task;
 use crate::runtime::{device, exit as end, fork};
 
+/// Where cargo reads the emulator that it runs programs of another architecture by.
+const RUNNER: &str = if cfg!(target_arch = "aarch64") {
+    "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER"
+} else {
+    "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER"
+};
+
 /// Runs an ignored test of this file in a process of its own.
 #[track_caller]
 fn alone(name: &str) {
     let start = Instant::now();
     let test = format!("{}::{name}", module_path!().split_once("::").map_or("", |(_, path)| path));
-    let mut command = Command::new(std::env::current_exe().expect("the test binary"));
-    let output = command.args(["--ignored", "--exact", &test, "--nocapture"]).output().expect("the test binary runs");
+    let output = this_program().args(["--ignored", "--exact", &test, "--nocapture"]).output().expect("the test binary runs");
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {text}", output.status);
     assert!(text.contains("running 1 test"), "{text}");
     assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+/// The test binary, run by the emulator that cargo runs it by.
+fn this_program() -> Command {
+    let program = std::env::current_exe().expect("the test binary");
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(program);
+    command
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Failed tasks: the error is raised once, with the operator's name; later tasks are skipped and their values dropped.
 
 use super::common::{Gate, LARGE, callback, costing, kernel, stream};
+use crate::runtime::error::Cause;
 use crate::runtime::event::Event;
 use crate::runtime::sync::{Arc, AtomicUsize, Ordering};
 use crate::runtime::task::{Access, Closure, Task, Work};
 use crate::runtime::{Error, device};
 
 fn failing(name: &'static str, cost: u64) -> Task {
-    Task::new(name, cost, Closure::new(|| Err("no good".to_owned())))
+    Task::new(name, cost, Closure::new(|| Err("no good".into())))
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn blocking_submission_raises_there_and_then() {
 struct Destroyed(Arc<AtomicUsize>);
 
 impl Work for Destroyed {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::common::{Gate, LARGE, callback, captured, eventually, kernel, stream};
 use crate::runtime::Error;
+use crate::runtime::error::Cause;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex};
 use crate::runtime::task::{Access, Row, Span, Task, Work};
@@ -25,7 +26,7 @@ struct Noted {
 }
 
 impl Work for Noted {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), Cause> {
         self.run_piece(&[ROW], 0..ROW)
     }
 
@@ -45,13 +46,13 @@ impl Row for Noted {
         self.spans.iter().copied().for_each(visit);
     }
 
-    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), String> {
+    fn run_piece(&self, ends: &[usize], range: Range<usize>) -> Result<(), Cause> {
         assert_eq!(ends, [ROW]);
         self.log.lock().push((self.number, range.clone()));
         if let Some(gate) = self.gate.as_ref().filter(|_| range.start == 0) {
             gate.pass();
         }
-        if self.fails && range.contains(&(ROW / 2)) { Err("half is enough".to_owned()) } else { Ok(()) }
+        if self.fails && range.contains(&(ROW / 2)) { Err("half is enough".into()) } else { Ok(()) }
     }
 }
 

@@ -198,7 +198,7 @@ fn captures_do_not_mix() {
 fn a_failure_names_its_task_and_ends_the_replay() {
     let (own, log) = (stream(), Log::default());
     let graph = captured(own, || {
-        own.submit(Task::new("broken", 1, Closure::new(|| Err("no good".to_owned())))).unwrap();
+        own.submit(Task::new("broken", 1, Closure::new(|| Err("no good".into())))).unwrap();
         own.submit(log.kernel("after")).unwrap();
     });
     replay(&graph, own);

@@ -218,3 +218,27 @@ fn loom_an_owner_that_looks_ahead_loses_nothing() {
         assert_eq!(model.queue.completed(), 2);
     });
 }
+
+#[test]
+fn loom_a_sleeper_hears_that_its_reason_is_over() {
+    loom::model(|| {
+        let queue = Arc::new(Queue::default());
+        let over = Arc::new(AtomicUsize::new(0));
+        let (_, owner) = queue.push_and_own(1);
+        let owner = owner.expect("nobody else owns it");
+        let (asleep, seen) = (Arc::clone(&queue), Arc::clone(&over));
+        let sleeper = thread::spawn(move || asleep.sleep_unless(1, || seen.load(Ordering::Relaxed) > 0));
+        over.store(1, Ordering::Relaxed);
+        queue.wake();
+        // The owner does nothing before: what is lost here is a deadlock.
+        sleeper.join().unwrap();
+        drain(owner);
+    });
+}
+
+fn drain(mut owner: Owner<'_, usize>) {
+    while owner.head().is_some() {
+        owner.advance();
+    }
+    assert!(!owner.release());
+}

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::common::{Gate, LARGE, callback, costing, eventually, kernel, stream, urgent_stream};
-use crate::runtime::stream::{self, BACKLOG, Stream};
+use crate::runtime::stream::{BACKLOG, Stream};
 use crate::runtime::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::runtime::task::Task;
 use crate::runtime::{Error, device, thread_pool};
@@ -251,11 +251,11 @@ fn a_task_that_waits_for_its_own_stream_is_told_so() {
 #[test]
 fn current_streams_belong_to_thread_and_device() {
     let own = stream();
-    assert_eq!(stream::current(0).id(), 0);
-    assert_eq!(stream::exchange(own).id(), 0);
-    assert_eq!((stream::current(0).id(), stream::current(1).id()), (own.id(), 0));
-    thread::spawn(|| assert_eq!(stream::current(0).id(), 0)).join().unwrap();
-    stream::exchange(stream::find(0, 0).unwrap());
+    assert_eq!(device::current_stream(0).id(), 0);
+    assert_eq!(device::exchange_stream(own).id(), 0);
+    assert_eq!((device::current_stream(0).id(), device::current_stream(1).id()), (own.id(), 0));
+    thread::spawn(|| assert_eq!(device::current_stream(0).id(), 0)).join().unwrap();
+    device::exchange_stream(device::find_stream(0, 0).unwrap());
 }
 
 #[test]
@@ -269,8 +269,10 @@ fn ids_find_their_streams() {
     assert_eq!(ids.len(), 32);
     let created = device.create_stream(-1);
     for stream in pool.into_iter().chain([created, device.default_stream()]) {
-        assert!(std::ptr::eq(stream::find(1, stream.id()).unwrap(), stream));
+        assert!(std::ptr::eq(device::find_stream(1, stream.id()).unwrap(), stream));
     }
     assert_eq!((created.priority(), device.stream_from_pool(0).priority()), (-1, 0));
-    assert!(stream::find(1, -1).is_none() && stream::find(1, 100_000).is_none() && stream::find(9, 0).is_none());
+    assert!(
+        device::find_stream(1, -1).is_none() && device::find_stream(1, 100_000).is_none() && device::find_stream(9, 0).is_none()
+    );
 }

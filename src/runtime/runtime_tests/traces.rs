@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::common::{Gate, LARGE, callback, costing, kernel, stream};
+use super::common::{Gate, LARGE, callback, captured, costing, kernel, stream};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex, MutexGuard};
 use crate::runtime::task::{Closure, Task};
@@ -18,7 +18,7 @@ fn taken(stream: &'static Stream, submit: impl FnOnce()) -> Vec<Row> {
     submit();
     let trace = trace::stop(number).unwrap();
     let rows = (0..trace.count()).filter_map(|index| trace.row(index));
-    rows.filter(|row| std::ptr::eq(row.stream, stream)).collect()
+    rows.filter(|row| std::ptr::addr_eq(row.stream, stream)).collect()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn failures_and_panics_end_their_entries_and_what_is_behind_has_not_run() {
         stream.submit(Task::new("panics", LARGE, Closure::new(|| panic!("no good")))).unwrap();
         stream.submit(kernel(|| ())).unwrap();
         assert!(stream.synchronize().is_err());
-        stream.submit(Task::new("fails", 1, Closure::new(|| Err("no good".to_owned())))).unwrap();
+        stream.submit(Task::new("fails", 1, Closure::new(|| Err("no good".into())))).unwrap();
         stream.submit(callback(|| ())).unwrap();
         stream.submit(Task::sleep(Duration::from_millis(1))).unwrap();
     });
@@ -109,6 +109,34 @@ fn ranges_belong_to_the_thread_and_to_the_trace() {
     assert_eq!(ids, [(9, 8), (0, 8), (0, 0)]);
     let rows = taken(stream, || stream.submit(costing(1, || ())).unwrap());
     assert_eq!((rows[0].operator, rows[0].range), (0, 0), "ranges of an earlier trace are forgotten");
+}
+
+#[test]
+fn a_replay_is_a_call_and_its_nodes_have_the_times() {
+    let own = stream();
+    let graph = captured(own, || {
+        own.submit(costing(1, || ())).unwrap();
+        own.submit(Task::new("slow", LARGE, Closure::new(|| Ok(std::thread::sleep(Duration::from_millis(2)))))).unwrap();
+        own.submit(callback(|| ())).unwrap();
+        own.submit(Task::new("fails", 1, Closure::new(|| Err("no good".to_owned())))).unwrap();
+        own.submit(costing(1, || ())).unwrap();
+    });
+    let rows = taken(own, || graph.replay(own, [].into_iter()).unwrap());
+    assert!(own.synchronize().is_err());
+    let found: Vec<_> = rows.iter().map(|row| (row.name, row.about.kind, row.replay.is_some(), row.outcome)).collect();
+    let expected = [
+        ("graph", Kind::Replay, false, Outcome::Done),
+        ("kernel", Kind::Custom, true, Outcome::Done),
+        ("slow", Kind::Custom, true, Outcome::Done),
+        ("callback", Kind::Host, false, Outcome::Done),
+        ("graph", Kind::Replay, false, Outcome::Failed),
+        ("fails", Kind::Custom, true, Outcome::Failed),
+        ("kernel", Kind::Custom, true, Outcome::NotRun),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!((rows[1].replay, rows[1].submission), (rows[2].replay, rows[0].submission));
+    assert!(rows[0].run.0 <= rows[1].run.0 && rows[1].run.1 <= rows[2].run.0 && rows[2].run.1 <= rows[0].run.1);
+    assert!(rows[2].run.1 - rows[2].run.0 >= 2_000_000);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::footprint::Footprint;
 use super::shadow::{Past, Shadow, Site};
-use super::vector_clock::VectorClock;
+use crate::runtime::vector_clock::VectorClock;
 
 /// The device and the id of a stream.
 pub type StreamKey = (usize, i64);

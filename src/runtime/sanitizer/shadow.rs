@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::footprint::Footprint;
-use super::vector_clock::VectorClock;
 use crate::runtime::memory::history::Context;
+use crate::runtime::vector_clock::VectorClock;
 
 /// Accesses of one range that are kept; the oldest goes first.
 const MOST: usize = 32;

@@ -6,22 +6,20 @@
 
 use std::time::Instant;
 
-use super::gate;
 use crate::runtime::latch::Latch;
-use crate::runtime::stream::{Lease, Stream};
 use crate::runtime::sync::Arc;
-use crate::runtime::task::{Keeper, Task};
-use crate::runtime::{Error, blocking_pool, device};
+use crate::runtime::task::{Drained, Keeper, Lease, Task};
+use crate::runtime::{Error, blocking_pool, device, gate};
 
 /// Where the streams stand.
-type Held = Latch<(&'static Stream, Lease)>;
+type Held = Latch<(&'static dyn Drained, Lease)>;
 
 impl Keeper for Held {
     fn is_over(&self) -> bool {
         self.is_open()
     }
 
-    fn keep(&self, stream: &'static Stream, lease: Lease) {
+    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
         if let Err((stream, lease)) = self.wait((stream, lease)) {
             blocking_pool::spawn("rustdev-host", move || stream.go_on(lease, None));
         }
@@ -48,7 +46,7 @@ impl Drop for Release {
 /// Does something while nothing writes to device memory. `None`: others did not stop writing before the deadline.
 ///
 /// # Errors
-/// As [`Stream::submit`].
+/// As [`Stream::submit`](crate::runtime::stream::Stream::submit).
 pub fn alone<R>(deadline: Instant, body: impl FnOnce() -> R) -> Result<Option<R>, Error> {
     let Some(exclusive) = gate::exclusive(deadline) else { return Ok(None) };
     let release = Release { held: Arc::new(Held::default()), exclusive: Some(exclusive) };

@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use super::file::{self, Place, Words};
 use super::process::Process;
-use crate::runtime::stream::{Lease, Stream};
 use crate::runtime::sync::Arc;
-use crate::runtime::task::Keeper;
+use crate::runtime::task::{Drained, Keeper, Lease};
 use crate::runtime::{Error, blocking_pool, exit};
 
 const BYTES: usize = 4096;
@@ -171,11 +170,11 @@ impl Keeper for Awaited {
         self.is_reached()
     }
 
-    fn keep(&self, stream: &'static Stream, lease: Lease) {
+    fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
         let awaited = self.clone();
         blocking_pool::spawn("rustdev-event", move || {
             let outcome = awaited.synchronize();
-            stream.go_on(lease, outcome.err().as_ref().map(Error::message));
+            stream.go_on(lease, outcome.err().as_ref().map(|error| error as &dyn std::fmt::Display));
         });
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use super::counters::Receipts;
 use super::file::Place;
 use super::sends::Shared;
-use crate::runtime::memory;
+use crate::runtime::pools;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, LazyLock, Mutex};
 use crate::runtime::task::{Closure, Task};
@@ -55,7 +55,7 @@ impl State {
             segment.users += 1;
             return Ok(segment.address);
         }
-        let pool = memory::pool(shared.device)?;
+        let pool = pools::pool(shared.device)?;
         let file = shared.file.open().map_err(|error| gone(shared, &error))?;
         let is_whole = file.metadata().is_ok_and(|facts| facts.len() == shared.size as u64);
         if !is_whole {
@@ -74,7 +74,7 @@ impl State {
         let Some(segment) = self.segments.get_mut(&key) else { return };
         segment.users -= 1;
         if segment.users == 0 {
-            if let Ok(pool) = memory::pool(shared.device) {
+            if let Ok(pool) = pools::pool(shared.device) {
                 pool.unmap_foreign(segment.address);
             }
             self.segments.remove(&key);

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::counters::Counters;
 use super::file::{self, Place};
+use super::hold_streams;
 use super::process::Process;
-use super::{gate, hold_streams};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::sent::Whereabouts;
-use crate::runtime::stream;
 use crate::runtime::sync::{Arc, OnceLock};
-use crate::runtime::{Error, fork, memory};
+use crate::runtime::{Error, device, fork, gate, pools};
 
 /// For how long others may go on writing on the host before a caller is told so.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -25,6 +24,7 @@ static COUNTERS: OnceLock<Result<Counters<SentBlock>, Error>> = OnceLock::new();
 
 fn counters() -> Result<&'static Counters<SentBlock>, Error> {
     let made = COUNTERS.get_or_init(|| {
+        pools::set_collector(collect);
         let made = Process::current().and_then(Counters::new);
         made.map_err(|error| Error::Internal(format!("memory cannot be shared with other processes: {error}")))
     });
@@ -83,9 +83,9 @@ pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
     fork::check()?;
     let counters = counters()?;
     collect();
-    let device = memory::device_of(address as *const u8)
+    let device = pools::device_of(address as *const u8)
         .ok_or_else(|| Error::InvalidArgument("only memory of the device can be sent to another process".to_owned()))?;
-    let pool = memory::pool(device)?;
+    let pool = pools::pool(device)?;
     if pool.is_foreign(address) {
         return Err(Error::InvalidArgument(
             "a rustdev tensor that was received from another process cannot be sent on: send a clone() of it".to_owned(),
@@ -96,7 +96,7 @@ pub fn send(address: usize) -> Result<Option<(Shared, u64)>, Error> {
             .ok_or_else(|| Error::InvalidArgument(format!("no live block of device memory holds {address:#x}")))
     };
     let found = find()?;
-    stream::current(device).synchronize_for(|| "sending a tensor to another process".to_owned())?;
+    device::current_stream(device).synchronize_for(|| "sending a tensor to another process".to_owned())?;
     found.timelines.iter().for_each(|timeline| timeline.finish());
     if found.file.is_none() && !share(pool, &found)? {
         return Ok(None);
@@ -142,7 +142,7 @@ pub fn collect() {
         && !fork::is_child()
     {
         for (device, block) in counters.take_over() {
-            if let Ok(pool) = memory::pool(device) {
+            if let Ok(pool) = pools::pool(device) {
                 pool.end_send(block);
             }
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Stream, Until};
 use crate::runtime::debugging::{faults, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
-use crate::runtime::task::{Payload, Task};
+use crate::runtime::task::{Drained, Payload, Task};
 use crate::runtime::{Error, hardware};
 
 /// How often a thread looks again that can only wait.
@@ -61,6 +61,15 @@ impl Stream {
         Ok(())
     }
 
+    /// Looks on while the stream does not get on; true if that is for so long.
+    pub(super) fn is_stalled_for(&self, patience: Duration) -> bool {
+        let (seen, since) = (self.completed(), Instant::now());
+        while self.completed() == seen && since.elapsed() < patience {
+            thread::sleep(POLL);
+        }
+        self.completed() == seen
+    }
+
     /// Runs tasks until so many are done, if nobody else does; returns whether nobody did.
     pub(in crate::runtime) fn step(&'static self, target: u64) -> bool {
         self.queue.own().map(|lease| self.turn(lease, Until::Done(target))).is_some()
@@ -81,12 +90,6 @@ impl Stream {
         if let Some(lease) = self.queue.own_ready() {
             self.release(lease);
         }
-    }
-
-    /// The stream whose event its head waits for.
-    pub(in crate::runtime) fn awaited(&self) -> Option<&'static Stream> {
-        let blocked = self.blocked.lock();
-        blocked.as_ref().filter(|recording| !recording.is_done()).map(|recording| recording.stream())
     }
 
     /// What the watchdog knows of it.

@@ -15,10 +15,12 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::{Lease, Stream, Until};
+use super::{Stream, Until};
+use crate::runtime::error::Cause;
+use crate::runtime::parallel_for;
 use crate::runtime::sync::Ordering;
-use crate::runtime::task::{Payload, Row, Span, Task};
-use crate::runtime::{parallel_for, trace};
+use crate::runtime::task::{Lease, Payload, Row, Span, Task};
+use crate::runtime::trace::{self, Mark};
 
 /// Elements of a piece: those of some tensors have to stay in a core's cache.
 const PIECE: usize = 8 * 1024;
@@ -80,13 +82,14 @@ impl Stream {
             Ok(())
         });
         if let Some(begin) = begin {
-            divide(trace::now().saturating_sub(begin), tasks, shares);
+            let costs = tasks.iter().map(|task| task.as_ref().map_or(0, Task::cost));
+            divide(trace::now().saturating_sub(begin), costs, shares);
         }
         // A panic is told in the name of the first.
-        let (number, text) = failure.map_or((0, None), |(number, text)| (number, Some(text)));
+        let (number, cause) = failure.map_or((0, None), |(number, cause)| (number, Some(cause)));
         let Some(culprit) = tasks.iter().flatten().nth(number) else { return };
-        if let Some(text) = text {
-            self.poison(culprit.name(), &text);
+        if let Some(cause) = cause {
+            self.poison(culprit.name(), &cause);
         }
         if let Some(mark) = culprit.mark.as_ref().filter(|_| begin.is_some() && self.failed.load(Ordering::Relaxed)) {
             mark.fail();
@@ -99,11 +102,10 @@ fn is_marked(tasks: &[Option<Task>]) -> bool {
 }
 
 /// Divides nanoseconds among tasks in proportion to their costs; each gets one at least.
-fn divide(time: u64, tasks: &[Option<Task>], shares: &mut [u64]) {
-    let cost = |task: &Option<Task>| task.as_ref().map_or(0, Task::cost) as f64;
-    let total: f64 = tasks.iter().map(cost).sum();
-    for (share, task) in shares.iter_mut().zip(tasks) {
-        *share += ((time as f64 * cost(task) / total.max(1.0)) as u64).max(1);
+fn divide(time: u64, costs: impl Iterator<Item = u64> + Clone, shares: &mut [u64]) {
+    let total = costs.clone().sum::<u64>() as f64;
+    for (share, cost) in shares.iter_mut().zip(costs) {
+        *share += ((time as f64 * cost as f64 / total.max(1.0)) as u64).max(1);
     }
 }
 
@@ -134,11 +136,7 @@ impl Shares {
 }
 
 /// Runs a part of the row through the works; the first failure with the number of its task.
-fn run_fused<'a>(
-    tasks: impl Iterator<Item = &'a Task> + Clone,
-    ends: &[usize],
-    range: Range<usize>,
-) -> Result<(), (usize, String)> {
+fn run_fused<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, ends: &[usize], range: Range<usize>) -> Result<(), (usize, Cause)> {
     let total = ends.last().copied().unwrap_or(0).max(1);
     let cost: u64 = tasks.clone().map(Task::cost).sum();
     let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
@@ -151,9 +149,9 @@ fn run_fused<'a>(
             if failure.get().is_some() {
                 return;
             }
-            if let Err(text) = row.run_piece(ends, piece.clone()) {
+            if let Err(cause) = row.run_piece(ends, piece.clone()) {
                 // The first failure is the one that is told.
-                let _ = failure.set((number, text));
+                let _ = failure.set((number, cause));
             }
         }
     });
@@ -170,17 +168,34 @@ pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>)
     (count > 1).then_some((count, ends))
 }
 
-/// Runs tasks that [`members`] has found to fuse.
+/// Runs tasks that [`members`] has found to fuse. `mark`: makes the mark of each by its number, where a trace is being taken.
 ///
 /// # Errors
-/// The name of the first that fails, and its text.
-pub(in crate::runtime) fn run_all<'a>(
-    tasks: &(impl Iterator<Item = &'a Task> + Clone),
+/// The number of the first that fails, and the cause.
+pub(in crate::runtime) fn run_all(
+    tasks: &[Task],
     ends: &[usize],
-) -> Result<(), (&'static str, String)> {
-    let name = |number: usize| tasks.clone().nth(number).map_or("", Task::name);
-    let all = 0..ends.last().copied().unwrap_or(0);
-    run_fused(tasks.clone(), ends, all).map_err(|(number, text)| (name(number), text))
+    mark: Option<impl Fn(usize) -> Mark>,
+) -> Result<(), (usize, Cause)> {
+    let begin = mark.as_ref().map_or(0, |_| trace::now());
+    let outcome = run_fused(tasks.iter(), ends, 0..ends.last().copied().unwrap_or(0));
+    if let Some(mark) = mark {
+        tell_all(begin, tasks, &mark);
+        if let Err((number, _)) = &outcome {
+            mark(*number).fail();
+        }
+    }
+    outcome
+}
+
+/// Writes the times of fused tasks that ran from `begin` on into the trace, one after another.
+fn tell_all(mut begin: u64, tasks: &[Task], mark: &impl Fn(usize) -> Mark) {
+    let mut shares = [0; MOST];
+    divide(trace::now().saturating_sub(begin), tasks.iter().map(Task::cost), &mut shares);
+    for (number, share) in shares.iter().enumerate().take(tasks.len()) {
+        mark(number).share(begin, begin + share, tasks.len());
+        begin += share;
+    }
 }
 
 /// The memory of fused tasks.

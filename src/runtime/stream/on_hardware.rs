@@ -6,13 +6,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{Lease, Stream, Until};
+use super::{Stream, Until, standstill};
 use crate::runtime::debugging::schedule;
-use crate::runtime::error::panic_text;
+use crate::runtime::error::{Cause, panic_text};
+use crate::runtime::exit;
 use crate::runtime::hardware::{self, HardwareTask};
 use crate::runtime::sync::{Condvar, Mutex, Ordering, wait};
-use crate::runtime::task::Task;
-use crate::runtime::{executor::EXECUTOR, exit};
+use crate::runtime::task::{Lease, Task};
 
 /// Where the ownership of a stream is whose kernel the hardware has.
 #[derive(Default)]
@@ -44,19 +44,20 @@ impl Stream {
         let transfer = lease.head().and_then(|task| task.transfer());
         let name = lease.head().map_or("", |task| Task::name(task));
         *self.hand_over.state.lock() = State::Handing;
+        standstill::tell();
         let task = HardwareTask::new(self, lease, running);
         let call = || match transfer {
             Some(transfer) => installed.copy(transfer, task),
             None => installed.launch(task),
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-            self.poison(name, panic_text(&*panic));
+            self.poison(name, &panic_text(&*panic));
         }
         let mut state = self.hand_over.state.lock();
         while waits && matches!(*state, State::Handing) {
             state = wait(&self.hand_over.changed, state);
         }
-        self.away.store(true, Ordering::Relaxed);
+        self.go_away();
         match std::mem::replace(&mut *state, State::Away) {
             State::Ended(lease) => {
                 *state = State::Home;
@@ -67,11 +68,11 @@ impl Stream {
         }
     }
 
-    /// Takes the ownership back from the hardware, with the failure of its task if there is one, and goes on.
-    pub(in crate::runtime) fn finish_on_hardware(&'static self, mut lease: Lease, failure: Option<&str>) {
-        if let (Some(text), Some(task)) = (failure, lease.head()) {
+    /// As [`Drained::finish_on_hardware`](crate::runtime::task::Drained::finish_on_hardware).
+    pub(super) fn take_from_hardware(&'static self, mut lease: Lease, failure: Option<Cause>) {
+        if let (Some(cause), Some(task)) = (failure, lease.head()) {
             let name = task.name();
-            self.poison(name, text);
+            self.poison(name, &cause);
         }
         lease.advance();
         let mut state = self.hand_over.state.lock();
@@ -84,15 +85,6 @@ impl Stream {
         drop(state);
         self.away.store(false, Ordering::Relaxed);
         if schedule::is_on() { self.release(lease) } else { self.turn(lease, Until::Kernel) }
-    }
-
-    /// Does a task's work for the hardware, on this thread.
-    pub(in crate::runtime) fn run_for_hardware(&'static self, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-        let _outside = EXECUTOR.enter();
-        match self.attempt(work) {
-            Ok(outcome) => outcome,
-            Err(panic) => Err(panic_text(&*panic).to_owned()),
-        }
     }
 
     /// Whether the hardware has a task of the stream.

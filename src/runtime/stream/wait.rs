@@ -1,15 +1,16 @@
 //! Waiting for a stream: the waiting thread drains the stream itself where it can, and sleeps only while another thread does.
 #![forbid(unsafe_code)]
 
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{RUNNING, Stream, Until};
+use super::{RUNNING, Stream, standstill};
 use crate::runtime::debugging::{self, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
-use crate::runtime::shared::gate::Pass;
-use crate::runtime::sync::{Ordering, spin_loop};
-use crate::runtime::{Error, parallel_for, sanitizer};
+use crate::runtime::gate::Pass;
+use crate::runtime::sync::{Arc, Ordering, spin_loop};
+use crate::runtime::task::Drained;
+use crate::runtime::task::recording::Recording;
+use crate::runtime::{Error, open_loops, sanitizer};
 
 /// Tasks on a stream before a submitter helps or waits.
 pub(in crate::runtime) const BACKLOG: u64 = 2048;
@@ -18,8 +19,6 @@ pub(in crate::runtime) const BACKLOG: u64 = 2048;
 const PATIENCE_AWAY: Duration = Duration::from_millis(5);
 /// How long it waits for a compute thread.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a task that is short of memory looks whether a stream gets on.
-const POLL: Duration = Duration::from_micros(50);
 /// How long a waiting thread looks on, while no task ends and there is no loop to help with, before it sleeps: as long as a task runs
 /// that would not wake a helper itself.
 const LOOK_ON: Duration = Duration::from_micros(100);
@@ -32,19 +31,27 @@ impl Stream {
             return;
         }
         let target = submitted - BACKLOG / 2;
-        let (mut seen, mut since) = (self.completed(), Instant::now());
-        while seen < target && since.elapsed() < self.patience() {
-            if watchdog::is_watching() || !self.help_until(target) {
-                thread::sleep(Duration::from_micros(50));
+        let mut seen = self.completed();
+        while seen < target {
+            let helps = !watchdog::is_watching() && self.help_until(target);
+            let is_stalled = !helps && self.is_stalled(target);
+            let done = self.completed();
+            if is_stalled && done == seen {
+                return;
             }
-            if self.completed() != seen {
-                (seen, since) = (self.completed(), Instant::now());
-            }
+            seen = done;
         }
     }
 
-    fn patience(&self) -> Duration {
-        if self.away.load(Ordering::Relaxed) { PATIENCE_AWAY } else { PATIENCE }
+    /// Waits until so many tasks are done or there is something to help with; true if that took longer than a submitter waits.
+    fn is_stalled(&self, target: u64) -> bool {
+        let is_away = self.away.load(Ordering::Relaxed);
+        let patience = if is_away { PATIENCE_AWAY } else { PATIENCE };
+        if watchdog::is_watching() {
+            // Tasks that may hang are for compute threads.
+            return self.is_stalled_for(patience);
+        }
+        self.queue.sleep_for(target, patience, || self.away.load(Ordering::Relaxed) != is_away)
     }
 
     /// Waits for everything put on the stream so far.
@@ -70,7 +77,7 @@ impl Stream {
 
     /// Waits until memory that the stream uses may be free; failures stay for its own next synchronising call.
     ///
-    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Stream::is_stuck`]. For a task of
+    /// On a thread that runs a task it gives up where the stream may be waiting for that very task: see [`Drained::is_stuck`]. For a task of
     /// installed hardware that is any stream whose task the hardware has, which may be behind that one.
     pub(in crate::runtime) fn finish_for_memory(&'static self) {
         let Some(running) = RUNNING.get() else {
@@ -79,12 +86,11 @@ impl Stream {
             return;
         };
         let before = running.may_wait.swap(true, Ordering::AcqRel);
+        standstill::tell();
         let (target, on_hardware) = (self.submitted(), running.is_on_hardware());
         let may_wait = !(on_hardware && schedule::is_on());
-        while may_wait && self.completed() < target && !self.is_stuck(on_hardware) {
-            if !self.help_until(target) {
-                thread::sleep(POLL);
-            }
+        if may_wait {
+            self.run_until_stuck(target, on_hardware);
         }
         let _pass = Pass::take();
         running.may_wait.store(before, Ordering::Release);
@@ -92,27 +98,7 @@ impl Stream {
 
     /// Returns when so many tasks are done, or the stream stands at something that only a thread with a [`Pass`] lets it go on from.
     pub(in crate::runtime) fn stand_still(&'static self, target: u64) {
-        while self.completed() < target && !self.is_stuck(false) {
-            if !self.help_until(target) {
-                thread::sleep(POLL);
-            }
-        }
-    }
-
-    /// Whether the stream stands at a task that may be waiting for any other, or at an event behind such a task.
-    ///
-    /// Two tasks that waited for each other would wait for ever, and nobody can tell what a callback waits for. `on_hardware`: nor what a
-    /// task that installed hardware has.
-    fn is_stuck(&'static self, on_hardware: bool) -> bool {
-        let mut stream = self;
-        while !(stream.may_wait.load(Ordering::Acquire) || on_hardware && stream.is_on_hardware()) {
-            let blocked = stream.blocked.lock().clone();
-            match blocked {
-                Some(recording) if !recording.is_done() => stream = recording.stream(),
-                _ => return false,
-            }
-        }
-        true
+        self.run_until_stuck(target, false);
     }
 
     /// As [`Stream::synchronize`], without raising the failure of a task.
@@ -145,25 +131,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Drains this stream, or the one whose event it waits for; returns whether there was one to drain.
-    pub(in crate::runtime) fn help_until(&'static self, target: u64) -> bool {
-        let (mut stream, mut target) = (self, target);
-        loop {
-            if let Some(lease) = stream.queue.own() {
-                stream.turn(lease, Until::Done(target));
-                return true;
-            }
-            let blocked = stream.blocked.lock().clone();
-            match blocked {
-                Some(recording) if !recording.is_done() => (stream, target) = (recording.stream(), recording.number()),
-                _ => return false,
-            }
-        }
+    /// The recording that its head waits for.
+    pub(in crate::runtime) fn awaited(&self) -> Option<Arc<Recording>> {
+        self.blocked.lock().clone().filter(|recording| !recording.is_done())
     }
 
     /// Watches another thread drain the stream, helping with its loops; returns whether the target was reached meanwhile.
     pub(super) fn look_on(&self, target: u64) -> bool {
-        let _onlooker = parallel_for::Onlooker::enter();
+        let _onlooker = open_loops::Onlooker::enter();
         let (mut seen, mut idle_since) = (self.completed(), Instant::now());
         loop {
             let mut helped = false;
@@ -171,7 +146,7 @@ impl Stream {
                 if self.completed() >= target {
                     return true;
                 }
-                helped |= parallel_for::is_open() && parallel_for::help();
+                helped |= open_loops::is_open() && open_loops::help();
                 spin_loop();
             }
             let done = self.completed();

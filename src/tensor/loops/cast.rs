@@ -10,6 +10,7 @@ use super::{BLOCK, Buffer};
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::View;
 
@@ -23,7 +24,7 @@ const RUN: usize = BLOCK;
 ///
 /// # Safety
 /// `from` has `count` readable elements of dtype `source`, `to` as many writable ones of `target`, and they do not overlap.
-pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
+pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, count: usize) -> Result<(), Error> {
     if source == target {
         // SAFETY: the caller promises both runs and that they are apart.
         unsafe { copy_run(from, to, count * source.size(), Stores::Cached) };
@@ -36,9 +37,9 @@ pub unsafe fn cast(from: *const u8, source: DType, to: *mut u8, target: DType, c
 ///
 /// # Errors
 /// As [`cast`], and an operand without elements.
-pub fn element(view: &View<'_>, target: DType) -> Result<u128, String> {
+pub fn element(view: &View<'_>, target: DType) -> Result<u128, Error> {
     if view.numel() == 0 {
-        return Err("an operand has no elements".into());
+        return Err(Error::operands("an operand has no elements"));
     }
     let mut word = 0u128;
     // SAFETY: the operand has an element, which the launch promises to be readable, and no element is larger than a word.
@@ -50,7 +51,7 @@ pub fn element(view: &View<'_>, target: DType) -> Result<u128, String> {
 ///
 /// # Errors
 /// As [`element`].
-pub fn read<T: Element>(view: &View<'_>) -> Result<T, String> {
+pub fn read<T: Element>(view: &View<'_>) -> Result<T, Error> {
     let word = element(view, T::DTYPE)?;
     // SAFETY: the first bytes of the word are an element of that dtype.
     Ok(unsafe { (&raw const word).cast::<T>().read_unaligned() })
@@ -66,7 +67,7 @@ pub fn word<T: Element>(element: T) -> u128 {
 
 type HubOf<S> = <<S as Element>::Acc as Number>::Hub;
 
-fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
+fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: usize) -> Result<(), Error> {
     if TypeId::of::<S>() == TypeId::of::<HubOf<S>>() {
         return to_target(from.cast::<HubOf<S>>(), to, target, count);
     }
@@ -84,7 +85,7 @@ fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: us
     Ok(())
 }
 
-fn to_target<H: Hub>(from: *const H, to: *mut u8, target: DType, count: usize) -> Result<(), String> {
+fn to_target<H: Hub>(from: *const H, to: *mut u8, target: DType, count: usize) -> Result<(), Error> {
     dispatch!(target in EVERY, D => {
         vectorize(Narrow { from, to: to.cast::<D>(), count });
         Ok(())

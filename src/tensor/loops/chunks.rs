@@ -9,6 +9,7 @@ use super::index_space::{MAX_OPERANDS, Patch, Space};
 use super::strided::StridedPtr;
 use super::{BLOCK, Buffer};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 
 /// Called for one chunk: its number, inputs and outputs of type `T`, outputs of type `U`.
@@ -24,14 +25,14 @@ pub fn run<T, U, const I: usize, const O: usize, const P: usize>(
     launch: &Launch<'_>,
     limit: usize,
     body: ChunkBody<'_, T, U, I, O, P>,
-) -> Result<(), String>
+) -> Result<(), Error>
 where
     T: Element<Acc = T>,
     U: Element<Acc = U>,
 {
     let count = O + P + I;
     if launch.num_operands() != count || count > MAX_OPERANDS {
-        return Err(format!("{} operands where {count} are needed", launch.num_operands()));
+        return Err(Error::operands(format!("{} operands where {count} are needed", launch.num_operands())));
     }
     check_dtypes(launch)?;
     if launch.view(0).numel() == 0 {

@@ -9,6 +9,7 @@ use super::{Buffer, GRAIN, cast, parallel};
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{self, Launch, Layout};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
@@ -29,7 +30,7 @@ const BYTE_COST: f64 = 0.05;
 ///
 /// # Errors
 /// Two dtypes between which there is no conversion.
-pub fn copy(launch: &Launch<'_>) -> Result<(), String> {
+pub fn copy(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input) = (launch.view(0), launch.view(1));
     let differs = |flag| output.flags().has(flag) != input.flags().has(flag);
     let sign = Sign { conj: differs(Flags::CONJ) && input.dtype().is_complex(), neg: differs(Flags::NEG) };
@@ -47,7 +48,7 @@ pub fn copy(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// As [`copy`], or different sizes.
-pub fn copy_view(output: View<'_>, input: View<'_>) -> Result<(), String> {
+pub fn copy_view(output: View<'_>, input: View<'_>) -> Result<(), Error> {
     if output.numel() == 0 {
         return Ok(());
     }
@@ -98,7 +99,7 @@ impl<T: Number> Map<T, 1> for Sign {
     }
 }
 
-fn copy_signed(launch: &Launch<'_>, sign: Sign) -> Result<(), String> {
+fn copy_signed(launch: &Launch<'_>, sign: Sign) -> Result<(), Error> {
     let dtype = launch.view(1).dtype();
     dispatch!(dtype in SIGNED, T => elementwise::run::<T, T, _, 1>(launch, sign))
 }
@@ -129,7 +130,7 @@ fn ptrs(space: &Space<'_>, patch: &Patch) -> [StridedPtr; 2] {
     [0, 1].map(|operand| StridedPtr { data: patch.data(operand), steps: space.steps(operand) })
 }
 
-fn copy_cast(launch: &Launch<'_>) -> Result<(), String> {
+fn copy_cast(launch: &Launch<'_>) -> Result<(), Error> {
     check_dtypes(launch)?;
     let (output, input) = (launch.view(0), launch.view(1));
     let (target, source) = (output.dtype(), input.dtype());
@@ -166,7 +167,7 @@ fn copy_cast(launch: &Launch<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// Two dtypes between which there is no conversion.
-pub fn fill(launch: &Launch<'_>) -> Result<(), String> {
+pub fn fill(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, value) = (launch.view(0), launch.view(1));
     if output.numel() == 0 {
         return Ok(());

@@ -9,6 +9,7 @@ use super::{Buffer, cast, grain, parallel};
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
@@ -33,7 +34,7 @@ pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
 /// # Errors
 /// The wrong number of operands, or a dtype without conversions.
 #[inline]
-pub fn run<E, O, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+pub fn run<E, O, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
     E: Element,
     O: Element,
@@ -54,7 +55,7 @@ where
 /// # Errors
 /// As [`run`].
 #[inline]
-pub fn run_approximate<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+pub fn run_approximate<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
     E: Element,
     Op: Map<E::Approximate, N, Output = E::Approximate>,
@@ -67,7 +68,7 @@ where
 /// # Errors
 /// As [`run`].
 #[inline]
-pub fn run_in<E, T, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+pub fn run_in<E, T, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
     E: Element,
     T: Number + From<E::Acc> + Into<E::Acc>,
@@ -108,7 +109,7 @@ where
 /// # Errors
 /// As [`run`].
 #[inline]
-pub fn run_with_number<E, O, Op>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+pub fn run_with_number<E, O, Op>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
     E: Element,
     O: Element,
@@ -270,9 +271,9 @@ where
     }
 }
 
-pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), String> {
+pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), Error> {
     if launch.num_operands() != types.inputs + 1 {
-        return Err(format!("{} operands where {} are needed", launch.num_operands(), types.inputs + 1));
+        return Err(Error::operands(format!("{} operands where {} are needed", launch.num_operands(), types.inputs + 1)));
     }
     let output = launch.view(0);
     if output.numel() == 0 {
@@ -334,9 +335,9 @@ fn straight(launch: &Launch<'_>, types: Types, inputs: &Inputs, body: Loop<'_>) 
 }
 
 /// Every operand that is cast has a dtype with conversions.
-pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), String> {
+pub fn check_dtypes(launch: &Launch<'_>) -> Result<(), Error> {
     match (0..launch.num_operands()).map(|index| launch.view(index).dtype()).find(|dtype| !dtype.is_convertible()) {
-        Some(dtype) => Err(format!("{dtype:?} has no conversions")),
+        Some(dtype) => Err(Error::dtype(dtype, format!("{dtype:?} has no conversions"))),
         None => Ok(()),
     }
 }

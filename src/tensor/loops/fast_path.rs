@@ -6,6 +6,7 @@
 use super::elementwise::{Types, drive, has_wider_number};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
 
@@ -30,7 +31,7 @@ const TOGETHER: usize = 256;
 /// # Errors
 /// The wrong number of operands, or a dtype without conversions.
 #[inline]
-pub fn run<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), String>
+pub fn run<E, Op, const N: usize>(launch: &Launch<'_>, op: Op) -> Result<(), Error>
 where
     E: Element,
     Op: FastPath<E::Acc, N>,

@@ -22,6 +22,7 @@ use super::{BLOCK, GRAIN};
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, prefetch, vectorize};
 use crate::tensor::dtype::DType;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 pub use indexed_update::{Update, store};
 use position::{Positions, Slots};
@@ -72,10 +73,10 @@ impl<'a> Indexed<'a> {
     ///
     /// # Errors
     /// Operands or scalars that are none of that.
-    pub fn new(launch: &'a Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, String> {
+    pub fn new(launch: &'a Launch<'a>, first_scalar: usize, rules: Rules) -> Result<Self, Error> {
         let count = launch.num_operands().saturating_sub(FIRST_INDEX);
         if count == 0 || count > MAX_INDICES {
-            return Err(format!("{count} index operands"));
+            return Err(Error::operands(format!("{count} index operands")));
         }
         let none = Slots { count: 0, step: 0, rules };
         let mut indices = [Index { operand: 0, dtype: DType::Long, slots: none }; MAX_INDICES];
@@ -83,7 +84,7 @@ impl<'a> Indexed<'a> {
             let operand = FIRST_INDEX + number;
             let dtype = launch.view(operand).dtype();
             if !matches!(dtype, DType::Int | DType::Long) {
-                return Err(format!("indices of dtype {dtype:?}"));
+                return Err(Error::dtype(dtype, format!("indices of dtype {dtype:?}")));
             }
             let slots = launch.scalar(first_scalar + 2 * number)?.to::<i64>().max(0);
             let step = launch.scalar(first_scalar + 2 * number + 1)?.to::<i64>();
@@ -100,10 +101,10 @@ impl<'a> Indexed<'a> {
     ///
     /// # Errors
     /// An index out of bounds, or operands of different dtypes.
-    pub fn load(&self) -> Result<(), String> {
+    pub fn load(&self) -> Result<(), Error> {
         let (target, source) = (self.launch.view(0), self.launch.view(1));
         if target.dtype() != source.dtype() {
-            return Err(format!("{:?} from {:?}", target.dtype(), source.dtype()));
+            return Err(Error::operands(format!("{:?} from {:?}", target.dtype(), source.dtype())));
         }
         if target.numel() > 0 {
             let size = target.dtype().size();
@@ -207,12 +208,15 @@ impl Fault {
         self.is_set.store(true, Ordering::Relaxed);
     }
 
-    fn result(&self) -> Result<(), String> {
+    fn result(&self) -> Result<(), Error> {
         if !self.is_set.load(Ordering::Relaxed) {
             return Ok(());
         }
         match *self.what.lock() {
-            Some((index, slots)) => Err(format!("index {index} is out of bounds for dimension with size {slots}")),
+            Some((index, slots)) => {
+                let text = format!("index {index} is out of bounds for dimension with size {slots}");
+                Err(Error::index(index, slots as usize, text))
+            }
             None => Ok(()),
         }
     }

@@ -21,6 +21,7 @@ use line_plan::{Operand, Plan};
 use super::{GRAIN, grain, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::view::View;
 
 pub use values::Values;
@@ -56,7 +57,7 @@ pub fn run<T, const I: usize, const O: usize>(
     dim: usize,
     cost: f64,
     kernel: &impl Lines<T, I, O>,
-) -> Result<(), String>
+) -> Result<(), Error>
 where
     T: Element,
 {
@@ -77,7 +78,7 @@ pub fn run_either<T, const I: usize, const O: usize>(
     dim: usize,
     cost: f64,
     kernel: &impl Columns<T, I, O>,
-) -> Result<(), String>
+) -> Result<(), Error>
 where
     T: Element<Acc = T>,
 {
@@ -105,7 +106,7 @@ pub fn run_with_indices<T: Element>(
     dim: usize,
     cost: f64,
     body: BodyWithPlaces<'_, T>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let operands =
         [Operand::new(input, T::DTYPE, false), Operand::new(output, T::DTYPE, true), Operand::new(indices, DType::Long, true)];
     drive(&operands, dim, cost, None, &|_| 0, &|batch| {
@@ -135,14 +136,14 @@ fn drive(
     lanes: Option<usize>,
     kept: &dyn Fn(&Plan) -> usize,
     body: &(dyn Fn(&Batch<'_>) + Sync),
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let sizes = operands[0].view.sizes();
     for Operand { view, dtype, .. } in operands {
         if view.sizes() != sizes {
-            return Err(format!("sizes {:?} beside {sizes:?}", view.sizes()));
+            return Err(Error::operands(format!("sizes {:?} beside {sizes:?}", view.sizes())));
         }
         if view.dtype() != *dtype && !view.dtype().is_convertible() {
-            return Err(format!("{:?} has no conversions", view.dtype()));
+            return Err(Error::dtype(view.dtype(), format!("{:?} has no conversions", view.dtype())));
         }
     }
     if operands[0].view.numel() == 0 {

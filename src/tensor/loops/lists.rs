@@ -16,6 +16,7 @@ use crate::runtime::parallel_for;
 use crate::runtime::task::Span;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{self, Launch, Layout, Record, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::Flags;
@@ -53,13 +54,13 @@ pub fn run<E, S, const I: usize, const O: usize>(
     launch: &Launch<'_>,
     lists: Lists,
     step: &(dyn Fn(usize) -> S + Sync),
-) -> Result<bool, String>
+) -> Result<bool, Error>
 where
     E: Element,
     S: Step<E::Acc, I, O>,
 {
     if lists.written > O - S::FINDS as usize {
-        return Err(format!("{} lists are written from {O} results", lists.written));
+        return Err(Error::operands(format!("{} lists are written from {O} results", lists.written)));
     }
     let found = AtomicBool::new(false);
     drive(launch, lists, Some(E::DTYPE), I, &|entry, begin, count| {
@@ -81,7 +82,7 @@ where
 }
 
 /// A kernel of launches of one tensor.
-pub type Kernel = fn(&Launch<'_>) -> Result<(), String>;
+pub type Kernel = fn(&Launch<'_>) -> Result<(), Error>;
 
 /// Runs an elementwise kernel over the tensors at every place of the lists: operands [out, so many inputs], and the scalar of the place
 /// where there is one. The lists may differ in their dtypes, if the kernel casts.
@@ -94,7 +95,7 @@ pub fn each(
     inputs: usize,
     scalar: &(dyn Fn(usize) -> Option<Scalar> + Sync),
     kernel: Kernel,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let failure = OnceLock::new();
     drive(launch, lists, None, inputs, &|entry, begin, count| {
         if count == 0 {
@@ -112,9 +113,9 @@ pub fn each(
         }
         // SAFETY: the operands are elements `begin..begin + count` of this launch's, which `drive` gives to this call alone.
         let part = unsafe { record.launch() };
-        if let Err(text) = kernel(&part) {
+        if let Err(error) = kernel(&part) {
             // The first failure is the one that is told.
-            let _ = failure.set(text);
+            let _ = failure.set(error);
         }
     })?;
     failure.into_inner().map_or(Ok(()), Err)
@@ -130,9 +131,9 @@ const REDUCTION: u64 = 200;
 ///
 /// # Errors
 /// Too few operands, or the kernel's own.
-pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kernel: Kernel) -> Result<(), String> {
+pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kernel: Kernel) -> Result<(), Error> {
     if launch.num_outputs() != tensors || launch.num_operands() != 2 * tensors {
-        return Err(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands()));
+        return Err(Error::operands(format!("{} operands where two lists of {tensors} tensors are needed", launch.num_operands())));
     }
     let reduce = |entry: usize| {
         let (output, input) = (launch.view(entry), launch.view(tensors + entry));
@@ -146,8 +147,8 @@ pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kern
     let cost = (elements as f64 * launch.cost()) as u64 + REDUCTION * small.len() as u64;
     let failure = OnceLock::new();
     parallel_for::parallel_for(small.len(), cost, &|index| {
-        if let Err(text) = reduce(small[index]) {
-            let _ = failure.set(text);
+        if let Err(error) = reduce(small[index]) {
+            let _ = failure.set(error);
         }
     });
     failure.into_inner().map_or(Ok(()), Err)
@@ -253,10 +254,14 @@ where
 /// Called for some elements of one entry: the entry, the first element, how many.
 type ListBody<'a> = &'a (dyn Fn(usize, usize, usize) + Sync);
 
-fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize, body: ListBody<'_>) -> Result<(), String> {
+fn drive(launch: &Launch<'_>, lists: Lists, dtype: Option<DType>, inputs: usize, body: ListBody<'_>) -> Result<(), Error> {
     let used = lists.written.max(lists.first_input + inputs);
     if used * lists.tensors > launch.num_operands() || lists.written * lists.tensors > launch.num_outputs() {
-        return Err(format!("{} operands are too few for {used} lists of {} tensors", launch.num_operands(), lists.tensors));
+        return Err(Error::operands(format!(
+            "{} operands are too few for {used} lists of {} tensors",
+            launch.num_operands(),
+            lists.tensors
+        )));
     }
     if let Some(piece) = launch.piece() {
         walk(piece.ends, piece.begin, piece.end, body);
@@ -304,7 +309,7 @@ pub fn spans(launch: &Launch<'_>, visit: &mut dyn FnMut(Span)) {
 }
 
 /// Where the elements of each place end in the row of all. Without a dtype, each tensor may have its own.
-fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) -> Result<Vec<usize>, String> {
+fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) -> Result<Vec<usize>, Error> {
     let mut total = 0;
     let mut ends = Vec::with_capacity(tensors);
     for entry in 0..tensors {
@@ -312,7 +317,7 @@ fn ends(launch: &Launch<'_>, tensors: usize, used: usize, dtype: Option<DType>) 
         for list in 0..used {
             let view = launch.view(list * tensors + entry);
             if dtype.is_some_and(|dtype| view.dtype() != dtype) || !view.is_dense_1d() || view.numel() != count {
-                return Err(format!("tensor {entry} of list {list} does not fit the others"));
+                return Err(Error::operands(format!("tensor {entry} of list {list} does not fit the others")));
             }
         }
         total += count;

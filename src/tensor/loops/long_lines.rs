@@ -1,6 +1,7 @@
 //! Loops over long lines: a kernel divides each line among the threads, one line after the other, with a workspace.
 
 use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::row::Row;
 use crate::tensor::output::Output;
 use crate::tensor::view::{MAX_DIMS, View};
@@ -18,26 +19,31 @@ pub fn run<T: Element>(
     mut indices: Output<'_>,
     workspace: Output<'_>,
     body: LineBody<'_, T>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     if output.sizes() != input.sizes() || indices.sizes() != input.sizes() || input.ndim() == 0 {
-        return Err(format!("sizes {:?} and {:?} of {:?}", output.sizes(), indices.sizes(), input.sizes()));
+        return Err(Error::operands(format!("sizes {:?} and {:?} of {:?}", output.sizes(), indices.sizes(), input.sizes())));
     }
     if [input, *output, *indices].iter().any(|operand| workspace.overlaps(operand))
         || output.overlaps(&input)
         || indices.overlaps(&input)
     {
-        return Err("operands that overlap".into());
+        return Err(Error::operands("operands that overlap"));
     }
     let last = input.ndim() - 1;
     let lines = input.sizes()[..last].iter().product::<i64>();
-    let bytes = workspace.into_row().into_slice::<u8>().ok_or("a workspace with gaps")?;
+    let bytes = workspace.into_row().into_slice::<u8>().ok_or_else(|| Error::operands("a workspace with gaps"))?;
     // SAFETY: any bytes are a `u128`.
     let (_, memory, _) = unsafe { bytes.align_to_mut::<u128>() };
     let mut index = [0usize; MAX_DIMS];
     for _ in 0..lines {
-        let line = Row::of(&input, &index[..last]).as_slice::<T>().ok_or("an input with gaps")?;
-        let values = output.row_mut(&index[..last]).into_slice::<T>().ok_or("an output with gaps")?;
-        body(line, values, indices.row_mut(&index[..last]).into_slice::<i64>().ok_or("indices with gaps")?, memory);
+        let line = Row::of(&input, &index[..last]).as_slice::<T>().ok_or_else(|| Error::operands("an input with gaps"))?;
+        let values = output.row_mut(&index[..last]).into_slice::<T>().ok_or_else(|| Error::operands("an output with gaps"))?;
+        body(
+            line,
+            values,
+            indices.row_mut(&index[..last]).into_slice::<i64>().ok_or_else(|| Error::operands("indices with gaps"))?,
+            memory,
+        );
         for dim in (0..last).rev() {
             index[dim] += 1;
             if index[dim] < input.size(dim) {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{BLOCK, GRAIN, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::number::Number;
 use crate::tensor::view::View;
 
@@ -21,7 +22,7 @@ const LOOK: f64 = 0.5;
 ///
 /// # Errors
 /// An operand that is not contiguous, or of a dtype without values.
-pub fn count(condition: &View<'_>) -> Result<usize, String> {
+pub fn count(condition: &View<'_>) -> Result<usize, Error> {
     let (data, len) = dense(condition)?;
     let total = AtomicUsize::new(0);
     let dtype = condition.dtype();
@@ -38,16 +39,16 @@ pub fn count(condition: &View<'_>) -> Result<usize, String> {
 ///
 /// # Errors
 /// As [`count`].
-pub fn run(condition: &View<'_>, cost: f64, body: NonzeroBody<'_>) -> Result<usize, String> {
+pub fn run(condition: &View<'_>, cost: f64, body: NonzeroBody<'_>) -> Result<usize, Error> {
     let (data, len) = dense(condition)?;
     let dtype = condition.dtype();
     dispatch!(dtype in EVERY, T => Ok(visit_all::<T>(data, len, cost + LOOK, body)))
 }
 
 /// The memory of a contiguous operand, and its number of elements.
-fn dense(view: &View<'_>) -> Result<(usize, usize), String> {
+fn dense(view: &View<'_>) -> Result<(usize, usize), Error> {
     if !view.is_contiguous() {
-        return Err("an operand is not contiguous".into());
+        return Err(Error::operands("an operand is not contiguous"));
     }
     Ok((view.data() as usize, view.numel()))
 }

@@ -18,6 +18,7 @@ pub mod variance;
 use reduction_plan::Plan;
 
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 
 /// The most outputs of a reduction.
@@ -118,14 +119,14 @@ pub trait BlockFold<S>: Sync {
 ///
 /// # Errors
 /// The wrong operands.
-pub fn drive<S: Copy + Default + Send + Sync>(launch: &Launch<'_>, blocks: &dyn BlockFold<S>) -> Result<(), String> {
+pub fn drive<S: Copy + Default + Send + Sync>(launch: &Launch<'_>, blocks: &dyn BlockFold<S>) -> Result<(), Error> {
     let outputs = launch.num_outputs();
     if outputs > MAX_OUTPUTS || launch.num_operands() != outputs + 1 {
-        return Err(format!("{} operands where {} are needed", launch.num_operands(), outputs + 1));
+        return Err(Error::operands(format!("{} operands where {} are needed", launch.num_operands(), outputs + 1)));
     }
     let input = launch.view(outputs);
     if input.dtype() != blocks.element() && !input.dtype().is_convertible() {
-        return Err(format!("cannot reduce {:?}", input.dtype()));
+        return Err(Error::dtype(input.dtype(), format!("cannot reduce {:?}", input.dtype())));
     }
     if input.numel() > 0 {
         let plan = Plan::new(launch, blocks);

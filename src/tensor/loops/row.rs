@@ -8,6 +8,7 @@ use super::index_space::Steps;
 use super::parallel;
 use super::strided::{self, StridedPtr};
 use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
 
@@ -56,10 +57,12 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// An operand with gaps.
-    pub fn flat(view: &View<'a>) -> Result<Self, String> {
+    pub fn flat(view: &View<'a>) -> Result<Self, Error> {
         let (size, is_constant) = (view.dtype().size(), !view.is_output());
         let row = Self { data: view.data(), step: size as isize, len: view.numel(), size, is_constant, memory: PhantomData };
-        view.is_contiguous().then_some(row).ok_or_else(|| format!("gaps in an operand with strides {:?}", view.strides()))
+        view.is_contiguous()
+            .then_some(row)
+            .ok_or_else(|| Error::operands(format!("gaps in an operand with strides {:?}", view.strides())))
     }
 
     /// The elements `begin..end`.
@@ -368,7 +371,7 @@ impl<'a> Output<'a> {
     ///
     /// # Errors
     /// An output with gaps.
-    pub fn into_flat(self) -> Result<RowMut<'a>, String> {
+    pub fn into_flat(self) -> Result<RowMut<'a>, Error> {
         let row = Row::flat(&self.written())?;
         // SAFETY: the output becomes the row.
         Ok(unsafe { RowMut::new(row) })

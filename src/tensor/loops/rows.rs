@@ -6,6 +6,7 @@
 use super::row::{Row, RowMut};
 use super::{GRAIN, cast, parallel};
 use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::output::Output;
 use crate::tensor::view::{MAX_DIMS, View};
 
@@ -13,9 +14,14 @@ use crate::tensor::view::{MAX_DIMS, View};
 ///
 /// # Errors
 /// An operand with gaps, of another number of elements, or of a dtype without conversions.
-pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), String> {
+pub fn assign<T: Element>(output: &View<'_>, values: &[T]) -> Result<(), Error> {
     if !output.is_contiguous() || output.numel() != values.len() {
-        return Err(format!("{} values for {:?} with strides {:?}", values.len(), output.sizes(), output.strides()));
+        return Err(Error::operands(format!(
+            "{} values for {:?} with strides {:?}",
+            values.len(),
+            output.sizes(),
+            output.strides()
+        )));
     }
     // SAFETY: the operand is contiguous and has as many elements, whose memory `View::new` promises; `values` is memory of its own.
     unsafe { cast::cast(values.as_ptr().cast(), T::DTYPE, output.data(), output.dtype(), values.len()) }
@@ -47,12 +53,12 @@ pub fn for_each_beside<const N: usize>(
     outputs: [Output<'_>; N],
     cost: f64,
     body: BodyBeside<'_, N>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let outer = input.ndim().saturating_sub(1);
     if let Some(output) =
         outputs.iter().find(|output| output.ndim() != input.ndim() || output.sizes()[..outer] != input.sizes()[..outer])
     {
-        return Err(format!("{:?} beside {:?}", output.sizes(), input.sizes()));
+        return Err(Error::operands(format!("{:?} beside {:?}", output.sizes(), input.sizes())));
     }
     let views = outputs.map(Output::into_view);
     walk(&input, outer, cost, &|index| {

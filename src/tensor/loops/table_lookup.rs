@@ -1,6 +1,7 @@
 //! Lookup of 16 bit values in a table of all results of a function: [`run`].
 
 use super::elementwise::{Types, drive};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 
 /// The result for every pattern of 16 bits.
@@ -13,10 +14,10 @@ const COST: f64 = 0.35;
 ///
 /// # Errors
 /// The wrong number of operands, or another dtype.
-pub fn run(launch: &Launch<'_>, table: &LookupTable) -> Result<(), String> {
+pub fn run(launch: &Launch<'_>, table: &LookupTable) -> Result<(), Error> {
     let dtype = launch.compute();
     if dtype.size() != size_of::<u16>() || (0..launch.num_operands()).any(|index| launch.view(index).dtype() != dtype) {
-        return Err(format!("a table of 16 bit values for {dtype:?}"));
+        return Err(Error::dtype(dtype, format!("a table of 16 bit values for {dtype:?}")));
     }
     let types = Types { input: dtype, output: dtype, inputs: 1 };
     drive(&launch.with_cost(COST), types, &|output, inputs, count, _| {

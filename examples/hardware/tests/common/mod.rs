@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rustdev::abi::rd_launch::{RD_OPERAND_HOST, rd_launch, rd_launch_args, rd_op_find, rd_operand};
 use rustdev::abi::{RD_OK, rd_last_error};
-use rustdev::runtime::stream::{self, Stream};
-use rustdev::runtime::{device, memory};
+use rustdev::runtime::stream::Stream;
+use rustdev::runtime::{device, pools};
 use rustdev::tensor::dtype::DType;
 use slow_device::SlowDevice;
 use slow_device::speed::Speed;
@@ -42,13 +42,13 @@ pub struct Memory(pub *mut u8);
 
 impl Memory {
     pub fn new(stream: &'static Stream, bytes: usize) -> Self {
-        Self(memory::allocate(stream.device(), stream, bytes).unwrap())
+        Self(pools::allocate(stream.device(), stream, bytes).unwrap())
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        memory::free(self.0);
+        pools::free(self.0);
     }
 }
 
@@ -80,12 +80,12 @@ pub fn launch(name: &CStr, stream: &'static Stream, tensors: &[Tensor<'_>]) {
         compute_dtype: -1,
         dense_numel: 0,
     };
-    let before = stream::exchange(stream);
+    let before = device::exchange_stream(stream);
     // SAFETY: the name is a string.
     let op = unsafe { rd_op_find(name.as_ptr()) };
     // SAFETY: the arguments live through the call, and the tests hold the memory until they have waited for the stream.
     let status = unsafe { rd_launch(op, stream.device() as i32, &raw const args) };
-    stream::exchange(before);
+    device::exchange_stream(before);
     // SAFETY: the text of this thread is a string.
     assert_eq!(status, RD_OK, "{:?}", unsafe { CStr::from_ptr(rd_last_error()) });
 }

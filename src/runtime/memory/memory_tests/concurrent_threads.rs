@@ -37,7 +37,7 @@ fn end_use(address: usize) {
 }
 
 /// A stream whose tasks each use one block; their use ends before they count as completed.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct SimulatedStream {
     id: i64,
     tasks: Mutex<Vec<usize>>,

@@ -17,6 +17,7 @@ use super::{Index, Indexed, MAX_OPERANDS};
 use crate::runtime::parallel_for;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 
 /// Nanoseconds of work that are worth looking at all indices on every thread.
@@ -56,7 +57,7 @@ impl<E> Update<E> for Store {
 ///
 /// # Errors
 /// An index out of bounds, or operands of different dtypes.
-pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), String> {
+pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), Error> {
     match indexed.launch.view(0).dtype().size() {
         1 => indexed.update::<u8, _>(value, Store),
         2 => indexed.update::<u16, _>(value, Store),
@@ -76,7 +77,7 @@ impl Indexed<'_> {
     /// # Errors
     /// An index out of bounds, or operands of different dtypes.
     #[inline]
-    pub fn update<E: Copy + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), String> {
+    pub fn update<E: Copy + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), Error> {
         self.drive(value, size_of::<E>(), &|to, from, picked| {
             match picked {
                 Picked::WholeRows { cols, rows, positions, range } => {
@@ -94,10 +95,10 @@ impl Indexed<'_> {
     }
 
     /// Finds the pieces and their positions; `body` updates them.
-    fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), String> {
+    fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), Error> {
         let (target, source) = (self.launch.view(0), self.launch.view(1));
         if target.dtype().size() != size || (value.is_none() && source.dtype() != target.dtype()) {
-            return Err(format!("{:?} from {:?}", target.dtype(), source.dtype()));
+            return Err(Error::operands(format!("{:?} from {:?}", target.dtype(), source.dtype())));
         }
         if target.numel() > 0 {
             let value = value.as_ref().map(|value| std::ptr::from_ref(value) as usize);

@@ -11,6 +11,7 @@ use super::line_plan::Plan;
 use super::{LANES, Strip, drive, operands};
 use crate::simd::{Leaf, across, prefetch, vectorize};
 use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::words::{narrow, widen};
 use crate::tensor::number::Number;
 use crate::tensor::view::View;
@@ -83,7 +84,7 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     dim: usize,
     cost: f64,
     kernel: &K,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let operands = operands::<E, I, 1>(inputs, [output]);
     let kept = |plan: &Plan| kept_beside::<E, K, I>(plan.rows(), plan.in_strips) * size_of::<Lanes<E>>();
     drive(&operands, dim, cost, Some(LANES), &kept, &|batch| {

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::tensor::dtype::{Element, dispatch};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::cast;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::View;
@@ -19,12 +20,12 @@ impl<'a, T: Number> Values<'a, T> {
     ///
     /// # Errors
     /// The operand is not contiguous, or of a dtype without conversions.
-    pub fn new(view: View<'a>) -> Result<Self, String> {
+    pub fn new(view: View<'a>) -> Result<Self, Error> {
         if !view.is_contiguous() {
-            return Err("an operand is not contiguous".into());
+            return Err(Error::operands("an operand is not contiguous"));
         }
         if !view.dtype().is_convertible() {
-            return Err(format!("{:?} has no conversions", view.dtype()));
+            return Err(Error::dtype(view.dtype(), format!("{:?} has no conversions", view.dtype())));
         }
         Ok(Self { count: view.numel(), view, value: PhantomData })
     }
@@ -50,7 +51,7 @@ impl<'a, T: Number> Values<'a, T> {
     /// There are not so many.
     pub fn get(&self, index: usize) -> T {
         let (dtype, address) = (self.view.dtype(), self.address(index));
-        let value: Result<T, String> = dispatch!(dtype in EVERY, E => {
+        let value: Result<T, Error> = dispatch!(dtype in EVERY, E => {
             // SAFETY: `address` checks the index, and the launch promises the operand's memory.
             let element = unsafe { address.cast::<E>().read_unaligned() };
             Ok(element.load().hub().to())
@@ -76,7 +77,7 @@ impl<'a, T: Number> Values<'a, T> {
     /// There are not so many.
     pub fn set(&self, index: usize, value: T) {
         let (dtype, address) = (self.view.dtype(), self.address(index));
-        let stored: Result<(), String> = dispatch!(dtype in EVERY, E => {
+        let stored: Result<(), Error> = dispatch!(dtype in EVERY, E => {
             // SAFETY: as in `get`; an output operand is the launch's to write.
             unsafe { address.cast::<E>().write_unaligned(E::store(value.hub().to())) };
             Ok(())

@@ -7,6 +7,7 @@ use super::minmax_fold::MinMax;
 use super::{BlockFold, FoldBlock, Targets, drive, load};
 use crate::simd::{Aligned, Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Number, Ordered};
 
@@ -16,10 +17,10 @@ use crate::tensor::number::{Number, Ordered};
 /// # Errors
 /// The wrong operands.
 #[inline]
-pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), String> {
+pub fn run<E: Element<Acc: Ordered>, const GREATEST: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     let outputs = launch.num_outputs();
     if launch.view(outputs - 1).dtype() != DType::Long || outputs == 2 && launch.view(0).dtype() != E::DTYPE {
-        return Err("outputs of the wrong dtypes".into());
+        return Err(Error::operands("outputs of the wrong dtypes"));
     }
     drive::<ArgMinMax<E::Acc>>(launch, &ArgMinMaxFold::<E, GREATEST> { with_value: outputs == 2, element: PhantomData })
 }

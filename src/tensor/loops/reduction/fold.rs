@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use super::{BlockFold, FoldBlock, Targets, drive, load};
 use crate::simd::{Aligned, Leaf, across, vectorize};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Hub, Number};
 
@@ -38,7 +39,7 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
 /// # Errors
 /// The wrong operands.
 #[inline]
-pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), String> {
+pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F) -> Result<(), Error> {
     check::<O>(launch, 1)?;
     drive::<F::State>(launch, &Folding::<E, O, F> { fold, types: PhantomData })
 }
@@ -48,7 +49,7 @@ pub fn run<E: Element, O: Element, F: Fold<E::Acc>>(launch: &Launch<'_>, fold: F
 /// # Errors
 /// The wrong operands.
 #[inline]
-pub fn run_both<E, F, G, P>(launch: &Launch<'_>, first: F, second: G, finish: P) -> Result<(), String>
+pub fn run_both<E, F, G, P>(launch: &Launch<'_>, first: F, second: G, finish: P) -> Result<(), Error>
 where
     E: Element,
     F: Fold<E::Acc>,
@@ -59,13 +60,13 @@ where
     drive::<(F::State, G::State)>(launch, &Both::<E, F, G, P> { first, second, finish, element: PhantomData })
 }
 
-fn check<O: Element>(launch: &Launch<'_>, outputs: usize) -> Result<(), String> {
+fn check<O: Element>(launch: &Launch<'_>, outputs: usize) -> Result<(), Error> {
     if launch.num_outputs() != outputs {
-        return Err(format!("{} outputs where {outputs} are needed", launch.num_outputs()));
+        return Err(Error::operands(format!("{} outputs where {outputs} are needed", launch.num_outputs())));
     }
     for output in (0..outputs).map(|index| launch.view(index).dtype()) {
         if output != O::DTYPE && !(O::DTYPE == DType::Bool && output == DType::Byte) {
-            return Err(format!("cannot reduce to {output:?}"));
+            return Err(Error::dtype(output, format!("cannot reduce to {output:?}")));
         }
     }
     Ok(())

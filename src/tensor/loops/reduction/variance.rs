@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use super::{BlockFold, FoldBlock, Targets, drive, load};
 use crate::simd::{Aligned, Leaf, across, vectorize};
 use crate::tensor::dtype::{DType, Element};
+use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Field, Hub, Number, Real};
 
@@ -24,10 +25,10 @@ pub struct Variance {
 /// # Errors
 /// The wrong operands.
 #[inline]
-pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Result<(), String> {
+pub fn run<E: Element<Acc: Real>>(launch: &Launch<'_>, variance: Variance) -> Result<(), Error> {
     let outputs = launch.num_outputs();
     if (0..outputs).any(|output| launch.view(output).dtype() != E::DTYPE) {
-        return Err("outputs of the wrong dtype".into());
+        return Err(Error::operands("outputs of the wrong dtype"));
     }
     drive::<MeanVar>(launch, &Variances::<E> { variance, with_mean: outputs == 2, element: PhantomData })
 }

@@ -1,7 +1,7 @@
 //! Who may write to device memory on the host, outside of a stream: such a thread holds a [`Pass`]. While somebody is [`exclusive`], none has.
 //!
 //! A thread that holds a pass waits for no stream. A pass is never refused because somebody wants to be exclusive, only because somebody
-//! is: who wants to be tries again and again. So nothing here can wait in a circle.
+//! is: who wants to be waits for a moment without passes. So nothing here can wait in a circle.
 //!
 //! What writes for longer, and on threads that know nothing of this, is [noted](HostWrites) with the memory that it writes.
 #![forbid(unsafe_code)]
@@ -9,14 +9,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::runtime::isolation::access::Access;
-use crate::runtime::sync::{Condvar, LazyLock, Mutex, wait};
-
-/// How often who wants to be exclusive tries.
-const POLL: Duration = Duration::from_micros(50);
+use super::memory::access::Access;
+use super::sync::{Condvar, LazyLock, Mutex, wait, wait_timeout};
 
 static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
 
@@ -30,6 +26,8 @@ struct Gate {
 struct State {
     passes: usize,
     exclusive: bool,
+    /// How many want to be.
+    wanting: usize,
     noted: BTreeMap<u64, Vec<Range<usize>>>,
     next: u64,
 }
@@ -79,7 +77,12 @@ pub fn leave() {
     DEPTH.set(depth);
     if depth == 0 {
         ACCESS.set(None);
-        GATE.state.lock().passes -= 1;
+        let mut state = GATE.state.lock();
+        state.passes -= 1;
+        if state.passes == 0 && state.wanting > 0 {
+            drop(state);
+            GATE.changed.notify_all();
+        }
     }
 }
 
@@ -94,20 +97,21 @@ impl Drop for Exclusive {
     }
 }
 
-/// Tries until the deadline to be exclusive. `None` afterwards, and for a thread that holds a pass itself.
+/// Waits until the deadline for a moment to be exclusive. `None` if there is none, and for a thread that holds a pass itself.
 pub fn exclusive(deadline: Instant) -> Option<Exclusive> {
-    loop {
-        let mut state = GATE.state.lock();
-        if state.passes == 0 && !state.exclusive {
-            state.exclusive = true;
-            return Some(Exclusive(()));
-        }
-        drop(state);
-        if Instant::now() >= deadline || DEPTH.get() > 0 {
+    let mut state = GATE.state.lock();
+    state.wanting += 1;
+    while state.passes > 0 || state.exclusive {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || DEPTH.get() > 0 {
+            state.wanting -= 1;
             return None;
         }
-        thread::sleep(POLL);
+        state = wait_timeout(&GATE.changed, state, left).0;
     }
+    state.wanting -= 1;
+    state.exclusive = true;
+    Some(Exclusive(()))
 }
 
 /// Writes of other threads to ranges of memory, from its making to its drop.
@@ -144,6 +148,8 @@ pub fn is_written(range: &Range<usize>) -> bool {
 #[cfg(test)]
 mod tests {
     use std::iter;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 

@@ -5,14 +5,14 @@ use std::process;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ACCEPTS: &str = "oom:N, oom:p=P, kernel:NAME:N, kernel:NAME:p=P, hang:NAME, hang:NAME:N, copy:MILLISECONDS, bitflip:NAME:N, \
-    bitflip:p=P and seed=S, separated by commas; N counts from 1, P lies between 0 and 1";
+    bitflip:p=P, peer:RANK:N, exit:RANK:N and seed=S, separated by commas; N counts from 1, RANK from 0, P lies between 0 and 1";
 
 /// The longest delay of copies: a day.
 const LONGEST: f64 = 86_400_000.0;
 
 /// What happens.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// A request for device memory is refused.
     Shortage,
     /// The task of that name fails.
@@ -23,13 +23,19 @@ pub(super) enum Fault {
     Delay(Duration),
     /// A bit of what the task of that name writes is flipped; without a name, of any task.
     BitFlip(Option<String>),
+    /// The process of that rank takes part in no collective any more.
+    Silence(u64),
+    /// The process of that rank ends in a collective.
+    Exit(u64),
 }
 
 /// When it happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum When {
+pub enum When {
     /// At that occasion, counted from 1.
     Run(u64),
+    /// At that occasion and all that come after it.
+    From(u64),
     /// At each occasion with that probability.
     Chance(f64),
     Always,
@@ -37,7 +43,7 @@ pub(super) enum When {
 
 /// A list.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FaultList {
+pub struct FaultList {
     /// Each with the text that it was made from.
     pub faults: Vec<(Fault, When, String)>,
     pub seed: u64,
@@ -48,7 +54,7 @@ impl FaultList {
     ///
     /// # Errors
     /// A text that names the part that is malformed.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut list = Self { faults: Vec::new(), seed: any_seed() };
         for part in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
             list.add(part).ok_or_else(|| format!("the part {part:?} is not valid: it accepts {ACCEPTS}"))?;
@@ -76,6 +82,8 @@ fn one(part: &str) -> Option<(Fault, When)> {
         "copy" => Some((Fault::Delay(milliseconds(rest)?), When::Always)),
         "bitflip" if rest.starts_with("p=") => Some((Fault::BitFlip(None), occasion(rest)?)),
         "bitflip" => named(rest).map(|(name, when)| (Fault::BitFlip(Some(name)), when)),
+        "peer" => ranked(rest).map(|(rank, count)| (Fault::Silence(rank), When::From(count))),
+        "exit" => ranked(rest).map(|(rank, count)| (Fault::Exit(rank), When::Run(count))),
         _ => None,
     }
 }
@@ -95,8 +103,18 @@ fn task_name(text: &str) -> Option<String> {
 fn occasion(text: &str) -> Option<When> {
     match text.strip_prefix("p=") {
         Some(chance) => chance.parse().ok().filter(|chance| (0.0..=1.0).contains(chance)).map(When::Chance),
-        None => text.parse().ok().filter(|count| *count > 0).map(When::Run),
+        None => count(text).map(When::Run),
     }
+}
+
+fn count(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|count| *count > 0)
+}
+
+/// A rank and the number of an occasion.
+fn ranked(text: &str) -> Option<(u64, u64)> {
+    let (rank, occasion) = text.split_once(':')?;
+    Some((rank.parse().ok()?, count(occasion)?))
 }
 
 fn milliseconds(text: &str) -> Option<Duration> {
@@ -116,8 +134,9 @@ mod tests {
 
     #[test]
     fn every_fault_is_read() {
-        let list =
-            FaultList::parse("oom:3, kernel:aten::lu:p=0.5,hang:add,hang:compiled::f:2,copy:1.5,bitflip:mm:4,bitflip:p=1,seed=7");
+        let list = FaultList::parse(
+            "oom:3, kernel:aten::lu:p=0.5,hang:add,hang:compiled::f:2,copy:1.5,bitflip:mm:4,bitflip:p=1,seed=7,peer:1:3,exit:0:1",
+        );
         let list = list.unwrap();
         let faults: Vec<_> = list.faults.iter().map(|(fault, when, _)| (fault.clone(), *when)).collect();
         let expected = [
@@ -128,6 +147,8 @@ mod tests {
             (Fault::Delay(Duration::from_micros(1500)), When::Always),
             (Fault::BitFlip(Some("mm".to_owned())), When::Run(4)),
             (Fault::BitFlip(None), When::Chance(1.0)),
+            (Fault::Silence(1), When::From(3)),
+            (Fault::Exit(0), When::Run(1)),
         ];
         assert_eq!((faults.as_slice(), list.seed), (&expected[..], 7));
         assert!(FaultList::parse("").unwrap().faults.is_empty());
@@ -152,6 +173,10 @@ mod tests {
             "copy:soon",
             "bitflip:mm",
             "bitflip:p=x",
+            "peer:1",
+            "peer:-1:1",
+            "peer:1:0",
+            "exit:1:p=0.5",
             "seed=x",
             "fire:1",
             "",

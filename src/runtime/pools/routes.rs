@@ -8,9 +8,9 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::caching_pool::GENERAL;
-use super::private_pool::PrivatePool;
-use crate::runtime::stream::{self, Stream};
+use crate::runtime::memory::caching_pool::GENERAL;
+use crate::runtime::pools::private_pool::PrivatePool;
+use crate::runtime::stream::Stream;
 use crate::runtime::{Error, device};
 
 /// How many choices are in force, of all threads.
@@ -41,7 +41,7 @@ impl Drop for Choice {
 pub fn choose(device: usize, number: u64) -> Result<(), Error> {
     device::get(device)?;
     COUNT.fetch_add(1, Ordering::Relaxed);
-    let choice = Choice { device, pool: PrivatePool::new(number), within: stream::current(device).private_pool() };
+    let choice = Choice { device, pool: PrivatePool::new(number), within: device::current_stream(device).private_pool() };
     CHOICES.with_borrow_mut(|choices| choices.push(choice));
     Ok(())
 }

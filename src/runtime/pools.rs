@@ -4,38 +4,29 @@
 
 #![forbid(unsafe_code)]
 
-use super::Timeline;
-use super::caching_pool::Settings;
-use super::device_pool::DevicePool;
-use super::label::Label;
-use super::pinned_pool::HostPool;
-use super::routes;
-use crate::runtime::config::{self, Config};
-use crate::runtime::debugging::{self, faults};
-use crate::runtime::stream::Stream;
-use crate::runtime::sync::{LazyLock, OnceLock};
-use crate::runtime::{Error, device, fork, isolation, stream};
+use std::io;
 
-impl Timeline for Stream {
-    fn device(&self) -> usize {
-        self.device()
-    }
+use super::config::{self, Config};
+use super::debugging::{self, faults};
+use super::memory::Timeline;
+use super::memory::caching_pool::Settings;
+use super::memory::device_memory::DeviceMemory;
+use super::memory::device_pool::{DevicePool, Surroundings};
+use super::memory::label::Label;
+use super::memory::pinned_pool::HostPool;
+use super::stream::Stream;
+use super::sync::{LazyLock, OnceLock};
+use super::{Error, device, fork, hardware, isolation};
 
-    fn id(&self) -> i64 {
-        self.id()
-    }
+pub mod private_pool;
+pub mod routes;
 
-    fn submitted(&self) -> u64 {
-        self.submitted()
-    }
+/// Frees blocks whose receivers have returned them, once something was sent.
+static COLLECTOR: OnceLock<fn()> = OnceLock::new();
 
-    fn completed(&self) -> u64 {
-        self.completed()
-    }
-
-    fn finish(&'static self) {
-        self.finish_for_memory();
-    }
+/// Sets what frees blocks that were sent.
+pub(super) fn set_collector(collect: fn()) {
+    let _ = COLLECTOR.set(collect);
 }
 
 static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
@@ -44,7 +35,7 @@ static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 fn pools() -> Result<&'static [DevicePool], Error> {
     let made = POOLS.get_or_init(|| {
         let config = config::init()?;
-        let pool = |device| DevicePool::new(device, settings(config), Box::new(move || streams_of(device)));
+        let pool = |device| DevicePool::new(device, settings(config), Box::new(DeviceSurroundings(device)));
         (0..config.device_count).map(pool).collect()
     });
     made.as_deref().map_err(Clone::clone)
@@ -60,9 +51,28 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-fn streams_of(index: usize) -> Vec<&'static dyn Timeline> {
-    let streams = device::get(index).map(device::Device::streams).unwrap_or_default();
-    streams.into_iter().map(|stream| stream as &'static dyn Timeline).collect()
+/// What is around the pool of the device of that index.
+struct DeviceSurroundings(usize);
+
+impl Surroundings for DeviceSurroundings {
+    fn streams(&self) -> Vec<&'static dyn Timeline> {
+        let streams = device::get(self.0).map(device::Device::streams).unwrap_or_default();
+        streams.into_iter().map(|stream| stream as &'static dyn Timeline).collect()
+    }
+
+    fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
+        hardware::reserve(self.0, length)
+    }
+
+    fn collect_sends(&self) {
+        if let Some(collect) = COLLECTOR.get() {
+            collect();
+        }
+    }
+
+    fn empty_quarantine(&self) {
+        isolation::empty_quarantine();
+    }
 }
 
 /// The pool of a device.
@@ -122,7 +132,7 @@ pub fn allocate_on(device: usize, bytes: usize) -> Result<*mut u8, Error> {
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
-    take(pool, stream::current(device), bytes)
+    take(pool, device::current_stream(device), bytes)
 }
 
 #[inline]

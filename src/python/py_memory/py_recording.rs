@@ -13,7 +13,7 @@ use super::raise;
 use crate::python::frames;
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
 use crate::runtime::sanitizer::finding::Frame;
-use crate::runtime::{isolation, memory};
+use crate::runtime::{isolation, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     history::set_capture(capture);
@@ -124,7 +124,7 @@ fn memory_record_history(
         known.ok_or_else(|| PyValueError::new_err(format!("skip_actions: there is no action {name:?}")))
     };
     let skip = skip.into_iter().map(action).collect::<PyResult<Vec<_>>>()?;
-    let pools = raise(py, memory::make_all())?;
+    let pools = raise(py, pools::make_all())?;
     history::set_detail(detail);
     for pool in pools {
         pool.record_history(Recording { events, detail, max_entries, skip: skip.clone() }, clear);

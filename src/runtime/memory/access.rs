@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::has_guards;
-use crate::runtime::memory::system::protect;
+use super::system::protect;
+use crate::runtime::observers;
 use crate::runtime::sync::Mutex;
 
 static SEGMENTS: Mutex<Segments> = Mutex::new(Segments { users: 0, lengths: BTreeMap::new() });
@@ -22,6 +22,12 @@ impl Segments {
     fn protect_all(&self, accessible: bool) {
         self.lengths.iter().for_each(|(&address, &length)| protect(address, length, accessible));
     }
+}
+
+/// Whether memory is kept from the host and blocks are guarded.
+#[inline]
+pub fn has_guards() -> bool {
+    observers::has(observers::GUARDS)
 }
 
 /// The right to touch device memory, until dropped.

@@ -1,6 +1,6 @@
 //! Private pools: memory of graphs, or of parts of a program, reserved as long as one of them uses it.
 //!
-//! A private pool is a separate set of free lists in the pool of each device ([`super::caching_pool`]). Several graphs and users may share one. When
+//! A private pool is a separate set of free lists in the pool of each device ([`crate::runtime::memory::caching_pool`]). Several graphs and users may share one. When
 //! the last of them is destroyed, the free segments go back to the system: at once where the device is idle, else with the next
 //! `empty_cache` or when memory is short. Blocks that tensors still hold stay allocated, and are released in the same way after them.
 
@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::lending::Traits;
 use crate::runtime::Error;
+use crate::runtime::memory::lending::Traits;
 use crate::runtime::sync::Mutex;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);

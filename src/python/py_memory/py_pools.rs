@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use super::raise;
 use crate::runtime::memory::lending::Traits;
-use crate::runtime::memory::private_pool::PrivatePool;
-use crate::runtime::memory::routes;
+use crate::runtime::pools::private_pool::PrivatePool;
+use crate::runtime::pools::routes;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PrivatePoolUse>()?;

@@ -1,0 +1,203 @@
+//! Ready list: what waits for a compute thread, and how many drainers serve it. The protocol of the executor, without its threads.
+//!
+//! A **drainer** takes what is ready, urgent first, until there is nothing. Then it **searches**: it looks again and again, helps with loops,
+//! and gives up in the end.
+//!
+//! No wake-up is lost: while a job is in the list, a drainer searches or all threads drain. Whoever puts a job in, or takes one and leaves
+//! another, starts a drainer under the lock unless one searches. A searching drainer gives up under the lock and only if the list is empty.
+//! One that wants to help with a loop first leaves the count of searchers and then looks at the list again, with a sequentially consistent
+//! fence between the two as on the other side, so that either it sees the job or the other side sees no searcher.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use super::sync::{AtomicUsize, Mutex, Ordering, fence};
+
+/// What drainers run on.
+pub trait Threads: Clone {
+    /// How many threads there should be.
+    fn wanted() -> usize;
+
+    /// The threads to start drainers on: those that are there, or new ones. `is_idle`: no drainer is on those that are there.
+    fn prepare(present: &mut Option<Self>, is_idle: bool) -> Self;
+}
+
+/// Drainers that the caller has to start; they are counted already.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "drainers that are counted and not started leave the list alone"]
+pub struct Start<P> {
+    pub threads: P,
+    pub count: usize,
+}
+
+/// A job, with another drainer to start for what is behind it.
+pub type Taken<J, P> = (J, Option<Start<P>>);
+
+/// The list of jobs `J` for drainers on threads `P`.
+#[derive(Debug)]
+pub struct ReadyList<J, P> {
+    state: Mutex<State<J, P>>,
+    /// Jobs in the list; written under the lock.
+    ready: AtomicUsize,
+    /// Urgent ones among them.
+    urgent: AtomicUsize,
+    /// Drainers; written under the lock.
+    drainers: AtomicUsize,
+    /// Those of them that look for work.
+    searching: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct State<J, P> {
+    urgent: VecDeque<J>,
+    normal: VecDeque<J>,
+    threads: Option<P>,
+}
+
+impl<J, P> State<J, P> {
+    fn is_empty(&self) -> bool {
+        self.urgent.is_empty() && self.normal.is_empty()
+    }
+
+    fn pop(&mut self) -> Option<J> {
+        self.urgent.pop_front().or_else(|| self.normal.pop_front())
+    }
+}
+
+impl<J, P: Threads> ReadyList<J, P> {
+    /// A list with nothing in it.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Self {
+            state: Mutex::new(State { urgent: VecDeque::new(), normal: VecDeque::new(), threads: None }),
+            ready: AtomicUsize::new(0),
+            urgent: AtomicUsize::new(0),
+            drainers: AtomicUsize::new(0),
+            searching: AtomicUsize::new(0),
+        }
+    }
+
+    /// A list with nothing in it.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Self {
+            state: Mutex::new(State { urgent: VecDeque::new(), normal: VecDeque::new(), threads: None }),
+            ready: AtomicUsize::new(0),
+            urgent: AtomicUsize::new(0),
+            drainers: AtomicUsize::new(0),
+            searching: AtomicUsize::new(0),
+        }
+    }
+
+    /// Puts in a job. Returns the drainer to start for it.
+    pub fn push(&self, job: J, is_urgent: bool) -> Option<Start<P>> {
+        let mut state = self.state.lock();
+        let queue = if is_urgent { &mut state.urgent } else { &mut state.normal };
+        queue.push_back(job);
+        self.publish(&state);
+        self.start_if_none_searches(&mut state)
+    }
+
+    /// Up to `wanted` drainers more, up to `most` in all.
+    pub fn start(&self, wanted: usize, most: usize) -> Option<Start<P>> {
+        self.count_started(&mut self.state.lock(), wanted, most)
+    }
+
+    /// The next job of a drainer. Without one it searches from now on.
+    pub fn next(&self) -> Option<Taken<J, P>> {
+        let mut state = self.state.lock();
+        let taken = self.take(&mut state);
+        if taken.is_none() {
+            self.searching.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// A job for a searching drainer, whose search it ends.
+    #[inline]
+    pub fn look(&self) -> Option<Taken<J, P>> {
+        if self.has_ready() { self.fetch() } else { None }
+    }
+
+    /// Helps with a loop, not counted as searching meanwhile, unless something is ready. Returns what `help` does.
+    pub fn help(&self, help: impl FnOnce() -> bool) -> bool {
+        self.searching.fetch_sub(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let helped = !self.has_ready() && help();
+        self.searching.fetch_add(1, Ordering::Relaxed);
+        helped
+    }
+
+    /// Ends a search, and with it the drainer unless there is a job after all.
+    pub fn give_up(&self) -> Option<Taken<J, P>> {
+        let mut state = self.state.lock();
+        self.searching.fetch_sub(1, Ordering::Relaxed);
+        let taken = self.take(&mut state);
+        if taken.is_none() {
+            self.drainers.store(self.drainers() - 1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Whether something is ready.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether something urgent is.
+    #[inline]
+    pub fn has_urgent(&self) -> bool {
+        self.urgent.load(Ordering::Relaxed) > 0
+    }
+
+    /// How many drainers there are.
+    #[inline]
+    pub fn drainers(&self) -> usize {
+        self.drainers.load(Ordering::Relaxed)
+    }
+
+    /// How many of them search.
+    #[inline]
+    pub fn searching(&self) -> usize {
+        self.searching.load(Ordering::Relaxed)
+    }
+
+    fn publish(&self, state: &State<J, P>) {
+        self.urgent.store(state.urgent.len(), Ordering::Relaxed);
+        self.ready.store(state.urgent.len() + state.normal.len(), Ordering::Relaxed);
+    }
+
+    fn start_if_none_searches(&self, state: &mut State<J, P>) -> Option<Start<P>> {
+        // Between the publication of the job and the look at the searchers: see `help`.
+        fence(Ordering::SeqCst);
+        if self.searching() > 0 { None } else { self.count_started(state, 1, P::wanted()) }
+    }
+
+    fn count_started(&self, state: &mut State<J, P>, wanted: usize, most: usize) -> Option<Start<P>> {
+        let drainers = self.drainers();
+        let count = wanted.min(most.saturating_sub(drainers));
+        if count == 0 {
+            return None;
+        }
+        let threads = P::prepare(&mut state.threads, drainers == 0);
+        self.drainers.store(drainers + count, Ordering::Relaxed);
+        Some(Start { threads, count })
+    }
+
+    fn fetch(&self) -> Option<Taken<J, P>> {
+        let mut state = self.state.lock();
+        if state.is_empty() {
+            return None;
+        }
+        self.searching.fetch_sub(1, Ordering::Relaxed);
+        self.take(&mut state)
+    }
+
+    fn take(&self, state: &mut State<J, P>) -> Option<Taken<J, P>> {
+        let job = state.pop()?;
+        self.publish(state);
+        let start = if state.is_empty() { None } else { self.start_if_none_searches(state) };
+        Some((job, start))
+    }
+}
