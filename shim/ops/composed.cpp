@@ -3,10 +3,12 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/hardtanh_native.h>
 #include <ATen/ops/isnan_native.h>
+#include <ATen/ops/norm_meta.h>
 #include <ATen/ops/remainder_native.h>
 #include <ATen/ops/rsub_native.h>
 
 #include "awaited.h"
+#include "structured.h"
 #include "tier.h"
 
 namespace rustdev {
@@ -82,6 +84,14 @@ at::Tensor dot(const at::Tensor& self, const at::Tensor& other) {
 
 at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) { return rustdev::dot(self.conj(), other); }
 
+// PyTorch's kernel is the same call, behind a meta of its own.
+at::Tensor norm(const at::Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim) {
+  Functional<at::meta::structured_norm_ScalarOpt_dim> op;
+  op.meta(self, p ? at::OptionalScalarRef(*p) : at::OptionalScalarRef(), dim, keepdim);
+  at::Tensor result = op.take(0);
+  return at::linalg_vector_norm_out(result, self, p.value_or(2.0), dim, keepdim);
+}
+
 std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& weight) {
   const at::Tensor positive = self.gt(0);
   const at::Tensor zero = at::zeros({}, self.options());
@@ -104,6 +114,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   composite.impl("hardtanh.out", TORCH_FN(at::native::hardtanh_out));
   composite.impl("hardtanh_", TORCH_FN(at::native::hardtanh_));
   composite.impl("isnan", TORCH_FN(at::native::isnan));
+  composite.impl("norm.ScalarOpt_dim", TORCH_FN(norm));
   composite.impl("pow.Scalar", TORCH_FN(pow));
   composite.impl("pow.Scalar_out", TORCH_FN(pow_out));
   composite.impl("remainder.Scalar_Tensor",

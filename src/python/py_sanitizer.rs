@@ -84,7 +84,7 @@ fn sanitizer_clear() {
 /// Raises what was found in a free and not raised yet.
 #[pyfunction]
 fn sanitizer_raise(py: Python<'_>) -> PyResult<()> {
-    raise(py, sanitizer::raise_late())
+    raise(py, sanitizer::raise_all())
 }
 
 /// A stream waits for an event that was never recorded.

@@ -28,7 +28,7 @@ pub mod finding;
 pub mod footprint;
 mod shadow;
 
-use detector::{COLLECTIVES, Detector, Race, StreamKey, Touch};
+use detector::{Awaited, COLLECTIVES, Detector, Race, StreamKey, Touch};
 use finding::{Extent, Fault, Finding, Frame, Side};
 use footprint::Footprint;
 use shadow::{Past, Site};
@@ -45,6 +45,8 @@ struct State {
     keys: BTreeSet<String>,
     /// What could not be raised where it was found, in a free.
     late: Option<String>,
+    /// Frees of memory that its own stream has to wait for before its next task.
+    awaited: Vec<Raw>,
     describe: Option<DescribeFrames>,
     /// Where the code of libraries begins, which is left out of stacks.
     libraries: Vec<String>,
@@ -57,6 +59,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     findings: Vec::new(),
     keys: BTreeSet::new(),
     late: None,
+    awaited: Vec::new(),
     describe: None,
     libraries: Vec::new(),
 });
@@ -68,6 +71,8 @@ struct Raw {
     second: Side,
     context: Option<Context>,
     memory: Extent,
+    /// What makes it none after all.
+    awaited: Option<Awaited>,
 }
 
 /// Tells how to look up frames, and which files are a library's.
@@ -94,7 +99,7 @@ pub fn disable() {
     observers::set(RACES, false);
     observe::watch_races(false);
     state.detector.clear();
-    (state.captures, state.late) = (BTreeMap::new(), None);
+    (state.captures, state.late, state.awaited) = (BTreeMap::new(), None, Vec::new());
 }
 
 /// Whether submissions are checked.
@@ -110,13 +115,14 @@ pub fn mode() -> Option<RaceMode> {
 
 /// What was found so far.
 pub fn findings() -> Vec<Finding> {
+    settle_frees(None);
     STATE.lock().findings.clone()
 }
 
 /// Forgets what was found, so that it is told again.
 pub fn clear() {
     let mut state = STATE.lock();
-    (state.findings, state.keys, state.late) = (Vec::new(), BTreeSet::new(), None);
+    (state.findings, state.keys, state.late, state.awaited) = (Vec::new(), BTreeSet::new(), None, Vec::new());
 }
 
 fn key(stream: &Stream) -> StreamKey {
@@ -203,6 +209,9 @@ fn check(
     if touches.iter().all(|touch| touch.footprint.begin == touch.footprint.end) {
         return Ok(());
     }
+    if capture.is_none() {
+        settle_frees(Some(stream));
+    }
     let context = history::capture_now();
     let site = Arc::new(Site { operator: operator.into(), stream: Some(stream), context: context.clone() });
     let mut guard = STATE.lock();
@@ -282,7 +291,7 @@ fn raw(
     let second = Side { operator: operator.to_owned(), stream, write: *write, frames: Vec::new() };
     let memory = Extent { begin, end, label: None, shape, was_freed: first.is_freed };
     let fault = fault(begin, [first.site.stream, stream]);
-    Raw { fault, first: Some(first), second, context, memory }
+    Raw { fault, first: Some(first), second, context, memory, awaited: None }
 }
 
 fn fault(address: usize, streams: [Option<StreamKey>; 2]) -> Fault {
@@ -349,7 +358,7 @@ pub fn waits_for_nothing(stream: Option<StreamKey>) -> Result<(), Error> {
     }
     let second = Side { operator: "wait_event".to_owned(), stream, write: false, frames: Vec::new() };
     let (fault, context, memory) = (Fault::NotRecorded, history::capture_now(), Extent::default());
-    tell(Raw { fault, first: None, second, context, memory })
+    tell(Raw { fault, first: None, second, context, memory, awaited: None })
 }
 
 /// What the pools tell.
@@ -399,8 +408,9 @@ fn freed(block: &Use, begin: usize) -> Option<Raw> {
     let mut users = keys(&block.users);
     // They hold their tensors to their end.
     users.push((owner.0, COLLECTIVES));
-    let first = STATE.lock().detector.freed(owner, begin, begin + size, &users)?;
-    let mut found = raw_free(first, begin, size, Some(owner));
+    let current = key(device::current_stream(owner.0));
+    let (first, awaited) = STATE.lock().detector.freed(owner, begin..begin + size, &users, current)?;
+    let mut found = Raw { awaited, ..raw_free(first, begin, size, Some(owner)) };
     found.memory.label = block.label.as_ref().map(ToString::to_string);
     Some(found)
 }
@@ -422,15 +432,45 @@ fn keys(users: &[&'static dyn Timeline]) -> Vec<StreamKey> {
 fn raw_free(first: Past, begin: usize, size: usize, stream: Option<StreamKey>) -> Raw {
     let second = Side { operator: "free".to_owned(), stream, write: true, frames: Vec::new() };
     let memory = Extent { begin, end: begin + size, ..Extent::default() };
-    Raw { fault: Fault::FreedInUse, first: Some(first), second, context: None, memory }
+    Raw { fault: Fault::FreedInUse, first: Some(first), second, context: None, memory, awaited: None }
 }
 
 /// Tells what was found in a free, which cannot raise: the next call does that is checked.
 #[cold]
 fn tell_later(found: Raw, context: Option<Context>) {
-    if let Err(error) = tell(Raw { context: context.or_else(history::capture_now), ..found }) {
+    let found = Raw { context: context.or_else(history::capture_now), ..found };
+    if found.awaited.is_some() {
+        STATE.lock().awaited.push(found);
+    } else {
+        tell_free(found);
+    }
+}
+
+fn tell_free(found: Raw) {
+    if let Err(error) = tell(found) {
         STATE.lock().late = Some(error.message().to_owned());
     }
+}
+
+/// Tells of the frees that a stream, or any, should have waited for by now, and forgets those that it has waited for.
+fn settle_frees(stream: Option<StreamKey>) {
+    let mut guard = STATE.lock();
+    let state = &mut *guard;
+    let is_due = |found: &Raw| found.awaited.is_some_and(|awaited| stream.is_none_or(|stream| stream == awaited.stream));
+    let (mut due, others): (Vec<_>, Vec<_>) = std::mem::take(&mut state.awaited).into_iter().partition(is_due);
+    state.awaited = others;
+    due.retain(|found| found.awaited.is_some_and(|awaited| !state.detector.has_waited(awaited)));
+    drop(guard);
+    due.into_iter().for_each(tell_free);
+}
+
+/// As [`raise_late`], with the frees that nothing has waited for so far.
+///
+/// # Errors
+/// As [`raise_late`].
+pub fn raise_all() -> Result<(), Error> {
+    settle_frees(None);
+    raise_late()
 }
 
 /// Raises what was found in a free.
@@ -443,7 +483,7 @@ pub fn raise_late() -> Result<(), Error> {
 
 /// Makes a finding of it and reports that.
 fn tell(found: Raw) -> Result<(), Error> {
-    let Raw { fault, first, mut second, context, mut memory } = found;
+    let Raw { fault, first, mut second, context, mut memory, .. } = found;
     let (describe, libraries) = {
         let state = STATE.lock();
         (state.describe, state.libraries.clone())

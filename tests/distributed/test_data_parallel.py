@@ -220,12 +220,7 @@ def watched_for_races(check: Callable[[], None]) -> None:
     assert [report.text for report in torch.rustdev.sanitizer_reports()] == []
 
 
-#: FSDP2 frees gradients before their stream waits for the optimizer, which the detector reports.
-SHARDED = (fully_sharded, fully_sharded_in_bfloat16, clipped_norm_of_shards)
-REPLICATED = tuple(check for check in DATA_PARALLEL if check not in SHARDED)
-
-
-@pytest.mark.parametrize("check", REPLICATED, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("check", DATA_PARALLEL, ids=lambda function: function.__name__)
 def test_the_race_detector_is_silent(pair: Workers, check: Callable[[], None]) -> None:
     pair.run(watched_for_races, check)
 

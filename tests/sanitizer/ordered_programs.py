@@ -228,6 +228,19 @@ def freed_after_a_wait() -> None:
 
 
 @ordered
+def freed_before_its_own_stream_waits() -> None:
+    x, side = ones(3000), Stream()
+    for _ in range(3):
+        side.wait_stream(current_stream())
+        with stream(side):
+            y = x * 3
+        current_stream().wait_stream(side)
+        z = y + 1
+        del y
+    expect(z, full(4, 3000))
+
+
+@ordered
 def freed_on_its_own_stream_and_used_again() -> None:
     for value in range(20):
         x = torch.full((1000,), float(value), device="rustdev")

@@ -442,6 +442,20 @@ def memory_of_a_side_stream_is_freed() -> Outcome:
     return y, full(3)
 
 
+@planted("freed-in-use", "add", "free")
+def memory_of_a_side_stream_is_freed_and_used_again() -> Outcome:
+    x, side = ones(3000), forked()
+    with stream(side):
+        y = x * 3
+    current_stream().wait_stream(side)
+    z = y + 1
+    del y
+    with stream(side):  # which does not wait for the sum
+        x * 5
+    side.wait_stream(current_stream())
+    return z, full(4, 3000)
+
+
 @planted("freed-in-use", "mul", "free")
 def a_temporary_is_freed() -> Outcome:
     x, side = ones(), Stream()

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::footprint::Footprint;
@@ -29,6 +30,14 @@ pub struct Touch {
 pub struct Race {
     pub first: Past,
     pub number: usize,
+}
+
+/// What a stream has to wait for before its next task, where a block of its own was freed: its user so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited {
+    pub stream: StreamKey,
+    slot: usize,
+    time: u64,
 }
 
 /// See above.
@@ -134,13 +143,34 @@ impl Detector {
     }
 
     /// A block of a stream is freed; a use by another one that is not waited for. `users`: the streams that the pool waits for.
-    pub fn freed(&mut self, stream: StreamKey, begin: usize, end: usize, users: &[StreamKey]) -> Option<Past> {
-        let slot = self.slot(stream);
+    /// `current`: the stream of the thread that frees it. Where no other one has used it, its uses can still be waited for.
+    pub fn freed(
+        &mut self,
+        stream: StreamKey,
+        range: Range<usize>,
+        users: &[StreamKey],
+        current: StreamKey,
+    ) -> Option<(Past, Option<Awaited>)> {
+        let (slot, current) = (self.slot(stream), self.slot(current));
         let clock = self.clock(stream).clone();
         let known: Vec<_> = users.iter().filter_map(|user| self.slots.get(user)).collect();
-        let found = self.shadow.unordered(begin, end, &clock, |past| past.slot == slot || known.contains(&&past.slot)).cloned();
-        self.shadow.retire(begin, end, Some(slot));
+        let accepted = |past: &Past| past.slot == slot || known.contains(&&past.slot);
+        let use_by =
+            |is_accepted: &dyn Fn(&Past) -> bool| self.shadow.unordered(range.start, range.end, &clock, is_accepted).cloned();
+        let found = match use_by(&|past| accepted(past) || past.slot == current) {
+            Some(first) => Some((first, None)),
+            None => use_by(&accepted).map(|first| {
+                let time = self.clocks[current].get(current);
+                (first, Some(Awaited { stream, slot: current, time }))
+            }),
+        };
+        self.shadow.retire(range.start, range.end, Some(slot));
         found
+    }
+
+    /// Whether the stream has waited.
+    pub fn has_waited(&mut self, awaited: Awaited) -> bool {
+        self.clock(awaited.stream).get(awaited.slot) >= awaited.time
     }
 
     /// A block of the host is freed; a use by a stream that is not waited for. `users`: as in [`Detector::freed`].
@@ -208,13 +238,30 @@ mod tests {
     #[test]
     fn a_free_asks_for_the_uses_of_other_streams() {
         let mut detector = Detector::new();
+        let free = |detector: &mut Detector, users: &[StreamKey]| detector.freed(FIRST, 4096..8192, users, FIRST);
         submit(&mut detector, FIRST, false);
-        assert!(detector.freed(FIRST, 4096, 8192, &[]).is_none());
+        assert!(free(&mut detector, &[]).is_none());
         submit(&mut detector, SECOND, false);
-        assert!(detector.freed(FIRST, 4096, 8192, &[SECOND]).is_none());
+        assert!(free(&mut detector, &[SECOND]).is_none());
         submit(&mut detector, SECOND, false);
-        assert!(detector.freed(FIRST, 4096, 8192, &[]).is_some());
-        assert!(detector.freed(FIRST, 4096, 8192, &[]).is_none(), "told once");
+        assert!(free(&mut detector, &[]).is_some_and(|(_, awaited)| awaited.is_none()));
+        assert!(free(&mut detector, &[]).is_none(), "told once");
+    }
+
+    #[test]
+    fn uses_of_the_stream_that_frees_can_be_waited_for_afterwards() {
+        let mut detector = Detector::new();
+        submit(&mut detector, SECOND, false);
+        let (_, awaited) = detector.freed(FIRST, 4096..8192, &[], SECOND).unwrap();
+        let awaited = awaited.unwrap();
+        assert!(!detector.has_waited(awaited));
+        let event = detector.clock(SECOND).clone();
+        detector.order(FIRST, &event);
+        assert!(detector.has_waited(awaited));
+        // A third stream's use cannot: the one that frees knows nothing of it.
+        submit(&mut detector, SECOND, false);
+        submit(&mut detector, (0, 9), false);
+        assert!(detector.freed(FIRST, 4096..8192, &[], SECOND).is_some_and(|(_, awaited)| awaited.is_none()));
     }
 
     #[test]
