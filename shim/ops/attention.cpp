@@ -81,18 +81,10 @@ void check_operands(const at::Tensor& query, const at::Tensor& key, const at::Te
               key.size(1), " of key");
 }
 
-// In float32 PyTorch's kernel is faster for heads that are smaller than this, but for causal attention of so many queries, of which
-// ours leaves out half of the products: AMD Zen 4, November 2026.
-constexpr int64_t small_head = 32;
-constexpr int64_t long_causal = 128;
-
 // Whether PyTorch's kernel is faster: its products of 16 bit floats use AMX.
-bool takes_library(const at::Tensor& query, bool is_causal) {
+bool takes_library(const at::Tensor& query) {
   static const bool has_amx = at::cpu::get_cpu_capabilities()["amx_tile"].toBool();
-  if (at::isReducedFloatingType(query.scalar_type())) {
-    return has_amx;
-  }
-  return query.size(3) < small_head && (!is_causal || query.size(2) < long_causal);
+  return has_amx && at::isReducedFloatingType(query.scalar_type());
 }
 
 // The mask for each score, of the dtype that these are computed in; nothing where there is none.
@@ -148,7 +140,7 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   const at::Tensor output = length_first ? new_length_first(sizes, query.scalar_type(), query.device())
                                          : new_empty(sizes, query.scalar_type(), query.device());
   const at::Tensor logsumexp = new_length_first(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
-  if (!takes_library(query, is_causal)) {
+  if (!takes_library(query)) {
     static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu");
     launch(binding, {output, logsumexp},
            {query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), expanded_mask(mask, query, key)}, is_causal, scale);
@@ -182,7 +174,7 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   };
   const Triple gradients{like(query), like(key), like(value)};
   const auto& [grad_query, grad_key, grad_value] = gradients;
-  if (!takes_library(query, is_causal)) {
+  if (!takes_library(query)) {
     static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu_backward");
     launch(binding, {grad_query, grad_key, grad_value},
            {grad.resolve_neg(), query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), output.resolve_neg(), logsumexp,

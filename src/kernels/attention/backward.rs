@@ -39,7 +39,7 @@ fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Er
     // Heads that share keys stay together.
     let dim = usize::from(call.heads == call.kv_heads && call.heads > call.batch);
     let count = [call.batch, call.heads][dim];
-    let cost = launch.cost() / count.max(1) as f64;
+    let cost = super::cost(launch) as f64 / count.max(1) as f64;
     let failure = Failure::default();
     let outputs = [(launch.output(0)?, dim), (launch.output(1)?, dim), (launch.output(2)?, dim)];
     Output::in_parts(outputs, 1, cost, &|begin, end, mut outputs| {

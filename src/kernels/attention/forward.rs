@@ -35,7 +35,7 @@ fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Er
     let dim = (0..3).rev().max_by_key(|&dim| pieces[dim]).unwrap_or(0);
     let grain = if dim == 2 { QUERIES } else { 1 };
     let count = [call.batch, call.heads, call.queries][dim];
-    let cost = launch.cost() / count.max(1) as f64;
+    let cost = super::cost(launch) as f64 / count.max(1) as f64;
     let failure = Failure::default();
     Output::in_parts([(launch.output(0)?, dim), (launch.output(1)?, dim)], grain, cost, &|begin, end, outputs| {
         let mut ranges = [0..call.batch, 0..call.heads, 0..call.queries];
