@@ -183,7 +183,7 @@ lint-rust: dev
 	cargo fmt --check
 	cargo clippy --locked -q --all-targets -- -D warnings
 	cd examples/hardware && cargo fmt --check && cargo clippy --locked -q --all-targets -- -D warnings
-	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release --lib --all-features -- -D warnings
+	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release --lib --features python -- -D warnings
 
 lint-fast: $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy
 	cargo fmt --check
@@ -220,8 +220,11 @@ bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; wr
 header: ## write shim/rustdev.h from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi
 
-wheel: $(STAMPS)/test ## build a wheel into dist/, for the environment's torch
-	maturin build --release --locked --strip -o dist
+WHEELS ?= dist
+wheel: $(STAMPS)/test ## build a wheel into dist/, for the environment's torch; its tag names the oldest glibc that it runs with
+	@rm -rf target/wheel
+	maturin build --release --locked --strip --interpreter '$(PY)' -o target/wheel
+	$(PY) -m auditwheel -q repair --exclude 'libtorch*' --exclude 'libc10*' -w '$(WHEELS)' target/wheel/*.whl
 
 clean: ## remove what was built; the environments stay
 	rm -rf target dist demo-output python/rustdev/_rustdev*.so
