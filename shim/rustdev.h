@@ -67,20 +67,8 @@ rd_status rd_device_set_current(int32_t device);
 // Waits for all work of the device; raises the failure of a task.
 rd_status rd_device_synchronize(int32_t device);
 
-// How many threads take part in parallel work.
-int32_t rd_threads_count(void);
-
-// Sets how many threads take part in parallel work.
-rd_status rd_threads_set_count(int32_t count);
-
 // Called in the child of `fork()`: from then on the runtime is unusable there, if the parent had started it.
 void rd_fork_child(void);
-
-// Whether this is a fork child of a process that had started the runtime.
-bool rd_is_fork_child(void);
-
-// `RUSTDEV_LAUNCH_BLOCKING`.
-bool rd_launch_blocking(void);
 
 // `RUSTDEV_AUTOGRAD_THREADS`.
 bool rd_autograd_threads(void);
@@ -117,12 +105,6 @@ int64_t rd_stream_exchange(int32_t device, int64_t stream);
 
 // The next stream of the pool, round robin over 32 of that priority.
 rd_status rd_stream_from_pool(int32_t device, int32_t priority, int64_t *stream);
-
-// A stream of its own.
-rd_status rd_stream_create(int32_t device, int32_t priority, int64_t *stream);
-
-// The stream whose native handle this is.
-rd_status rd_stream_from_handle(int32_t device, void *handle, int64_t *stream);
 
 // The native handle of a stream; null for an unknown one.
 void *rd_stream_handle(int32_t device, int64_t stream);
@@ -163,17 +145,6 @@ rd_status rd_stream_submit_aten(int32_t device,
                                 rd_task_run run,
                                 void *context,
                                 rd_task_destroy destroy);
-
-// Enqueues a host callback: it may block, take locks, call Python, and runs outside the compute threads.
-rd_status rd_stream_host_callback(int32_t device,
-                                  int64_t stream,
-                                  const char *name,
-                                  rd_task_run run,
-                                  void *context,
-                                  rd_task_destroy destroy);
-
-// Keeps the stream busy for that long; no thread is.
-rd_status rd_stream_sleep(int32_t device, int64_t stream, uint64_t nanoseconds);
 
 // ---- events (abi/rd_event.rs) -------------------------------------------------------------------
 
@@ -279,9 +250,6 @@ char *rd_memory_label(const void *pointer);
 
 // The index of the device whose address range holds `pointer`, else -1.
 int32_t rd_pointer_device(const void *pointer);
-
-// The device's budget in bytes; 0 for a device that does not exist.
-uint64_t rd_device_total_memory(int32_t device);
 
 // ---- pinned host memory (abi/rd_host_memory.rs) -------------------------------------------------
 
@@ -441,15 +409,6 @@ const char *rd_op_name(const struct rd_op *op);
 
 // Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
 uint64_t rd_op_dtypes(const struct rd_op *op);
-
-// Launches so far.
-uint64_t rd_op_calls(const struct rd_op *op);
-
-// How many operators there are.
-size_t rd_op_count(void);
-
-// The operator at a place of the table; null past its end.
-const struct rd_op *rd_op_at(size_t index);
 
 // Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
 bool rd_convolution_is_regular(const struct rd_convolution_dimension *dimensions, size_t count, bool transposed);

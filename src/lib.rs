@@ -5,19 +5,34 @@
 //! interface to what the devices are made of, by default this processor.
 //! Without features it needs neither torch nor a C++ compiler.
 //!
-//! docs/architecture.md says which part may call which.
+//! docs/architecture.md says which part may call which. The modules are public where the feature `internals` is on: for benchmarks, tests and
+//! crates that bring hardware. Without it the compiler tells which functions nothing calls.
 
-#[cfg(not(loom))]
+// The Python module calls what nothing else does.
+#![cfg_attr(not(feature = "python-bindings"), allow(dead_code, unused_imports))]
+
+#[cfg(all(feature = "internals", not(loom)))]
 pub mod abi;
-#[cfg(not(loom))]
+#[cfg(not(any(feature = "internals", loom)))]
+mod abi;
+#[cfg(all(feature = "internals", not(loom)))]
 pub mod kernels;
+#[cfg(not(any(feature = "internals", loom)))]
+mod kernels;
 #[cfg(feature = "python-bindings")]
 pub mod python;
+#[cfg(any(feature = "internals", loom))]
 pub mod runtime;
-#[cfg(not(loom))]
+#[cfg(not(any(feature = "internals", loom)))]
+mod runtime;
+#[cfg(all(feature = "internals", not(loom)))]
 pub mod simd;
-#[cfg(not(loom))]
+#[cfg(not(any(feature = "internals", loom)))]
+mod simd;
+#[cfg(all(feature = "internals", not(loom)))]
 pub mod tensor;
+#[cfg(not(any(feature = "internals", loom)))]
+mod tensor;
 
 #[cfg(not(loom))]
 pub use runtime::hardware;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
+use super::{guard, rd_status, shield};
 use crate::runtime::config::{self, config};
 use crate::runtime::{Error, device, fork, parallel_for};
 
@@ -45,40 +45,10 @@ pub extern "C" fn rd_device_synchronize(device: i32) -> rd_status {
     guard(|| Ok(device::get(device_index(device)?)?.synchronize()?))
 }
 
-/// How many threads take part in parallel work.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_threads_count() -> i32 {
-    shield(1, || small(parallel_for::num_threads()))
-}
-
-/// Sets how many threads take part in parallel work.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_threads_set_count(count: i32) -> rd_status {
-    guard(|| {
-        let accepted = usize::try_from(count).ok().filter(|count| (1..=config::MAX_THREADS).contains(count));
-        let refusal =
-            || Failure::new(RD_INVALID_ARGUMENT, format!("the number of threads is 1 to {}, not {count}", config::MAX_THREADS));
-        parallel_for::set_num_threads(accepted.ok_or_else(refusal)?);
-        Ok(())
-    })
-}
-
 /// Called in the child of `fork()`: from then on the runtime is unusable there, if the parent had started it.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_fork_child() {
     fork::in_child();
-}
-
-/// Whether this is a fork child of a process that had started the runtime.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_is_fork_child() -> bool {
-    fork::is_child()
-}
-
-/// `RUSTDEV_LAUNCH_BLOCKING`.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_launch_blocking() -> bool {
-    shield(false, || config().launch_blocking)
 }
 
 /// `RUSTDEV_AUTOGRAD_THREADS`.

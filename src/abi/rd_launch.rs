@@ -13,7 +13,7 @@ use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status, shie
 use crate::kernels::convolution::{self, Dimension};
 use crate::kernels::matmul::library::{self, Columns, Gemm};
 use crate::kernels::sorting::sort;
-use crate::kernels::table::{Op, TABLE};
+use crate::kernels::table::Op;
 use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
 use crate::runtime::stream::Stream;
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn rd_op_find(name: *const c_char) -> *const rd_op {
 /// The operator's name; null for null.
 ///
 /// # Safety
-/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+/// `op` is null or came from [`rd_op_find`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_op_name(op: *const rd_op) -> *const c_char {
     // SAFETY: table entries live forever; the caller promises that `op` is one.
@@ -117,33 +117,11 @@ pub unsafe extern "C" fn rd_op_name(op: *const rd_op) -> *const c_char {
 /// Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
 ///
 /// # Safety
-/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
+/// `op` is null or came from [`rd_op_find`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_op_dtypes(op: *const rd_op) -> u64 {
     // SAFETY: table entries live forever; the caller promises that `op` is one.
     unsafe { op.as_ref() }.map_or(0, |op| op.dtypes().0)
-}
-
-/// Launches so far.
-///
-/// # Safety
-/// `op` is null or came from [`rd_op_find`] or [`rd_op_at`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_op_calls(op: *const rd_op) -> u64 {
-    // SAFETY: table entries live forever; the caller promises that `op` is one.
-    unsafe { op.as_ref() }.map_or(0, Op::calls)
-}
-
-/// How many operators there are.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_op_count() -> usize {
-    TABLE.len()
-}
-
-/// The operator at a place of the table; null past its end.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_op_at(index: usize) -> *const rd_op {
-    TABLE.get(index).map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
 /// One spatial dimension of a convolution, in elements, in the direction of one that is not transposed: windows over an image.
@@ -663,9 +641,8 @@ mod tests {
     }
 
     #[test]
-    fn the_table_can_be_walked() {
-        for index in 0..rd_op_count() {
-            let op = rd_op_at(index);
+    fn every_operator_is_found_by_its_name() {
+        for op in crate::kernels::table::TABLE.iter().map(std::ptr::from_ref) {
             // SAFETY: `op` is an entry of the table.
             let name = unsafe { rd_op_name(op) };
             // SAFETY: a name is a string.
@@ -673,7 +650,6 @@ mod tests {
             // SAFETY: as above.
             assert_ne!(unsafe { rd_op_dtypes(op) }, 0);
         }
-        assert!(rd_op_at(rd_op_count()).is_null());
     }
 
     #[test]

@@ -227,9 +227,3 @@ pub extern "C" fn rd_memory_label(pointer: *const c_void) -> *mut c_char {
 pub extern "C" fn rd_pointer_device(pointer: *const c_void) -> i32 {
     pools::device_of(pointer.cast()).map_or(-1, |device| device as i32)
 }
-
-/// The device's budget in bytes; 0 for a device that does not exist.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_device_total_memory(device: i32) -> u64 {
-    shield(0, || pool(device).map_or(0, |pool| pool.settings().budget as u64))
-}

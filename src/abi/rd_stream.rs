@@ -4,7 +4,6 @@
 //! of the process. Priorities are 0 (normal) and -1 (high), as in CUDA.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::time::Duration;
 
 use super::rd_device::device_index;
 use super::{guard, rd_status, shield};
@@ -60,36 +59,6 @@ pub unsafe extern "C" fn rd_stream_from_pool(device: i32, priority: i32, stream:
         let found = device::get(device_index(device)?)?.stream_from_pool(self::priority(priority)?);
         // SAFETY: the caller's promise.
         unsafe { give(stream, found.id()) };
-        Ok(())
-    })
-}
-
-/// A stream of its own.
-///
-/// # Safety
-/// `stream` is valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_create(device: i32, priority: i32, stream: *mut i64) -> rd_status {
-    guard(|| {
-        let created = device::get(device_index(device)?)?.create_stream(self::priority(priority)?);
-        // SAFETY: the caller's promise.
-        unsafe { give(stream, created.id()) };
-        Ok(())
-    })
-}
-
-/// The stream whose native handle this is.
-///
-/// # Safety
-/// `stream` is valid for a write; `handle` is only compared, never followed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_from_handle(device: i32, handle: *mut c_void, stream: *mut i64) -> rd_status {
-    guard(|| {
-        let streams = device::get(device_index(device)?)?.streams();
-        let found = streams.into_iter().find(|known| native(known) == handle);
-        let refusal = || Error::InvalidArgument(format!("{handle:p} is not the handle of a stream of device rustdev:{device}"));
-        // SAFETY: the caller's promise.
-        unsafe { give(stream, found.ok_or_else(refusal)?.id()) };
         Ok(())
     })
 }
@@ -307,33 +276,4 @@ pub unsafe extern "C" fn rd_stream_submit_aten(
     // SAFETY: the caller's promise.
     let name = unsafe { task_name(name) };
     submit(device, stream, name, cost, Foreign { run, destroy, context, accesses, kind: Kind::Aten })
-}
-
-/// Enqueues a host callback: it may block, take locks, call Python, and runs outside the compute threads.
-///
-/// # Safety
-/// As [`rd_stream_submit`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_stream_host_callback(
-    device: i32,
-    stream: i64,
-    name: *const c_char,
-    run: rd_task_run,
-    context: *mut c_void,
-    destroy: rd_task_destroy,
-) -> rd_status {
-    // SAFETY: no ranges to read.
-    let accesses = unsafe { copied(std::ptr::null(), 0) };
-    let work = Foreign { run, destroy, context, accesses, kind: Kind::Host };
-    guard(move || {
-        // SAFETY: the caller's promise.
-        let name = unsafe { task_name(name) };
-        Ok(find(device, stream)?.submit(Task::host(name, work))?)
-    })
-}
-
-/// Keeps the stream busy for that long; no thread is.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_stream_sleep(device: i32, stream: i64, nanoseconds: u64) -> rd_status {
-    guard(|| Ok(find(device, stream)?.submit(Task::sleep(Duration::from_nanos(nanoseconds)))?))
 }

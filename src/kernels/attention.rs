@@ -61,7 +61,8 @@ impl Call {
     fn new(launch: &Launch<'_>, query: usize, key: usize) -> Result<Self, Error> {
         let sizes = |operand: usize| {
             let view = launch.view(operand);
-            let sizes = <[i64; 4]>::try_from(view.sizes()).map_err(|_| Error::operands("an operand of attention has four dimensions"))?;
+            let sizes =
+                <[i64; 4]>::try_from(view.sizes()).map_err(|_| Error::operands("an operand of attention has four dimensions"))?;
             Ok::<_, Error>(sizes.map(|size| size as usize))
         };
         let [batch, heads, queries, size] = sizes(query)?;

@@ -526,6 +526,7 @@ impl Op {
     }
 
     /// Whether 16 bit floats may be looked up in a table of all results.
+    #[cfg(test)]
     pub fn has_lookup_table(&self) -> bool {
         self.has_lookup_table
     }

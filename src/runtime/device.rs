@@ -155,6 +155,7 @@ impl Device {
     }
 
     /// A new stream of its own.
+    #[cfg(any(test, feature = "internals"))]
     pub fn create_stream(&self, priority: i32) -> &'static Stream {
         let _pass = Pass::take();
         let mut created = self.created.write().unwrap_or_else(PoisonError::into_inner);

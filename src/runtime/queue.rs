@@ -281,11 +281,6 @@ impl<T> Queue<T> {
 }
 
 impl<'a, T> Owner<'a, T> {
-    /// The queue.
-    pub fn queue(&self) -> &'a Queue<T> {
-        self.queue
-    }
-
     /// The first item that is not done.
     #[inline]
     pub fn head(&mut self) -> Option<&mut T> {

@@ -415,14 +415,14 @@ impl Kind {
         }
     }
 
-    /// The function of the C ABI that submits such work.
+    /// The function that submits such work: of the C ABI, or of `torch.rustdev`.
     pub fn call(self) -> &'static CStr {
         match self {
             Self::Kernel | Self::Copy(..) | Self::Fill => c"rd_launch",
             Self::Aten | Self::Compiled | Self::Custom => c"rd_stream_submit",
             Self::Fallback => c"cpu_fallback",
-            Self::Host => c"rd_stream_host_callback",
-            Self::Sleep => c"rd_stream_sleep",
+            Self::Host => c"launch_host_func",
+            Self::Sleep => c"_sleep",
             Self::Replay => c"rd_graph_replay",
         }
     }

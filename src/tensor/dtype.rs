@@ -229,6 +229,7 @@ impl DType {
 
     /// The dtype that kernels compute this one in.
     #[inline]
+    #[cfg(test)]
     pub const fn opmath(self) -> Self {
         use DType::*;
         match self {
@@ -279,6 +280,7 @@ impl DTypeSet {
     }
 
     /// The dtypes of the set, by number.
+    #[cfg(test)]
     pub fn iter(self) -> impl Iterator<Item = DType> {
         DTYPES.into_iter().filter(move |&dtype| self.contains(dtype))
     }

@@ -230,12 +230,6 @@ impl Record {
         }
     }
 
-    /// The dtype that the kernel computes in.
-    #[inline]
-    pub fn compute(&self) -> DType {
-        self.compute
-    }
-
     /// The kernel's view of the record.
     ///
     /// # Safety

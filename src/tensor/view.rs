@@ -5,9 +5,10 @@
 //! caller of the launch, the shim, whose tensors PyTorch has validated, and by the stream, in whose order memory is reused.
 
 use crate::tensor::kernel_error::Error;
-use ndarray::{ArrayViewD, IxDyn, ShapeBuilder};
 
-use super::dtype::{DType, Element};
+use super::dtype::DType;
+#[cfg(test)]
+use super::dtype::Element;
 
 /// The most dimensions that an operand can have (PyTorch's own limit).
 pub const MAX_DIMS: usize = 64;
@@ -271,20 +272,24 @@ impl<'a> View<'a> {
         address
     }
 
-    /// The elements as an `ndarray` view, for loops that are not hot.
+    /// The elements as an `ndarray` view, for tests.
     ///
     /// # Errors
     /// An output, `T` that is not the dtype's type, or strides that `ndarray` cannot express (negative, or no multiple of the element).
-    pub fn array<T: Element>(&self) -> Result<ArrayViewD<'a, T>, Error> {
+    #[cfg(test)]
+    pub fn array<T: Element>(&self) -> Result<ndarray::ArrayViewD<'a, T>, Error> {
         if self.is_output {
             return Err(Error::operands("an output is no array"));
         }
         let shape = self.shape::<T>()?;
         // SAFETY: the dtype is T's and `shape` has non-negative strides; `View::new` promises memory that nobody writes, as it is no output's.
-        Ok(unsafe { ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>()) })
+        Ok(unsafe { ndarray::ArrayViewD::from_shape_ptr(shape, self.data.cast::<T>()) })
     }
 
-    fn shape<T: Element>(&self) -> Result<ndarray::StrideShape<IxDyn>, Error> {
+    #[cfg(test)]
+    fn shape<T: Element>(&self) -> Result<ndarray::StrideShape<ndarray::IxDyn>, Error> {
+        use ndarray::{IxDyn, ShapeBuilder};
+
         if self.dtype != T::DTYPE {
             return Err(Error::operands(format!("an operand is {:?} where {:?} is needed", self.dtype, T::DTYPE)));
         }

@@ -54,7 +54,7 @@ def test_host_functions_and_sleeps_are_rows(take: Take) -> None:
     assert (host["args"]["tier"], sleep["args"]["tier"]) == ("host", "sleep")
     assert sleep["dur"] >= 2000
     assert trace.operator(host) == trace.operator(sleep) == "range"
-    assert {call["name"] for call, _ in trace.arrows()} == {"rd_stream_host_callback", "rd_stream_sleep"}
+    assert {call["name"] for call, _ in trace.arrows()} == {"launch_host_func", "_sleep"}
 
 
 def test_fused_lists_are_rows_with_shares_of_the_time(take: Take) -> None:

@@ -50,11 +50,6 @@ impl Generators {
         self.0.len()
     }
 
-    /// Whether nothing is drawn.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The key of each generator, and how far a replay moves its offset on.
     pub fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
         self.0.iter().map(|generator| (generator.key, generator.numbers))

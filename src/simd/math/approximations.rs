@@ -12,9 +12,8 @@ use std::f32::consts::LOG2_E;
 
 use super::f32::{NORMAL_LIMIT, RAISED, ROUND, clamp, integer, polynomial, power_of_two};
 pub use super::f32::{
-    acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, erfc, erfinv, hypot, ldexp, lgamma, log, log1p, log1p_of_finite,
-    log2, log10, logaddexp, logaddexp2, nextafter, pow, sigmoid_and_rest, sin, sin_cos_fast, sinc, sinh, takes_fast_path, tan,
-    tan_fast,
+    acos, acosh, asin, asinh, atan, atanh, cosh, erfc, erfinv, hypot, ldexp, lgamma, log2, log10, logaddexp, logaddexp2, nextafter,
+    sigmoid_and_rest, sin_cos_fast, sinc, sinh, takes_fast_path, tan, tan_fast,
 };
 
 /// From this magnitude on, 16 bits hold 1 for tanh x.

@@ -157,12 +157,6 @@ impl<'a> RowMut<'a> {
         self.0.len
     }
 
-    /// Whether it has none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.len == 0
-    }
-
     /// Whether both are the same elements.
     #[inline]
     pub fn is_same(&self, other: &Row<'_>) -> bool {
@@ -275,15 +269,6 @@ impl<'a> RowMut<'a> {
         assert!(at < len && size >= size_of::<T>() && step == size as isize);
         // SAFETY: the element is in the bytes of the row's first `at + 1`, whose memory `View::new` promises.
         unsafe { data.cast::<T>().wrapping_add(at).read_unaligned() }
-    }
-
-    /// The value of an element of dtype `T`.
-    ///
-    /// # Panics
-    /// As [`Row::load`].
-    #[inline(always)]
-    pub fn load<T: Element>(&self, at: usize) -> T {
-        self.0.load(at)
     }
 
     /// Sets an element of dtype `T`.
