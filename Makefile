@@ -224,7 +224,7 @@ WHEELS ?= dist
 wheel: $(STAMPS)/test ## build a wheel into dist/, for the environment's torch; its tag names the oldest glibc that it runs with
 	@rm -rf target/wheel
 	maturin build --release --locked --strip --interpreter '$(PY)' -o target/wheel
-	$(PY) -m auditwheel -q repair --exclude 'libtorch*' --exclude 'libc10*' -w '$(WHEELS)' target/wheel/*.whl
+	$(PY) -m auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' -w '$(WHEELS)' target/wheel/*.whl
 
 clean: ## remove what was built; the environments stay
 	rm -rf target dist demo-output python/rustdev/_rustdev*.so

@@ -125,107 +125,28 @@ impl Layout {
     }
 }
 
+macro_rules! layout {
+    ($type:ident: $($field:ident),*) => {
+        Layout::of::<$type>(stringify!($type), &[$((stringify!($field), offset_of!($type, $field))),*])
+    };
+}
+
 fn layouts() -> [Layout; 14] {
     [
-        Layout::of::<rd_access>(
-            "rd_access",
-            &[
-                ("begin", offset_of!(rd_access, begin)),
-                ("end", offset_of!(rd_access, end)),
-                ("write", offset_of!(rd_access, write)),
-            ],
-        ),
-        Layout::of::<rd_stat>("rd_stat", &[("current", offset_of!(rd_stat, current)), ("freed", offset_of!(rd_stat, freed))]),
-        Layout::of::<rd_memory_stats>(
-            "rd_memory_stats",
-            &[
-                ("allocated_bytes", offset_of!(rd_memory_stats, allocated_bytes)),
-                ("oversize_segments", offset_of!(rd_memory_stats, oversize_segments)),
-                ("max_split_size", offset_of!(rd_memory_stats, max_split_size)),
-            ],
-        ),
-        Layout::of::<rd_duration>(
-            "rd_duration",
-            &[("total", offset_of!(rd_duration, total)), ("count", offset_of!(rd_duration, count))],
-        ),
-        Layout::of::<rd_host_stats>(
-            "rd_host_stats",
-            &[
-                ("allocated_bytes", offset_of!(rd_host_stats, allocated_bytes)),
-                ("host_free_time", offset_of!(rd_host_stats, host_free_time)),
-                ("bucket_allocation", offset_of!(rd_host_stats, bucket_allocation)),
-            ],
-        ),
-        Layout::of::<rd_operand>(
-            "rd_operand",
-            &[
-                ("data", offset_of!(rd_operand, data)),
-                ("sizes", offset_of!(rd_operand, sizes)),
-                ("strides", offset_of!(rd_operand, strides)),
-                ("ndim", offset_of!(rd_operand, ndim)),
-                ("dtype", offset_of!(rd_operand, dtype)),
-                ("flags", offset_of!(rd_operand, flags)),
-            ],
-        ),
-        Layout::of::<rd_scalar>(
-            "rd_scalar",
-            &[
-                ("dtype", offset_of!(rd_scalar, dtype)),
-                ("integer", offset_of!(rd_scalar, integer)),
-                ("real", offset_of!(rd_scalar, real)),
-                ("imaginary", offset_of!(rd_scalar, imaginary)),
-            ],
-        ),
-        Layout::of::<rd_launch_args>(
-            "rd_launch_args",
-            &[
-                ("operands", offset_of!(rd_launch_args, operands)),
-                ("num_outputs", offset_of!(rd_launch_args, num_outputs)),
-                ("scalars", offset_of!(rd_launch_args, scalars)),
-                ("num_scalars", offset_of!(rd_launch_args, num_scalars)),
-                ("compute_dtype", offset_of!(rd_launch_args, compute_dtype)),
-            ],
-        ),
-        Layout::of::<rd_convolution_dimension>(
-            "rd_convolution_dimension",
-            &[
-                ("image", offset_of!(rd_convolution_dimension, image)),
-                ("stride", offset_of!(rd_convolution_dimension, stride)),
-                ("dilation", offset_of!(rd_convolution_dimension, dilation)),
-            ],
-        ),
-        Layout::of::<rd_columns>(
-            "rd_columns",
-            &[
-                ("data", offset_of!(rd_columns, data)),
-                ("transposed", offset_of!(rd_columns, transposed)),
-                ("leading", offset_of!(rd_columns, leading)),
-            ],
-        ),
-        Layout::of::<rd_gemm>(
-            "rd_gemm",
-            &[
-                ("dtype", offset_of!(rd_gemm, dtype)),
-                ("k", offset_of!(rd_gemm, k)),
-                ("a", offset_of!(rd_gemm, a)),
-                ("out", offset_of!(rd_gemm, out)),
-                ("beta", offset_of!(rd_gemm, beta)),
-            ],
-        ),
-        Layout::of::<rd_start>("rd_start", &[("seed", offset_of!(rd_start, seed)), ("offset", offset_of!(rd_start, offset))]),
-        Layout::of::<rd_cell>("rd_cell", &[("seed", offset_of!(rd_cell, seed)), ("offset", offset_of!(rd_cell, offset))]),
-        Layout::of::<rd_trace_row>(
-            "rd_trace_row",
-            &[
-                ("name", offset_of!(rd_trace_row, name)),
-                ("activity", offset_of!(rd_trace_row, activity)),
-                ("operator_id", offset_of!(rd_trace_row, operator_id)),
-                ("bytes", offset_of!(rd_trace_row, bytes)),
-                ("members", offset_of!(rd_trace_row, members)),
-                ("replay", offset_of!(rd_trace_row, replay)),
-                ("end", offset_of!(rd_trace_row, end)),
-            ],
-        ),
+        layout!(rd_access: begin, end, write),
+        layout!(rd_stat: current, freed),
+        layout!(rd_memory_stats: allocated_bytes, oversize_segments, max_split_size),
+        layout!(rd_duration: total, count),
+        layout!(rd_host_stats: allocated_bytes, host_free_time, bucket_allocation),
+        layout!(rd_operand: data, sizes, strides, ndim, dtype, flags),
+        layout!(rd_scalar: dtype, integer, real, imaginary),
+        layout!(rd_launch_args: operands, num_outputs, scalars, num_scalars, compute_dtype),
+        layout!(rd_convolution_dimension: image, stride, dilation),
+        layout!(rd_columns: data, transposed, leading),
+        layout!(rd_gemm: dtype, k, a, out, beta),
+        layout!(rd_start: seed, offset),
+        layout!(rd_cell: seed, offset),
+        layout!(rd_trace_row: name, activity, operator_id, bytes, members, replay, end),
     ]
 }
 

@@ -157,8 +157,8 @@ impl Graph {
         if stream.device() != program.device {
             return Err(Error::InvalidArgument(format!("a graph of device rustdev:{} cannot run on {stream:?}", program.device)));
         }
-        if starts.len() != program.generators.len() {
-            return Err(Error::InvalidArgument(format!("{} generators, not {}", program.generators.len(), starts.len())));
+        if starts.len() != program.generators.count() {
+            return Err(Error::InvalidArgument(format!("{} generators, not {}", program.generators.count(), starts.len())));
         }
         stream.refuse_capturing(|| "Graph.replay()".to_owned())?;
         if sanitizer::is_on() {
@@ -272,7 +272,7 @@ impl Program {
         match step {
             Step::Kernels(kernels) => kernels.parts.iter().try_for_each(|part| {
                 let mark = marks.map(|marks| |node: usize| marks.mark(node - kernels.nodes.start));
-                run_part(&mut tasks, part, mark)
+                run_part(&mut tasks, part, mark.as_ref())
             }),
             Step::Host(index) => run_one(&mut tasks[*index], None),
             Step::Sleep(_) => Ok(()),
@@ -281,9 +281,8 @@ impl Program {
 }
 
 /// Runs kernels in one go. `mark`: makes the mark of a node by its index.
-fn run_part(tasks: &mut [Task], part: &Part, mark: Option<impl Fn(usize) -> Mark>) -> Result<(), Cause> {
-    let mark = mark.as_ref();
-    let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)));
+fn run_part(tasks: &mut [Task], part: &Part, mark: Option<&impl Fn(usize) -> Mark>) -> Result<(), Cause> {
+    let mut run = |node: usize| run_one(&mut tasks[node], mark.map(|mark| mark(node)).as_ref());
     match part {
         Part::One(node) => run(*node),
         Part::Fused(range, _) if debugging::is_any_on() => range.clone().try_for_each(run),
@@ -295,16 +294,20 @@ fn run_part(tasks: &mut [Task], part: &Part, mark: Option<impl Fn(usize) -> Mark
     }
 }
 
-fn run_one(task: &mut Task, mark: Option<Mark>) -> Result<(), Cause> {
+fn run_one(task: &mut Task, mark: Option<&Mark>) -> Result<(), Cause> {
     let name = task.name();
     let (Payload::Kernel(work) | Payload::Host(work)) = &mut task.payload else { return Ok(()) };
     let run = || if debugging::is_any_on() { faults::run_node(name, work) } else { work.run() };
-    mark.iter().for_each(Mark::begin);
+    if let Some(mark) = mark {
+        mark.begin();
+    }
     let outcome = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.map_err(|cause| Named::new(name, cause).into()),
         Err(panic) => Err(Named::new(name, panic_text(&*panic).into()).into()),
     };
-    mark.iter().for_each(|mark| mark.end(outcome.is_err()));
+    if let Some(mark) = mark {
+        mark.end(outcome.is_err());
+    }
     outcome
 }
 

@@ -280,7 +280,7 @@ impl<T> Queue<T> {
     }
 }
 
-impl<'a, T> Owner<'a, T> {
+impl<T> Owner<'_, T> {
     /// The first item that is not done.
     #[inline]
     pub fn head(&mut self) -> Option<&mut T> {

@@ -25,7 +25,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this source tree, from the same artifacts as the installed module."""
     directory = tmp_path_factory.mktemp("wheel")
     environment = os.environ | {"VIRTUAL_ENV": sys.prefix}
-    subprocess.run(["make", "wheel", f"WHEELS={directory}"], cwd=ROOT, env=environment, check=True, capture_output=True, timeout=900)
+    subprocess.run(
+        ["make", "wheel", f"WHEELS={directory}"], cwd=ROOT, env=environment, check=True, capture_output=True, timeout=900
+    )
     (wheel,) = directory.glob("*.whl")
     return wheel
 

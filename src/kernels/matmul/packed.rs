@@ -1,7 +1,7 @@
 //! Products of few rows with a right operand that is packed once and used many times, as a recurrent layer's weight is at every step.
 //!
-//! The right operand lies in panels: `W` columns each, row after row, so that a tile reads it in one stream. Each element of the result is
-//! the sum of its terms in their order, whatever the tile that it is computed in.
+//! The right operand lies in panels of some columns, row after row, so that the widest tile reads one in one stream. Each element of the result
+//! is the sum of its terms in their order, whatever the tile that it is computed in.
 
 use super::register_tile::{ROWS, tile};
 use super::skinny::Entry;
@@ -9,14 +9,14 @@ use crate::simd::{self, Isa, Leaf, vectorize};
 use crate::tensor::loops::Memory;
 use crate::tensor::number::Number;
 
-/// Bytes of a panel's row: with AVX-512 the sums of a tile fill half of the registers, elsewhere as many of those of AVX2.
+/// Bytes of a panel's row, and of a tile's with AVX-512: its sums fill half of the registers.
 const WIDE: usize = 256;
+/// Bytes of a tile's row elsewhere: with AVX2 its sums fill half of the registers as well.
 const NARROW: usize = 64;
 
 /// Columns of a panel.
-fn width<T>() -> usize {
-    let bytes = if simd::isa() == Isa::Avx512 { WIDE } else { NARROW };
-    bytes / size_of::<T>()
+const fn width<T>() -> usize {
+    WIDE / size_of::<T>()
 }
 
 /// Elements of the panels of a matrix (k, n).
@@ -48,7 +48,8 @@ pub fn pack<T: Entry<Acc = T> + Number>(matrix: &[T], [k, n]: [usize; 2]) -> Mem
 /// Slices of other lengths.
 pub fn multiply<T: Entry<Acc = T> + Number>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], panels: &[T]) {
     assert_eq!([out.len(), a.len(), panels.len()], [m * n, m * k, len::<T>([k, n])], "matrices of other sizes");
-    match width::<T>() {
+    let bytes = if simd::isa() == Isa::Avx512 { WIDE } else { NARROW };
+    match bytes / size_of::<T>() {
         64 => vectorize(Product::<T, 64> { panels, out, a, n, k }),
         32 => vectorize(Product::<T, 32> { panels, out, a, n, k }),
         16 => vectorize(Product::<T, 16> { panels, out, a, n, k }),
@@ -56,7 +57,7 @@ pub fn multiply<T: Entry<Acc = T> + Number>([m, n, k]: [usize; 3], out: &mut [T]
     }
 }
 
-/// A product with panels of `W` columns.
+/// A product by tiles of `W` columns.
 struct Product<'a, T, const W: usize> {
     panels: &'a [T],
     out: &'a mut [T],
@@ -73,34 +74,36 @@ impl<T: Entry<Acc = T> + Number, const W: usize> Leaf for Product<'_, T, W> {
         let Self { panels, out, a, n, k } = self;
         let rows = out.len().checked_div(n).unwrap_or(0);
         for begin in (0..n).step_by(W) {
-            let panel = &panels[begin * k..][..W * k];
-            let cols = W.min(n - begin);
+            let panel = &panels[begin / width::<T>() * width::<T>() * k..][..width::<T>() * k];
+            let columns = [begin % width::<T>(), W.min(n - begin)];
             let mut row = 0;
             while row < rows {
                 let (a, out) = (&a[row * k..], &mut out[row * n + begin..]);
                 row += match rows - row {
-                    ROWS.. => few_rows::<T, ROWS, W>(panel, a, k, out, [n, cols]),
-                    2.. => few_rows::<T, 2, W>(panel, a, k, out, [n, cols]),
-                    _ => few_rows::<T, 1, W>(panel, a, k, out, [n, cols]),
+                    ROWS.. => few_rows::<T, ROWS, W>(panel, columns, a, k, out, n),
+                    2.. => few_rows::<T, 2, W>(panel, columns, a, k, out, n),
+                    _ => few_rows::<T, 1, W>(panel, columns, a, k, out, n),
                 };
             }
         }
     }
 }
 
-/// `R` rows of the result and the `cols` columns of a panel; returns `R`.
+/// `R` rows of the result and `cols` columns of a panel, from `first` on; returns `R`.
 #[inline(always)]
 fn few_rows<T: Entry<Acc = T> + Number, const R: usize, const W: usize>(
     panel: &[T],
+    [first, cols]: [usize; 2],
     a: &[T],
     k: usize,
     out: &mut [T],
-    [n, cols]: [usize; 2],
+    n: usize,
 ) -> usize {
-    assert!(panel.len() == W * k && a.len() >= R * k && out.len() >= (R - 1) * n + cols);
-    let (a, b) = ((a.as_ptr(), [k, 1]), (panel.as_ptr(), W));
+    assert!(panel.len() == width::<T>() * k && first + W <= width::<T>());
+    assert!(a.len() >= R * k && out.len() >= (R - 1) * n + cols);
+    let (a, b) = ((a.as_ptr(), [k, 1]), (panel.as_ptr().wrapping_add(first), width::<T>()));
     if cols == W {
-        // SAFETY: the slices have these elements, by the assertion.
+        // SAFETY: the slices have these elements, by the assertions.
         unsafe { tile::<T, R, W>(a, b, k, (out.as_mut_ptr(), n), false) };
     } else {
         let mut edge = [[<T as Number>::ZERO; W]; R];

@@ -46,7 +46,7 @@ pub struct Generators(Vec<Generator>);
 
 impl Generators {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 

@@ -118,7 +118,7 @@ fn a_replay_is_a_call_and_its_nodes_have_the_times() {
         own.submit(costing(1, || ())).unwrap();
         own.submit(Task::new("slow", LARGE, Closure::new(|| Ok(std::thread::sleep(Duration::from_millis(2)))))).unwrap();
         own.submit(callback(|| ())).unwrap();
-        own.submit(Task::new("fails", 1, Closure::new(|| Err("no good".to_owned())))).unwrap();
+        own.submit(Task::new("fails", 1, Closure::new(|| Err("no good".into())))).unwrap();
         own.submit(costing(1, || ())).unwrap();
     });
     let rows = taken(own, || graph.replay(own, [].into_iter()).unwrap());

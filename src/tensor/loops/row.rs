@@ -152,6 +152,7 @@ impl<'a> RowMut<'a> {
     }
 
     /// How many elements it has.
+    #[allow(clippy::len_without_is_empty, reason = "nothing asks whether a row that is written is empty")]
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len
@@ -269,6 +270,15 @@ impl<'a> RowMut<'a> {
         assert!(at < len && size >= size_of::<T>() && step == size as isize);
         // SAFETY: the element is in the bytes of the row's first `at + 1`, whose memory `View::new` promises.
         unsafe { data.cast::<T>().wrapping_add(at).read_unaligned() }
+    }
+
+    /// The value of an element of dtype `T`.
+    ///
+    /// # Panics
+    /// As [`Row::load`].
+    #[cfg(test)]
+    pub fn load<T: Element>(&self, at: usize) -> T {
+        self.0.load(at)
     }
 
     /// Sets an element of dtype `T`.
