@@ -138,9 +138,10 @@ def test_attention_equals_eager() -> None:
 
 def test_events_inside_a_capture_are_edges(tmp_path: Path) -> None:
     x = torch.ones(1000, device=DEVICE)
-    side = torch.rustdev.Stream()
+    # Two that follow one another in the pool are not the same.
+    main, side = torch.rustdev.Stream(), torch.rustdev.Stream()
     graph = torch.rustdev.Graph()
-    with torch.rustdev.graph(graph):
+    with torch.rustdev.graph(graph, stream=main):
         a = x * 2
         side.wait_stream(torch.rustdev.current_stream())
         with torch.rustdev.stream(side):
