@@ -8,7 +8,6 @@
 #include <string>
 
 namespace rustdev {
-namespace {
 
 c10::OperatorHandle find_operator(const char* name) {
   const std::string full = std::string("aten::") + name;
@@ -16,6 +15,8 @@ c10::OperatorHandle find_operator(const char* name) {
   const std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
   return c10::Dispatcher::singleton().findSchemaOrThrow(full.substr(0, dot).c_str(), overload.c_str());
 }
+
+namespace {
 
 bool plain_dtype(Fast fast, c10::ScalarType dtype) {
   if (c10::isFloatingType(dtype)) {

@@ -63,6 +63,9 @@ struct Names {
   const char* kernel;
 };
 
+// An operator by its name without "aten::".
+c10::OperatorHandle find_operator(const char* name);
+
 // Looks the kernel up and fills the binding; false where there is none.
 bool find_kernel(Binding& binding, const Names& names);
 

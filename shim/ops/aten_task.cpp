@@ -103,21 +103,23 @@ at::Tensor borrow(const at::Tensor& tensor) {
   at::Tensor alias =
       at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  alias._set_conj(tensor.is_conj());
+  alias._set_neg(tensor.is_neg());
   return alias;
 }
 
 // A thread's first use of ATen sets its counts from the process's, so that has to come before they are changed. Scopes nest: the
-// inner one finds one thread and leaves one thread.
-SerialAten::SerialAten() : openmp_(1), mkl_(0) {
+// inner one leaves what it finds.
+SerialAten::SerialAten(int threads) : openmp_(1), mkl_(0) {
   thread_local const bool initialised = (at::init_num_threads(), true);
   static_cast<void>(initialised);
   const ThreadSettings& set = settings();
   if (set.openmp_get != nullptr && set.openmp_set != nullptr) {
     openmp_ = set.openmp_get();
-    set.openmp_set(1);
+    set.openmp_set(threads);
   }
   if (set.mkl_set != nullptr) {
-    mkl_ = set.mkl_set(1);
+    mkl_ = set.mkl_set(threads);
   }
 }
 
@@ -131,8 +133,8 @@ SerialAten::~SerialAten() {
   }
 }
 
-void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
-                 uint64_t cost, std::function<void()> work) {
+void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRef<at::Tensor> inputs, uint64_t cost,
+                 std::function<void()> work) {
   std::vector<rd_access> accesses;
   c10::DeviceIndex device = -1;
   for (const at::Tensor& output : outputs) {

@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <initializer_list>
 
 #include "rustdev.h"
 
@@ -23,10 +22,10 @@ void find_symbol(const char* name, Function& function) {
   function = reinterpret_cast<Function>(symbol_of_torch(name));
 }
 
-// For the time of a scope, ATen runs on this thread alone and below autograd.
+// For the time of a scope, ATen runs below autograd and on this thread alone, or with so many threads of the libraries.
 class SerialAten {
  public:
-  SerialAten();
+  explicit SerialAten(int threads = 1);
   SerialAten(const SerialAten&) = delete;
   SerialAten& operator=(const SerialAten&) = delete;
   ~SerialAten();
@@ -38,8 +37,8 @@ class SerialAten {
 };
 
 // Enqueues `work` on the current stream of the outputs' device. `cost`: nanoseconds of one thread.
-void submit_aten(const char* name, std::initializer_list<at::Tensor> outputs, std::initializer_list<at::Tensor> inputs,
-                 uint64_t cost, std::function<void()> work);
+void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRef<at::Tensor> inputs, uint64_t cost,
+                 std::function<void()> work);
 
 // How many parts work of that cost is worth, from 1 to 16.
 int64_t parts_worth(uint64_t cost);

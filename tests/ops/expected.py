@@ -206,14 +206,20 @@ DIFFERENCES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("extremes_backward", "limits", "complex128", "var"),
     ),
     "keys that a causal query takes no part with are left out, and scores that overflow are NaN; the CPU multiplies by 0": (
-        ("extremes", "large, with inf, with inf and -inf, with nan", "bfloat16", "nn_functional_scaled_dot_product_attention"),
+        (
+            "extremes",
+            "large, with inf, with inf and -inf, with nan",
+            "bfloat16 float32 float64",
+            "nn_functional_scaled_dot_product_attention",
+        ),
         ("extremes", "with inf, with inf and -inf, with nan", "float16", "nn_functional_scaled_dot_product_attention"),
         (
             "extremes_backward",
             "with inf, with inf and -inf, with nan",
-            "bfloat16 float16",
+            "bfloat16 float16 float32 float64",
             "nn_functional_scaled_dot_product_attention",
         ),
+        ("extremes_backward", "large", "float32 float64", "nn_functional_scaled_dot_product_attention"),
     ),
     "statistics of infinities are infinite or NaN by the order of steps": (
         ("extremes", "with inf and -inf", "bfloat16 float16 float32 float64", "nn_functional_instance_norm"),
@@ -314,6 +320,7 @@ DIFFERENCES_BY_PROCESSOR: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "the arithmetic of subnormal numbers loses their digits": (("extremes_backward", "tiny", "complex128", "linalg_norm"),),
     "two terms cancel but for their roundings": (
         ("extremes", "single", "float32", "special_ndtr"),
+        ("extremes_backward", "unit", "float32", "nn_functional_scaled_dot_product_attention"),
         ("extremes_backward", "large", "float32", "nn_functional_local_response_norm"),
         ("extremes_backward", "usual, tiny, unit, zeros, with inf, with inf and -inf, with nan", "float32", "native_layer_norm"),
     ),

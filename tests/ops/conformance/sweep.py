@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from against_cpu import AgainstCpu, Comparison, on_device, precise
-from expected import EXPECTED
+from expected import EXPECTED, SOME_PROCESSORS
 from layouts import is_plain, tensors, whole
 from torch.utils import _pytree as pytree
 
@@ -55,8 +55,11 @@ class Sweep(AgainstCpu):
             if entry[0].startswith(f"{kind}: ") and entry[1] == name
         }
         layouts = {what for what, _ in self.faults}
+        changing = {
+            entry[0].partition(": ")[2] for entry in SOME_PROCESSORS if entry[0].startswith(f"{kind}: ") and entry[1] == name
+        }
         told = [f"[{what}] {text}, for {given}" for (what, text), given in self.faults.items() if what not in reasons]
-        told += [f"[{what}] holds now: take it out of expected.py" for what in reasons if what not in layouts]
+        told += [f"[{what}] holds now: take it out of expected.py" for what in reasons if what not in layouts | changing]
         if told:
             self.fail(" ;; ".join(told))
         if reasons:

@@ -1,0 +1,173 @@
+// Poolings and resampling of images by PyTorch's CPU kernels, as tasks of the stream.
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact1d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact2d_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
+#include <ATen/ops/_upsample_nearest_exact3d_meta.h>
+#include <ATen/ops/adaptive_max_pool2d_meta.h>
+#include <ATen/ops/adaptive_max_pool3d_meta.h>
+#include <ATen/ops/avg_pool2d_backward_meta.h>
+#include <ATen/ops/avg_pool2d_meta.h>
+#include <ATen/ops/avg_pool3d_backward_meta.h>
+#include <ATen/ops/avg_pool3d_meta.h>
+#include <ATen/ops/fractional_max_pool2d_meta.h>
+#include <ATen/ops/fractional_max_pool3d_meta.h>
+#include <ATen/ops/upsample_bicubic2d_backward_meta.h>
+#include <ATen/ops/upsample_bicubic2d_meta.h>
+#include <ATen/ops/upsample_bilinear2d_backward_meta.h>
+#include <ATen/ops/upsample_bilinear2d_meta.h>
+#include <ATen/ops/upsample_linear1d_backward_meta.h>
+#include <ATen/ops/upsample_linear1d_meta.h>
+#include <ATen/ops/upsample_nearest1d_backward_meta.h>
+#include <ATen/ops/upsample_nearest1d_meta.h>
+#include <ATen/ops/upsample_nearest2d_backward_meta.h>
+#include <ATen/ops/upsample_nearest2d_meta.h>
+#include <ATen/ops/upsample_nearest3d_backward_meta.h>
+#include <ATen/ops/upsample_nearest3d_meta.h>
+#include <ATen/ops/upsample_trilinear3d_backward_meta.h>
+#include <ATen/ops/upsample_trilinear3d_meta.h>
+
+#include <ATen/native/GridSamplerUtils.h>
+
+#include "ops/aten_operator.h"
+
+namespace rustdev {
+namespace {
+
+constexpr uint64_t wide = dtype_set({at::kFloat, at::kDouble});
+constexpr uint64_t floating = wide | dtype_set({at::kHalf, at::kBFloat16});
+constexpr uint64_t pixels = floating | dtype_set({at::kByte});
+constexpr uint64_t wide_pixels = wide | dtype_set({at::kByte});
+
+template <int64_t spatial>
+struct AdaptiveAverage : at::impl::MetaBase {
+  void meta(const at::Tensor& self, at::IntArrayRef output_size) {
+    constexpr const char* expected =
+        spatial == 2 ? "d: Expected 3D or 4D tensor, but got " : "d: Expected 4D or 5D tensor, but got ";
+    const int64_t ndim = self.dim();
+    TORCH_CHECK(output_size.size() == spatial, "adaptive_avg_pool", spatial, "d: output_size must be ", spatial);
+    TORCH_CHECK(ndim == spatial + 1 || ndim == spatial + 2, "adaptive_avg_pool", spatial, expected, self.sizes());
+    for (int64_t dim = ndim - spatial; dim < ndim; ++dim) {
+      TORCH_CHECK(self.size(dim) > 0, "adaptive_avg_pool", spatial, "d(): Expected input to have non-zero size for non-batch ",
+                  "dimensions, but input has sizes ", self.sizes(), " with dimension ", dim, " being empty");
+    }
+    at::DimVector sizes(self.sizes());
+    std::copy(output_size.begin(), output_size.end(), sizes.end() - spatial);
+    set_output_raw_strided(0, sizes, {}, self.options().memory_format(format(self)));
+  }
+
+  static at::MemoryFormat format(const at::Tensor& self) {
+    return self.dim() == spatial + 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  }
+};
+
+template <int64_t spatial>
+struct AdaptiveAverageBackward : at::impl::MetaBase {
+  void meta(const at::Tensor& grad_output, const at::Tensor& self) {
+    TORCH_CHECK(grad_output.scalar_type() == self.scalar_type(), "expected dtype ", self.dtype(),
+                " for `grad_output` but got dtype ", grad_output.dtype());
+    const auto format = spatial == 2 ? AdaptiveAverage<spatial>::format(self) : at::MemoryFormat::Contiguous;
+    set_output_raw_strided(0, self.sizes(), {}, self.options().memory_format(format));
+  }
+};
+
+template <int64_t spatial>
+struct GridSampler : at::impl::MetaBase {
+  void meta(const at::Tensor& input, const at::Tensor& grid, int64_t, int64_t, bool) {
+    at::native::check_grid_sampler_common(input, grid);
+    if constexpr (spatial == 2) {
+      at::native::check_grid_sampler_2d(input, grid);
+    } else {
+      // The CPU takes each mode; other devices refuse bicubic ones here.
+      at::native::check_grid_sampler_3d(input, grid, 0);
+    }
+    at::DimVector sizes(input.sizes().slice(0, 2));
+    const auto positions = grid.sizes().slice(1, spatial);
+    sizes.append(positions.begin(), positions.end());
+    set_output_raw_strided(0, sizes, {}, input.options());
+  }
+};
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  Tier aten(m, "aten");
+  bind_aten<AtenOperator<at::meta::structured_avg_pool2d>>(aten, {{"avg_pool2d", nullptr, "avg_pool2d.out", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_avg_pool2d_backward>>(
+      aten, {{"avg_pool2d_backward", nullptr, "avg_pool2d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_avg_pool3d>>(aten, {{"avg_pool3d", nullptr, "avg_pool3d.out", nullptr}, wide});
+  bind_aten<AtenOperator<at::meta::structured_avg_pool3d_backward>>(
+      aten, {{"avg_pool3d_backward", nullptr, "avg_pool3d_backward.grad_input", nullptr}, wide});
+  bind_aten<AtenOperator<at::meta::structured_adaptive_max_pool2d, 2>>(
+      aten, {{"adaptive_max_pool2d", nullptr, "adaptive_max_pool2d.out", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_fractional_max_pool2d, 2>>(
+      aten, {{"fractional_max_pool2d", nullptr, "fractional_max_pool2d.output", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_adaptive_max_pool3d, 2>>(
+      aten, {{"adaptive_max_pool3d", nullptr, "adaptive_max_pool3d.out", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_fractional_max_pool3d, 2>>(
+      aten, {{"fractional_max_pool3d", nullptr, "fractional_max_pool3d.output", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest1d>>(
+      aten, {{"upsample_nearest1d", nullptr, "upsample_nearest1d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest1d_backward>>(
+      aten, {{"upsample_nearest1d_backward", nullptr, "upsample_nearest1d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest2d>>(
+      aten, {{"upsample_nearest2d", nullptr, "upsample_nearest2d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest2d_backward>>(
+      aten, {{"upsample_nearest2d_backward", nullptr, "upsample_nearest2d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest3d>>(
+      aten, {{"upsample_nearest3d", nullptr, "upsample_nearest3d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest3d_backward>>(
+      aten, {{"upsample_nearest3d_backward", nullptr, "upsample_nearest3d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact1d>>(
+      aten, {{"_upsample_nearest_exact1d", nullptr, "_upsample_nearest_exact1d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact1d_backward>>(
+      aten, {{"_upsample_nearest_exact1d_backward", nullptr, "_upsample_nearest_exact1d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact2d>>(
+      aten, {{"_upsample_nearest_exact2d", nullptr, "_upsample_nearest_exact2d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact2d_backward>>(
+      aten, {{"_upsample_nearest_exact2d_backward", nullptr, "_upsample_nearest_exact2d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact3d>>(
+      aten, {{"_upsample_nearest_exact3d", nullptr, "_upsample_nearest_exact3d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact3d_backward>>(
+      aten, {{"_upsample_nearest_exact3d_backward", nullptr, "_upsample_nearest_exact3d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_bilinear2d>>(
+      aten, {{"upsample_bilinear2d", nullptr, "upsample_bilinear2d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured_upsample_bilinear2d_backward>>(
+      aten, {{"upsample_bilinear2d_backward", nullptr, "upsample_bilinear2d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_bicubic2d>>(
+      aten, {{"upsample_bicubic2d", nullptr, "upsample_bicubic2d.out", nullptr}, pixels});
+  bind_aten<AtenOperator<at::meta::structured_upsample_bicubic2d_backward>>(
+      aten, {{"upsample_bicubic2d_backward", nullptr, "upsample_bicubic2d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_linear1d>>(
+      aten, {{"upsample_linear1d", nullptr, "upsample_linear1d.out", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_linear1d_backward>>(
+      aten, {{"upsample_linear1d_backward", nullptr, "upsample_linear1d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_trilinear3d>>(
+      aten, {{"upsample_trilinear3d", nullptr, "upsample_trilinear3d.out", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_trilinear3d_backward>>(
+      aten, {{"upsample_trilinear3d_backward", nullptr, "upsample_trilinear3d_backward.grad_input", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured__upsample_bilinear2d_aa>>(
+      aten, {{"_upsample_bilinear2d_aa", nullptr, "_upsample_bilinear2d_aa.out", nullptr}, wide_pixels});
+  bind_aten<AtenOperator<at::meta::structured__upsample_bilinear2d_aa_backward>>(
+      aten, {{"_upsample_bilinear2d_aa_backward", nullptr, "_upsample_bilinear2d_aa_backward.grad_input", nullptr}, wide});
+  bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa>>(
+      aten, {{"_upsample_bicubic2d_aa", nullptr, "_upsample_bicubic2d_aa.out", nullptr}, wide_pixels});
+  bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa_backward>>(
+      aten, {{"_upsample_bicubic2d_aa_backward", nullptr, "_upsample_bicubic2d_aa_backward.grad_input", nullptr}, wide});
+  bind_aten<AtenOperator<AdaptiveAverage<2>>>(aten,
+                                              {{"_adaptive_avg_pool2d", nullptr, "adaptive_avg_pool2d.out", nullptr}, floating});
+  bind_aten<AtenOperator<AdaptiveAverage<3>>>(aten,
+                                              {{"_adaptive_avg_pool3d", nullptr, "adaptive_avg_pool3d.out", nullptr}, floating});
+  bind_aten<AtenOperator<AdaptiveAverageBackward<2>>>(
+      aten, {{"_adaptive_avg_pool2d_backward", nullptr, "_adaptive_avg_pool2d_backward.out", nullptr}, floating});
+  bind_aten<AtenOperator<AdaptiveAverageBackward<3>>>(
+      aten, {{"_adaptive_avg_pool3d_backward", nullptr, "_adaptive_avg_pool3d_backward.out", nullptr}, floating});
+  bind_aten<AtenOperator<GridSampler<2>>>(aten, {{"grid_sampler_2d", nullptr, "grid_sampler_2d.out", nullptr}, wide});
+  bind_aten<AtenOperator<GridSampler<3>>>(aten, {{"grid_sampler_3d", nullptr, "grid_sampler_3d.out", nullptr}, wide});
+}
+
+}  // namespace
+}  // namespace rustdev

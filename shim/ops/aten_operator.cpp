@@ -1,0 +1,126 @@
+// Parts of aten_operator.h that do not depend on the operator.
+#include "ops/aten_operator.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "ops/aten_task.h"
+#include "same_device.h"
+
+namespace rustdev {
+namespace {
+
+using torch::jit::Stack;
+
+constexpr uint64_t large = 1'000'000;  // ns: one matrix of that cost takes the libraries' threads
+
+// Nanoseconds of one thread: some for each element, or for each element a row of products.
+uint64_t cost_of(Batch batch, at::ArrayRef<at::Tensor> operands) {
+  double cost = 1000;
+  for (const at::Tensor& operand : operands) {
+    const bool has_rows = batch == Batch::matrices && operand.dim() >= 2;
+    cost += static_cast<double>(operand.numel()) * (has_rows ? 0.2 * static_cast<double>(operand.size(-1)) : 1.0);
+  }
+  return static_cast<uint64_t>(cost);
+}
+
+// The size of the first dimension, where it is the same batch in all operands; else 1.
+int64_t batch_of(Batch batch, at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> outputs) {
+  const at::Tensor& first = inputs[0];
+  const int64_t inner = batch == Batch::matrices ? 2 : 1;
+  if (batch == Batch::none || first.dim() <= inner) {
+    return 1;
+  }
+  const int64_t size = first.size(0);
+  // A matrix that is the same for the whole batch has fewer dimensions; so have pivots, which are not.
+  const auto is_batched = [&](const at::Tensor& input) {
+    const bool is_pivots = batch == Batch::matrices && input.scalar_type() == at::kInt;
+    return input.dim() == first.dim() - (is_pivots ? 1 : 0) && input.size(0) == size;
+  };
+  const auto has_batch = [&](const at::Tensor& output) { return output.dim() >= first.dim() - inner && output.size(0) == size; };
+  return std::all_of(inputs.begin(), inputs.end(), is_batched) && std::all_of(outputs.begin(), outputs.end(), has_batch) ? size : 1;
+}
+
+// The argument for a part of the batch: tensors have it as their first dimension, and the sizes of a whole tensor begin with it.
+c10::IValue part_of(const c10::IValue& value, int64_t dims, int64_t part, int64_t parts) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    return rustdev::part_of(value.toTensor(), 0, part, parts);
+  }
+  if (value.isIntList() && value.toIntList().size() == static_cast<size_t>(dims)) {
+    std::vector<int64_t> sizes = value.toIntVector();
+    sizes[0] = sizes[0] * (part + 1) / parts - sizes[0] * part / parts;
+    return sizes;
+  }
+  return value;
+}
+
+}  // namespace
+
+void find_operators(AtenBinding& binding, const AtenFacts& facts) {
+  binding.facts = facts;
+  binding.functional = find_operator(facts.names.functional);
+  binding.out = find_operator(facts.names.out);
+  binding.guard = find_guard(binding.functional->schema().name());
+  binding.check_errors = binding.functional->schema().argumentIndexWithName("check_errors").value_or(-1);
+}
+
+bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operands) {
+  const at::Device device = operands[0].device();
+  return is_among(binding.facts.dtypes, operands[0].scalar_type()) &&
+         std::all_of(operands.begin(), operands.end(),
+                     [&](const at::Tensor& operand) { return on_device(operand) && operand.device() == device; });
+}
+
+bool takes_results(at::ArrayRef<at::Tensor> results) {
+  return std::all_of(results.begin(), results.end(),
+                     [](const at::Tensor& result) { return at::has_internal_overlap(result) != at::MemOverlap::Yes; });
+}
+
+bool check_arguments(const AtenBinding& binding, Stack& stack) {
+  if (binding.check_errors >= 0 && stack[binding.check_errors].toBool()) {
+    return false;
+  }
+  if (binding.guard != nullptr) {
+    binding.guard(Arguments(binding.functional->schema(), stack));
+  }
+  return true;
+}
+
+void submit_boxed(const AtenBinding& binding, Stack stack, at::ArrayRef<at::Tensor> outputs) {
+  std::vector<at::Tensor> inputs;
+  for (c10::IValue& value : stack) {
+    if (value.isTensor() && value.toTensor().defined()) {
+      inputs.push_back(value.toTensor());
+      value = borrow(value.toTensor());
+    }
+  }
+  const Batch batch = binding.facts.batch;
+  const uint64_t cost = cost_of(batch, inputs) + cost_of(batch, outputs);
+  const int64_t parts = std::min(parts_worth(cost), std::max<int64_t>(batch_of(batch, inputs, outputs), 1));
+  const int64_t dims = inputs[0].dim();
+  const int threads = parts == 1 && cost >= large ? at::get_num_threads() : 1;
+  Stack results;
+  for (const at::Tensor& output : outputs) {
+    results.emplace_back(borrow(output));
+  }
+  auto work = [&binding, stack = std::move(stack), results = std::move(results), parts, cost, dims, threads] {
+    const SerialAten libraries(threads);
+    parallel_aten(parts, cost, [&](int64_t part) {
+      Stack call;
+      for (const Stack* values : {&stack, &results}) {
+        for (const c10::IValue& value : *values) {
+          call.push_back(parts == 1 ? value : part_of(value, dims, part, parts));
+        }
+      }
+      binding.out->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &call);
+      for (const c10::IValue& result : call) {
+        TORCH_INTERNAL_ASSERT(!result.toTensor().is_conj() && !result.toTensor().is_neg(), "a result with a bit set");
+      }
+    });
+  };
+  submit_aten(binding.facts.names.functional, outputs, inputs, cost, std::move(work));
+}
+
+}  // namespace rustdev

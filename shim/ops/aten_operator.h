@@ -1,0 +1,149 @@
+// PyTorch's structured operators whose CPU kernels are tasks of the stream (the second tier): the meta checks and allocates at the
+// call, as for kernels of our own, and the task runs the operator's out= variant over aliases of device memory.
+//
+// What the kernel checks by values stays with the fallback, which waits.
+//
+// A task divides the first dimension among our threads where all operands have it: batches of images or matrices. One matrix takes
+// the libraries' own threads where it is large.
+#pragma once
+
+#include <ATen/core/boxing/impl/boxing.h>
+#include <torch/library.h>
+
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "ops/fallback_guard.h"
+#include "ops/tier.h"
+#include "structured.h"
+
+namespace rustdev {
+
+// What the first dimension is a batch of.
+enum class Batch { images, matrices, none };
+
+constexpr uint64_t dtype_set(std::initializer_list<c10::ScalarType> dtypes) {
+  uint64_t set = 0;
+  for (const c10::ScalarType dtype : dtypes) {
+    set |= uint64_t{1} << static_cast<unsigned>(dtype);
+  }
+  return set;
+}
+
+struct AtenFacts {
+  Names names;
+  uint64_t dtypes;  // of the first operand; other dtypes go to the fallback
+  Batch batch = Batch::images;
+};
+
+// One operator at run time.
+struct AtenBinding {
+  AtenFacts facts{};
+  std::optional<c10::OperatorHandle> functional, out;
+  Guard guard = nullptr;
+  int check_errors = -1;  // the argument of that name
+};
+
+void find_operators(AtenBinding& binding, const AtenFacts& facts);
+
+// Whether these operands are for the task: on one device of ours, the first of a dtype that the kernel takes.
+bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operands);
+
+// Whether tensors to write to are: no element is there twice.
+bool takes_results(at::ArrayRef<at::Tensor> results);
+
+// Checks the boxed arguments by the guard; they may be replaced. False where the caller asks for an error by values.
+bool check_arguments(const AtenBinding& binding, torch::jit::Stack& stack);
+
+// Enqueues the kernel over the boxed arguments and these results.
+void submit_boxed(const AtenBinding& binding, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs);
+
+inline void add_operand(std::vector<at::Tensor>& operands, const at::Tensor& value) { operands.push_back(value); }
+inline void add_operand(std::vector<at::Tensor>& operands, const std::optional<at::Tensor>& value) {
+  if (value && value->defined()) {
+    operands.push_back(*value);
+  }
+}
+template <class T>
+void add_operand(std::vector<at::Tensor>&, const T&) {}
+
+template <size_t>
+using OutTensor = at::Tensor&;
+
+template <size_t>
+using NewTensor = at::Tensor;
+
+template <class Meta, class Function, class Outputs>
+class AtenOperatorImpl;
+
+template <class Meta, class Returned, class... Args, size_t... out_index>
+class AtenOperatorImpl<Meta, Returned (Meta::*)(Args...), std::index_sequence<out_index...>> {
+ public:
+  static constexpr size_t count = sizeof...(out_index);
+  using Result = std::conditional_t<count == 1, at::Tensor, std::tuple<NewTensor<out_index>...>>;
+  using OutResult = std::conditional_t<count == 1, at::Tensor&, std::tuple<OutTensor<out_index>...>>;
+
+  static inline AtenBinding binding;
+
+  static Result functional(schema_type<Args>... args) {
+    if (!takes(args...)) {
+      return call_fallback<Result, schema_type<Args>...>(binding.functional, args...);
+    }
+    torch::jit::Stack stack = c10::impl::boxArgs<schema_type<Args>...>(args...);
+    if (!check_arguments(binding, stack)) {
+      return call_fallback<Result, schema_type<Args>...>(binding.functional, args...);
+    }
+    Functional<Meta, count> op;
+    op.meta(meta_argument(args)...);
+    const std::array<at::Tensor, count> outputs{op.take(out_index)...};
+    submit_boxed(binding, std::move(stack), outputs);
+    if constexpr (count == 1) {
+      return outputs[0];
+    } else {
+      return {outputs[out_index]...};
+    }
+  }
+
+  static OutResult out(schema_type<Args>... args, OutTensor<out_index>... results) {
+    if (!takes(args..., results...) || !takes_results({results...})) {
+      return call_fallback<OutResult, schema_type<Args>..., OutTensor<out_index>...>(binding.out, args..., results...);
+    }
+    torch::jit::Stack stack = c10::impl::boxArgs<schema_type<Args>...>(args...);
+    if (!check_arguments(binding, stack)) {
+      return call_fallback<OutResult, schema_type<Args>..., OutTensor<out_index>...>(binding.out, args..., results...);
+    }
+    Given<Meta, count, false> op(results...);
+    op.meta(meta_argument(args)...);
+    submit_boxed(binding, std::move(stack), std::array<at::Tensor, count>{op.maybe_get_output(out_index)...});
+    op.finish();
+    if constexpr (count == 1) {
+      return std::get<0>(std::tie(results...));
+    } else {
+      return {results...};
+    }
+  }
+
+ private:
+  template <class... Values>
+  static bool takes(const Values&... values) {
+    std::vector<at::Tensor> operands;
+    (add_operand(operands, values), ...);
+    return takes_operands(binding, operands);
+  }
+};
+
+template <class Meta, size_t count = 1>
+using AtenOperator = AtenOperatorImpl<Meta, decltype(&Meta::meta), std::make_index_sequence<count>>;
+
+// Binds both variants of an operator, or leaves out= to the fallback.
+template <class Op>
+void bind_aten(Tier& tier, const AtenFacts& facts, bool has_out = true) {
+  find_operators(Op::binding, facts);
+  tier.impl(facts.names.functional, TORCH_FN(Op::functional));
+  if (has_out) {
+    tier.impl(facts.names.out, TORCH_FN(Op::out));
+  }
+}
+
+}  // namespace rustdev

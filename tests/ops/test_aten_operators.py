@@ -1,0 +1,181 @@
+"""Operators that run PyTorch's CPU kernels as tasks of the stream: OpInfo's samples with the fallback forbidden; no call waits."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEVICE = "rustdev"
+IMAGES = {f"nn.functional.{name}" for name in ("avg_pool2d", "avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d")}
+IMAGES |= {f"nn.functional.{name}" for name in ("adaptive_avg_pool2d", "adaptive_avg_pool3d")}
+IMAGES |= {f"nn.functional.{name}" for name in ("interpolate", "upsample_nearest", "upsample_bilinear")}
+MATRICES = {f"linalg.{name}" for name in ("inv", "inv_ex", "cholesky", "cholesky_ex", "det", "slogdet", "solve", "solve_ex", "qr")}
+MATRICES |= {f"linalg.{name}" for name in ("lu", "lu_factor", "lu_factor_ex", "lu_solve", "ldl_factor", "ldl_factor_ex")}
+MATRICES |= {"inverse", "cholesky", "logdet", "lu_solve", "qr", "triangular_solve"}
+SIGNALS = {
+    f"fft.{name}"
+    for name in ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "rfft", "rfft2", "rfftn", "irfft", "irfft2", "irfftn")
+}
+SIGNALS |= {f"fft.{name}" for name in ("hfft", "hfftn", "ihfft", "ihfftn")} | {"stft", "istft"}
+CASES = [
+    (op, dtype)
+    for op in op_db
+    for dtype in (torch.float32, torch.bfloat16, torch.complex128)
+    if op.name in IMAGES | MATRICES | SIGNALS and dtype in op.supported_dtypes("cpu")
+]
+
+
+# What gradients of these are made of besides, or what reads values.
+MAY_FALL_BACK = ["linalg_solve_triangular", "conj_physical", "linalg_lu_solve", "linalg_ldl_solve", "lu_unpack"]
+MAY_FALL_BACK += ["adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"]
+
+
+def gradients(results: list[torch.Tensor], inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """The gradients of the sum of what can be differentiated."""
+    sums = [result.abs().sum() for result in results if result.requires_grad]
+    return list(torch.autograd.grad(sums, inputs, allow_unused=True)) if sums and inputs else []
+
+
+def outcome(op: Callable[..., Any], sample: tuple[Any, ...], differentiates: bool) -> list[torch.Tensor]:
+    """Results and gradients."""
+    inputs = [leaf for leaf in pytree.tree_leaves(sample) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    first, args, kwargs = sample
+    results = [leaf for leaf in pytree.tree_leaves(op(first, *args, **kwargs)) if isinstance(leaf, torch.Tensor)]
+    found = gradients(results, inputs) if differentiates else []
+    return [*results, *(gradient for gradient in found if gradient is not None)]
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda value: getattr(value, "formatted_name", str(value)))
+def test_samples_and_gradients(op: Any, dtype: torch.dtype) -> None:
+    torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
+    warnings.filterwarnings("ignore")  # of what is deprecated
+    differentiates = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+
+    def leaf(value: object, device: str) -> object:
+        return value.detach().to(device).requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+    for sample in op.sample_inputs("cpu", dtype, requires_grad=differentiates):
+        given = (sample.input, sample.args, sample.kwargs)
+        expected, found = (
+            outcome(op, pytree.tree_map(partial(leaf, device=device), given), differentiates) for device in ("cpu", DEVICE)
+        )
+        assert {result.device.type for result in found} == {DEVICE}
+        assert [result.stride() for result in found] == [result.stride() for result in expected]
+        torch.testing.assert_close([result.cpu() for result in found], expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def image(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.rand(sizes, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+def matrices(*sizes: int) -> torch.Tensor:
+    return image(*sizes) + 4 * torch.eye(sizes[-1])
+
+
+LARGE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]] = {
+    "avg_pool2d": (lambda x: nn.functional.avg_pool2d(x, 3, padding=1), image(24, 16, 64, 64)),
+    "avg_pool2d of one image": (lambda x: nn.functional.avg_pool2d(x, 2), image(64, 128, 128)),
+    "adaptive_max_pool2d": (lambda x: nn.functional.adaptive_max_pool2d(x, 5), image(24, 16, 64, 64)),
+    "bilinear": (lambda x: nn.functional.interpolate(x, scale_factor=2, mode="bilinear"), image(12, 16, 48, 48)),
+    "nearest, channels last": (
+        lambda x: nn.functional.interpolate(x, scale_factor=2),
+        image(12, 16, 48, 48).contiguous(memory_format=torch.channels_last),
+    ),
+    "inverse": (torch.linalg.inv, matrices(40, 48, 48)),
+    "solve": (lambda x: torch.linalg.solve(x, x[..., :5]), matrices(40, 48, 48)),
+    "solve of one right side": (lambda x: torch.linalg.solve(x, x[0]), matrices(48, 48, 48)),
+    "lu": (lambda x: torch.linalg.lu(x)[2], matrices(40, 3, 48, 48)),
+    "one large matrix": (torch.linalg.det, matrices(300, 300) / 100),
+}
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("name", LARGE)
+def test_batches_are_divided_among_the_threads(name: str) -> None:
+    torch.rustdev.set_fallback_allowlist(MAY_FALL_BACK)
+    function, given = LARGE[name]
+    expected_in = given.clone().requires_grad_()
+    expected = function(expected_in)
+    x = given.to(DEVICE).requires_grad_()
+    found = function(x)
+    assert found.stride() == expected.stride()
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
+    (gradient,) = torch.autograd.grad(found.square().sum(), x)
+    (expected_gradient,) = torch.autograd.grad(expected.square().sum(), expected_in)
+    torch.testing.assert_close(gradient.cpu(), expected_gradient, rtol=1e-3, atol=1e-3)
+
+
+QUEUED: dict[str, Callable[[torch.Tensor], object]] = {
+    "avg_pool2d": lambda x: nn.functional.avg_pool2d(x, 2),
+    "interpolate": lambda x: nn.functional.interpolate(x, scale_factor=2, mode="bicubic"),
+    "out=": lambda x: torch.ops.aten.avg_pool2d.out(x, [2, 2], out=x.new_empty(0)),
+    "inv_ex": lambda x: torch.linalg.inv_ex(x),
+    "solve_ex": lambda x: torch.linalg.solve_ex(x, x),
+    "qr": lambda x: torch.linalg.qr(x),
+    "rfft2": lambda x: torch.fft.rfft2(x),
+    "grid_sample": lambda x: nn.functional.grid_sample(x, x[:, 0, :, :2].unsqueeze(1), align_corners=False),
+    "adaptive_avg_pool2d": lambda x: nn.functional.adaptive_avg_pool2d(x, 3),
+}
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("name", QUEUED)
+def test_no_call_waits(name: str) -> None:
+    x = matrices(2, 3, 8, 8).to(DEVICE)
+    stream = torch.rustdev.Stream()
+    stream.wait_stream(torch.rustdev.current_stream())
+    with torch.rustdev.stream(stream):
+        torch.rustdev._sleep(300_000_000)
+        QUEUED[name](x)
+        assert not stream.query()
+    stream.synchronize()
+
+
+@pytest.mark.usefixtures("strict")
+def test_captures_hold_them() -> None:
+    x, a = image(2, 3, 8, 8).to(DEVICE), matrices(4, 4).to(DEVICE)
+    graph = torch.rustdev.Graph()
+    with torch.rustdev.graph(graph):
+        larger = nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+        inverse = torch.linalg.inv_ex(a).inverse
+    for factor in (2.0, 3.0):
+        x.mul_(factor)
+        a.mul_(factor)
+        graph.replay()
+        expected = nn.functional.interpolate(x.cpu(), scale_factor=2, mode="bilinear")
+        torch.testing.assert_close(larger.cpu(), expected)
+        torch.testing.assert_close(inverse.cpu(), torch.linalg.inv(a.cpu()))
+
+
+@pytest.mark.usefixtures("strict")
+def test_errors_are_pytorch_s() -> None:
+    singular = torch.zeros(3, 3, device=DEVICE)
+    with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+        torch.linalg.inv(singular)
+    with pytest.raises(RuntimeError, match="must be batches of square matrices"):
+        torch.linalg.inv(torch.zeros(2, 3, device=DEVICE))
+    with pytest.raises(RuntimeError, match="pad should be at most half"):
+        nn.functional.avg_pool2d(torch.zeros(1, 1, 4, 4, device=DEVICE), 2, padding=2)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.linalg.solve(torch.eye(2, device=DEVICE), torch.eye(2))
+
+
+def test_they_are_of_the_second_tier() -> None:
+    tiers = torch.rustdev.coverage()
+    assert (
+        tiers["aten::upsample_bilinear2d"]
+        == tiers["aten::linalg_inv_ex"]
+        == tiers["aten::avg_pool2d_backward.grad_input"]
+        == "aten"
+    )
