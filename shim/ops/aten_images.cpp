@@ -45,38 +45,6 @@ constexpr uint64_t pixels = floating | dtype_set({at::kByte});
 constexpr uint64_t wide_pixels = wide | dtype_set({at::kByte});
 
 template <int64_t spatial>
-struct AdaptiveAverage : at::impl::MetaBase {
-  void meta(const at::Tensor& self, at::IntArrayRef output_size) {
-    constexpr const char* expected =
-        spatial == 2 ? "d: Expected 3D or 4D tensor, but got " : "d: Expected 4D or 5D tensor, but got ";
-    const int64_t ndim = self.dim();
-    TORCH_CHECK(output_size.size() == spatial, "adaptive_avg_pool", spatial, "d: output_size must be ", spatial);
-    TORCH_CHECK(ndim == spatial + 1 || ndim == spatial + 2, "adaptive_avg_pool", spatial, expected, self.sizes());
-    for (int64_t dim = ndim - spatial; dim < ndim; ++dim) {
-      TORCH_CHECK(self.size(dim) > 0, "adaptive_avg_pool", spatial, "d(): Expected input to have non-zero size for non-batch ",
-                  "dimensions, but input has sizes ", self.sizes(), " with dimension ", dim, " being empty");
-    }
-    at::DimVector sizes(self.sizes());
-    std::copy(output_size.begin(), output_size.end(), sizes.end() - spatial);
-    set_output_raw_strided(0, sizes, {}, self.options().memory_format(format(self)));
-  }
-
-  static at::MemoryFormat format(const at::Tensor& self) {
-    return self.dim() == spatial + 2 ? self.suggest_memory_format() : at::MemoryFormat::Contiguous;
-  }
-};
-
-template <int64_t spatial>
-struct AdaptiveAverageBackward : at::impl::MetaBase {
-  void meta(const at::Tensor& grad_output, const at::Tensor& self) {
-    TORCH_CHECK(grad_output.scalar_type() == self.scalar_type(), "expected dtype ", self.dtype(),
-                " for `grad_output` but got dtype ", grad_output.dtype());
-    const auto format = spatial == 2 ? AdaptiveAverage<spatial>::format(self) : at::MemoryFormat::Contiguous;
-    set_output_raw_strided(0, self.sizes(), {}, self.options().memory_format(format));
-  }
-};
-
-template <int64_t spatial>
 struct GridSampler : at::impl::MetaBase {
   void meta(const at::Tensor& input, const at::Tensor& grid, int64_t, int64_t, bool) {
     at::native::check_grid_sampler_common(input, grid);
@@ -157,14 +125,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       aten, {{"_upsample_bicubic2d_aa", nullptr, "_upsample_bicubic2d_aa.out", nullptr}, wide_pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa_backward>>(
       aten, {{"_upsample_bicubic2d_aa_backward", nullptr, "_upsample_bicubic2d_aa_backward.grad_input", nullptr}, wide});
-  bind_aten<AtenOperator<AdaptiveAverage<2>>>(aten,
-                                              {{"_adaptive_avg_pool2d", nullptr, "adaptive_avg_pool2d.out", nullptr}, floating});
-  bind_aten<AtenOperator<AdaptiveAverage<3>>>(aten,
-                                              {{"_adaptive_avg_pool3d", nullptr, "adaptive_avg_pool3d.out", nullptr}, floating});
-  bind_aten<AtenOperator<AdaptiveAverageBackward<2>>>(
-      aten, {{"_adaptive_avg_pool2d_backward", nullptr, "_adaptive_avg_pool2d_backward.out", nullptr}, floating});
-  bind_aten<AtenOperator<AdaptiveAverageBackward<3>>>(
-      aten, {{"_adaptive_avg_pool3d_backward", nullptr, "_adaptive_avg_pool3d_backward.out", nullptr}, floating});
   bind_aten<AtenOperator<GridSampler<2>>>(aten, {{"grid_sampler_2d", nullptr, "grid_sampler_2d.out", nullptr}, wide});
   bind_aten<AtenOperator<GridSampler<3>>>(aten, {{"grid_sampler_3d", nullptr, "grid_sampler_3d.out", nullptr}, wide});
 }

@@ -1,7 +1,6 @@
 // Parts of aten_operator.h that do not depend on the operator.
 #include "ops/aten_operator.h"
 
-#include <ATen/MemoryOverlap.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -73,11 +72,6 @@ bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operand
                      [&](const at::Tensor& operand) { return on_device(operand) && operand.device() == device; });
 }
 
-bool takes_results(at::ArrayRef<at::Tensor> results) {
-  return std::all_of(results.begin(), results.end(),
-                     [](const at::Tensor& result) { return at::has_internal_overlap(result) != at::MemOverlap::Yes; });
-}
-
 bool check_arguments(const AtenBinding& binding, Stack& stack) {
   if (binding.check_errors >= 0 && stack[binding.check_errors].toBool()) {
     return false;
@@ -100,7 +94,8 @@ void submit_boxed(const AtenBinding& binding, Stack stack, at::ArrayRef<at::Tens
   const uint64_t cost = cost_of(batch, inputs) + cost_of(batch, outputs);
   const int64_t parts = std::min(parts_worth(cost), std::max<int64_t>(batch_of(batch, inputs, outputs), 1));
   const int64_t dims = inputs[0].dim();
-  const int threads = parts == 1 && cost >= large ? at::get_num_threads() : 1;
+  // Rounding errors of Fourier transforms follow from the threads.
+  const int threads = parts == 1 && (cost >= large || batch == Batch::none) ? at::get_num_threads() : 1;
   Stack results;
   for (const at::Tensor& output : outputs) {
     results.emplace_back(borrow(output));

@@ -50,9 +50,6 @@ void find_operators(AtenBinding& binding, const AtenFacts& facts);
 // Whether these operands are for the task: on one device of ours, the first of a dtype that the kernel takes.
 bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operands);
 
-// Whether tensors to write to are: no element is there twice.
-bool takes_results(at::ArrayRef<at::Tensor> results);
-
 // Checks the boxed arguments by the guard; they may be replaced. False where the caller asks for an error by values.
 bool check_arguments(const AtenBinding& binding, torch::jit::Stack& stack);
 
@@ -69,9 +66,6 @@ template <class T>
 void add_operand(std::vector<at::Tensor>&, const T&) {}
 
 template <size_t>
-using OutTensor = at::Tensor&;
-
-template <size_t>
 using NewTensor = at::Tensor;
 
 template <class Meta, class Function, class Outputs>
@@ -82,7 +76,6 @@ class AtenOperatorImpl<Meta, Returned (Meta::*)(Args...), std::index_sequence<ou
  public:
   static constexpr size_t count = sizeof...(out_index);
   using Result = std::conditional_t<count == 1, at::Tensor, std::tuple<NewTensor<out_index>...>>;
-  using OutResult = std::conditional_t<count == 1, at::Tensor&, std::tuple<OutTensor<out_index>...>>;
 
   static inline AtenBinding binding;
 
@@ -105,25 +98,6 @@ class AtenOperatorImpl<Meta, Returned (Meta::*)(Args...), std::index_sequence<ou
     }
   }
 
-  static OutResult out(schema_type<Args>... args, OutTensor<out_index>... results) {
-    if (!takes(args..., results...) || !takes_results({results...})) {
-      return call_fallback<OutResult, schema_type<Args>..., OutTensor<out_index>...>(binding.out, args..., results...);
-    }
-    torch::jit::Stack stack = c10::impl::boxArgs<schema_type<Args>...>(args...);
-    if (!check_arguments(binding, stack)) {
-      return call_fallback<OutResult, schema_type<Args>..., OutTensor<out_index>...>(binding.out, args..., results...);
-    }
-    Given<Meta, count, false> op(results...);
-    op.meta(meta_argument(args)...);
-    submit_boxed(binding, std::move(stack), std::array<at::Tensor, count>{op.maybe_get_output(out_index)...});
-    op.finish();
-    if constexpr (count == 1) {
-      return std::get<0>(std::tie(results...));
-    } else {
-      return {results...};
-    }
-  }
-
  private:
   template <class... Values>
   static bool takes(const Values&... values) {
@@ -136,14 +110,11 @@ class AtenOperatorImpl<Meta, Returned (Meta::*)(Args...), std::index_sequence<ou
 template <class Meta, size_t count = 1>
 using AtenOperator = AtenOperatorImpl<Meta, decltype(&Meta::meta), std::make_index_sequence<count>>;
 
-// Binds both variants of an operator, or leaves out= to the fallback.
+// Binds the functional variant; out= stays with the fallback.
 template <class Op>
-void bind_aten(Tier& tier, const AtenFacts& facts, bool has_out = true) {
+void bind_aten(Tier& tier, const AtenFacts& facts) {
   find_operators(Op::binding, facts);
   tier.impl(facts.names.functional, TORCH_FN(Op::functional));
-  if (has_out) {
-    tier.impl(facts.names.out, TORCH_FN(Op::out));
-  }
 }
 
 }  // namespace rustdev

@@ -409,7 +409,8 @@ def the_input_of_a_replay_is_changed_too_early() -> Outcome:
 @planted("unordered", "add", "mul")
 def branches_of_a_capture_are_not_ordered() -> Outcome:
     x, graph = ones(), torch.rustdev.RustdevGraph()
-    with torch.rustdev.graph(graph):
+    # The next stream of the pool is another one.
+    with torch.rustdev.graph(graph, stream=Stream()):
         side = forked()
         with stream(side):
             y = x + 1
