@@ -219,7 +219,7 @@ DIFFERENCES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
             "bfloat16 float16 float32 float64",
             "nn_functional_scaled_dot_product_attention",
         ),
-        ("extremes_backward", "large", "float32 float64", "nn_functional_scaled_dot_product_attention"),
+        ("extremes_backward", "large", "float64", "nn_functional_scaled_dot_product_attention"),
     ),
     "statistics of infinities are infinite or NaN by the order of steps": (
         ("extremes", "with inf and -inf", "bfloat16 float16 float32 float64", "nn_functional_instance_norm"),
