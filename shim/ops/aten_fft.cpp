@@ -80,9 +80,9 @@ struct ComplexToReal : at::impl::MetaBase {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier aten(m, "aten");
-  bind_aten<AtenOperator<ComplexToComplex>>(aten, {{"_fft_c2c", nullptr, "_fft_c2c.out", nullptr}, complex, Batch::none});
-  bind_aten<AtenOperator<RealToComplex>>(aten, {{"_fft_r2c", nullptr, "_fft_r2c.out", nullptr}, real, Batch::none});
-  bind_aten<AtenOperator<ComplexToReal>>(aten, {{"_fft_c2r", nullptr, "_fft_c2r.out", nullptr}, complex, Batch::none});
+  bind_aten<AtenOperator<ComplexToComplex>>(aten, {"_fft_c2c", "_fft_c2c.out", complex, Batch::none});
+  bind_aten<AtenOperator<RealToComplex>>(aten, {"_fft_r2c", "_fft_r2c.out", real, Batch::none});
+  bind_aten<AtenOperator<ComplexToReal>>(aten, {"_fft_c2r", "_fft_c2r.out", complex, Batch::none});
 }
 
 }  // namespace

@@ -63,70 +63,65 @@ struct GridSampler : at::impl::MetaBase {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier aten(m, "aten");
-  bind_aten<AtenOperator<at::meta::structured_avg_pool2d>>(aten, {{"avg_pool2d", nullptr, "avg_pool2d.out", nullptr}, floating});
+  bind_aten<AtenOperator<at::meta::structured_avg_pool2d>>(aten, {"avg_pool2d", "avg_pool2d.out", floating});
   bind_aten<AtenOperator<at::meta::structured_avg_pool2d_backward>>(
-      aten, {{"avg_pool2d_backward", nullptr, "avg_pool2d_backward.grad_input", nullptr}, floating});
-  bind_aten<AtenOperator<at::meta::structured_avg_pool3d>>(aten, {{"avg_pool3d", nullptr, "avg_pool3d.out", nullptr}, wide});
+      aten, {"avg_pool2d_backward", "avg_pool2d_backward.grad_input", floating});
+  bind_aten<AtenOperator<at::meta::structured_avg_pool3d>>(aten, {"avg_pool3d", "avg_pool3d.out", wide});
   bind_aten<AtenOperator<at::meta::structured_avg_pool3d_backward>>(
-      aten, {{"avg_pool3d_backward", nullptr, "avg_pool3d_backward.grad_input", nullptr}, wide});
+      aten, {"avg_pool3d_backward", "avg_pool3d_backward.grad_input", wide});
   bind_aten<AtenOperator<at::meta::structured_adaptive_max_pool2d, 2>>(
-      aten, {{"adaptive_max_pool2d", nullptr, "adaptive_max_pool2d.out", nullptr}, floating});
+      aten, {"adaptive_max_pool2d", "adaptive_max_pool2d.out", floating});
   bind_aten<AtenOperator<at::meta::structured_fractional_max_pool2d, 2>>(
-      aten, {{"fractional_max_pool2d", nullptr, "fractional_max_pool2d.output", nullptr}, floating});
+      aten, {"fractional_max_pool2d", "fractional_max_pool2d.output", floating});
   bind_aten<AtenOperator<at::meta::structured_adaptive_max_pool3d, 2>>(
-      aten, {{"adaptive_max_pool3d", nullptr, "adaptive_max_pool3d.out", nullptr}, floating});
+      aten, {"adaptive_max_pool3d", "adaptive_max_pool3d.out", floating});
   bind_aten<AtenOperator<at::meta::structured_fractional_max_pool3d, 2>>(
-      aten, {{"fractional_max_pool3d", nullptr, "fractional_max_pool3d.output", nullptr}, floating});
-  bind_aten<AtenOperator<at::meta::structured_upsample_nearest1d>>(
-      aten, {{"upsample_nearest1d", nullptr, "upsample_nearest1d.out", nullptr}, pixels});
+      aten, {"fractional_max_pool3d", "fractional_max_pool3d.output", floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest1d>>(aten, {"upsample_nearest1d", "upsample_nearest1d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured_upsample_nearest1d_backward>>(
-      aten, {{"upsample_nearest1d_backward", nullptr, "upsample_nearest1d_backward.grad_input", nullptr}, floating});
-  bind_aten<AtenOperator<at::meta::structured_upsample_nearest2d>>(
-      aten, {{"upsample_nearest2d", nullptr, "upsample_nearest2d.out", nullptr}, pixels});
+      aten, {"upsample_nearest1d_backward", "upsample_nearest1d_backward.grad_input", floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest2d>>(aten, {"upsample_nearest2d", "upsample_nearest2d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured_upsample_nearest2d_backward>>(
-      aten, {{"upsample_nearest2d_backward", nullptr, "upsample_nearest2d_backward.grad_input", nullptr}, floating});
-  bind_aten<AtenOperator<at::meta::structured_upsample_nearest3d>>(
-      aten, {{"upsample_nearest3d", nullptr, "upsample_nearest3d.out", nullptr}, pixels});
+      aten, {"upsample_nearest2d_backward", "upsample_nearest2d_backward.grad_input", floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_nearest3d>>(aten, {"upsample_nearest3d", "upsample_nearest3d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured_upsample_nearest3d_backward>>(
-      aten, {{"upsample_nearest3d_backward", nullptr, "upsample_nearest3d_backward.grad_input", nullptr}, floating});
+      aten, {"upsample_nearest3d_backward", "upsample_nearest3d_backward.grad_input", floating});
   bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact1d>>(
-      aten, {{"_upsample_nearest_exact1d", nullptr, "_upsample_nearest_exact1d.out", nullptr}, pixels});
+      aten, {"_upsample_nearest_exact1d", "_upsample_nearest_exact1d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact1d_backward>>(
-      aten, {{"_upsample_nearest_exact1d_backward", nullptr, "_upsample_nearest_exact1d_backward.grad_input", nullptr}, floating});
+      aten, {"_upsample_nearest_exact1d_backward", "_upsample_nearest_exact1d_backward.grad_input", floating});
   bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact2d>>(
-      aten, {{"_upsample_nearest_exact2d", nullptr, "_upsample_nearest_exact2d.out", nullptr}, pixels});
+      aten, {"_upsample_nearest_exact2d", "_upsample_nearest_exact2d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact2d_backward>>(
-      aten, {{"_upsample_nearest_exact2d_backward", nullptr, "_upsample_nearest_exact2d_backward.grad_input", nullptr}, floating});
+      aten, {"_upsample_nearest_exact2d_backward", "_upsample_nearest_exact2d_backward.grad_input", floating});
   bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact3d>>(
-      aten, {{"_upsample_nearest_exact3d", nullptr, "_upsample_nearest_exact3d.out", nullptr}, pixels});
+      aten, {"_upsample_nearest_exact3d", "_upsample_nearest_exact3d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_nearest_exact3d_backward>>(
-      aten, {{"_upsample_nearest_exact3d_backward", nullptr, "_upsample_nearest_exact3d_backward.grad_input", nullptr}, floating});
-  bind_aten<AtenOperator<at::meta::structured_upsample_bilinear2d>>(
-      aten, {{"upsample_bilinear2d", nullptr, "upsample_bilinear2d.out", nullptr}, pixels});
+      aten, {"_upsample_nearest_exact3d_backward", "_upsample_nearest_exact3d_backward.grad_input", floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_bilinear2d>>(aten,
+                                                                    {"upsample_bilinear2d", "upsample_bilinear2d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured_upsample_bilinear2d_backward>>(
-      aten, {{"upsample_bilinear2d_backward", nullptr, "upsample_bilinear2d_backward.grad_input", nullptr}, floating});
-  bind_aten<AtenOperator<at::meta::structured_upsample_bicubic2d>>(
-      aten, {{"upsample_bicubic2d", nullptr, "upsample_bicubic2d.out", nullptr}, pixels});
+      aten, {"upsample_bilinear2d_backward", "upsample_bilinear2d_backward.grad_input", floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_bicubic2d>>(aten, {"upsample_bicubic2d", "upsample_bicubic2d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured_upsample_bicubic2d_backward>>(
-      aten, {{"upsample_bicubic2d_backward", nullptr, "upsample_bicubic2d_backward.grad_input", nullptr}, floating});
-  bind_aten<AtenOperator<at::meta::structured_upsample_linear1d>>(
-      aten, {{"upsample_linear1d", nullptr, "upsample_linear1d.out", nullptr}, floating});
+      aten, {"upsample_bicubic2d_backward", "upsample_bicubic2d_backward.grad_input", floating});
+  bind_aten<AtenOperator<at::meta::structured_upsample_linear1d>>(aten, {"upsample_linear1d", "upsample_linear1d.out", floating});
   bind_aten<AtenOperator<at::meta::structured_upsample_linear1d_backward>>(
-      aten, {{"upsample_linear1d_backward", nullptr, "upsample_linear1d_backward.grad_input", nullptr}, floating});
+      aten, {"upsample_linear1d_backward", "upsample_linear1d_backward.grad_input", floating});
   bind_aten<AtenOperator<at::meta::structured_upsample_trilinear3d>>(
-      aten, {{"upsample_trilinear3d", nullptr, "upsample_trilinear3d.out", nullptr}, floating});
+      aten, {"upsample_trilinear3d", "upsample_trilinear3d.out", floating});
   bind_aten<AtenOperator<at::meta::structured_upsample_trilinear3d_backward>>(
-      aten, {{"upsample_trilinear3d_backward", nullptr, "upsample_trilinear3d_backward.grad_input", nullptr}, floating});
+      aten, {"upsample_trilinear3d_backward", "upsample_trilinear3d_backward.grad_input", floating});
   bind_aten<AtenOperator<at::meta::structured__upsample_bilinear2d_aa>>(
-      aten, {{"_upsample_bilinear2d_aa", nullptr, "_upsample_bilinear2d_aa.out", nullptr}, wide_pixels});
+      aten, {"_upsample_bilinear2d_aa", "_upsample_bilinear2d_aa.out", wide_pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_bilinear2d_aa_backward>>(
-      aten, {{"_upsample_bilinear2d_aa_backward", nullptr, "_upsample_bilinear2d_aa_backward.grad_input", nullptr}, wide});
+      aten, {"_upsample_bilinear2d_aa_backward", "_upsample_bilinear2d_aa_backward.grad_input", wide});
   bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa>>(
-      aten, {{"_upsample_bicubic2d_aa", nullptr, "_upsample_bicubic2d_aa.out", nullptr}, wide_pixels});
+      aten, {"_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa.out", wide_pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa_backward>>(
-      aten, {{"_upsample_bicubic2d_aa_backward", nullptr, "_upsample_bicubic2d_aa_backward.grad_input", nullptr}, wide});
-  bind_aten<AtenOperator<GridSampler<2>>>(aten, {{"grid_sampler_2d", nullptr, "grid_sampler_2d.out", nullptr}, wide});
-  bind_aten<AtenOperator<GridSampler<3>>>(aten, {{"grid_sampler_3d", nullptr, "grid_sampler_3d.out", nullptr}, wide});
+      aten, {"_upsample_bicubic2d_aa_backward", "_upsample_bicubic2d_aa_backward.grad_input", wide});
+  bind_aten<AtenOperator<GridSampler<2>>>(aten, {"grid_sampler_2d", "grid_sampler_2d.out", wide});
+  bind_aten<AtenOperator<GridSampler<3>>>(aten, {"grid_sampler_3d", "grid_sampler_3d.out", wide});
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "ops/aten_task.h"
-#include "same_device.h"
 
 namespace rustdev {
 namespace {
@@ -59,8 +58,8 @@ c10::IValue part_of(const c10::IValue& value, int64_t dims, int64_t part, int64_
 
 void find_operators(AtenBinding& binding, const AtenFacts& facts) {
   binding.facts = facts;
-  binding.functional = find_operator(facts.names.functional);
-  binding.out = find_operator(facts.names.out);
+  binding.functional = find_operator(facts.name);
+  binding.out = find_operator(facts.out);
   binding.guard = find_guard(binding.functional->schema().name());
   binding.check_errors = binding.functional->schema().argumentIndexWithName("check_errors").value_or(-1);
 }
@@ -83,7 +82,7 @@ bool check_arguments(const AtenBinding& binding, Stack& stack) {
 }
 
 void submit_boxed(const AtenBinding& binding, Stack stack, at::ArrayRef<at::Tensor> outputs) {
-  std::vector<at::Tensor> inputs;
+  Operands inputs;
   for (c10::IValue& value : stack) {
     if (value.isTensor() && value.toTensor().defined()) {
       inputs.push_back(value.toTensor());
@@ -115,7 +114,7 @@ void submit_boxed(const AtenBinding& binding, Stack stack, at::ArrayRef<at::Tens
       }
     });
   };
-  submit_aten(binding.facts.names.functional, outputs, inputs, cost, std::move(work));
+  submit_aten(binding.facts.name, outputs, inputs, cost, std::move(work));
 }
 
 }  // namespace rustdev

@@ -32,8 +32,9 @@ constexpr uint64_t dtype_set(std::initializer_list<c10::ScalarType> dtypes) {
 }
 
 struct AtenFacts {
-  Names names;
-  uint64_t dtypes;  // of the first operand; other dtypes go to the fallback
+  const char* name;  // of the functional variant
+  const char* out;   // of the one that the task runs
+  uint64_t dtypes;   // of the first operand; other dtypes go to the fallback
   Batch batch = Batch::images;
 };
 
@@ -56,14 +57,16 @@ bool check_arguments(const AtenBinding& binding, torch::jit::Stack& stack);
 // Enqueues the kernel over the boxed arguments and these results.
 void submit_boxed(const AtenBinding& binding, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs);
 
-inline void add_operand(std::vector<at::Tensor>& operands, const at::Tensor& value) { operands.push_back(value); }
-inline void add_operand(std::vector<at::Tensor>& operands, const std::optional<at::Tensor>& value) {
+using Operands = c10::SmallVector<at::Tensor, 4>;
+
+inline void add_operand(Operands& operands, const at::Tensor& value) { operands.push_back(value); }
+inline void add_operand(Operands& operands, const std::optional<at::Tensor>& value) {
   if (value && value->defined()) {
     operands.push_back(*value);
   }
 }
 template <class T>
-void add_operand(std::vector<at::Tensor>&, const T&) {}
+void add_operand(Operands&, const T&) {}
 
 template <size_t>
 using NewTensor = at::Tensor;
@@ -101,7 +104,7 @@ class AtenOperatorImpl<Meta, Returned (Meta::*)(Args...), std::index_sequence<ou
  private:
   template <class... Values>
   static bool takes(const Values&... values) {
-    std::vector<at::Tensor> operands;
+    Operands operands;
     (add_operand(operands, values), ...);
     return takes_operands(binding, operands);
   }
@@ -114,7 +117,7 @@ using AtenOperator = AtenOperatorImpl<Meta, decltype(&Meta::meta), std::make_ind
 template <class Op>
 void bind_aten(Tier& tier, const AtenFacts& facts) {
   find_operators(Op::binding, facts);
-  tier.impl(facts.names.functional, TORCH_FN(Op::functional));
+  tier.impl(facts.name, TORCH_FN(Op::functional));
 }
 
 }  // namespace rustdev
