@@ -116,7 +116,11 @@ fn a_replay_is_a_call_and_its_nodes_have_the_times() {
     let own = stream();
     let graph = captured(own, || {
         own.submit(costing(1, || ())).unwrap();
-        own.submit(Task::new("slow", LARGE, Closure::new(|| Ok(std::thread::sleep(Duration::from_millis(2)))))).unwrap();
+        let slow = || {
+            std::thread::sleep(Duration::from_millis(2));
+            Ok(())
+        };
+        own.submit(Task::new("slow", LARGE, Closure::new(slow))).unwrap();
         own.submit(callback(|| ())).unwrap();
         own.submit(Task::new("fails", 1, Closure::new(|| Err("no good".into())))).unwrap();
         own.submit(costing(1, || ())).unwrap();
