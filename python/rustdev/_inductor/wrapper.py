@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch._inductor import config
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
@@ -121,6 +122,24 @@ class Wrapper(_Calls, PythonWrapperCodegen):
         """Write what comes before the kernels."""
         super().write_header()
         self.imports.writeline("from rustdev._inductor.kernels import kernel as rustdev_kernel")
+        if config.triton.cudagraphs:
+            self.imports.writeline("from rustdev._inductor.replays import Replays")
+
+    def generate_after_suffix(self, result: Any) -> None:
+        """Write what comes after the function that runs the graph.
+
+        Args:
+            result: Where to.
+        """
+        super().generate_after_suffix(result)
+        if config.triton.cudagraphs and V.graph.device_types <= {"rustdev"}:
+            mutated = [index for index, name in enumerate(V.graph.graph_inputs) if name in V.graph.mutated_inputs]
+            # Gradients are the program's, which does not ask for the last ones while it computes the next.
+            (output,) = V.graph.graph.find_nodes(op="output")
+            visible = (
+                [] if V.graph.is_backward else list(output.meta.get("user_visible_output_idxs", range(len(V.graph.graph_outputs))))
+            )
+            result.writeline(f"call = Replays(call, {mutated}, {visible})")
 
 
 class CppWrapper(CppWrapperCpu):
