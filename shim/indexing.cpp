@@ -30,7 +30,8 @@ int64_t step_along(const at::Tensor& tensor, int64_t dim) {
   return tensor.dim() == 0 ? 0 : tensor.stride(dim) * static_cast<int64_t>(tensor.itemsize());
 }
 
-// Whether nothing is addressed. An index into nothing has no value that is in bounds, so it is refused without a look at its values.
+// Whether nothing is addressed. An index into nothing has no value that is in bounds, so it is refused without a look at its
+// values.
 bool is_empty(const Addressing& addressing) {
   if (addressing.empty()) {
     return true;

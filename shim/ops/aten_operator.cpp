@@ -18,6 +18,9 @@ constexpr uint64_t large = 1'000'000;  // ns: one matrix of that cost takes the 
 uint64_t cost_of(Batch batch, at::ArrayRef<at::Tensor> operands) {
   double cost = 1000;
   for (const at::Tensor& operand : operands) {
+    if (!operand.defined()) {
+      continue;
+    }
     const bool has_rows = batch == Batch::matrices && operand.dim() >= 2;
     cost += static_cast<double>(operand.numel()) * (has_rows ? 0.2 * static_cast<double>(operand.size(-1)) : 1.0);
   }
@@ -37,7 +40,9 @@ int64_t batch_of(Batch batch, at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::
     const bool is_pivots = batch == Batch::matrices && input.scalar_type() == at::kInt;
     return input.dim() == first.dim() - (is_pivots ? 1 : 0) && input.size(0) == size;
   };
-  const auto has_batch = [&](const at::Tensor& output) { return output.dim() >= first.dim() - inner && output.size(0) == size; };
+  const auto has_batch = [&](const at::Tensor& output) {
+    return !output.defined() || (output.dim() >= first.dim() - inner && output.size(0) == size);
+  };
   return std::all_of(inputs.begin(), inputs.end(), is_batched) && std::all_of(outputs.begin(), outputs.end(), has_batch) ? size : 1;
 }
 
@@ -54,12 +59,30 @@ c10::IValue part_of(const c10::IValue& value, int64_t dims, int64_t part, int64_
   return value;
 }
 
+// Runs the variant with out=, or the functional one and copies what it returns.
+void run(const AtenBinding& binding, Stack arguments, const Stack& results) {
+  if (binding.out) {
+    arguments.insert(arguments.end(), results.begin(), results.end());
+  }
+  (binding.out ? binding.out : binding.functional)->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &arguments);
+  for (size_t index = 0; index < results.size(); ++index) {
+    const at::Tensor& result = results[index].toTensor();
+    const at::Tensor& found = arguments[index].toTensor();
+    if (!binding.out && result.defined()) {
+      result.copy_(found);
+    }
+    TORCH_INTERNAL_ASSERT(!binding.out || (!found.is_conj() && !found.is_neg()), "a result with a bit set");
+  }
+}
+
 }  // namespace
 
 void find_operators(AtenBinding& binding, const AtenFacts& facts) {
   binding.facts = facts;
   binding.functional = find_operator(facts.name);
-  binding.out = find_operator(facts.out);
+  if (facts.out != nullptr) {
+    binding.out = find_operator(facts.out);
+  }
   binding.guard = find_guard(binding.functional->schema().name());
   binding.check_errors = binding.functional->schema().argumentIndexWithName("check_errors").value_or(-1);
 }
@@ -71,12 +94,16 @@ bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operand
                      [&](const at::Tensor& operand) { return on_device(operand) && operand.device() == device; });
 }
 
+bool have_elements(at::ArrayRef<at::Tensor> operands) {
+  return std::all_of(operands.begin(), operands.end(), [](const at::Tensor& operand) { return operand.numel() != 0; });
+}
+
 bool check_arguments(const AtenBinding& binding, Stack& stack) {
   if (binding.check_errors >= 0 && stack[binding.check_errors].toBool()) {
     return false;
   }
   if (binding.guard != nullptr) {
-    binding.guard(Arguments(binding.functional->schema(), stack));
+    binding.guard(Arguments(binding.functional->schema(), stack, /*has_values=*/false));
   }
   return true;
 }
@@ -101,17 +128,18 @@ void submit_boxed(const AtenBinding& binding, Stack stack, at::ArrayRef<at::Tens
   }
   auto work = [&binding, stack = std::move(stack), results = std::move(results), parts, cost, dims, threads] {
     const SerialAten libraries(threads);
+    Stack arguments = stack;
+    if (binding.guard != nullptr && binding.facts.guarded == Guarded::task) {
+      binding.guard(Arguments(binding.functional->schema(), arguments));
+    }
     parallel_aten(parts, cost, [&](int64_t part) {
-      Stack call;
-      for (const Stack* values : {&stack, &results}) {
-        for (const c10::IValue& value : *values) {
-          call.push_back(parts == 1 ? value : part_of(value, dims, part, parts));
+      const auto parts_of = [&](Stack values) {
+        for (c10::IValue& value : values) {
+          value = parts == 1 ? value : part_of(value, dims, part, parts);
         }
-      }
-      binding.out->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &call);
-      for (const c10::IValue& result : call) {
-        TORCH_INTERNAL_ASSERT(!result.toTensor().is_conj() && !result.toTensor().is_neg(), "a result with a bit set");
-      }
+        return values;
+      };
+      run(binding, parts_of(arguments), parts_of(results));
     });
   };
   submit_aten(binding.facts.name, outputs, inputs, cost, std::move(work));

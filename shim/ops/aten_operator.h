@@ -1,7 +1,8 @@
 // PyTorch's structured operators whose CPU kernels are tasks of the stream (the second tier): the meta checks and allocates at the
 // call, as for kernels of our own, and the task runs the operator's out= variant over aliases of device memory.
 //
-// What the kernel checks by values stays with the fallback, which waits.
+// A meta of our own says by `takes` which calls it is for; others, and operands without elements, are the fallback's, which waits
+// and whose kernels refuse in their own words. So are errors that a caller asks for by values.
 //
 // A task divides the first dimension among our threads where all operands have it: batches of images or matrices. One matrix takes
 // the libraries' own threads where it is large.
@@ -31,11 +32,19 @@ constexpr uint64_t dtype_set(std::initializer_list<c10::ScalarType> dtypes) {
   return set;
 }
 
+constexpr uint64_t wide = dtype_set({at::kFloat, at::kDouble});
+constexpr uint64_t floating = wide | dtype_set({at::kHalf, at::kBFloat16});
+constexpr uint64_t integers = dtype_set({at::kByte, at::kChar, at::kShort, at::kInt, at::kLong});
+
+// Where the guard runs: at the call, and again in the task if it reads values.
+enum class Guarded { call, task };
+
 struct AtenFacts {
   const char* name;  // of the functional variant
-  const char* out;   // of the one that the task runs
+  const char* out;   // of the one that the task runs; null where it runs the functional one and copies its results
   uint64_t dtypes;   // of the first operand; other dtypes go to the fallback
   Batch batch = Batch::images;
+  Guarded guarded = Guarded::call;
 };
 
 // One operator at run time.
@@ -51,13 +60,15 @@ void find_operators(AtenBinding& binding, const AtenFacts& facts);
 // Whether these operands are for the task: on one device of ours, the first of a dtype that the kernel takes.
 bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operands);
 
-// Checks the boxed arguments by the guard; they may be replaced. False where the caller asks for an error by values.
+// Checks the boxed arguments by the guard, which may replace them. False where the caller asks for an error by values.
 bool check_arguments(const AtenBinding& binding, torch::jit::Stack& stack);
 
-// Enqueues the kernel over the boxed arguments and these results.
+// Enqueues the kernel over the boxed arguments and these results, some of which may be undefined.
 void submit_boxed(const AtenBinding& binding, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs);
 
 using Operands = c10::SmallVector<at::Tensor, 4>;
+
+bool have_elements(at::ArrayRef<at::Tensor> operands);
 
 inline void add_operand(Operands& operands, const at::Tensor& value) { operands.push_back(value); }
 inline void add_operand(Operands& operands, const std::optional<at::Tensor>& value) {
@@ -74,8 +85,8 @@ using NewTensor = at::Tensor;
 template <class Meta, class Function, class Outputs>
 class AtenOperatorImpl;
 
-template <class Meta, class Returned, class... Args, size_t... out_index>
-class AtenOperatorImpl<Meta, Returned (Meta::*)(Args...), std::index_sequence<out_index...>> {
+template <class Meta, class Base, class Returned, class... Args, size_t... out_index>
+class AtenOperatorImpl<Meta, Returned (Base::*)(Args...), std::index_sequence<out_index...>> {
  public:
   static constexpr size_t count = sizeof...(out_index);
   using Result = std::conditional_t<count == 1, at::Tensor, std::tuple<NewTensor<out_index>...>>;
@@ -106,7 +117,13 @@ class AtenOperatorImpl<Meta, Returned (Meta::*)(Args...), std::index_sequence<ou
   static bool takes(const Values&... values) {
     Operands operands;
     (add_operand(operands, values), ...);
-    return takes_operands(binding, operands);
+    if (!takes_operands(binding, operands)) {
+      return false;
+    }
+    if constexpr (requires { &Meta::takes; }) {
+      return have_elements(operands) && Meta::takes(values...);
+    }
+    return true;
   }
 };
 

@@ -1,4 +1,4 @@
-// Poolings and resampling of images by PyTorch's CPU kernels, as tasks of the stream.
+// Resampling of images by PyTorch's CPU kernels, as tasks of the stream.
 #include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
 #include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
 #include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
@@ -9,14 +9,6 @@
 #include <ATen/ops/_upsample_nearest_exact2d_meta.h>
 #include <ATen/ops/_upsample_nearest_exact3d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact3d_meta.h>
-#include <ATen/ops/adaptive_max_pool2d_meta.h>
-#include <ATen/ops/adaptive_max_pool3d_meta.h>
-#include <ATen/ops/avg_pool2d_backward_meta.h>
-#include <ATen/ops/avg_pool2d_meta.h>
-#include <ATen/ops/avg_pool3d_backward_meta.h>
-#include <ATen/ops/avg_pool3d_meta.h>
-#include <ATen/ops/fractional_max_pool2d_meta.h>
-#include <ATen/ops/fractional_max_pool3d_meta.h>
 #include <ATen/ops/upsample_bicubic2d_backward_meta.h>
 #include <ATen/ops/upsample_bicubic2d_meta.h>
 #include <ATen/ops/upsample_bilinear2d_backward_meta.h>
@@ -39,8 +31,6 @@
 namespace rustdev {
 namespace {
 
-constexpr uint64_t wide = dtype_set({at::kFloat, at::kDouble});
-constexpr uint64_t floating = wide | dtype_set({at::kHalf, at::kBFloat16});
 constexpr uint64_t pixels = floating | dtype_set({at::kByte});
 constexpr uint64_t wide_pixels = wide | dtype_set({at::kByte});
 
@@ -61,22 +51,22 @@ struct GridSampler : at::impl::MetaBase {
   }
 };
 
+// Gradients of the input and of the grid; one that is not wanted stays undefined.
+template <int64_t spatial>
+struct GridSamplerBackward : at::impl::MetaBase {
+  void meta(const at::Tensor&, const at::Tensor& input, const at::Tensor& grid, int64_t, int64_t, bool,
+            std::array<bool, 2> wanted) {
+    if (wanted[0]) {
+      set_output_raw_strided(0, input.sizes(), {}, input.options());
+    }
+    if (wanted[1]) {
+      set_output_raw_strided(1, grid.sizes(), {}, grid.options());
+    }
+  }
+};
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier aten(m, "aten");
-  bind_aten<AtenOperator<at::meta::structured_avg_pool2d>>(aten, {"avg_pool2d", "avg_pool2d.out", floating});
-  bind_aten<AtenOperator<at::meta::structured_avg_pool2d_backward>>(
-      aten, {"avg_pool2d_backward", "avg_pool2d_backward.grad_input", floating});
-  bind_aten<AtenOperator<at::meta::structured_avg_pool3d>>(aten, {"avg_pool3d", "avg_pool3d.out", wide});
-  bind_aten<AtenOperator<at::meta::structured_avg_pool3d_backward>>(
-      aten, {"avg_pool3d_backward", "avg_pool3d_backward.grad_input", wide});
-  bind_aten<AtenOperator<at::meta::structured_adaptive_max_pool2d, 2>>(
-      aten, {"adaptive_max_pool2d", "adaptive_max_pool2d.out", floating});
-  bind_aten<AtenOperator<at::meta::structured_fractional_max_pool2d, 2>>(
-      aten, {"fractional_max_pool2d", "fractional_max_pool2d.output", floating});
-  bind_aten<AtenOperator<at::meta::structured_adaptive_max_pool3d, 2>>(
-      aten, {"adaptive_max_pool3d", "adaptive_max_pool3d.out", floating});
-  bind_aten<AtenOperator<at::meta::structured_fractional_max_pool3d, 2>>(
-      aten, {"fractional_max_pool3d", "fractional_max_pool3d.output", floating});
   bind_aten<AtenOperator<at::meta::structured_upsample_nearest1d>>(aten, {"upsample_nearest1d", "upsample_nearest1d.out", pixels});
   bind_aten<AtenOperator<at::meta::structured_upsample_nearest1d_backward>>(
       aten, {"upsample_nearest1d_backward", "upsample_nearest1d_backward.grad_input", floating});
@@ -120,8 +110,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       aten, {"_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa.out", wide_pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa_backward>>(
       aten, {"_upsample_bicubic2d_aa_backward", "_upsample_bicubic2d_aa_backward.grad_input", wide});
-  bind_aten<AtenOperator<GridSampler<2>>>(aten, {"grid_sampler_2d", "grid_sampler_2d.out", wide});
-  bind_aten<AtenOperator<GridSampler<3>>>(aten, {"grid_sampler_3d", "grid_sampler_3d.out", wide});
+  bind_aten<AtenOperator<GridSampler<2>>>(aten, {"grid_sampler_2d", "grid_sampler_2d.out", floating});
+  bind_aten<AtenOperator<GridSampler<3>>>(aten, {"grid_sampler_3d", "grid_sampler_3d.out", floating});
+  bind_aten<AtenOperator<GridSamplerBackward<2>, 2>>(aten,
+                                                     {"grid_sampler_2d_backward", nullptr, floating, Batch::images, Guarded::task});
+  bind_aten<AtenOperator<GridSamplerBackward<3>, 2>>(aten,
+                                                     {"grid_sampler_3d_backward", nullptr, floating, Batch::images, Guarded::task});
 }
 
 }  // namespace

@@ -84,6 +84,19 @@ at::Tensor dot(const at::Tensor& self, const at::Tensor& other) {
 
 at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) { return rustdev::dot(self.conj(), other); }
 
+// A clone resolves the bit.
+at::Tensor conj_physical(const at::Tensor& self) { return self.conj().clone(); }
+
+at::Tensor& conj_physical_(at::Tensor& self) {
+  if (self.is_complex() && self.is_conj()) {
+    return self.copy_(self.conj());
+  }
+  if (self.is_complex()) {
+    at::imag(self).neg_();
+  }
+  return self;
+}
+
 // PyTorch's kernel is the same call, behind a meta of its own.
 at::Tensor norm(const at::Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim) {
   Functional<at::meta::structured_norm_ScalarOpt_dim> op;
@@ -105,6 +118,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind_shifts<const at::Tensor&>(composite, ".Tensor");
   bind_shifts<const at::Scalar&>(composite, ".Scalar");
   composite.impl("_prelu_kernel_backward", TORCH_FN(prelu_backward));
+  composite.impl("_conj_physical", TORCH_FN(conj_physical));
+  composite.impl("conj_physical_", TORCH_FN(conj_physical_));
   composite.impl("dot", TORCH_FN(dot));
   composite.impl("equal", TORCH_FN(equal));
   composite.impl("floor_divide", TORCH_FN(floor_divide));

@@ -157,7 +157,8 @@ void check_same_dtype(const Arguments& args, const char* name, const char* other
 
 void check_range(const Arguments& args, const char* name, const at::Tensor& values, int64_t low, int64_t high) {
   // Indices of another dtype the kernels refuse.
-  if (!values.defined() || values.numel() == 0 || !at::isIntegralType(values.scalar_type(), /*includeBool=*/false)) {
+  if (!args.has_values() || !values.defined() || values.numel() == 0 ||
+      !at::isIntegralType(values.scalar_type(), /*includeBool=*/false)) {
     return;
   }
   const auto [least, greatest] = at::aminmax(values);

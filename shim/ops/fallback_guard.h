@@ -15,11 +15,14 @@
 
 namespace rustdev {
 
-// The arguments of a call by their names in the schema. Tensors are those that the CPU kernel gets, and hold their values.
+// The arguments of a call by their names in the schema. Tensors are those that the CPU kernel gets. Before a task they have no
+// values yet: a guard then checks sizes and dtypes, and the values when it runs in the task.
 class Arguments {
  public:
-  Arguments(const c10::FunctionSchema& schema, torch::jit::Stack& stack)
-      : schema_(schema), stack_(stack), first_(stack.size() - schema.arguments().size()) {}
+  Arguments(const c10::FunctionSchema& schema, torch::jit::Stack& stack, bool has_values = true)
+      : schema_(schema), stack_(stack), first_(stack.size() - schema.arguments().size()), has_values_(has_values) {}
+
+  bool has_values() const { return has_values_; }
 
   const std::string& operator_name() const { return schema_.name(); }
 
@@ -50,6 +53,7 @@ class Arguments {
   const c10::FunctionSchema& schema_;
   torch::jit::Stack& stack_;
   size_t first_;
+  bool has_values_;
 };
 
 using Guard = void (*)(const Arguments&);
@@ -70,8 +74,7 @@ void add_layer_guards(Guards& guards);
 void add_sequence_guards(Guards& guards);
 void add_math_guards(Guards& guards);
 
-// ---- what guards are made of: each refuses with the operator's name, the argument's and what it is
-// --------------------------------
+// ---- what guards are made of: each refuses with the operator's name, the argument's and what it is ----
 
 // The argument has these sizes.
 void check_sizes(const Arguments& args, const char* name, at::IntArrayRef expected);

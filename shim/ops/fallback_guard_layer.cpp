@@ -24,8 +24,8 @@ void check_masked_softmax_backward(const Arguments& args) {
   check_same_dtype(args, "output", "grad_output");
 }
 
-// ---- attention
-// -------------------------------------------------------------------------------------------------------------------
+// ---- attention ----
+
 void check_heads(const Arguments& args, const char* name) {
   TORCH_CHECK(args.integer(name).value_or(0) > 0, args.operator_name(), ": expected ", name, " to be greater than 0");
 }
@@ -51,8 +51,8 @@ void check_rescale(const Arguments& args) {
               ": expected qkv to have elements and a last dimension of 3 parts for each head, but got ", qkv.sizes());
 }
 
-// ---- normalisation
-// ---------------------------------------------------------------------------------------------------------------
+// ---- normalisation ----
+
 void check_weight_norm(const Arguments& args, const char* v) {
   const at::Tensor weight = args.tensor(v);
   TORCH_CHECK(weight.dim() > 0, args.operator_name(), ": expected ", v, " to have dimensions");
@@ -83,9 +83,9 @@ void check_batch_norm_statistics(const Arguments& args) {
   check_numel(args, "running_var", input.size(1));
 }
 
-// ---- quantisation
-// ---------------------------------------------------------------------------------------------------------------- Ranges of the
-// rows that are all empty are made by the kernel.
+// ---- quantisation ----
+
+// Ranges of the rows that are all empty are made by the kernel.
 void check_observer(const Arguments& args) {
   const at::Tensor self = args.tensor("self");
   const bool rows = args.flag("per_row_fake_quant");

@@ -8,9 +8,9 @@
 namespace rustdev {
 namespace {
 
-// ---- Fourier transforms
-// ---------------------------------------------------------------------------------------------------------- Nothing below
-// torch.fft wraps negative dimensions.
+// ---- Fourier transforms ----
+
+// Nothing below torch.fft wraps negative dimensions.
 void check_transform(const Arguments& args) {
   const int64_t ndim = args.tensor("self").dim();
   const std::vector<int64_t> dims = args.integers("dim");
@@ -34,8 +34,8 @@ void check_inverse_transform(const Arguments& args) {
               args.tensor("self").sizes());
 }
 
-// ---- distances
-// -------------------------------------------------------------------------------------------------------------------
+// ---- distances ----
+
 void check_cdist_backward(const Arguments& args) {
   const at::Tensor x1 = args.tensor("x1");
   const at::Tensor x2 = args.tensor("x2");
@@ -57,9 +57,9 @@ void check_pdist_backward(const Arguments& args) {
   check_sizes(args, "pdist", {pairs});
 }
 
-// ---- linear algebra
-// -------------------------------------------------------------------------------------------------------------- LAPACK's search
-// for eigenvalues does not end well; torch.linalg.eig says the same.
+// ---- linear algebra ----
+
+// LAPACK's search for eigenvalues does not end well; torch.linalg.eig says the same.
 void check_eigenvalues(const Arguments& args) {
   const at::Tensor self = args.tensor("self");
   TORCH_CHECK(at::isfinite(self).all().item<bool>(), "torch.linalg.eigvals: input tensor should not contain infs or NaNs.");
@@ -77,6 +77,9 @@ void check_cholesky_solve(const Arguments& args) {
 
 // Pivots are rows, counted from 1. Those of blocks of two rows are negative and come in pairs.
 void check_pivots(const Arguments& args) {
+  if (!args.has_values()) {
+    return;
+  }
   const at::Tensor pivots = args.tensor("pivots").to(at::kLong).contiguous();
   if (pivots.numel() == 0) {
     return;
@@ -109,8 +112,8 @@ void check_combination(const Arguments& args) {
               input.sizes(), " does not fit coefficients of size ", args.tensor("coefficients").sizes());
 }
 
-// ---- indices of sparse matrices
-// --------------------------------------------------------------------------------------------------
+// ---- indices of sparse matrices ----
+
 void check_rows(const Arguments& args) {
   const int64_t size = args.integer("size").value_or(0);
   TORCH_CHECK(size >= 0, args.operator_name(), ": expected size to be at least 0, but got ", size);

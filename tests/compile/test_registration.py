@@ -41,7 +41,8 @@ def test_the_compiler_may_be_loaded_first() -> None:
 
 
 def test_loaders_are_left_as_they_were() -> None:
-    program = "import torch, sys, torch._dynamo; print([it for it in sys.meta_path if 'rustdev' in type(it).__module__])"
+    modules = "torch, sys, torch._dynamo, torch._inductor.decomposition"
+    program = f"import {modules}; print([it for it in sys.meta_path if 'rustdev' in type(it).__module__])"
     assert python(program) == ["[]"]
 
 

@@ -8,6 +8,7 @@ module concerned. The rest comes with the first graph for the device, when Induc
 | ``interface`` | what Dynamo and Inductor may ask about the device |
 | ``layouts`` | the strides of convolutions' results, for tensors without data |
 | ``backend`` | the registration with Inductor |
+| ``choices`` | which operators stay calls, and what else is compiled otherwise than for the CPU |
 | ``scheduling``, ``loops`` | which C++ is written for fused operators |
 | ``wrapper`` | the Python that allocates memory and calls kernels |
 | ``kernels``, ``kernel.h`` | compiling a kernel, and what is in each of them |
@@ -57,6 +58,12 @@ def _add_interface(device_interface: ModuleType) -> None:
     device_interface.device_interfaces["rustdev"] = Interface
 
 
+def _keep_operators(decomposition: ModuleType) -> None:
+    from .choices import keep_undecomposed
+
+    keep_undecomposed(decomposition)
+
+
 def _skip_our_frames(trace_rules: ModuleType) -> None:
     """Keep Dynamo out of this package: traced, ``torch.random.fork_rng`` would run our functions on tensors without data."""
     trace_rules.add("rustdev")
@@ -69,5 +76,6 @@ def _install() -> None:
     from . import layouts
 
     layouts.install()
+    _after_import("torch._inductor.decomposition", _keep_operators)
     _after_import("torch._dynamo.device_interface", _add_interface)
     _after_import("torch._dynamo.trace_rules", _skip_our_frames)

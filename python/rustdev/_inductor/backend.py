@@ -5,6 +5,7 @@ from torch._inductor import ir
 from torch._inductor.codegen import common, wrapper_fxir
 from torch._inductor.scheduler import BaseSchedulerNode
 
+from . import choices
 from .scheduling import Scheduling
 from .wrapper import CppWrapper, Wrapper
 
@@ -43,5 +44,7 @@ def _count_as_cpu() -> None:
 def register() -> None:
     """Register the device; called once, by the hook that 2.15 brought, with the compile lock held."""
     _count_as_cpu()
+    choices.choose_layouts_and_variances()
+    choices.keep_lowered()
     common.register_backend_for_device("rustdev", Scheduling, Wrapper, CppWrapper, wrapper_fxir.WrapperFxCodegen)
     common.register_device_op_overrides("rustdev", _Overrides())

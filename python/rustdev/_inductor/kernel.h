@@ -109,6 +109,28 @@ void enqueue(void (*kernel)(Parameters...), double (*cost)(Parameters...), const
   }
 }
 
+// Numbers from 0 to 1: the first ones of at::Philox4_32(seed, 0, offset), by Philox4x32-10 (Salmon et al., Parallel Random Numbers: As
+// Easy as 1, 2, 3, 2011) without state and branches. Loops are not vectorised in the generated code around.
+template <size_t lanes>
+__attribute__((optimize("tree-loop-vectorize"))) void uniform(uint32_t seed, const int64_t (&offset)[lanes], float (&result)[lanes]) {
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    uint32_t key0 = seed, key1 = 0;
+    uint32_t c0 = static_cast<uint32_t>(offset[lane]), c1 = 0, c2 = 0, c3 = 0;
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t product0 = uint64_t{0xD2511F53} * c0;
+      const uint64_t product1 = uint64_t{0xCD9E8D57} * c2;
+      c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ key0;
+      c1 = static_cast<uint32_t>(product1);
+      c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ key1;
+      c3 = static_cast<uint32_t>(product0);
+      key0 += 0x9E3779B9;
+      key1 += 0xBB67AE85;
+    }
+    result[lane] = uint32_to_uniform_float(c0);
+  }
+}
+
 }  // namespace rustdev
 
 // Called once, when the kernel has been loaded.

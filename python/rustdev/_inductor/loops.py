@@ -18,6 +18,7 @@ Each nest is a parallel loop of its own: the parts of one need not run at the sa
 
 import contextlib
 import dataclasses
+import re
 from typing import Any
 
 import torch
@@ -36,6 +37,11 @@ MARK = "// rustdev"
 _NANOSECONDS_PER_OPERATION = 0.1
 #: Stands for the captures of a parallel loop's body until all arguments of the kernel are known.
 _CAPTURES = "RUSTDEV_CAPTURES"
+#: A loop that draws a random number for each lane of a vector.
+_RANDOM_LANES = re.compile(
+    r"for\( int64_t offset_idx = 0; offset_idx < \d+; offset_idx\+\+ \)\s*\{\s*"
+    r"result\[offset_idx\] = normalized_rand_cpu\((\w+), offset\[offset_idx\]\);\s*\}"
+)
 
 
 class _Loop(cpp.LoopLevel):
@@ -178,7 +184,7 @@ class Group(cpp.KernelGroup):
             f'extern "C" void kernel({parameters})',
             "{",
             *(f"auto {old} = {new};" for old, new in aliases),
-            self.loops_code.getvalue().replace(_CAPTURES, captures),
+            _RANDOM_LANES.sub(r"rustdev::uniform(\1, offset, result);", self.loops_code.getvalue().replace(_CAPTURES, captures)),
             "}",
         ]
         return "\n".join(lines) + "\n"

@@ -1,0 +1,102 @@
+"""What is compiled otherwise than for the CPU, where that has been measured to be faster on the device.
+
+An operator that is kept stays a call of the device's kernel where Inductor's C++ for it is slower.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+__all__ = ["choose_layouts_and_variances", "keep_lowered", "keep_undecomposed"]
+
+#: The most elements of a variance that is taken in two passes over data in the cache, not by Welford's algorithm in one.
+_TWO_PASSES = 16384
+
+
+def _always() -> bool:
+    return True
+
+
+#: Operators that are kept, and when. Groups are normalised in loops that divide and take roots for each vector, and poolings that
+#: keep indices are scalar code; without gradients a pooling keeps none, and its C++ is fast.
+_KEPT: dict[str, Callable[[], bool]] = {
+    "native_group_norm.default": _always,
+    "native_group_norm_backward.default": _always,
+    "_native_batch_norm_legit.no_stats": _always,  # of instances
+    "max_pool2d_with_indices.default": torch.is_grad_enabled,
+    "max_pool2d_with_indices_backward.default": _always,
+    "native_dropout.default": _always,  # one number in four of Philox's is used
+}
+
+
+def _operator(name: str) -> OpOverload:
+    packet, overload = name.split(".")
+    found: OpOverload = getattr(getattr(torch.ops.aten, packet), overload)
+    return found
+
+
+def keep_undecomposed(decomposition: ModuleType) -> None:
+    """Leave operators whole before Inductor sees them.
+
+    Args:
+        decomposition: ``torch._inductor.decomposition``, whose tables are consulted for every device.
+    """
+
+    def unless_kept(decomposed: Callable[..., Any], is_kept: Callable[[], bool]) -> Callable[..., Any]:
+        def decompose(*args: Any, **kwargs: Any) -> Any:
+            on_device = any(isinstance(given, torch.Tensor) and given.device.type == "rustdev" for given in args)
+            return NotImplemented if on_device and is_kept() else decomposed(*args, **kwargs)
+
+        return decompose
+
+    for table in (decomposition.decompositions, decomposition.extra_random_decomps):
+        for name, is_kept in _KEPT.items():
+            operator = _operator(name)
+            if operator in table:
+                table[operator] = unless_kept(table[operator], is_kept)
+
+
+def keep_lowered() -> None:
+    """Call the operators that are kept, whether Inductor would write loops for them or know them decomposed alone."""
+    from torch._inductor import lowering
+
+    def unless_kept(operator: OpOverload, lowered: Callable[..., Any] | None) -> Callable[..., Any]:
+        call = lowering.fallback_handler(operator, add_to_fallback_set=False)
+
+        def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+            return (call if lowered is None or x.get_device().type == "rustdev" else lowered)(x, *args, **kwargs)
+
+        return lower
+
+    for operator in map(_operator, _KEPT):
+        lowering.lowerings[operator] = unless_kept(operator, lowering.lowerings.get(operator))
+
+
+def choose_layouts_and_variances() -> None:
+    """Leave convolutions the layouts that they have, as the device's take each as well, and take variances in two passes.
+
+    No registration reaches these two: the first asks whether oneDNN knows the device, the second for the word "cpu".
+    """
+    from torch._inductor import config, lowering
+    from torch._inductor.graph import GraphLowering
+
+    decide: Callable[..., bool] = GraphLowering.decide_layout_opt
+    is_two_step: Callable[..., bool] = lowering.use_two_step_variance
+
+    def decide_layout_opt(gm: torch.fx.GraphModule, *, is_inference: bool) -> bool:
+        values = [node.meta.get("val") for node in gm.graph.nodes]
+        if any(isinstance(value, torch.Tensor) and value.device.type == "rustdev" for value in values):
+            return False
+        return bool(decide(gm, is_inference=is_inference))
+
+    def use_two_step_variance(x: Any, *args: Any, **kwargs: Any) -> bool:
+        if x.get_device().type != "rustdev":
+            return bool(is_two_step(x, *args, **kwargs))
+        with config.patch(unroll_reductions_threshold=_TWO_PASSES):
+            return bool(is_two_step(x, *args, **kwargs))
+
+    GraphLowering.decide_layout_opt = staticmethod(decide_layout_opt)  # type: ignore[method-assign]
+    lowering.use_two_step_variance = use_two_step_variance

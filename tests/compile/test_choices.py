@@ -1,0 +1,88 @@
+"""What is compiled otherwise than for the CPU: operators that stay calls of the device's kernels, random numbers, variances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+from torch._inductor import inductor_prims
+from torch._inductor.utils import run_and_get_code, run_fw_bw_and_get_code
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEVICE = "rustdev"
+
+
+def numbers(*sizes: int) -> torch.Tensor:
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(0))
+
+
+KEPT: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]] = {
+    "native_group_norm": (lambda x: functional.group_norm(x + 1, 2), numbers(4, 6, 5, 5)),
+    "_native_batch_norm_legit.no_stats": (lambda x: functional.instance_norm(x + 1), numbers(4, 6, 5, 5)),
+    "max_pool2d_with_indices": (lambda x: functional.max_pool2d(x.relu(), 3, 2, 1), numbers(2, 3, 9, 9)),
+}
+BACKWARD = {"native_group_norm": "native_group_norm_backward", "max_pool2d_with_indices": "max_pool2d_with_indices_backward"}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_operators_that_stay_calls(name: str) -> None:
+    function, given = KEPT[name]
+    x, expected_in = given.to(DEVICE).requires_grad_(), given.clone().requires_grad_()
+    result, codes = run_fw_bw_and_get_code(lambda: torch.compile(function)(x))
+    expected = function(expected_in)
+    expected.sum().backward()
+    torch.testing.assert_close(result.cpu(), expected)
+    torch.testing.assert_close(x.grad.cpu(), expected_in.grad, rtol=1e-4, atol=1e-5)
+    assert f"torch.ops.aten.{name}" in codes[0]
+    if name in BACKWARD:
+        assert f"torch.ops.aten.{BACKWARD[name]}" in codes[1]
+
+
+def test_a_pooling_that_keeps_no_indices_is_compiled() -> None:
+    x = numbers(2, 3, 8, 8).to(DEVICE)
+    with torch.no_grad():
+        result, (code,) = run_and_get_code(torch.compile(lambda x: functional.max_pool2d(x.relu(), 2)), x)
+    torch.testing.assert_close(result.cpu(), functional.max_pool2d(x.cpu().relu(), 2))
+    assert "torch.ops.aten.max_pool2d_with_indices" not in code
+
+
+def test_dropout_draws_as_eager_code_does() -> None:
+    x = torch.ones(64, 64, device=DEVICE)
+    torch.manual_seed(1)
+    expected = functional.dropout(x, 0.3)
+    torch.manual_seed(1)
+    torch.testing.assert_close(torch.compile(lambda x: functional.dropout(x, 0.3))(x), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("seed", [0, 12345, 2**31 + 7])
+def test_random_numbers_of_a_seed_are_the_cpus_in_vectors(seed: int) -> None:
+    def draw(seed: torch.Tensor) -> torch.Tensor:
+        return inductor_prims.random([1003], seed, "rand")
+
+    given = torch.tensor(seed)
+    expected = torch.compile(draw)(given)
+    result, (code,) = run_and_get_code(torch.compile(draw), given.to(DEVICE))
+    torch.testing.assert_close(result.cpu(), expected, rtol=0, atol=0)
+    assert "rustdev::uniform(" in code
+
+
+@pytest.mark.parametrize("size", [48, 1000, 9000])
+def test_variances_are_taken_in_two_passes(size: int) -> None:
+    x = 100 + numbers(7, size)
+    result, (code,) = run_and_get_code(torch.compile(lambda x: functional.layer_norm(x, x.shape[1:])), x.to(DEVICE))
+    torch.testing.assert_close(result.cpu(), functional.layer_norm(x.double(), (size,)).float(), rtol=1e-4, atol=1e-4)
+    assert "Welford" not in code
+
+
+def test_convolutions_keep_their_layouts() -> None:
+    model = nn.Sequential(nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Conv2d(64, 64, 3))
+    x = numbers(2, 64, 12, 12)
+    result, (code,) = run_and_get_code(torch.compile(nn.Sequential(*model).to(DEVICE)), x.to(DEVICE))
+    assert result.is_contiguous()
+    assert "copy_" not in code
+    torch.testing.assert_close(result.cpu(), model.cpu()(x), rtol=1e-4, atol=1e-4)
