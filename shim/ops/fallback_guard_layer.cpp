@@ -53,6 +53,15 @@ void check_rescale(const Arguments& args) {
 
 // ---- normalisation ----
 
+// One of each for every channel.
+void check_batch_norm(const Arguments& args) {
+  const at::Tensor input = args.tensor("input");
+  TORCH_CHECK(input.dim() >= 2, args.operator_name(), ": expected input to have at least 2 dimensions, but got ", input.dim());
+  for (const char* const name : {"weight", "bias", "running_mean", "running_var"}) {
+    check_numel(args, name, input.size(1));
+  }
+}
+
 void check_weight_norm(const Arguments& args, const char* v) {
   const at::Tensor weight = args.tensor(v);
   TORCH_CHECK(weight.dim() > 0, args.operator_name(), ": expected ", v, " to have dimensions");
@@ -144,6 +153,7 @@ void check_rrelu(const Arguments& args) {
 }  // namespace
 
 void add_layer_guards(Guards& guards) {
+  guards["aten::native_batch_norm"] = &check_batch_norm;
   guards["aten::multi_margin_loss_backward"] = &check_margin_backward;
   guards["aten::multilabel_margin_loss_backward"] = &check_margin_backward;
   guards["aten::_masked_softmax_backward"] = &check_masked_softmax_backward;

@@ -29,6 +29,7 @@ template <size_t spatial>
 void check_indexed_planes(const Arguments& args) {
   check_planes<spatial>(args);
   check_sizes(args, "indices", args.tensor("grad_output").sizes());
+  args.make_contiguous("indices");
   int64_t plane = 1;
   for (const int64_t size : args.tensor("self").sizes().slice(args.tensor("self").dim() - spatial)) {
     plane *= size;

@@ -83,6 +83,15 @@ CASES = {
     "adaptive_max_pool2d_backward index": Case(
         "A.adaptive_max_pool2d_backward(T(1, 1, 3), T(1, 1, 4), I([[[0, 1, 2**40]]]))", "AcceleratorError", RANGE
     ),
+    "adaptive_max_pool3d_backward of expanded indices": Case(
+        "A.adaptive_max_pool3d_backward(T(1, 4, 4, 3, 5), T(1, 4, 4, 3, 5), I(0).expand(1, 4, 4, 3, 5))"
+    ),
+    "native_batch_norm.out": Case(
+        "A.native_batch_norm.out(T(1, 6, 3, 4), T(5, 2, 0), None, T(0), T(6), True, 0.1, 1e-5,"
+        "out=T(0), save_mean=T(0), save_invstd=T(0))",
+        "RuntimeError",
+        "to have 6 elements",
+    ),
     "adaptive_max_pool3d_backward index": Case(
         "A.adaptive_max_pool3d_backward(T(1, 1, 1, 2), T(1, 1, 1, 4), I([[[[0, -1]]]]))", "AcceleratorError", RANGE
     ),
