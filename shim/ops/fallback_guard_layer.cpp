@@ -60,6 +60,8 @@ void check_batch_norm(const Arguments& args) {
   for (const char* const name : {"weight", "bias", "running_mean", "running_var"}) {
     check_numel(args, name, input.size(1));
   }
+  TORCH_CHECK(args.flag("training") || args.tensor("running_mean").defined(), args.operator_name(),
+              ": expected running_mean and running_var where training is False");
 }
 
 void check_weight_norm(const Arguments& args, const char* v) {
@@ -153,7 +155,9 @@ void check_rrelu(const Arguments& args) {
 }  // namespace
 
 void add_layer_guards(Guards& guards) {
-  guards["aten::native_batch_norm"] = &check_batch_norm;
+  for (const char* const name : {"native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"}) {
+    guards[std::string("aten::") + name] = &check_batch_norm;
+  }
   guards["aten::multi_margin_loss_backward"] = &check_margin_backward;
   guards["aten::multilabel_margin_loss_backward"] = &check_margin_backward;
   guards["aten::_masked_softmax_backward"] = &check_masked_softmax_backward;
