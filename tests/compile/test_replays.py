@@ -184,6 +184,13 @@ def test_inside_a_capture_of_the_program() -> None:
     torch.testing.assert_close(result, batch(1).exp() - 1)
 
 
+def test_max_autotune_replays_as_well(replayed: list[int]) -> None:
+    call = torch.compile(lambda x: x * 5, mode="max-autotune")
+    results = [call(batch(index)) for index in range(4)]
+    assert replayed
+    torch.testing.assert_close([result.cpu() for result in results], [5 * batch(index).cpu() for index in range(4)])
+
+
 def test_other_modes_do_not_replay(replayed: list[int]) -> None:
     call = torch.compile(lambda x: x * 3)
     for index in range(4):

@@ -92,6 +92,12 @@ CASES = {
         "RuntimeError",
         "to have 6 elements",
     ),
+    "native_batch_norm without statistics": Case(
+        "A._native_batch_norm_legit.no_stats_out(T(3, 2, 3, 4), T(2), T(2), False, 0.1, 1e-5,"
+        "out=T(0), save_mean=T(0), save_invstd=T(0))",
+        "RuntimeError",
+        "where training is False",
+    ),
     "adaptive_max_pool3d_backward index": Case(
         "A.adaptive_max_pool3d_backward(T(1, 1, 1, 2), T(1, 1, 1, 4), I([[[[0, -1]]]]))", "AcceleratorError", RANGE
     ),

@@ -146,7 +146,8 @@ class Replays:
         pointers = {index: given.data_ptr() for index, given in enumerate(args) if isinstance(given, torch.Tensor)}
         before = self._seen.get(sizes)
         if before is None:
-            self._seen[sizes] = pointers
+            if len(self._seen) < MAX_CAPTURES:
+                self._seen[sizes] = pointers
             return None
         fixed = {index: pointer for index, pointer in pointers.items() if before[index] == pointer}
         # One that has moved once is copied from then on.
