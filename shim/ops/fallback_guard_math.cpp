@@ -119,6 +119,7 @@ void check_rows(const Arguments& args) {
   TORCH_CHECK(size >= 0, args.operator_name(), ": expected size to be at least 0, but got ", size);
   check_dim(args, "self", 1);
   check_range(args, "self", args.tensor("self"), 0, size);
+  args.make_contiguous("self");
 }
 
 void check_compressed_rows(const Arguments& args) {
@@ -132,6 +133,8 @@ void check_compressed_rows(const Arguments& args) {
   check_range(args, "the first of crow_indices", rows.select(-1, 0), 0, 1);
   check_range(args, "the last of crow_indices", rows.select(-1, rows.size(-1) - 1), count, count + 1);
   check_range(args, "a step of crow_indices", at::diff(rows), 0, count + 1);
+  args.make_contiguous("crow_indices");
+  args.make_contiguous("col_indices");
 }
 
 void check_plain_indices(const Arguments& args) {

@@ -67,6 +67,16 @@ def test_a_dense_sum_into_a_transposed_tensor() -> None:
     torch.testing.assert_close(target.cpu(), expected.to_dense().t())
 
 
+def test_indices_that_are_not_contiguous() -> None:
+    """PyTorch's kernels read such indices as if they were, past their end."""
+    torch.rustdev.set_fallback_mode("allow")
+    rows = torch.tensor([[0, 9], [0, 9], [2, 9], [3, 9]], device="rustdev")[:, 0]
+    starts = torch.tensor([[0, 9], [2, 9], [2, 9], [3, 9], [4, 9]], device="rustdev")[:, 0]
+    columns = torch.tensor([[3, 9], [1, 9], [2, 9], [0, 9]], device="rustdev")[:, 0]
+    assert torch._convert_indices_from_coo_to_csr(rows, 4).tolist() == [0, 2, 2, 3, 4]
+    assert torch._convert_indices_from_csr_to_coo(starts, columns).tolist() == [[0, 0, 2, 3], [3, 1, 2, 0]]
+
+
 def test_what_does_not_fit_is_refused() -> None:
     gradient = sparse("rustdev")
     torch.rustdev.set_fallback_mode("allow")
