@@ -53,7 +53,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
+.PHONY: help all dev demo test test-rust test-python test-hardware test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
 .PHONY: asan-python tsan-python test-portable test-aarch64
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
@@ -119,6 +119,13 @@ test-portable: dev ## the Rust tests and those of operators on the portable path
 
 test-aarch64: ## the Rust tests for AArch64 (NEON), cross compiled and run under qemu-user
 	AARCH64_ROOT='$(AARCH64_ROOT)' tools/aarch64.sh test -- $(AARCH64_TESTS)
+
+# Its latencies are low here: a test of an operator waits for some launches and copies, one after the other.
+HARDWARE_TESTS ?= tests/runtime tests/graphs tests/profiler tests/ops/test_opinfo.py tests/ops/test_copy.py tests/models
+test-hardware: | $(STAMPS)/test ## the Python tests on the simulated slow device of examples/hardware, as the extension module
+	cd examples/hardware && PYO3_PYTHON='$(PY)' cargo build --locked -q --release --features python --target-dir ../../target/hardware
+	SLOW_DEVICE_LAUNCH_US=2 SLOW_DEVICE_COPY_US=2 \
+	    $(PY) tools/other_module.py target/hardware/release/libslow_device.so $(HARDWARE_TESTS) $(PYTEST)
 
 test-libraries: dev $(STAMPS)/libraries ## the tests with Hugging Face's libraries, Lightning and others, which it installs
 	$(PY) -m pytest tests/libraries $(PYTEST)

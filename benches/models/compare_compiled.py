@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import csv
-import math
 import re
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, NamedTuple
 
 import rustdev
@@ -70,11 +70,6 @@ def measure(name: str, mode: str) -> list[Row]:
     return rows
 
 
-def mean(factors: list[float]) -> float:
-    """Return the geometric mean."""
-    return math.exp(sum(map(math.log, factors)) / len(factors))
-
-
 def record(folder: Path, rows: list[Row]) -> Path:
     """Write the table; return where."""
     processor = re.sub(r"[^a-z0-9]+", "-", rustdev.get_device_name().lower()).strip("-")
@@ -111,8 +106,8 @@ def main(arguments: list[str]) -> None:
             )
     for kind in KINDS:
         mine = [row for row in rows if row.kind == kind]
-        over = mean([row.over_eager for row in mine]), mean([row.over_cpu for row in mine])
-        print(f"{kind}: geometric means over eager {over[0]:.2f}, over CPU {over[1]:.2f}")
+        over_eager, over_cpu = geometric_mean(row.over_eager for row in mine), geometric_mean(row.over_cpu for row in mine)
+        print(f"{kind}: geometric means over eager {over_eager:.2f}, over CPU {over_cpu:.2f}")
     if options.output:
         print(record(options.output, rows))
 

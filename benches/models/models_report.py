@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import math
 import re
+import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
 import rustdev
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 def mean(rows: list[Row]) -> float:
     """Return the geometric mean of the factors."""
-    return math.exp(sum(math.log(row.factor) for row in rows) / len(rows))
+    return statistics.geometric_mean(row.factor for row in rows)
 
 
 def memory(peak: float | None) -> str:

@@ -13,6 +13,7 @@ import argparse
 import csv
 import math
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -76,7 +77,7 @@ def measure(dtype: torch.dtype, shape: tuple[int, int, int], *, transposed: bool
 
 def mean(rows: list[Row]) -> float:
     """Return the geometric mean of the factors."""
-    return math.exp(sum(math.log(row.factor) for row in rows) / len(rows))
+    return statistics.geometric_mean(row.factor for row in rows)
 
 
 def write(folder: Path, rows: list[Row]) -> Path:

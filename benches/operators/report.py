@@ -61,7 +61,7 @@ AIMS = [
 
 def mean(rows: list[Row]) -> float:
     """Return the geometric mean of the factors."""
-    return math.exp(statistics.fmean(math.log(row.factor) for row in rows))
+    return statistics.geometric_mean(row.factor for row in rows)
 
 
 def duration(seconds: float) -> str:
@@ -85,7 +85,7 @@ def summary(rows: list[Row]) -> list[str]:
         near = sum(count <= COPIES for count in copies)
         counts = f"{near} of {len(copies)} pointwise cases within {COPIES}"
         sentences.append(f"Beside a copy of the same bytes: {counts}, median {statistics.median(copies):.2f}.")
-        bound = math.exp(statistics.fmean(math.log(row.cpu / row.copy) for row in held if row.copy))
+        bound = statistics.geometric_mean(row.cpu / row.copy for row in held if row.copy)
         sentences.append(f"In a copy's time they would be {bound:.2f} times as fast as the CPU in the mean.")
     return sentences
 

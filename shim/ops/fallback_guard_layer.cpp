@@ -17,6 +17,14 @@ void check_margin_backward(const Arguments& args) {
   check_numel(args, "grad_output", rows ? self.size(0) : 1);
 }
 
+// Masks of queries by keys and of batches by keys are for a score of four dimensions.
+void check_masked_softmax(const Arguments& args) {
+  if (args.integer("mask_type").value_or(2) != 2) {
+    check_dim(args, "self", 4);
+    check_dim(args, "mask", 2);
+  }
+}
+
 void check_masked_softmax_backward(const Arguments& args) {
   const at::Tensor grad = args.tensor("grad_output");
   check_sizes(args, "output", grad.sizes());
@@ -160,6 +168,7 @@ void add_layer_guards(Guards& guards) {
   }
   guards["aten::multi_margin_loss_backward"] = &check_margin_backward;
   guards["aten::multilabel_margin_loss_backward"] = &check_margin_backward;
+  guards["aten::_masked_softmax"] = &check_masked_softmax;
   guards["aten::_masked_softmax_backward"] = &check_masked_softmax_backward;
   guards["aten::_native_multi_head_attention"] = &check_multi_head_attention;
   guards["aten::_transformer_encoder_layer_fwd"] = &check_encoder_layer;

@@ -162,6 +162,7 @@ CASES = {
     "multilabel_margin_loss_backward": Case(
         "A.multilabel_margin_loss_backward(T(0), T(10, 5), Z(10, 5), 2, T(10, 5))", "RuntimeError", "1 elements"
     ),
+    "masked_softmax": Case("A._masked_softmax(T(0), Z(0).bool(), -1, 1)", "RuntimeError", "expected self to have 4 dimensions"),
     "masked_softmax_backward": Case(
         "A._masked_softmax_backward(T(2, 2, 3, 3), T(0), Z(2, 2, 3, 3).bool(), -1)", "RuntimeError", SIZE
     ),

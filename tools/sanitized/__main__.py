@@ -18,21 +18,13 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import tomllib
+from other_module import ROOT, link, place_package, run_tests
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("rustdev", "rustdev_autoload", "rustdev_pytest")
 #: What the sanitizers are told; the reasons are in CONTRIBUTING.md.
 OPTIONS = {
     "address": {"ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:log_path={reports}"},
     "thread": {"TSAN_OPTIONS": f"die_after_fork=0:suppressions={ROOT / 'tests/tsan_python.supp'}:log_path={{reports}}"},
 }
-
-
-def link(path: Path, target: Path) -> None:
-    """Make a symbolic link, in place of what is there."""
-    path.unlink(missing_ok=True)
-    path.symlink_to(target)
 
 
 def build_interpreter(sanitizer: str, directory: Path) -> Path:
@@ -54,25 +46,6 @@ def build_interpreter(sanitizer: str, directory: Path) -> Path:
     return interpreter
 
 
-def place_package(module: Path, directory: Path) -> None:
-    """Put the package into a directory, with the module and with the entry points by which torch and pytest find it."""
-    shutil.rmtree(directory, ignore_errors=True)
-    for name in PACKAGES:
-        (directory / name).mkdir(parents=True)
-        for path in (ROOT / "python" / name).iterdir():
-            if path.suffix != ".so" and path.name != "__pycache__":
-                link(directory / name / path.name, path)
-    link(directory / "rustdev" / "_rustdev.abi3.so", module)
-    about = directory / "rustdev-0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rustdev\nVersion: 0\n")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lines = []
-    for group, entries in project["entry-points"].items():
-        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
-    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
-
-
 def main(sanitizer: str, module: str, *arguments: str) -> int:
     """Run the tests."""
     directory = Path(module).absolute().parent / "python"
@@ -82,8 +55,7 @@ def main(sanitizer: str, module: str, *arguments: str) -> int:
     interpreter = build_interpreter(sanitizer, directory)
     place_package(Path(module).absolute(), directory / "package")
     options = {name: value.format(reports=reports / "report") for name, value in OPTIONS[sanitizer].items()}
-    environment = {**os.environ, **options, "PYTHONPATH": str(directory / "package"), "VIRTUAL_ENV": str(directory)}
-    status = subprocess.run([str(interpreter), "-m", "pytest", *arguments], env=environment, cwd=ROOT, check=False).returncode
+    status = run_tests(interpreter, directory / "package", list(arguments), {**options, "VIRTUAL_ENV": str(directory)})
     found = sorted(reports.iterdir())
     for path in found:
         print(path.read_text(errors="replace"))

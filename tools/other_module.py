@@ -1,0 +1,55 @@
+"""Run the Python tests on another build of the extension module, without installing it: ``make test-hardware``.
+
+    python tools/other_module.py MODULE [arguments of pytest]
+
+MODULE is a library that cargo has built, with the entry point of ``rustdev._rustdev``. Beside it, in ``package/``, comes
+the package with that module. Processes that a test starts import it too.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import tomllib
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("rustdev", "rustdev_autoload", "rustdev_pytest")
+
+
+def link(path: Path, target: Path) -> None:
+    """Make a symbolic link, in place of what is there."""
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def place_package(module: Path, directory: Path) -> None:
+    """Put the package into a directory, with the module and with the entry points by which torch and pytest find it."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for name in PACKAGES:
+        (directory / name).mkdir(parents=True)
+        for path in (ROOT / "python" / name).iterdir():
+            if path.suffix != ".so" and path.name != "__pycache__":
+                link(directory / name / path.name, path)
+    link(directory / "rustdev" / "_rustdev.abi3.so", module)
+    about = directory / "rustdev-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rustdev\nVersion: 0\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = []
+    for group, entries in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def run_tests(interpreter: Path, package: Path, arguments: list[str], variables: dict[str, str]) -> int:
+    """Run pytest in an interpreter that finds the package there, and return its exit status."""
+    environment = {**os.environ, **variables, "PYTHONPATH": str(package)}
+    return subprocess.run([str(interpreter), "-m", "pytest", *arguments], env=environment, cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    library = Path(sys.argv[1]).absolute()
+    place_package(library, library.parent / "package")
+    sys.exit(run_tests(Path(sys.executable), library.parent / "package", sys.argv[2:], {}))
