@@ -14,10 +14,13 @@ mod py_stream;
 mod py_trace;
 mod py_waits;
 
+use std::sync::Arc;
+
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::runtime::hardware::{self, Hardware};
 use crate::runtime::{Error, config};
 
 /// Read by `rustdev/_torch_build.py` from the file, before the module is loaded into a torch that it may not fit.
@@ -52,8 +55,21 @@ fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register(module)
 }
 
+/// Installs hardware, once in a process, and registers a module as [`register`] does: what the entry point of a backend calls.
+///
+/// An import that failed may be tried again: the hardware of the first one stays then, and `open` is not called.
+///
+/// # Errors
+/// Those of `open`, [`hardware::install`] and [`register`].
+pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult<Arc<dyn Hardware>>) -> PyResult<()> {
+    if !hardware::is_installed() {
+        hardware::install(open()?).map_err(|error| exception(module.py(), &error))?;
+    }
+    register(module)
+}
+
 /// Makes a module `rustdev._rustdev` what the Python package expects: reads the environment, and fails where that is malformed; it starts no
-/// device. Hardware is installed before ([`crate::hardware::install`]).
+/// device.
 ///
 /// # Errors
 /// The exception of a malformed environment.

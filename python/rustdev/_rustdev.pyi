@@ -112,6 +112,9 @@ def is_fork_child() -> bool:
 def total_memory() -> int:
     """Return the memory budget of each device, in bytes."""
 
+def hardware_name() -> str | None:
+    """Return what the hardware in the processor's place calls itself; None for the processor."""
+
 def profiles() -> list[tuple[str, str, tuple[int, int], int]]:
     """Return the GPUs that the devices can imitate: names, what they call themselves, compute capabilities, bytes of memory."""
 

@@ -151,7 +151,7 @@ class DeviceProperties:
     """What a device is like.
 
     Attributes:
-        name: The processor it runs on; before it the GPU that it imitates (``RUSTDEV_PROFILE``).
+        name: The processor it runs on, or the hardware in its place; before it the GPU that it imitates (``RUSTDEV_PROFILE``).
         major: Major version of rustdev, where CUDA has the major compute capability; that of an imitated GPU.
         minor: Minor version of rustdev, or of an imitated GPU's compute capability.
         total_memory: The memory budget in bytes.
@@ -190,7 +190,7 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
 
 def _properties_of(profile: _Profile | None) -> DeviceProperties:
     """Return the properties of each device, or those as which it imitates a GPU."""
-    own = f"rustdev ({_processor_name()})"
+    own = _rustdev.hardware_name() or f"rustdev ({_processor_name()})"
     version = [int(part) for part in _rustdev.__version__.split(".")[:2]]
     major, minor = profile.capability if profile else version
     return DeviceProperties(

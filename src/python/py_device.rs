@@ -4,13 +4,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::exception;
-use crate::runtime::{config, device, fork, parallel_for};
+use crate::runtime::{config, device, fork, hardware, parallel_for};
 use crate::simd::{self, Isa};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_count, module)?)?;
     module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
     module.add_function(wrap_pyfunction!(total_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(hardware_name, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
     module.add_function(wrap_pyfunction!(profile, module)?)?;
     module.add_function(wrap_pyfunction!(num_threads, module)?)?;
@@ -35,6 +36,12 @@ fn is_fork_child() -> bool {
 #[pyfunction]
 fn total_memory() -> u64 {
     config::config().memory_limit
+}
+
+/// What the hardware that was installed calls itself; nothing for this processor.
+#[pyfunction]
+fn hardware_name() -> Option<&'static str> {
+    hardware::properties().map(|properties| properties.name.as_str())
 }
 
 /// The GPUs that the devices can imitate: names, what they call themselves, compute capabilities, bytes of memory.

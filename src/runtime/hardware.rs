@@ -65,7 +65,7 @@ pub const MAX_DEVICES: usize = 64;
 /// What the devices are. All devices of a process are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
-    /// What the device is called, for people.
+    /// What the device is called, for people: `torch.rustdev.get_device_name()`.
     pub name: String,
     /// How many there are, 1 to 64. `RUSTDEV_DEVICE_COUNT` may ask for fewer.
     pub devices: usize,

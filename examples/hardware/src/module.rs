@@ -8,7 +8,8 @@ use crate::speed::Speed;
 
 #[pymodule]
 fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let speed = Speed::from_environment().map_err(PyValueError::new_err)?;
-    crate::install(&SlowDevice::new(speed)).map_err(|error| rustdev::python::exception(module.py(), &error))?;
-    rustdev::python::register(module)
+    rustdev::python::register_on(module, || {
+        let speed = Speed::from_environment().map_err(PyValueError::new_err)?;
+        Ok(SlowDevice::new(speed))
+    })
 }
