@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 DEVICE = "rustdev"
 POOLS = {f"avg_pool{n}d" for n in (2, 3)} | {f"adaptive_{kind}_pool{n}d" for kind in ("avg", "max") for n in (1, 2, 3)}
@@ -168,13 +169,20 @@ QUEUED: dict[str, Callable[[torch.Tensor], object]] = {
 }
 
 
+@contextlib.contextmanager
+def new_stream() -> Iterator[torch.Stream]:
+    """A stream behind what the current one has, current inside."""
+    stream = torch.rustdev.Stream()
+    stream.wait_stream(torch.rustdev.current_stream())
+    with torch.rustdev.stream(stream):
+        yield stream
+
+
 @pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("name", QUEUED)
 def test_no_call_waits(name: str) -> None:
     x = matrices(2, 3, 8, 8).to(DEVICE)
-    stream = torch.rustdev.Stream()
-    stream.wait_stream(torch.rustdev.current_stream())
-    with torch.rustdev.stream(stream):
+    with new_stream() as stream:
         torch.rustdev._sleep(300_000_000)
         QUEUED[name](x)
         assert not stream.query()
@@ -224,9 +232,7 @@ REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_values_are_refused_at_the_next_wait(name: str) -> None:
     x = matrices(2, 3, 8, 8).to(DEVICE)
-    stream = torch.rustdev.Stream()
-    stream.wait_stream(torch.rustdev.current_stream())
-    with torch.rustdev.stream(stream):
+    with new_stream() as stream:
         REFUSED[name](x)
     with pytest.raises(torch.AcceleratorError):
         stream.synchronize()
