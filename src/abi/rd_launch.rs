@@ -395,8 +395,8 @@ impl Work for KernelCall {
         (moves && bytes > 0).then_some(transfer)
     }
 
-    fn call(&self) -> Option<&dyn Any> {
-        Some(self)
+    fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        visit(self);
     }
 }
 

@@ -13,6 +13,7 @@
 //! graph is gone and its last replay has run, pinned host memory likewise ([`hold`]).
 #![forbid(unsafe_code)]
 
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +25,7 @@ use super::hardware;
 use super::pools::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
 use super::sync::{Arc, Mutex};
-use super::task::{Access, Payload, Task, Transfer, Work};
+use super::task::{Access, Payload, Shape, Task, Transfer, Work};
 use super::trace::{self, About, Kind, Mark, Nodes};
 use super::{Error, sanitizer};
 
@@ -57,6 +58,10 @@ struct Note {
 /// The tasks that a replay puts on its stream.
 enum Step {
     Kernels(Kernels),
+    /// A kernel for installed hardware.
+    Kernel(Lone),
+    /// The generators begin to draw: before the kernels for hardware, which may do them without running them.
+    Draw,
     /// A host function.
     Host(usize),
     Sleep(Duration),
@@ -65,15 +70,18 @@ enum Step {
 /// Kernels that follow one another, with their cost together and the memory that they read and write.
 #[derive(Default)]
 struct Kernels {
-    /// Of the task.
-    name: &'static str,
-    /// The copy of bytes that a kernel alone is.
-    transfer: Option<Transfer>,
     parts: Vec<Part>,
-    /// The nodes that a trace shows in place of the task; empty where the task is one node.
+    /// The nodes that a trace shows in place of the task.
     nodes: Range<usize>,
     cost: u64,
     accesses: Vec<Access>,
+}
+
+/// A kernel that is a task of its own. What is asked about it while others run is kept beside it.
+struct Lone {
+    node: usize,
+    accesses: Vec<Access>,
+    transfer: Option<Transfer>,
 }
 
 /// Kernels that a replay runs in one go.
@@ -117,7 +125,7 @@ impl Graph {
         pools: Vec<PrivatePool>,
         held: Option<Hold>,
     ) -> Self {
-        let steps = steps(&nodes);
+        let steps = steps(&nodes, generators.count() > 0);
         let note = |Node { task, stream, after }: Node| {
             let about = task.about().unwrap_or(About::kind(Kind::Custom));
             (Note { name: task.name(), cost: task.cost(), about, stream, after }, task)
@@ -181,8 +189,7 @@ impl Graph {
         if let Some((before, _)) = latest {
             sanitizer::order(stream, sanitizer::clock(before).as_ref());
         }
-        let kernels = self.0.steps.iter().filter_map(|step| if let Step::Kernels(kernels) = step { Some(kernels) } else { None });
-        sanitizer::replay(stream, kernels.flat_map(|kernels| kernels.accesses.iter().copied()))
+        sanitizer::replay(stream, self.0.steps.iter().flat_map(Step::accesses).copied())
     }
 
     /// Makes the stream wait for the replay before, if that is on another one.
@@ -194,18 +201,19 @@ impl Graph {
         stream.wait_behind(before.record(false)?)
     }
 
-    /// The task of a step, with its marks in the trace. The first kernels take the draws with them.
+    /// The task of a step, with its marks in the trace. The first task that may draw takes the draws with it.
     fn task(&self, index: usize, stream: &'static Stream, draws: &mut Draws) -> Task {
         let replay = |draws, nodes| Replay { program: Arc::clone(&self.0), index, draws, nodes };
         match &self.0.steps[index] {
-            // Hardware may make a transfer without running it.
-            Step::Kernels(kernels) if kernels.transfer.is_some() => {
-                Task::new(kernels.name, kernels.cost, replay(Draws::default(), None))
-            }
             Step::Kernels(kernels) => {
                 let (mark, nodes) = self.marks(kernels, stream).unzip();
-                Task::new(kernels.name, kernels.cost, replay(std::mem::take(draws), nodes)).with_mark(mark)
+                Task::new("graph", kernels.cost, replay(std::mem::take(draws), nodes)).with_mark(mark)
             }
+            Step::Kernel(Lone { node, .. }) => {
+                let Note { name, cost, .. } = self.0.notes[*node];
+                Task::new(name, cost, replay(Draws::default(), None))
+            }
+            Step::Draw => Task::host("graph", replay(std::mem::take(draws), None)),
             Step::Host(node) => {
                 let mark = trace::mark_named(stream, self.0.notes[*node].name, Kind::Host);
                 Task::host("graph", replay(Draws::default(), None)).with_mark(mark)
@@ -220,35 +228,37 @@ impl Graph {
         if notes.is_empty() {
             return None;
         }
-        trace::mark_replay(stream, kernels.name, notes.iter().map(|note| (note.name, note.about)))
+        trace::mark_replay(stream, "graph", notes.iter().map(|note| (note.name, note.about)))
     }
 }
 
-/// Kernels that follow one another are one step; for installed hardware, each is one.
-fn steps(nodes: &[Node]) -> Vec<Step> {
-    let (mut steps, on_hardware) = (Vec::new(), hardware::is_installed());
+/// Kernels that follow one another are one step; for installed hardware, each is one. `draws`: whether some of them draw random numbers.
+fn steps(nodes: &[Node], draws: bool) -> Vec<Step> {
+    let on_hardware = hardware::is_installed();
+    let mut steps = if on_hardware && draws && !nodes.is_empty() { vec![Step::Draw] } else { Vec::new() };
     let mut index = 0;
     while let Some(Node { task, .. }) = nodes.get(index) {
         let mut count = 1;
         match &task.payload {
+            Payload::Kernel(_) if on_hardware => {
+                let mut accesses = Vec::new();
+                task.accesses(&mut |access| accesses.push(access));
+                steps.push(Step::Kernel(Lone { node: index, accesses, transfer: task.transfer() }));
+            }
             Payload::Kernel(_) => {
                 let part = match loop_fusion::members(nodes[index..].iter().map(|node| &node.task)) {
-                    Some((members, ends)) if !on_hardware => {
+                    Some((members, ends)) => {
                         count = members;
                         Part::Fused(index..index + count, ends)
                     }
-                    _ => Part::One(index),
+                    None => Part::One(index),
                 };
-                if on_hardware {
-                    steps.push(Step::Kernels(Kernels { name: task.name(), transfer: task.transfer(), ..Kernels::default() }));
-                } else if !matches!(steps.last(), Some(Step::Kernels(_))) {
-                    steps.push(Step::Kernels(Kernels { name: "graph", nodes: index..index, ..Kernels::default() }));
+                if !matches!(steps.last(), Some(Step::Kernels(_))) {
+                    steps.push(Step::Kernels(Kernels { nodes: index..index, ..Kernels::default() }));
                 }
                 if let Some(Step::Kernels(kernels)) = steps.last_mut() {
                     kernels.parts.push(part);
-                    if !on_hardware {
-                        kernels.nodes.end = index + count;
-                    }
+                    kernels.nodes.end = index + count;
                     for Node { task, .. } in &nodes[index..index + count] {
                         kernels.cost += task.cost();
                         task.accesses(&mut |access| kernels.accesses.push(access));
@@ -265,6 +275,16 @@ fn steps(nodes: &[Node]) -> Vec<Step> {
     steps
 }
 
+impl Step {
+    /// The memory that its kernels read and write.
+    fn accesses(&self) -> &[Access] {
+        match self {
+            Self::Kernels(Kernels { accesses, .. }) | Self::Kernel(Lone { accesses, .. }) => accesses,
+            Self::Draw | Self::Host(_) | Self::Sleep(_) => &[],
+        }
+    }
+}
+
 impl Program {
     /// Runs a step. `marks`: of its nodes, where a trace is being taken.
     fn run(&self, step: &Step, marks: Option<&Nodes>) -> Result<(), Cause> {
@@ -274,8 +294,8 @@ impl Program {
                 let mark = marks.map(|marks| |node: usize| marks.mark(node - kernels.nodes.start));
                 run_part(&mut tasks, part, mark.as_ref())
             }),
-            Step::Host(index) => run_one(&mut tasks[*index], None),
-            Step::Sleep(_) => Ok(()),
+            Step::Kernel(Lone { node, .. }) | Step::Host(node) => run_one(&mut tasks[*node], None),
+            Step::Draw | Step::Sleep(_) => Ok(()),
         }
     }
 }
@@ -320,6 +340,13 @@ struct Replay {
     nodes: Option<Nodes>,
 }
 
+impl Replay {
+    /// The kernel that installed hardware gets.
+    fn lone(&self) -> Option<&Lone> {
+        if let Step::Kernel(lone) = &self.program.steps[self.index] { Some(lone) } else { None }
+    }
+}
+
 impl Work for Replay {
     fn run(&mut self) -> Result<(), Cause> {
         self.program.generators.start(&self.draws);
@@ -327,12 +354,29 @@ impl Work for Replay {
     }
 
     fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        if let Step::Kernels(kernels) = &self.program.steps[self.index] {
-            kernels.accesses.iter().copied().for_each(visit);
+        self.program.steps[self.index].accesses().iter().copied().for_each(visit);
+    }
+
+    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
+        match self.lone() {
+            Some(lone) => self.program.tasks.lock()[lone.node].operands(visit),
+            None => self.accesses(&mut |access| visit(access, None)),
         }
     }
 
+    fn about(&self) -> About {
+        self.lone().map_or(About::kind(Kind::Custom), |lone| self.program.notes[lone.node].about)
+    }
+
     fn transfer(&self) -> Option<Transfer> {
-        if let Step::Kernels(kernels) = &self.program.steps[self.index] { kernels.transfer } else { None }
+        self.lone()?.transfer
+    }
+
+    fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        if let Some(lone) = self.lone()
+            && let Payload::Kernel(work) = &self.program.tasks.lock()[lone.node].payload
+        {
+            work.call(visit);
+        }
     }
 }

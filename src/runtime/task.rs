@@ -85,10 +85,8 @@ pub trait Work: Send {
         None
     }
 
-    /// The call behind it, for installed hardware with kernels of its own.
-    fn call(&self) -> Option<&dyn Any> {
-        None
-    }
+    /// Shows the call behind it, if there is one, for installed hardware with kernels of its own.
+    fn call(&self, _visit: &mut dyn FnMut(&dyn Any)) {}
 
     /// The address of a byte that it writes, chosen by a random number; `None` if it writes none.
     fn output_byte(&self, random: u64) -> Option<usize> {
@@ -345,6 +343,8 @@ impl Task {
 
 type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
+/// Sees the call behind a work: [`Work::call`].
+type CallVisitor<'a> = dyn FnMut(&dyn Any) + 'a;
 /// Visits the operands of a work: see [`Work::operands`].
 type OperandVisitor<'a> = dyn FnMut(Access, Option<Shape<'_>>) + 'a;
 
@@ -356,7 +356,7 @@ struct WorkVtable {
     row: unsafe fn(&Storage) -> Option<&dyn Row>,
     about: unsafe fn(*const Storage) -> About,
     transfer: unsafe fn(*const Storage) -> Option<Transfer>,
-    call: unsafe fn(&Storage) -> Option<&dyn Any>,
+    call: unsafe fn(*const Storage, &mut CallVisitor<'_>),
     output_byte: unsafe fn(*const Storage, u64) -> Option<usize>,
     drop: unsafe fn(*mut Storage),
 }
@@ -435,9 +435,9 @@ impl Erased {
         unsafe { (self.table.transfer)(&raw const self.storage) }
     }
 
-    pub(super) fn call(&self) -> Option<&dyn Any> {
+    pub(super) fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
         // SAFETY: as in `run`.
-        unsafe { (self.table.call)(&self.storage) }
+        unsafe { (self.table.call)(&raw const self.storage, visit) };
     }
 
     pub(super) fn output_byte(&self, random: u64) -> Option<usize> {
@@ -512,10 +512,10 @@ unsafe fn transfer<W: Work>(storage: *const Storage) -> Option<Transfer> {
 
 /// # Safety
 /// `storage` holds a live `W`.
-unsafe fn call<W: Work + 'static>(storage: &Storage) -> Option<&dyn Any> {
-    // SAFETY: the caller's promise; the value inside is borrowed as long as the storage.
-    let work = unsafe { &*storage.as_ptr().cast::<W>() };
-    work.call()
+unsafe fn call<W: Work>(storage: *const Storage, visit: &mut CallVisitor<'_>) {
+    // SAFETY: the caller's promise; `Erased::call` borrows the storage.
+    let work = unsafe { &*storage.cast::<W>() };
+    work.call(visit);
 }
 
 /// # Safety
@@ -561,8 +561,8 @@ impl<W: Work> Work for Boxed<W> {
         self.0.transfer()
     }
 
-    fn call(&self) -> Option<&dyn Any> {
-        self.0.call()
+    fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        self.0.call(visit);
     }
 
     fn output_byte(&self, random: u64) -> Option<usize> {

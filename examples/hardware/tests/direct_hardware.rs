@@ -1,17 +1,23 @@
 //! Hardware that runs each task in the call that submits it: the shortest way through `rustdev::hardware`.
 
+use std::any::Any;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use rustdev::hardware::{self, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
+use rustdev::hardware::{self, Cause, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
+use rustdev::runtime::graph::capture::{Capture, Mode};
 use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
+use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
 use rustdev::runtime::stream::Stream;
-use rustdev::runtime::task::{Closure, Task};
-use rustdev::runtime::trace::Kind;
+use rustdev::runtime::task::{Access, Closure, Task, Work};
+use rustdev::runtime::trace::{self, About, Kind};
 use rustdev::runtime::{Error, config, device, pools};
+
+/// There is one trace at a time.
+static TRACING: Mutex<()> = Mutex::new(());
 
 /// A task of this name makes the hardware panic.
 const PANICS: &str = "the hardware panics";
@@ -23,11 +29,13 @@ struct Direct {
     memory: u64,
     handed: AtomicUsize,
     reserved: Mutex<Vec<(usize, usize)>>,
+    /// What launches of [`Program`] show.
+    shown: Mutex<Vec<(Kind, &'static str)>>,
 }
 
 impl Direct {
     fn new(devices: usize, memory: u64) -> Arc<Self> {
-        Arc::new(Self { devices, memory, handed: AtomicUsize::new(0), reserved: Mutex::default() })
+        Arc::new(Self { devices, memory, handed: AtomicUsize::new(0), reserved: Mutex::default(), shown: Mutex::default() })
     }
 }
 
@@ -48,6 +56,11 @@ impl Hardware for Direct {
     fn launch(&self, mut task: HardwareTask) {
         self.handed.fetch_add(1, Ordering::Relaxed);
         assert!(task.name() != PANICS, "out of order");
+        task.call(&mut |call| {
+            if let (Some(Program(text)), Some(about)) = (call.downcast_ref(), task.about()) {
+                self.shown.lock().unwrap().push((about.kind, text));
+            }
+        });
         let outcome = task.run();
         task.finish(outcome);
     }
@@ -136,12 +149,52 @@ fn hardware_that_panics_fails_the_task() {
     stream.synchronize().unwrap();
 }
 
+/// Work that hardware may do in its own way, as it may a kernel of the operator table.
+struct Program(&'static str);
+
+impl Work for Program {
+    fn run(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    fn accesses(&self, _visit: &mut dyn FnMut(Access)) {}
+
+    fn about(&self) -> About {
+        About::kind(Kind::Compiled)
+    }
+
+    fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        visit(self);
+    }
+}
+
+#[test]
+fn a_replay_shows_what_a_launch_shows() {
+    let stream = stream();
+    let capture = Capture::begin(stream, PrivatePool::new(new_number()), Mode::Relaxed).unwrap();
+    stream.submit(Task::new("program", 1, Program("captured"))).unwrap();
+    let before = device::exchange_stream(stream);
+    let graph = capture.end().unwrap();
+    device::exchange_stream(before);
+    stream.submit(Task::new("program", 1, Program("launched"))).unwrap();
+    let _lone = TRACING.lock().unwrap();
+    let trace = trace::start().unwrap();
+    graph.replay(stream, std::iter::empty()).unwrap();
+    let trace = trace::stop(trace).unwrap();
+    stream.synchronize().unwrap();
+    let shown = direct().shown.lock().unwrap().clone();
+    assert_eq!(shown, [(Kind::Compiled, "launched"), (Kind::Compiled, "captured")]);
+    let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.name == "program").collect();
+    assert_eq!(rows.iter().map(|row| row.about.kind).collect::<Vec<_>>(), [Kind::Compiled]);
+}
+
 #[test]
 fn a_trace_has_the_tasks_of_hardware() {
     let stream = stream();
-    let number = rustdev::runtime::trace::start().unwrap();
+    let _lone = TRACING.lock().unwrap();
+    let number = trace::start().unwrap();
     stream.submit(task("traced", || ())).unwrap();
-    let trace = rustdev::runtime::trace::stop(number).unwrap();
+    let trace = trace::stop(number).unwrap();
     let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.name == "traced").collect();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].about.kind, Kind::Custom);

@@ -81,12 +81,11 @@ impl HardwareTask {
         }
     }
 
-    /// The call behind it, for hardware with kernels of its own: a [`KernelCall`](crate::abi::rd_launch::KernelCall) for one of the operator
-    /// table, with operands and scalars. `None`: [`HardwareTask::run`] is the only way, as for code of other libraries.
-    pub fn call(&self) -> Option<&dyn Any> {
-        match &self.task()?.payload {
-            Payload::Kernel(work) => work.call(),
-            _ => None,
+    /// Shows the call behind it, for hardware with kernels of its own: a [`KernelCall`](crate::abi::rd_launch::KernelCall) for one of the
+    /// operator table, with operands and scalars. Where none is shown, [`HardwareTask::run`] is the only way, as for code of other libraries.
+    pub fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        if let Some(Payload::Kernel(work)) = self.task().map(|task| &task.payload) {
+            work.call(visit);
         }
     }
 
