@@ -65,10 +65,12 @@ def broadcast(operands: Tensors) -> bool:
         return False
 
 
-def not_half_complex(operands: Tensors) -> bool:
-    """Whether the operands make no complex numbers of two 16 bit floats, for which there are few operators."""
-    *others, last = operands
-    return all(torch.result_type(it, last) in (*DTYPES, torch.complex128) for it in others)
+def complex_apart(operands: Tensors) -> bool:
+    """Whether no complex numbers meet real floating point ones, which may be infinite.
+
+    PyTorch's complex sums multiply with alpha, and so have NaN beside an infinite part; the device's have the sum.
+    """
+    return len({it.is_complex() for it in operands if it.is_complex() or it.is_floating_point()}) < 2
 
 
 def into_first(operands: Tensors) -> bool:
@@ -77,7 +79,8 @@ def into_first(operands: Tensors) -> bool:
     wide = first.dtype
     for it in others:
         wide = torch.promote_types(wide, it.dtype)
-    return broadcast(operands) and torch.broadcast_shapes(*(it.shape for it in operands)) == first.shape and wide is first.dtype
+    fits = broadcast(operands) and torch.broadcast_shapes(*(it.shape for it in operands)) == first.shape
+    return fits and wide is first.dtype and complex_apart(operands)
 
 
 def both(*conditions: Callable[[Tensors], bool]) -> Callable[[Tensors], bool]:
@@ -115,11 +118,11 @@ def rows(tensor: torch.Tensor, choice: int) -> tuple[int, torch.Tensor]:
 
 
 def cast(tensor: torch.Tensor, choice: int) -> torch.Tensor:
-    """Convert to a dtype that can hold what it is given: of numbers out of an integer's range C says nothing."""
+    """Convert to a dtype: of numbers out of an integer's range C says nothing, and complex ones are to be finite."""
     dtype = DTYPES[choice % len(DTYPES)]
     if tensor.is_complex():
         return tensor.to(torch.complex128, copy=True)
-    if dtype in INTEGERS and tensor.is_floating_point():
+    if (dtype in INTEGERS or dtype.is_complex) and tensor.is_floating_point():
         return tensor.nan_to_num(0.0, 100.0, 0.0).clamp(0, 100).to(dtype)
     return tensor.to(dtype, copy=True)
 
@@ -148,7 +151,7 @@ def new(call: Callable[[torch.Tensor, int], torch.Tensor], takes: Callable[[Tens
 
 def pair(call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], takes: Callable[[Tensors], bool]) -> Operator:
     """Describe an operator that makes something new of two operands."""
-    return Operator(lambda given, choice: call(*given), 2, both(broadcast, not_half_complex, takes))
+    return Operator(lambda given, choice: call(*given), 2, both(broadcast, complex_apart, takes))
 
 
 def matrices(tensor: torch.Tensor) -> torch.Tensor:
@@ -166,7 +169,7 @@ OPERATORS: dict[str, Operator] = {
     "eq": pair(torch.eq, lambda _: True),
     "lt": pair(torch.lt, real),
     "xor": pair(torch.bitwise_xor, integers),
-    "where": Operator(lambda it, _: torch.where(it[0] == it[0], it[1], it[2]), 3, both(broadcast, not_half_complex)),
+    "where": Operator(lambda it, _: torch.where(it[0] == it[0], it[1], it[2]), 3, both(broadcast, complex_apart)),
     "neg": new(lambda it, _: -it, numbers),
     "abs": new(lambda it, _: it.abs(), both(real, numbers)),
     "clamp": new(lambda it, _: it.clamp(-5, 50), both(real, numbers)),
@@ -175,7 +178,9 @@ OPERATORS: dict[str, Operator] = {
     "contiguous": new(lambda it, _: it.clone(memory_format=torch.contiguous_format)),
     "flip": new(lambda it, choice: it.flip(dim_of(it, choice))),
     "roll": new(lambda it, choice: it.roll(choice % 5, dim_of(it, choice))),
-    "cat": Operator(lambda it, choice: torch.cat(it, dim_of(it[0], choice)), 2, both(has_elements, same_sizes, small)),
+    "cat": Operator(
+        lambda it, choice: torch.cat(it, dim_of(it[0], choice)), 2, both(has_elements, same_sizes, small, complex_apart)
+    ),
     "index_select": new(lambda it, choice: it.index_select(*rows(it, choice))),
     "masked_fill": new(lambda it, choice: it.masked_fill(it == 1, choice % 3)),
     "cumsum": new(lambda it, choice: it.cumsum(dim_of(it, choice)), both(integers, has_elements)),

@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# The package reads it when it is imported, with torch.
-os.environ["RUSTDEV_DEVICE_COUNT"] = "2"
+# They are read when the package is imported, with torch. oneDNN keeps its kernels for the last 1024 shapes, and here are ever new
+# ones: that would look like a leak.
+os.environ |= {"RUSTDEV_DEVICE_COUNT": "2", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "0"}
 
 import rustdev
 
