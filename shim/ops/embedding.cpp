@@ -68,7 +68,10 @@ struct EmbeddingBag {
     const at::Device device = weight.device();
     const at::Tensor output = new_empty({bags, weight.size(1)}, weight.scalar_type(), device);
     const at::Tensor bag_of = new_empty(indices.sizes(), at::ScalarType::Long, device);
-    const at::Tensor sizes = new_empty({bags}, at::ScalarType::Long, device);
+    // Sizes and dtypes are those of PyTorch's meta kernel for accelerators: no maxima without mode "max", a size for the last
+    // offset.
+    const at::Tensor all_sizes = new_empty(offsets.sizes(), at::ScalarType::Long, device);
+    const at::Tensor sizes = all_sizes.narrow(0, 0, bags);
     const at::Tensor maxima = mode == mode_max ? new_empty(output.sizes(), at::ScalarType::Long, device)
                                                : new_empty({bags}, at::ScalarType::Long, device);
     if (bags != 0) {
@@ -82,7 +85,11 @@ struct EmbeddingBag {
       }
       launch_shaped(binding, weight.scalar_type(), {&output, &bag_of, &sizes, &maxima}, inputs, {mode, padding_idx});
     }
-    return {output, bag_of, sizes, mode == mode_max ? maxima : sizes};
+    if (include_last_offset) {
+      all_sizes.narrow(0, bags, 1).zero_();
+    }
+    const at::ScalarType dtype = indices.scalar_type();
+    return {output, bag_of.to(dtype), all_sizes.to(dtype), mode == mode_max ? maxima.to(dtype) : new_empty({0}, dtype, device)};
   }
 
  private:
@@ -116,7 +123,8 @@ at::Tensor bag_dense_backward(const at::Tensor& grad, const at::Tensor& indices,
                               OptionalTensor sample_weights, int64_t padding_idx) {
   if (mode == mode_max) {
     at::Tensor result = at::zeros({num_weights, grad.size(1)}, grad.options());
-    return num_weights == 0 ? result : result.scatter_add_(0, maxima, grad.masked_fill(sizes.unsqueeze(1).eq(0), 0));
+    const at::Tensor is_empty = sizes.narrow(0, 0, grad.size(0)).unsqueeze(1).eq(0);
+    return num_weights == 0 ? result : result.scatter_add_(0, maxima.to(at::kLong), grad.masked_fill(is_empty, 0));
   }
   at::Tensor rows = grad.index_select(0, bag_of);
   if (sample_weights && sample_weights->defined()) {

@@ -43,6 +43,61 @@ def test_operators_that_stay_calls(name: str) -> None:
         assert f"torch.ops.aten.{BACKWARD[name]}" in codes[1]
 
 
+PLACES = torch.tensor([3, 0, 3, 1, 3, 2])
+CALLED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "index.Tensor(": lambda x, places: x.relu()[places].relu(),
+    "gather.default(": lambda x, places: x.relu().gather(0, places[:, None].expand(-1, 7)).relu(),
+    "embedding.default(": lambda x, places: functional.embedding(places, x.relu()).relu(),
+    "index_put_(": lambda x, places: x.index_add(0, places, x.relu()[: len(places)]).relu(),
+    "scatter_reduce_.two(": lambda x, places: x.scatter_add(0, places[:, None].expand(-1, 7), x.relu()[:6]).relu(),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_chosen_places_are_read_and_added_to_by_calls(name: str) -> None:
+    x, expected_in = numbers(9, 7).to(DEVICE).requires_grad_(), numbers(9, 7).requires_grad_()
+    result, codes = run_fw_bw_and_get_code(lambda: torch.compile(CALLED[name])(x, PLACES.to(DEVICE)))
+    expected = CALLED[name](expected_in, PLACES)
+    expected.sum().backward()
+    torch.testing.assert_close(result.cpu(), expected)
+    torch.testing.assert_close(x.grad.cpu(), expected_in.grad)
+    assert f"aten.{name}" in codes[0]
+    assert all("atomic_add" not in code for code in codes)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_bags_have_the_sizes_that_inductor_expects(dtype: torch.dtype, mode: str, last: bool) -> None:
+    def bag(table: torch.Tensor, places: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+        return functional.embedding_bag(places, table, starts, mode=mode, include_last_offset=last)
+
+    starts = torch.tensor([0, 2, 6] if last else [0, 2], dtype=dtype)
+    table, expected_in = numbers(9, 7).to(DEVICE).requires_grad_(), numbers(9, 7).requires_grad_()
+    result = torch.compile(bag)(table, PLACES.to(DEVICE, dtype), starts.to(DEVICE))
+    expected = bag(expected_in, PLACES.to(dtype), starts)
+    result.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(result.cpu(), expected)
+    torch.testing.assert_close(table.grad.cpu(), expected_in.grad)
+
+
+@pytest.mark.parametrize("size", [5, 1003])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int64, torch.uint8])
+def test_masks_are_read_and_written(dtype: torch.dtype, size: int) -> None:
+    def select(x: torch.Tensor, y: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x == y, (x <= 1) ^ mask, torch.where(mask, x, y), torch.where(mask, x.double(), 0.5)
+
+    draw = torch.Generator().manual_seed(0)
+    x, y = (torch.randint(0, 3, (size,), generator=draw).to(dtype) for _ in range(2))
+    mask = torch.randint(0, 2, (size,), generator=draw).bool()
+    result, (code,) = run_and_get_code(torch.compile(select), x.to(DEVICE), y.to(DEVICE), mask.to(DEVICE))
+    for found, expected in zip(result, select(x, y, mask), strict=True):
+        torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=0)
+    assert "rustdev::MaskReader<" in code
+    assert "rustdev::store(" in code
+
+
 def test_a_pooling_that_keeps_no_indices_is_compiled() -> None:
     x = numbers(2, 3, 8, 8).to(DEVICE)
     with torch.no_grad():

@@ -45,6 +45,7 @@ def register() -> None:
     """Register the device; called once, by the hook that 2.15 brought, with the compile lock held."""
     _count_as_cpu()
     choices.choose_layouts_and_variances()
+    choices.call_accumulations()
     choices.keep_lowered()
     common.register_backend_for_device("rustdev", Scheduling, Wrapper, CppWrapper, wrapper_fxir.WrapperFxCodegen)
     common.register_device_op_overrides("rustdev", _Overrides())

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-__all__ = ["choose_layouts_and_variances", "keep_lowered", "keep_undecomposed"]
+__all__ = ["call_accumulations", "choose_layouts_and_variances", "keep_lowered", "keep_undecomposed"]
 
 #: The most elements of a variance that is taken in two passes over data in the cache, not by Welford's algorithm in one.
 _TWO_PASSES = 16384
@@ -29,6 +29,10 @@ _KEPT: dict[str, Callable[[], bool]] = {
     "max_pool2d_with_indices.default": torch.is_grad_enabled,
     "max_pool2d_with_indices_backward.default": _always,
     "native_dropout.default": _always,  # one number in four of Philox's is used
+    # Loops that read at chosen places do so an element at a time.
+    "index.Tensor": _always,
+    "gather.default": _always,
+    "embedding.default": _always,
 }
 
 
@@ -73,6 +77,31 @@ def keep_lowered() -> None:
 
     for operator in map(_operator, _KEPT):
         lowering.lowerings[operator] = unless_kept(operator, lowering.lowerings.get(operator))
+
+
+def call_accumulations() -> None:
+    """Call the device's kernels for sums into chosen places (``index_add``, ``scatter_add``, gradients of indexing).
+
+    Inductor's loops add atomically, an element at a time. The two functions that choose its own calls ask for other devices.
+    """
+    from torch._inductor import lowering
+
+    put: Callable[..., Any] = lowering.index_put_impl_
+    is_called: Callable[..., bool] = lowering.use_scatter_fallback
+
+    def index_put_impl_(self: Any, indices: Any, values: Any, accumulate: bool, *args: Any, **kwargs: Any) -> Any:
+        if accumulate and self.get_device().type == "rustdev":
+            return lowering.index_put_fallback(self, indices, values, accumulate)  # type: ignore[no-untyped-call]
+        return put(self, indices, values, accumulate, *args, **kwargs)
+
+    def use_scatter_fallback(
+        op_overload: OpOverload, reduction_type: str | None, self_dtype: Any, src_dtype: Any, src_device_type: str, *args: Any
+    ) -> bool:
+        accumulates = reduction_type is not None and src_device_type == "rustdev"
+        return accumulates or bool(is_called(op_overload, reduction_type, self_dtype, src_dtype, src_device_type, *args))
+
+    lowering.index_put_impl_ = index_put_impl_
+    lowering.use_scatter_fallback = use_scatter_fallback
 
 
 def choose_layouts_and_variances() -> None:

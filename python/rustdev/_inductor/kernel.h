@@ -131,6 +131,58 @@ __attribute__((optimize("tree-loop-vectorize"))) void uniform(uint32_t seed, con
   }
 }
 
+// Whether the lanes of a mask are set.
+template <size_t size, class Lane>
+__attribute__((optimize("tree-loop-vectorize"))) void write_flags(const Lane* lanes, bool* out) {
+  for (size_t lane = 0; lane < size; ++lane) {
+    out[lane] = lanes[lane] != 0;
+  }
+}
+
+// All bits of a lane where a flag is set.
+template <size_t size, class Lane>
+__attribute__((optimize("tree-loop-vectorize"))) void read_flags(const bool* in, Lane* lanes) {
+  for (size_t lane = 0; lane < size; ++lane) {
+    lanes[lane] = -static_cast<Lane>(in[lane]);
+  }
+}
+
+// Writes the first elements of a vector. Masks become bools in one pass; VecMask::store converts them lane by lane.
+template <class Vector, class Element>
+void store(const Vector& vector, Element* out, int64_t count) {
+  vector.store(out, count);
+}
+
+template <class T, int N>
+void store(const at::vec::VecMask<T, N>& mask, bool* out, int64_t count) {
+  constexpr size_t size = at::vec::VectorizedN<T, N>::size();
+  at::vec::int_same_size_t<T> lanes[size];
+  static_cast<at::vec::VectorizedN<T, N>>(mask).store(lanes);
+  if (count == static_cast<int64_t>(size)) {
+    write_flags<size>(lanes, out);
+  } else {
+    std::transform(lanes, lanes + count, out, [](auto lane) { return lane != 0; });
+  }
+}
+
+template <class Mask>
+struct MaskReader;
+
+// Reads the first lanes of a mask from bools; VecMask::from converts them one by one.
+template <class T, int N>
+struct MaskReader<at::vec::VecMask<T, N>> {
+  static at::vec::VecMask<T, N> read(const bool* in, int64_t count) {
+    constexpr size_t size = at::vec::VectorizedN<T, N>::size();
+    at::vec::int_same_size_t<T> lanes[size] = {};
+    if (count == static_cast<int64_t>(size)) {
+      read_flags<size>(in, lanes);
+    } else {
+      std::transform(in, in + count, lanes, [](bool flag) { return -static_cast<at::vec::int_same_size_t<T>>(flag); });
+    }
+    return at::vec::VectorizedN<T, N>::loadu(lanes);
+  }
+};
+
 }  // namespace rustdev
 
 // Called once, when the kernel has been loaded.

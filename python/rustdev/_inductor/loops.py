@@ -42,6 +42,9 @@ _RANDOM_LANES = re.compile(
     r"for\( int64_t offset_idx = 0; offset_idx < \d+; offset_idx\+\+ \)\s*\{\s*"
     r"result\[offset_idx\] = normalized_rand_cpu\((\w+), offset\[offset_idx\]\);\s*\}"
 )
+#: A mask that is loaded, and a vector that is stored.
+_MASK_LOAD = re.compile(r"(at::vec::VecMask<\w+,\d+>)::from\((\w*ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\)")
+_VECTOR_STORE = re.compile(r"(?<![\w.])(\w+)\.store\((\w*out_ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\);")
 
 
 class _Loop(cpp.LoopLevel):
@@ -184,7 +187,7 @@ class Group(cpp.KernelGroup):
             f'extern "C" void kernel({parameters})',
             "{",
             *(f"auto {old} = {new};" for old, new in aliases),
-            _RANDOM_LANES.sub(r"rustdev::uniform(\1, offset, result);", self.loops_code.getvalue().replace(_CAPTURES, captures)),
+            _with_functions_of_ours(self.loops_code.getvalue().replace(_CAPTURES, captures)),
             "}",
         ]
         return "\n".join(lines) + "\n"
@@ -202,6 +205,17 @@ class Group(cpp.KernelGroup):
         wrapper.generate_kernel_call(
             kernel_name, [str(device.index), *placed], triton=False, arg_types=["int64_t", *types], device=device
         )
+
+
+def _with_functions_of_ours(code: str) -> str:
+    """Return a kernel's body with kernel.h's functions in the place of PyTorch's slower ones.
+
+    Args:
+        code: The body as PyTorch writes it.
+    """
+    code = _RANDOM_LANES.sub(r"rustdev::uniform(\1, offset, result);", code)
+    code = _MASK_LOAD.sub(r"rustdev::MaskReader<\1>::read(\2, \3)", code)
+    return _VECTOR_STORE.sub(r"rustdev::store(\1, \2, \3);", code)
 
 
 def _on_device(argument: str, device: torch.device) -> str:
