@@ -84,14 +84,14 @@ def call_accumulations() -> None:
 
     Inductor's loops add atomically, an element at a time. The two functions that choose its own calls ask for other devices.
     """
-    from torch._inductor import lowering
+    from torch._inductor import lowering, utils
 
     put: Callable[..., Any] = lowering.index_put_impl_
-    is_called: Callable[..., bool] = lowering.use_scatter_fallback
+    is_called: Callable[..., bool] = utils.use_scatter_fallback
 
     def index_put_impl_(self: Any, indices: Any, values: Any, accumulate: bool, *args: Any, **kwargs: Any) -> Any:
         if accumulate and self.get_device().type == "rustdev":
-            return lowering.index_put_fallback(self, indices, values, accumulate)  # type: ignore[no-untyped-call]
+            return lowering.index_put_fallback(self, indices, values, accumulate)
         return put(self, indices, values, accumulate, *args, **kwargs)
 
     def use_scatter_fallback(
@@ -101,7 +101,7 @@ def call_accumulations() -> None:
         return accumulates or bool(is_called(op_overload, reduction_type, self_dtype, src_dtype, src_device_type, *args))
 
     lowering.index_put_impl_ = index_put_impl_
-    lowering.use_scatter_fallback = use_scatter_fallback
+    lowering.use_scatter_fallback = use_scatter_fallback  # type: ignore[assignment, attr-defined]
 
 
 def choose_layouts_and_variances() -> None:
