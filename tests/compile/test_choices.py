@@ -43,21 +43,21 @@ def test_operators_that_stay_calls(name: str) -> None:
         assert f"torch.ops.aten.{BACKWARD[name]}" in codes[1]
 
 
-PLACES = torch.tensor([3, 0, 3, 1, 3, 2])
+INDICES = torch.tensor([3, 0, 3, 1, 3, 2])
 CALLED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "index.Tensor(": lambda x, places: x.relu()[places].relu(),
-    "gather.default(": lambda x, places: x.relu().gather(0, places[:, None].expand(-1, 7)).relu(),
-    "embedding.default(": lambda x, places: functional.embedding(places, x.relu()).relu(),
-    "index_put_(": lambda x, places: x.index_add(0, places, x.relu()[: len(places)]).relu(),
-    "scatter_reduce_.two(": lambda x, places: x.scatter_add(0, places[:, None].expand(-1, 7), x.relu()[:6]).relu(),
+    "index.Tensor(": lambda x, indices: x.relu()[indices].relu(),
+    "gather.default(": lambda x, indices: x.relu().gather(0, indices[:, None].expand(-1, 7)).relu(),
+    "embedding.default(": lambda x, indices: functional.embedding(indices, x.relu()).relu(),
+    "index_put_(": lambda x, indices: x.index_add(0, indices, x.relu()[: len(indices)]).relu(),
+    "scatter_reduce_.two(": lambda x, indices: x.scatter_add(0, indices[:, None].expand(-1, 7), x.relu()[:6]).relu(),
 }
 
 
 @pytest.mark.parametrize("name", CALLED)
-def test_chosen_places_are_read_and_added_to_by_calls(name: str) -> None:
+def test_given_indices_are_read_and_added_to_by_calls(name: str) -> None:
     x, expected_in = numbers(9, 7).to(DEVICE).requires_grad_(), numbers(9, 7).requires_grad_()
-    result, codes = run_fw_bw_and_get_code(lambda: torch.compile(CALLED[name])(x, PLACES.to(DEVICE)))
-    expected = CALLED[name](expected_in, PLACES)
+    result, codes = run_fw_bw_and_get_code(lambda: torch.compile(CALLED[name])(x, INDICES.to(DEVICE)))
+    expected = CALLED[name](expected_in, INDICES)
     expected.sum().backward()
     torch.testing.assert_close(result.cpu(), expected)
     torch.testing.assert_close(x.grad.cpu(), expected_in.grad)
@@ -69,13 +69,13 @@ def test_chosen_places_are_read_and_added_to_by_calls(name: str) -> None:
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_bags_have_the_sizes_that_inductor_expects(dtype: torch.dtype, mode: str, last: bool) -> None:
-    def bag(table: torch.Tensor, places: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
-        return functional.embedding_bag(places, table, starts, mode=mode, include_last_offset=last)
+    def bag(table: torch.Tensor, indices: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+        return functional.embedding_bag(indices, table, starts, mode=mode, include_last_offset=last)
 
     starts = torch.tensor([0, 2, 6] if last else [0, 2], dtype=dtype)
     table, expected_in = numbers(9, 7).to(DEVICE).requires_grad_(), numbers(9, 7).requires_grad_()
-    result = torch.compile(bag)(table, PLACES.to(DEVICE, dtype), starts.to(DEVICE))
-    expected = bag(expected_in, PLACES.to(dtype), starts)
+    result = torch.compile(bag)(table, INDICES.to(DEVICE, dtype), starts.to(DEVICE))
+    expected = bag(expected_in, INDICES.to(dtype), starts)
     result.sum().backward()
     expected.sum().backward()
     torch.testing.assert_close(result.cpu(), expected)

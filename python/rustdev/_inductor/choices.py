@@ -29,7 +29,7 @@ _KEPT: dict[str, Callable[[], bool]] = {
     "max_pool2d_with_indices.default": torch.is_grad_enabled,
     "max_pool2d_with_indices_backward.default": _always,
     "native_dropout.default": _always,  # one number in four of Philox's is used
-    # Loops that read at chosen places do so an element at a time.
+    # Loops that read at given indices do so an element at a time.
     "index.Tensor": _always,
     "gather.default": _always,
     "embedding.default": _always,
@@ -80,7 +80,7 @@ def keep_lowered() -> None:
 
 
 def call_accumulations() -> None:
-    """Call the device's kernels for sums into chosen places (``index_add``, ``scatter_add``, gradients of indexing).
+    """Call the device's kernels for sums at given indices (``index_add``, ``scatter_add``, gradients of indexing).
 
     Inductor's loops add atomically, an element at a time. The two functions that choose its own calls ask for other devices.
     """
