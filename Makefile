@@ -54,8 +54,8 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python test-hardware test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
-.PHONY: asan-python tsan-python test-portable test-aarch64
+.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
+.PHONY: asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
 help: ## list the targets
@@ -124,7 +124,7 @@ test-aarch64: ## the Rust tests for AArch64 (NEON), cross compiled and run under
 # Low latencies: a test of an operator waits for some launches and copies, one after the other. Devices and memory that the tests ask for.
 HARDWARE_TESTS ?= tests/runtime tests/graphs tests/profiler tests/models tests/ops/test_opinfo.py tests/ops/test_copy.py
 # What is not so on hardware: memory that the host cannot touch; a copy that changes the dtype on its way; fused loops; a replay that is
-# one task. docs/bring-your-own-hardware.md has the reasons.
+# one task. docs/bring-your-own-hardware.md has the reasons; a test goes from here when hardware can do what it shows.
 NOT_ON_HARDWARE = runtime/test_soak.py::test_a_process_that_ends_is_a_finding[memory]
 NOT_ON_HARDWARE += profiler/test_copies.py::test_a_copy_that_converts_counts_what_it_writes
 NOT_ON_HARDWARE += profiler/test_names_of_rows.py::test_fused_lists_are_rows_with_shares_of_the_time
