@@ -94,7 +94,7 @@ def test_masks_are_read_and_written(dtype: torch.dtype, size: int) -> None:
     result, (code,) = run_and_get_code(torch.compile(select), x.to(DEVICE), y.to(DEVICE), mask.to(DEVICE))
     for found, expected in zip(result, select(x, y, mask), strict=True):
         torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=0)
-    assert "rustdev::MaskReader<" in code
+    assert "rustdev::read_mask<" in code
     assert "rustdev::store(" in code
 
 

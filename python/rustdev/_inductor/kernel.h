@@ -165,23 +165,18 @@ void store(const at::vec::VecMask<T, N>& mask, bool* out, int64_t count) {
   }
 }
 
-template <class Mask>
-struct MaskReader;
-
 // Reads the first lanes of a mask from bools; VecMask::from converts them one by one.
 template <class T, int N>
-struct MaskReader<at::vec::VecMask<T, N>> {
-  static at::vec::VecMask<T, N> read(const bool* in, int64_t count) {
-    constexpr size_t size = at::vec::VectorizedN<T, N>::size();
-    at::vec::int_same_size_t<T> lanes[size] = {};
-    if (count == static_cast<int64_t>(size)) {
-      read_flags<size>(in, lanes);
-    } else {
-      std::transform(in, in + count, lanes, [](bool flag) { return -static_cast<at::vec::int_same_size_t<T>>(flag); });
-    }
-    return at::vec::VectorizedN<T, N>::loadu(lanes);
+at::vec::VecMask<T, N> read_mask(const bool* in, int64_t count) {
+  constexpr size_t size = at::vec::VectorizedN<T, N>::size();
+  at::vec::int_same_size_t<T> lanes[size] = {};
+  if (count == static_cast<int64_t>(size)) {
+    read_flags<size>(in, lanes);
+  } else {
+    std::transform(in, in + count, lanes, [](bool flag) { return -static_cast<at::vec::int_same_size_t<T>>(flag); });
   }
-};
+  return at::vec::VectorizedN<T, N>::loadu(lanes);
+}
 
 }  // namespace rustdev
 

@@ -43,7 +43,7 @@ _RANDOM_LANES = re.compile(
     r"result\[offset_idx\] = normalized_rand_cpu\((\w+), offset\[offset_idx\]\);\s*\}"
 )
 #: A mask that is loaded, and a vector that is stored.
-_MASK_LOAD = re.compile(r"(at::vec::VecMask<\w+,\d+>)::from\((\w*ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\)")
+_MASK_LOAD = re.compile(r"at::vec::VecMask<(\w+,\d+)>::from\((\w*ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\)")
 _VECTOR_STORE = re.compile(r"(?<![\w.])(\w+)\.store\((\w*out_ptr\w+ \+ [^;\n]*), (static_cast<int64_t>\([^()\n]*\))\);")
 
 
@@ -214,7 +214,7 @@ def _with_functions_of_ours(code: str) -> str:
         code: The body as PyTorch writes it.
     """
     code = _RANDOM_LANES.sub(r"rustdev::uniform(\1, offset, result);", code)
-    code = _MASK_LOAD.sub(r"rustdev::MaskReader<\1>::read(\2, \3)", code)
+    code = _MASK_LOAD.sub(r"rustdev::read_mask<\1>(\2, \3)", code)
     return _VECTOR_STORE.sub(r"rustdev::store(\1, \2, \3);", code)
 
 
