@@ -71,7 +71,7 @@ struct EmbeddingBag {
     // Sizes and dtypes are those of PyTorch's meta kernel for accelerators: no maxima without mode "max", a size for the last
     // offset.
     const at::Tensor all_sizes = new_empty(offsets.sizes(), at::ScalarType::Long, device);
-    const at::Tensor sizes = all_sizes.narrow(0, 0, bags);
+    const at::Tensor sizes = include_last_offset ? all_sizes.narrow(0, 0, bags) : all_sizes;
     const at::Tensor maxima = mode == mode_max ? new_empty(output.sizes(), at::ScalarType::Long, device)
                                                : new_empty({bags}, at::ScalarType::Long, device);
     if (bags != 0) {

@@ -59,7 +59,7 @@ struct Note {
 enum Step {
     Kernels(Kernels),
     /// A kernel for installed hardware.
-    Kernel(Lone),
+    Kernel(Kernel),
     /// The generators begin to draw: before the kernels for hardware, which may do them without running them.
     Draw,
     /// A host function.
@@ -78,7 +78,7 @@ struct Kernels {
 }
 
 /// A kernel that is a task of its own. What is asked about it while others run is kept beside it.
-struct Lone {
+struct Kernel {
     node: usize,
     accesses: Vec<Access>,
     transfer: Option<Transfer>,
@@ -209,7 +209,7 @@ impl Graph {
                 let (mark, nodes) = self.marks(kernels, stream).unzip();
                 Task::new("graph", kernels.cost, replay(std::mem::take(draws), nodes)).with_mark(mark)
             }
-            Step::Kernel(Lone { node, .. }) => {
+            Step::Kernel(Kernel { node, .. }) => {
                 let Note { name, cost, .. } = self.0.notes[*node];
                 Task::new(name, cost, replay(Draws::default(), None))
             }
@@ -243,7 +243,7 @@ fn steps(nodes: &[Node], draws: bool) -> Vec<Step> {
             Payload::Kernel(_) if on_hardware => {
                 let mut accesses = Vec::new();
                 task.accesses(&mut |access| accesses.push(access));
-                steps.push(Step::Kernel(Lone { node: index, accesses, transfer: task.transfer() }));
+                steps.push(Step::Kernel(Kernel { node: index, accesses, transfer: task.transfer() }));
             }
             Payload::Kernel(_) => {
                 let part = match loop_fusion::members(nodes[index..].iter().map(|node| &node.task)) {
@@ -279,7 +279,7 @@ impl Step {
     /// The memory that its kernels read and write.
     fn accesses(&self) -> &[Access] {
         match self {
-            Self::Kernels(Kernels { accesses, .. }) | Self::Kernel(Lone { accesses, .. }) => accesses,
+            Self::Kernels(Kernels { accesses, .. }) | Self::Kernel(Kernel { accesses, .. }) => accesses,
             Self::Draw | Self::Host(_) | Self::Sleep(_) => &[],
         }
     }
@@ -294,7 +294,7 @@ impl Program {
                 let mark = marks.map(|marks| |node: usize| marks.mark(node - kernels.nodes.start));
                 run_part(&mut tasks, part, mark.as_ref())
             }),
-            Step::Kernel(Lone { node, .. }) | Step::Host(node) => run_one(&mut tasks[*node], None),
+            Step::Kernel(Kernel { node, .. }) | Step::Host(node) => run_one(&mut tasks[*node], None),
             Step::Draw | Step::Sleep(_) => Ok(()),
         }
     }
@@ -342,8 +342,8 @@ struct Replay {
 
 impl Replay {
     /// The kernel that installed hardware gets.
-    fn lone(&self) -> Option<&Lone> {
-        if let Step::Kernel(lone) = &self.program.steps[self.index] { Some(lone) } else { None }
+    fn kernel(&self) -> Option<&Kernel> {
+        if let Step::Kernel(kernel) = &self.program.steps[self.index] { Some(kernel) } else { None }
     }
 }
 
@@ -358,23 +358,23 @@ impl Work for Replay {
     }
 
     fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
-        match self.lone() {
-            Some(lone) => self.program.tasks.lock()[lone.node].operands(visit),
+        match self.kernel() {
+            Some(kernel) => self.program.tasks.lock()[kernel.node].operands(visit),
             None => self.accesses(&mut |access| visit(access, None)),
         }
     }
 
     fn about(&self) -> About {
-        self.lone().map_or(About::kind(Kind::Custom), |lone| self.program.notes[lone.node].about)
+        self.kernel().map_or(About::kind(Kind::Custom), |kernel| self.program.notes[kernel.node].about)
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        self.lone()?.transfer
+        self.kernel()?.transfer
     }
 
     fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
-        if let Some(lone) = self.lone()
-            && let Payload::Kernel(work) = &self.program.tasks.lock()[lone.node].payload
+        if let Some(kernel) = self.kernel()
+            && let Payload::Kernel(work) = &self.program.tasks.lock()[kernel.node].payload
         {
             work.call(visit);
         }

@@ -177,7 +177,7 @@ fn a_replay_shows_what_a_launch_shows() {
     let graph = capture.end().unwrap();
     device::exchange_stream(before);
     stream.submit(Task::new("program", 1, Program("launched"))).unwrap();
-    let _lone = TRACING.lock().unwrap();
+    let _tracing = TRACING.lock().unwrap();
     let trace = trace::start().unwrap();
     graph.replay(stream, std::iter::empty()).unwrap();
     let trace = trace::stop(trace).unwrap();
@@ -191,7 +191,7 @@ fn a_replay_shows_what_a_launch_shows() {
 #[test]
 fn a_trace_has_the_tasks_of_hardware() {
     let stream = stream();
-    let _lone = TRACING.lock().unwrap();
+    let _tracing = TRACING.lock().unwrap();
     let number = trace::start().unwrap();
     stream.submit(task("traced", || ())).unwrap();
     let trace = trace::stop(number).unwrap();
