@@ -49,9 +49,10 @@ at::Tensor select(c10::DispatchKeySet keys, const at::Tensor& self) {
   if (at::GradMode::is_enabled() && self.requires_grad() && C10_UNLIKELY(is_capturing(self))) {
     return Selection<Operator>::apply(self);
   }
-  // PyTorch's own kernel, which is the same for each of autograd's keys.
-  const c10::DispatchKeySet others = keys - c10::DispatchKeySet(c10::DispatchKey::AutogradPrivateUse1);
-  return Operator::redispatch(others | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), self);
+  // PyTorch's own kernel, which is the same for each of autograd's keys. Under a dispatcher of Python, as while compiling, the keys
+  // are those of a new call: none above autograd may stay.
+  const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradOther);
+  return Operator::redispatch((keys & below) | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), self);
 }
 
 }  // namespace

@@ -35,6 +35,12 @@ def test_argmax_of_a_permuted_tensor_names_the_place_in_the_tensor() -> None:
     check(lambda x: x.permute(2, 0, 1).argmax(), randn(9, 10, 11))
 
 
+@pytest.mark.parametrize("function", [torch.max, torch.min, torch.median, torch.nanmedian])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_selection_of_a_whole_tensor(function: Callable[..., torch.Tensor], dtype: torch.dtype) -> None:
+    check(lambda x: function(x * 2), randn(5, 7, grad=True, dtype=dtype))
+
+
 def test_long_sum_is_divided() -> None:
     check(lambda x: (x * 2).sum(), randn(300_000), rtol=1e-5, atol=1e-3)
 
