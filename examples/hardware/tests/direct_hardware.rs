@@ -9,6 +9,7 @@ use std::thread;
 
 use rustdev::hardware::{self, Cause, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
 use rustdev::runtime::graph::capture::{Capture, Mode};
+use rustdev::runtime::graph::graph_rng::{Cell, Start};
 use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
 use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
 use rustdev::runtime::stream::Stream;
@@ -31,11 +32,14 @@ struct Direct {
     reserved: Mutex<Vec<(usize, usize)>>,
     /// What launches of [`Program`] show.
     shown: Mutex<Vec<(Kind, &'static str)>>,
+    /// Where launches of [`Draw`] begin to draw.
+    drawn: Mutex<Vec<Start>>,
 }
 
 impl Direct {
     fn new(devices: usize, memory: u64) -> Arc<Self> {
-        Arc::new(Self { devices, memory, handed: AtomicUsize::new(0), reserved: Mutex::default(), shown: Mutex::default() })
+        let (handed, reserved, shown, drawn) = (AtomicUsize::new(0), Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { devices, memory, handed, reserved, shown, drawn })
     }
 }
 
@@ -59,6 +63,10 @@ impl Hardware for Direct {
         task.call(&mut |call| {
             if let (Some(Program(text)), Some(about)) = (call.downcast_ref(), task.about()) {
                 self.shown.lock().unwrap().push((about.kind, text));
+            }
+            if let Some(Draw(cell)) = call.downcast_ref() {
+                let (seed, offset) = (cell.seed.load(Ordering::Relaxed), cell.offset.load(Ordering::Relaxed));
+                self.drawn.lock().unwrap().push(Start { seed, offset });
             }
         });
         let outcome = task.run();
@@ -186,6 +194,40 @@ fn a_replay_shows_what_a_launch_shows() {
     assert_eq!(shown, [(Kind::Compiled, "launched"), (Kind::Compiled, "captured")]);
     let rows: Vec<_> = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.name == "program").collect();
     assert_eq!(rows.iter().map(|row| row.about.kind).collect::<Vec<_>>(), [Kind::Compiled]);
+}
+
+/// A kernel of random numbers that the hardware has itself: it must be told by its call where to draw, as it is not run.
+struct Draw(&'static Cell);
+
+impl Work for Draw {
+    fn run(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    fn accesses(&self, _visit: &mut dyn FnMut(Access)) {}
+
+    fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
+        visit(self);
+    }
+}
+
+#[test]
+fn a_call_in_a_replay_tells_where_to_draw() {
+    let stream = stream();
+    let capture = Capture::begin(stream, PrivatePool::new(new_number()), Mode::Relaxed).unwrap();
+    for numbers in [8, 4] {
+        let cell = capture.draw(1, numbers, || Box::new(())).unwrap();
+        stream.submit(Task::new("draw", 1, Draw(cell))).unwrap();
+    }
+    let before = device::exchange_stream(stream);
+    let graph = capture.end().unwrap();
+    device::exchange_stream(before);
+    for offset in [0, 100] {
+        graph.replay(stream, std::iter::once(Start { seed: 7, offset })).unwrap();
+    }
+    stream.synchronize().unwrap();
+    let drawn = direct().drawn.lock().unwrap().clone();
+    assert_eq!(drawn, [0, 8, 100, 108].map(|offset| Start { seed: 7, offset }));
 }
 
 #[test]
