@@ -51,13 +51,13 @@ struct MultilabelMarginBackward : Like<1, Layout::contiguous, const Tensor&, con
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier aten(m, "aten");
-  bind_aten<AtenOperator<MultiMargin>>(aten, {"multi_margin_loss", "multi_margin_loss.out", wide, Batch::none});
+  bind_aten<AtenOperator<MultiMargin>>(aten, {"multi_margin_loss", "multi_margin_loss.out", wide | rounded, Batch::none});
   bind_aten<AtenOperator<MultiMarginBackward>>(
-      aten, {"multi_margin_loss_backward", "multi_margin_loss_backward.grad_input", wide, Batch::none});
+      aten, {"multi_margin_loss_backward", "multi_margin_loss_backward.grad_input", wide | rounded, Batch::none});
   bind_aten<AtenOperator<MultilabelMargin, 2>>(
-      aten, {"multilabel_margin_loss_forward", "multilabel_margin_loss_forward.output", wide, Batch::none});
+      aten, {"multilabel_margin_loss_forward", "multilabel_margin_loss_forward.output", wide | rounded, Batch::none});
   bind_aten<AtenOperator<MultilabelMarginBackward>>(
-      aten, {"multilabel_margin_loss_backward", "multilabel_margin_loss_backward.grad_input", wide, Batch::none});
+      aten, {"multilabel_margin_loss_backward", "multilabel_margin_loss_backward.grad_input", wide | rounded, Batch::none});
 }
 
 }  // namespace

@@ -94,6 +94,19 @@ bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operand
                      [&](const at::Tensor& operand) { return on_device(operand) && operand.device() == device; });
 }
 
+bool takes_widened(const AtenBinding& binding, const Operands& operands) {
+  return (binding.facts.dtypes & rounded) != 0 && is_among(floating & ~wide, operands[0].scalar_type()) &&
+         !is_among(binding.facts.dtypes, operands[0].scalar_type());
+}
+
+at::Tensor widened(const at::Tensor& value) {
+  return value.defined() && is_among(floating & ~wide, value.scalar_type()) ? value.to(at::kFloat) : value;
+}
+
+at::Tensor narrowed(const at::Tensor& value, c10::ScalarType dtype) {
+  return value.defined() && value.is_floating_point() ? value.to(dtype) : value;
+}
+
 bool have_elements(at::ArrayRef<at::Tensor> operands) {
   return std::all_of(operands.begin(), operands.end(), [](const at::Tensor& operand) { return operand.numel() != 0; });
 }

@@ -34,6 +34,8 @@ constexpr uint64_t dtype_set(std::initializer_list<c10::ScalarType> dtypes) {
 
 constexpr uint64_t wide = dtype_set({at::kFloat, at::kDouble});
 constexpr uint64_t floating = wide | dtype_set({at::kHalf, at::kBFloat16});
+// Beside `wide`: 16 bit floats are computed in Float and rounded, as other accelerators do where the CPU has no such kernel.
+constexpr uint64_t rounded = uint64_t{1} << 63;
 constexpr uint64_t integers = dtype_set({at::kByte, at::kChar, at::kShort, at::kInt, at::kLong});
 
 // Where the guard runs: at the call, and again in the task if it reads values.
@@ -55,18 +57,21 @@ struct AtenBinding {
   int check_errors = -1;  // the argument of that name
 };
 
+using Operands = c10::SmallVector<at::Tensor, 4>;
+
 void find_operators(AtenBinding& binding, const AtenFacts& facts);
 
 // Whether these operands are for the task: on one device of ours, the first of a dtype that the kernel takes.
 bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operands);
+
+// Whether these operands are for the task once they are widened.
+bool takes_widened(const AtenBinding& binding, const Operands& operands);
 
 // Checks the boxed arguments by the guard, which may replace them. False where the caller asks for an error by values.
 bool check_arguments(const AtenBinding& binding, torch::jit::Stack& stack);
 
 // Enqueues the kernel over the boxed arguments and these results, some of which may be undefined.
 void submit_boxed(const AtenBinding& binding, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs);
-
-using Operands = c10::SmallVector<at::Tensor, 4>;
 
 bool have_elements(at::ArrayRef<at::Tensor> operands);
 
@@ -78,6 +83,21 @@ inline void add_operand(Operands& operands, const std::optional<at::Tensor>& val
 }
 template <class T>
 void add_operand(Operands&, const T&) {}
+
+// An argument with 16 bit floats in Float; a result rounded to a dtype.
+at::Tensor widened(const at::Tensor& value);
+inline std::optional<at::Tensor> widened(const std::optional<at::Tensor>& value) {
+  return value ? std::optional<at::Tensor>(widened(*value)) : std::nullopt;
+}
+template <class T>
+const T& widened(const T& value) {
+  return value;  // NOLINT(bugprone-return-const-ref-from-parameter): the arguments of a call, which outlive it
+}
+at::Tensor narrowed(const at::Tensor& value, c10::ScalarType dtype);
+template <class... Tensors>
+std::tuple<Tensors...> narrowed(const std::tuple<Tensors...>& values, c10::ScalarType dtype) {
+  return std::apply([&](const Tensors&... each) { return std::tuple<Tensors...>(narrowed(each, dtype)...); }, values);
+}
 
 template <size_t>
 using NewTensor = at::Tensor;
@@ -94,7 +114,12 @@ class AtenOperatorImpl<Meta, Returned (Base::*)(Args...), std::index_sequence<ou
   static inline AtenBinding binding;
 
   static Result functional(schema_type<Args>... args) {
-    if (!takes(args...)) {
+    Operands operands;
+    (add_operand(operands, args), ...);
+    if (takes_widened(binding, operands)) {
+      return narrowed(functional(widened(args)...), operands[0].scalar_type());
+    }
+    if (!takes(operands, args...)) {
       return call_fallback<Result, schema_type<Args>...>(binding.functional, args...);
     }
     torch::jit::Stack stack = c10::impl::boxArgs<schema_type<Args>...>(args...);
@@ -114,9 +139,7 @@ class AtenOperatorImpl<Meta, Returned (Base::*)(Args...), std::index_sequence<ou
 
  private:
   template <class... Values>
-  static bool takes(const Values&... values) {
-    Operands operands;
-    (add_operand(operands, values), ...);
+  static bool takes(const Operands& operands, const Values&... values) {
     if (!takes_operands(binding, operands)) {
       return false;
     }

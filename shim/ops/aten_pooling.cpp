@@ -158,9 +158,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                                                            {"avg_pool2d", "avg_pool2d.out", floating | dtype_set({at::kLong})});
   bind_aten<AtenOperator<at::meta::structured_avg_pool2d_backward>>(
       aten, {"avg_pool2d_backward", "avg_pool2d_backward.grad_input", floating});
-  bind_aten<AtenOperator<at::meta::structured_avg_pool3d>>(aten, {"avg_pool3d", "avg_pool3d.out", wide | dtype_set({at::kLong})});
+  bind_aten<AtenOperator<at::meta::structured_avg_pool3d>>(
+      aten, {"avg_pool3d", "avg_pool3d.out", wide | rounded | dtype_set({at::kLong})});
   bind_aten<AtenOperator<at::meta::structured_avg_pool3d_backward>>(
-      aten, {"avg_pool3d_backward", "avg_pool3d_backward.grad_input", wide});
+      aten, {"avg_pool3d_backward", "avg_pool3d_backward.grad_input", wide | rounded});
   bind_aten<AtenOperator<AdaptiveAverage<2>>>(aten, {"_adaptive_avg_pool2d", "adaptive_avg_pool2d.out", floating});
   bind_aten<AtenOperator<AdaptiveAverage<3>>>(aten, {"_adaptive_avg_pool3d", "adaptive_avg_pool3d.out", floating});
   bind_aten<AtenOperator<AdaptiveAverageBackward<2>>>(aten, {"_adaptive_avg_pool2d_backward", nullptr, floating});

@@ -32,7 +32,7 @@ namespace rustdev {
 namespace {
 
 constexpr uint64_t pixels = floating | dtype_set({at::kByte});
-constexpr uint64_t wide_pixels = wide | dtype_set({at::kByte});
+constexpr uint64_t rounded_pixels = wide | rounded | dtype_set({at::kByte});
 
 template <int64_t spatial>
 struct GridSampler : at::impl::MetaBase {
@@ -103,13 +103,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind_aten<AtenOperator<at::meta::structured_upsample_trilinear3d_backward>>(
       aten, {"upsample_trilinear3d_backward", "upsample_trilinear3d_backward.grad_input", floating});
   bind_aten<AtenOperator<at::meta::structured__upsample_bilinear2d_aa>>(
-      aten, {"_upsample_bilinear2d_aa", "_upsample_bilinear2d_aa.out", wide_pixels});
+      aten, {"_upsample_bilinear2d_aa", "_upsample_bilinear2d_aa.out", rounded_pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_bilinear2d_aa_backward>>(
-      aten, {"_upsample_bilinear2d_aa_backward", "_upsample_bilinear2d_aa_backward.grad_input", wide});
+      aten, {"_upsample_bilinear2d_aa_backward", "_upsample_bilinear2d_aa_backward.grad_input", wide | rounded});
   bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa>>(
-      aten, {"_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa.out", wide_pixels});
+      aten, {"_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa.out", rounded_pixels});
   bind_aten<AtenOperator<at::meta::structured__upsample_bicubic2d_aa_backward>>(
-      aten, {"_upsample_bicubic2d_aa_backward", "_upsample_bicubic2d_aa_backward.grad_input", wide});
+      aten, {"_upsample_bicubic2d_aa_backward", "_upsample_bicubic2d_aa_backward.grad_input", wide | rounded});
   bind_aten<AtenOperator<GridSampler<2>>>(aten, {"grid_sampler_2d", "grid_sampler_2d.out", floating});
   bind_aten<AtenOperator<GridSampler<3>>>(aten, {"grid_sampler_3d", "grid_sampler_3d.out", floating});
   bind_aten<AtenOperator<GridSamplerBackward<2>, 2>>(aten,

@@ -6,6 +6,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Histogram.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/histc_native.h>
 #include <ATen/ops/histogram_native.h>
@@ -56,6 +57,28 @@ void outer_edges(const at::Tensor& values, const int64_t columns, std::vector<do
   }
 }
 
+// Integers are counted as on other accelerators: by limits in whole numbers, and with counts of their dtype.
+bool is_counted_widened(const at::Tensor& self) { return c10::isIntegralType(self.scalar_type(), /*includeBool=*/false); }
+
+at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  if (!is_counted_widened(self)) {
+    return at::native::histogram_histc(self, bins, min, max);
+  }
+  // Distances of up to 2^53 are exact.
+  return at::native::histogram_histc(self.to(at::kDouble), bins, min.to<int64_t>(), max.to<int64_t>()).to(self.scalar_type());
+}
+
+at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max, at::Tensor& result) {
+  if (!is_counted_widened(self)) {
+    return at::native::histogram_histc_out(self, bins, min, max, result);
+  }
+  TORCH_CHECK(result.scalar_type() == self.scalar_type(), "torch.histc: expected an output of dtype ", self.scalar_type(),
+              ", but got ", result.scalar_type());
+  const at::Tensor counts = at::histc(self, bins, min, max);
+  at::native::resize_output(result, counts.sizes());
+  return result.copy_(counts);
+}
+
 }  // namespace
 }  // namespace rustdev
 
@@ -75,8 +98,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using PairOut = std::tuple<at::Tensor&, at::Tensor&>;
   using Weight = const std::optional<at::Tensor>&;
   using Range = std::optional<at::ArrayRef<double>>;
-  m.impl("histc", TORCH_FN(at::native::histogram_histc));
-  m.impl("histc.out", TORCH_FN(at::native::histogram_histc_out));
+  m.impl("histc", TORCH_FN(histc));
+  m.impl("histc.out", TORCH_FN(histc_out));
   constexpr auto by_count = static_cast<Pair (*)(Tensor, int64_t, Range, Weight, bool)>(at::native::histogram);
   constexpr auto by_count_out =
       static_cast<PairOut (*)(Tensor, int64_t, Range, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out);

@@ -1,7 +1,8 @@
-"""BERT and Llama of Hugging Face's transformers with random weights: training and generation with a cache, beside the CPU's."""
+"""Models of Hugging Face's transformers with random weights, beside the CPU's: training, experts, generation with a cache."""
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,21 @@ from compared_models import check_float32, check_float64, trained
 from torch import Tensor, nn
 from torch.nn import functional
 from training_loop import Family, adamw
-from transformers import BertConfig, BertForMaskedLM, DynamicCache, LlamaConfig, LlamaForCausalLM, StaticCache
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    DynamicCache,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    StaticCache,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 WORDS, PADDING, MASK = 50, 0, 1
 
@@ -52,6 +64,25 @@ def make_llama() -> LlamaForCausalLM:
         max_position_embeddings=64, initializer_range=0.2, bos_token_id=None, eos_token_id=None, pad_token_id=PADDING,
     )  # fmt: skip
     return LlamaForCausalLM(config)
+
+
+def make_mixtral() -> MixtralForCausalLM:
+    config = MixtralConfig(
+        vocab_size=WORDS, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64,
+        num_local_experts=4, max_position_embeddings=64, pad_token_id=PADDING,
+    )  # fmt: skip
+    return MixtralForCausalLM(config)
+
+
+def make_deepseek() -> DeepseekV3ForCausalLM:
+    """Latent attention, groups of experts and a shared one."""
+    config = DeepseekV3Config(
+        vocab_size=WORDS, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, intermediate_size=96,
+        moe_intermediate_size=32, n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, first_k_dense_replace=1,
+        q_lora_rank=24, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=12, max_position_embeddings=64,
+        pad_token_id=PADDING,
+    )  # fmt: skip
+    return DeepseekV3ForCausalLM(config)
 
 
 def sentences(generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -110,6 +141,24 @@ def test_hidden_states_are_the_cpus(family: Family) -> None:
     for one, other in zip((*found.hidden_states, found.logits), (*wanted.hidden_states, wanted.logits), strict=True):
         there = is_word.bool()
         torch.testing.assert_close(one.cpu()[there], other[there], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [make_mixtral, make_deepseek], ids=lambda make: make.__name__)
+def test_experts_are_the_cpus(make: Callable[[], nn.Module]) -> None:
+    """Routing counts its tokens with an operator in integers on every device but the CPU."""
+    torch.manual_seed(0)
+    network = make().eval()
+    words, is_word = sentences(torch.Generator().manual_seed(0))
+    copied = copy.deepcopy(network).to("rustdev")
+    wanted = network(input_ids=words, attention_mask=is_word, labels=words)
+    found = copied(input_ids=words.to("rustdev"), attention_mask=is_word.to("rustdev"), labels=words.to("rustdev"))
+    torch.testing.assert_close(found.logits.cpu()[is_word.bool()], wanted.logits[is_word.bool()], rtol=1e-4, atol=1e-4)
+    wanted.loss.backward()
+    found.loss.backward()
+    for (name, one), other in zip(copied.named_parameters(), network.parameters(), strict=True):
+        if other.grad is not None:
+            assert one.grad is not None, name
+            torch.testing.assert_close(one.grad.cpu(), other.grad, rtol=1e-3, atol=1e-5, msg=name)
 
 
 def prompts() -> tuple[Tensor, Tensor]:

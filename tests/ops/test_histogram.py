@@ -64,6 +64,6 @@ def test_errors() -> None:
         with pytest.raises(RuntimeError, match="max must be larger than min"):
             torch.histc(ones, 3, 2, 1)
         with pytest.raises(NotImplementedError):
-            torch.histc(torch.ones(3, device=device).long(), 3, 0, 1)
+            torch.histc(torch.ones(3, device=device).bool(), 3, 0, 1)
         with pytest.raises(RuntimeError, match="finite"):
             torch.histc(ones * math.inf, 3)
