@@ -1,11 +1,13 @@
 // Convolutions in all directions: PyTorch's CPU kernels as tasks on the stream, the batch or the channels divided over the pool.
 //
 // The parts depend on the shapes alone, so that results do not depend on the number of threads.
+#include <ATen/Context.h>
 #include <ATen/core/op_registration/adaption.h>
 #include <ATen/cpu/Utils.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/mkldnn_convolution.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -19,9 +21,10 @@
 namespace rustdev {
 namespace {
 
-// Positions of the output for which a kernel's reordering of the weights is a small share of its work, and the channels of a block.
+// Positions of the output for which a kernel's reordering of the weights is a small share of its work, and the channels of a block:
+// fewer where a call would not be divided at all.
 constexpr int64_t least_positions = 1024;
-constexpr int64_t least_channels = 64;
+constexpr int64_t least_channels = 64, fewest_channels = 32;
 
 // The parameters of a convolution, owned, because the task outlives the call.
 struct Geometry {
@@ -69,7 +72,9 @@ Division divide(const at::Tensor& input, const at::Tensor& weight, const at::Ten
   const int64_t worth = parts_worth(division.cost);
   const int64_t by_batch = power_of_two(std::min(worth, input.size(0)), positions / least_positions);
   const bool can_divide_channels = !geometry.transposed && geometry.groups == 1;
-  const int64_t by_channels = can_divide_channels ? power_of_two(worth, channels / least_channels) : 1;
+  const bool is_divided = by_batch > 1 || channels >= 2 * least_channels;
+  const int64_t block = is_divided ? least_channels : fewest_channels;
+  const int64_t by_channels = can_divide_channels ? power_of_two(worth, channels / block) : 1;
   division.by_channels = by_channels > by_batch;
   division.parts = std::max(by_batch, by_channels);
   return division;
@@ -94,6 +99,37 @@ bool needs_float32(const at::Tensor& input, const at::Tensor& weight, const at::
 // A part of a task's operand, in the dtype that it is computed in.
 at::Tensor in_computed_dtype(const at::Tensor& tensor, bool in_float32) {
   return in_float32 && tensor.defined() ? tensor.to(at::kFloat) : tensor;
+}
+
+// Elements of a channel from which oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of one.
+constexpr int64_t least_volume = 128;
+
+// Whether PyTorch would give this part to its kernel that unfolds each volume, which takes two to five times as long as oneDNN's.
+bool unfolds_volume(const at::Tensor& input, const Geometry& geometry) {
+  return input.dim() == 5 && input.size(0) == 1 && input.numel() >= least_volume * input.size(1) && geometry.groups == 1 &&
+         !geometry.transposed && input.scalar_type() == at::kFloat && input.is_contiguous() && at::hasMKLDNN() &&
+         at::globalContext().userEnabledMkldnn();
+}
+
+at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const Geometry& geometry) {
+  const auto optional_bias = bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
+  if (unfolds_volume(input, geometry)) {
+    return at::mkldnn_convolution(input, weight.contiguous(), optional_bias, geometry.padding, geometry.stride, geometry.dilation,
+                                  1);
+  }
+  return at::convolution(input, weight, optional_bias, geometry.stride, geometry.padding, geometry.dilation, geometry.transposed,
+                         geometry.output_padding, geometry.groups);
+}
+
+using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+// `bias_sizes`: where the gradient of a bias is wanted.
+Gradients gradients_of(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
+                       at::OptionalIntArrayRef bias_sizes, const Geometry& geometry, std::array<bool, 3> mask) {
+  // An input in oneDNN's layout leaves PyTorch no choice; the gradients are dense.
+  const at::Tensor chosen = unfolds_volume(input, geometry) ? input.to_mkldnn() : input;
+  return at::convolution_backward(grad_output, chosen, weight, bias_sizes, geometry.stride, geometry.padding, geometry.dilation,
+                                  geometry.transposed, geometry.output_padding, geometry.groups, mask);
 }
 
 at::MemoryFormat format_of(const at::Tensor& input, const at::Tensor& weight) {
@@ -148,17 +184,13 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
     parallel_aten(division.parts, division.cost, [&](int64_t part) {
       const at::Tensor own_bias = division.of_channels(biases, 0, part);
       const at::Tensor found =
-          at::convolution(in_computed_dtype(division.of_batch(x, part), in_float32), division.of_channels(weights, 0, part),
-                          own_bias.defined() ? std::optional<at::Tensor>(own_bias) : std::nullopt, g.stride, g.padding, g.dilation,
-                          g.transposed, g.output_padding, g.groups);
+          convolve(in_computed_dtype(division.of_batch(x, part), in_float32), division.of_channels(weights, 0, part), own_bias, g);
       division.of_batch(division.of_channels(y, 1, part), part).copy_(found);
     });
   };
   submit_aten("convolution", {output}, {input, weight, bias}, division.cost, std::move(work));
   return output;
 }
-
-using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 // The gradients of one backward call: where they go, and what each part adds to those of weight and bias.
 struct Backward {
@@ -172,11 +204,10 @@ struct Backward {
   Gradients run_part(int64_t part) const {
     const bool with_bias = mask[2] && (!division.by_channels || part == 0);
     const at::OptionalIntArrayRef bias_sizes = with_bias ? at::OptionalIntArrayRef(grad_bias.sizes()) : std::nullopt;
-    auto result = at::convolution_backward(in_computed_dtype(division.of_batch(grad_output, part), in_float32),
-                                           in_computed_dtype(part_of_input(input, part), in_float32),
-                                           in_computed_dtype(division.of_channels(weight, 1, part), in_float32), bias_sizes,
-                                           geometry.stride, geometry.padding, geometry.dilation, geometry.transposed,
-                                           geometry.output_padding, geometry.groups, {mask[0], mask[1], with_bias});
+    auto result = gradients_of(in_computed_dtype(division.of_batch(grad_output, part), in_float32),
+                               in_computed_dtype(part_of_input(input, part), in_float32),
+                               in_computed_dtype(division.of_channels(weight, 1, part), in_float32), bias_sizes, geometry,
+                               {mask[0], mask[1], with_bias});
     if (mask[0]) {
       part_of_input(grad_input, part).copy_(std::get<0>(result));
     }

@@ -15,12 +15,11 @@ EXPECTED[("noncontiguous", "sparse_sampled_addmm", None)] = "the database cannot
 EXPECTED[("noncontiguous", "to", torch.bcomplex32)] = "PyTorch cannot make such numbers that are not contiguous"
 for kind, dtype in (("forward", torch.complex128), ("noncontiguous", torch.complex64)):
     EXPECTED[(kind, "cov", dtype)] = "of one sample the divisor, a difference of sums of float32, is 0 but for roundings"
-EXPECTED[("compiled_forward", "tensor_split", None)] = EXPECTED[("forward", "tensor_split", None)]
+for kind in ("compiled_forward", "compiled_backward"):
+    EXPECTED[(kind, "tensor_split", None)] = EXPECTED[("forward", "tensor_split", None)]
 for name in ("_batch_norm_with_update", "_native_batch_norm_legit", "native_batch_norm", "native_layer_norm"):
     EXPECTED[("compiled_forward", name, torch.bfloat16)] = "compiled, the statistics are in float32, as on every accelerator"
-EXPECTED[("compiled_backward", "erfinv", torch.float32)] = (
-    "next to 1 the derivative multiplies the last bit, on the CPU too"
-)
+EXPECTED[("compiled_backward", "erfinv", torch.float32)] = "next to 1 the derivative multiplies the last bit, on the CPU too"
 EXPECTED[("compiled_backward", "linalg_eig", torch.float32)] = "compiled, an ill-defined loss is not refused, on the CPU neither"
 # Layouts and sizes of 0: behind the kind of test stands the layout that the difference is one of, see conformance/layouts.py.
 # By reason, rows of kind, layouts and operators.
