@@ -14,6 +14,7 @@
 #   MODES=race,memory    for soak: some of its modes (default: all)
 #   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
+#   ZOO="--compile bert" for zoo: its arguments
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -30,6 +31,7 @@ SHARDS ?= 4
 JOBS ?= 1
 MINUTES ?= 10
 SEED ?=
+ZOO ?=
 MODES ?=
 DEFAULT_TORCH := 2.15.0
 
@@ -54,7 +56,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so)
 SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak coverage loom asan tsan
+.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo coverage loom asan tsan
 .PHONY: asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
@@ -159,6 +161,9 @@ soak: dev ## random programs on two devices, under every sanitizer and order of 
 conformance-compile: dev ## the same database through torch.compile, into target/conformance-compile; goes on likewise
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
 	    --resume --shards 16 --jobs 2 --output target/conformance-compile
+
+zoo: dev $(STAMPS)/libraries ## a step of a hundred small models of transformers and torchvision beside the CPU's; ZOO="--compile bert" chooses
+	PYTHONPATH=tools $(PY) -m zoo $(ZOO)
 
 coverage: dev ## write docs/coverage.md and docs/features.md: what serves each operator, what of torch.cuda is here
 	$(PY) tools/coverage.py docs/coverage.md
