@@ -63,9 +63,11 @@ at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, const Keys&
                                                       impl->quantizer());
   } else if (C10_UNLIKELY(model.is_nested())) {
     auto* impl = at::native::get_nested_tensor_impl(model);
-    return at::detail::make_tensor<at::native::NestedTensorImpl>(std::move(storage), c10::DispatchKeySet({keys.nested}),
-                                                                 model.dtype(), impl->get_nested_sizes(),
-                                                                 impl->get_nested_strides(), impl->get_storage_offsets());
+    // Without autograd's own key for them the composites of dense tensors are chosen, which ask for sizes.
+    const c10::DispatchKeySet nested_keys({keys.nested, DispatchKey::AutogradNestedTensor});
+    return at::detail::make_tensor<at::native::NestedTensorImpl>(std::move(storage), nested_keys, model.dtype(),
+                                                                 impl->get_nested_sizes(), impl->get_nested_strides(),
+                                                                 impl->get_storage_offsets());
   } else {
     tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(keys.dense), model.dtype());
   }
