@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use rustdev::hardware::{self, Cause, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
+use rustdev::runtime::graph::Graph;
 use rustdev::runtime::graph::capture::{Capture, Mode};
 use rustdev::runtime::graph::graph_rng::{Cell, Start};
 use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
@@ -176,14 +177,20 @@ impl Work for Program {
     }
 }
 
-#[test]
-fn a_replay_shows_what_a_launch_shows() {
-    let stream = stream();
+/// The graph of what `submit` puts on the stream.
+fn captured(stream: &'static Stream, submit: impl FnOnce(&Capture)) -> Graph {
     let capture = Capture::begin(stream, PrivatePool::new(new_number()), Mode::Relaxed).unwrap();
-    stream.submit(Task::new("program", 1, Program("captured"))).unwrap();
+    submit(&capture);
     let before = device::exchange_stream(stream);
     let graph = capture.end().unwrap();
     device::exchange_stream(before);
+    graph
+}
+
+#[test]
+fn a_replay_shows_what_a_launch_shows() {
+    let stream = stream();
+    let graph = captured(stream, |_| stream.submit(Task::new("program", 1, Program("captured"))).unwrap());
     stream.submit(Task::new("program", 1, Program("launched"))).unwrap();
     let _tracing = TRACING.lock().unwrap();
     let trace = trace::start().unwrap();
@@ -214,14 +221,12 @@ impl Work for Draw {
 #[test]
 fn a_call_in_a_replay_tells_where_to_draw() {
     let stream = stream();
-    let capture = Capture::begin(stream, PrivatePool::new(new_number()), Mode::Relaxed).unwrap();
-    for numbers in [8, 4] {
-        let cell = capture.draw(1, numbers, || Box::new(())).unwrap();
-        stream.submit(Task::new("draw", 1, Draw(cell))).unwrap();
-    }
-    let before = device::exchange_stream(stream);
-    let graph = capture.end().unwrap();
-    device::exchange_stream(before);
+    let graph = captured(stream, |capture| {
+        for numbers in [8, 4] {
+            let cell = capture.draw(1, numbers, || Box::new(())).unwrap();
+            stream.submit(Task::new("draw", 1, Draw(cell))).unwrap();
+        }
+    });
     for offset in [0, 100] {
         graph.replay(stream, std::iter::once(Start { seed: 7, offset })).unwrap();
     }
