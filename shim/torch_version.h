@@ -15,6 +15,3 @@
 
 // Complex numbers of two BFloat16.
 #define RUSTDEV_TORCH_HAS_BCOMPLEX32 (TORCH_VERSION_MINOR >= 15)
-
-// Named tensors: at::TensorBase::has_names.
-#define RUSTDEV_TORCH_HAS_NAMES (TORCH_VERSION_MINOR < 14)

@@ -8,7 +8,6 @@
 #include <torch/library.h>
 
 #include "ops/factory.h"
-#include "torch_version.h"
 
 namespace rustdev {
 namespace {
@@ -68,14 +67,6 @@ at::Tensor efficient_zeros(at::IntArrayRef size, RD_OPTIONS) {
                                    std::nullopt);
 }
 
-bool has_names([[maybe_unused]] const at::Tensor& tensor) {
-#if RUSTDEV_TORCH_HAS_NAMES
-  return tensor.has_names();
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 at::Tensor new_empty(at::IntArrayRef size, at::ScalarType dtype, at::Device device, std::optional<at::MemoryFormat> memory_format) {
@@ -97,7 +88,7 @@ at::Tensor new_like(const at::Tensor& self, RD_OPTIONS, std::optional<at::Memory
   const at::Device own = self.device();
   const bool here = !device || (device->type() == own.type() && (!device->has_index() || device->index() == own.index()));
   if (C10_UNLIKELY(!here || pin_memory.value_or(false) || layout.value_or(self.layout()) != at::kStrided || !on_device(self) ||
-                   self.layout() != at::kStrided || has_names(self))) {
+                   self.layout() != at::kStrided)) {
     return {};
   }
   // A device without a number is the current one.
