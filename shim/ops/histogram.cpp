@@ -99,7 +99,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using Weight = const std::optional<at::Tensor>&;
   using Range = std::optional<at::ArrayRef<double>>;
   m.impl("histc", TORCH_FN(histc));
-  m.impl("histc.out", TORCH_FN(histc_out));
+  m.impl("histc.out", TORCH_FN(SameDevice<histc_out>::call));
   constexpr auto by_count = static_cast<Pair (*)(Tensor, int64_t, Range, Weight, bool)>(at::native::histogram);
   constexpr auto by_count_out =
       static_cast<PairOut (*)(Tensor, int64_t, Range, Weight, bool, at::Tensor&, at::Tensor&)>(at::native::histogram_out);

@@ -49,6 +49,8 @@ def test_a_histogram_of_integers_refuses_what_others_refuse() -> None:
         torch.histc(ones, 3, 2, 1)
     with pytest.raises(RuntimeError, match="dtype Int, but got Float"):
         torch.histc(ones, 3, 0, 1, out=torch.empty(3, device="rustdev"))
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.histc(ones, 3, 0, 1, out=torch.empty(3, dtype=torch.int32))
     with pytest.raises(NotImplementedError):
         torch.histc(ones.bool(), 3, 0, 1)
 

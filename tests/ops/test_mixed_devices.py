@@ -80,6 +80,7 @@ CASES = [op for op in op_db if torch.float32 in op.dtypes and op.name not in EXP
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.filterwarnings("ignore:torch.qr is deprecated")  # samples of linalg.pinv in PyTorch 2.13
+@pytest.mark.filterwarnings("ignore:Using torch.cross without specifying the dim arg")
 @pytest.mark.filterwarnings("ignore:torch.(lu_solve|triangular_solve) is deprecated")
 @pytest.mark.parametrize("elsewhere", ["cpu", "rustdev:1"])
 @pytest.mark.parametrize("op", CASES, ids=lambda op: op.formatted_name)
