@@ -99,6 +99,12 @@ fn detect() -> Isa {
     Isa::Portable
 }
 
+/// Whether the processor has AVX-512 with its products of bfloat16, and `RUSTDEV_ISA` allows it.
+#[cfg(target_arch = "x86_64")]
+pub fn has_bfloat16_products() -> bool {
+    isa() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+}
+
 /// Whether the processor is Intel's: libraries choose their code by that.
 #[cfg(target_arch = "x86_64")]
 pub fn is_intel() -> bool {

@@ -35,6 +35,8 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 #: Blocks of each device, and about how long one is, in seconds.
 BLOCKS = 9
 SECONDS = 4e-3
+#: Before each block, in seconds: the threads that OpenMP keeps spinning after a product of the CPU's have stopped by then.
+PAUSE = 10e-3
 
 
 class Row(NamedTuple):
@@ -70,7 +72,7 @@ def measure(dtype: torch.dtype, shape: tuple[int, int, int], *, transposed: bool
     torch.testing.assert_close(call(*mine).cpu(), call(*host), rtol=tolerance, atol=tolerance * math.sqrt(k))
     once = block(call, host, 2)
     count = max(1, int(SECONDS / max(once, 1e-7)))
-    times = [(block(call, host, count), block(call, mine, count)) for _ in range(BLOCKS)]
+    times = [(block(call, host, count, PAUSE), block(call, mine, count, PAUSE)) for _ in range(BLOCKS)]
     cpu, device = (min(column) * 1e6 for column in zip(*times, strict=True))
     return Row(str(dtype).removeprefix("torch."), m, n, k, "transposed" if transposed else "contiguous", cpu, device)
 

@@ -1,6 +1,7 @@
 //! Matrix products: `out = beta * self + alpha * (a @ b)`.
 //!
-//! [`run`] chooses one of five implementations:
+//! [`run`] chooses one of six implementations:
+//! - `blocked`: f32 and bf16 on AMD processors with AVX-512 and its products of bfloat16;
 //! - [`narrow`]: many rows with few columns of few terms;
 //! - [`library`]: PyTorch's libraries, where they were measured to be faster;
 //! - [`skinny`]: few rows or few columns, and integers: every element of the large operand is read once, without packing;
@@ -13,6 +14,12 @@
 //! The tiles of the output depend on the shape alone, and the summed dimension is never cut, so that results do not depend on the number
 //! of threads.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512_dots;
+#[cfg(target_arch = "x86_64")]
+mod avx512_tile;
+#[cfg(target_arch = "x86_64")]
+mod blocked;
 mod direct;
 pub mod library;
 #[cfg(test)]
@@ -104,6 +111,10 @@ fn run(problem: &Problem) -> Result<(), Error> {
     }
     // In the orientation in which there are more rows than columns.
     let upright = if problem.n > problem.m { problem.transposed() } else { *problem };
+    #[cfg(target_arch = "x86_64")]
+    if blocked::takes(problem) && (!narrow::takes(&upright) || blocked::takes_narrow(&upright)) {
+        return run_blocked(problem);
+    }
     if narrow::takes(&upright) {
         return run_narrow(&upright);
     }
@@ -127,6 +138,16 @@ fn run(problem: &Problem) -> Result<(), Error> {
         DType::Int => skinny::run::<i32>(problem),
         DType::Long => skinny::run::<i64>(problem),
         other => return Err(Error::dtype(other, format!("matrix products do not take {other:?}"))),
+    }
+    Ok(())
+}
+
+#[cfg(target_arch = "x86_64")]
+fn run_blocked(problem: &Problem) -> Result<(), Error> {
+    match problem.dtype {
+        DType::Float => blocked::run::<f32>(problem),
+        DType::BFloat16 => blocked::run::<half::bf16>(problem),
+        other => return Err(Error::dtype(other, format!("blocked products do not take {other:?}"))),
     }
     Ok(())
 }

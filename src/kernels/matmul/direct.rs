@@ -3,7 +3,7 @@
 use gemm::Parallelism;
 
 use super::problem::{Matrix, Problem};
-use super::tile::{self, Tile};
+use super::tile::{self, Tile, Tiling};
 use crate::tensor::dtype::Element;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};
@@ -12,7 +12,7 @@ use crate::tensor::number::Number;
 /// Runs a product of `T`, one of the types that `gemm` knows.
 pub fn run<T: Element + Number>(problem: &Problem) {
     let scalars = problem.scalars::<T>();
-    tile::for_each(problem, usize::MAX, tile::WORTH, &|tile| one::<T>(problem, scalars, tile));
+    tile::for_each(problem, Tiling::GEMM, &|tile| one::<T>(problem, scalars, tile));
 }
 
 fn one<T: Element>(problem: &Problem, [beta, alpha]: [T; 2], tile: Tile) {

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::problem::{Finish, Matrix, Problem};
-use super::tile::{self, Tile};
+use super::tile::{self, Tile, Tiling};
 use super::widened::Store;
 use crate::simd::{self, Isa, vectorize};
 use crate::tensor::dtype::{DType, DTypeSet, Element};
@@ -72,8 +72,6 @@ const WORTH: usize = 300_000;
 const WORTH_16_BIT: usize = 16 * 16 * 16;
 /// Multiply-adds of bfloat16 from which on oneDNN is faster than BLAS, on the same processor.
 const WORTH_ROUNDED: f64 = 4e7;
-/// Multiply-adds of bfloat16 from which on oneDNN is faster than widened blocks: AMD, two threads, November 2026. BLAS never is.
-const WORTH_ROUNDED_AMD: usize = 2_000_000;
 /// Rows of a product of f32 or f64 up to which the library is faster than the `gemm` crate, and columns from which on: AMD.
 const FEW_AMD: usize = 32;
 const MANY_AMD: usize = 512;
@@ -85,7 +83,6 @@ const VECTOR: f64 = 1e5;
 const SIDE: usize = 512;
 /// Multiply-adds of 16 bit floats that are worth a thread of their own.
 const TILE_16_BIT: f64 = 2e7;
-const TILE_16_BIT_AMD: f64 = 4e6;
 
 /// Whether the library makes the product.
 pub fn takes(problem: &Problem) -> bool {
@@ -99,7 +96,6 @@ pub fn takes(problem: &Problem) -> bool {
         (Processor::Amd, DType::Float | DType::Double) => {
             work >= WORTH && least > 1 && (least <= FEW_AMD && most >= MANY_AMD || has_rows_in_pages(problem))
         }
-        (Processor::Amd, DType::BFloat16) => work >= WORTH_ROUNDED_AMD && least > 1,
         _ => false,
     };
     is_worth_it && operands(&upright(problem)).is_some()
@@ -121,7 +117,6 @@ pub fn product_cost(dtype: DType) -> Option<f64> {
     match (processor_of(dtype)?, dtype) {
         (Processor::Intel, DType::BFloat16) => Some(0.003),
         (Processor::Intel, DType::Half) => Some(0.015),
-        (Processor::Amd, DType::BFloat16) => Some(0.01),
         _ => None,
     }
 }
@@ -165,9 +160,6 @@ pub fn run(problem: &Problem) -> Result<(), Error> {
     let is_done = match problem.dtype {
         DType::Float => in_place::<f32>(problem, tile::WORTH),
         DType::Double => in_place::<f64>(problem, tile::WORTH),
-        DType::BFloat16 if processor_of(DType::BFloat16) == Some(Processor::Amd) => {
-            in_place::<half::bf16>(problem, TILE_16_BIT_AMD)
-        }
         DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_16_BIT),
         DType::Half => rounded::<half::f16>(problem),
         DType::BFloat16 => rounded::<half::bf16>(problem),
@@ -197,7 +189,7 @@ fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
     let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f64>();
     let worth = if problem.m.min(problem.n) == 1 { VECTOR } else { worth };
-    tile::for_each(problem, usize::MAX, worth, &|tile| {
+    tile::for_each(problem, Tiling { worth, ..Tiling::GEMM }, &|tile| {
         let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
         let out = tile_of(problem.out);
         if let (Some(addend), false) = (problem.addend.map(tile_of), problem.in_place) {
@@ -216,7 +208,7 @@ fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
 fn rounded<T: Element<Acc = f32>>(problem: &Problem) -> bool {
     let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f32>();
-    tile::for_each(problem, SIDE, TILE_16_BIT, &|tile| {
+    tile::for_each(problem, Tiling { side: SIDE, worth: TILE_16_BIT, ..Tiling::GEMM }, &|tile| {
         let mut memory = Memory::of(tile.rows * tile.cols * size_of::<f32>());
         let data = memory.data();
         let sums = Columns { data, transposed: false, leading: tile.rows as i32 };

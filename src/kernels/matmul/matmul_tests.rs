@@ -96,6 +96,9 @@ fn every_instruction_set() {
                 check_mm(dtype, [3, 67, 41], [Strides::Contiguous, right, Strides::Contiguous]);
                 check_mm(dtype, [1, 600, 300], [Strides::Contiguous, right, Strides::Contiguous]);
                 check_mm(dtype, [40, 20, 530], [Strides::Transposed, right, Strides::Contiguous]);
+                // Rows of whole pages; an odd number of terms, over several blocks.
+                check_mm(dtype, [13, 40, 1024], [Strides::Contiguous, right, Strides::Contiguous]);
+                check_mm(dtype, [5, 70, 1549], [Strides::Contiguous, right, Strides::Transposed]);
             }
         }
     });

@@ -200,7 +200,11 @@ fn is_zero(scalar: Scalar) -> bool {
 
 /// Nanoseconds of one thread for `outputs` sums of `depth` products, over operands of `inputs` elements.
 pub fn cost(dtype: DType, outputs: usize, depth: usize, inputs: usize) -> f64 {
-    let product = library::product_cost(dtype).unwrap_or(match dtype {
+    #[cfg(target_arch = "x86_64")]
+    let known = super::blocked::product_cost(dtype).or_else(|| library::product_cost(dtype));
+    #[cfg(not(target_arch = "x86_64"))]
+    let known = library::product_cost(dtype);
+    let product = known.unwrap_or(match dtype {
         DType::Float => 0.018,
         DType::Double | DType::Half | DType::BFloat16 => 0.036,
         DType::ComplexFloat => 0.08,

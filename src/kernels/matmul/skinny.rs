@@ -3,6 +3,8 @@
 //! A product with few columns is transposed into one with few rows. Where the rows of b are contiguous, they are scaled and added to a
 //! strip of sums ([`AddedRows`]). Where its columns are, each sum is a dot product in fixed lanes that are added as a fixed tree ([`Dots`]).
 
+#[cfg(target_arch = "x86_64")]
+use super::avx512_dots;
 use super::problem::{Finish, Matrix, Problem, SKINNY};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
@@ -27,6 +29,13 @@ const LONG: usize = 128;
 pub trait Entry: Element {
     /// `left * right + sum`, in one rounding.
     fn fuse(left: Self::Acc, right: Self::Acc, sum: Self::Acc) -> Self::Acc;
+
+    /// Makes a strip of dot products, of a product of `work` multiply-adds, by instructions for this type, if the processor has some;
+    /// whether it did.
+    #[inline(always)]
+    fn dots(_strip: &Strip<Self>, _work: usize) -> bool {
+        false
+    }
 }
 
 macro_rules! entry {
@@ -40,7 +49,25 @@ macro_rules! entry {
     )*};
 }
 
-entry!(half::f16, half::bf16, f32: f32::mul_add);
+macro_rules! entry_of_16_bits {
+    ($($type:ty),*) => {$(
+        impl Entry for $type {
+            #[inline(always)]
+            fn fuse(left: f32, right: f32, sum: f32) -> f32 {
+                f32::mul_add(left, right, sum)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline(always)]
+            fn dots(strip: &Strip<Self>, work: usize) -> bool {
+                avx512_dots::run(strip, work)
+            }
+        }
+    )*};
+}
+
+entry_of_16_bits!(half::f16, half::bf16);
+entry!(f32: f32::mul_add);
 entry!(f64: f64::mul_add);
 entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc| left.mul(right).add(sum));
 
@@ -102,6 +129,9 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
                 b: problem.b.at(batch, 0, col),
                 finish: Finish { beta, alpha },
             };
+            if dots && T::dots(&strip, problem.m * problem.n * problem.k) {
+                continue;
+            }
             if dots && problem.k >= LONG {
                 vectorize(Dots::<T, MANY_LANES>(strip));
             } else if dots {
@@ -117,20 +147,21 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
 
 /// A strip of the output: at most [`SKINNY`] rows.
 #[derive(Clone, Copy)]
-struct Strip<T: Entry> {
-    rows: usize,
-    cols: usize,
-    depth: usize,
+pub struct Strip<T: Entry> {
+    pub rows: usize,
+    pub cols: usize,
+    pub depth: usize,
     out: Matrix,
     addend: Option<Matrix>,
-    a: Matrix,
-    b: Matrix,
+    pub a: Matrix,
+    pub b: Matrix,
     finish: Finish<T>,
 }
 
 impl<T: Entry> Strip<T> {
+    /// Writes one sum to the output.
     #[inline(always)]
-    fn finish(&self, row: usize, col: usize, sum: T::Acc) {
+    pub fn finish(&self, row: usize, col: usize, sum: T::Acc) {
         let addend = self.addend.map(|addend| addend.at(0, row, col));
         // SAFETY: the strip lies inside the output and the addend, as the launch promises.
         unsafe { self.finish.write(self.out.at(0, row, col), addend, sum) };

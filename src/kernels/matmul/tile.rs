@@ -9,8 +9,21 @@ pub const WORTH: f64 = 1e6;
 const TILES: f64 = 8.0;
 /// Multiply-adds of a tile of a huge product; more of them feed more threads.
 const HUGE: f64 = 5e8;
-/// Tiles end at multiples of this, so that only the last one is ragged; gemm's own ways for tiny outputs start below.
-const ALIGN: usize = 48;
+/// How an output is cut.
+#[derive(Clone, Copy)]
+pub struct Tiling {
+    /// The most rows and columns of a tile.
+    pub side: usize,
+    /// The least multiply-adds of a tile, unless `side` makes it smaller.
+    pub worth: f64,
+    /// Rows and columns that a tile has a multiple of, so that only the last one is ragged.
+    pub align: [usize; 2],
+}
+
+impl Tiling {
+    /// For the `gemm` crate, whose own ways for tiny outputs start below 48 rows and columns.
+    pub const GEMM: Self = Self { side: usize::MAX, worth: WORTH, align: [48, 48] };
+}
 
 /// One tile: a batch index and a rectangle of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +35,15 @@ pub struct Tile {
     pub cols: usize,
 }
 
-/// The size of tiles for an output of `m` × `n`, with sums over `k`, one of `batch`; at most `limit` rows and columns, and at least
-/// `worth` multiply-adds where that is more.
-fn size(batch: usize, [m, n, k]: [usize; 3], limit: usize, worth: f64) -> (usize, usize) {
+/// The size of tiles for an output of `m` × `n`, with sums over `k`, one of `batch`.
+fn size(batch: usize, [m, n, k]: [usize; 3], tiling: Tiling) -> (usize, usize) {
+    let Tiling { side: limit, worth, align } = tiling;
     let work = batch as f64 * m as f64 * n as f64 * k as f64;
     let wanted = (work / worth).min(TILES).max((work / HUGE).min(256.0)) / batch as f64;
     let (mut rows, mut cols) = (m, n);
     while (m.div_ceil(rows) * n.div_ceil(cols)) as f64 * 2.0 <= wanted || rows.max(cols) > limit {
-        let longer = if rows >= cols { &mut rows } else { &mut cols };
-        let half = longer.div_ceil(2).next_multiple_of(ALIGN);
+        let (longer, align) = if rows >= cols { (&mut rows, align[0]) } else { (&mut cols, align[1]) };
+        let half = longer.div_ceil(2).next_multiple_of(align);
         if half >= *longer {
             break;
         }
@@ -39,10 +52,9 @@ fn size(batch: usize, [m, n, k]: [usize; 3], limit: usize, worth: f64) -> (usize
     (rows, cols)
 }
 
-/// Runs `body` for every tile of the product, in parallel where it is worth it: tiles of at most `limit` rows and columns, that have
-/// `worth` multiply-adds at least, unless the limit makes them smaller.
-pub fn for_each(problem: &Problem, limit: usize, worth: f64, body: &(dyn Fn(Tile) + Sync)) {
-    let (rows, cols) = size(problem.batch, [problem.m, problem.n, problem.k], limit, worth);
+/// Runs `body` for every tile of the product, in parallel where it is worth it.
+pub fn for_each(problem: &Problem, tiling: Tiling, body: &(dyn Fn(Tile) + Sync)) {
+    let (rows, cols) = size(problem.batch, [problem.m, problem.n, problem.k], tiling);
     let (down, across) = (problem.m.div_ceil(rows), problem.n.div_ceil(cols));
     let count = problem.batch * down * across;
     parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
@@ -58,13 +70,15 @@ pub fn for_each(problem: &Problem, limit: usize, worth: f64, body: &(dyn Fn(Tile
 mod tests {
     use super::*;
 
+    const GEMM: Tiling = Tiling::GEMM;
+
     #[test]
     fn small_products_are_one_tile_and_huge_ones_many() {
-        assert_eq!(size(1, [64, 64, 64], 4096, WORTH), (64, 64));
-        assert_eq!(size(1000, [64, 64, 64], 4096, WORTH), (64, 64));
-        assert_eq!(size(1, [1024, 1024, 1024], 4096, WORTH), (288, 528));
-        assert_eq!(size(1, [384, 384, 384], 4096, 2e7), (192, 384));
-        assert!(size(1, [4096, 4096, 4096], 4096, WORTH).0 <= 1056);
-        assert_eq!(size(1, [1000, 10, 0], 256, WORTH), (144, 10));
+        assert_eq!(size(1, [64, 64, 64], GEMM), (64, 64));
+        assert_eq!(size(1000, [64, 64, 64], GEMM), (64, 64));
+        assert_eq!(size(1, [1024, 1024, 1024], GEMM), (288, 528));
+        assert_eq!(size(1, [384, 384, 384], Tiling { worth: 2e7, ..GEMM }), (192, 384));
+        assert!(size(1, [4096, 4096, 4096], GEMM).0 <= 1056);
+        assert_eq!(size(1, [1000, 10, 0], Tiling { side: 256, ..GEMM }), (144, 10));
     }
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use gemm::Parallelism;
 
 use super::problem::{Finish, Matrix, Problem};
-use super::tile::{self, Tile};
+use super::tile::{self, Tile, Tiling};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::number::Number;
@@ -23,7 +23,7 @@ thread_local! {
 /// Runs a product of `T`.
 pub fn run<T: Element<Acc = f32>>(problem: &Problem) {
     let [beta, alpha] = problem.scalars::<f32>();
-    tile::for_each(problem, SIDE, tile::WORTH, &|tile| {
+    tile::for_each(problem, Tiling { side: SIDE, ..Tiling::GEMM }, &|tile| {
         let mut blocks = BLOCKS.take();
         blocks.resize((tile.rows + tile.cols) * DEPTH + tile.rows * tile.cols, 0.0);
         one::<T>(problem, Finish { beta, alpha }, tile, &mut blocks);

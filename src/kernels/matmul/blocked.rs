@@ -1,0 +1,222 @@
+//! Products of f32 and bf16 by our own blocks, on AMD processors with AVX-512 and its products of bfloat16 (Zen 4 and later).
+//!
+//! The loops are those of K. Goto and R. van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM Transactions on Mathematical
+//! Software 34-3, 2008): a panel of b with [`WIDTH`] columns and [`DEPTH`] lanes lies packed in the first-level cache while the rows of a
+//! go by, [`ROWS`] at a time. Where rows of a are not contiguous, a copy of [`DEPTH`] lanes of them is made first. A lane is one f32
+//! or two neighbouring bf16 along the summed dimension. Sums are of f32, [`DEPTH`] lanes at a time, and rounded once at the end.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::avx512_tile::{self, LANES, Lane, Operands, ROWS, Rows, Target, WIDTH};
+use super::problem::{Matrix, Problem};
+use super::tile::{self, Tile, Tiling};
+use crate::simd::{self, Leaf, vectorize};
+use crate::tensor::dtype::DType;
+use crate::tensor::loops::Memory;
+use crate::tensor::loops::index_space::Steps;
+use crate::tensor::loops::strided::{self, StridedPtr};
+
+/// Lanes of a panel.
+const DEPTH: usize = 256;
+/// Lanes from one row of a packed block of a to the next: not a power of two, for which rows would share their lines of the cache.
+const PITCH: usize = DEPTH + LANES;
+/// Tiles of whole panels and register tiles, whose packing takes a small part of their time: two threads, November 2026.
+const TILING: Tiling = Tiling { side: 512, worth: 1e6, align: [ROWS, WIDTH] };
+/// Rows or columns up to which [`super::skinny`] is faster: nothing is used often enough to be packed.
+const FEW: usize = 4;
+/// Rows of a that use a panel of f32 up to which reading it where it lies is faster than packing it.
+const FEW_USES: usize = 2 * ROWS;
+/// Multiply-adds from which on the loops pay, and from which on PyTorch's CPU device as well takes denormal bfloat16 numbers for zero: the
+/// processor's instruction does.
+pub const LEAST: usize = 16 * 16 * 16;
+
+/// Whether the product is one of these: a row of the output is contiguous, and that of the addend, if there is one.
+pub fn takes(problem: &Problem) -> bool {
+    matches!(problem.dtype, DType::Float | DType::BFloat16)
+        && is_available()
+        && problem.m * problem.n * problem.k > LEAST
+        && problem.m.min(problem.n) > FEW
+        && has_contiguous_rows(&upright(problem))
+}
+
+/// Whether a product that [`super::narrow`] takes as well is faster here: bf16 rows of a that need not be copied.
+pub fn takes_narrow(problem: &Problem) -> bool {
+    problem.dtype == DType::BFloat16 && problem.a.col == 2 && problem.k.is_multiple_of(2) && takes(problem)
+}
+
+/// Whether the processor has the instructions.
+fn is_available() -> bool {
+    simd::has_bfloat16_products() && !simd::is_intel()
+}
+
+fn has_contiguous_rows(problem: &Problem) -> bool {
+    let size = problem.dtype.size() as isize;
+    let has = |matrix: Matrix| matrix.col == size && matrix.row >= 0;
+    has(problem.out) && problem.addend.is_none_or(has)
+}
+
+/// The product whose output has contiguous rows: this one or its transpose.
+fn upright(problem: &Problem) -> Problem {
+    if has_contiguous_rows(problem) { *problem } else { problem.transposed() }
+}
+
+/// Nanoseconds of one thread for a multiply-add of bf16, where it is made here.
+pub fn product_cost(dtype: DType) -> Option<f64> {
+    (dtype == DType::BFloat16 && is_available()).then_some(0.01)
+}
+
+/// Runs a product of `T` that [`takes`] says yes to.
+pub fn run<T: Lane>(problem: &Problem) {
+    let problem = &upright(problem);
+    let [beta, alpha] = problem.scalars::<f32>();
+    tile::for_each(problem, TILING, &|tile| {
+        let rows_of = |matrix: Matrix| {
+            let matrix = matrix.at(tile.batch, tile.row, tile.col);
+            (matrix.data, matrix.row as usize)
+        };
+        let (data, step) = rows_of(problem.out);
+        let addend = problem.addend.map(rows_of).map(|(data, step)| Rows { data: data.cast_const().cast::<T>(), step });
+        let target = Target { out: Rows { data: data.cast::<T>(), step }, addend, alpha, beta };
+        one(problem, tile, target);
+    });
+}
+
+/// One tile of the output.
+fn one<T: Lane>(problem: &Problem, tile: Tile, target: Target<T>) {
+    let lanes = problem.k.div_ceil(T::PER_LANE);
+    let width = tile.cols.next_multiple_of(WIDTH);
+    let (mut left, mut right) = (Memory::of(tile.rows * PITCH * 4), Memory::of(DEPTH.min(lanes) * width * 4));
+    let mut partial = Memory::of(if lanes > DEPTH { tile.rows * width * 4 } else { 0 });
+    for first in (0..lanes).step_by(DEPTH) {
+        let depth = DEPTH.min(lanes - first);
+        let a = rows::<T>(problem, tile, first, depth, &mut left);
+        let b = columns::<T>(problem, tile, first, depth, &mut right);
+        for col in (0..tile.cols).step_by(WIDTH) {
+            let strip = Operands {
+                a,
+                b: Rows { data: b.lanes.data.wrapping_add(col / WIDTH * b.panel), ..b.lanes },
+                depth,
+                sums: Rows { data: partial.data().cast::<f32>().wrapping_add(col), step: width * 4 },
+                adds: first > 0,
+                target: (first + depth == lanes).then(|| Target {
+                    out: Rows { data: target.out.data.wrapping_add(col), ..target.out },
+                    addend: target.addend.map(|addend| Rows { data: addend.data.wrapping_add(col), ..addend }),
+                    ..target
+                }),
+            };
+            // SAFETY: `takes` has found the processor's instructions. The blocks have `tile.rows` rows and `depth` lanes, the panel has
+            // WIDTH columns, the sums have `width`, and the tile lies inside the output and the addend, as the launch promises; no two
+            // threads have the same tile.
+            unsafe { avx512_tile::strip(strip, tile.rows, WIDTH.min(tile.cols - col)) };
+        }
+    }
+}
+
+/// `depth` lanes of a tile's rows of a, from lane `first` on: where they are, or copied to `memory`.
+fn rows<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Rows<*const u32> {
+    let (size, begin) = (size_of::<T>(), first * T::PER_LANE);
+    let a = problem.a.at(tile.batch, tile.row, begin);
+    let elements = (depth * T::PER_LANE).min(problem.k - begin);
+    if a.col == size as isize && a.row > 0 && elements == depth * T::PER_LANE && a.row % 4096 != 0 {
+        return Rows { data: a.data.cast_const().cast(), step: a.row as usize };
+    }
+    let step = PITCH * 4;
+    let packed = memory.numbers::<f32>(tile.rows * PITCH).as_mut_ptr();
+    if elements < depth * T::PER_LANE {
+        for row in 0..tile.rows {
+            // SAFETY: the memory has PITCH lanes for each row, more than `depth`.
+            unsafe { packed.wrapping_add(row * PITCH + depth - 1).write(0.0) };
+        }
+    }
+    let from = StridedPtr { data: a.data, steps: Steps { col: a.col, row: a.row } };
+    let to = StridedPtr { data: packed.cast(), steps: Steps { col: size as isize, row: step as isize } };
+    // SAFETY: the launch promises the operand, and the memory has PITCH lanes for each row.
+    unsafe { strided::copy(from, to, size, elements, tile.rows) };
+    Rows { data: packed.cast_const().cast(), step }
+}
+
+/// Columns of b: rows of [`WIDTH`] lanes, and lanes from one panel to the next.
+struct Columns {
+    lanes: Rows<*const u32>,
+    panel: usize,
+}
+
+/// `depth` lanes of a tile's columns of b, from lane `first` on: where they are, if few rows of a use them, or packed into `memory`.
+fn columns<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Columns {
+    let b = problem.b;
+    if T::PER_LANE == 1 && b.col == 4 && b.row >= 0 && tile.rows <= FEW_USES && tile.cols.is_multiple_of(WIDTH) {
+        let data = b.at(tile.batch, first, tile.col).data.cast_const().cast();
+        return Columns { lanes: Rows { data, step: b.row as usize }, panel: WIDTH };
+    }
+    let panels = memory.numbers::<f32>(depth * tile.cols.next_multiple_of(WIDTH));
+    pack::<T>(problem, tile, [first, depth], panels);
+    Columns { lanes: Rows { data: panels.as_ptr().cast(), step: WIDTH * 4 }, panel: depth * WIDTH }
+}
+
+/// Packs `depth` lanes of a tile's columns of b, from lane `first` on: panel after panel, each with a row of [`WIDTH`] lanes for each lane
+/// of the summed dimension, and zeros behind the columns and behind the summed dimension.
+fn pack<T: Lane>(problem: &Problem, tile: Tile, [first, depth]: [usize; 2], panels: &mut [f32]) {
+    let (size, begin) = (size_of::<T>() as isize, first * T::PER_LANE);
+    let b = problem.b.at(tile.batch, begin, tile.col);
+    let whole = depth.min((problem.k - begin) / T::PER_LANE);
+    let is_column_major = b.col != size && (b.row == size || T::PER_LANE == 1);
+    if is_column_major {
+        for (col, panel) in (0..tile.cols).step_by(WIDTH).zip(panels.chunks_exact_mut(depth * WIDTH)) {
+            copy_columns::<T>(b.at(0, 0, col), panel, [whole, WIDTH.min(tile.cols - col)]);
+        }
+    }
+    let rows = if is_column_major { whole..depth } else { 0..depth };
+    vectorize(PackRows::<T> { from: b, rows, depth, whole, cols: tile.cols, panels, element: PhantomData });
+}
+
+/// Copies whole lanes of a panel's columns, with zeros behind the columns.
+fn copy_columns<T: Lane>(from: Matrix, panel: &mut [f32], [rows, cols]: [usize; 2]) {
+    if cols < WIDTH {
+        panel.fill(0.0);
+    }
+    let from = StridedPtr { data: from.data, steps: Steps { col: from.col, row: from.row * T::PER_LANE as isize } };
+    let to = StridedPtr { data: panel.as_mut_ptr().cast(), steps: Steps { col: 4, row: WIDTH as isize * 4 } };
+    // SAFETY: the launch promises the operand; the panel has WIDTH lanes for each row.
+    unsafe { strided::copy(from, to, 4, cols, rows) };
+}
+
+/// Packs rows one after the other, each into all panels.
+struct PackRows<'a, T> {
+    from: Matrix,
+    /// Rows of lanes that are packed.
+    rows: Range<usize>,
+    /// Rows of a panel, and how many of them have all elements of a lane.
+    depth: usize,
+    whole: usize,
+    cols: usize,
+    panels: &'a mut [f32],
+    element: PhantomData<T>,
+}
+
+impl<T: Lane> Leaf for PackRows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { from, rows, depth, whole, cols, panels, .. } = self;
+        let contiguous = Matrix { col: size_of::<T>() as isize, ..from };
+        for row in rows {
+            let (first, is_whole) = (row * T::PER_LANE, row < whole);
+            for (number, begin) in (0..cols).step_by(WIDTH).enumerate() {
+                let to = &mut panels[(number * depth + row) * WIDTH..][..WIDTH];
+                if is_whole && begin + WIDTH <= cols && from.col == contiguous.col {
+                    for (col, lane) in to.iter_mut().enumerate() {
+                        // SAFETY: the elements lie inside b, as the launch promises.
+                        *lane = f32::from_bits(unsafe { T::lane(contiguous.at(0, first, begin + col), true) });
+                    }
+                    continue;
+                }
+                for (col, lane) in (begin..).zip(to.iter_mut()) {
+                    // SAFETY: as above.
+                    *lane = if col < cols { f32::from_bits(unsafe { T::lane(from.at(0, first, col), is_whole) }) } else { 0.0 };
+                }
+            }
+        }
+    }
+}
