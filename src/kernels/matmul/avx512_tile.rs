@@ -119,21 +119,21 @@ pub fn pairs(bits: __m512i) -> __m512bh {
     unsafe { std::mem::transmute::<__m512i, __m512bh>(bits) }
 }
 
-/// Rows with a distance in bytes.
+/// Rows and the bytes from one to the next.
 #[derive(Clone, Copy)]
-pub struct Rows<P> {
+pub struct Pitched<P> {
     pub data: P,
     pub step: usize,
 }
 
-impl<T> Rows<*const T> {
+impl<T> Pitched<*const T> {
     #[inline(always)]
     fn row(self, row: usize) -> *const T {
         self.data.wrapping_byte_add(row * self.step)
     }
 }
 
-impl<T> Rows<*mut T> {
+impl<T> Pitched<*mut T> {
     #[inline(always)]
     fn row(self, row: usize) -> *mut T {
         self.data.wrapping_byte_add(row * self.step)
@@ -143,8 +143,8 @@ impl<T> Rows<*mut T> {
 /// Where sums go when all terms were added: `out = alpha * sums + beta * addend`.
 #[derive(Clone, Copy)]
 pub struct Target<T> {
-    pub out: Rows<*mut T>,
-    pub addend: Option<Rows<*const T>>,
+    pub out: Pitched<*mut T>,
+    pub addend: Option<Pitched<*const T>>,
     pub alpha: f32,
     pub beta: f32,
 }
@@ -153,12 +153,12 @@ pub struct Target<T> {
 #[derive(Clone, Copy)]
 pub struct Operands<T> {
     /// Rows of consecutive lanes.
-    pub a: Rows<*const u32>,
+    pub a: Pitched<*const u32>,
     /// Rows of [`WIDTH`] lanes, one for each term.
-    pub b: Rows<*const u32>,
+    pub b: Pitched<*const u32>,
     pub depth: usize,
     /// Sums over the terms before these: whole registers. They are added if there were such terms, and written if there will be more.
-    pub sums: Rows<*mut f32>,
+    pub sums: Pitched<*mut f32>,
     pub adds: bool,
     /// For the last terms.
     pub target: Option<Target<T>>,
@@ -171,7 +171,7 @@ impl<T> Operands<T> {
         self.sums.data = self.sums.row(rows);
         if let Some(target) = &mut self.target {
             target.out.data = target.out.row(rows);
-            target.addend = target.addend.map(|addend| Rows { data: addend.row(rows), ..addend });
+            target.addend = target.addend.map(|addend| Pitched { data: addend.row(rows), ..addend });
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::avx512_tile::{self, LANES, Lane, Operands, ROWS, Rows, Target, WIDTH};
+use super::avx512_tile::{self, LANES, Lane, Operands, Pitched, ROWS, Target, WIDTH};
 use super::problem::{Matrix, Problem};
 use super::tile::{self, Tile, Tiling};
 use crate::simd::{self, Leaf, vectorize};
@@ -76,8 +76,8 @@ pub fn run<T: Lane>(problem: &Problem) {
             (matrix.data, matrix.row as usize)
         };
         let (data, step) = rows_of(problem.out);
-        let addend = problem.addend.map(rows_of).map(|(data, step)| Rows { data: data.cast_const().cast::<T>(), step });
-        let target = Target { out: Rows { data: data.cast::<T>(), step }, addend, alpha, beta };
+        let addend = problem.addend.map(rows_of).map(|(data, step)| Pitched { data: data.cast_const().cast::<T>(), step });
+        let target = Target { out: Pitched { data: data.cast::<T>(), step }, addend, alpha, beta };
         one(problem, tile, target);
     });
 }
@@ -95,13 +95,13 @@ fn one<T: Lane>(problem: &Problem, tile: Tile, target: Target<T>) {
         for col in (0..tile.cols).step_by(WIDTH) {
             let strip = Operands {
                 a,
-                b: Rows { data: b.lanes.data.wrapping_add(col / WIDTH * b.panel), ..b.lanes },
+                b: Pitched { data: b.lanes.data.wrapping_add(col / WIDTH * b.panel), ..b.lanes },
                 depth,
-                sums: Rows { data: partial.data().cast::<f32>().wrapping_add(col), step: width * 4 },
+                sums: Pitched { data: partial.data().cast::<f32>().wrapping_add(col), step: width * 4 },
                 adds: first > 0,
                 target: (first + depth == lanes).then(|| Target {
-                    out: Rows { data: target.out.data.wrapping_add(col), ..target.out },
-                    addend: target.addend.map(|addend| Rows { data: addend.data.wrapping_add(col), ..addend }),
+                    out: Pitched { data: target.out.data.wrapping_add(col), ..target.out },
+                    addend: target.addend.map(|addend| Pitched { data: addend.data.wrapping_add(col), ..addend }),
                     ..target
                 }),
             };
@@ -114,12 +114,12 @@ fn one<T: Lane>(problem: &Problem, tile: Tile, target: Target<T>) {
 }
 
 /// `depth` lanes of a tile's rows of a, from lane `first` on: where they are, or copied to `memory`.
-fn rows<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Rows<*const u32> {
+fn rows<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Pitched<*const u32> {
     let (size, begin) = (size_of::<T>(), first * T::PER_LANE);
     let a = problem.a.at(tile.batch, tile.row, begin);
     let elements = (depth * T::PER_LANE).min(problem.k - begin);
     if a.col == size as isize && a.row > 0 && elements == depth * T::PER_LANE && a.row % 4096 != 0 {
-        return Rows { data: a.data.cast_const().cast(), step: a.row as usize };
+        return Pitched { data: a.data.cast_const().cast(), step: a.row as usize };
     }
     let step = PITCH * 4;
     let packed = memory.numbers::<f32>(tile.rows * PITCH).as_mut_ptr();
@@ -133,25 +133,25 @@ fn rows<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memo
     let to = StridedPtr { data: packed.cast(), steps: Steps { col: size as isize, row: step as isize } };
     // SAFETY: the launch promises the operand, and the memory has PITCH lanes for each row.
     unsafe { strided::copy(from, to, size, elements, tile.rows) };
-    Rows { data: packed.cast_const().cast(), step }
+    Pitched { data: packed.cast_const().cast(), step }
 }
 
 /// Columns of b: rows of [`WIDTH`] lanes, and lanes from one panel to the next.
-struct Columns {
-    lanes: Rows<*const u32>,
+struct Panels {
+    lanes: Pitched<*const u32>,
     panel: usize,
 }
 
 /// `depth` lanes of a tile's columns of b, from lane `first` on: where they are, if few rows of a use them, or packed into `memory`.
-fn columns<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Columns {
+fn columns<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Panels {
     let b = problem.b;
     if T::PER_LANE == 1 && b.col == 4 && b.row >= 0 && tile.rows <= FEW_USES && tile.cols.is_multiple_of(WIDTH) {
         let data = b.at(tile.batch, first, tile.col).data.cast_const().cast();
-        return Columns { lanes: Rows { data, step: b.row as usize }, panel: WIDTH };
+        return Panels { lanes: Pitched { data, step: b.row as usize }, panel: WIDTH };
     }
     let panels = memory.numbers::<f32>(depth * tile.cols.next_multiple_of(WIDTH));
     pack::<T>(problem, tile, [first, depth], panels);
-    Columns { lanes: Rows { data: panels.as_ptr().cast(), step: WIDTH * 4 }, panel: depth * WIDTH }
+    Panels { lanes: Pitched { data: panels.as_ptr().cast(), step: WIDTH * 4 }, panel: depth * WIDTH }
 }
 
 /// Packs `depth` lanes of a tile's columns of b, from lane `first` on: panel after panel, each with a row of [`WIDTH`] lanes for each lane
