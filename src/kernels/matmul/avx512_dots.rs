@@ -1,8 +1,8 @@
-//! Dot products of 16 bit floats on processors with AVX-512 and its products of bfloat16.
+//! Dot products of f32 and 16 bit floats on processors with AVX-512 and its products of bfloat16.
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, __mmask32, _mm512_castsi512_si256, _mm512_cvtph_ps, _mm512_dpbf16_ps, _mm512_extracti64x4_epi64,
-    _mm512_fmadd_ps, _mm512_maskz_loadu_epi16, _mm512_reduce_add_ps, _mm512_setzero_ps,
+    __m512, __m512bh, __mmask16, __mmask32, _mm512_castsi512_si256, _mm512_cvtph_ps, _mm512_dpbf16_ps, _mm512_extracti64x4_epi64,
+    _mm512_fmadd_ps, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_ps, _mm512_reduce_add_ps, _mm512_setzero_ps,
 };
 
 use half::{bf16, f16};
@@ -12,7 +12,7 @@ use super::blocked::LEAST;
 use super::skinny::{Entry, Strip};
 use crate::simd;
 
-/// Elements of a register.
+/// Elements that are multiplied together.
 const LANES: usize = 32;
 /// Columns that are summed together, so that the processor need not wait for one sum.
 const COLUMNS: usize = 4;
@@ -21,19 +21,19 @@ const PARTS: usize = 2;
 
 /// An element of the dot products that are made here.
 pub trait Term: Entry<Acc = f32> {
-    /// A register's elements, ready to be multiplied.
+    /// [`LANES`] elements, ready to be multiplied.
     type Factors: Copy;
 
-    /// Makes them ready.
+    /// The elements that the mask names, and zeros.
     ///
     /// # Safety
-    /// The processor has AVX-512 with products of bfloat16.
-    unsafe fn factors(bits: __m512i) -> Self::Factors;
+    /// The processor has AVX-512 with products of bfloat16, and they may be read.
+    unsafe fn factors(from: *const Self, mask: __mmask32) -> Self::Factors;
 
     /// `sums + left * right`.
     ///
     /// # Safety
-    /// As [`Term::factors`].
+    /// The processor has AVX-512 with products of bfloat16.
     unsafe fn fuse(sums: __m512, left: Self::Factors, right: Self::Factors) -> __m512;
 }
 
@@ -42,8 +42,9 @@ impl Term for bf16 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn factors(bits: __m512i) -> __m512bh {
-        pairs(bits)
+    unsafe fn factors(from: *const Self, mask: __mmask32) -> __m512bh {
+        // SAFETY: the caller's promise.
+        pairs(unsafe { _mm512_maskz_loadu_epi16(mask, from.cast()) })
     }
 
     #[inline]
@@ -58,8 +59,29 @@ impl Term for f16 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn factors(bits: __m512i) -> [__m512; 2] {
+    unsafe fn factors(from: *const Self, mask: __mmask32) -> [__m512; 2] {
+        // SAFETY: the caller's promise.
+        let bits = unsafe { _mm512_maskz_loadu_epi16(mask, from.cast()) };
         [_mm512_cvtph_ps(_mm512_castsi512_si256(bits)), _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(bits))]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn fuse(sums: __m512, left: [__m512; 2], right: [__m512; 2]) -> __m512 {
+        _mm512_fmadd_ps(left[1], right[1], _mm512_fmadd_ps(left[0], right[0], sums))
+    }
+}
+
+impl Term for f32 {
+    type Factors = [__m512; 2];
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn factors(from: *const Self, mask: __mmask32) -> [__m512; 2] {
+        // SAFETY: the caller's promise.
+        let first = unsafe { _mm512_maskz_loadu_ps(mask as __mmask16, from) };
+        // SAFETY: as above.
+        [first, unsafe { _mm512_maskz_loadu_ps((mask >> 16) as __mmask16, from.wrapping_add(16)) }]
     }
 
     #[inline]
@@ -127,15 +149,13 @@ fn add<T: Term, const C: usize>(
     mask: __mmask32,
 ) {
     let read = |line: *const u8| {
-        let from = line.cast::<i16>().wrapping_add(index);
-        // SAFETY: the elements that the mask names lie inside a row of a or a column of b, as `dots` stays below `depth`.
-        let bits = unsafe { _mm512_maskz_loadu_epi16(mask, from) };
-        // SAFETY: the processor has the instructions, as this function's features say.
-        unsafe { T::factors(bits) }
+        // SAFETY: the processor has the instructions, as this function's features say; the elements that the mask names lie inside a row of
+        // a or a column of b, as `dots` stays below `depth`.
+        unsafe { T::factors(line.cast::<T>().wrapping_add(index), mask) }
     };
     let factors = read(left);
     for beside in 0..C {
-        // SAFETY: as above.
+        // SAFETY: the processor has the instructions.
         sums[beside][part] = unsafe { <T as Term>::fuse(sums[beside][part], factors, read(right[beside])) };
     }
 }

@@ -49,7 +49,7 @@ macro_rules! entry {
     )*};
 }
 
-macro_rules! entry_of_16_bits {
+macro_rules! entry_with_f32_sums {
     ($($type:ty),*) => {$(
         impl Entry for $type {
             #[inline(always)]
@@ -66,8 +66,7 @@ macro_rules! entry_of_16_bits {
     )*};
 }
 
-entry_of_16_bits!(half::f16, half::bf16);
-entry!(f32: f32::mul_add);
+entry_with_f32_sums!(half::f16, half::bf16, f32);
 entry!(f64: f64::mul_add);
 entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc| left.mul(right).add(sum));
 
