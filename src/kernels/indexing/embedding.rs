@@ -18,6 +18,8 @@ const MEAN: i64 = 1;
 const ROWS: usize = 16;
 /// Columns whose sums stay in registers meanwhile.
 const LANES: usize = 64;
+/// Columns of a block where fewer are left.
+const FEW_LANES: usize = 16;
 /// Bytes of a table beyond the caches near a core, whose rows are fetched before they are added.
 const FAR: usize = 8 << 20;
 
@@ -267,30 +269,40 @@ impl<T: Element> Leaf for AddRows<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let (blocks, rest) = self.sums.as_chunks_mut::<LANES>();
-        let first_of_rest = blocks.len() * LANES;
-        for (number, block) in blocks.iter_mut().enumerate() {
-            let mut sums = *block;
-            for &AddedRow { from, weight, later } in self.rows {
-                if let Some(later) = later {
-                    indexed::fetch(later.wrapping_add(number * LANES).cast(), LANES * size_of::<T>());
-                }
-                // SAFETY: a row of the table has as many readable elements as there are sums.
-                let values = unsafe { from.wrapping_add(number * LANES).cast::<[T; LANES]>().read_unaligned() };
-                for (sum, value) in sums.iter_mut().zip(values) {
-                    *sum = sum.add(value.load().mul(weight));
-                }
-            }
-            *block = sums;
-        }
+        let (wide, rest) = self.sums.as_chunks_mut::<LANES>();
+        let first = add_blocks(self.rows, 0, wide);
+        let (narrow, rest) = rest.as_chunks_mut::<FEW_LANES>();
+        let first = add_blocks(self.rows, first, narrow);
         for (col, sum) in rest.iter_mut().enumerate() {
             for &AddedRow { from, weight, .. } in self.rows {
-                // SAFETY: as above.
-                let value = unsafe { from.wrapping_add(first_of_rest + col).read_unaligned() };
+                // SAFETY: a row of the table has as many readable elements as there are sums.
+                let value = unsafe { from.wrapping_add(first + col).read_unaligned() };
                 *sum = sum.add(value.load().mul(weight));
             }
         }
     }
+}
+
+/// Adds rows to the sums from column `first` on, block by block; returns the column behind them.
+#[inline(always)]
+fn add_blocks<T: Element, const L: usize>(rows: &[AddedRow<T>], first: usize, blocks: &mut [[T::Acc; L]]) -> usize {
+    let count = blocks.len();
+    for (number, block) in blocks.iter_mut().enumerate() {
+        let mut sums = *block;
+        let col = first + number * L;
+        for &AddedRow { from, weight, later } in rows {
+            if let Some(later) = later {
+                indexed::fetch(later.wrapping_add(col).cast(), L * size_of::<T>());
+            }
+            // SAFETY: a row of the table has as many readable elements as there are sums.
+            let values = unsafe { from.wrapping_add(col).cast::<[T; L]>().read_unaligned() };
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum = sum.add(value.load().mul(weight));
+            }
+        }
+        *block = sums;
+    }
+    first + count * L
 }
 
 /// Keeps the greatest values and the rows that they are from, the first ones where values are equal.
