@@ -112,7 +112,7 @@ fn run(problem: &Problem) -> Result<(), Error> {
     // In the orientation in which there are more rows than columns.
     let upright = if problem.n > problem.m { problem.transposed() } else { *problem };
     #[cfg(target_arch = "x86_64")]
-    if blocked::takes(problem) && (!narrow::takes(&upright) || blocked::takes_narrow(&upright)) {
+    if blocked::takes(problem) && (!narrow::takes(&upright) || blocked::beats_narrow(&upright)) {
         return run_blocked(problem);
     }
     if narrow::takes(&upright) {

@@ -40,9 +40,9 @@ pub fn takes(problem: &Problem) -> bool {
         && has_contiguous_rows(&upright(problem))
 }
 
-/// Whether a product that [`super::narrow`] takes as well is faster here: bf16 rows of a that need not be copied.
-pub fn takes_narrow(problem: &Problem) -> bool {
-    problem.dtype == DType::BFloat16 && problem.a.col == 2 && problem.k.is_multiple_of(2) && takes(problem)
+/// Whether a product that both [`takes`] and [`super::narrow`] take is faster here: bf16 rows of a that need not be copied.
+pub fn beats_narrow(problem: &Problem) -> bool {
+    problem.dtype == DType::BFloat16 && problem.a.col == 2 && problem.k.is_multiple_of(2)
 }
 
 /// Whether the processor has the instructions.
@@ -181,7 +181,7 @@ fn copy_columns<T: Lane>(from: Matrix, panel: &mut [f32], [rows, cols]: [usize; 
     unsafe { strided::copy(from, to, 4, cols, rows) };
 }
 
-/// Packs rows one after the other, each into all panels.
+/// Packs row by row, each into all panels.
 struct PackRows<'a, T> {
     from: Matrix,
     /// Rows of lanes that are packed.

@@ -9,6 +9,7 @@ pub const WORTH: f64 = 1e6;
 const TILES: f64 = 8.0;
 /// Multiply-adds of a tile of a huge product; more of them feed more threads.
 const HUGE: f64 = 5e8;
+
 /// How an output is cut.
 #[derive(Clone, Copy)]
 pub struct Tiling {
