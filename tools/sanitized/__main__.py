@@ -23,7 +23,11 @@ from other_module import ROOT, link, place_package, run_tests
 #: What the sanitizers are told; the reasons are in CONTRIBUTING.md.
 OPTIONS = {
     "address": {"ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allocator_may_return_null=1:log_path={reports}"},
-    "thread": {"TSAN_OPTIONS": f"die_after_fork=0:suppressions={ROOT / 'tests/tsan_python.supp'}:log_path={{reports}}"},
+    "thread": {
+        "TSAN_OPTIONS": f"die_after_fork=0:suppressions={ROOT / 'tests/tsan_python.supp'}:log_path={{reports}}",
+        "OMP_NUM_THREADS": "1",
+        "RUSTDEV_NUM_THREADS": str(len(os.sched_getaffinity(0))),
+    },
 }
 
 

@@ -154,6 +154,11 @@ def pair(call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], takes: Call
     return Operator(lambda given, choice: call(*given), 2, both(broadcast, complex_apart, takes))
 
 
+def positive_zeros(tensor: torch.Tensor) -> torch.Tensor:
+    """Replace -0 by 0: which of the two the CPU takes for the greater depends on where in memory an element lies."""
+    return tensor + 0 if tensor.is_floating_point() else tensor
+
+
 def matrices(tensor: torch.Tensor) -> torch.Tensor:
     """Multiply a tensor's last dimension, as rows, with itself."""
     rows = tensor.reshape(-1, tensor.shape[-1])[:64]
@@ -165,7 +170,7 @@ OPERATORS: dict[str, Operator] = {
     "sub": pair(torch.sub, numbers),
     "mul": pair(torch.mul, real),
     "div": pair(torch.div, both(floats, real)),
-    "maximum": pair(torch.maximum, real),
+    "maximum": pair(lambda left, right: positive_zeros(torch.maximum(left, right)), real),
     "eq": pair(torch.eq, lambda _: True),
     "lt": pair(torch.lt, real),
     "xor": pair(torch.bitwise_xor, integers),
@@ -185,7 +190,7 @@ OPERATORS: dict[str, Operator] = {
     "masked_fill": new(lambda it, choice: it.masked_fill(it == 1, choice % 3)),
     "cumsum": new(lambda it, choice: it.cumsum(dim_of(it, choice)), both(integers, has_elements)),
     "sum": new(lambda it, choice: it.sum(dim_of(it, choice)), both(integers, has_elements)),
-    "amax": new(lambda it, choice: it.amax(dim_of(it, choice)), both(real, has_elements)),
+    "amax": new(lambda it, choice: positive_zeros(it.amax(dim_of(it, choice))), both(real, has_elements)),
     "sort": new(lambda it, choice: it.sort(dim_of(it, choice)).values, both(real, has_elements)),
     "any": new(lambda it, choice: it.any(dim_of(it, choice))),
     "transpose": view(lambda it, choice: it.transpose(dim_of(it, choice), -1)),
