@@ -12,6 +12,7 @@ import torch
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of these tests."""
+    config.addinivalue_line("markers", "planted_race: kernels race, as the test wants; left out under the thread sanitizer")
     config.addinivalue_line("markers", "stress: runs for a minute; on demand, with TEST_RUSTDEV_STRESS=1")
 
 

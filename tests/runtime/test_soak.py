@@ -99,6 +99,7 @@ def test_a_wrong_value_is_told_with_the_seed_and_few_steps(
     assert (found.differences, found.findings) == (1, 0)
 
 
+@pytest.mark.planted_race
 def test_a_missing_wait_gives_a_difference(
     worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_missing_wait_gives_a_difference(
     assert "--seed 4" in capsys.readouterr().out
 
 
+@pytest.mark.planted_race
 def test_a_missing_wait_is_found_by_the_race_detector(
     worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_missing_wait_is_found_by_the_race_detector(
     assert (found.differences, found.findings) == (0, 1)
 
 
+@pytest.mark.planted_race
 def test_memory_that_is_freed_in_use_is_found_by_the_race_detector(
     worker: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -24,11 +24,14 @@ from other_module import ROOT, link, place_package, run_tests
 OPTIONS = {
     "address": {"ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:allocator_may_return_null=1:log_path={reports}"},
     "thread": {
-        "TSAN_OPTIONS": f"die_after_fork=0:suppressions={ROOT / 'tests/tsan_python.supp'}:log_path={{reports}}",
+        "TSAN_OPTIONS": "die_after_fork=0:handle_segv=0:report_signal_unsafe=0:"
+        f"suppressions={ROOT / 'tests/tsan_python.supp'}:log_path={{reports}}",
         "OMP_NUM_THREADS": "1",
         "RUSTDEV_NUM_THREADS": str(len(os.sched_getaffinity(0))),
     },
 }
+#: What pytest is told.
+SELECTION = {"address": [], "thread": ["-m", "not planted_race"]}
 
 
 def build_interpreter(sanitizer: str, directory: Path) -> Path:
@@ -59,7 +62,8 @@ def main(sanitizer: str, module: str, *arguments: str) -> int:
     interpreter = build_interpreter(sanitizer, directory)
     place_package(Path(module).absolute(), directory / "package")
     options = {name: value.format(reports=reports / "report") for name, value in OPTIONS[sanitizer].items()}
-    status = run_tests(interpreter, directory / "package", list(arguments), {**options, "VIRTUAL_ENV": str(directory)})
+    variables = {**options, "VIRTUAL_ENV": str(directory)}
+    status = run_tests(interpreter, directory / "package", [*SELECTION[sanitizer], *arguments], variables)
     found = sorted(reports.iterdir())
     for path in found:
         print(path.read_text(errors="replace"))
