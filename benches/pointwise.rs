@@ -9,7 +9,7 @@ use rustdev::tensor::launch::Scalar;
 const SIZES: [i64; 3] = [1_000, 25_000, 1_000_000];
 const OPERATORS: [(&str, usize, &[f64]); 16] = [
     ("copy_", 1, &[]),
-    ("add", 2, &[]),
+    ("add", 2, &[1.0]),
     ("mul", 2, &[]),
     ("relu", 1, &[]),
     ("threshold_backward", 2, &[0.0]),

@@ -410,6 +410,9 @@ const char *rd_op_name(const struct rd_op *op);
 // Bit `c10::ScalarType`: the compute dtypes that the kernel takes.
 uint64_t rd_op_dtypes(const struct rd_op *op);
 
+// Refuses an operator whose signature names other scalars than these, which are joined by `, `.
+rd_status rd_op_check_scalars(const struct rd_op *op, const char *names);
+
 // Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
 bool rd_convolution_is_regular(const struct rd_convolution_dimension *dimensions, size_t count, bool transposed);
 

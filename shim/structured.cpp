@@ -4,8 +4,10 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <c10/core/ScalarType.h>
+#include <c10/util/StringUtil.h>
 
 #include <string>
+#include <vector>
 
 namespace rustdev {
 
@@ -55,18 +57,34 @@ bool is_operand(const at::TensorIteratorBase& iter, int arg, const at::Tensor& t
 
 }  // namespace
 
-bool find_kernel(Binding& binding, const Names& names) {
-  binding.op = rd_op_find(names.kernel);
-  if (binding.op == nullptr) {
-    return false;
-  }
+void find_kernel(Binding& binding, const Names& names) {
+  binding.op = kernel(names.kernel);
   binding.dtypes = rd_op_dtypes(binding.op);
   binding.functional = find_operator(names.functional);
   binding.out = find_operator(names.out);
   if (names.inplace != nullptr) {
     binding.inplace = find_operator(names.inplace);
   }
-  return true;
+}
+
+void check_scalars(const Binding& binding, Scalars scalars) {
+  std::vector<std::string> names;
+  for (const c10::Argument& argument : binding.functional->schema().arguments()) {
+    const auto* const optional = argument.type()->castRaw<c10::OptionalType>();
+    const c10::TypeKind kind = (optional != nullptr ? *optional->getElementType() : *argument.type()).kind();
+    if (optional != nullptr && kind != c10::TypeKind::StringType) {
+      names.push_back("has_" + argument.name());
+    }
+    if (kind != c10::TypeKind::TensorType) {
+      names.push_back(argument.name());
+    }
+  }
+  if (scalars == Scalars::none) {
+    names.clear();
+  }
+  if (scalars != Scalars::zero) {
+    RD_CHECK(rd_op_check_scalars(binding.op, c10::Join(", ", names).c_str()));
+  }
 }
 
 Binding named_kernel(const char* name) {

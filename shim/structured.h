@@ -5,7 +5,8 @@
 // arguments that are not tensors, in order: an optional one gives two (whether it is there, then the value), a string its number in
 // `string_number`. Comparisons with a number have it as an operand instead.
 //
-// An operator without a kernel is not bound, and one whose kernel does not take the dtype goes to the CPU fallback.
+// Loading fails where an operator has no kernel, or where the arguments are not the scalars that its signature names. A call whose
+// dtype the kernel does not take goes to the CPU fallback.
 #pragma once
 
 #include <ATen/OpMathType.h>
@@ -66,11 +67,16 @@ struct Names {
 // An operator by its name without "aten::".
 c10::OperatorHandle find_operator(const char* name);
 
-// Looks the kernel up and fills the binding; false where there is none.
-bool find_kernel(Binding& binding, const Names& names);
+// Looks the kernel up and fills the binding.
+void find_kernel(Binding& binding, const Names& names);
+
+// Refuses a kernel whose signature does not name the scalars that the operator's arguments become.
+void check_scalars(const Binding& binding, Scalars scalars);
 
 // The kernel of that name, for an operator without variants that go to the fallback.
 Binding named_kernel(const char* name);
+template <Name name>
+inline const Binding binding_of = named_kernel(name.text);
 
 // Launches a named kernel over the iterator; an error that names it where it does not take the dtype.
 void run_named(const char* name, const Binding& binding, const at::TensorIteratorBase& iter, Launch& launch);
@@ -168,6 +174,7 @@ template <class Meta, Fast fast, Scalars scalars, class... Args>
 class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
  public:
   static inline Binding binding;
+  static constexpr Scalars launched = scalars;
 
   static at::Tensor functional(schema_type<Args>... args) {
     if constexpr (scalars == Scalars::loss) {
@@ -325,15 +332,20 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
 template <class Meta, Fast fast = Fast::none, Scalars scalars = Scalars::arguments>
 using Structured = StructuredImpl<Meta, fast, scalars, decltype(&Meta::meta)>;
 
-// Binds the variants of one operator to its kernel, where the operator table has it.
+// Binds the variants of one operator that there are to its kernel.
 template <class Op>
 void bind(torch::Library& library, const Names& names) {
-  if (!find_kernel(Op::binding, names)) {
-    return;
+  find_kernel(Op::binding, names);
+  if constexpr (requires { Op::launched; }) {
+    check_scalars(Op::binding, Op::launched);
   }
-  library.impl(names.functional, TORCH_FN(Op::functional));
-  library.impl(names.out, TORCH_FN(Op::out));
-  if constexpr (Op::has_inplace) {
+  if constexpr (requires { &Op::functional; }) {
+    library.impl(names.functional, TORCH_FN(Op::functional));
+  }
+  if constexpr (requires { &Op::out; }) {
+    library.impl(names.out, TORCH_FN(Op::out));
+  }
+  if constexpr (requires { requires Op::has_inplace; }) {
     if (names.inplace != nullptr) {
       library.impl(names.inplace, TORCH_FN(Op::InPlace::inplace));
     }

@@ -7,7 +7,9 @@
 #include <c10/core/Scalar.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 #include "check.h"
@@ -53,8 +55,32 @@ class DeviceScope {
 // Waits for the current stream, as an operator of that name does: a stream that captures refuses.
 inline void synchronize_current_stream(int32_t device, const char* name) { RD_CHECK(rd_stream_synchronize_current(device, name)); }
 
-// The kernel of that name, which the operator table has.
+// The kernel of that name; an error where the operator table has none.
 const rd_op* kernel(const char* name);
+
+// A name as the argument of a template.
+template <size_t size>
+struct Name {
+  char text[size];
+  constexpr Name(const char (&name)[size]) { std::copy_n(name, size, text); }  // NOLINT(google-explicit-constructor)
+};
+
+// The kernel of that name, looked up when the library is loaded, which fails where there is none.
+template <Name name>
+inline const rd_op* const kernel_of = kernel(name.text);
+
+// Refuses scalars of other names, joined by `, `, than those of a kernel's signature.
+bool check_scalar_names(const char* kernel, const char* names);
+template <Name kernel, Name names>
+inline const bool has_scalars = check_scalar_names(kernel.text, names.text);
+
+// The scalars of a kernel. Loading the library fails where these are not their names.
+template <Name kernel, Name names, class... Values>
+std::array<at::Scalar, sizeof...(Values)> scalars_of(const Values&... values) {
+  static_assert(std::count(names.text, std::end(names.text), ',') + 1 == sizeof...(Values), "a name for each value");
+  [[maybe_unused]] const bool* const checked = &has_scalars<kernel, names>;
+  return {at::Scalar(values)...};
+}
 
 // Whether a dtype is among those of a mask, and whether a kernel takes it.
 inline bool is_among(uint64_t dtypes, c10::ScalarType dtype) { return (dtypes >> static_cast<unsigned>(dtype)) & 1U; }
@@ -184,6 +210,11 @@ class Launch {
   void swap(size_t one, size_t other) { std::swap(operands_[one], operands_[other]); }
 
   void scalar(const c10::Scalar& value) { scalars_[num_scalars_++] = to_scalar(value); }
+  void scalars(at::ArrayRef<at::Scalar> values) {
+    for (const at::Scalar& value : values) {
+      scalar(value);
+    }
+  }
 
   // A number that is read at each run: the address that rd_capture_draw gave.
   void cell(int64_t address) { scalars_[num_scalars_++] = rd_scalar{RD_SCALAR_CELL, address, 0.0, 0.0}; }

@@ -1,7 +1,7 @@
 //! Kernels and the operator table.
 //!
-//! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its documentation names the operands (outputs first) and the
-//! scalars in order: the shim binds from it. [`table`] lists every kernel.
+//! A kernel is a function of a [`Launch`](crate::tensor::launch::Launch). Its [`signature`] names the operands (outputs first) and the
+//! scalars in order. [`table`] lists every kernel.
 
 pub mod attention;
 pub mod channel_norm;
@@ -26,6 +26,7 @@ pub mod random;
 pub mod reduce;
 pub mod rnn;
 pub mod scan;
+pub mod signature;
 pub mod softmax;
 pub mod sorting;
 pub mod table;

@@ -71,6 +71,7 @@ pub fn indices(count: i64) -> impl Fn(usize) -> f64 {
 pub fn call<T: Element>(name: &str, outputs: usize, operands: &[&Operand], scalars: &[Scalar]) -> f64 {
     let op = Op::find(name.as_bytes()).expect("the table has the operator");
     let views: Vec<View<'_>> = operands.iter().map(|operand| operand.view()).collect();
+    assert!(op.signature().takes(views.len(), scalars.len()), "{name} takes {}", op.signature().text());
     let record = Record::new(op.layout(), &views, outputs, scalars, Some(T::DTYPE)).unwrap();
     best(|| {
         // SAFETY: the operands outlive the calls, one of which is made at a time, and nothing else uses them.

@@ -8,9 +8,6 @@
 namespace rustdev {
 namespace {
 
-const rd_op* unscale_op;
-const rd_op* update_op;
-
 // The checks that PyTorch makes of a number on the device.
 void check_single(const at::Tensor& tensor, const char* name, c10::ScalarType dtype, const char* dtype_name) {
   TORCH_CHECK(on_device(tensor), name, " must be a rustdev tensor.");
@@ -25,7 +22,7 @@ void launch_unscale(at::TensorList grads, const at::Tensor& found_inf, const at:
     launch.single(found_inf);
     launch.finish_outputs();
     launch.single(inv_scale);
-    launch.run(unscale_op, grads[0].scalar_type(), grads[0].device());
+    launch.run(kernel_of<"_amp_foreach_non_finite_check_and_unscale_">, grads[0].scalar_type(), grads[0].device());
   });
 }
 
@@ -69,24 +66,17 @@ at::Tensor& update_scale(at::Tensor& self, at::Tensor& growth_tracker, const at:
   launch.input(growth_tracker);
   launch.finish_outputs();
   launch.input(found_inf);
-  launch.scalar(growth_factor);
-  launch.scalar(backoff_factor);
-  launch.scalar(growth_interval);
-  launch.run_or_throw(update_op, static_cast<int32_t>(at::kFloat), self.device().index());
+  launch.scalars(scalars_of<"_amp_update_scale_", "growth_factor, backoff_factor, growth_interval">(growth_factor, backoff_factor,
+                                                                                                    growth_interval));
+  launch.run_or_throw(kernel_of<"_amp_update_scale_">, static_cast<int32_t>(at::kFloat), self.device().index());
   return self;
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  unscale_op = rd_op_find("_amp_foreach_non_finite_check_and_unscale_");
-  if (unscale_op != nullptr) {
-    m.impl("_amp_foreach_non_finite_check_and_unscale_", TORCH_FN(unscale));
-  }
-  update_op = rd_op_find("_amp_update_scale_");
-  if (update_op != nullptr) {
-    m.impl("_amp_update_scale_", TORCH_FN(update_scale));
-  }
+  m.impl("_amp_foreach_non_finite_check_and_unscale_", TORCH_FN(unscale));
+  m.impl("_amp_update_scale_", TORCH_FN(update_scale));
 }
 
 }  // namespace rustdev

@@ -141,7 +141,7 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
                                          : new_empty(sizes, query.scalar_type(), query.device());
   const at::Tensor logsumexp = new_length_first(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
   if (!takes_library(query)) {
-    static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu");
+    const Binding& binding = binding_of<"_scaled_dot_product_flash_attention_for_cpu">;
     launch(binding, {output, logsumexp},
            {query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), expanded_mask(mask, query, key)}, is_causal, scale);
     return {output, logsumexp};
@@ -175,7 +175,7 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
   const Triple gradients{like(query), like(key), like(value)};
   const auto& [grad_query, grad_key, grad_value] = gradients;
   if (!takes_library(query)) {
-    static const Binding binding = named_kernel("_scaled_dot_product_flash_attention_for_cpu_backward");
+    const Binding& binding = binding_of<"_scaled_dot_product_flash_attention_for_cpu_backward">;
     launch(binding, {grad_query, grad_key, grad_value},
            {grad.resolve_neg(), query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), output.resolve_neg(), logsumexp,
             expanded_mask(mask, query, key)},

@@ -19,24 +19,6 @@ using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using Quadruple = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using Mask = std::array<bool, 3>;
 
-// Launches over tensors, of which some may not be there.
-void launch_given(const Binding& binding, at::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
-                  std::initializer_list<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars) {
-  Launch launch;
-  const auto add = [&](const at::Tensor* tensor) {
-    if (tensor->defined()) {
-      launch.input(*tensor);
-    }
-  };
-  std::for_each(outputs.begin(), outputs.end(), add);
-  launch.finish_outputs();
-  std::for_each(inputs.begin(), inputs.end(), add);
-  for (const at::Scalar& scalar : scalars) {
-    launch.scalar(scalar);
-  }
-  launch.run_or_throw(binding.op, static_cast<int32_t>(dtype), (*outputs.begin())->device().index());
-}
-
 // Brings what was computed in a dense copy to the tensor itself.
 void write_back(const at::Tensor& dense, const at::Tensor& tensor) {
   if (!dense.is_same(tensor)) {
@@ -103,10 +85,11 @@ struct BatchNorm {
     const int64_t saved = training ? samples.channels : 0;
     at::Tensor save_mean = new_empty({saved}, dtype, input.device()), save_inverse = new_empty({saved}, dtype, input.device());
     const at::Tensor rows = samples.rows(input), output_rows = samples.rows(output), none;
-    launch_given(binding, input.scalar_type(),
-                 {&output_rows, training ? &save_mean : &none, training ? &save_inverse : &none, &mean, &var},
-                 {&rows, &weight, &bias},
-                 {samples.channels, samples.columns, training, has_running, weight.defined(), bias.defined(), momentum, eps});
+    const at::Tensor* const inputs[] = {&rows, &weight, &bias};
+    launch_shaped(binding, input.scalar_type(),
+                  {&output_rows, training ? &save_mean : &none, training ? &save_inverse : &none, &mean, &var}, inputs,
+                  scalars_of<"native_batch_norm", "channels, columns, training, has_running, has_weight, has_bias, momentum, eps">(
+                      samples.channels, samples.columns, training, has_running, weight.defined(), bias.defined(), momentum, eps));
     if (training && has_running) {
       write_back(mean, running_mean);
       write_back(var, running_var);
@@ -170,9 +153,11 @@ struct BatchNormBackward {
     };
     const at::Tensor grad_weight = per_channel(mask[1]), grad_bias = per_channel(mask[2]);
     const at::Tensor output_rows = samples.rows(grad_input), grad_rows = samples.rows(grad), rows = samples.rows(input);
-    launch_given(binding, input.scalar_type(), {&output_rows, &grad_weight, &grad_bias},
-                 {&grad_rows, &rows, &mean, &spread, &weight},
-                 {samples.channels, samples.columns, training, mask[1], mask[2], weight.defined(), eps});
+    const at::Tensor* const inputs[] = {&grad_rows, &rows, &mean, &spread, &weight};
+    launch_shaped(
+        binding, input.scalar_type(), {&output_rows, &grad_weight, &grad_bias}, inputs,
+        scalars_of<"native_batch_norm_backward", "channels, columns, training, has_grad_weight, has_grad_bias, has_weight, eps">(
+            samples.channels, samples.columns, training, mask[1], mask[2], weight.defined(), eps));
     return {mask[0] ? grad_input : at::Tensor(), grad_weight, grad_bias};
   }
 
@@ -186,7 +171,7 @@ struct BatchNormBackward {
 // What PyTorch's functions for group normalisation, which check and allocate, call.
 void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, int64_t samples, int64_t channels,
                 int64_t positions, int64_t groups, double eps, at::Tensor& output, at::Tensor& mean, at::Tensor& inverse) {
-  static const Binding binding = named_kernel("native_group_norm");
+  const Binding& binding = binding_of<"native_group_norm">;
   if (input.numel() == 0) {
     mean.zero_();
     inverse.fill_(std::numeric_limits<double>::quiet_NaN());
@@ -195,15 +180,17 @@ void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Ten
   const std::array<int64_t, 2> sizes{samples * channels, positions};
   const at::Tensor rows = input.contiguous().view(sizes), results = output.contiguous(), output_rows = results.view(sizes);
   const at::Tensor dense_weight = dense_given(weight), dense_bias = dense_given(bias);
-  launch_given(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, {&rows, &dense_weight, &dense_bias},
-               {channels, groups, weight.defined(), bias.defined(), eps});
+  const at::Tensor* const inputs[] = {&rows, &dense_weight, &dense_bias};
+  launch_shaped(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, inputs,
+                scalars_of<"native_group_norm", "channels, groups, has_weight, has_bias, eps">(channels, groups, weight.defined(),
+                                                                                               bias.defined(), eps));
   write_back(results, output);
 }
 
 void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& mean, const at::Tensor& inverse,
                          const at::Tensor& weight, int64_t samples, int64_t channels, int64_t positions, int64_t groups,
                          at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias) {
-  static const Binding binding = named_kernel("native_group_norm_backward");
+  const Binding& binding = binding_of<"native_group_norm_backward">;
   if (input.numel() == 0) {
     for (at::Tensor* const result : {&grad_weight, &grad_bias}) {
       if (result->defined()) {
@@ -217,9 +204,10 @@ void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const 
   const at::Tensor output = results.defined() ? results.view(sizes) : new_empty(sizes, input.scalar_type(), input.device());
   const at::Tensor grad_rows = grad.contiguous().view(sizes), rows = input.contiguous().view(sizes);
   const at::Tensor means = mean.contiguous(), inverses = inverse.contiguous(), dense_weight = dense_given(weight);
-  launch_given(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias},
-               {&grad_rows, &rows, &means, &inverses, &dense_weight},
-               {channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()});
+  const at::Tensor* const inputs[] = {&grad_rows, &rows, &means, &inverses, &dense_weight};
+  launch_shaped(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias}, inputs,
+                scalars_of<"native_group_norm_backward", "channels, groups, has_grad_weight, has_grad_bias, has_weight">(
+                    channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()));
   if (results.defined()) {
     write_back(results, grad_input);
   }
@@ -238,18 +226,14 @@ REGISTER_PRIVATEUSE1_DISPATCH(GroupNormBackwardKernel, &rustdev::group_norm_back
 namespace rustdev {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(BatchNorm::binding, {"native_batch_norm", nullptr, "native_batch_norm.out", "native_batch_norm"})) {
-    m.impl("native_batch_norm", TORCH_FN(BatchNorm::functional));
-    m.impl("_native_batch_norm_legit", TORCH_FN(BatchNorm::legit));
-    m.impl("_native_batch_norm_legit.no_stats", TORCH_FN(BatchNorm::without_statistics));
-    m.impl("_batch_norm_with_update", TORCH_FN(BatchNorm::with_update));
-    m.impl("_batch_norm_no_update", TORCH_FN(BatchNorm::without_update));
-  }
-  if (find_kernel(BatchNormBackward::binding,
-                  {"native_batch_norm_backward", nullptr, "native_batch_norm_backward.out", "native_batch_norm_backward"})) {
-    m.impl("native_batch_norm_backward", TORCH_FN(BatchNormBackward::functional));
-    m.impl("batch_norm_backward", TORCH_FN(BatchNormBackward::with_reserve));
-  }
+  bind<BatchNorm>(m, {"native_batch_norm", nullptr, "native_batch_norm.out", "native_batch_norm"});
+  m.impl("_native_batch_norm_legit", TORCH_FN(BatchNorm::legit));
+  m.impl("_native_batch_norm_legit.no_stats", TORCH_FN(BatchNorm::without_statistics));
+  m.impl("_batch_norm_with_update", TORCH_FN(BatchNorm::with_update));
+  m.impl("_batch_norm_no_update", TORCH_FN(BatchNorm::without_update));
+  bind<BatchNormBackward>(m,
+                          {"native_batch_norm_backward", nullptr, "native_batch_norm_backward.out", "native_batch_norm_backward"});
+  m.impl("batch_norm_backward", TORCH_FN(BatchNormBackward::with_reserve));
   m.impl("native_group_norm", TORCH_FN(SameDevice<&at::native::native_group_norm>::call));
   m.impl("native_group_norm_backward", TORCH_FN(SameDevice<&at::native::native_group_norm_backward>::call));
 }

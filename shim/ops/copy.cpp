@@ -21,7 +21,7 @@ namespace rustdev {
 namespace {
 
 const rd_op* copy_kernel() {
-  static const rd_op* const op = rd_op_find("copy_");
+  const rd_op* const op = kernel_of<"copy_">;
   TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no copy_");
   return op;
 }

@@ -38,7 +38,7 @@ void launch(const char* kernel, const at::Tensor& out, std::initializer_list<at:
   if (scalar) {
     launch.scalar(*scalar);
   }
-  launch.run_or_throw(rd_op_find(kernel), static_cast<int32_t>(out.scalar_type()), out.device().index());
+  launch.run_or_throw(rustdev::kernel(kernel), static_cast<int32_t>(out.scalar_type()), out.device().index());
 }
 
 void check_swiglu(const at::Tensor& gate, const at::Tensor& up) {

@@ -83,7 +83,8 @@ struct EmbeddingBag {
       if (scales.defined()) {
         inputs.push_back(&scales);
       }
-      launch_shaped(binding, weight.scalar_type(), {&output, &bag_of, &sizes, &maxima}, inputs, {mode, padding_idx});
+      launch_shaped(binding, weight.scalar_type(), {&output, &bag_of, &sizes, &maxima}, inputs,
+                    scalars_of<"_embedding_bag", "mode, padding">(mode, padding_idx));
     }
     if (include_last_offset) {
       all_sizes.narrow(0, bags, 1).zero_();
@@ -168,7 +169,8 @@ struct Renorm {
     const at::Tensor dense_indices = indices.contiguous();
     const at::Tensor table = self.contiguous();
     const at::Tensor* const inputs[] = {&dense_indices};
-    if (!launch_shaped(binding, self.scalar_type(), {&table}, inputs, {max_norm, norm_type})) {
+    if (!launch_shaped(binding, self.scalar_type(), {&table}, inputs,
+                       scalars_of<"embedding_renorm_", "max_norm, norm_type">(max_norm, norm_type))) {
       return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, double, double>(binding.functional, self, indices, max_norm,
                                                                                         norm_type);
     }
@@ -210,20 +212,16 @@ at::Tensor bincount(const at::Tensor& self, OptionalTensor weights, int64_t minl
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   const char* const backward = "embedding_dense_backward";
-  if (find_kernel(EmbeddingBackward::binding, {backward, nullptr, backward, backward})) {
-    m.impl(backward, TORCH_FN(EmbeddingBackward::functional));
-    m.impl("bincount", TORCH_FN(bincount));
-  }
-  if (find_kernel(EmbeddingBag::binding, {"_embedding_bag", nullptr, "_embedding_bag", "_embedding_bag"})) {
-    m.impl("_embedding_bag", TORCH_FN(EmbeddingBag::functional));
-    m.impl("_embedding_bag_forward_only", TORCH_FN(EmbeddingBag::functional));
-    m.impl("_embedding_bag_backward", TORCH_FN(bag_backward));
-    m.impl("_embedding_bag_dense_backward", TORCH_FN(bag_dense_backward));
-    m.impl("_embedding_bag_per_sample_weights_backward", TORCH_FN(bag_weights_backward));
-  }
-  if (find_kernel(Renorm::binding, {"embedding_renorm_", nullptr, "embedding_renorm_", "embedding_renorm_"})) {
-    m.impl("embedding_renorm_", TORCH_FN(Renorm::inplace));
-  }
+  find_kernel(EmbeddingBackward::binding, {backward, nullptr, backward, backward});
+  m.impl(backward, TORCH_FN(EmbeddingBackward::functional));
+  m.impl("bincount", TORCH_FN(bincount));
+  bind<EmbeddingBag>(m, {"_embedding_bag", nullptr, "_embedding_bag", "_embedding_bag"});
+  m.impl("_embedding_bag_forward_only", TORCH_FN(EmbeddingBag::functional));
+  m.impl("_embedding_bag_backward", TORCH_FN(bag_backward));
+  m.impl("_embedding_bag_dense_backward", TORCH_FN(bag_dense_backward));
+  m.impl("_embedding_bag_per_sample_weights_backward", TORCH_FN(bag_weights_backward));
+  find_kernel(Renorm::binding, {"embedding_renorm_", nullptr, "embedding_renorm_", "embedding_renorm_"});
+  m.impl("embedding_renorm_", TORCH_FN(Renorm::inplace));
 }
 
 }  // namespace rustdev

@@ -31,7 +31,7 @@ void check_value(const at::Scalar& value, c10::ScalarType dtype) {
 namespace {
 
 at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
-  static const rd_op* const op = kernel("fill_");
+  const rd_op* const op = kernel_of<"fill_">;
   // A single element takes what a cast gives, as in PyTorch's fast path: a number beyond 16 bits becomes an infinity.
   if (self.numel() != 1 || !c10::isReducedFloatingType(self.scalar_type()) || value.isComplex()) {
     check_value(value, self.scalar_type());
@@ -60,7 +60,7 @@ at::Tensor& fill_tensor_(at::Tensor& self, const at::Tensor& value) {
 }
 
 at::Tensor& zero_(at::Tensor& self) {
-  static const rd_op* const op = kernel("zero_");
+  const rd_op* const op = kernel_of<"zero_">;
   if (self.numel() != 0) {
     Launch launch;
     launch.alone(distinct(self));

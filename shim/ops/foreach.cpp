@@ -204,13 +204,11 @@ struct Foreach<slow, Result (*)(Args...)> {
 
 template <auto slow>
 void bind_one(torch::Library& library, const std::string& name, const char* kernel) {
-  Foreach<slow>::op = rd_op_find(kernel);
-  if (Foreach<slow>::op != nullptr) {
-    library.impl(name.c_str(), TORCH_FN(Foreach<slow>::call));
-  }
+  Foreach<slow>::op = rustdev::kernel(kernel);
+  library.impl(name.c_str(), TORCH_FN(Foreach<slow>::call));
 }
 
-// Binds an overload's functional and in-place variants to a kernel, where the operator table has it.
+// Binds an overload's functional and in-place variants to a kernel.
 template <auto slow, auto slow_inplace>
 void bind_foreach(torch::Library& library, const char* name, const char* overload, const char* kernel) {
   const std::string base = std::string("_foreach_") + name;
@@ -257,7 +255,7 @@ std::optional<Tensors> reduce_each(const rd_op* op, at::TensorList self, at::Sca
 }
 
 Tensors norm(at::TensorList self, const at::Scalar& ord, std::optional<at::ScalarType> dtype) {
-  static const rd_op* const op = rd_op_find("_foreach_norm.Scalar");
+  const rd_op* const op = kernel_of<"_foreach_norm.Scalar">;
   // Calls that PyTorch refuses, and those that need more than one pass, take PyTorch's code.
   if (!self.empty() && !ord.isComplex() && dtype.value_or(self[0].scalar_type()) == self[0].scalar_type()) {
     const at::ScalarType given = self[0].scalar_type();
@@ -269,7 +267,7 @@ Tensors norm(at::TensorList self, const at::Scalar& ord, std::optional<at::Scala
 }
 
 Tensors max(at::TensorList self) {
-  static const rd_op* const op = rd_op_find("_foreach_max");
+  const rd_op* const op = kernel_of<"_foreach_max">;
   if (!self.empty()) {
     const at::ScalarType dtype = self[0].scalar_type();
     if (auto results = reduce_each(op, self, dtype, dtype, std::nullopt)) {
@@ -291,7 +289,7 @@ Tensors pow_base(const at::Scalar& base, at::TensorList exponents) {
 
 // The lists may differ in their dtypes.
 void copy_(at::TensorList self, at::TensorList source, bool non_blocking) {
-  static const rd_op* const op = rd_op_find("_foreach_copy_");
+  const rd_op* const op = kernel_of<"_foreach_copy_">;
   const bool same_length = self.size() == source.size() && !self.empty();
   const Arguments arguments(self, source);
   if (same_length && on_device(self[0]) && !arguments.overlap() &&
@@ -354,7 +352,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_foreach_max", TORCH_FN(max));
   m.impl("_foreach_norm.Scalar", TORCH_FN(norm));
   m.impl("_foreach_pow.ScalarAndTensor", TORCH_FN(pow_base));
-  Foreach<at::native::foreach_scalar_pow_list_kernel_slow>::op = rd_op_find("_foreach_pow.ScalarAndTensor");
+  Foreach<at::native::foreach_scalar_pow_list_kernel_slow>::op = kernel("_foreach_pow.ScalarAndTensor");
   RUSTDEV_FOREACH_UNARY(abs);
   RUSTDEV_FOREACH_UNARY(acos);
   RUSTDEV_FOREACH_UNARY(asin);

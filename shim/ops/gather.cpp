@@ -99,18 +99,9 @@ struct Take {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(Gather::binding, {"gather", nullptr, "gather.out", "gather"})) {
-    m.impl("gather", TORCH_FN(Gather::functional));
-    m.impl("gather.out", TORCH_FN(Gather::out));
-  }
-  if (find_kernel(IndexSelect::binding, {"index_select", nullptr, "index_select.out", "index_select"})) {
-    m.impl("index_select", TORCH_FN(IndexSelect::functional));
-    m.impl("index_select.out", TORCH_FN(IndexSelect::out));
-  }
-  if (find_kernel(Take::binding, {"take", nullptr, "take.out", "take"})) {
-    m.impl("take", TORCH_FN(Take::functional));
-    m.impl("take.out", TORCH_FN(Take::out));
-  }
+  bind<Gather>(m, {"gather", nullptr, "gather.out", "gather"});
+  bind<IndexSelect>(m, {"index_select", nullptr, "index_select.out", "index_select"});
+  bind<Take>(m, {"take", nullptr, "take.out", "take"});
 }
 
 }  // namespace rustdev

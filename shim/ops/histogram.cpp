@@ -18,17 +18,15 @@ enum Method : int64_t { search, linear, corrected };
 
 void count(const at::Tensor& values, const std::optional<at::Tensor>& weight, bool density, at::Tensor& counts,
            const at::TensorList& edges, Method method) {
-  static const Binding binding = named_kernel("histogram");
+  const Binding& binding = binding_of<"histogram">;
   TORCH_CHECK_NOT_IMPLEMENTED(takes_dtype(binding, values.scalar_type()), "histogram is not implemented for ",
                               values.scalar_type());
   const at::Tensor dense = values.contiguous(), dense_edges = edges[0].contiguous();
   const at::Tensor weights = weight && weight->defined() ? weight->contiguous() : at::Tensor();
   const at::Tensor result = new_empty(counts.sizes(), counts.scalar_type(), counts.device());
-  c10::SmallVector<const at::Tensor*, 3> inputs{&dense, &dense_edges};
-  if (weights.defined()) {
-    inputs.push_back(&weights);
-  }
-  launch_shaped(binding, values.scalar_type(), {&result}, inputs, {static_cast<int64_t>(method), weights.defined()});
+  const at::Tensor* const inputs[] = {&dense, &dense_edges, &weights};
+  launch_shaped(binding, values.scalar_type(), {&result}, inputs,
+                scalars_of<"histogram", "method, has_weight">(static_cast<int64_t>(method), weights.defined()));
   const at::Tensor found = density ? result.div(result.sum()).div_(dense_edges.diff()) : result;
   if (at::has_internal_overlap(counts) == at::MemOverlap::Yes) {
     counts.select(0, 0).copy_(found.sum());  // as the CPU's, where every bin is added to the one element

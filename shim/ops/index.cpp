@@ -187,14 +187,10 @@ struct IndexPut {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(Index::binding, {"index.Tensor", nullptr, "index.Tensor_out", "index"})) {
-    m.impl("index.Tensor", TORCH_FN(Index::functional));
-    m.impl("index.Tensor_out", TORCH_FN(Index::out));
-  }
-  if (find_kernel(IndexPut::binding, {"_index_put_impl_", nullptr, "_index_put_impl_", "index_put"})) {
-    m.impl("_index_put_impl_", TORCH_FN(IndexPut::inplace));
-    m.impl("index_put_", TORCH_FN(IndexPut::put));
-  }
+  bind<Index>(m, {"index.Tensor", nullptr, "index.Tensor_out", "index"});
+  find_kernel(IndexPut::binding, {"_index_put_impl_", nullptr, "_index_put_impl_", "index_put"});
+  m.impl("_index_put_impl_", TORCH_FN(IndexPut::inplace));
+  m.impl("index_put_", TORCH_FN(IndexPut::put));
 }
 
 }  // namespace rustdev

@@ -66,9 +66,7 @@ struct LayerNorm {
         launch.input(*given);
       }
     }
-    launch.scalar(eps);
-    launch.scalar(weight.defined());
-    launch.scalar(bias.defined());
+    launch.scalars(scalars_of<"native_layer_norm", "eps, has_weight, has_bias">(eps, weight.defined(), bias.defined()));
     launch.run_or_throw(binding.op, static_cast<int32_t>(input.scalar_type()), input.device().index());
     return {output, mean, rstd};
   }
@@ -124,9 +122,8 @@ struct LayerNormBackward {
         }
       }
     }
-    launch.scalar(grads[1].defined());
-    launch.scalar(grads[2].defined());
-    launch.scalar(inputs[4].defined());
+    launch.scalars(scalars_of<"native_layer_norm_backward", "has_grad_weight, has_grad_bias, has_weight">(
+        grads[1].defined(), grads[2].defined(), inputs[4].defined()));
     launch.run_or_throw(binding.op, static_cast<int32_t>(inputs[1].scalar_type()), inputs[1].device().index());
   }
 };
@@ -134,13 +131,9 @@ struct LayerNormBackward {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(LayerNorm::binding, {"native_layer_norm", nullptr, "native_layer_norm.out", "native_layer_norm"})) {
-    m.impl("native_layer_norm", TORCH_FN(LayerNorm::functional));
-  }
-  if (find_kernel(LayerNormBackward::binding,
-                  {"native_layer_norm_backward", nullptr, "native_layer_norm_backward.out", "native_layer_norm_backward"})) {
-    m.impl("native_layer_norm_backward", TORCH_FN(LayerNormBackward::functional));
-  }
+  bind<LayerNorm>(m, {"native_layer_norm", nullptr, "native_layer_norm.out", "native_layer_norm"});
+  bind<LayerNormBackward>(m,
+                          {"native_layer_norm_backward", nullptr, "native_layer_norm_backward.out", "native_layer_norm_backward"});
 }
 
 }  // namespace rustdev

@@ -17,21 +17,20 @@ template <>
 inline constexpr bool refuses_overlap<at::meta::structured_cumprod> = true;
 
 bool launch_shaped(const Binding& binding, c10::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
-                   at::ArrayRef<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars) {
+                   at::ArrayRef<const at::Tensor*> inputs, at::ArrayRef<at::Scalar> scalars) {
   if (!takes_dtype(binding, dtype)) {
     return false;
   }
   Launch launch;
-  for (const at::Tensor* output : outputs) {
-    launch.input(*output);
-  }
+  const auto add = [&](const at::Tensor* tensor) {
+    if (tensor->defined()) {
+      launch.input(*tensor);
+    }
+  };
+  std::for_each(outputs.begin(), outputs.end(), add);
   launch.finish_outputs();
-  for (const at::Tensor* input : inputs) {
-    launch.input(*input);
-  }
-  for (const at::Scalar& scalar : scalars) {
-    launch.scalar(scalar);
-  }
+  std::for_each(inputs.begin(), inputs.end(), add);
+  launch.scalars(scalars);
   return launch.run(binding.op, static_cast<int32_t>(dtype), (*outputs.begin())->device().index());
 }
 
@@ -88,16 +87,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
       m, {"_log_softmax_backward_data", nullptr, "_log_softmax_backward_data.out", "_log_softmax_backward_data"});
   bind<Line<at::meta::structured_cumsum>>(m, {"cumsum", "cumsum_", "cumsum.out", "cumsum"});
   bind<Line<at::meta::structured_cumprod>>(m, {"cumprod", "cumprod_", "cumprod.out", "cumprod"});
-  if (find_kernel(Logcumsumexp::binding, {"_logcumsumexp", nullptr, "_logcumsumexp.out", "_logcumsumexp"})) {
-    m.impl("_logcumsumexp", TORCH_FN(Logcumsumexp::functional));
-    m.impl("_logcumsumexp.out", TORCH_FN(Logcumsumexp::out));
-  }
-  if (find_kernel(Extremes<0>::binding, {"_cummax_helper", nullptr, "_cummax_helper", "_cummax_helper"})) {
-    m.impl("_cummax_helper", TORCH_FN(Extremes<0>::call));
-  }
-  if (find_kernel(Extremes<1>::binding, {"_cummin_helper", nullptr, "_cummin_helper", "_cummin_helper"})) {
-    m.impl("_cummin_helper", TORCH_FN(Extremes<1>::call));
-  }
+  bind<Logcumsumexp>(m, {"_logcumsumexp", nullptr, "_logcumsumexp.out", "_logcumsumexp"});
+  find_kernel(Extremes<0>::binding, {"_cummax_helper", nullptr, "_cummax_helper", "_cummax_helper"});
+  m.impl("_cummax_helper", TORCH_FN(Extremes<0>::call));
+  find_kernel(Extremes<1>::binding, {"_cummin_helper", nullptr, "_cummin_helper", "_cummin_helper"});
+  m.impl("_cummin_helper", TORCH_FN(Extremes<1>::call));
 }
 
 }  // namespace rustdev

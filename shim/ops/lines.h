@@ -8,9 +8,9 @@
 
 namespace rustdev {
 
-// Launches the kernel. False where it does not take the dtype: nothing was done.
+// Launches the kernel over the tensors that are defined. False where it does not take the dtype: nothing was done.
 bool launch_shaped(const Binding& binding, c10::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
-                   at::ArrayRef<const at::Tensor*> inputs, std::initializer_list<at::Scalar> scalars);
+                   at::ArrayRef<const at::Tensor*> inputs, at::ArrayRef<at::Scalar> scalars);
 
 // The tensors and the dimension among a call's arguments.
 class LineArguments {

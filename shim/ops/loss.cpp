@@ -16,7 +16,7 @@ namespace {
 using Weight = std::optional<at::Tensor>;
 
 const Binding& log_sigmoid_binding() {
-  static const Binding binding = named_kernel("log_sigmoid_forward");
+  const Binding& binding = binding_of<"log_sigmoid_forward">;
   return binding;
 }
 
@@ -44,7 +44,7 @@ std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_out(const at::Tensor& self, at:
 
 at::Tensor& log_sigmoid_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& /*buffer*/,
                                      at::Tensor& result) {
-  static const Binding binding = named_kernel("log_sigmoid_backward");
+  const Binding& binding = binding_of<"log_sigmoid_backward">;
   Launch launch;
   auto config = at::TensorIteratorConfig();
   run_named("log_sigmoid_backward", binding, config.add_output(result).add_const_input(self).add_const_input(grad).build(), launch);
@@ -63,7 +63,7 @@ void weigh(at::Tensor& result, const Weight& weight) {
 }
 
 void run_entropy(at::Tensor& loss, const at::Tensor& self, const at::Tensor& target) {
-  static const Binding binding = named_kernel("binary_cross_entropy");
+  const Binding& binding = binding_of<"binary_cross_entropy">;
   Launch launch;
   auto config = at::TensorIteratorConfig();
   run_named("binary_cross_entropy", binding, config.add_output(loss).add_const_input(self).add_const_input(target).build(), launch);
@@ -90,7 +90,7 @@ at::Tensor& entropy_out(const at::Tensor& self, const at::Tensor& target, const 
 
 at::Tensor& entropy_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target, const Weight& weight,
                                  int64_t reduction, at::Tensor& result) {
-  static const Binding binding = named_kernel("binary_cross_entropy_backward");
+  const Binding& binding = binding_of<"binary_cross_entropy_backward">;
   Launch launch;
   auto config = at::TensorIteratorConfig();
   config.add_output(result).add_const_input(grad).add_const_input(self).add_const_input(target);

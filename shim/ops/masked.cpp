@@ -14,7 +14,7 @@ namespace {
 
 // How many elements are not 0.
 int64_t count_of_nonzero(const at::Tensor& dense) {
-  static const rd_op* const op = rd_op_find("nonzero_count");
+  const rd_op* const op = kernel_of<"nonzero_count">;
   if (dense.numel() == 0) {
     return 0;
   }
@@ -201,23 +201,15 @@ struct Nonzero {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(MaskedFill::binding, {"masked_fill_.Scalar", nullptr, "masked_fill_.Scalar", "where"})) {
-    m.impl("masked_fill_.Scalar", TORCH_FN(MaskedFill::with_number));
-    m.impl("masked_fill_.Tensor", TORCH_FN(MaskedFill::with_tensor));
-  }
-  if (find_kernel(MaskedSelect::binding, {"masked_select", nullptr, "masked_select.out", "masked_select"})) {
-    m.impl("masked_select", TORCH_FN(MaskedSelect::functional));
-    m.impl("masked_select.out", TORCH_FN(MaskedSelect::out));
-  }
-  if (find_kernel(MaskedScatter::binding, {"masked_scatter_", nullptr, "masked_scatter_", "masked_scatter"})) {
-    m.impl("masked_scatter_", TORCH_FN(MaskedScatter::inplace));
-  }
-  if (find_kernel(Nonzero::binding, {"nonzero", nullptr, "nonzero.out", "nonzero"})) {
-    m.impl("nonzero", TORCH_FN(Nonzero::functional));
-    m.impl("nonzero.out", TORCH_FN(Nonzero::out));
-    m.impl("nonzero_static", TORCH_FN(Nonzero::fixed));
-    m.impl("nonzero_static.out", TORCH_FN(Nonzero::fixed_out));
-  }
+  find_kernel(MaskedFill::binding, {"masked_fill_.Scalar", nullptr, "masked_fill_.Scalar", "where"});
+  m.impl("masked_fill_.Scalar", TORCH_FN(MaskedFill::with_number));
+  m.impl("masked_fill_.Tensor", TORCH_FN(MaskedFill::with_tensor));
+  bind<MaskedSelect>(m, {"masked_select", nullptr, "masked_select.out", "masked_select"});
+  find_kernel(MaskedScatter::binding, {"masked_scatter_", nullptr, "masked_scatter_", "masked_scatter"});
+  m.impl("masked_scatter_", TORCH_FN(MaskedScatter::inplace));
+  bind<Nonzero>(m, {"nonzero", nullptr, "nonzero.out", "nonzero"});
+  m.impl("nonzero_static", TORCH_FN(Nonzero::fixed));
+  m.impl("nonzero_static.out", TORCH_FN(Nonzero::fixed_out));
 }
 
 }  // namespace rustdev

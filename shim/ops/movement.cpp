@@ -73,7 +73,7 @@ class ManyLaunch {
 constexpr int64_t words_per_launch = 60000;
 
 void launch_cat(const at::Tensor& out, const at::ITensorListRef& tensors, int64_t dim) {
-  static const rd_op* const op = kernel("cat");
+  const rd_op* const op = kernel_of<"cat">;
   std::vector<at::Tensor> inputs;
   for (const at::Tensor& tensor : tensors) {
     TORCH_CHECK(tensor.device() == out.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
@@ -117,7 +117,7 @@ at::Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, at::Tensor& 
 }
 
 at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
-  static const Binding binding{kernel("flip"), rd_op_dtypes(kernel("flip"))};
+  const Binding& binding = binding_of<"flip">;
   const auto flipped = at::dim_list_to_bitset(dims, self.dim());
   at::Tensor result = at::empty_like(self, at::MemoryFormat::Preserve);
   launch_move(binding, result, self, static_cast<int64_t>(flipped.to_ullong()));
@@ -129,7 +129,7 @@ constexpr size_t rolls_per_launch = 4;
 
 // `moves`: dimension, shift, dimension, shift...
 at::Tensor launch_roll(const at::Tensor& self, at::IntArrayRef moves) {
-  static const Binding binding{kernel("roll"), rd_op_dtypes(kernel("roll"))};
+  const Binding& binding = binding_of<"roll">;
   at::Tensor result = new_empty(self.sizes(), self.scalar_type(), self.device(), self.suggest_memory_format());
   launch_move(binding, result, self, moves);
   return result;

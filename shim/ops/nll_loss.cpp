@@ -41,13 +41,11 @@ void launch_forward(const Binding& binding, const at::Tensor& output, const at::
   const at::Tensor targets = target.contiguous().view({images.size(0), images.size(2), images.size(3)});
   const at::Tensor losses = reduction == at::Reduction::None && self.dim() > 1 ? output.view(targets.sizes()) : output;
   const at::Tensor weights = dense_given(weight);
-  c10::SmallVector<const at::Tensor*, 3> inputs{&images, &targets};
-  if (weights.defined()) {
-    inputs.push_back(&weights);
-  }
+  const at::Tensor* const inputs[] = {&images, &targets, &weights};
   // The loss of one row without a batch is a sum with its weight.
   const int64_t summed = self.dim() == 1 && reduction == at::Reduction::None ? at::Reduction::Sum : reduction;
-  launch_shaped(binding, self.scalar_type(), {&losses, &total}, inputs, {summed, ignored, weights.defined()});
+  launch_shaped(binding, self.scalar_type(), {&losses, &total}, inputs,
+                scalars_of<"nll_loss_forward", "reduction, ignored, has_weight">(summed, ignored, weights.defined()));
 }
 
 void launch_backward(const Binding& binding, const at::Tensor& grad_input, const at::Tensor& grad, const at::Tensor& self,
@@ -58,11 +56,10 @@ void launch_backward(const Binding& binding, const at::Tensor& grad_input, const
   const at::Tensor targets = target.contiguous().view({images.size(0), positions});
   const at::Tensor grads = grad.contiguous();
   const at::Tensor weights = dense_given(weight);
-  c10::SmallVector<const at::Tensor*, 4> inputs{&grads, &targets, &total};
-  if (weights.defined()) {
-    inputs.push_back(&weights);
-  }
-  launch_shaped(binding, self.scalar_type(), {&rows}, inputs, {reduction, ignored, weights.defined(), images.size(1)});
+  const at::Tensor* const inputs[] = {&grads, &targets, &total, &weights};
+  launch_shaped(binding, self.scalar_type(), {&rows}, inputs,
+                scalars_of<"nll_loss_backward", "reduction, ignored, has_weight, classes">(reduction, ignored, weights.defined(),
+                                                                                           images.size(1)));
 }
 
 struct NllLoss {
@@ -167,21 +164,13 @@ struct NllLoss2dBackward {
   }
 };
 
-template <class Op>
-void bind_loss(torch::Library& library, const Names& names) {
-  if (find_kernel(Op::binding, names)) {
-    library.impl(names.functional, TORCH_FN(Op::functional));
-    library.impl(names.out, TORCH_FN(Op::out));
-  }
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  bind_loss<NllLoss>(m, {"nll_loss_forward", nullptr, "nll_loss_forward.output", "nll_loss_forward"});
-  bind_loss<NllLoss2d>(m, {"nll_loss2d_forward", nullptr, "nll_loss2d_forward.output", "nll_loss_forward"});
-  bind_loss<NllLossBackward>(m, {"nll_loss_backward", nullptr, "nll_loss_backward.grad_input", "nll_loss_backward"});
-  bind_loss<NllLoss2dBackward>(m, {"nll_loss2d_backward", nullptr, "nll_loss2d_backward.grad_input", "nll_loss_backward"});
+  bind<NllLoss>(m, {"nll_loss_forward", nullptr, "nll_loss_forward.output", "nll_loss_forward"});
+  bind<NllLoss2d>(m, {"nll_loss2d_forward", nullptr, "nll_loss2d_forward.output", "nll_loss_forward"});
+  bind<NllLossBackward>(m, {"nll_loss_backward", nullptr, "nll_loss_backward.grad_input", "nll_loss_backward"});
+  bind<NllLoss2dBackward>(m, {"nll_loss2d_backward", nullptr, "nll_loss2d_backward.grad_input", "nll_loss_backward"});
 }
 
 }  // namespace rustdev

@@ -193,14 +193,12 @@ struct Adagrad {
   }
 };
 
-// Binds both overloads of an optimizer to its kernel, where the operator table has it.
+// Binds both overloads of an optimizer to its kernel.
 template <class Optimizer>
 void bind_optimizer(torch::Library& library) {
-  Optimizer::op = rd_op_find(Optimizer::name);
-  if (Optimizer::op != nullptr) {
-    library.impl(Optimizer::name, TORCH_FN(Optimizer::call));
-    library.impl((std::string(Optimizer::name) + ".tensor_lr").c_str(), TORCH_FN(Optimizer::call_tensor_lr));
-  }
+  Optimizer::op = kernel(Optimizer::name);
+  library.impl(Optimizer::name, TORCH_FN(Optimizer::call));
+  library.impl((std::string(Optimizer::name) + ".tensor_lr").c_str(), TORCH_FN(Optimizer::call_tensor_lr));
 }
 
 }  // namespace

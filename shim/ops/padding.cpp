@@ -174,17 +174,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                                   "replication_pad_backward");
   bind_pad<PadBackward<3, false>>(m, "replication_pad3d_backward", "replication_pad3d_backward.grad_input",
                                   "replication_pad_backward");
-  if (find_kernel(Im2col::binding, {"im2col", nullptr, "im2col.out", "im2col"})) {
-    m.impl("im2col", TORCH_FN(Im2col::functional));
-    m.impl("im2col.out", TORCH_FN(Im2col::out));
-  }
-  if (find_kernel(Col2im::binding, {"col2im", nullptr, "col2im.out", "col2im"})) {
-    m.impl("col2im", TORCH_FN(Col2im::functional));
-    m.impl("col2im.out", TORCH_FN(Col2im::out));
-  }
-  if (find_kernel(UnfoldBackward::binding, {"unfold_backward", nullptr, "unfold_backward.out", "unfold_backward"})) {
-    m.impl("unfold_backward", TORCH_FN(UnfoldBackward::functional));
-  }
+  bind<Im2col>(m, {"im2col", nullptr, "im2col.out", "im2col"});
+  bind<Col2im>(m, {"col2im", nullptr, "col2im.out", "col2im"});
+  bind<UnfoldBackward>(m, {"unfold_backward", nullptr, "unfold_backward.out", "unfold_backward"});
 }
 
 }  // namespace rustdev

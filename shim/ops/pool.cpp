@@ -88,8 +88,11 @@ struct MaxPool {
     const at::Tensor* const inputs[] = {&input};
     return launch_shaped(
         binding, self.scalar_type(), {&values, &max_indices}, inputs,
-        {axis(kernel, 0), axis(kernel, 1), axis(dilation, 0), axis(dilation, 1), axis(padding, 0), axis(padding, 1), axis(steps, 0),
-         axis(steps, 1), height, width, self.size(-2), self.size(-1), layout.channels});
+        scalars_of<"max_pool2d_with_indices",
+                   "kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, "
+                   "stride_width, windows_height, windows_width, height, width, channels">(
+            axis(kernel, 0), axis(kernel, 1), axis(dilation, 0), axis(dilation, 1), axis(padding, 0), axis(padding, 1),
+            axis(steps, 0), axis(steps, 1), height, width, self.size(-2), self.size(-1), layout.channels));
   }
 };
 
@@ -127,16 +130,9 @@ struct MaxPoolBackward {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(MaxPool::binding,
-                  {"max_pool2d_with_indices", nullptr, "max_pool2d_with_indices.out", "max_pool2d_with_indices"})) {
-    m.impl("max_pool2d_with_indices", TORCH_FN(MaxPool::functional));
-    m.impl("max_pool2d_with_indices.out", TORCH_FN(MaxPool::out));
-  }
-  if (find_kernel(MaxPoolBackward::binding, {"max_pool2d_with_indices_backward", nullptr,
-                                             "max_pool2d_with_indices_backward.grad_input", "max_pool2d_with_indices_backward"})) {
-    m.impl("max_pool2d_with_indices_backward", TORCH_FN(MaxPoolBackward::functional));
-    m.impl("max_pool2d_with_indices_backward.grad_input", TORCH_FN(MaxPoolBackward::out));
-  }
+  bind<MaxPool>(m, {"max_pool2d_with_indices", nullptr, "max_pool2d_with_indices.out", "max_pool2d_with_indices"});
+  bind<MaxPoolBackward>(m, {"max_pool2d_with_indices_backward", nullptr, "max_pool2d_with_indices_backward.grad_input",
+                            "max_pool2d_with_indices_backward"});
 }
 
 }  // namespace rustdev

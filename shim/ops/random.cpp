@@ -47,9 +47,7 @@ void add_state(Launch& launch, const OptionalGenerator& given, at::Device device
 void draw(const rd_op* op, Launch& launch, at::ScalarType dtype, at::Device device, const OptionalGenerator& given,
           std::initializer_list<at::Scalar> scalars) {
   add_state(launch, given, device);
-  for (const at::Scalar& scalar : scalars) {
-    launch.scalar(scalar);
-  }
+  launch.scalars(scalars);
   launch.run_or_throw(op, static_cast<int32_t>(dtype), device.index());
 }
 
@@ -71,39 +69,24 @@ void draw(const rd_op* op, const at::TensorBase& self, const OptionalGenerator& 
   }
 }
 
-const rd_op* uniform_op() {
-  static const rd_op* const op = kernel("uniform_");
-  return op;
-}
-const rd_op* exponential_op() {
-  static const rd_op* const op = kernel("exponential_");
-  return op;
-}
-const rd_op* random_op() {
-  static const rd_op* const op = kernel("random_");
-  return op;
-}
-
 template <typename>
 struct UniformKernel {
   void operator()(at::TensorIteratorBase& iter, double from, double to, const OptionalGenerator& given) {
-    draw(uniform_op(), iter, given, {from, to});
+    draw(kernel_of<"uniform_">, iter, given, {from, to});
   }
 };
 
 template <typename>
 struct NormalKernel {
   void operator()(const at::TensorBase& self, double mean, double std, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("normal_");
-    draw(op, self, given, {mean, std});
+    draw(kernel_of<"normal_">, self, given, {mean, std});
   }
 };
 
 template <typename>
 struct LogNormalKernel {
   void operator()(at::TensorIteratorBase& iter, double mean, double std, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("log_normal_");
-    draw(op, iter, given, {mean, std});
+    draw(kernel_of<"log_normal_">, iter, given, {mean, std});
   }
 };
 
@@ -112,31 +95,28 @@ struct ExponentialKernel {
   void operator()(at::TensorIteratorBase& iter, double lambda, const OptionalGenerator& given) {
     TORCH_CHECK(at::isFloatingType(iter.dtype()), "exponential_ draws floating-point numbers, but the tensor has dtype ",
                 iter.dtype());
-    draw(exponential_op(), iter, given, {lambda});
+    draw(kernel_of<"exponential_">, iter, given, {lambda});
   }
 };
 
 template <typename>
 struct GeometricKernel {
   void operator()(at::TensorIteratorBase& iter, double p, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("geometric_");
-    draw(op, iter, given, {p});
+    draw(kernel_of<"geometric_">, iter, given, {p});
   }
 };
 
 template <typename>
 struct CauchyKernel {
   void operator()(at::TensorIteratorBase& iter, double median, double sigma, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("cauchy_");
-    draw(op, iter, given, {median, sigma});
+    draw(kernel_of<"cauchy_">, iter, given, {median, sigma});
   }
 };
 
 template <typename>
 struct BernoulliScalarKernel {
   void operator()(const at::TensorBase& self, double p, const OptionalGenerator& given) {
-    static const rd_op* const op = kernel("bernoulli_.float");
-    draw(op, self, given, {p});
+    draw(kernel_of<"bernoulli_.float">, self, given, {p});
   }
 };
 
@@ -148,19 +128,18 @@ struct BernoulliTensorKernel {
     auto config = at::TensorIteratorConfig();
     config.check_all_same_dtype(false).resize_outputs(false).add_output(self).add_const_input(probability);
     auto iter = config.build();
-    static const rd_op* const op = kernel("bernoulli_");
-    draw(op, iter, given, {});
+    draw(kernel_of<"bernoulli_">, iter, given, {});
   }
 };
 
 template <typename>
 struct RandomFromToKernel {
   void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t from, const OptionalGenerator& given) {
-    draw(random_op(), iter, given, {from, static_cast<int64_t>(range)});
+    draw(kernel_of<"random_">, iter, given, {from, static_cast<int64_t>(range)});
   }
   // Everything that 64 bits can be.
   void operator()(at::TensorIteratorBase& iter, const OptionalGenerator& given) {
-    draw(random_op(), iter, given, {std::numeric_limits<int64_t>::min(), int64_t{0}});
+    draw(kernel_of<"random_">, iter, given, {std::numeric_limits<int64_t>::min(), int64_t{0}});
   }
 };
 
@@ -182,7 +161,7 @@ struct RandomKernel {
     uint64_t range = 0;
     AT_DISPATCH_V2(iter.dtype(), "random_", AT_WRAP([&] { range = values_of<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES), c10::kBool,
                    c10::kHalf, c10::kBFloat16);
-    draw(random_op(), iter, given, {int64_t{0}, static_cast<int64_t>(range)});
+    draw(kernel_of<"random_">, iter, given, {int64_t{0}, static_cast<int64_t>(range)});
   }
 };
 
@@ -191,7 +170,7 @@ at::Tensor& uniform_(at::Tensor& self, double from, double to, OptionalGenerator
   // Half of what float16 holds: the width of the range fits too.
   constexpr double limit = 32752.0;
   if (C10_LIKELY(is_real(self.scalar_type()) && from <= to && from >= -limit && to <= limit)) {
-    draw(uniform_op(), self, given, {from, to});
+    draw(kernel_of<"uniform_">, self, given, {from, to});
     return self;
   }
   return templates::uniform_impl_<UniformKernel, Generator>(self, from, to, std::move(given));
@@ -217,7 +196,7 @@ at::Tensor& log_normal_(at::Tensor& self, double mean, double std, OptionalGener
 
 at::Tensor& exponential_(at::Tensor& self, double lambda, OptionalGenerator given) {
   if (C10_LIKELY(is_real(self.scalar_type()) && lambda > 0.0)) {
-    draw(exponential_op(), self, given, {lambda});
+    draw(kernel_of<"exponential_">, self, given, {lambda});
     return self;
   }
   return templates::exponential_impl_<ExponentialKernel, Generator>(self, lambda, std::move(given));
@@ -264,10 +243,10 @@ bool surely_holds_exactly(at::ScalarType dtype, int64_t number) {
 
 at::Tensor& random_from_to_(at::Tensor& self, int64_t from, std::optional<int64_t> to, OptionalGenerator given) {
   const at::ScalarType dtype = self.scalar_type();
-  if (C10_LIKELY(to.has_value() && from < *to && takes(random_op(), dtype) && surely_holds_exactly(dtype, from) &&
+  if (C10_LIKELY(to.has_value() && from < *to && takes(kernel_of<"random_">, dtype) && surely_holds_exactly(dtype, from) &&
                  surely_holds_exactly(dtype, *to))) {
     const uint64_t range = static_cast<uint64_t>(*to) - static_cast<uint64_t>(from);
-    draw(random_op(), self, given, {from, static_cast<int64_t>(range)});
+    draw(kernel_of<"random_">, self, given, {from, static_cast<int64_t>(range)});
     return self;
   }
   return templates::random_from_to_impl<RandomFromToKernel, Generator>(self, from, to, std::move(given));
@@ -319,7 +298,7 @@ at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result)
   if (result.dim() != 1 || result.size(0) != n) {
     result.resize_({n});
   }
-  static const rd_op* const op = kernel("randperm");
+  const rd_op* const op = kernel_of<"randperm">;
   if (result.is_contiguous()) {
     draw(op, result, given, {});
     return result;
@@ -366,7 +345,7 @@ at::Tensor binomial(const at::Tensor& trials, const at::Tensor& p, OptionalGener
 
 // Several samples with replacement; PyTorch's own code makes the others of exponential_, div and argmax or topk.
 void draw_indices(at::Tensor& result, const at::Tensor& weights, int64_t samples, OptionalGenerator given) {
-  static const rd_op* const op = kernel("multinomial");
+  const rd_op* const op = kernel_of<"multinomial">;
   at::assert_no_internal_overlap(result);
   if (result.numel() == 0) {
     return;
@@ -386,7 +365,7 @@ void draw_indices(at::Tensor& result, const at::Tensor& weights, int64_t samples
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
 Pair native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
-  static const rd_op* const op = kernel("native_dropout");
+  const rd_op* const op = kernel_of<"native_dropout">;
   if (input.numel() == 0) {
     return {input, at::empty_like(input)};
   }
@@ -416,7 +395,7 @@ Pair native_dropout(const at::Tensor& input, double p, std::optional<bool> train
 }
 
 at::Tensor native_dropout_backward(const at::Tensor& grad, const at::Tensor& mask, double scale) {
-  static const rd_op* const op = kernel("native_dropout_backward");
+  const rd_op* const op = kernel_of<"native_dropout_backward">;
   if (!is_real(grad.scalar_type())) {
     return grad.mul(mask.type_as(grad).mul(scale));
   }

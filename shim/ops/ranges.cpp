@@ -25,9 +25,7 @@ void launch_line(const rd_op* op, const at::Tensor& out, std::initializer_list<a
   Launch launch;
   launch.restrided(out, size, stride);
   launch.finish_outputs();
-  for (const at::Scalar& scalar : scalars) {
-    launch.scalar(scalar);
-  }
+  launch.scalars(scalars);
   const auto dtype = static_cast<int32_t>(out.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(launch.run(op, dtype, out.device().index()), "\"", rd_op_name(op), "\" not implemented for '",
                               out.scalar_type(), "'");
@@ -42,13 +40,8 @@ void launch_any_line(const rd_op* op, const at::Tensor& out, std::initializer_li
   }
 }
 
-const rd_op* arange_op() {
-  static const rd_op* const op = kernel("arange");
-  return op;
-}
-
 void arange_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::Scalar&, const at::Scalar& step) {
-  launch_line(arange_op(), iter.tensor(0), {start, step});
+  launch_line(kernel_of<"arange">, iter.tensor(0), {start, step});
 }
 
 // Whether a range of these numbers in this dtype is one that PyTorch has nothing to refuse in but the numbers' order.
@@ -61,14 +54,14 @@ bool is_plain_range(const rd_op* op, at::ScalarType dtype, std::initializer_list
 at::Tensor arange_step(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, RD_OPTIONS) {
   const bool whole = start.isIntegral(true) && end.isIntegral(true) && step.isIntegral(true);
   const at::ScalarType wanted = dtype.value_or(whole ? at::kLong : c10::get_default_dtype_as_scalartype());
-  if (C10_UNLIKELY(!is_plain_range(arange_op(), wanted, {&start, &end, &step}))) {
+  if (C10_UNLIKELY(!is_plain_range(kernel_of<"arange">, wanted, {&start, &end, &step}))) {
     return at::native::arange(start, end, step, dtype, layout, device, pin_memory);
   }
   // Only Long numbers are counted in another way than as float64.
   const int64_t size = wanted == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step)
                                            : at::native::compute_arange_size<double>(start, end, step);
   at::Tensor result = new_plain(size, wanted, dtype, layout, device, pin_memory);
-  launch_line(arange_op(), result, {start, step});
+  launch_line(kernel_of<"arange">, result, {start, step});
   return result;
 }
 
@@ -78,22 +71,17 @@ at::Tensor arange_start(const at::Scalar& start, const at::Scalar& end, RD_OPTIO
 
 at::Tensor arange(const at::Scalar& end, RD_OPTIONS) { return arange_step(0, end, 1, dtype, layout, device, pin_memory); }
 
-const rd_op* linspace_op() {
-  static const rd_op* const op = kernel("linspace");
-  return op;
-}
-
 void linspace_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::Scalar& end, int64_t) {
-  launch_line(linspace_op(), iter.tensor(0), {start, end});
+  launch_line(kernel_of<"linspace">, iter.tensor(0), {start, end});
 }
 
 at::Tensor linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, RD_OPTIONS) {
   const at::ScalarType wanted = dtype.value_or(c10::get_default_dtype_as_scalartype());
-  if (C10_UNLIKELY(steps < 0 || !is_plain_range(linspace_op(), wanted, {&start, &end}))) {
+  if (C10_UNLIKELY(steps < 0 || !is_plain_range(kernel_of<"linspace">, wanted, {&start, &end}))) {
     return at::native::linspace(start, end, steps, dtype, layout, device, pin_memory);
   }
   at::Tensor result = new_plain(steps, wanted, dtype, layout, device, pin_memory);
-  launch_line(linspace_op(), result, {start, end});
+  launch_line(kernel_of<"linspace">, result, {start, end});
   return result;
 }
 
@@ -102,7 +90,7 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   if (result.numel() != steps) {
     result.resize_({steps});
   }
-  static const rd_op* const op = kernel("logspace");
+  const rd_op* const op = kernel_of<"logspace">;
   launch_any_line(op, result, {start, end, base});
   return result;
 }
@@ -118,7 +106,7 @@ at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::
   if (result.numel() != size) {
     result.resize_({size});
   }
-  launch_any_line(arange_op(), result, {start, step});
+  launch_any_line(kernel_of<"arange">, result, {start, step});
   return result;
 }
 
@@ -178,7 +166,7 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
   Launch launch;
   launch.output(result);
   launch.input(ends);
-  launch.run_or_throw(kernel("repeat_interleave"), static_cast<int32_t>(result.scalar_type()), result.device().index());
+  launch.run_or_throw(kernel_of<"repeat_interleave">, static_cast<int32_t>(result.scalar_type()), result.device().index());
   return result;
 }
 

@@ -145,9 +145,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind_reduction<Reduction<at::meta::structured_any>>(m, {"any", nullptr, "any.all_out", "any"}, any);
   bind_reduction<Reduction<at::meta::structured_any_dim>>(m, {"any.dim", nullptr, "any.out", "any"}, any);
   bind_reduction<Reduction<at::meta::structured_any_dims>>(m, {"any.dims", nullptr, "any.dims_out", "any"}, any);
-  if (find_kernel(prod_binding(), {"prod", nullptr, "prod.out", "prod"})) {
-    m.impl("prod", TORCH_FN(prod));
-  }
+  find_kernel(prod_binding(), {"prod", nullptr, "prod.out", "prod"});
+  m.impl("prod", TORCH_FN(prod));
 }
 
 }  // namespace rustdev

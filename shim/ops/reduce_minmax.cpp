@@ -124,24 +124,16 @@ struct ExtremeAll {
   }
 };
 
-template <class Op>
-void bind_variants(torch::Library& m, const Names& names) {
-  if (find_kernel(Op::binding, names)) {
-    m.impl(names.functional, TORCH_FN(Op::functional));
-    m.impl(names.out, TORCH_FN(Op::out));
-  }
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  bind_variants<Two<at::meta::structured_max_dim, int64_t>>(m, {"max.dim", nullptr, "max.dim_max", "max.dim"});
-  bind_variants<Two<at::meta::structured_min_dim, int64_t>>(m, {"min.dim", nullptr, "min.dim_min", "min.dim"});
-  bind_variants<IndexOf<at::meta::structured_argmax>>(m, {"argmax", nullptr, "argmax.out", "argmax"});
-  bind_variants<IndexOf<at::meta::structured_argmin>>(m, {"argmin", nullptr, "argmin.out", "argmin"});
-  bind_variants<ExtremeAll<true>>(m, {"max", nullptr, "max.unary_out", "amax"});
-  bind_variants<ExtremeAll<false>>(m, {"min", nullptr, "min.unary_out", "amin"});
-  bind_variants<Two<at::meta::structured_aminmax, std::optional<int64_t>>>(m, {"aminmax", nullptr, "aminmax.out", "aminmax"});
+  bind<Two<at::meta::structured_max_dim, int64_t>>(m, {"max.dim", nullptr, "max.dim_max", "max.dim"});
+  bind<Two<at::meta::structured_min_dim, int64_t>>(m, {"min.dim", nullptr, "min.dim_min", "min.dim"});
+  bind<IndexOf<at::meta::structured_argmax>>(m, {"argmax", nullptr, "argmax.out", "argmax"});
+  bind<IndexOf<at::meta::structured_argmin>>(m, {"argmin", nullptr, "argmin.out", "argmin"});
+  bind<ExtremeAll<true>>(m, {"max", nullptr, "max.unary_out", "amax"});
+  bind<ExtremeAll<false>>(m, {"min", nullptr, "min.unary_out", "amin"});
+  bind<Two<at::meta::structured_aminmax, std::optional<int64_t>>>(m, {"aminmax", nullptr, "aminmax.out", "aminmax"});
 }
 
 }  // namespace rustdev

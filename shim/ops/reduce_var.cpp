@@ -197,11 +197,11 @@ void bind_variance(torch::Library& m) {
                            : Names{"var.correction", nullptr, "var.correction_out", "var"};
   const Names pair = root ? Names{"std_mean.correction", nullptr, "std_mean.correction_out", "std"}
                           : Names{"var_mean.correction", nullptr, "var_mean.correction_out", "var"};
-  if (find_kernel(Op::binding, names) && find_kernel(Op::with_mean, pair)) {
-    m.impl(names.functional, TORCH_FN(Op::functional));
-    m.impl(names.out, TORCH_FN(Op::out));
-    m.impl(pair.functional, TORCH_FN(Op::mean));
-  }
+  find_kernel(Op::binding, names);
+  find_kernel(Op::with_mean, pair);
+  m.impl(names.functional, TORCH_FN(Op::functional));
+  m.impl(names.out, TORCH_FN(Op::out));
+  m.impl(pair.functional, TORCH_FN(Op::mean));
 }
 
 }  // namespace
@@ -209,19 +209,10 @@ void bind_variance(torch::Library& m) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind_variance<false>(m);
   bind_variance<true>(m);
-  if (find_kernel(VectorNorm::binding, {"linalg_vector_norm", nullptr, "linalg_vector_norm.out", "linalg_vector_norm"})) {
-    m.impl("linalg_vector_norm", TORCH_FN(VectorNorm::functional));
-    m.impl("linalg_vector_norm.out", TORCH_FN(VectorNorm::out));
-  }
-  if (find_kernel(Nansum::binding, {"nansum", nullptr, "nansum.out", "nansum"})) {
-    m.impl("nansum", TORCH_FN(Nansum::functional));
-    m.impl("nansum.out", TORCH_FN(Nansum::out));
-  }
-  if (find_kernel(CountNonzero::binding,
-                  {"count_nonzero.dim_IntList", nullptr, "count_nonzero.dim_IntList_out", "count_nonzero"})) {
-    m.impl("count_nonzero.dim_IntList", TORCH_FN(CountNonzero::functional));
-    m.impl("count_nonzero", TORCH_FN(CountNonzero::along));
-  }
+  bind<VectorNorm>(m, {"linalg_vector_norm", nullptr, "linalg_vector_norm.out", "linalg_vector_norm"});
+  bind<Nansum>(m, {"nansum", nullptr, "nansum.out", "nansum"});
+  bind<CountNonzero>(m, {"count_nonzero.dim_IntList", nullptr, "count_nonzero.dim_IntList_out", "count_nonzero"});
+  m.impl("count_nonzero", TORCH_FN(CountNonzero::along));
 }
 
 }  // namespace rustdev

@@ -46,7 +46,7 @@ at::Tensor empty_of(const at::Tensor& like, at::IntArrayRef sizes) { return new_
 
 Triple lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& cx,
                  const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
-  static const Binding binding = named_kernel("_thnn_fused_lstm_cell");
+  const Binding& binding = binding_of<"_thnn_fused_lstm_cell">;
   parts_of(input_gates, 4);
   at::Tensor biases[] = {given(input_bias), given(hidden_bias)};
   const bool is_biased = biases[0].defined() && biases[1].defined();
@@ -74,7 +74,7 @@ Triple lstm_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, 
 
 Triple lstm_cell_backward(const OptionalTensor& grad_of_hy, const OptionalTensor& grad_of_cy, const at::Tensor& cx,
                           const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
-  static const Binding binding = named_kernel("_thnn_fused_lstm_cell_backward_impl");
+  const Binding& binding = binding_of<"_thnn_fused_lstm_cell_backward_impl">;
   if (!given(grad_of_hy).defined() && !given(grad_of_cy).defined()) {
     return {};
   }

@@ -34,7 +34,7 @@ using Pair = std::tuple<at::Tensor, at::Tensor>;
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 void launch_layer(const Binding& binding, std::initializer_list<const at::Tensor*> outputs, at::ArrayRef<const at::Tensor*> inputs,
-                  std::initializer_list<at::Scalar> scalars) {
+                  at::ArrayRef<at::Scalar> scalars) {
   const at::ScalarType dtype = (*outputs.begin())->scalar_type();
   TORCH_CHECK(launch_shaped(binding, dtype, outputs, inputs, scalars), "\"", rd_op_name(binding.op), "\" not implemented for '",
               dtype, "'");
@@ -146,7 +146,7 @@ class LstmLayer : public torch::autograd::Function<LstmLayer> {
   static constexpr int64_t gates = 4;
 
   static const Binding& kernel() {
-    static const Binding binding = named_kernel("lstm_layer");
+    const Binding& binding = binding_of<"lstm_layer">;
     return binding;
   }
 
@@ -164,7 +164,7 @@ class LstmLayer : public torch::autograd::Function<LstmLayer> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const Binding binding = named_kernel("lstm_layer_backward");
+    const Binding& binding = binding_of<"lstm_layer_backward">;
     const auto saved = ctx->get_saved_variables();
     const bool reverse = ctx->saved_data["reverse"].toBool();
     if (at::GradMode::is_enabled()) {
@@ -191,7 +191,7 @@ class GruLayer : public torch::autograd::Function<GruLayer> {
   static constexpr int64_t gates = 3;
 
   static const Binding& kernel() {
-    static const Binding binding = named_kernel("gru_layer");
+    const Binding& binding = binding_of<"gru_layer">;
     return binding;
   }
 
@@ -210,7 +210,7 @@ class GruLayer : public torch::autograd::Function<GruLayer> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const Binding binding = named_kernel("gru_layer_backward");
+    const Binding& binding = binding_of<"gru_layer_backward">;
     const auto saved = ctx->get_saved_variables();
     const bool reverse = ctx->saved_data["reverse"].toBool();
     if (at::GradMode::is_enabled()) {
@@ -236,7 +236,7 @@ class ElmanLayer : public torch::autograd::Function<ElmanLayer> {
   static constexpr int64_t gates = 1;
 
   static const Binding& kernel() {
-    static const Binding binding = named_kernel("elman_layer");
+    const Binding& binding = binding_of<"elman_layer">;
     return binding;
   }
 
@@ -246,7 +246,7 @@ class ElmanLayer : public torch::autograd::Function<ElmanLayer> {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const Layer layer(input, input_weight, weight, input_bias, bias, hx);
     const at::Tensor out = layer.sums(layer.both_biases());
-    launch_layer(kernel(), {&out}, {&layer.weight, &layer.hx}, {reverse, relu});
+    launch_layer(kernel(), {&out}, {&layer.weight, &layer.hx}, scalars_of<"elman_layer", "reverse, relu">(reverse, relu));
     ctx->save_for_backward(layer.and_also({out}));
     ctx->saved_data["reverse"] = reverse;
     ctx->saved_data["relu"] = relu;
@@ -254,7 +254,7 @@ class ElmanLayer : public torch::autograd::Function<ElmanLayer> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const Binding binding = named_kernel("elman_layer_backward");
+    const Binding& binding = binding_of<"elman_layer_backward">;
     const auto saved = ctx->get_saved_variables();
     const bool reverse = ctx->saved_data["reverse"].toBool(), relu = ctx->saved_data["relu"].toBool();
     if (at::GradMode::is_enabled()) {
@@ -269,7 +269,8 @@ class ElmanLayer : public torch::autograd::Function<ElmanLayer> {
     const at::Tensor& out = saved[6];
     const at::Tensor grad_out = grads[0].contiguous(), grad_sums = at::empty_like(out);
     const at::Tensor grad_hx = grads[1].clone(at::MemoryFormat::Contiguous);
-    launch_layer(binding, {&grad_sums, &grad_hx}, {&grad_out, &out, &layer.weight}, {reverse, relu});
+    launch_layer(binding, {&grad_sums, &grad_hx}, {&grad_out, &out, &layer.weight},
+                 scalars_of<"elman_layer_backward", "reverse, relu">(reverse, relu));
     return with(layer.grads(ctx, grad_sums, grad_sums, out, reverse), {grad_hx}, 2);
   }
 

@@ -260,13 +260,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind<Scatter<structured_index_copy, By::slice>>(m, {"index_copy", "index_copy_", "index_copy.out", "index_copy"});
   bind<Scatter<structured_index_reduce, By::slice>>(m, {"index_reduce", "index_reduce_", "index_reduce.out", "index_reduce"});
   const Names fill{"index_fill_.int_Scalar", nullptr, "index_fill_.int_Scalar", "index_fill"};
-  if (find_kernel(IndexFill::binding, fill)) {
-    m.impl("index_fill_.int_Scalar", TORCH_FN(IndexFill::with_number));
-    m.impl("index_fill_.int_Tensor", TORCH_FN(IndexFill::with_tensor));
-  }
-  if (find_kernel(Put::binding, {"put_", nullptr, "put_", "put"})) {
-    m.impl("put_", TORCH_FN(Put::inplace));
-  }
+  find_kernel(IndexFill::binding, fill);
+  m.impl("index_fill_.int_Scalar", TORCH_FN(IndexFill::with_number));
+  m.impl("index_fill_.int_Tensor", TORCH_FN(IndexFill::with_tensor));
+  find_kernel(Put::binding, {"put_", nullptr, "put_", "put"});
+  m.impl("put_", TORCH_FN(Put::inplace));
 }
 
 }  // namespace rustdev

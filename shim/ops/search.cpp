@@ -279,37 +279,32 @@ Triple unique_consecutive(const at::Tensor& self, bool return_inverse, bool retu
   return unique_flat(self, /*consecutive=*/true, return_inverse, return_counts);
 }
 
-bool find_kernel_of_unique(Binding& binding, const char* kernel) {
-  return find_kernel(binding, {"_unique2", nullptr, "_unique2.out", kernel});
+void find_kernel_of_unique(Binding& binding, const char* kernel) {
+  find_kernel(binding, {"_unique2", nullptr, "_unique2.out", kernel});
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(Searchsorted::binding, {"searchsorted.Tensor", nullptr, "searchsorted.Tensor_out", "searchsorted"})) {
-    m.impl("searchsorted.Tensor", TORCH_FN(Searchsorted::functional));
-    m.impl("searchsorted.Tensor_out", TORCH_FN(Searchsorted::out));
-    m.impl("searchsorted.Scalar", TORCH_FN(Searchsorted::scalar));
-    m.impl("searchsorted.Scalar_out", TORCH_FN(Searchsorted::scalar_out));
-    m.impl("bucketize.Tensor", TORCH_FN(bucketize_tensor));
-    m.impl("bucketize.Tensor_out", TORCH_FN(bucketize_out));
-    m.impl("bucketize.Scalar", TORCH_FN(bucketize_scalar));
-  }
-  if (find_kernel(Isin::binding, {"isin.Tensor_Tensor", nullptr, "isin.Tensor_Tensor_out", "isin"})) {
-    m.impl("isin.Tensor_Tensor", TORCH_FN(Isin::functional));
-    m.impl("isin.Tensor_Tensor_out", TORCH_FN(Isin::out));
-    m.impl("isin.Tensor_Scalar", TORCH_FN(Isin::in_scalar));
-    m.impl("isin.Scalar_Tensor", TORCH_FN(Isin::scalar_in));
-  }
-  if (find_kernel_of_unique(Unique::groups, "unique_groups") && find_kernel_of_unique(Unique::collect, "unique_collect") &&
-      find_kernel_of_unique(Unique::line, "unique_line") && find_kernel_of_unique(Unique::order, "unique_order") &&
-      find_kernel_of_unique(Unique::rows, "unique_rows")) {
-    m.impl("_unique", TORCH_FN(unique1));
-    m.impl("_unique2", TORCH_FN(unique2));
-    m.impl("unique_dim", TORCH_FN(unique_dim));
-    m.impl("unique_dim_consecutive", TORCH_FN(unique_dim_consecutive));
-    m.impl("unique_consecutive", TORCH_FN(unique_consecutive));
-  }
+  bind<Searchsorted>(m, {"searchsorted.Tensor", nullptr, "searchsorted.Tensor_out", "searchsorted"});
+  m.impl("searchsorted.Scalar", TORCH_FN(Searchsorted::scalar));
+  m.impl("searchsorted.Scalar_out", TORCH_FN(Searchsorted::scalar_out));
+  m.impl("bucketize.Tensor", TORCH_FN(bucketize_tensor));
+  m.impl("bucketize.Tensor_out", TORCH_FN(bucketize_out));
+  m.impl("bucketize.Scalar", TORCH_FN(bucketize_scalar));
+  bind<Isin>(m, {"isin.Tensor_Tensor", nullptr, "isin.Tensor_Tensor_out", "isin"});
+  m.impl("isin.Tensor_Scalar", TORCH_FN(Isin::in_scalar));
+  m.impl("isin.Scalar_Tensor", TORCH_FN(Isin::scalar_in));
+  find_kernel_of_unique(Unique::groups, "unique_groups");
+  find_kernel_of_unique(Unique::collect, "unique_collect");
+  find_kernel_of_unique(Unique::line, "unique_line");
+  find_kernel_of_unique(Unique::order, "unique_order");
+  find_kernel_of_unique(Unique::rows, "unique_rows");
+  m.impl("_unique", TORCH_FN(unique1));
+  m.impl("_unique2", TORCH_FN(unique2));
+  m.impl("unique_dim", TORCH_FN(unique_dim));
+  m.impl("unique_dim_consecutive", TORCH_FN(unique_dim_consecutive));
+  m.impl("unique_consecutive", TORCH_FN(unique_consecutive));
 }
 
 }  // namespace rustdev

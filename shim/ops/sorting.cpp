@@ -59,7 +59,8 @@ void launch_long_sort(const at::Tensor& values, const at::Tensor& indices, const
   const size_t bytes = rd_sort_workspace(static_cast<int32_t>(self.scalar_type()), static_cast<size_t>(source.size(-1)));
   const at::Tensor workspace = new_empty({static_cast<int64_t>(bytes)}, at::kByte, self.device());
   const at::Tensor* const inputs[] = {&source};
-  launch_shaped(Sort::binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs, {source.dim() - 1, descending});
+  launch_shaped(Sort::binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs,
+                scalars_of<"sort.stable", "dim, descending">(source.dim() - 1, descending));
   for (const size_t index : {0, 1}) {
     if (!targets[index].is_same(moved[index])) {
       moved[index].copy_(targets[index]);
@@ -80,7 +81,8 @@ bool launch_sort(const at::Tensor& values, const at::Tensor& indices, const at::
     return true;
   }
   const at::Tensor* const inputs[] = {&self};
-  return launch_shaped(Sort::binding, self.scalar_type(), {&values, &indices}, inputs, {wrapped, descending});
+  return launch_shaped(Sort::binding, self.scalar_type(), {&values, &indices}, inputs,
+                       scalars_of<"sort.stable", "dim, descending">(wrapped, descending));
 }
 
 Pair stable_sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
@@ -108,7 +110,7 @@ PairOut stable_sort_out(const at::Tensor& self, std::optional<bool> stable, int6
 
 // Launches a kernel of selection; `values` and `indices` keep the dimension.
 bool launch_selection(const Binding& binding, const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self,
-                      int64_t dim, std::initializer_list<at::Scalar> scalars) {
+                      int64_t dim, at::ArrayRef<at::Scalar> scalars) {
   if (!takes_dtype(binding, self.scalar_type())) {
     return false;
   }
@@ -277,29 +279,15 @@ struct Mode {
 Pair sorted_with_indices(const at::Tensor& line) { return stable_sort(line, /*stable=*/true, 0, /*descending=*/false); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(Sort::binding, {"sort.stable", nullptr, "sort.values_stable", "sort.stable"})) {
-    m.impl("sort.stable", TORCH_FN(stable_sort));
-    m.impl("sort.values_stable", TORCH_FN(stable_sort_out));
-  }
-  if (find_kernel(Topk::binding, {"topk", nullptr, "topk.values", "topk"})) {
-    m.impl("topk", TORCH_FN(Topk::functional));
-    m.impl("topk.values", TORCH_FN(Topk::out));
-  }
-  if (find_kernel(Kthvalue::binding, {"kthvalue", nullptr, "kthvalue.values", "kthvalue"})) {
-    m.impl("kthvalue.values", TORCH_FN(Kthvalue::out));
-  }
-  if (find_kernel(Median<false>::binding, {"median", nullptr, "median.dim_values", "median"})) {
-    m.impl("median", TORCH_FN(Median<false>::functional));
-    m.impl("median.dim_values", TORCH_FN(Median<false>::out));
-  }
-  if (find_kernel(Median<true>::binding, {"nanmedian", nullptr, "nanmedian.dim_values", "nanmedian"})) {
-    m.impl("nanmedian", TORCH_FN(Median<true>::functional));
-    m.impl("nanmedian.dim_values", TORCH_FN(Median<true>::out));
-  }
-  if (find_kernel(Mode::binding, {"mode", nullptr, "mode.values", "mode"})) {
-    m.impl("mode", TORCH_FN(Mode::functional));
-    m.impl("mode.values", TORCH_FN(Mode::out));
-  }
+  find_kernel(Sort::binding, {"sort.stable", nullptr, "sort.values_stable", "sort.stable"});
+  m.impl("sort.stable", TORCH_FN(stable_sort));
+  m.impl("sort.values_stable", TORCH_FN(stable_sort_out));
+  bind<Topk>(m, {"topk", nullptr, "topk.values", "topk"});
+  find_kernel(Kthvalue::binding, {"kthvalue", nullptr, "kthvalue.values", "kthvalue"});
+  m.impl("kthvalue.values", TORCH_FN(Kthvalue::out));
+  bind<Median<false>>(m, {"median", nullptr, "median.dim_values", "median"});
+  bind<Median<true>>(m, {"nanmedian", nullptr, "nanmedian.dim_values", "nanmedian"});
+  bind<Mode>(m, {"mode", nullptr, "mode.values", "mode"});
 }
 
 }  // namespace rustdev

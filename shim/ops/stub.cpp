@@ -36,29 +36,23 @@
 namespace rustdev {
 namespace {
 
-template <class Name>
-const Binding& binding_of() {
-  static const Binding binding = named_kernel(Name::text);
-  return binding;
-}
-
-// Launches the kernel that `Name` names over the stub's iterator, with the stub's other arguments as scalars.
-template <class Name, class Iterator, class... Values>
+// Launches the kernel of that name over the stub's iterator, with the stub's other arguments as scalars.
+template <Name name, class Iterator, class... Values>
 void run_stub(Iterator iter, Values... values) {
   Launch launch;
   (add_scalar(launch, values), ...);
-  run_named(Name::text, binding_of<Name>(), iter, launch);
+  run_named(name.text, binding_of<name>, iter, launch);
 }
 
 // PyTorch's function of tensors alone, without its iterator where the call needs none.
-template <class Name, auto function>
+template <Name name, auto function>
 struct Plain;
-template <class Name, class... Rest, at::Tensor (*function)(const at::Tensor&, Rest...)>
-struct Plain<Name, function> {
+template <Name name, class... Rest, at::Tensor (*function)(const at::Tensor&, Rest...)>
+struct Plain<name, function> {
   static at::Tensor call(const at::Tensor& self, Rest... rest) {
     const std::array<const at::Tensor*, sizeof...(Rest)> others{&rest...};
     Launch launch;
-    const at::Tensor result = launch_plain(Fast::floating, binding_of<Name>(), self, others, false, launch);
+    const at::Tensor result = launch_plain(Fast::floating, binding_of<name>, self, others, false, launch);
     return C10_LIKELY(result.defined()) ? result : function(self, rest...);
   }
 };
@@ -69,11 +63,7 @@ struct Plain<Name, function> {
 namespace at::native {
 
 // Gives a stub the kernel of that name.
-#define STUB(stub, name)                       \
-  struct name##_name {                         \
-    static constexpr const char* text = #name; \
-  };                                           \
-  REGISTER_PRIVATEUSE1_DISPATCH(stub, &rustdev::run_stub<name##_name>)
+#define STUB(stub, name) REGISTER_PRIVATEUSE1_DISPATCH(stub, &rustdev::run_stub<#name>)
 
 STUB(addr_stub, addr)
 STUB(angle_stub, angle)
@@ -111,10 +101,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("complex.out", TORCH_FN(at::native::complex_out));
   m.impl("glu_backward", TORCH_FN(at::native::glu_backward_cpu));
   m.impl("glu_backward.grad_input", TORCH_FN(at::native::glu_backward_cpu_out));
-  m.impl("hardswish", TORCH_FN((Plain<at::native::hardswish_name, at::native::hardswish>::call)));
+  m.impl("hardswish", TORCH_FN((Plain<"hardswish", at::native::hardswish>::call)));
   m.impl("hardswish.out", TORCH_FN(at::native::hardswish_out));
   m.impl("hardswish_", TORCH_FN(at::native::hardswish_));
-  m.impl("hardswish_backward", TORCH_FN((Plain<at::native::hardswish_backward_name, at::native::hardswish_backward>::call)));
+  m.impl("hardswish_backward", TORCH_FN((Plain<"hardswish_backward", at::native::hardswish_backward>::call)));
   m.impl("hardtanh_backward", TORCH_FN(at::native::hardtanh_backward));
   m.impl("hardtanh_backward.grad_input", TORCH_FN(at::native::hardtanh_backward_out));
   m.impl("huber_loss", TORCH_FN(at::native::huber_loss));
@@ -127,7 +117,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("logit", TORCH_FN(at::native::logit));
   m.impl("logit.out", TORCH_FN(at::native::logit_out));
   m.impl("logit_", TORCH_FN(at::native::logit_));
-  m.impl("mish_backward", TORCH_FN((Plain<at::native::mish_backward_name, at::native::mish_backward>::call)));
+  m.impl("mish_backward", TORCH_FN((Plain<"mish_backward", at::native::mish_backward>::call)));
   m.impl("mse_loss_backward", TORCH_FN(at::native::mse_loss_backward));
   m.impl("mse_loss_backward.grad_input", TORCH_FN(at::native::mse_loss_backward_out));
   m.impl("nan_to_num.out", TORCH_FN(at::native::nan_to_num_out));

@@ -214,24 +214,22 @@ bool has_ldexp() {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  if (find_kernel(binding<relu_op>(), {"relu", "relu_", "relu.out", "relu"})) {
-    m.impl("relu", TORCH_FN(Unary<relu_op>::functional));
-    m.impl("relu_", TORCH_FN(Unary<relu_op>::inplace));
-  }
-  if (find_kernel(binding<abs_op>(), {"abs", "abs_", "abs.out", "abs"})) {
-    m.impl("abs", TORCH_FN(Unary<abs_op>::functional));
-    m.impl("abs.out", TORCH_FN(Unary<abs_op>::out));
-  }
+  find_kernel(binding<relu_op>(), {"relu", "relu_", "relu.out", "relu"});
+  m.impl("relu", TORCH_FN(Unary<relu_op>::functional));
+  m.impl("relu_", TORCH_FN(Unary<relu_op>::inplace));
+  find_kernel(binding<abs_op>(), {"abs", "abs_", "abs.out", "abs"});
+  m.impl("abs", TORCH_FN(Unary<abs_op>::functional));
+  m.impl("abs.out", TORCH_FN(Unary<abs_op>::out));
   find_kernel(binding<complex_abs_op>(), {"abs", "abs_", "abs.out", "complex_abs"});
-  if (has_ldexp() && find_kernel(binding<ldexp_op>(), {"ldexp.Tensor", "ldexp_", "ldexp.out", "ldexp"})) {
+  if (has_ldexp()) {
+    find_kernel(binding<ldexp_op>(), {"ldexp.Tensor", "ldexp_", "ldexp.out", "ldexp"});
     m.impl("ldexp.Tensor", TORCH_FN(ldexp));
     m.impl("ldexp_", TORCH_FN(ldexp_));
     m.impl("ldexp.out", TORCH_FN(ldexp_out));
   }
-  if (find_kernel(binding<where_op>(), {"where.self", nullptr, "where.self_out", "where"})) {
-    m.impl("where.self", TORCH_FN(where));
-    m.impl("where.self_out", TORCH_FN(where_out));
-  }
+  find_kernel(binding<where_op>(), {"where.self", nullptr, "where.self_out", "where"});
+  m.impl("where.self", TORCH_FN(where));
+  m.impl("where.self_out", TORCH_FN(where_out));
 }
 
 }  // namespace rustdev

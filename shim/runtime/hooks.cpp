@@ -9,6 +9,7 @@
 #include "runtime/generator.h"
 #include "runtime/guard.h"
 #include "runtime/host_allocator.h"
+#include "tensor.h"
 
 namespace rustdev {
 
@@ -18,14 +19,12 @@ c10::Device device_at(c10::DeviceIndex index) { return c10::Device(c10::DeviceTy
 
 // Enqueues a copy of bytes within a device on its current stream.
 void copy_bytes(c10::DeviceIndex device, void* destination, void* source, size_t bytes) {
-  static const rd_op* const copy = rd_op_find("copy_");
-  TORCH_INTERNAL_ASSERT(copy != nullptr, "the operator table has no copy_");
   const int64_t size = static_cast<int64_t>(bytes);
   const int64_t stride = 1;
   const auto dtype = static_cast<int32_t>(at::kByte);
   const std::array<rd_operand, 2> operands{{{destination, &size, &stride, 1, dtype, 0}, {source, &size, &stride, 1, dtype, 0}}};
   const rd_launch_args args{operands.data(), operands.size(), 1, nullptr, 0, dtype, 0};
-  RD_CHECK(rd_launch(copy, device, &args));
+  RD_CHECK(rd_launch(kernel_of<"copy_">, device, &args));
 }
 
 struct Hooks final : at::PrivateUse1HooksInterface {

@@ -124,6 +124,28 @@ pub unsafe extern "C" fn rd_op_dtypes(op: *const rd_op) -> u64 {
     unsafe { op.as_ref() }.map_or(0, |op| op.dtypes().0)
 }
 
+/// Refuses an operator whose signature names other scalars than these, which are joined by `, `.
+///
+/// # Safety
+/// `op` is null or came from [`rd_op_find`]; `names` is null or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_op_check_scalars(op: *const rd_op, names: *const c_char) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller promises an entry of the table.
+        let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
+        if names.is_null() {
+            return Err(invalid("no names".into()));
+        }
+        // SAFETY: the caller promises a NUL-terminated string.
+        let names = unsafe { CStr::from_ptr(names) }.to_string_lossy();
+        if op.signature().names_scalars(&names) {
+            return Ok(());
+        }
+        let (name, signature) = (op.text(), op.signature().text());
+        Err(invalid(format!("{name} takes {signature}, and is bound with the scalars [{names}]")))
+    })
+}
+
 /// One spatial dimension of a convolution, in elements, in the direction of one that is not transposed: windows over an image.
 #[allow(non_camel_case_types)]
 #[repr(C)]
@@ -430,6 +452,12 @@ fn invalid(message: String) -> Failure {
     Failure::new(RD_INVALID_ARGUMENT, message)
 }
 
+#[cold]
+fn wrong_number(op: &Op, operands: usize, scalars: usize) -> Failure {
+    let (name, signature) = (op.text(), op.signature().text());
+    invalid(format!("{name} takes {signature}, not {operands} operands and {scalars} scalars"))
+}
+
 /// The arguments of a launch, read and checked as far as they do not depend on its kind.
 struct Parts<'a> {
     operands: &'a [rd_operand],
@@ -448,6 +476,9 @@ impl<'a> Parts<'a> {
         let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
         if args.num_outputs == 0 || args.num_outputs > operands.len() {
             return Err(invalid(format!("{}: {} outputs of {} operands", op.text(), args.num_outputs, operands.len())));
+        }
+        if !op.signature().takes(operands.len(), scalars.len()) {
+            return Err(wrong_number(op, operands.len(), scalars.len()));
         }
         let compute = dtype(if args.compute_dtype < 0 { operands[0].dtype } else { args.compute_dtype })?;
         if !op.dtypes().contains(compute) {
@@ -592,13 +623,13 @@ mod tests {
 
     #[test]
     fn an_operator_runs_on_the_stream() {
-        let (mut lhs, mut rhs, mut sum) = ([1f32, 2.0, 3.0], [10f32, 20.0, 30.0], [0f32; 3]);
-        let operands = [&mut sum, &mut lhs, &mut rhs].map(|data| operand(data, &[3], &[4]));
-        let before = Op::find(b"add").unwrap().calls();
-        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_OK);
+        let (mut lhs, mut rhs, mut product) = ([1f32, 2.0, 3.0], [10f32, 20.0, 30.0], [0f32; 3]);
+        let operands = [&mut product, &mut lhs, &mut rhs].map(|data| operand(data, &[3], &[4]));
+        let before = Op::find(b"mul").unwrap().calls();
+        assert_eq!(launch(c"mul", &operands, 1, DType::Float), RD_OK);
         device::get(0).unwrap().synchronize().unwrap();
-        assert_eq!(sum, [11.0, 22.0, 33.0]);
-        assert!(Op::find(b"add").unwrap().calls() > before);
+        assert_eq!(product, [10.0, 40.0, 90.0]);
+        assert!(Op::find(b"mul").unwrap().calls() > before);
     }
 
     #[test]
@@ -617,13 +648,15 @@ mod tests {
     fn wrong_launches_are_refused_with_a_text() {
         let (mut long, mut short) = ([0f32; 3], [0f32; 2]);
         let operands = [operand(&mut long, &[3], &[4]), operand(&mut short, &[2], &[4]), operand(&mut short, &[2], &[4])];
-        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
+        assert_eq!(launch(c"mul", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
         // SAFETY: `rd_last_error` gives a NUL-terminated string.
         let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
-        assert!(text.starts_with("add: operand 1 has sizes [2]"), "{text}");
-        assert_eq!(launch(c"add", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
+        assert!(text.starts_with("mul: operand 1 has sizes [2]"), "{text}");
+        assert_eq!(launch(c"mul", &operands, 1, DType::QInt8), RD_UNSUPPORTED);
+        assert_eq!(launch(c"add", &operands, 1, DType::Float), RD_INVALID_ARGUMENT, "without its scalar");
+        assert_eq!(launch(c"mul", &operands[..2], 1, DType::Float), RD_INVALID_ARGUMENT);
         assert_eq!(launch(c"no such operator", &operands, 1, DType::Float), RD_INVALID_ARGUMENT);
-        assert_eq!(launch(c"add", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
+        assert_eq!(launch(c"mul", &[], 1, DType::Float), RD_INVALID_ARGUMENT);
     }
 
     #[test]

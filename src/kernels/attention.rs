@@ -75,9 +75,9 @@ impl Call {
                 return Err(Error::operands(format!("keys or values of size {:?}", sizes(operand)?)));
             }
         }
-        let is_causal = launch.scalar(0)?.to::<i64>() != 0;
-        let given = launch.scalar(1)?.to::<i64>() != 0;
-        let scale = if given { launch.scalar(2)?.to::<f64>() } else { 1.0 / (size as f64).sqrt() };
+        let attention::Scalars { is_causal, has_scale, scale } = attention::Scalars::of(launch)?;
+        let (is_causal, is_given) = (is_causal.to::<i64>() != 0, has_scale.to::<i64>() != 0);
+        let scale = if is_given { scale.to::<f64>() } else { 1.0 / (size as f64).sqrt() };
         let padded = size.next_multiple_of(COLUMNS);
         Ok(Self { batch, heads, kv_heads, queries, keys, size, padded, scale, is_causal })
     }

@@ -43,7 +43,8 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(view: &View<'_>, channels: usize, by_columns: bool) -> Result<Self, Error> {
+    fn of(view: &View<'_>, channels: Scalar, columns: Scalar) -> Result<Self, Error> {
+        let (channels, by_columns) = (channels.to::<i64>() as usize, columns == Scalar::Bool(true));
         let is_whole =
             view.ndim() == 2 && if by_columns { view.size(1) == channels } else { view.size(0).is_multiple_of(channels) };
         if !is_whole || view.numel() == 0 {
@@ -452,21 +453,17 @@ impl<'a> Operands<'a> {
         self.launch.view(self.next - 1)
     }
 
-    fn flag(&self, scalar: usize) -> Result<bool, Error> {
-        Ok(self.launch.scalar(scalar)? == Scalar::Bool(true))
-    }
-
     fn values<T: Element + Number>(&mut self) -> Result<Values<'a, T>, Error> {
         Values::new(self.view())
     }
 
-    fn given<T: Element + Number>(&mut self, scalar: usize) -> Result<Option<Values<'a, T>>, Error> {
-        if self.flag(scalar)? { self.values().map(Some) } else { Ok(None) }
+    fn given<T: Element + Number>(&mut self, is_given: Scalar) -> Result<Option<Values<'a, T>>, Error> {
+        if is_given == Scalar::Bool(true) { self.values().map(Some) } else { Ok(None) }
     }
 
     /// The values of an operand, or `default` for every channel.
-    fn parameter<T: Element + Number>(&mut self, scalar: usize, channels: usize, default: T) -> Result<Vec<T>, Error> {
-        Ok(self.given(scalar)?.map_or_else(|| vec![default; channels], |values| values.to_vec()))
+    fn parameter<T: Element + Number>(&mut self, is_given: Scalar, channels: usize, default: T) -> Result<Vec<T>, Error> {
+        Ok(self.given(is_given)?.map_or_else(|| vec![default; channels], |values| values.to_vec()))
     }
 
     /// The elements of an input.

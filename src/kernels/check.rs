@@ -190,6 +190,10 @@ fn prepare(
 ) -> Result<(&'static Op, Record), Error> {
     let op = Op::find(name.as_bytes()).unwrap_or_else(|| panic!("no operator {name}"));
     let views: Vec<View<'_>> = outputs.iter().chain(inputs).map(|tensor| tensor.view()).collect();
+    if !op.signature().takes(views.len(), scalars.len()) {
+        let (takes, operands) = (op.signature().text(), views.len());
+        return Err(Error::operands(format!("{name} takes {takes}, not {operands} operands and {} scalars", scalars.len())));
+    }
     Ok((op, Record::new(op.layout(), &views, outputs.len(), scalars, Some(compute))?))
 }
 

@@ -2,9 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill;
+
+signature! {
+    copy_(out, input)[] in ANY;
+    fill_(out, value)[] in EVERY;
+    zero_(out)[] in ANY;
+}
 
 /// `aten::copy_`: out = input, cast to out's dtype. Operands [out, input], of any two dtypes; the conjugate and negative flags of both are
 /// honoured, immediate and host operands allowed.
@@ -26,7 +33,7 @@ pub fn fill_(launch: &Launch<'_>) -> Result<(), Error> {
     copy_fill::fill(launch)
 }
 
-/// `aten::zero_`: out = 0 everywhere. Operands [out].
+/// `aten::zero_`: out = 0 everywhere.
 ///
 /// # Errors
 /// The wrong number of operands.

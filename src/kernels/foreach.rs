@@ -104,6 +104,8 @@ macro_rules! steps {
             }
         }
 
+        $crate::kernels::signature::signature! { $kernel(..lists)[tensors, is_in_place, ..numbers] in $set $(| $more)*; }
+
         $(#[$doc])*
         ///
         /// # Errors

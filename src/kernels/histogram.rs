@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -9,6 +10,10 @@ use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Hub, Real};
+
+signature! {
+    histogram(counts, x, edges, weight?)[method, has_weight] in FLOATING;
+}
 
 /// Most blocks of values, each of which has counts of its own.
 const BLOCKS: usize = 64;
@@ -79,9 +84,10 @@ pub fn cost(launch: &Launch<'_>) -> u64 {
 fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {
     let output = Values::<f64>::new(launch.view(0))?;
     let (values, edges) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?.to_vec());
-    let has_weights = launch.scalar(1)? == Scalar::Bool(true);
+    let histogram::Scalars { method, has_weight } = histogram::Scalars::of(launch)?;
+    let has_weights = has_weight == Scalar::Bool(true);
     let weights = has_weights.then(|| Values::<f64>::new(launch.view(3))).transpose()?;
-    let method = match launch.scalar(0)?.to::<i64>() {
+    let method = match method.to::<i64>() {
         0 => Method::Search,
         1 => Method::Linear,
         _ => Method::Corrected,

@@ -7,10 +7,16 @@ pub mod embedding;
 pub mod masked;
 mod scatter;
 
+use crate::kernels::signature::signature;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::indexed::{Indexed, Rules};
 pub use scatter::{update, update_wrapped};
+
+signature! {
+    load(out, input, ..indices)[..slots] in ANY;
+    load_wrapped(out, input, ..indices)[..slots] in ANY;
+}
 
 /// `aten::gather`, `aten::index_select`: the elements that indices from 0 on name. Operands [out, self, indices...]; scalars
 /// [slots, bytes between them] for each index.

@@ -6,6 +6,7 @@
 
 use super::failure::Failure;
 use super::mean_variance;
+use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, across};
 use crate::tensor::dtype::{DType, Element, dispatch};
@@ -15,6 +16,11 @@ use crate::tensor::loops::lines::{self, LANES, Lines, Values};
 use crate::tensor::loops::parallel;
 use crate::tensor::number::{Number, Real};
 use crate::tensor::part::Narrowed;
+
+signature! {
+    native_layer_norm(out, mean, rstd, x, weight?, bias?)[eps, has_weight, has_bias] in FLOATING;
+    native_layer_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, rstd, weight?)[has_grad_weight, has_grad_bias, has_weight] in FLOATING;
+}
 
 /// RowOperand of a block, at least, and how many blocks there are at most.
 const ROWS: usize = 16;
@@ -93,21 +99,19 @@ fn parameter<T: Element + Real>(launch: &Launch<'_>, position: Option<usize>, co
 }
 
 /// Numbers the optional operands from `next` on: scalars say whether each is given.
-struct OptionalOperands<'a> {
-    launch: &'a Launch<'a>,
+struct OptionalOperands {
     next: usize,
 }
 
-impl OptionalOperands<'_> {
-    fn take(&mut self, scalar: usize) -> Option<usize> {
-        let there = self.launch.scalar_or(scalar, Scalar::Bool(false)) == Scalar::Bool(true);
+impl OptionalOperands {
+    fn take(&mut self, is_given: Scalar) -> Option<usize> {
+        let there = is_given == Scalar::Bool(true);
         self.next += there as usize;
         there.then(|| self.next - 1)
     }
 }
 
-/// `aten::native_layer_norm`. Operands [out, mean, rstd, x, weight?, bias?], where mean and rstd have an element for each row and weight and
-/// bias one for each column; scalars [eps, whether there is a weight, whether there is a bias].
+/// `aten::native_layer_norm`: mean and rstd have an element for each row, weight and bias one for each column.
 ///
 /// # Errors
 /// The wrong operands.
@@ -119,16 +123,16 @@ pub fn native_layer_norm(launch: &Launch<'_>) -> Result<(), Error> {
 fn forward<E: Element<Acc = T>, T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
     let input = launch.view(3);
     let cols = input.size(1);
-    let mut optional_operands = OptionalOperands { launch, next: 4 };
-    let (weight, bias) = (optional_operands.take(1), optional_operands.take(2));
+    let native_layer_norm::Scalars { eps, has_weight, has_bias } = native_layer_norm::Scalars::of(launch)?;
+    let mut optional_operands = OptionalOperands { next: 4 };
+    let (weight, bias) = (optional_operands.take(has_weight), optional_operands.take(has_bias));
     let (weight, bias) = (parameter(launch, weight, cols, T::ONE)?, parameter(launch, bias, cols, T::ZERO)?);
     let (means, scales) = (Values::<T>::new(launch.view(1))?, Values::<T>::new(launch.view(2))?);
-    let normalize = Normalize { weight: &weight, bias: &bias, eps: launch.scalar(0)?.to(), means, scales };
+    let normalize = Normalize { weight: &weight, bias: &bias, eps: eps.to(), means, scales };
     lines::run::<E, 1, 1>([input], [launch.view(0)], 1, launch.cost(), &normalize)
 }
 
-/// `aten::native_layer_norm_backward`. Operands [grad of x, grad of weight?, grad of bias?, grad, x, mean, rstd, weight?]; scalars [whether
-/// there is a grad of weight, of bias, and a weight].
+/// `aten::native_layer_norm_backward`.
 ///
 /// # Errors
 /// The wrong operands.
@@ -137,11 +141,12 @@ pub fn native_layer_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
-    let mut optional_operands = OptionalOperands { launch, next: 1 };
-    let grads = [optional_operands.take(0), optional_operands.take(1)];
+    let given = native_layer_norm_backward::Scalars::of(launch)?;
+    let mut optional_operands = OptionalOperands { next: 1 };
+    let grads = [optional_operands.take(given.has_grad_weight), optional_operands.take(given.has_grad_bias)];
     let first = optional_operands.next;
     optional_operands.next += 4;
-    let weight = optional_operands.take(2);
+    let weight = optional_operands.take(given.has_weight);
     let (rows, cols) = (launch.view(first).size(0), launch.view(first).size(1));
     let weight = parameter(launch, weight, cols, T::ONE)?;
     let (means, scales) = (Values::<T>::new(launch.view(first + 2))?, Values::<T>::new(launch.view(first + 3))?);

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::table::Kernel;
+use super::table::Run;
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::DType;
 use crate::tensor::kernel_error::Error;
@@ -51,7 +51,7 @@ static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// The kernel's.
-pub fn run(operator: &'static str, kernel: Kernel, launch: &Launch<'_>) -> Result<(), Error> {
+pub fn run(operator: &'static str, kernel: Run, launch: &Launch<'_>) -> Result<(), Error> {
     if !is_eligible(launch) {
         return kernel(launch);
     }
@@ -120,7 +120,7 @@ fn keep(operator: &str, launch: &Launch<'_>, table: &Arc<LookupTable>) {
 }
 
 /// The kernel's results for all values, in the order of their bits.
-fn fill(kernel: Kernel, launch: &Launch<'_>) -> Result<Arc<LookupTable>, Error> {
+fn fill(kernel: Run, launch: &Launch<'_>) -> Result<Arc<LookupTable>, Error> {
     let mut values: Vec<u16> = (0..=u16::MAX).collect();
     let (size, compute) = ([VALUES as i64], launch.compute());
     let operands = [View::of_words(&mut values, compute, &size)?; 2];

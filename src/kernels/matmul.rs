@@ -32,15 +32,21 @@ mod skinny;
 mod tile;
 mod widened;
 
-use crate::tensor::dtype::{Complex32, Complex64, DType, DTypeSet, Element, FIELD, INTEGRAL};
+use crate::kernels::signature::signature;
+use crate::tensor::dtype::{Complex32, Complex64, DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use problem::{Form, Matrix, Problem};
 
 pub use skinny::Entry;
 
-/// The dtypes of matrix products: what PyTorch's CPU device takes.
-pub const DTYPES: DTypeSet = FIELD.and(INTEGRAL);
+signature! {
+    mm(out, a, b)[] in FIELD | INTEGRAL;
+    addmm(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
+    bmm(out, a, b)[] in FIELD | INTEGRAL;
+    baddbmm(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
+    addmv(out, addend, a, b)[beta, alpha] in FIELD | INTEGRAL;
+}
 
 /// `aten::mm`: out = a @ b. Operands [out (m, n), a (m, k), b (k, n)], of one dtype; their conjugate and negative flags are honoured, here
 /// and in the other products.
@@ -90,7 +96,7 @@ pub fn addmv(launch: &Launch<'_>) -> Result<(), Error> {
 /// Slices of other lengths.
 ///
 /// # Errors
-/// A dtype outside [`DTYPES`].
+/// A dtype that products do not take.
 pub fn multiply<T: Element>([m, n, k]: [usize; 3], out: &mut [T], a: &[T], b: &[T]) -> Result<(), Error> {
     assert_eq!([out.len(), a.len(), b.len()], [m * n, m * k, k * n], "matrices of other sizes");
     let read = |matrix: &[T], cols: usize| Matrix::contiguous(matrix.as_ptr().cast_mut(), cols);

@@ -7,6 +7,7 @@
 
 use super::failure::Failure;
 use crate::kernels::movement::unfold::Windows;
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -16,6 +17,11 @@ use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::loops::row::{self, Row};
 use crate::tensor::loops::{GRAIN, rows};
 use crate::tensor::number::{Number, Ordered};
+
+signature! {
+    max_pool2d(out, positions, x)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, height, width, channels] in REAL;
+    max_pool2d_backward(grad_x, grad, positions)[channels] in REAL;
+}
 
 /// Windows that are computed in vector lanes, and how many of them are worth it.
 const LANES: usize = 64;
@@ -86,11 +92,10 @@ struct Shape {
 }
 
 impl Shape {
-    /// Scalars [kernel, dilation, padding, stride, windows, size, each height and width, channels].
     fn of(launch: &Launch<'_>) -> Result<Self, Error> {
-        let number = |index: usize| -> Result<usize, Error> { Ok(launch.scalar(index)?.to::<i64>() as usize) };
-        let axes = [Windows::new(launch, 0)?, Windows::new(launch, 1)?];
-        Ok(Self { axes, sizes: [number(10)?, number(11)?], channels: number(12)? })
+        let max_pool2d::Scalars { height, width, channels, .. } = max_pool2d::Scalars::of(launch)?;
+        let [height, width, channels] = [height, width, channels].map(|number| number.to::<i64>() as usize);
+        Ok(Self { axes: [Windows::new(launch, 0)?, Windows::new(launch, 1)?], sizes: [height, width], channels })
     }
 
     /// The first element that a window sees.
@@ -311,7 +316,7 @@ fn scatter<E: Element>(
 /// A place out of bounds, or the wrong operands.
 pub fn max_pool2d_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let (grads, positions) = (launch.view(1), launch.view(2));
-    let channels = launch.scalar(0)?.to::<i64>() as usize;
+    let channels = max_pool2d_backward::Scalars::of(launch)?.channels.to::<i64>() as usize;
     let dtype = launch.compute();
     let failure = Failure::default();
     dispatch!(dtype in REAL, E => {

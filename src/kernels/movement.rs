@@ -9,17 +9,12 @@ pub mod triangle;
 pub mod unfold;
 
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::launch::{Launch, Scalar};
 
-/// A whole number among the scalars that is not negative.
-fn count(launch: &Launch<'_>, index: usize) -> Result<usize, Error> {
-    let value: i64 = launch.scalar(index)?.to();
-    usize::try_from(value).map_err(|_| Error::parameter(format!("scalar {index} is {value}")))
-}
-
-/// A whole number among the scalars.
-fn whole(launch: &Launch<'_>, index: usize) -> Result<i64, Error> {
-    Ok(launch.scalar(index)?.to())
+/// A scalar as a whole number that is not negative.
+fn count(scalar: Scalar) -> Result<usize, Error> {
+    let value: i64 = scalar.to();
+    usize::try_from(value).map_err(|_| Error::parameter(format!("a scalar is {value}")))
 }
 
 /// # Errors

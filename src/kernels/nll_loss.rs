@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::failure::Failure;
+use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -16,6 +17,11 @@ use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
 use crate::tensor::number::{Field, Hub, Number};
 use crate::tensor::view::View;
+
+signature! {
+    nll_loss_forward(out, total_weight, x, target, weight?)[reduction, ignored, has_weight] in FLOATING;
+    nll_loss_backward(grad_x, grad, target, total_weight, weight?)[reduction, ignored, has_weight, classes] in FLOATING;
+}
 
 /// The reduction of the losses: the numbers are those of `at::Reduction`.
 const NONE: i64 = 0;
@@ -34,11 +40,12 @@ struct Classes<'a, T> {
 }
 
 impl<'a, T: Element + Number> Classes<'a, T> {
-    /// Scalars [reduction, the target that is ignored, whether there are weights], which are the operand at `position`.
+    /// The weights are the operand at `position`. The scalars are those of [`nll_loss_forward`], the first of [`nll_loss_backward`]'s.
     fn new(launch: &Launch<'a>, targets: View<'a>, count: usize, position: usize) -> Result<Self, Error> {
-        let has_weights = launch.scalar(2)? == Scalar::Bool(true);
+        let nll_loss_forward::Scalars { reduction, ignored, has_weight } = nll_loss_forward::Scalars::of(launch)?;
+        let has_weights = has_weight == Scalar::Bool(true);
         let weights = has_weights.then(|| Ok::<_, Error>(Values::<T>::new(launch.view(position))?.to_vec())).transpose()?;
-        let (reduction, ignored) = (launch.scalar(0)?.to(), launch.scalar(1)?.to());
+        let (reduction, ignored) = (reduction.to(), ignored.to());
         let targets = if let Some(slice) = Row::flat(&targets)?.as_slice().filter(|_| targets.dtype() == DType::Long) {
             Cow::Borrowed(slice)
         } else {
@@ -137,7 +144,7 @@ pub fn nll_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
 
 fn backward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, target) = (launch.view(0), launch.view(2));
-    let count = launch.scalar(3)?.to::<i64>() as usize;
+    let count = nll_loss_backward::Scalars::of(launch)?.classes.to::<i64>() as usize;
     if output.ndim() != 2 || target.ndim() != 2 || output.size(1) != count * target.size(1) {
         return Err(Error::operands(format!("targets {:?} of {:?}", target.sizes(), output.sizes())));
     }

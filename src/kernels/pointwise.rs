@@ -48,6 +48,8 @@ macro_rules! functions {
             }
         }
 
+        $crate::kernels::signature::signature! { $kernel(out, $($x),+)[$($scalar),*] in $set $(| $more)*; }
+
         $(#[$doc])*
         ///
         /// # Errors

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use distribution::{Bernoulli, Cauchy, Distribution, Exponential, Geometric, Integers, LogNormal, Normal, Uniform};
 use half::{bf16, f16};
 
+use crate::kernels::signature::signature;
 use crate::runtime::rng;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Bool, DType, Element, dispatch};
@@ -24,6 +25,21 @@ use crate::tensor::loops::chunks;
 use crate::tensor::loops::elementwise::{self, Map};
 use crate::tensor::loops::row::RowMut;
 use crate::tensor::number::{Number, Real};
+
+signature! {
+    uniform(out)[seed, offset, from, to] in FLOATING;
+    normal(out)[seed, offset, mean, std] in FLOATING;
+    log_normal(out)[seed, offset, mean, std] in FLOATING;
+    exponential(out)[seed, offset, lambda] in FLOATING;
+    cauchy(out)[seed, offset, median, sigma] in FLOATING;
+    geometric(out)[seed, offset, p] in REAL;
+    random(out)[seed, offset, from, count] in REAL | BOOL | UNSIGNED;
+    bernoulli_scalar(out)[seed, offset, p] in REAL | BOOL;
+    bernoulli(out, p)[seed, offset] in REAL | BOOL;
+    native_dropout(out, mask, input)[seed, offset, p, scale] in FLOATING;
+    native_dropout_backward(out, grad, mask)[scale] in FLOATING;
+    randperm(out)[seed, offset] in REAL;
+}
 
 /// Numbers of 32 bits that a chunk draws.
 const WORDS: usize = 1024;
@@ -37,9 +53,10 @@ struct State {
 }
 
 impl State {
+    /// The first two scalars of all kernels of this file that draw.
     fn of(launch: &Launch<'_>) -> Result<Self, Error> {
-        let number = |index: usize| -> Result<u64, Error> { Ok(launch.scalar(index)?.to::<i64>() as u64) };
-        Ok(Self { seed: number(0)?, block: number(1)? / 4 })
+        let randperm::Scalars { seed, offset } = randperm::Scalars::of(launch)?;
+        Ok(Self { seed: seed.to::<i64>() as u64, block: offset.to::<i64>() as u64 / 4 })
     }
 }
 
@@ -115,11 +132,7 @@ fn below(dtype: DType, end: f64) -> f64 {
     if nearest < end { nearest } else { next }
 }
 
-fn parameter<T: Number>(launch: &Launch<'_>, index: usize) -> Result<T, Error> {
-    Ok(launch.scalar(2 + index)?.to())
-}
-
-/// `aten::uniform_`: from `from` to below `to`, in the output's dtype too. Scalars [seed, offset, from, to].
+/// `aten::uniform_`: from `from` to below `to`, in the output's dtype too.
 ///
 /// # Errors
 /// The wrong operands.
@@ -128,77 +141,81 @@ pub fn uniform(launch: &Launch<'_>) -> Result<(), Error> {
     where
         Uniform<T>: Distribution<T>,
     {
-        let (from, to): (T, T) = (parameter(launch, 0)?, parameter(launch, 1)?);
+        let uniform::Scalars { from, to: end, .. } = uniform::Scalars::of(launch)?;
+        let (from, to): (T, T) = (from.to(), end.to());
         let dtype = launch.view(0).dtype();
-        let last = T::from_f64(below(dtype, parameter(launch, 1)?)).maximum(from);
+        let last = T::from_f64(below(dtype, end.to())).maximum(from);
         fill::<T, _>(launch, Uniform { from, width: to.sub(from), last, digits: digits(dtype) })
     }
     if launch.compute() == DType::Double { run::<f64>(launch) } else { run::<f32>(launch) }
 }
 
-/// `aten::normal_`. Scalars [seed, offset, mean, std].
+/// `aten::normal_`.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn normal(launch: &Launch<'_>) -> Result<(), Error> {
+    let normal::Scalars { mean, std, .. } = normal::Scalars::of(launch)?;
     if launch.compute() == DType::Double {
-        fill::<f64, _>(launch, Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? })
+        fill::<f64, _>(launch, Normal { mean: mean.to(), std: std.to() })
     } else {
-        fill::<f32, _>(launch, Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? })
+        fill::<f32, _>(launch, Normal { mean: mean.to(), std: std.to() })
     }
 }
 
-/// `aten::log_normal_`. Scalars [seed, offset, mean, std].
+/// `aten::log_normal_`.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn log_normal(launch: &Launch<'_>) -> Result<(), Error> {
-    fill::<f64, _>(launch, LogNormal(Normal { mean: parameter(launch, 0)?, std: parameter(launch, 1)? }))
+    let log_normal::Scalars { mean, std, .. } = log_normal::Scalars::of(launch)?;
+    fill::<f64, _>(launch, LogNormal(Normal { mean: mean.to(), std: std.to() }))
 }
 
-/// `aten::exponential_`. Scalars [seed, offset, lambda].
+/// `aten::exponential_`.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn exponential(launch: &Launch<'_>) -> Result<(), Error> {
-    let scale = 1.0 / parameter::<f64>(launch, 0)?;
+    let scale = 1.0 / exponential::Scalars::of(launch)?.lambda.to::<f64>();
     let is_half = launch.view(0).dtype() == DType::Half;
     let least = if is_half && scale > 0.0 { f16::MIN_POSITIVE_SUBNORMAL.to_f64() } else { 0.0 };
     fill::<f64, _>(launch, Exponential { scale, least })
 }
 
-/// `aten::cauchy_`. Scalars [seed, offset, median, sigma].
+/// `aten::cauchy_`.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn cauchy(launch: &Launch<'_>) -> Result<(), Error> {
-    fill::<f64, _>(launch, Cauchy { median: parameter(launch, 0)?, sigma: parameter(launch, 1)? })
+    let cauchy::Scalars { median, sigma, .. } = cauchy::Scalars::of(launch)?;
+    fill::<f64, _>(launch, Cauchy { median: median.to(), sigma: sigma.to() })
 }
 
-/// `aten::geometric_`: how often one tries until the first success. Scalars [seed, offset, p].
+/// `aten::geometric_`: how often one tries until the first success.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn geometric(launch: &Launch<'_>) -> Result<(), Error> {
-    let p: f64 = parameter(launch, 0)?;
+    let p: f64 = geometric::Scalars::of(launch)?.p.to();
     fill::<f64, _>(launch, Geometric { scale: 1.0 / (-p).ln_1p() })
 }
 
-/// `aten::random_`: `from` and whole numbers above it. Scalars [seed, offset, from, how many; 0 means 2^64].
+/// `aten::random_`: `from` and whole numbers above it.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn random(launch: &Launch<'_>) -> Result<(), Error> {
-    let (from, count): (i64, i64) = (parameter(launch, 0)?, parameter(launch, 1)?);
-    fill::<i64, _>(launch, Integers { from, count: count as u64 })
+    let random::Scalars { from, count, .. } = random::Scalars::of(launch)?;
+    fill::<i64, _>(launch, Integers { from: from.to(), count: count.to::<i64>() as u64 })
 }
 
-/// `aten::bernoulli_.float`: 1 with probability p, else 0. Scalars [seed, offset, p].
+/// `aten::bernoulli_.float`: 1 with probability p, else 0.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn bernoulli_scalar(launch: &Launch<'_>) -> Result<(), Error> {
-    fill::<Bool, _>(launch, Bernoulli::new(parameter(launch, 0)?))
+    fill::<Bool, _>(launch, Bernoulli::new(bernoulli_scalar::Scalars::of(launch)?.p.to()))
 }
 
 /// One trial for each probability of a chunk.
@@ -226,7 +243,7 @@ impl Leaf for Trials<'_> {
     }
 }
 
-/// `aten::bernoulli_.Tensor`: 1 with probability p, else 0. Operands [out, p].
+/// `aten::bernoulli_.Tensor`: 1 with probability p, else 0.
 ///
 /// # Errors
 /// The wrong operands, or a p outside 0 to 1.
@@ -267,13 +284,14 @@ impl<T: Real> Leaf for Drop<'_, T> {
     }
 }
 
-/// `aten::native_dropout`: keeps each value with probability p, scaled. Operands [out, mask, input]; scalars [seed, offset, p, scale].
+/// `aten::native_dropout`: keeps each value with probability p, scaled.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn native_dropout(launch: &Launch<'_>) -> Result<(), Error> {
     fn run<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error> {
-        let (state, kept, scale) = (State::of(launch)?, Bernoulli::new(parameter(launch, 0)?), parameter(launch, 1)?);
+        let native_dropout::Scalars { p, scale, .. } = native_dropout::Scalars::of(launch)?;
+        let (state, kept, scale) = (State::of(launch)?, Bernoulli::new(p.to()), scale.to());
         chunks::run::<T, Bool, 1, 1, 1>(launch, WORDS, &|chunk, [input], [output], [mask]| {
             NUMBERS.with_borrow_mut(|words| vectorize(Drop { state, chunk, words, input, output, mask, kept, scale }));
         })
@@ -296,13 +314,13 @@ impl<T: Real> Map<T, 2> for DropBackward<T> {
     }
 }
 
-/// `aten::native_dropout_backward`: grad * mask * scale. Operands [out, grad, mask]; scalars [scale].
+/// `aten::native_dropout_backward`: grad * mask * scale.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn native_dropout_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
-    let scale = launch.scalar(0)?;
+    let native_dropout_backward::Scalars { scale } = native_dropout_backward::Scalars::of(launch)?;
     dispatch!(dtype in FLOATING, T => {
         elementwise::run::<T, T, _, 2>(launch, DropBackward { scale: scale.to::<<T as Element>::Acc>() })
     })

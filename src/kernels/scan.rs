@@ -9,6 +9,7 @@
 
 use std::marker::PhantomData;
 
+use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, math};
 use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
@@ -18,6 +19,14 @@ use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Hub, Number, Ordered};
+
+signature! {
+    cumsum(out, input)[dim] in INTEGRAL | FIELD;
+    cumprod(out, input)[dim] in INTEGRAL | FIELD;
+    logcumsumexp(out, input)[dim] in FIELD;
+    cummax(values, indices, input)[dim] in REAL | BOOL;
+    cummin(values, indices, input)[dim] in REAL | BOOL;
+}
 
 /// Elements of a line that are scanned by themselves first.
 const GROUP: usize = 4;
@@ -132,9 +141,9 @@ fn run_logarithms<T: Element<Acc = T> + Number>(launch: &Launch<'_>) -> Result<(
     lines::run_either::<T, 1, 1>([launch.view(1)], [launch.view(0)], dim(launch)?, launch.cost(), &Logarithms)
 }
 
-/// The dimension of a launch: scalar 0.
+/// The dimension of a launch, of any kernel of this file.
 fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
-    let dim: i64 = launch.scalar(0)?.to();
+    let dim: i64 = cumsum::Scalars::of(launch)?.dim.to();
     usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))
 }
 
@@ -348,7 +357,7 @@ fn in_blocks<T: Send + Sync, W: Copy + Send + Sync>(
     });
 }
 
-/// `aten::_cummax_helper`: the greatest values so far, and where the last of them is. Operands [values, indices, input].
+/// `aten::_cummax_helper`: the greatest values so far, and where the last of them is.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -356,7 +365,7 @@ pub fn cummax(launch: &Launch<'_>) -> Result<(), Error> {
     extremes::<true>(launch)
 }
 
-/// `aten::_cummin_helper`: the least values so far, and where the last of them is. Operands [values, indices, input].
+/// `aten::_cummin_helper`: the least values so far, and where the last of them is.
 ///
 /// # Errors
 /// A dtype outside the table's.

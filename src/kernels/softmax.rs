@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 
+use crate::kernels::signature::signature;
 use crate::simd::Aligned;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -12,6 +13,13 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::LANES;
 use crate::tensor::loops::lines::passes::{self, Passes, Rows, for_each_row};
 use crate::tensor::number::{Field, Number, Ordered, Real};
+
+signature! {
+    softmax(out, input)[dim] in FLOATING;
+    log_softmax(out, input)[dim] in FLOATING;
+    softmax_backward(out, grad, output)[dim] in FLOATING;
+    log_softmax_backward(out, grad, output)[dim] in FLOATING;
+}
 
 /// The greater one. Where one is NaN it may be either, since then every result of the line is NaN.
 #[inline(always)]
@@ -96,9 +104,9 @@ impl<E: Element<Acc: Field, Approximate: Field>, const LOG: bool> Passes<E, 2> f
     }
 }
 
-/// The dimension of a launch: scalar 0.
+/// The dimension of a launch, of any kernel of this file.
 fn dim(launch: &Launch<'_>) -> Result<usize, Error> {
-    let dim: i64 = launch.scalar(0)?.to();
+    let dim: i64 = softmax::Scalars::of(launch)?.dim.to();
     usize::try_from(dim).map_err(|_| Error::parameter(format!("dimension {dim}")))
 }
 
@@ -130,7 +138,7 @@ pub fn log_softmax(launch: &Launch<'_>) -> Result<(), Error> {
     forward::<true>(launch)
 }
 
-/// `aten::_softmax_backward_data`. Operands [out, grad, output].
+/// `aten::_softmax_backward_data`.
 ///
 /// # Errors
 /// The wrong operands.
@@ -138,7 +146,7 @@ pub fn softmax_backward(launch: &Launch<'_>) -> Result<(), Error> {
     backward::<false>(launch)
 }
 
-/// `aten::_log_softmax_backward_data`. Operands [out, grad, output].
+/// `aten::_log_softmax_backward_data`.
 ///
 /// # Errors
 /// The wrong operands.

@@ -295,13 +295,27 @@ pub const WIDE: DTypeSet = DTypeSet::of(&[DType::Float, DType::Double]);
 /// The complex dtypes, ComplexHalf among them.
 pub const COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble]);
 /// Floating point and complex without ComplexHalf: where PyTorch has real and complex math.
-pub const FIELD: DTypeSet = FLOATING.and(DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]));
+pub const FIELD: DTypeSet = FLOATING.and(WIDE_COMPLEX);
 /// The integers that every CPU kernel of PyTorch knows: Byte, Char, Short, Int, Long.
 pub const INTEGRAL: DTypeSet = DTypeSet::of(&[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long]);
 /// UInt16, UInt32, UInt64.
 pub const UNSIGNED: DTypeSet = DTypeSet::of(&[DType::UInt16, DType::UInt32, DType::UInt64]);
 /// Bool alone.
 pub const BOOL: DTypeSet = DTypeSet::of(&[DType::Bool]);
+/// Byte alone.
+pub const BYTE: DTypeSet = DTypeSet::of(&[DType::Byte]);
+/// Long alone.
+pub const LONG: DTypeSet = DTypeSet::of(&[DType::Long]);
+/// Float alone.
+pub const FLOAT: DTypeSet = DTypeSet::of(&[DType::Float]);
+/// What real and imaginary parts may be: Half, Float, Double.
+pub const COMPONENTS: DTypeSet = DTypeSet::of(&[DType::Half, DType::Float, DType::Double]);
+/// [`FLOATING`], of which [`dispatch!`] widens the 16 bit floats.
+pub const WIDENED: DTypeSet = FLOATING;
+/// ComplexHalf alone.
+pub const COMPLEX_HALF: DTypeSet = DTypeSet::of(&[DType::ComplexHalf]);
+/// ComplexFloat, ComplexDouble.
+pub const WIDE_COMPLEX: DTypeSet = DTypeSet::of(&[DType::ComplexFloat, DType::ComplexDouble]);
 /// [`INTEGRAL`] and [`FLOATING`].
 pub const REAL: DTypeSet = INTEGRAL.and(FLOATING);
 /// [`REAL`], [`UNSIGNED`] and Bool: everything that has an order.

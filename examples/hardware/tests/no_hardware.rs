@@ -33,11 +33,11 @@ fn a_host_copy_is_one_task_and_small_work_runs_in_the_call() {
 
     let other = Memory::new(stream, 64);
     let on = |memory| on_device(memory, DType::Double, &[6], &[1]);
-    launch(c"add", stream, &[on(&other), on(&block), on(&block)]);
+    launch(c"mul", stream, &[on(&other), on(&block), on(&block)]);
     assert_eq!((stream.submitted(), stream.completed()), (2, 2));
     // SAFETY: as above.
-    let doubled = unsafe { std::slice::from_raw_parts(other.0.cast::<f64>(), 6) };
-    assert_eq!(doubled, [2.0, 6.0, 10.0, 4.0, 8.0, 12.0]);
+    let squares = unsafe { std::slice::from_raw_parts(other.0.cast::<f64>(), 6) };
+    assert_eq!(squares, [1.0, 9.0, 25.0, 4.0, 16.0, 36.0]);
 
     let told = Arc::new(Mutex::new(None));
     let tells = Arc::clone(&told);

@@ -172,15 +172,15 @@ fn kernels_compute_on_memory_of_the_device() {
     let stream = new_stream();
     let count = 5000;
     let sizes = [count as i64];
-    let (mut lhs, mut rhs, mut sum) = (vec![1.5f32; count], vec![2.0f32; count], vec![0f32; count]);
+    let (mut lhs, mut rhs, mut product) = (vec![1.5f32; count], vec![2.0f32; count], vec![0f32; count]);
     let memory = [0; 3].map(|_| Memory::new(stream, 4 * count));
     let [a, b, c] = [0, 1, 2].map(|index: usize| on_device(&memory[index], DType::Float, &sizes, &[1]));
     copy(stream, a, host(&mut lhs, DType::Float, &sizes, &[1]));
     copy(stream, b, host(&mut rhs, DType::Float, &sizes, &[1]));
-    launch(c"add", stream, &[c, a, b]);
-    copy(stream, host(&mut sum, DType::Float, &sizes, &[1]), c);
+    launch(c"mul", stream, &[c, a, b]);
+    copy(stream, host(&mut product, DType::Float, &sizes, &[1]), c);
     stream.synchronize().unwrap();
-    assert_eq!(sum, vec![3.5; count]);
+    assert_eq!(product, vec![3.0; count]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_launch_that_touches_host_memory_is_refused_by_the_engine() {
     let mut values = [1f32; 8];
     let memory = Memory::new(stream, 32);
     let (output, input) = (on_device(&memory, DType::Float, &sizes, &[1]), host(&mut values, DType::Float, &sizes, &[1]));
-    launch(c"add", stream, &[output, input, input]);
+    launch(c"mul", stream, &[output, input, input]);
     let failure = stream.synchronize().unwrap_err();
     assert!(failure.message().contains("the device cannot reach"), "{failure}");
 }
@@ -281,7 +281,7 @@ fn a_graph_hands_over_each_of_its_kernels() {
     let on = |memory| on_device(memory, DType::Float, &sizes, &[1]);
     let capture = Capture::begin(stream, PrivatePool::new(new_number()), Mode::Relaxed).unwrap();
     copy(stream, on(&a), host(&mut input, DType::Float, &sizes, &[1]));
-    launch(c"add", stream, &[on(&b), on(&a), on(&a)]);
+    launch(c"mul", stream, &[on(&b), on(&a), on(&a)]);
     copy(stream, host(&mut output, DType::Float, &sizes, &[1]), on(&b));
     let before = device::exchange_stream(stream);
     let graph = capture.end().unwrap();
@@ -293,6 +293,6 @@ fn a_graph_hands_over_each_of_its_kernels() {
         stream.synchronize().unwrap();
         // SAFETY: the replay that wrote it has ended.
         let first = unsafe { output.as_ptr().read_volatile() };
-        assert_eq!((first, output[count - 1]), (2.0 * value, 6.0));
+        assert_eq!((first, output[count - 1]), (value * value, 9.0));
     }
 }

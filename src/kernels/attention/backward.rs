@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Call, KEYS, Loaded, Mask, Score, Store, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, across, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -13,6 +14,10 @@ use crate::tensor::loops::Memory;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::Number;
 use crate::tensor::output::Output;
+
+signature! {
+    attention_backward(grad_query, grad_key, grad_value, grad_out, query, key, value, out, logsumexp, mask?)[is_causal, has_scale, scale] in FLOATING;
+}
 
 /// Queries of a block.
 const QUERIES: usize = 128;

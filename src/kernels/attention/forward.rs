@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Call, KEYS, Loaded, Mask, Score, Store, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, across, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -12,6 +13,10 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Field, Number};
 use crate::tensor::output::Output;
+
+signature! {
+    attention(out, logsumexp, query, key, value, mask?)[is_causal, has_scale, scale] in FLOATING;
+}
 
 /// Queries of a block: each block loads all of its keys and values.
 const QUERIES: usize = 256;

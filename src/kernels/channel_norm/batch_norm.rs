@@ -1,20 +1,19 @@
 //! Batch normalisation: each channel has one mean and variance, computed over all samples or given.
 
 use super::{Affine, Combined, Operands, Scaled, Shape, inverse, map, moments, narrow, products};
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::number::Real;
-use crate::tensor::view::View;
 
-/// Scalars [channels, whether they are columns].
-fn shape_of(launch: &Launch<'_>, input: &View<'_>) -> Result<Shape, Error> {
-    Shape::of(input, launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)? == Scalar::Bool(true))
+signature! {
+    native_batch_norm(out, save_mean?, save_invstd?, running_mean?, running_var?, x, weight?, bias?)[channels, columns, training, has_running, has_weight, has_bias, momentum, eps] in FLOATING;
+    native_batch_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, invstd, weight?)[channels, columns, training, has_grad_weight, has_grad_bias, has_weight, eps] in FLOATING;
 }
 
-/// `aten::native_batch_norm`. Operands [out, save mean?, save invstd?, running mean?, running var?, x, weight?, bias?]; out and x are rows of
-/// one channel each, or have a column for each channel; scalars [channels, whether they are columns, whether statistics are those of x, which
-/// are then saved, whether there are running ones, a weight, a bias, momentum, eps].
+/// `aten::native_batch_norm`: out and x are rows of one channel each, or have a column for each channel. In training the statistics are those of
+/// x, which are saved.
 ///
 /// # Errors
 /// The wrong operands.
@@ -24,15 +23,16 @@ pub fn native_batch_norm(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (momentum, eps): (f64, f64) = (launch.scalar(6)?.to(), launch.scalar(7)?.to());
+    let given = native_batch_norm::Scalars::of(launch)?;
+    let (momentum, eps): (f64, f64) = (given.momentum.to(), given.eps.to());
     let mut operands = Operands { launch, next: 0 };
-    let shape = shape_of(launch, &launch.view(0))?;
+    let shape = Shape::of(&launch.view(0), given.channels, given.columns)?;
     let output = operands.results::<E>()?;
-    let (save_mean, save_inverse) = (operands.given::<f64>(2)?, operands.given::<f64>(2)?);
-    let (running_mean, running_var) = (operands.given::<f64>(3)?, operands.given::<f64>(3)?);
+    let (save_mean, save_inverse) = (operands.given::<f64>(given.training)?, operands.given::<f64>(given.training)?);
+    let (running_mean, running_var) = (operands.given::<f64>(given.has_running)?, operands.given::<f64>(given.has_running)?);
     let input = operands.elements::<E>()?;
-    let weight = operands.parameter(4, shape.channels, 1.0)?;
-    let bias = operands.parameter(5, shape.channels, 0.0)?;
+    let weight = operands.parameter(given.has_weight, shape.channels, 1.0)?;
+    let bias = operands.parameter(given.has_bias, shape.channels, 0.0)?;
     let (means, inverses): (Vec<f64>, Vec<f64>) = if let (Some(save_mean), Some(save_inverse)) = (save_mean, save_inverse) {
         let count = shape.count() as f64;
         let of_channel = |(channel, [mean, squares]): (usize, [f64; 2])| {
@@ -62,9 +62,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::native_batch_norm_backward`. Operands [grad of x, grad of weight?, grad of bias?, grad, x, mean, invstd or variance, weight?]; scalars
-/// [channels, whether they are columns, whether statistics are those of x, whether there is a grad of weight, of bias, a weight, eps]. Given
-/// statistics have a variance.
+/// `aten::native_batch_norm_backward`. Outside training invstd is a variance.
 ///
 /// # Errors
 /// The wrong operands.
@@ -74,20 +72,21 @@ pub fn native_batch_norm_backward(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let shape = shape_of(launch, &launch.view(0))?;
+    let given = native_batch_norm_backward::Scalars::of(launch)?;
+    let shape = Shape::of(&launch.view(0), given.channels, given.columns)?;
     let mut operands = Operands { launch, next: 0 };
-    let (is_own, output) = (operands.flag(2)?, operands.results::<E>()?);
-    let (weight_grad, bias_grad) = (operands.given::<f64>(3)?, operands.given::<f64>(4)?);
+    let (is_own, output) = (given.training == Scalar::Bool(true), operands.results::<E>()?);
+    let (weight_grad, bias_grad) = (operands.given::<f64>(given.has_grad_weight)?, operands.given::<f64>(given.has_grad_bias)?);
     let inputs = [operands.elements::<E>()?, operands.elements::<E>()?];
     let means = operands.values::<E::Acc>()?.to_vec();
     let mut inverses = operands.values::<f64>()?.to_vec();
     if !is_own {
-        let eps = launch.scalar(6)?.to();
+        let eps = given.eps.to();
         for value in &mut inverses {
             *value = inverse(*value, eps);
         }
     }
-    let weight = operands.parameter(5, shape.channels, 1.0)?;
+    let weight = operands.parameter(given.has_weight, shape.channels, 1.0)?;
     let scales: Vec<f64> = inverses.iter().zip(&weight).map(|(inverse, weight)| inverse * weight).collect();
     let narrowed: Vec<E::Acc> = scales.iter().copied().map(narrow).collect();
     let totals = products(inputs, shape, &means, 1);

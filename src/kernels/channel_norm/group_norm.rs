@@ -2,16 +2,21 @@
 
 use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, narrow, products, wide};
 use crate::kernels::mean_variance::{self, PIECE};
+use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::Launch;
+use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::{GRAIN, parallel, rows};
 use crate::tensor::number::{Number, Real};
 
-/// `aten::native_group_norm`. Operands [out, mean, rstd, x, weight?, bias?]; out and x have a row for every sample and channel; scalars
-/// [channels, groups, whether there is a weight, a bias, eps].
+signature! {
+    native_group_norm(out, mean, rstd, x, weight?, bias?)[channels, groups, has_weight, has_bias, eps] in FLOATING;
+    native_group_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, rstd, weight?)[channels, groups, has_grad_weight, has_grad_bias, has_weight] in FLOATING;
+}
+
+/// `aten::native_group_norm`: out and x have a row for every sample and channel.
 ///
 /// # Errors
 /// The wrong operands.
@@ -85,16 +90,16 @@ impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
 }
 
 fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (channels, groups) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() as usize);
-    let eps: f64 = launch.scalar(4)?.to();
-    let shape = Shape::of(&launch.view(0), channels, false)?;
+    let given = native_group_norm::Scalars::of(launch)?;
+    let (shape, groups) = (Shape::of(&launch.view(0), given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
+    let (channels, eps): (usize, f64) = (shape.channels, given.eps.to());
     let span = channels / groups;
     let mut operands = Operands { launch, next: 0 };
     let output = operands.results::<E>()?;
     let (save_mean, save_inverse) = (operands.view(), operands.view());
     let input = operands.elements::<E>()?;
-    let weight = operands.parameter(2, channels, E::Acc::ONE)?;
-    let bias = operands.parameter(3, channels, E::Acc::ZERO)?;
+    let weight = operands.parameter(given.has_weight, channels, E::Acc::ONE)?;
+    let bias = operands.parameter(given.has_bias, channels, E::Acc::ZERO)?;
     let (rows, cols) = (shape.rows / span, shape.cols * span);
     if cols <= PIECE {
         let (mut means, mut inverses) = (vec![E::Acc::ZERO; rows], vec![E::Acc::ZERO; rows]);
@@ -127,8 +132,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::native_group_norm_backward`. Operands [grad of x, grad of weight?, grad of bias?, grad, x, mean, rstd, weight?]; grads and x have a
-/// row for every sample and channel; scalars [channels, groups, whether there is a grad of weight, of bias, a weight].
+/// `aten::native_group_norm_backward`: grads and x have a row for every sample and channel.
 ///
 /// # Errors
 /// The wrong operands.
@@ -156,14 +160,15 @@ impl<T: Number> Numbers<T, 4> for Gradient<'_, T> {
 }
 
 fn backward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (channels, groups) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() as usize);
-    let shape = Shape::of(&launch.view(0), channels, false)?;
+    let given = native_group_norm_backward::Scalars::of(launch)?;
+    let (shape, groups) = (Shape::of(&launch.view(0), given.channels, Scalar::Bool(false))?, given.groups.to::<i64>() as usize);
+    let channels = shape.channels;
     let mut operands = Operands { launch, next: 0 };
     let output = operands.results::<E>()?;
-    let (weight_grad, bias_grad) = (operands.given::<f64>(2)?, operands.given::<f64>(3)?);
+    let (weight_grad, bias_grad) = (operands.given::<f64>(given.has_grad_weight)?, operands.given::<f64>(given.has_grad_bias)?);
     let inputs = [operands.elements::<E>()?, operands.elements::<E>()?];
     let (means, inverses) = (operands.values::<E::Acc>()?.to_vec(), operands.values::<E::Acc>()?.to_vec());
-    let weight = operands.parameter(4, channels, E::Acc::ONE)?;
+    let weight = operands.parameter(given.has_weight, channels, E::Acc::ONE)?;
     let span = channels / groups;
     let own = Shape { channels: shape.rows, ..shape };
     let sums = products(inputs, own, &means, span);

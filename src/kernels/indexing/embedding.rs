@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::failure::Failure;
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -10,6 +11,11 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::{indexed, parallel};
 use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
 use crate::tensor::view::View;
+
+signature! {
+    embedding_bag(out, bag_of_index, bag_sizes, maxima, table, indices, offsets, weights?)[mode, padding] in FLOATING;
+    embedding_renorm(table, indices)[max_norm, norm_type] in FIELD | COMPLEX;
+}
 
 const SUM: i64 = 0;
 const MEAN: i64 = 1;
@@ -115,6 +121,7 @@ struct Bags<'a> {
 
 impl<'a> Bags<'a> {
     fn new(launch: &Launch<'a>) -> Result<Self, Error> {
+        let embedding_bag::Scalars { mode, padding } = embedding_bag::Scalars::of(launch)?;
         let (bag_of, sizes, max_indices) = (launch.view(1), launch.view(2), launch.view(3));
         let bags = Self {
             out: EmbeddingTable::new(launch.view(0))?,
@@ -125,8 +132,8 @@ impl<'a> Bags<'a> {
             indices: Numbers::new(launch.view(5))?,
             offsets: Numbers::new(launch.view(6))?,
             weights: (launch.num_operands() > 7).then(|| launch.view(7)),
-            mode: launch.scalar(0)?.to(),
-            padding: launch.scalar(1)?.to(),
+            mode: mode.to(),
+            padding: padding.to(),
         };
         let dense = [Some(bag_of), Some(sizes), bags.weights].into_iter().flatten().all(|view| view.is_contiguous());
         let fits = bags.offsets.len() >= bags.out.rows && bag_of.numel() == bags.indices.len() && sizes.numel() >= bags.out.rows;
@@ -359,7 +366,8 @@ impl<T: Element<Acc: Field>> Leaf for Finish<'_, T> {
 /// An index out of bounds.
 pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
     let (table, indices) = (EmbeddingTable::new(launch.view(0))?, Numbers::new(launch.view(1))?);
-    let (greatest, kind) = (launch.scalar(0)?.to::<f64>(), launch.scalar(1)?.to::<f64>());
+    let embedding_renorm::Scalars { max_norm, norm_type } = embedding_renorm::Scalars::of(launch)?;
+    let (greatest, kind) = (max_norm.to::<f64>(), norm_type.to::<f64>());
     let named: Vec<AtomicBool> = (0..table.rows).map(|_| AtomicBool::new(false)).collect();
     for at in 0..indices.len() {
         let row = indices.row(at, table.rows)?;

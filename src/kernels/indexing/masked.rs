@@ -1,18 +1,26 @@
 //! Selection by a mask: `masked_select`, `masked_scatter_`, `nonzero`. Masks and values are contiguous.
 
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::nonzero;
+use crate::tensor::loops;
 use crate::tensor::view::View;
+
+signature! {
+    nonzero_count(count, input)[] in EVERY;
+    masked_select(out, input, mask)[] in ANY;
+    masked_scatter(out, source, mask)[] in ANY;
+    nonzero(out, input)[fill] in EVERY;
+}
 
 /// How many elements are not 0. Operands [count, self]; the count is one Long.
 ///
 /// # Errors
-/// As [`nonzero::count`].
+/// As [`loops::nonzero::count`].
 pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
-    let count = nonzero::count(&launch.view(1))?;
+    let count = loops::nonzero::count(&launch.view(1))?;
     if launch.view(0).dtype() != DType::Long {
         return Err(Error::operands("a count is a Long"));
     }
@@ -21,7 +29,7 @@ pub fn nonzero_count(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `aten::masked_select`: the values where the mask is not 0, in order. Operands [out, self, mask].
+/// `aten::masked_select`: the values where the mask is not 0, in order.
 ///
 /// # Errors
 /// Operands that are not contiguous, or an output of another size.
@@ -30,7 +38,7 @@ pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
     let step = out.strides().first().copied().unwrap_or(0) as isize;
     check_moved(&out, &values, &mask)?;
     let room = out.numel();
-    let found = nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
+    let found = loops::nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
         let positions = &positions[..positions.len().min(room.saturating_sub(rank))];
         let size = values.dtype().size();
         let from = values.data().wrapping_add(base * size);
@@ -39,7 +47,7 @@ pub fn masked_select(launch: &Launch<'_>) -> Result<(), Error> {
     if found == room { Ok(()) } else { Err(Error::operands(format!("{found} elements for an output of {room}"))) }
 }
 
-/// `aten::masked_scatter_`: the elements where the mask is not 0 become those of the source, in order. Operands [self, source, mask].
+/// `aten::masked_scatter_`: the elements where the mask is not 0 become those of the source, in order.
 ///
 /// # Errors
 /// Too few elements in the source, or operands that are not contiguous.
@@ -51,7 +59,7 @@ pub fn masked_scatter(launch: &Launch<'_>) -> Result<(), Error> {
     if !source.is_contiguous() {
         return Err(Error::operands("a source is not contiguous"));
     }
-    let found = nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
+    let found = loops::nonzero::run(&mask, launch.cost(), &|rank, base, positions| {
         let positions = &positions[..positions.len().min(given.saturating_sub(rank))];
         let from = Side { data: source.data().wrapping_add(rank * size), step: size as isize };
         move_positions(from, out.data().wrapping_add(base * size), positions, size, false);
@@ -120,7 +128,7 @@ pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
     if out.dtype() != DType::Long || out.ndim() != 2 || out.size(1) != dims {
         return Err(Error::operands("an output has no column of Longs for each dimension"));
     }
-    let found = nonzero::run(&values, launch.cost(), &|rank, base, positions| {
+    let found = loops::nonzero::run(&values, launch.cost(), &|rank, base, positions| {
         let positions = &positions[..positions.len().min(rows.saturating_sub(rank))];
         let mut inner = values.numel();
         for (dim, &size) in values.sizes().iter().enumerate() {
@@ -129,7 +137,7 @@ pub fn nonzero(launch: &Launch<'_>) -> Result<(), Error> {
             vectorize(Column { to: Side { data: column, step: out.stride(0) }, base, positions, inner, size: size as usize });
         }
     })?;
-    let fill = launch.scalar(0)?.to::<i64>();
+    let fill = nonzero::Scalars::of(launch)?.fill.to::<i64>();
     for dim in 0..dims {
         for row in found.min(rows)..rows {
             let at = out.data().wrapping_offset(row as isize * out.stride(0) + dim as isize * out.stride(1));

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
@@ -11,6 +12,11 @@ use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::number::{Number, Ordered};
 use crate::tensor::view::Flags;
+
+signature! {
+    update(out, source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY;
+    update_wrapped(out, source, ..indices)[operation, excludes_self, factor, skipped, ..slots] in ANY;
+}
 
 /// The first scalar that belongs to an index.
 const FIRST_PAIR: usize = 4;
@@ -42,20 +48,21 @@ pub fn update_wrapped(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
-    let skipped = launch.scalar(3)?.to::<i64>();
+    let update::Scalars { operation, excludes_self, factor, skipped } = update::Scalars::of(launch)?;
+    let skipped = skipped.to::<i64>();
     let indexed = Indexed::new(launch, FIRST_PAIR, Rules { wraps, skipped: (skipped >= 0).then_some(skipped) })?;
-    let operation = launch.scalar(0)?.to::<i64>();
+    let operation = operation.to::<i64>();
     let value = value(launch)?;
     if operation == STORE {
         return store(&indexed, value);
     }
-    if launch.scalar(1)?.to::<i64>() != 0 {
+    if excludes_self.to::<i64>() != 0 {
         store(&indexed, Some(neutral(launch, operation)?))?;
     }
     let dtype = launch.view(0).dtype();
     match operation {
         ADD => dispatch!(dtype in ALL, T => {
-            let factor = launch.scalar(2)?.to::<<T as Element>::Acc>();
+            let factor = factor.to::<<T as Element>::Acc>();
             if factor == <T as Element>::Acc::ONE {
                 indexed.update::<T, _>(value, Combine::<Add>(PhantomData))
             } else {

@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayD, s};
 
-use super::DTYPES;
+use super::mm;
 use crate::kernels::check::{Strides, Tensor, close, round_trip, run, values};
 use crate::runtime::parallel_for;
 use crate::simd::for_each_isa;
@@ -76,7 +76,7 @@ fn every_dtype_size_and_layout() {
         [Sliced, Sliced, Sliced],
         [Transposed, Broadcast, Contiguous],
     ];
-    for dtype in DTYPES.iter() {
+    for dtype in mm::SIGNATURE.dtypes().iter() {
         for (turn, (m, n)) in DIMS.iter().flat_map(|&m| DIMS.map(|n| (m, n))).enumerate() {
             for (step, &k) in DIMS.iter().enumerate() {
                 if m * n * k > 100_000 && !matches!(dtype, DType::Float | DType::BFloat16 | DType::Int) {
@@ -106,7 +106,7 @@ fn every_instruction_set() {
 
 #[test]
 fn scalars_and_what_they_leave_unread() {
-    for dtype in DTYPES.iter() {
+    for dtype in mm::SIGNATURE.dtypes().iter() {
         for sizes in [[2, 17, 5], [17, 64, 3], [64, 17, 0]] {
             let [m, n, k] = sizes;
             for (beta, alpha) in [(0, 1), (1, 1), (2, -3), (1, 0), (0, 0)] {
@@ -138,7 +138,7 @@ fn scalars_and_what_they_leave_unread() {
 
 #[test]
 fn batches_and_vectors() {
-    for dtype in DTYPES.iter() {
+    for dtype in mm::SIGNATURE.dtypes().iter() {
         for [m, n, k] in [[1, 9, 4], [17, 20, 33], [70, 2, 8]] {
             for strides in [Strides::Contiguous, Strides::Transposed, Strides::Broadcast] {
                 let (a, b) = (tensor(dtype, &[3, m, k], 1, strides), tensor(dtype, &[3, k, n], 2, strides));
@@ -207,5 +207,5 @@ fn wrong_operands_are_refused() {
     assert!(run("mm", &[&out], &[&a, &b], &[], DType::Float).unwrap_err().text().contains("different dtypes"));
     let b = new(DType::Float, &[3]);
     assert!(run("mm", &[&out], &[&a, &b], &[], DType::Float).unwrap_err().text().contains("numbers of dimensions"));
-    assert!(run("mm", &[&out], &[&a], &[], DType::Float).unwrap_err().text().contains("2 operands where 3"));
+    assert!(run("mm", &[&out], &[&a], &[], DType::Float).unwrap_err().text().contains("not 2 operands"));
 }

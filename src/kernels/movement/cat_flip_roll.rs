@@ -2,11 +2,18 @@
 
 use super::{check, count};
 use crate::kernels::failure::Failure;
+use crate::kernels::signature::signature;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill::{copy_dense, copy_view};
 use crate::tensor::loops::parallel;
 use crate::tensor::part::{Flipped, Narrowed};
+
+signature! {
+    cat(out, ..inputs)[dim] in ANY;
+    flip(out, input)[dims] in ANY;
+    roll(out, input)[..moves] in ANY;
+}
 
 /// Inputs of fewer bytes are copied in parallel, each by one thread; larger ones one after the other, by all threads.
 const LARGE: usize = 512 * 1024;
@@ -17,7 +24,7 @@ const LARGE: usize = 512 * 1024;
 /// # Errors
 /// Sizes that do not add up, or dtypes without conversions.
 pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, dim) = (launch.view(0), count(launch, 0)?);
+    let (output, dim) = (launch.view(0), count(cat::Scalars::of(launch)?.dim)?);
     let mut begins = Vec::with_capacity(launch.num_operands());
     let mut end = 0;
     for input in 1..launch.num_operands() {
@@ -48,15 +55,15 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
     failure.result()
 }
 
-/// `aten::flip`: the order flipped round in some dimensions. Operands [out, input] of one dtype and the same sizes; scalars [dimensions, bit
-/// by bit].
+/// `aten::flip`: the order flipped round in some dimensions. Both operands are of one dtype and size; the scalar
+/// is the set of dimensions, bit by bit.
 ///
 /// # Errors
 /// Different sizes.
 pub fn flip(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, input) = (launch.view(0), launch.view(1));
-    let flipped: i64 = launch.scalar(0)?.to();
+    let flipped: i64 = flip::Scalars::of(launch)?.dims.to();
     let mut reversed = Flipped::of(&input);
     (0..input.ndim()).filter(|dim| flipped >> dim & 1 != 0).for_each(|dim| reversed.flip(dim));
     copy_view(output, reversed.view())
@@ -72,7 +79,7 @@ pub fn roll(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, input) = (launch.view(0), launch.view(1));
     let mut moves = Vec::new();
     while launch.scalars().len() > 2 * moves.len() {
-        let (dim, shift) = (count(launch, 2 * moves.len())?, count(launch, 2 * moves.len() + 1)?);
+        let (dim, shift) = (count(launch.scalar(2 * moves.len())?)?, count(launch.scalar(2 * moves.len() + 1)?)?);
         if dim >= input.ndim() || shift > input.size(dim) || output.sizes() != input.sizes() {
             return Err(Error::parameter(format!("a shift of {shift} in dimension {dim} of {:?}", input.sizes())));
         }

@@ -3,7 +3,8 @@
 //! A padded dimension is a map from output indices to input indices. Gradients are gathered: an input element adds the gradients of the
 //! output elements that repeat it, in their order, so that the sum is the same for any number of threads.
 
-use super::{check, whole};
+use super::check;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
@@ -13,6 +14,13 @@ use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
+
+signature! {
+    reflection_pad(out, input)[..padding] in ANY;
+    replication_pad(out, input)[..padding] in ANY;
+    reflection_pad_backward(out, grad)[..padding] in FIELD;
+    replication_pad_backward(out, grad)[..padding] in FIELD;
+}
 
 /// Dimensions at most: PyTorch pads three, of samples and channels.
 const DIMS: usize = 8;
@@ -77,7 +85,7 @@ impl Maps {
         if padded.ndim() != ndim || !(1..=DIMS).contains(&ndim) || padded.dtype() != inner.dtype() {
             return Err(Error::operands(format!("{:?} from {:?}", padded.sizes(), inner.sizes())));
         }
-        whole(launch, 0)?;
+        launch.scalar(0)?;
         let (mut maps, mut middles) = (Vec::with_capacity(ndim), Vec::with_capacity(ndim));
         for dim in 0..ndim {
             let before = launch.scalar_or(ndim - 1 - dim, Scalar::Long(0)).to::<i64>();

@@ -1,6 +1,7 @@
 //! Range factories: `arange`, `linspace`, and the indices of `repeat_interleave`.
 
 use super::check;
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -9,6 +10,13 @@ use crate::tensor::loops::BLOCK;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::output::Output;
+
+signature! {
+    arange(out)[start, step] in REAL;
+    linspace(out)[start, end] in INTEGRAL | FIELD;
+    logspace(out)[start, end, base] in INTEGRAL | FIELD;
+    repeat_interleave(out, ends)[] in INTEGRAL;
+}
 
 /// Elements that one thread makes at a time.
 const PIECE: usize = 16 * 1024;
@@ -73,13 +81,13 @@ fn fill<T: Element>(output: Output<'_>, cost: f64, value: impl Fn(usize) -> T + 
     each_part(output, cost, &|begin, line| line.iter_mut().zip(begin..).for_each(|(element, position)| *element = value(position)));
 }
 
-/// `aten::arange`: start, start + step, ... Operands [out, of one dimension]; scalars [start, step].
+/// `aten::arange`: start, start + step, ... The output has one dimension.
 ///
 /// # Errors
 /// A dtype outside the table's, or more dimensions.
 pub fn arange(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
-    let (output, start, step) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
+    let (output, arange::Scalars { start, step }) = (launch.view(0), arange::Scalars::of(launch)?);
     let dtype = output.dtype();
     if INTEGRAL.contains(dtype) {
         let (start, step): (i64, i64) = (start.to(), step.to());
@@ -119,9 +127,9 @@ impl<N: Number> Spaced<N> {
     }
 }
 
-/// The values of a launch whose output and scalars are real: ends of integral dtypes are integers.
+/// The values of a launch, of `linspace` or `logspace`, whose output and scalars are real: ends of integral dtypes are integers.
 fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, Error> {
-    let (output, start, end) = (launch.view(0), launch.scalar(0)?, launch.scalar(1)?);
+    let (output, linspace::Scalars { start, end }) = (launch.view(0), linspace::Scalars::of(launch)?);
     let (start, end) =
         if INTEGRAL.contains(output.dtype()) { (start.to::<i64>() as f64, end.to::<i64>() as f64) } else { (start.to(), end.to()) };
     let count = output.numel();
@@ -130,16 +138,17 @@ fn real(launch: &Launch<'_>) -> Result<Spaced<f64>, Error> {
 
 /// The values of any launch.
 fn complex(launch: &Launch<'_>) -> Result<Spaced<Complex64>, Error> {
-    let (count, start, end) = (launch.view(0).numel(), launch.scalar(0)?.to::<Complex64>(), launch.scalar(1)?.to::<Complex64>());
+    let (count, linspace::Scalars { start, end }) = (launch.view(0).numel(), linspace::Scalars::of(launch)?);
+    let (start, end) = (start.to::<Complex64>(), end.to::<Complex64>());
     Ok(Spaced { start, end, step: (end - start) / (count.max(2) - 1) as f64, count })
 }
 
 fn is_complex(launch: &Launch<'_>) -> Result<bool, Error> {
-    let ends = [launch.scalar(0)?, launch.scalar(1)?];
-    Ok(launch.view(0).dtype().is_complex() || ends.iter().any(|end| matches!(end, Scalar::Complex(..))))
+    let linspace::Scalars { start, end } = linspace::Scalars::of(launch)?;
+    Ok(launch.view(0).dtype().is_complex() || [start, end].iter().any(|end| matches!(end, Scalar::Complex(..))))
 }
 
-/// `aten::linspace`: evenly spaced values from start to end. Operands [out, of one dimension]; scalars [start, end].
+/// `aten::linspace`: evenly spaced values from start to end. The output has one dimension.
 ///
 /// # Errors
 /// A dtype outside the table's, or more dimensions.
@@ -161,13 +170,13 @@ pub fn linspace(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `aten::logspace`: a base to the power of evenly spaced exponents. Operands [out, of one dimension]; scalars [first, last exponent, base].
+/// `aten::logspace`: a base to the power of evenly spaced exponents. The output has one dimension.
 ///
 /// # Errors
 /// As [`linspace`].
 pub fn logspace(launch: &Launch<'_>) -> Result<(), Error> {
     line(launch)?;
-    let base: f64 = launch.scalar(2)?.to();
+    let base: f64 = logspace::Scalars::of(launch)?.base.to();
     if is_complex(launch)? {
         let base = Complex64::new(base, 0.0);
         return fill_complex(launch, &|exponent| base.powc(exponent));
@@ -190,7 +199,7 @@ fn fill_complex(launch: &Launch<'_>, value: &(dyn Fn(Complex64) -> Complex64 + S
 }
 
 /// `aten::repeat_interleave.Tensor`: each place as often as it is to be repeated. Operands [out, ends], of one dimension; `ends` are the
-/// running sums of the repeats, Long. Scalars: none.
+/// running sums of the repeats, Long.
 ///
 /// # Errors
 /// Repeats below 0, or sums that do not lead to the output's size.

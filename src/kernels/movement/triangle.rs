@@ -1,12 +1,20 @@
 //! Triangles of matrices, and the indices of their elements.
 
-use super::{check, count, whole};
+use super::{check, count};
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
+
+signature! {
+    tril(out, input)[diagonal] in ANY;
+    triu(out, input)[diagonal] in ANY;
+    tril_indices(out)[rows, cols, diagonal] in REAL;
+    triu_indices(out)[rows, cols, diagonal] in REAL;
+}
 
 /// `aten::tril`: the elements on and below a diagonal, zeros above. Operands [out, input] of one dtype and the same sizes; scalars [diagonal].
 ///
@@ -32,7 +40,7 @@ fn border<const UPPER: bool>(row: usize, diagonal: i64, cols: usize) -> usize {
 
 fn triangle<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
-    let (output, input, diagonal) = (launch.view(0), launch.view(1), whole(launch, 0)?);
+    let (output, input, diagonal) = (launch.view(0), launch.view(1), tril::Scalars::of(launch)?.diagonal.to::<i64>());
     if output.sizes() != input.sizes() || output.ndim() < 2 || output.dtype() != input.dtype() {
         return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), input.sizes())));
     }
@@ -67,7 +75,8 @@ pub fn triu_indices(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn indices<const UPPER: bool>(launch: &Launch<'_>) -> Result<(), Error> {
-    let (output, rows, cols, diagonal) = (launch.view(0), count(launch, 0)?, count(launch, 1)?, whole(launch, 2)?);
+    let tril_indices::Scalars { rows, cols, diagonal } = tril_indices::Scalars::of(launch)?;
+    let (output, rows, cols, diagonal) = (launch.view(0), count(rows)?, count(cols)?, diagonal.to::<i64>());
     let mut target = launch.output(0)?;
     let [mut of_rows, mut of_cols] = target.rows_mut([&[0], &[1]]);
     let dtype = output.dtype();

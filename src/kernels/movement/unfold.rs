@@ -3,6 +3,7 @@
 //! Gradients are gathered: an element adds the elements of its windows in their order, so that the sum is the same for any number of threads.
 
 use super::{check, count};
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -10,6 +11,12 @@ use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
 use crate::tensor::view::{MAX_DIMS, View};
+
+signature! {
+    im2col(out, input)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in ANY;
+    col2im(out, columns)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width] in FIELD | BOOL;
+    unfold_backward(out, grad)[dim, size, step] in FIELD | INTEGRAL | BOOL;
+}
 
 /// Nanoseconds of one thread per window that an element is in.
 const WINDOW_COST: f64 = 1.0;
@@ -28,7 +35,7 @@ pub(in crate::kernels) struct Windows {
 impl Windows {
     /// Height (`axis` 0) and width (1) follow each other in each parameter.
     pub fn new(launch: &Launch<'_>, axis: usize) -> Result<Self, Error> {
-        let number = |parameter: usize| count(launch, 2 * parameter + axis);
+        let number = |parameter: usize| count(launch.scalar(2 * parameter + axis)?);
         let windows = Self { kernel: number(0)?, dilation: number(1)?, padding: number(2)?, stride: number(3)?, count: number(4)? };
         if windows.kernel == 0 || windows.stride == 0 { Err(Error::parameter("an empty window")) } else { Ok(windows) }
     }
@@ -131,7 +138,8 @@ pub fn col2im(launch: &Launch<'_>) -> Result<(), Error> {
 pub fn unfold_backward(launch: &Launch<'_>) -> Result<(), Error> {
     check(launch, 2)?;
     let (output, grad) = (launch.view(0), launch.view(1));
-    let (dim, size, step) = (count(launch, 0)?, count(launch, 1)?, count(launch, 2)?);
+    let unfold_backward::Scalars { dim, size, step } = unfold_backward::Scalars::of(launch)?;
+    let (dim, size, step) = (count(dim)?, count(size)?, count(step)?);
     let ndim = output.ndim();
     if grad.ndim() != ndim + 1 || (ndim > 0 && dim >= ndim) || grad.size(ndim) != size || step == 0 {
         return Err(Error::operands(format!("windows {:?} of {:?}", grad.sizes(), output.sizes())));

@@ -3,11 +3,16 @@
 #![forbid(unsafe_code)]
 
 use super::{Gradient, SharedSettings, setting, switch};
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::{Number, Real};
+
+signature! {
+    fused_adagrad(..lists)[tensors, ..more] in FLOATING;
+}
 
 /// `aten::_fused_adagrad_`. Lists [parameters, sums of squared gradients, gradients], step counts; scalars [..., lr, decay of lr,
 /// weight decay, eps, maximize].

@@ -3,11 +3,17 @@
 #![forbid(unsafe_code)]
 
 use super::{Gradient, SharedSettings, setting, switch};
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::Real;
+
+signature! {
+    fused_adam(..lists)[tensors, ..more] in FLOATING;
+    fused_adamw(..lists)[tensors, ..more] in FLOATING;
+}
 
 /// `aten::_fused_adam_`. Lists [parameters, first moments, second moments, greatest second moments with AMSGrad, gradients], step
 /// counts; scalars [..., lr, beta1, beta2, weight decay, eps, AMSGrad, maximize].

@@ -2,12 +2,18 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::lists::{self, Lists, Step};
 use crate::tensor::number::{Number, Real};
+
+signature! {
+    unscale(..gradients)[tensors] in FLOATING;
+    update_scale(scale, growth_tracker, found_inf)[growth_factor, backoff_factor, growth_interval] in FLOAT;
+}
 
 /// `aten::_amp_foreach_non_finite_check_and_unscale_`. Operands [gradients..., found, inverse of the scale], the last two of one
 /// element; scalars [gradients]. Found becomes 1 if a gradient is infinite or NaN, and else stays what it is.
@@ -45,26 +51,26 @@ impl<T: Real> Step<T, 1, 2> for Unscale<T> {
     }
 }
 
-/// `aten::_amp_update_scale_`. Operands [scale, steps since it grew, found], each of one element; scalars [growth factor, backoff
-/// factor, growth interval]. The scale stays finite.
+/// `aten::_amp_update_scale_`. All operands have one element; `growth_tracker` counts the steps since the scale grew. The scale stays
+/// finite.
 ///
 /// # Errors
 /// The wrong operands.
 pub fn update_scale(launch: &Launch<'_>) -> Result<(), Error> {
     let (scale, tracker) = (Values::<f64>::new(launch.view(0))?, Values::<i64>::new(launch.view(1))?);
     let found = Values::<f64>::new(launch.view(2))?.get(0);
-    let [growth, backoff, interval] = [0, 1, 2].map(|index| launch.scalar(index));
+    let given = update_scale::Scalars::of(launch)?;
     if found != 0.0 {
-        scale.set(0, scale.get(0) * backoff?.to::<f64>());
+        scale.set(0, scale.get(0) * given.backoff_factor.to::<f64>());
         tracker.set(0, 0);
         return Ok(());
     }
     let steps = tracker.get(0) + 1;
-    if steps != interval?.to::<i64>() {
+    if steps != given.growth_interval.to::<i64>() {
         tracker.set(0, steps);
         return Ok(());
     }
-    let grown = scale.get(0) * growth?.to::<f64>();
+    let grown = scale.get(0) * given.growth_factor.to::<f64>();
     if (grown as f32).is_finite() {
         scale.set(0, grown);
     }

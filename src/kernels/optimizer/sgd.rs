@@ -3,11 +3,16 @@
 #![forbid(unsafe_code)]
 
 use super::{Gradient, SharedSettings, setting, switch};
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lists::{self, Step};
 use crate::tensor::number::Real;
+
+signature! {
+    fused_sgd(..lists)[tensors, ..more] in FLOATING;
+}
 
 /// `aten::_fused_sgd_`. Lists [parameters, momentum buffers where the momentum is not 0, gradients]; scalars [..., weight decay,
 /// momentum, lr, dampening, nesterov, maximize, whether it is the first step].

@@ -3,48 +3,53 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run_approximate};
 use crate::tensor::number::{Field, Ordered, Real};
 
+signature! {
+    gelu(out, x)[approximate] in FLOATING;
+    softshrink(out, x)[lambd] in FLOATING;
+}
+
 functions! {
-    /// `aten::elu`: scale * x above 0, else scale * alpha * (e^(input_scale * x) - 1). Operands [out, x]; scalars [alpha, scale,
-    /// input_scale].
+    /// `aten::elu`: scale * x above 0, else scale * alpha * (e^(input_scale * x) - 1).
     elu, Elu, FLOATING, Real, [alpha, scale, input_scale],
         |[x]| if x > T::ZERO { x.mul(scale) } else { x.mul(input_scale).expm1().mul(alpha.mul(scale)) };
-    /// `aten::glu` of halves: x / (1 + e^-gate). Operands [out, x, gate].
-    glu, Glu, FLOATING, Real, [], |[x, gate]| gate.scaled_sigmoid(x);
-    /// `aten::hardshrink`: 0 from -lambd to lambd, else x. Operands [out, x]; scalars [lambd].
+    /// `aten::glu` of halves: x / (1 + e^-gate).
+    glu, Glu, FLOATING, Real, [_dim], |[x, gate]| gate.scaled_sigmoid(x);
+    /// `aten::hardshrink`: 0 from -lambd to lambd, else x.
     hardshrink, Hardshrink, FLOATING, Real, [lambd], |[x]| if x.abs() <= lambd { T::ZERO } else { x };
-    /// `aten::hardsigmoid`: (x + 3) / 6 between 0 and 1. Operands [out, x].
+    /// `aten::hardsigmoid`: (x + 3) / 6 between 0 and 1.
     hardsigmoid, Hardsigmoid, FLOATING, Real, [],
         |[x]| x.add(T::from_f64(3.0)).maximum(T::ZERO).minimum(T::from_f64(6.0)).div(T::from_f64(6.0));
-    /// `aten::hardswish`: x times its hardsigmoid. Operands [out, x].
+    /// `aten::hardswish`: x times its hardsigmoid.
     hardswish, Hardswish, FLOATING, Real, [],
         |[x]| x.mul(x.add(T::from_f64(3.0)).maximum(T::ZERO).minimum(T::from_f64(6.0)).div(T::from_f64(6.0)));
-    /// `aten::leaky_relu`: x above 0, else slope * x. Operands [out, x]; scalars [slope].
-    leaky_relu, LeakyRelu, FLOATING, Real, [slope], |[x]| if x > T::ZERO { x } else { x.mul(slope) };
-    /// `aten::log_sigmoid_forward`: -ln(1 + e^-x). Operands [out, x].
+    /// `aten::leaky_relu`: x above 0, else slope * x.
+    leaky_relu, LeakyRelu, FLOATING, Real, [negative_slope], |[x]| if x > T::ZERO { x } else { x.mul(negative_slope) };
+    /// `aten::log_sigmoid_forward`: -ln(1 + e^-x).
     log_sigmoid, LogSigmoid, FLOATING, Real, [], |[x]| x.minimum(T::ZERO).sub(softplus_of_minus(x.abs()));
-    /// `aten::mish`: x * tanh(ln(1 + e^x)). Operands [out, x].
+    /// `aten::mish`: x * tanh(ln(1 + e^x)).
     mish, Mish, FLOATING, Real, [], |[x]| {
         let (_, over) = mish_parts(x);
         x.mul(over.div(over.add(T::from_f64(2.0))))
     };
-    /// `aten::_prelu_kernel`: x above 0, else weight * x. Operands [out, x, weight].
+    /// `aten::_prelu_kernel`: x above 0, else weight * x.
     prelu, Prelu, FLOATING, Real, [], |[x, weight]| if x > T::ZERO { x } else { x.mul(weight) };
-    /// `aten::relu`: max(x, 0); NaN stays. Operands [out, x].
+    /// `aten::relu`: max(x, 0); NaN stays.
     relu, Relu, REAL | UNSIGNED, Ordered, [], |[x]| if x < T::ZERO { T::ZERO } else { x };
-    /// `aten::silu`: x / (1 + e^-x). Operands [out, x].
+    /// `aten::silu`: x / (1 + e^-x).
     silu, Silu, FIELD, Field, [], |[x]| x.scaled_sigmoid(x);
-    /// `aten::softplus`: ln(1 + e^(beta x)) / beta; x where beta x is above the threshold. Operands [out, x]; scalars [beta, threshold].
+    /// `aten::softplus`: ln(1 + e^(beta x)) / beta; x where beta x is above the threshold.
     softplus, Softplus, FLOATING, Real, [beta, threshold], |[x]| {
         let scaled = x.mul(beta);
         if scaled > threshold { x } else { scaled.maximum(T::ZERO).add(softplus_of_minus(scaled.abs())).div(beta) }
     };
-    /// x moved towards 0 by lambd. Operands [out, x]; scalars [lambd].
+    /// x moved towards 0 by lambd.
     towards_zero, Softshrink, FLOATING, Real, [lambd],
         |[x]| if x > lambd { x.sub(lambd) } else if x < lambd.neg() { x.add(lambd) } else { x.mul(T::ZERO) };
     /// `aten::threshold`: x above the threshold (or NaN), else value. Operands [out, x, x]: PyTorch's meta names x twice; scalars
@@ -109,24 +114,24 @@ impl<T: Real> Map<T, 1> for GeluTanh {
     }
 }
 
-/// `aten::gelu`: x times the normal distribution function of x. Operands [out, x]; scalars [approximate]: 0 by erf, 1 by tanh.
+/// `aten::gelu`: x times the normal distribution function of x; `approximate` is 0 for erf, 1 for tanh.
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
 pub fn gelu(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
-    match launch.scalar(0)?.to::<i64>() {
+    match gelu::Scalars::of(launch)?.approximate.to::<i64>() {
         0 => dispatch!(dtype in FLOATING, T => run_approximate::<T, _, 1>(launch, GeluErf)),
         _ => dispatch!(dtype in FLOATING, T => run_approximate::<T, _, 1>(launch, GeluTanh)),
     }
 }
 
-/// `aten::softshrink`: x moved towards 0 by lambd. Operands [out, x]; scalars [lambd].
+/// `aten::softshrink`: x moved towards 0 by lambd.
 ///
 /// # Errors
 /// A dtype outside the table's, or a negative lambd.
 pub fn softshrink(launch: &Launch<'_>) -> Result<(), Error> {
-    let lambd: f64 = launch.scalar(0)?.to();
+    let lambd: f64 = softshrink::Scalars::of(launch)?.lambd.to();
     if lambd < 0.0 {
         return Err(Error::parameter(format!("lambda must be at least 0, but found {lambd}")));
     }
@@ -175,7 +180,7 @@ mod tests {
         check::function("silu", |x| x / (1.0 + (-x).exp()), |z| z / (1.0 + (-z).exp()));
         check::pointwise::<2>("_prelu_kernel", &[], |dtype| dtype, |[x, w]| real(if x.re > 0.0 { x.re } else { x.re * w.re }));
         check("log_sigmoid_forward", &[], |x| -(-x).exp().ln_1p());
-        check::pointwise::<2>("glu", &[], |dtype| dtype, |[x, gate]| real(x.re / (1.0 + (-gate.re).exp())));
+        check::pointwise::<2>("glu", &[Scalar::Long(0)], |dtype| dtype, |[x, gate]| real(x.re / (1.0 + (-gate.re).exp())));
         check("elu", &[1.5, 2.0, 0.5], |x| if x > 0.0 { 2.0 * x } else { 3.0 * (0.5 * x).exp_m1() });
         check("softplus", &[2.0, 5.0], |x| if 2.0 * x > 5.0 { x } else { (2.0 * x).exp().ln_1p() / 2.0 });
         check("mish", &[], |x| x * x.exp().ln_1p().tanh());

@@ -114,7 +114,7 @@ type Case = (&'static str, &'static [f64], &'static [&'static [Input]]);
 /// Rows of several inputs, of which one is every value.
 const OF_SEVERAL: &[Case] = &[
     ("_prelu_kernel", &[], &[&[All, One(0.25)], &[One(-3.0), All]]),
-    ("add", &[], &[&[All, One(1.5)]]),
+    ("add", &[1.0], &[&[All, One(1.5)]]),
     ("addcdiv", &[0.5], &[&[One(1.0), All, One(3.0)], &[One(1.0), One(3.0), All]]),
     ("addcmul", &[0.5], &[&[One(1.0), All, One(3.0)], &[All, One(2.0), One(3.0)]]),
     ("addr", &[2.0, 3.0], &[&[One(1.0), All, One(3.0)], &[All, One(2.0), One(3.0)]]),
@@ -127,7 +127,7 @@ const OF_SEVERAL: &[Case] = &[
     ("fmax", &[], &[&[All, One(2.5)]]),
     ("fmin", &[], &[&[All, One(2.5)]]),
     ("fmod", &[], &[&[All, One(2.5)], &[One(2.5), All]]),
-    ("glu", &[], &[&[All, One(1.5)], &[One(1.5), All], &[One(-1000.0), All]]),
+    ("glu", &[0.0], &[&[All, One(1.5)], &[One(1.5), All], &[One(-1000.0), All]]),
     ("glu_backward", &[], &[&[All, One(1.5), One(1.0)], &[One(0.25), All, One(1.0)]]),
     ("heaviside", &[], &[&[All, One(2.5)]]),
     ("huber_loss", &[2.0], &[&[All, One(0.5)]]),
@@ -152,7 +152,7 @@ const OF_SEVERAL: &[Case] = &[
     ("smooth_l1_loss", &[0.0, 2.0], &[&[All, One(0.5)]]),
     ("smooth_l1_loss_backward", &[0.5, 2.0], &[&[All, One(0.5), One(1.0)]]),
     ("special_xlog1py", &[], &[&[All, One(1.5)], &[One(1.5), All]]),
-    ("sub", &[], &[&[All, One(1.5)]]),
+    ("sub", &[1.0], &[&[All, One(1.5)]]),
     ("swiglu", &[], &[&[All, One(1.5)], &[One(1.5), All], &[All, One(-1000.0)]]),
     ("swiglu_backward", &[], &[&[One(1.0), All, One(1.5)], &[One(100.0), All, One(-3.0)]]),
     ("tanh_backward", &[], &[&[One(1.0), Unit], &[One(1e-3), Unit], &[All, One(0.75)]]),

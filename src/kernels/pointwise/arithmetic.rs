@@ -4,12 +4,22 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
-use crate::tensor::launch::{Launch, Scalar};
+use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run, run_with_number};
 use crate::tensor::loops::fast_path::{self, FastPath};
 use crate::tensor::number::{Field, Integer, Number, Real};
+
+signature! {
+    add(out, lhs, rhs)[alpha] in ALL;
+    sub(out, lhs, rhs)[alpha] in ALL;
+    mul(out, lhs, rhs)[] in EVERY;
+    div(out, lhs, rhs)[rounding_mode] in FIELD | INTEGRAL;
+    fmod(out, lhs, rhs)[] in REAL;
+    remainder(out, lhs, rhs)[] in REAL;
+}
 
 #[derive(Clone, Copy)]
 struct Add<T> {
@@ -25,21 +35,21 @@ impl<T: Number> Map<T, 2> for Add<T> {
     }
 }
 
-/// `aten::add`: lhs + alpha * rhs. Operands [out, lhs, rhs]; scalars [alpha = 1].
+/// `aten::add`: lhs + alpha * rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
 pub fn add(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
+    let (dtype, add::Scalars { alpha }) = (launch.compute(), add::Scalars::of(launch)?);
     dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>() }))
 }
 
-/// `aten::sub`: lhs - alpha * rhs. Operands [out, lhs, rhs]; scalars [alpha = 1].
+/// `aten::sub`: lhs - alpha * rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
 pub fn sub(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, alpha) = (launch.compute(), launch.scalar_or(0, Scalar::Long(1)));
+    let (dtype, sub::Scalars { alpha }) = (launch.compute(), sub::Scalars::of(launch)?);
     dispatch!(dtype in ALL, T => run_with_number::<T, T, _>(launch, Add { alpha: alpha.to::<<T as Element>::Acc>().neg() }))
 }
 
@@ -56,7 +66,7 @@ impl<T: Number> Map<T, 2> for Mul {
     }
 }
 
-/// `aten::mul`: lhs * rhs; for Bool, and. Operands [out, lhs, rhs].
+/// `aten::mul`: lhs * rhs; for Bool, and.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -147,14 +157,14 @@ impl<T: Integer> Map<T, 2> for DivInteger<'_> {
     }
 }
 
-/// `aten::div`: lhs / rhs. Operands [out, lhs, rhs]; scalars [rounding = 0]: 0 none, 1 towards zero ("trunc"), 2 down ("floor").
+/// `aten::div`: lhs / rhs. The scalar rounding_mode is 0 for none, 1 towards zero ("trunc"), 2 down ("floor").
 ///
 /// Floating point has all three, complex only 0, integers only 1 and 2.
 ///
 /// # Errors
 /// `ZeroDivisionError` for an integer divided by 0; a combination that there is not.
 pub fn div(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, rounding) = (launch.compute(), launch.scalar_or(0, Scalar::Long(0)).to::<i64>());
+    let (dtype, rounding) = (launch.compute(), div::Scalars::of(launch)?.rounding_mode.to::<i64>());
     match rounding {
         0 => dispatch!(dtype in FIELD, T => run_with_number::<T, T, _>(launch, Div)),
         1 if FLOATING.contains(dtype) => {
@@ -232,7 +242,7 @@ fn remainder_integer(launch: &Launch<'_>, floor: bool) -> Result<(), Error> {
     if by_zero.into_inner() { Err(Error::division_by_zero()) } else { Ok(()) }
 }
 
-/// `aten::fmod`: the remainder of lhs / rhs with the sign of lhs. Operands [out, lhs, rhs].
+/// `aten::fmod`: the remainder of lhs / rhs with the sign of lhs.
 ///
 /// # Errors
 /// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
@@ -244,7 +254,7 @@ pub fn fmod(launch: &Launch<'_>) -> Result<(), Error> {
     remainder_integer(launch, false)
 }
 
-/// `aten::remainder`: the remainder of lhs / rhs with the sign of rhs, as Python's `%`. Operands [out, lhs, rhs].
+/// `aten::remainder`: the remainder of lhs / rhs with the sign of rhs, as Python's `%`.
 ///
 /// # Errors
 /// `ZeroDivisionError` for an integer divided by 0; a dtype outside the table's.
@@ -269,7 +279,7 @@ mod tests {
 
     #[test]
     fn add_and_sub_scale_by_alpha() {
-        check::pointwise::<2>("add", &[], same, |[lhs, rhs]| lhs + rhs);
+        check::pointwise::<2>("add", &[Scalar::Long(1)], same, |[lhs, rhs]| lhs + rhs);
         check::pointwise::<2>("add", &[Scalar::Long(3)], same, |[lhs, rhs]| lhs + rhs * 3.0);
         check::pointwise::<2>("sub", &[Scalar::Long(2)], same, |[lhs, rhs]| lhs - rhs * 2.0);
     }
@@ -289,7 +299,7 @@ mod tests {
     #[test]
     fn division_rounds_as_asked() {
         for dtype in FIELD.iter() {
-            let found = pair("div", dtype, real(-7.0), real(2.0), &[]).unwrap();
+            let found = pair("div", dtype, real(-7.0), real(2.0), &[Scalar::Long(0)]).unwrap();
             assert!(check::close(found, real(-3.5), check::tolerance(dtype)), "{dtype:?} {found}");
         }
         for dtype in FLOATING.iter().chain(INTEGRAL.iter()).filter(|&dtype| dtype != DType::Byte) {
@@ -311,7 +321,7 @@ mod tests {
             assert_eq!(found, Err(Error::division_by_zero()));
         }
         assert_eq!(pair("div", DType::Char, real(-128.0), real(-1.0), &[Scalar::Long(1)]).unwrap(), real(-128.0));
-        assert!(pair("div", DType::Int, real(1.0), real(1.0), &[]).is_err());
+        assert!(pair("div", DType::Int, real(1.0), real(1.0), &[Scalar::Long(0)]).is_err());
     }
 
     #[test]
@@ -330,15 +340,16 @@ mod tests {
 
     #[test]
     fn complex_division_does_not_overflow() {
-        let found = pair("div", DType::ComplexFloat, Complex64::new(1e30, 1e30), Complex64::new(1e30, 1e30), &[]).unwrap();
+        let found =
+            pair("div", DType::ComplexFloat, Complex64::new(1e30, 1e30), Complex64::new(1e30, 1e30), &[Scalar::Long(0)]).unwrap();
         assert!(check::close(found, real(1.0), 1e-6), "{found}");
-        let zero = pair("div", DType::ComplexDouble, Complex64::new(1.0, 0.0), real(0.0), &[]).unwrap();
+        let zero = pair("div", DType::ComplexDouble, Complex64::new(1.0, 0.0), real(0.0), &[Scalar::Long(0)]).unwrap();
         assert!(zero.re.is_infinite() && zero.im.is_nan(), "{zero}");
     }
 
     #[test]
     fn an_infinite_part_stays_beside_a_finite_one() {
-        let found = pair("add", DType::ComplexFloat, real(0.0), Complex64::new(f64::INFINITY, 1.0), &[]).unwrap();
+        let found = pair("add", DType::ComplexFloat, real(0.0), Complex64::new(f64::INFINITY, 1.0), &[Scalar::Long(1)]).unwrap();
         assert_eq!(found, Complex64::new(f64::INFINITY, 1.0));
     }
 
@@ -347,13 +358,13 @@ mod tests {
         let (dtype, number) = (DType::Half, real(1.0007));
         let output = Tensor::new(dtype, &[40], Strides::Contiguous);
         let rounded = round_trip(dtype, number);
-        let result_for = |name: &str, value: f64| {
+        let result_for = |name: &str, value: f64, scalars: &[Scalar]| {
             let tensor = Tensor::of(dtype, &ndarray::arr1(&[real(value); 40]).into_dyn(), Strides::Contiguous);
-            check::run(name, &[&output], &[&tensor, &Tensor::immediate(DType::Double, number)], &[], dtype).unwrap();
+            check::run(name, &[&output], &[&tensor, &Tensor::immediate(DType::Double, number)], scalars, dtype).unwrap();
             output.values()[[39]]
         };
-        let result = |name: &str| result_for(name, 7.0);
-        assert_eq!(result_for("add", -1.0), rounded - 1.0);
+        let result = |name: &str| result_for(name, 7.0, &[]);
+        assert_eq!(result_for("add", -1.0, &[Scalar::Long(1)]), rounded - 1.0);
         assert_eq!(result("mul"), round_trip(dtype, number * 7.0));
         assert_ne!(result("mul"), round_trip(dtype, rounded * 7.0));
         assert_eq!(result("fmod"), round_trip(dtype, real(7.0 % rounded.re)));
@@ -365,7 +376,7 @@ mod tests {
         let integers = Tensor::of(DType::Long, &check::values(DType::Long, &[5, 300], 1), Strides::Transposed);
         let floats = Tensor::of(DType::Float, &check::values(DType::Float, &[5, 300], 2), Strides::Contiguous);
         let output = Tensor::new(DType::Double, &[5, 300], Strides::Sliced);
-        check::run("add", &[&output], &[&integers, &floats], &[], DType::Float).unwrap();
+        check::run("add", &[&output], &[&integers, &floats], &[Scalar::Long(1)], DType::Float).unwrap();
         assert_eq!(output.values(), integers.values() + floats.values());
     }
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::simd::convert;
 use crate::tensor::dtype::{DType, HalfBits};
 use crate::tensor::kernel_error::Error;
@@ -10,6 +11,11 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Ordered};
 use crate::tensor::transcendental::Elementary;
+
+signature! {
+    ldexp(out, lhs, rhs)[] in FLOATING;
+    nextafter(out, lhs, rhs)[] in FLOATING;
+}
 
 functions! {
     /// `aten::gcd`: the greatest common divisor.

@@ -6,17 +6,17 @@ use super::functions;
 use crate::tensor::number::{Bits, Integer};
 
 functions! {
-    /// `aten::bitwise_and`. Operands [out, lhs, rhs].
+    /// `aten::bitwise_and`.
     bitwise_and, And, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_and(rhs);
-    /// `aten::bitwise_left_shift`: 0 for a shift beyond the width. Operands [out, x, bits].
+    /// `aten::bitwise_left_shift`: 0 for a shift beyond the width.
     bitwise_left_shift, LeftShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_left(bits);
-    /// `aten::bitwise_right_shift`: the sign alone for a shift beyond the width. Operands [out, x, bits].
+    /// `aten::bitwise_right_shift`: the sign alone for a shift beyond the width.
     bitwise_right_shift, RightShift, INTEGRAL, Integer, [], |[x, bits]| x.shift_right(bits);
-    /// `aten::bitwise_not`. Operands [out, x].
+    /// `aten::bitwise_not`.
     bitwise_not, Not, INTEGRAL | BOOL, Bits, [], |[x]| x.bit_not();
-    /// `aten::bitwise_or`. Operands [out, lhs, rhs].
+    /// `aten::bitwise_or`.
     bitwise_or, Or, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_or(rhs);
-    /// `aten::bitwise_xor`. Operands [out, lhs, rhs].
+    /// `aten::bitwise_xor`.
     bitwise_xor, Xor, INTEGRAL | UNSIGNED | BOOL, Bits, [], |[lhs, rhs]| lhs.bit_xor(rhs);
 }
 

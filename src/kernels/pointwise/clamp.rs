@@ -3,16 +3,24 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, Element, INTEGRAL, UNSIGNED, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Hub, Ordered};
 
+signature! {
+    clamp(out, x)[has_min, min, has_max, max] in REAL;
+    clamp_min(out, x)[min] in REAL;
+    clamp_max(out, x)[max] in REAL;
+    clamp_tensor(out, x, min?, max?)[has_min, has_max] in REAL | UNSIGNED;
+}
+
 functions! {
-    /// `aten::clamp_max.Tensor`: at most the limit. Operands [out, x, max].
+    /// `aten::clamp_max.Tensor`: at most the limit.
     clamp_max_tensor, ClampMaxTensor, ORDERED, Ordered, [], |[x, max]| x.minimum(max);
-    /// `aten::clamp_min.Tensor`: at least the limit. Operands [out, x, min].
+    /// `aten::clamp_min.Tensor`: at least the limit.
     clamp_min_tensor, ClampMinTensor, ORDERED, Ordered, [], |[x, min]| x.maximum(min);
 }
 
@@ -78,32 +86,30 @@ fn between(launch: &Launch<'_>, min: Option<Scalar>, max: Option<Scalar>) -> Res
     })
 }
 
-/// `aten::clamp`: at least min, then at most max. Operands [out, x]; scalars [has min, min, has max, max].
+/// `aten::clamp`: at least min, then at most max.
 ///
 /// # Errors
 /// A dtype outside the table's, a limit beyond the range of an integer dtype that leaves no value, or a scalar that is missing.
 pub fn clamp(launch: &Launch<'_>) -> Result<(), Error> {
-    let given = |has: usize| -> Result<Option<Scalar>, Error> {
-        let is_there = launch.scalar(has)?.to::<i64>() != 0;
-        Ok(is_there.then_some(launch.scalar(has + 1)?))
-    };
-    between(launch, given(0)?, given(2)?)
+    let clamp::Scalars { has_min, min, has_max, max } = clamp::Scalars::of(launch)?;
+    let given = |has: Scalar, limit: Scalar| (has.to::<i64>() != 0).then_some(limit);
+    between(launch, given(has_min, min), given(has_max, max))
 }
 
-/// `aten::clamp_min`: at least the limit. Operands [out, x]; scalars [min].
+/// `aten::clamp_min`: at least the limit.
 ///
 /// # Errors
 /// As [`clamp`].
 pub fn clamp_min(launch: &Launch<'_>) -> Result<(), Error> {
-    between(launch, Some(launch.scalar(0)?), None)
+    between(launch, Some(clamp_min::Scalars::of(launch)?.min), None)
 }
 
-/// `aten::clamp_max`: at most the limit. Operands [out, x]; scalars [max].
+/// `aten::clamp_max`: at most the limit.
 ///
 /// # Errors
 /// As [`clamp`].
 pub fn clamp_max(launch: &Launch<'_>) -> Result<(), Error> {
-    between(launch, None, Some(launch.scalar(0)?))
+    between(launch, None, Some(clamp_max::Scalars::of(launch)?.max))
 }
 
 #[derive(Clone, Copy)]
@@ -118,14 +124,14 @@ impl<T: Ordered> Map<T, 3> for ClampTensor {
     }
 }
 
-/// `aten::clamp.Tensor`: at least min, then at most max. Operands [out, x, min, max], of which one limit may be missing; scalars [has min,
-/// has max].
+/// `aten::clamp.Tensor`: at least min, then at most max. One of them may be missing.
 ///
 /// # Errors
 /// A dtype outside the table's, or a scalar that is missing.
 pub fn clamp_tensor(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
-    match (launch.scalar(0)?.to::<i64>() != 0, launch.scalar(1)?.to::<i64>() != 0) {
+    let clamp_tensor::Scalars { has_min, has_max } = clamp_tensor::Scalars::of(launch)?;
+    match (has_min.to::<i64>() != 0, has_max.to::<i64>() != 0) {
         (true, true) => dispatch!(dtype in REAL | UNSIGNED, T => run::<T, T, _, 3>(launch, ClampTensor)),
         (true, false) => clamp_min_tensor(launch),
         (false, _) => clamp_max_tensor(launch),

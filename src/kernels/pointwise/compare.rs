@@ -2,11 +2,21 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Bool, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run_with_number};
 use crate::tensor::number::{Number, Ordered};
+
+signature! {
+    eq(out, lhs, rhs)[] in EVERY;
+    ne(out, lhs, rhs)[] in EVERY;
+    lt(out, lhs, rhs)[] in ORDERED;
+    le(out, lhs, rhs)[] in ORDERED;
+    gt(out, lhs, rhs)[] in ORDERED;
+    ge(out, lhs, rhs)[] in ORDERED;
+}
 
 /// Whether the two are (not) equal.
 #[derive(Clone, Copy)]
@@ -35,7 +45,7 @@ impl<T: Ordered, const SWAP: bool, const OR_EQUAL: bool> Map<T, 2> for Less<SWAP
     }
 }
 
-/// `aten::eq`: lhs == rhs. Operands [out, lhs, rhs].
+/// `aten::eq`: lhs == rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -44,7 +54,7 @@ pub fn eq(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<false>))
 }
 
-/// `aten::ne`: lhs != rhs. Operands [out, lhs, rhs].
+/// `aten::ne`: lhs != rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -53,7 +63,7 @@ pub fn ne(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in EVERY, T => run_with_number::<T, Bool, _>(launch, Equal::<true>))
 }
 
-/// `aten::lt`: lhs < rhs. Operands [out, lhs, rhs].
+/// `aten::lt`: lhs < rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -62,7 +72,7 @@ pub fn lt(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, false>))
 }
 
-/// `aten::le`: lhs <= rhs. Operands [out, lhs, rhs].
+/// `aten::le`: lhs <= rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -71,7 +81,7 @@ pub fn le(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<false, true>))
 }
 
-/// `aten::gt`: lhs > rhs. Operands [out, lhs, rhs].
+/// `aten::gt`: lhs > rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -80,7 +90,7 @@ pub fn gt(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ORDERED, T => run_with_number::<T, Bool, _>(launch, Less::<true, false>))
 }
 
-/// `aten::ge`: lhs >= rhs. Operands [out, lhs, rhs].
+/// `aten::ge`: lhs >= rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{ComplexHalf, DType, INTEGRAL, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
@@ -10,6 +11,13 @@ use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::Number;
 use crate::tensor::transcendental::Elementary;
 use num_complex::Complex;
+
+signature! {
+    angle(out, x)[] in FIELD;
+    complex(out, real, imaginary)[] in COMPONENTS;
+    polar(out, length, angle)[] in COMPONENTS;
+    nan_to_num(out, x)[has_nan, nan, has_posinf, posinf, has_neginf, neginf] in FIELD | INTEGRAL;
+}
 
 /// For each a map between real and complex numbers of one precision. `Map, N, Input => Output, |[inputs]| value;`
 macro_rules! parts {
@@ -47,7 +55,7 @@ functions! {
     };
 }
 
-/// `aten::angle`: of complex numbers in the plane, of real ones pi or 0. Operands [out, x].
+/// `aten::angle`: of complex numbers in the plane, of real ones pi or 0.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -59,7 +67,7 @@ pub fn angle(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// `aten::complex`: from real and imaginary parts. Operands [out, real, imaginary].
+/// `aten::complex`: from real and imaginary parts.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -72,7 +80,7 @@ pub fn complex(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// `aten::polar`: from lengths and angles. Operands [out, length, angle].
+/// `aten::polar`: from lengths and angles.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -134,11 +142,13 @@ where
 
 /// The stand-ins that a launch asks for: 0 and the dtype's limits where it names none.
 fn finite<R: Number>(launch: &Launch<'_>, limit: f64) -> Result<Finite<R>, Error> {
-    let value = |position: usize, otherwise: f64| -> Result<R, Error> {
-        let named = launch.scalar(position)?.to::<i64>() != 0;
-        Ok(if named { launch.scalar(position + 1)?.to() } else { Scalar::Double(otherwise).to() })
+    let given = nan_to_num::Scalars::of(launch)?;
+    let value = |is_given: Scalar, value: Scalar, otherwise: f64| -> R {
+        if is_given.to::<i64>() != 0 { value.to() } else { Scalar::Double(otherwise).to() }
     };
-    Ok(Finite { nan: value(0, 0.0)?, highest: value(2, limit)?, lowest: value(4, -limit)? })
+    let nan = value(given.has_nan, given.nan, 0.0);
+    let (highest, lowest) = (value(given.has_posinf, given.posinf, limit), value(given.has_neginf, given.neginf, -limit));
+    Ok(Finite { nan, highest, lowest })
 }
 
 /// Integers are what they are.

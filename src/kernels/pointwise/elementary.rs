@@ -3,12 +3,18 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex64, Element, INTEGRAL, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Field, Integer, Real};
 use crate::tensor::transcendental::{Analytic, Elementary};
+
+signature! {
+    pow(out, base, exponent)[] in INTEGRAL | FIELD;
+    pow_scalar(out, base)[exponent] in INTEGRAL | FIELD;
+}
 
 functions! {
     /// `aten::exp`: e^x.
@@ -25,9 +31,9 @@ functions! {
     log1p, Log1p, FIELD, Field, [], |[x]| x.log1p();
     /// `aten::log2`: the logarithm to base 2.
     log2, Log2, FIELD, Analytic, [], |[x]| x.log2();
-    /// `aten::logaddexp`: ln(e^lhs + e^rhs). Operands [out, lhs, rhs].
+    /// `aten::logaddexp`: ln(e^lhs + e^rhs).
     logaddexp, LogAddExp, FIELD, Analytic, [], |[lhs, rhs]| lhs.logaddexp(rhs);
-    /// `aten::logaddexp2`: log2(2^lhs + 2^rhs). Operands [out, lhs, rhs].
+    /// `aten::logaddexp2`: log2(2^lhs + 2^rhs).
     logaddexp2, LogAddExp2, FLOATING, Elementary, [], |[lhs, rhs]| lhs.logaddexp2(rhs);
     /// `aten::sqrt`: the square root.
     sqrt, Sqrt, FIELD, Field, [], |[x]| x.sqrt();
@@ -43,22 +49,22 @@ functions! {
     erf, Erf, FLOATING, Real, [], |[x]| x.erf();
     /// `aten::erfc`: 1 - erf(x).
     erfc, Erfc, FLOATING, Elementary, [], |[x]| x.erfc();
-    /// `aten::hypot`: the distance of a point from the origin. Operands [out, x, y].
+    /// `aten::hypot`: the distance of a point from the origin.
     hypot, Hypot, FLOATING, Elementary, [], |[x, y]| x.hypot(y);
     /// `aten::logit`: ln(x / (1 - x)), with x between eps and 1 - eps where eps is not below 0. Scalars [eps].
     logit, Logit, FLOATING, Real, [eps], |[x]| {
         let x = if eps < T::ZERO { x } else if x < eps { eps } else if x > T::ONE.sub(eps) { T::ONE.sub(eps) } else { x };
         x.div(T::ONE.sub(x)).log()
     };
-    /// Powers of real and complex numbers. Operands [out, base, exponent].
+    /// Powers of real and complex numbers.
     field_pow, Pow, FIELD, Field, [], |[base, exponent]| base.pow(exponent);
     /// The same for integers.
     integer_pow, IntegerPow, INTEGRAL, Integer, [], |[base, exponent]| base.power(exponent);
-    /// The same with one exponent. Operands [out, base]; scalars [exponent].
+    /// The same with one exponent.
     integer_pow_scalar, IntegerPowScalar, INTEGRAL, Integer, [exponent], |[base]| base.power(exponent);
 }
 
-/// `aten::pow` of tensors: base^exponent. Operands [out, base, exponent].
+/// `aten::pow` of tensors: base^exponent.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -132,12 +138,12 @@ impl<T: Field> Map<T, 1> for One {
 }
 
 /// `aten::pow` with one exponent: base^exponent; 1, 2, 3, 1/2, -1/2 and -1 by multiplication, root and division, as PyTorch's CPU does.
-/// Operands [out, base]; scalars [exponent].
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
 pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, exponent) = (launch.compute(), launch.scalar(0)?.to::<Complex64>());
+    let (dtype, pow_scalar::Scalars { exponent: given }) = (launch.compute(), pow_scalar::Scalars::of(launch)?);
+    let exponent = given.to::<Complex64>();
     if INTEGRAL.contains(dtype) {
         return integer_pow_scalar(launch);
     }
@@ -150,7 +156,7 @@ pub fn pow_scalar(launch: &Launch<'_>) -> Result<(), Error> {
         -0.5 => rsqrt(launch),
         -1.0 => reciprocal(launch),
         // As PyTorch's CPU does, the exponent is rounded to the dtype.
-        _ => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Power(T::store(launch.scalar(0)?.to()).load()))),
+        _ => dispatch!(dtype in FIELD, T => run::<T, T, _, 1>(launch, Power(T::store(given.to()).load()))),
     }
 }
 

@@ -7,14 +7,19 @@
 
 use super::activation::{GELU_CUBE, GELU_SCALE, gelu_tanh_argument, mish_parts, normal};
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 
+signature! {
+    gelu_backward(out, grad, x)[approximate] in FLOATING;
+}
+
 functions! {
-    /// `aten::elu_backward`. Operands [out, grad, x or the result]; scalars [alpha, scale, input_scale, whether it is the result].
+    /// `aten::elu_backward`.
     elu_backward, EluBackward, FLOATING, Real, [alpha, scale, input_scale, is_result], |[grad, x]| {
         let slope = if is_result == T::ZERO {
             alpha.mul(scale).mul(x.mul(input_scale).exp())
@@ -24,29 +29,28 @@ functions! {
         // NaN takes the slope, and stays.
         grad.mul(if x > T::ZERO { scale } else { input_scale.mul(slope) })
     };
-    /// `aten::glu_backward` of the gate's half. Operands [out, sigmoid of the gate, x, grad].
+    /// `aten::glu_backward` of the gate's half.
     glu_backward, GluBackward, FLOATING, Real, [], |[sigmoid, x, grad]| T::ONE.sub(sigmoid).mul(sigmoid).mul(x).mul(grad);
-    /// `aten::hardswish_backward`. Operands [out, grad, x].
+    /// `aten::hardswish_backward`.
     hardswish_backward, HardswishBackward, FLOATING, Real, [], |[grad, x]| {
         let three = T::from_f64(3.0);
         let slope = x.div(three).add(T::from_f64(0.5));
         // NaN takes the slope, and stays.
         if x <= three.neg() { T::ZERO } else if x >= three { grad } else { grad.mul(slope) }
     };
-    /// `aten::hardtanh_backward`: grad between the limits and for NaN, else 0. Operands [out, grad, x]; scalars [min, max].
+    /// `aten::hardtanh_backward`: grad between the limits and for NaN, else 0.
     hardtanh_backward, HardtanhBackward, FLOATING, Real, [min, max], |[grad, x]| if x <= min || x >= max { T::ZERO } else { grad };
-    /// `aten::hardshrink_backward`: grad, 0 from -lambd to lambd. Operands [out, grad, x]; scalars [lambd].
+    /// `aten::hardshrink_backward`: grad, 0 from -lambd to lambd.
     hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
-    /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0. Operands [out, grad, x].
+    /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0.
     hardsigmoid_backward, HardsigmoidBackward, FLOATING, Real, [],
         |[grad, x]| if x.abs() < T::from_f64(3.0) { grad.div(T::from_f64(6.0)) } else { T::ZERO };
-    /// `aten::leaky_relu_backward`: grad above 0, else slope * grad. Operands [out, grad, x or the result]; scalars [slope, whether it is
-    /// the result], the second not looked at.
-    leaky_relu_backward, LeakyReluBackward, FLOATING, Real, [slope], |[grad, x]| if x > T::ZERO { grad } else { grad.mul(slope) };
-    /// `aten::log_sigmoid_backward`: grad / (1 + e^x). Operands [out, x, grad].
+    /// `aten::leaky_relu_backward`: grad where x, or the result, is above 0, else slope * grad.
+    leaky_relu_backward, LeakyReluBackward, FLOATING, Real, [negative_slope, _self_is_result],
+        |[grad, x]| if x > T::ZERO { grad } else { grad.mul(negative_slope) };
+    /// `aten::log_sigmoid_backward`: grad / (1 + e^x).
     log_sigmoid_backward, LogSigmoidBackward, FLOATING, Real, [], |[x, grad]| grad.mul(x.neg().sigmoid());
-    /// `aten::logit_backward`: grad / (x (1 - x)), 0 where `logit` has a limit, NaN outside where there is none. Operands [out, grad, x];
-    /// scalars [has eps, eps].
+    /// `aten::logit_backward`: grad / (x (1 - x)), 0 where `logit` has a limit, NaN outside where there is none.
     logit_backward, LogitBackward, FLOATING, Real, [has_eps, eps], |[grad, x]| {
         let limited = has_eps != T::ZERO && eps >= T::ZERO;
         let eps = if limited { eps } else { T::ZERO };
@@ -55,8 +59,8 @@ functions! {
         let beyond = if limited { T::ZERO } else { T::from_f64(f64::NAN) };
         if outside { beyond } else { inside }
     };
-    /// `aten::mish_backward`: grad times 4 e^x / (n + 2)^2 times x + 1 + e^x (x + 3/2 + e^x (1 + e^x / 4)), whose sum cancels only where the
-    /// slope is 0. Operands [out, grad, x].
+    /// `aten::mish_backward`: grad times 4 e^x / (n + 2)^2 times x + 1 + e^x (x + 3/2 + e^x (1 + e^x / 4)), whose sum cancels only where
+    /// the slope is 0.
     mish_backward, MishBackward, FLOATING, Real in Acc, [], |[grad, x]| {
         let (power, over) = mish_parts(x);
         let limit = T::from_f64(20.0);
@@ -70,22 +74,21 @@ functions! {
     };
     /// `aten::sigmoid_backward`: grad * conj(y (1 - y)). Operands [out, grad, y], y the result.
     sigmoid_backward, SigmoidBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y).mul(y).conj());
-    /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x, not its conjugate, as the CPU's. Operands [out, grad, x].
+    /// `aten::silu_backward`: grad * s (1 + x (1 - s)) with s the sigmoid of x, not its conjugate, as the CPU's.
     silu_backward, SiluBackward, FIELD, Field in Acc, [], |[grad, x]| {
         let (sigmoid, rest) = x.sigmoid_and_rest();
         grad.mul(sigmoid.mul(T::ONE.add(x.mul(rest))))
     };
-    /// `aten::softplus_backward`: grad / (1 + e^(-beta x)); grad where beta x is above the threshold. Operands [out, grad, x]; scalars
-    /// [beta, threshold].
+    /// `aten::softplus_backward`: grad / (1 + e^(-beta x)); grad where beta x is above the threshold.
     softplus_backward, SoftplusBackward, FLOATING, Real, [beta, threshold], |[grad, x]| {
         let scaled = x.mul(beta);
         if scaled > threshold { grad } else { grad.mul(scaled.sigmoid()) }
     };
-    /// `aten::softshrink_backward`: grad, 0 from -lambd to lambd. Operands [out, grad, x]; scalars [lambd].
+    /// `aten::softshrink_backward`: grad, 0 from -lambd to lambd.
     softshrink_backward, SoftshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
     /// `aten::tanh_backward`: grad * conj(1 - y^2). Operands [out, grad, y], y the result.
     tanh_backward, TanhBackward, FIELD, Number, [], |[grad, y]| grad.mul(T::ONE.sub(y.mul(y)).conj());
-    /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0. Operands [out, grad, x]; scalars [threshold].
+    /// `aten::threshold_backward`: grad where x is above the threshold (or NaN), else 0.
     threshold_backward, ThresholdBackward, REAL, Ordered, [threshold], |[grad, x]| if x <= threshold { T::ZERO } else { grad };
 }
 
@@ -119,13 +122,13 @@ impl<T: Real> Map<T, 2> for GeluTanhBackward {
     }
 }
 
-/// `aten::gelu_backward`. Operands [out, grad, x]; scalars [approximate]: 0 by erf, 1 by tanh.
+/// `aten::gelu_backward`; `approximate` is 0 for erf, 1 for tanh.
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
 pub fn gelu_backward(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
-    match launch.scalar(0)?.to::<i64>() {
+    match gelu_backward::Scalars::of(launch)?.approximate.to::<i64>() {
         0 => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluErfBackward)),
         _ => dispatch!(dtype in FLOATING, T => run::<T, T, _, 2>(launch, GeluTanhBackward)),
     }

@@ -5,31 +5,37 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Integer, Number, Real};
 
+signature! {
+    smooth_l1_loss_backward(out, input, target, grad)[norm, beta] in REAL;
+    binary_cross_entropy(out, x, target)[] in FLOATING;
+}
+
 functions! {
-    /// `aten::binary_cross_entropy_backward`. Operands [out, grad, input, target].
+    /// `aten::binary_cross_entropy_backward`.
     binary_cross_entropy_backward, BinaryCrossEntropyBackward, FLOATING, Real, [], |[grad, input, target]| {
         let variance = T::ONE.sub(input).mul(input).maximum(T::from_f64(1e-12));
         grad.mul(input.sub(target)).div(variance)
     };
-    /// `aten::huber_loss`: half the square up to delta, a line beyond. Operands [out, input, target]; scalars [delta].
+    /// `aten::huber_loss`: half the square up to delta, a line beyond.
     huber_loss, HuberLoss, FLOATING, Real, [delta], |[input, target]| {
         let (distance, half) = (input.sub(target).abs(), T::from_f64(0.5));
         if distance <= delta { half.mul(distance).mul(distance) } else { delta.mul(distance.sub(half.mul(delta))) }
     };
-    /// `aten::huber_loss_backward`. Operands [out, input, target, grad]; scalars [norm, delta].
+    /// `aten::huber_loss_backward`.
     huber_loss_backward, HuberLossBackward, FLOATING, Real, [norm, delta], |[input, target, grad]| {
         let difference = input.sub(target);
         let bounded = if difference > delta { delta } else if difference < delta.neg() { delta.neg() } else { difference };
         norm.mul(bounded).mul(grad)
     };
-    /// `aten::mse_loss`: (input - target)^2. Operands [out, input, target]; scalars [reduction], not looked at.
-    mse_loss, MseLoss, FLOATING, Real, [], |[input, target]| input.sub(target).mul(input.sub(target));
+    /// `aten::mse_loss`: (input - target)^2.
+    mse_loss, MseLoss, FLOATING, Real, [_reduction], |[input, target]| input.sub(target).mul(input.sub(target));
     /// `aten::mse_loss_backward`. Operands [out, input, target, grad]; scalars [norm], which has the slope's factor 2.
     mse_loss_backward, MseLossBackward, FLOATING | INTEGRAL, Number, [norm], |[input, target, grad]| norm.mul(input.sub(target)).mul(grad);
     /// `aten::smooth_l1_loss`: the square below beta, the distance above. Operands [out, input, target]; scalars [reduction, beta],
@@ -71,7 +77,7 @@ impl<T: Integer> Map<T, 3> for WholeSmoothL1LossBackward<T> {
     }
 }
 
-/// `aten::smooth_l1_loss_backward`. Operands [out, input, target, grad]; scalars [norm, beta].
+/// `aten::smooth_l1_loss_backward`.
 ///
 /// # Errors
 /// A dtype outside the table's, or a scalar that is missing.
@@ -80,7 +86,7 @@ pub fn smooth_l1_loss_backward(launch: &Launch<'_>) -> Result<(), Error> {
     if FLOATING.contains(dtype) {
         return real_smooth_l1_loss_backward(launch);
     }
-    let (norm, beta) = (launch.scalar(0)?, launch.scalar(1)?);
+    let smooth_l1_loss_backward::Scalars { norm, beta } = smooth_l1_loss_backward::Scalars::of(launch)?;
     dispatch!(dtype in INTEGRAL, T => run::<T, T, _, 3>(launch, WholeSmoothL1LossBackward { norm: norm.to(), beta: beta.to() }))
 }
 
@@ -106,8 +112,7 @@ impl<T: Real> Map<T, 2> for BinaryCrossEntropy<'_> {
     }
 }
 
-/// `aten::binary_cross_entropy` without weight: -(target ln x + (1 - target) ln(1 - x)), logarithms at least -100. Operands [out, x,
-/// target].
+/// `aten::binary_cross_entropy` without weight: -(target ln x + (1 - target) ln(1 - x)), logarithms at least -100.
 ///
 /// # Errors
 /// An input or a target that is no probability; a dtype outside the table's.

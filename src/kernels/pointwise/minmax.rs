@@ -3,11 +3,17 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::Ordered;
+
+signature! {
+    maximum(out, lhs, rhs)[] in ORDERED;
+    minimum(out, lhs, rhs)[] in ORDERED;
+}
 
 functions! {
     /// `aten::fmax`: the greater one; the other one where one is NaN.
@@ -28,7 +34,7 @@ impl<T: Ordered> Map<T, 2> for Maximum {
     }
 }
 
-/// `aten::maximum`: the greater one; NaN if either is. Operands [out, lhs, rhs].
+/// `aten::maximum`: the greater one; NaN if either is.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -49,7 +55,7 @@ impl<T: Ordered> Map<T, 2> for Minimum {
     }
 }
 
-/// `aten::minimum`: the lesser one; NaN if either is. Operands [out, lhs, rhs].
+/// `aten::minimum`: the lesser one; NaN if either is.
 ///
 /// # Errors
 /// A dtype outside the table's.

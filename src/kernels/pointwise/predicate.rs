@@ -2,11 +2,21 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Bool, FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Ordered};
+
+signature! {
+    logical_and(out, lhs, rhs)[] in ALL;
+    logical_or(out, lhs, rhs)[] in ALL;
+    logical_xor(out, lhs, rhs)[] in ALL;
+    logical_not(out, x)[] in ALL;
+    isposinf(out, x)[] in ORDERED;
+    isneginf(out, x)[] in ORDERED;
+}
 
 /// For each a map to Bool. `Map, Bound, |[inputs]| truth;`
 macro_rules! predicates {
@@ -35,7 +45,7 @@ predicates! {
     Never, Ordered, |[_x]| false;
 }
 
-/// `aten::logical_and`. Operands [out, lhs, rhs].
+/// `aten::logical_and`.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -44,7 +54,7 @@ pub fn logical_and(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, And))
 }
 
-/// `aten::logical_or`. Operands [out, lhs, rhs].
+/// `aten::logical_or`.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -53,7 +63,7 @@ pub fn logical_or(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Or))
 }
 
-/// `aten::logical_xor`. Operands [out, lhs, rhs].
+/// `aten::logical_xor`.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -62,7 +72,7 @@ pub fn logical_xor(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 2>(launch, Xor))
 }
 
-/// `aten::logical_not`. Operands [out, x].
+/// `aten::logical_not`.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -71,7 +81,7 @@ pub fn logical_not(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
 }
 
-/// `aten::isposinf`. Operands [out, x].
+/// `aten::isposinf`.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -83,7 +93,7 @@ pub fn isposinf(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in INTEGRAL | UNSIGNED | BOOL, T => run::<T, Bool, _, 1>(launch, Never))
 }
 
-/// `aten::isneginf`. Operands [out, x].
+/// `aten::isneginf`.
 ///
 /// # Errors
 /// A dtype outside the table's.

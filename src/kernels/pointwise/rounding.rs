@@ -4,18 +4,27 @@
 
 use super::functions;
 use crate::kernels::copy;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, FLOATING, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Real};
 
+signature! {
+    ceil(out, x)[] in REAL | UNSIGNED;
+    floor(out, x)[] in REAL | UNSIGNED;
+    round(out, x)[] in REAL | UNSIGNED;
+    trunc(out, x)[] in REAL | UNSIGNED;
+    round_decimals(out, x)[decimals] in FLOATING;
+}
+
 functions! {
     /// `aten::ceil` of floating point.
     real_ceil, Ceil, FLOATING, Real, [], |[x]| x.ceil();
     /// `aten::floor` of floating point.
     real_floor, Floor, FLOATING, Real, [], |[x]| x.floor();
-    /// `aten::frac`: x - trunc(x). Operands [out, x].
+    /// `aten::frac`: x - trunc(x).
     frac, Frac, FLOATING, Real, [], |[x]| x.sub(x.trunc());
     /// `aten::round` of floating point.
     real_round, Round, FLOATING, Real, [], |[x]| x.round();
@@ -65,13 +74,12 @@ impl<T: Real> Map<T, 1> for Decimals<T> {
     }
 }
 
-/// `aten::round.decimals`: to that many decimals, or for a negative number to tens, hundreds and so on. Operands [out, x]; scalars
-/// [decimals].
+/// `aten::round.decimals`: to that many decimals, or for a negative number to tens, hundreds and so on.
 ///
 /// # Errors
 /// A dtype outside the table's, or no scalar.
 pub fn round_decimals(launch: &Launch<'_>) -> Result<(), Error> {
-    let (dtype, decimals) = (launch.compute(), launch.scalar(0)?.to::<i64>());
+    let (dtype, decimals) = (launch.compute(), round_decimals::Scalars::of(launch)?.decimals.to::<i64>());
     let power = 10f64.powi(decimals.unsigned_abs().min(400) as i32);
     match decimals {
         0 => round(launch),

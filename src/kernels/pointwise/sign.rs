@@ -6,12 +6,22 @@ use num_complex::Complex;
 
 use super::complex_parts::parts;
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Bool, ComplexHalf, DType, FLOATING, HALVES, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::elementwise::{Map, run};
 use crate::tensor::number::{Number, Ordered, Real};
 use crate::tensor::transcendental::Elementary;
+
+signature! {
+    abs(out, x)[] in REAL | FLOAT8;
+    neg(out, x)[] in SIGNED;
+    copysign(out, lhs, rhs)[] in FLOATING;
+    complex_abs(out, x)[] in COMPLEX;
+    sgn(out, x)[] in SIGNED | BOOL;
+    signbit(out, x)[] in ORDERED;
+}
 
 /// The sign of a 16 bit float.
 const SIGN: u16 = 0x8000;
@@ -25,7 +35,7 @@ functions! {
     wide_copysign, Copysign, WIDE, Real, [], |[lhs, rhs]| lhs.copysign(rhs);
     /// `aten::neg` beyond 16 bit floats.
     wide_neg, Neg, WIDE | INTEGRAL | WIDE_COMPLEX | COMPLEX_HALF, Number, [], |[x]| x.neg();
-    /// `aten::sign`: -1, 0 or 1; 0 for NaN. Operands [out, x].
+    /// `aten::sign`: -1, 0 or 1; 0 for NaN.
     sign, Sign, REAL | BOOL, Ordered, [], |[x]| if x > T::ZERO { T::ONE } else if x < T::ZERO { T::ZERO.sub(T::ONE) } else { T::ZERO };
 }
 
@@ -66,7 +76,7 @@ impl Map<u16, 2> for SignOf {
     }
 }
 
-/// `aten::abs` of real numbers: the magnitude; the least integer stays. Operands [out, x].
+/// `aten::abs` of real numbers: the magnitude; the least integer stays.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -78,7 +88,7 @@ pub fn abs(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in HALF_BITS, E => run::<E, E, _, 1>(launch, Signed::<false>))
 }
 
-/// `aten::neg`: -x; unsigned integers wrap. Operands [out, x].
+/// `aten::neg`: -x; unsigned integers wrap.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -90,7 +100,7 @@ pub fn neg(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in HALF_BITS, E => run::<E, E, _, 1>(launch, Signed::<true>))
 }
 
-/// `aten::copysign`: the magnitude of lhs with the sign of rhs. Operands [out, lhs, rhs].
+/// `aten::copysign`: the magnitude of lhs with the sign of rhs.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -102,7 +112,7 @@ pub fn copysign(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in HALF_BITS, E => run::<E, E, _, 2>(launch, SignOf))
 }
 
-/// `aten::abs` of complex numbers. Operands [out, x].
+/// `aten::abs` of complex numbers.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -115,7 +125,7 @@ pub fn complex_abs(launch: &Launch<'_>) -> Result<(), Error> {
     }
 }
 
-/// `aten::sgn`: x / |x|, 0 at 0; of real numbers `sign`. Operands [out, x].
+/// `aten::sgn`: x / |x|, 0 at 0; of real numbers `sign`.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -152,7 +162,7 @@ impl<T: Real> Map<T, 1> for SignBit {
     }
 }
 
-/// `aten::signbit`: whether the sign is minus, that of -0 and NaN too. Operands [out, x].
+/// `aten::signbit`: whether the sign is minus, that of -0 and NaN too.
 ///
 /// # Errors
 /// A dtype outside the table's.

@@ -34,9 +34,9 @@ functions! {
     special_log_ndtr, LogNdtr, WIDENED, Elementary, [], |[x]| x.log_ndtr();
     /// `aten::special_ndtri`: the inverse of the normal distribution function.
     special_ndtri, Ndtri, WIDENED, Elementary, [], |[x]| x.ndtri();
-    /// `aten::special_xlog1py`: x ln(1 + y); 0 where x is 0, NaN where y is. Operands [out, x, y].
+    /// `aten::special_xlog1py`: x ln(1 + y); 0 where x is 0, NaN where y is.
     special_xlog1py, Xlog1py, WIDENED, Elementary, [], |[x, y]| if x == T::ZERO && !y.is_nan() { T::ZERO } else { x.mul(y.log1p()) };
-    /// `aten::xlogy`: x ln y; 0 where x is 0, NaN where y is. Operands [out, x, y].
+    /// `aten::xlogy`: x ln y; 0 where x is 0, NaN where y is.
     xlogy, Xlogy, WIDENED, Elementary, [], |[x, y]| if x == T::ZERO && !y.is_nan() { T::ZERO } else { x.mul(y.log()) };
 }
 

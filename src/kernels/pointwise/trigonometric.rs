@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::kernels::signature::signature;
 use crate::simd::math::complex;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
@@ -10,6 +11,13 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::fast_path::{self, FastPath};
 use crate::tensor::number::{Field, Hub, Number, Real};
 use crate::tensor::transcendental::{Analytic, Elementary};
+
+signature! {
+    sin(out, x)[] in FIELD;
+    cos(out, x)[] in FIELD;
+    tan(out, x)[] in FIELD;
+    sinc(out, x)[] in FIELD;
+}
 
 functions! {
     /// `aten::acos`: the inverse cosine.
@@ -22,7 +30,7 @@ functions! {
     asinh, Asinh, FIELD, Analytic, [], |[x]| x.asinh();
     /// `aten::atan`: the inverse tangent.
     atan, Atan, FIELD, Analytic, [], |[x]| x.atan();
-    /// `aten::atan2`: the angle of the point (x, y). Operands [out, y, x].
+    /// `aten::atan2`: the angle of the point (x, y).
     atan2, Atan2, FLOATING, Real, [], |[y, x]| y.atan2(x);
     /// `aten::atanh`: the inverse hyperbolic tangent.
     atanh, Atanh, FIELD, Analytic, [], |[x]| x.atanh();

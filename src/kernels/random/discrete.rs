@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::distribution::{open_unit, wide_unit};
 use super::{State, WORDS};
+use crate::kernels::signature::signature;
 use crate::runtime::rng;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Bool;
@@ -18,6 +19,12 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::Values;
 use crate::tensor::loops::{GRAIN, chunks};
 use crate::tensor::output::Output;
+
+signature! {
+    poisson(out, rate)[seed, offset] in FLOATING;
+    binomial(out, trials, p)[seed, offset] in WIDE;
+    multinomial(out, weights)[seed, offset] in FLOATING;
+}
 
 /// The mean from which on rejection is the shorter way.
 const LARGE: f64 = 10.0;
@@ -194,7 +201,7 @@ impl Leaf for Draw<'_, 2> {
     }
 }
 
-/// `aten::poisson`. Operands [out, rate]; scalars [seed, offset].
+/// `aten::poisson`.
 ///
 /// # Errors
 /// A rate below 0, or the wrong operands.
@@ -210,7 +217,7 @@ pub fn poisson(launch: &Launch<'_>) -> Result<(), Error> {
     if valid.into_inner() { Ok(()) } else { Err(Error::value("invalid Poisson rate, expected rate to be non-negative")) }
 }
 
-/// `aten::binomial`: successes of so many trials. Operands [out, trials, p]; scalars [seed, offset].
+/// `aten::binomial`: successes of so many trials.
 ///
 /// # Errors
 /// The wrong operands.
@@ -239,7 +246,7 @@ fn cumulated(weights: &Values<'_, f64>, row: usize, count: usize) -> Result<(Vec
     Ok((sums, last))
 }
 
-/// `aten::multinomial` with replacement: indices by their weights. Operands [out (N, samples) Long, weights (N, C)]; scalars [seed, offset].
+/// `aten::multinomial` with replacement: indices by their weights. Operands [out (N, samples) Long, weights (N, C)].
 ///
 /// # Errors
 /// Weights that are no distribution, or the wrong operands.

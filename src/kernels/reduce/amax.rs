@@ -2,12 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::number::Ordered;
+
+signature! {
+    amax(out, input)[] in REAL | BOOL;
+    amin(out, input)[] in REAL | BOOL;
+    aminmax(least, greatest, input)[] in REAL | BOOL;
+}
 
 /// The least value among those that are not NaN, or any.
 #[derive(Clone, Copy)]
@@ -45,7 +52,7 @@ impl<V: Ordered> Fold<V> for Least {
     }
 }
 
-/// `aten::amax`: the greatest value; NaN if there is one. Operands [out, input].
+/// `aten::amax`: the greatest value; NaN if there is one.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -54,7 +61,7 @@ pub fn amax(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<true>))
 }
 
-/// `aten::amin`: the least value; NaN if there is one. Operands [out, input].
+/// `aten::amin`: the least value; NaN if there is one.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -63,7 +70,7 @@ pub fn amin(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in REAL | BOOL, T => fold::run::<T, T, _>(launch, MinMax::<false>))
 }
 
-/// `aten::aminmax`: the least and the greatest value; NaN if there is one. Operands [least, greatest, input].
+/// `aten::aminmax`: the least and the greatest value; NaN if there is one.
 ///
 /// # Errors
 /// A dtype outside the table's.

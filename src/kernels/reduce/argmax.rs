@@ -3,12 +3,20 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::argminmax;
 
-/// `aten::max.dim`: the greatest values and their first index; NaN is greater than everything. Operands [values, indices, input].
+signature! {
+    max_dim(values, indices, input)[] in REAL | BOOL;
+    min_dim(values, indices, input)[] in REAL | BOOL;
+    argmax(indices, input)[] in REAL;
+    argmin(indices, input)[] in REAL;
+}
+
+/// `aten::max.dim`: the greatest values and their first index; NaN is greater than everything.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -17,7 +25,7 @@ pub fn max_dim(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, true>(launch))
 }
 
-/// `aten::min.dim`: the least values and their first index; NaN is less than everything. Operands [values, indices, input].
+/// `aten::min.dim`: the least values and their first index; NaN is less than everything.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -26,7 +34,7 @@ pub fn min_dim(launch: &Launch<'_>) -> Result<(), Error> {
     dispatch!(dtype in REAL | BOOL, T => argminmax::run::<T, false>(launch))
 }
 
-/// `aten::argmax`: the first index of the greatest value. Operands [indices, input].
+/// `aten::argmax`: the first index of the greatest value.
 ///
 /// # Errors
 /// A dtype outside the table's.
@@ -34,7 +42,7 @@ pub fn argmax(launch: &Launch<'_>) -> Result<(), Error> {
     max_dim(launch)
 }
 
-/// `aten::argmin`: the first index of the least value. Operands [indices, input].
+/// `aten::argmin`: the first index of the least value.
 ///
 /// # Errors
 /// A dtype outside the table's.

@@ -5,11 +5,18 @@
 use std::marker::PhantomData;
 use std::ops::{BitAnd, BitOr};
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Bool, Complex32, Complex64, DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::Number;
+
+signature! {
+    count_nonzero(out, input)[] in REAL | BOOL | COMPLEX;
+    any(out, input)[] in BOOL | BYTE;
+    all(out, input)[] in BOOL | BYTE;
+}
 
 /// Counts what is not 0.
 #[derive(Clone, Copy)]

@@ -4,12 +4,17 @@
 
 use half::f16;
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex32, Complex64, ComplexHalf, DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 use crate::tensor::transcendental::Elementary;
+
+signature! {
+    linalg_vector_norm(out, input)[ord] in FIELD | COMPLEX;
+}
 
 /// A number with a size.
 trait Magnitude: Number {
@@ -145,7 +150,7 @@ impl<V: Magnitude, const GREATEST: bool> Fold<V> for Infinite<GREATEST> {
 /// # Errors
 /// A dtype outside the table's.
 pub fn linalg_vector_norm(launch: &Launch<'_>) -> Result<(), Error> {
-    let order: f64 = launch.scalar(0)?.to();
+    let order: f64 = linalg_vector_norm::Scalars::of(launch)?.ord.to();
     let output = launch.view(0);
     let is_single = output.sizes().iter().zip(output.strides()).all(|(&size, &stride)| size == 1 || stride != 0);
     if order == 0.0 {

@@ -4,11 +4,16 @@
 
 use half::{bf16, f16};
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Hub, Number};
+
+signature! {
+    prod(out, input)[] in REAL | BOOL | FIELD;
+}
 
 #[derive(Clone, Copy)]
 struct Prod;

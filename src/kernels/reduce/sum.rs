@@ -2,11 +2,18 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::{self, Fold};
 use crate::tensor::number::{Field, Hub, Number};
+
+signature! {
+    sum(out, input)[] in REAL | BOOL | FIELD;
+    nansum(out, input)[] in FLOATING;
+    mean(out, input)[] in FIELD;
+}
 
 /// Adds.
 #[derive(Clone, Copy)]

@@ -2,10 +2,16 @@
 
 #![forbid(unsafe_code)]
 
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::dispatch;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::variance::{self, Variance};
+
+signature! {
+    var(out, mean?, input)[correction] in FLOATING;
+    std(out, mean?, input)[correction] in FLOATING;
+}
 
 /// `aten::var` and `aten::var_mean`.
 ///
@@ -24,6 +30,6 @@ pub fn std(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 fn run(launch: &Launch<'_>, root: bool) -> Result<(), Error> {
-    let (dtype, correction) = (launch.compute(), launch.scalar(0)?.to());
+    let (dtype, correction) = (launch.compute(), var::Scalars::of(launch)?.correction.to());
     dispatch!(dtype in FLOATING, T => variance::run::<T>(launch, Variance { correction, root }))
 }

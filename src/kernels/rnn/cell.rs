@@ -4,6 +4,7 @@
 
 use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_step_backward};
 use crate::kernels::failure::Failure;
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -12,6 +13,11 @@ use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::number::{Field, Number};
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
+
+signature! {
+    lstm_cell(hy, cy, workspace, cx, input_gates, hidden_gates, input_bias?, hidden_bias?)[] in FIELD;
+    lstm_cell_backward(grad_gates, grad_cx, grad_hy, grad_cy, cx, cy, workspace)[] in FIELD;
+}
 
 /// Elements of a piece of the work, at least.
 const PIECE: usize = 1024;
@@ -73,8 +79,8 @@ impl<E: Element<Acc: Field>, const N: usize> Leaf for Forward<'_, E, N> {
     }
 }
 
-/// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias], contiguous and of
-/// one dtype: hy, cy and cx [batch, size], gates and workspace [batch, 4 size], biases [4 size]. Scalars: none. The workspace has the gates'
+/// `aten::_thnn_fused_lstm_cell`. Operands [hy, cy, workspace, cx, input gates, hidden gates] or [.., input bias, hidden bias], contiguous
+/// and of one dtype: hy, cy and cx [batch, size], gates and workspace [batch, 4 size], biases [4 size]. The workspace has the gates'
 /// activations.
 ///
 /// # Errors
@@ -140,8 +146,8 @@ impl<E: Element<Acc: Field>> Leaf for Backward<'_, E> {
     }
 }
 
-/// `aten::_thnn_fused_lstm_cell_backward_impl` without the bias. Operands [grad of gates, grad of cx, grad of hy, grad of cy, cx, cy, workspace],
-/// contiguous and of one dtype, sized as those of [`lstm_cell`]. Scalars: none.
+/// `aten::_thnn_fused_lstm_cell_backward_impl` without the bias. Operands [grad of gates, grad of cx, grad of hy, grad of cy, cx, cy,
+/// workspace], contiguous and of one dtype, sized as those of [`lstm_cell`].
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.

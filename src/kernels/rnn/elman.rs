@@ -3,12 +3,18 @@
 #![forbid(unsafe_code)]
 
 use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Field, Number, Ordered, Real};
+
+signature! {
+    elman_layer(out, weight, hx)[reverse, relu] in FLOATING;
+    elman_layer_backward(grad_sums, grad_hx, grad_out, out, weight)[reverse, relu] in FLOATING;
+}
 
 /// A row of one step: out holds the inputs' sums before and the new hidden state after it.
 struct Forward<'a, E, P> {
@@ -43,7 +49,7 @@ layers! {
 
 fn forward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
-    let relu = launch.scalar(1)?.to::<i64>() != 0;
+    let relu = elman_layer::Scalars::of(launch)?.relu.to::<i64>() != 0;
     let mut weight = transposed_weight::<E, P>(&launch.view(1), size, size)?;
     let weight: &[P] = weight.numbers(P::prepared_len([size, size]));
     layer.for_parts([(launch.output(0)?, 1)], cost(launch), &|begin, end, [mut out]| {
@@ -99,7 +105,7 @@ layers! {
 
 fn backward<E: Element<Acc: Real>, P: Factor<Acc = E::Acc>>(launch: &Launch<'_>, layer: Layer) -> Result<(), Error> {
     let Layer { steps, size, .. } = layer;
-    let relu = launch.scalar(1)?.to::<i64>() != 0;
+    let relu = elman_layer::Scalars::of(launch)?.relu.to::<i64>() != 0;
     let mut weight = weight::<E, P>(&launch.view(4), size, size)?;
     let weight: &[P] = weight.numbers(P::prepared_len([size, size]));
     let outputs = [(launch.output(0)?, 1), (launch.output(1)?, 0)];

@@ -4,12 +4,18 @@
 
 use super::formulas::{GRU_GATES as GATES, gates, gates_mut, gru_step, gru_step_backward};
 use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Number, Real};
+
+signature! {
+    gru_layer(out, resettable, gates, weight, bias, hx)[reverse] in FLOATING;
+    gru_layer_backward(grads, grad_hx, grad_out, gates, resettable, out, hx, weight)[reverse] in FLOATING;
+}
 
 /// A row of one step. The gates hold the inputs' sums before and the activated gates after it.
 struct Forward<'a, E: Element, P> {

@@ -4,12 +4,18 @@
 
 use super::formulas::{LSTM_GATES as GATES, gates, gates_mut, lstm_step, lstm_step_backward};
 use super::sequence::{Factor, Layer, cost, layers, load, load_back, row, store, target, transposed_weight, weight};
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Number, Real};
+
+signature! {
+    lstm_layer(out, cells, gates, weight, hx, cx)[reverse] in FLOATING;
+    lstm_layer_backward(grad_gates, grad_hx, grad_cx, grad_out, gates, cells, cx, weight)[reverse] in FLOATING;
+}
 
 /// A row of one step. The gates hold the inputs' sums before and the activated gates after it.
 struct Forward<'a, E: Element, P> {

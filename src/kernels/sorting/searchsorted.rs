@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::key::Key;
+use crate::kernels::signature::signature;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Bool, dispatch};
 use crate::tensor::kernel_error::Error;
@@ -10,15 +11,20 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::loops::rows;
 
-/// `aten::searchsorted`: where values would go into sorted lines. Operands [out, sorted, values] or [out, sorted, values, sorter], all
-/// contiguous; `sorted` is one line, or has one for each line of `values`; `sorter` says where the elements of a line are in order. Scalars
-/// [behind equal elements].
+signature! {
+    searchsorted(out, sorted, values, sorter?)[right] in ORDERED;
+    isin(out, elements, others)[inverted] in ORDERED;
+    mode(values, indices, sorted, order)[] in ORDERED;
+}
+
+/// `aten::searchsorted`: where values would go into sorted lines. All operands are contiguous; `sorted` is
+/// one line, or has one for each line of `values`; `sorter` says where the elements of a line are in order. `right`: behind equal elements.
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
 pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, sorted, values) = (launch.view(0), launch.view(1), launch.view(2));
-    let right = launch.scalar(0)?.to::<i64>() != 0;
+    let right = searchsorted::Scalars::of(launch)?.right.to::<i64>() != 0;
     let shared = sorted.ndim() == 1;
     let dims = |index: &[usize]| if shared { 0 } else { index.len() };
     let dtype = sorted.dtype();
@@ -95,14 +101,13 @@ fn positions<T: Key, const RIGHT: bool>(len: usize, values: &[T; LANES], key: im
     begin
 }
 
-/// `aten::isin`: whether elements are among others. Operands [out (Bool), elements, sorted others], contiguous and of one dimension. Scalars
-/// [inverted].
+/// `aten::isin`: whether elements are among others. Operands [out (Bool), elements, sorted others], contiguous and of one dimension.
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
 pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
     let (output, elements, others) = (launch.view(0), launch.view(1), launch.view(2));
-    let inverted = launch.scalar(0)?.to::<i64>() != 0;
+    let inverted = isin::Scalars::of(launch)?.inverted.to::<i64>() != 0;
     let dtype = elements.dtype();
     if others.dtype() != dtype || output.sizes() != elements.sizes() || output.ndim() != 1 || others.ndim() != 1 {
         return Err(Error::operands(format!("{:?} in {:?}", elements.sizes(), others.sizes())));
@@ -123,7 +128,7 @@ pub fn isin(launch: &Launch<'_>) -> Result<(), Error> {
 }
 
 /// `aten::mode`: the element that a sorted line has most often, the first of several, and its last index. Operands [values, indices,
-/// sorted, indices of the sorted], whose lines along the last dimension have no gaps; the outputs' last size is 1. Scalars: none.
+/// sorted, indices of the sorted], whose lines along the last dimension have no gaps; the outputs' last size is 1.
 ///
 /// # Errors
 /// A dtype outside the table's.

@@ -6,10 +6,15 @@ use std::cell::RefCell;
 
 use super::key::{Key, Order, Pair};
 use super::radix::{self, SHORT};
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::{lines, long_lines};
+
+signature! {
+    sort(values, indices, workspace?, input)[dim, descending] in ORDERED;
+}
 
 thread_local! {
     /// Memory for the lines that one thread sorts alone.
@@ -31,15 +36,15 @@ pub fn workspace(dtype: DType, len: usize) -> usize {
     dispatch!(dtype in ORDERED, T => Ok(16 * radix::memory::<T>(len))).unwrap_or(0)
 }
 
-/// `aten::sort.stable`: each line in order, and where its elements were; NaN is the greatest. Operands [values, indices, input], or [values,
-/// indices, workspace, input], where `indices` is Long. With a workspace the lines go along the last dimension, have no gaps, and each is sorted
-/// by all threads; it has as many bytes as [`workspace`] says. Scalars [dim, descending].
+/// `aten::sort.stable`: each line in order, and where its elements were; NaN is the greatest. `indices` is Long. With a workspace
+/// the lines go along the last dimension, have no gaps, and each is sorted by all threads; it has as many bytes as [`workspace`] says.
 ///
 /// # Errors
 /// A dtype outside the table's, or a workspace that is too small.
 pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
     let (values, indices, input) = (launch.view(0), launch.view(1), launch.view(launch.num_operands() - 1));
-    let (dim, descending) = (launch.scalar(0)?.to::<i64>() as usize, launch.scalar(1)?.to::<i64>() != 0);
+    let sort::Scalars { dim, descending } = sort::Scalars::of(launch)?;
+    let (dim, descending) = (dim.to::<i64>() as usize, descending.to::<i64>() != 0);
     let dtype = input.dtype();
     let needed = workspace(dtype, input.sizes().last().map_or(1, |&len| len as usize));
     dispatch!(dtype in ORDERED, T => {

@@ -149,7 +149,7 @@ fn results_do_not_depend_on_the_threads() {
     let results = [1, 2, 5].map(|count| {
         parallel_for::set_num_threads(count);
         let [_, indices, input] = sort_long(DType::Float, &values, false);
-        let top = select("topk", DType::Float, &input, &[7], &[1, 1]);
+        let top = select("topk", DType::Float, &input, &[7], &[1]);
         let middle = select("nanmedian", DType::Float, &input, &[1], &[]);
         parallel_for::set_num_threads(before);
         (indices.values(), top[1].values(), middle[1].values())
@@ -174,7 +174,7 @@ fn the_first_are_those_of_a_stable_sort() {
             let input = Tensor::of(dtype, &mixed(dtype, &[2, len], len), Strides::Contiguous);
             for count in [0, 1, 3, len / 16, 2000].map(|count| count.min(len)) {
                 for largest in [false, true] {
-                    let [found, indices] = select("topk", dtype, &input, &[2, count], &[largest.into(), 1]);
+                    let [found, indices] = select("topk", dtype, &input, &[2, count], &[largest.into()]);
                     let context = format!("{dtype:?} {count} of {len} {largest}");
                     compare(&context, [&found, &indices], &input, 1, |line| order_of(line, largest)[..count].to_vec());
                 }

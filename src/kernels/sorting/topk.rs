@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::key::{Key, Order, Pair};
 use super::radix::as_words;
 use super::sort::with_memory;
+use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
@@ -17,6 +18,13 @@ use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::RowMut;
 use crate::tensor::loops::rows;
 use crate::tensor::view::View;
+
+signature! {
+    topk(values, indices, input)[largest] in ORDERED;
+    kthvalue(values, indices, input)[k] in ORDERED;
+    median(values, indices, input)[] in ORDERED;
+    nanmedian(values, indices, input)[] in ORDERED;
+}
 
 /// Lines up to this length are selected from as pairs.
 const SHORT: usize = 4096;
@@ -30,13 +38,13 @@ const GROUP: usize = 32;
 const COST: f64 = 0.7;
 const NAN_COST: f64 = 0.2;
 
-/// `aten::topk`: the first `k` of each line along the last dimension in order, and where they were. Operands [values, indices, input], whose
-/// lines have no gaps; k is the outputs' last size. Scalars [largest, sorted].
+/// `aten::topk`: the first `k` of each line along the last dimension in order, and where they were. The input's
+/// lines have no gaps; k is the outputs' last size.
 ///
 /// # Errors
 /// A dtype outside the table's, or sizes that do not fit.
 pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
-    let largest = launch.scalar(0)?.to::<i64>() != 0;
+    let largest = topk::Scalars::of(launch)?.largest.to::<i64>() != 0;
     let dtype = launch.view(2).dtype();
     dispatch!(dtype in ORDERED, T => {
         let order = Order::of::<T>(largest);
@@ -56,18 +64,18 @@ pub fn topk(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `aten::kthvalue`: the k-th least of each line along the last dimension, and where it was. Operands [values, indices, input], whose lines
-/// have no gaps; the outputs' last size is 1. Scalars [k].
+/// `aten::kthvalue`: the k-th least of each line along the last dimension, and where it was. The input's lines
+/// have no gaps; the outputs' last size is 1.
 ///
 /// # Errors
 /// As [`topk`].
 pub fn kthvalue(launch: &Launch<'_>) -> Result<(), Error> {
-    let rank = launch.scalar(0)?.to::<i64>() as usize;
+    let rank = kthvalue::Scalars::of(launch)?.k.to::<i64>() as usize;
     one_of_each::<false>(launch, &|len, _| rank.clamp(1, len) - 1)
 }
 
-/// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and where it was; NaN, and where the first is,
-/// if there is one. Operands as for [`kthvalue`]. Scalars: none.
+/// `aten::median.dim`: the lower of the middle elements of each line along the last dimension, and where it was; NaN, and where the first
+/// is, if there is one. Operands as for [`kthvalue`].
 ///
 /// # Errors
 /// As [`topk`].
@@ -75,7 +83,7 @@ pub fn median(launch: &Launch<'_>) -> Result<(), Error> {
     one_of_each::<true>(launch, &|len, nans| if nans > 0 { len - nans } else { (len - 1) / 2 })
 }
 
-/// `aten::nanmedian.dim`: the same of what is not NaN, if there is anything. Operands as for [`kthvalue`]. Scalars: none.
+/// `aten::nanmedian.dim`: the same of what is not NaN, if there is anything. Operands as for [`kthvalue`].
 ///
 /// # Errors
 /// As [`topk`].

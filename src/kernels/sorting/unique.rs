@@ -4,12 +4,21 @@
 
 use super::key::Key;
 use super::sort::sort_line;
+use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
+
+signature! {
+    order_rows(order, rows)[] in ORDERED;
+    groups(groups, rows, order?)[] in ORDERED;
+    collect(starts, inverse, counts, groups, order?)[in_order] in LONG;
+    unique_line(values, count, input)[as_it_is] in ORDERED;
+    take_rows(out, rows, numbers)[] in ANY;
+}
 
 /// Rows that one thread takes at a time.
 const PIECE: usize = 32 * 1024;
@@ -44,8 +53,8 @@ fn target(output: Output<'_>) -> Result<&mut [i64], Error> {
     output.into_row().into_slice::<i64>().ok_or_else(|| Error::operands("a line with gaps"))
 }
 
-/// `unique_dim`: the order of rows, by their first element that differs; equal rows keep their order. Operands [order (Long), rows], the rows
-/// contiguous. Scalars: none.
+/// `unique_dim`: the order of rows, by their first element that differs; equal rows keep their order. Operands [order (Long), rows], the
+/// rows contiguous.
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
@@ -63,8 +72,8 @@ pub fn order_rows(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `unique`: for each row the number of its group, counted from 0: rows that follow each other and are equal are one. Operands [groups (Long),
-/// rows] or [groups, rows, order (Long)], the rows contiguous. Scalars: none. NaN is equal to nothing.
+/// `unique`: for each row the number of its group, counted from 0: rows that follow each other and are equal are one. Operands [groups
+/// (Long), rows] or [groups, rows, order (Long)], the rows contiguous. NaN is equal to nothing.
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
@@ -91,10 +100,9 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// `unique`: where each group starts, the group of every row in the order before sorting, and how many rows each group has. Operands [starts,
-/// inverse, counts, groups] or [starts, inverse, counts, groups, order], all Long and without gaps; starts and counts are as long as there are
-/// groups, the others as there are rows; inverse and counts may be empty, and are not made then. Scalars [whether the rows to take lie in the
-/// order already]: else `starts` are the rows' own numbers.
+/// `unique`: where each group starts, the group of every row in the order before sorting, and how many rows each group has. All operands are
+/// Long and without gaps; starts and counts are as long as there are groups, the others as there are rows; inverse and counts may be empty, and
+/// are not made then. `in_order`: the rows to take lie in the order already; else `starts` are the rows' own numbers.
 ///
 /// # Errors
 /// Operands of other dtypes, or sizes that do not fit.
@@ -102,7 +110,7 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     let [starts, inverse, counts] = [target(launch.output(0)?)?, target(launch.output(1)?)?, target(launch.output(2)?)?];
     let groups = longs(&launch.view(3))?;
     let order = if launch.num_operands() == 5 { Some(longs(&launch.view(4))?) } else { None };
-    let in_order = launch.scalar(0)? == Scalar::Bool(true);
+    let in_order = collect::Scalars::of(launch)?.in_order == Scalar::Bool(true);
     let row_of = |at: usize| order.map_or(at, |order| order[at] as usize);
     let number = groups.last().map_or(0, |&last| last as usize + 1);
     let fits = |part: &[i64], whole: usize| part.is_empty() || part.len() == whole;
@@ -131,9 +139,8 @@ pub fn collect(launch: &Launch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `unique` of a line by one thread: its elements in order, each of those that are equal once, and how many these are. Operands [values, count
-/// (Long), input], values and input of one size and without gaps. Scalars [whether the line is taken as it is, not sorted]. NaN is equal to
-/// nothing.
+/// `unique` of a line by one thread: its elements in order, each of those that are equal once, and how many these are. count is Long; values
+/// and input are of one size and without gaps. `as_it_is`: the line is not sorted. NaN is equal to nothing.
 ///
 /// # Errors
 /// A dtype outside the table's, or operands with gaps.
@@ -148,7 +155,7 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
         let (Some(line), Some(values)) = (Row::of(&input, &[]).as_slice::<T>(), values) else {
             return Err(Error::operands("a line with gaps"));
         };
-        let as_it_is = launch.scalar(0)? == Scalar::Bool(true);
+        let as_it_is = unique_line::Scalars::of(launch)?.as_it_is == Scalar::Bool(true);
         if !as_it_is {
             sort_line(line, values, &mut vec![0; line.len()], false);
         }
@@ -166,7 +173,7 @@ pub fn unique_line(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// Rows taken by number. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype. Scalars: none.
+/// Rows taken by number. Operands [out, rows, numbers (Long)], the rows contiguous and of one dtype.
 ///
 /// # Errors
 /// Operands with gaps, or a number outside.

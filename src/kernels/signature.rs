@@ -1,0 +1,170 @@
+//! [`Signature`]: what a kernel takes. It is declared once, beside the kernel, by [`signature!`] or a macro that makes kernels.
+//!
+//! The operator table, the checks of a launch and the shim's bindings have it from there.
+
+#![forbid(unsafe_code)]
+
+use crate::tensor::dtype::DTypeSet;
+
+/// A kernel's operands and scalars by name, in order, and the dtypes that it computes in.
+#[derive(Clone, Copy)]
+pub struct Signature {
+    text: &'static str,
+    least_operands: usize,
+    most_operands: usize,
+    least_scalars: usize,
+    most_scalars: usize,
+    dtypes: DTypeSet,
+}
+
+impl Signature {
+    /// From a text such as `(out, x, weight?, ..more)[alpha, ..numbers]`: outputs come first, an operand with a question mark may be
+    /// missing, a name behind two dots stands for any number.
+    pub const fn new(text: &'static str, dtypes: DTypeSet) -> Self {
+        let bytes = text.as_bytes();
+        let mut split = 0;
+        while bytes[split] != b'[' {
+            split += 1;
+        }
+        let (least_operands, most_operands) = count(bytes, 0, split);
+        let (least_scalars, most_scalars) = count(bytes, split, bytes.len());
+        Self { text, least_operands, most_operands, least_scalars, most_scalars, dtypes }
+    }
+
+    /// The text, in one line.
+    pub fn text(&self) -> String {
+        // The compiler breaks long ones.
+        self.text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The dtypes that the kernel computes in.
+    #[inline(always)]
+    pub const fn dtypes(&self) -> DTypeSet {
+        self.dtypes
+    }
+
+    /// The same of these dtypes alone.
+    pub const fn only(self, dtypes: DTypeSet) -> Self {
+        Self { dtypes, ..self }
+    }
+
+    /// Of the same kernel over every tensor of lists.
+    pub const fn of_lists(self) -> Self {
+        Self::new("(..lists)[tensors, ..more]", self.dtypes)
+    }
+
+    /// Whether these are its scalars, joined by `, `. One that the kernel does not look at may have an underline in front here.
+    pub fn names_scalars(&self, names: &str) -> bool {
+        let own = self.text.rsplit_once('[').map_or("", |(_, scalars)| scalars.trim_end_matches(']'));
+        own.split(',').map(|name| name.trim().trim_start_matches('_')).eq(names.split(", "))
+    }
+
+    /// Whether a launch may have so many operands and scalars.
+    #[inline(always)]
+    pub const fn takes(&self, operands: usize, scalars: usize) -> bool {
+        self.least_operands <= operands
+            && operands <= self.most_operands
+            && self.least_scalars <= scalars
+            && scalars <= self.most_scalars
+    }
+}
+
+/// The least and the greatest number of names between two positions of brackets.
+const fn count(bytes: &[u8], begin: usize, end: usize) -> (usize, usize) {
+    let (mut least, mut most, mut is_any) = (0, 0, false);
+    let (mut is_name, mut is_optional, mut is_repeated, mut index) = (false, false, false, begin + 1);
+    while index < end {
+        match bytes[index] {
+            b'.' => is_repeated = true,
+            b'?' => is_optional = true,
+            b',' | b')' | b']' => {
+                least += (is_name && !is_optional && !is_repeated) as usize;
+                most += is_name as usize;
+                is_any |= is_repeated;
+                (is_name, is_optional, is_repeated) = (false, false, false);
+            }
+            byte => is_name |= !byte.is_ascii_whitespace(),
+        }
+        index += 1;
+    }
+    (least, if is_any { usize::MAX } else { most })
+}
+
+/// Declares what kernels of a module take: `kernel(operands)[scalars] in DTYPES;`, sets of dtypes joined by a bar.
+///
+/// For each there is a module of the kernel's name, with its [`Signature`] and `Scalars`, its scalars by name.
+macro_rules! signature {
+    ($($kernel:ident($($operands:tt)*)[$($scalars:tt)*] in $($set:ident)|+;)*) => {$(
+        $crate::kernels::signature::signature! {
+            @declare $kernel, concat!("(", stringify!($($operands)*), ")[", stringify!($($scalars)*), "]"),
+            [$($scalars)*], $($set)|+
+        }
+    )*};
+    (@declare $kernel:ident, $text:expr, [$($scalar:ident),* $(,)? $(..$more:ident)?], $($set:ident)|+) => {
+        #[doc = concat!("What [`", stringify!($kernel), "`]($kernel()) takes.")]
+        #[allow(dead_code, reason = "helpers of kernels are in no row of the table")]
+        #[allow(clippy::module_inception, clippy::pub_underscore_fields, reason = "kernels have the names that they have")]
+        pub mod $kernel {
+            use $crate::kernels::signature::Signature;
+            use $crate::tensor::dtype::DTypeSet;
+            use $crate::tensor::kernel_error::Error;
+            use $crate::tensor::launch::Launch;
+
+            /// The operands, scalars and dtypes.
+            pub const SIGNATURE: Signature = Signature::new($text, DTypeSet::of(&[])$(.and($crate::tensor::dtype::$set))+);
+
+            /// The scalars of a launch.
+            pub struct Scalars {
+                $(pub $scalar: $crate::tensor::launch::Scalar,)*
+            }
+
+            impl Scalars {
+                /// Those of this launch.
+                ///
+                /// # Errors
+                /// It has fewer.
+                #[inline]
+                pub fn of(launch: &Launch<'_>) -> Result<Self, Error> {
+                    let [$($scalar),*] = launch.first_scalars()?;
+                    Ok(Self { $($scalar),* })
+                }
+            }
+        }
+    };
+}
+pub(crate) use signature;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::FLOATING;
+
+    fn takes(text: &'static str, operands: usize, scalars: usize) -> bool {
+        Signature::new(text, FLOATING).takes(operands, scalars)
+    }
+
+    #[test]
+    fn a_signature_counts_its_names() {
+        assert!(takes("(out, x)[alpha]", 2, 1));
+        assert!(!takes("(out, x)[alpha]", 3, 1) && !takes("(out, x)[alpha]", 2, 0) && !takes("(out, x)[alpha]", 2, 2));
+        assert!(takes("(out)[]", 1, 0) && !takes("(out)[]", 1, 1));
+    }
+
+    #[test]
+    fn scalars_are_compared_by_name_and_order() {
+        let is_called = |text, names: &str| Signature::new(text, FLOATING).names_scalars(names);
+        assert!(is_called("(out, x)[alpha, _dim]", "alpha, dim") && is_called("(out, x)[]", ""));
+        assert!(
+            !is_called("(out, x)[alpha, beta]", "beta, alpha") && !is_called("(out, x)[alpha]", "") && !is_called("(out)[]", "dim")
+        );
+    }
+
+    #[test]
+    fn operands_may_be_missing_or_any_number() {
+        let text = "(out, x, weight_1?, bias?)[eps]";
+        assert!((2..=4).all(|operands| takes(text, operands, 1)) && !takes(text, 1, 1) && !takes(text, 5, 1));
+        let text = "(out, .. inputs)[dim,\n.. sizes]";
+        assert!(takes(text, 1, 1) && takes(text, 900, 7) && !takes(text, 0, 1) && !takes(text, 2, 0));
+        assert!(takes("(..lists)[..sizes]", 0, 0) && takes("(..lists)[..sizes]", 9, 9));
+    }
+}
