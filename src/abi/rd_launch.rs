@@ -660,6 +660,20 @@ mod tests {
     }
 
     #[test]
+    fn scalars_of_other_names_are_refused() {
+        // SAFETY: the name is a string.
+        let op = unsafe { rd_op_find(c"elu".as_ptr()) };
+        // SAFETY: the row is the table's, and the names are a string.
+        let check = |names: &CStr| unsafe { rd_op_check_scalars(op, names.as_ptr()) };
+        assert_eq!(check(c"alpha, scale, input_scale"), RD_OK);
+        assert_eq!(check(c"scale, alpha, input_scale"), RD_INVALID_ARGUMENT);
+        // SAFETY: `rd_last_error` gives a NUL-terminated string.
+        let text = unsafe { CStr::from_ptr(rd_last_error()) }.to_str().unwrap();
+        assert!(text.starts_with("elu takes (out, x)[alpha, scale, input_scale], and is bound with"), "{text}");
+        assert_eq!(check(c""), RD_INVALID_ARGUMENT);
+    }
+
+    #[test]
     fn a_failing_kernel_tells_its_kind() {
         let (mut out, mut ones, mut zeros) = ([0i32; 3], [1i32; 3], [0i32; 3]);
         let op = Op::find(b"remainder").unwrap();

@@ -109,10 +109,11 @@ void enqueue(void (*kernel)(Parameters...), double (*cost)(Parameters...), const
   }
 }
 
-// Numbers from 0 to 1: the first ones of at::Philox4_32(seed, 0, offset), by Philox4x32-10 (Salmon et al., Parallel Random Numbers: As
-// Easy as 1, 2, 3, 2011) without state and branches. Loops are not vectorised in the generated code around.
+// Numbers from 0 to 1: the first ones of at::Philox4_32(seed, 0, offset), by Philox4x32-10 (Salmon et al., Parallel Random Numbers:
+// As Easy as 1, 2, 3, 2011) without state and branches. Loops are not vectorised in the generated code around.
 template <size_t lanes>
-__attribute__((optimize("tree-loop-vectorize"))) void uniform(uint32_t seed, const int64_t (&offset)[lanes], float (&result)[lanes]) {
+__attribute__((optimize("tree-loop-vectorize"))) void uniform(uint32_t seed, const int64_t (&offset)[lanes],
+                                                              float (&result)[lanes]) {
   for (size_t lane = 0; lane < lanes; ++lane) {
     uint32_t key0 = seed, key1 = 0;
     uint32_t c0 = static_cast<uint32_t>(offset[lane]), c1 = 0, c2 = 0, c3 = 0;
