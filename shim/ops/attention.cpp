@@ -9,6 +9,7 @@
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -133,17 +134,16 @@ Pair attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   const at::Tensor mask = given(optional_mask);
   check_devices({query, key, value, mask});
   check_operands(query, key, value);
-  at::DimVector sizes(query.sizes());
-  sizes[3] = value.size(3);
-  // With the query's order of dimensions in memory.
-  const bool length_first = query.stride(1) < query.stride(2);
-  const at::Tensor output = length_first ? new_length_first(sizes, query.scalar_type(), query.device())
-                                         : new_empty(sizes, query.scalar_type(), query.device());
+  const at::Tensor output = at::empty_like(query);
   const at::Tensor logsumexp = new_length_first(query.sizes().slice(0, 3), at::toOpMathType(query.scalar_type()), query.device());
   if (!takes_library(query)) {
     const Binding& binding = binding_of<"_scaled_dot_product_flash_attention_for_cpu">;
-    launch(binding, {output, logsumexp},
+    const at::Tensor rows = output.stride(3) == 1 ? output : at::empty_like(output, at::MemoryFormat::Contiguous);
+    launch(binding, {rows, logsumexp},
            {query.resolve_neg(), key.resolve_neg(), value.resolve_neg(), expanded_mask(mask, query, key)}, is_causal, scale);
+    if (!rows.is_same(output)) {
+      output.copy_(rows);
+    }
     return {output, logsumexp};
   }
   const Cut cut(query, key, 2.0);
@@ -203,7 +203,7 @@ Triple attention_backward(const at::Tensor& grad, const at::Tensor& query, const
 // The kernels are the CPU's, and so is what they take; nothing of what has no elements.
 int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
                double dropout, bool is_causal, std::optional<double> scale, bool enable_gqa) {
-  if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0) {
+  if (query.sym_numel() == 0 || key.sym_numel() == 0 || value.sym_numel() == 0) {
     return static_cast<int64_t>(sdp::SDPBackend::math);
   }
   return at::native::_fused_sdp_choice_cpp(query, key, value, mask, dropout, is_causal, scale, enable_gqa);

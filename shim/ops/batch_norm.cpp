@@ -20,9 +20,13 @@ Tensor tensor_or_none(const OptionalTensor& tensor) { return tensor.value_or(Ten
 
 Tensor widened(const Tensor& tensor) { return tensor.to(at::toOpMathType(tensor.scalar_type())); }
 
+void check_channels(const Tensor& input) {
+  TORCH_CHECK(input.dim() >= 2, "batch norm: expected at least 2 dimensions, got ", input.dim());
+}
+
 // Every dimension but the channels'.
 at::DimVector reduced(const Tensor& input) {
-  TORCH_CHECK(input.dim() >= 2, "batch norm: expected at least 2 dimensions, got ", input.dim());
+  check_channels(input);
   at::DimVector dims;
   for (int64_t dim = 0; dim < input.dim(); ++dim) {
     if (dim != 1) {
@@ -34,6 +38,7 @@ at::DimVector reduced(const Tensor& input) {
 
 // A value per channel, so that it broadcasts over `input`.
 Tensor channels(const Tensor& values, const Tensor& input) {
+  check_channels(input);
   at::DimVector sizes(input.dim(), 1);
   sizes[1] = -1;
   return values.view(sizes);

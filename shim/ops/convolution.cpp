@@ -165,12 +165,32 @@ at::Tensor new_output(const at::Tensor& input, const at::Tensor& weight, const G
   return new_empty(sizes, input.scalar_type(), input.device(), format_of(input, weight));
 }
 
+// Refuses what PyTorch's convolutions have refused before they call these, for those who call these themselves.
+void check_geometry(const at::Tensor& input, const at::Tensor& weight, const Geometry& geometry) {
+  const int64_t dims = input.dim() - 2;
+  TORCH_CHECK(dims >= 1 && weight.dim() == input.dim(),
+              "convolution: expected input and weight of as many dimensions, 3 or more, got ", input.dim(), " and ", weight.dim());
+  for (const auto* const values : {&geometry.stride, &geometry.padding, &geometry.dilation, &geometry.output_padding}) {
+    TORCH_CHECK(static_cast<int64_t>(values->size()) == dims, "convolution: expected ", dims, " numbers for each parameter, got ",
+                values->size());
+  }
+  const auto is_positive = [](int64_t value) { return value > 0; };
+  for (const auto* const values : {&geometry.stride, &geometry.dilation}) {
+    TORCH_CHECK(std::all_of(values->begin(), values->end(), is_positive), "convolution: expected positive strides and dilations");
+  }
+  const int64_t channels = weight.size(geometry.transposed ? 0 : 1) * (geometry.transposed ? 1 : geometry.groups);
+  TORCH_CHECK(geometry.groups > 0 && weight.size(0) % geometry.groups == 0 && input.size(1) == channels,
+              "convolution: weights of sizes ", weight.sizes(), " in ", geometry.groups, " groups do not fit ", input.size(1),
+              " channels");
+}
+
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& optional_bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, int64_t groups) {
   const at::Tensor bias = given(optional_bias);
   check(input, weight, bias);
   Geometry geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups};
+  check_geometry(input, weight, geometry);
   at::Tensor output = new_output(input, weight, geometry);
   if (output.numel() == 0) {
     return output;
@@ -285,6 +305,8 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
                                at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                                at::IntArrayRef output_padding, int64_t groups, std::array<bool, 3> mask) {
   check(input, weight, grad_output);
+  Geometry geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups};
+  check_geometry(input, weight, geometry);
   const at::MemoryFormat format = format_of(input, weight);
   const auto like = [&](const at::Tensor& tensor) {
     return new_empty(tensor.sizes(), tensor.scalar_type(), input.device(), format);
@@ -301,7 +323,6 @@ Gradients convolution_backward(const at::Tensor& grad_output, const at::Tensor& 
     }
     return gradients;
   }
-  Geometry geometry{stride.vec(), padding.vec(), dilation.vec(), output_padding.vec(), transposed, groups};
   const bool in_float32 = needs_float32(input, weight, grad_output, geometry);
   const Division division = divide(input, weight, grad_output, geometry, weight.size(1), 2.0);
   Backward backward{borrow(grad_output), borrow(input), borrow(weight),      borrow(grad_input), borrow(grad_weight),

@@ -253,6 +253,7 @@ table![
     function(c"digamma", kernel!(special::digamma), 6.0),
     function(c"erfinv", kernel!(special::erfinv), 1.2),
     function(c"i0", kernel!(special::i0), 4.0),
+    op(c"kaiser_window", kernel!(special::kaiser_window), 10.0),
     function(c"lgamma", kernel!(special::lgamma), 4.5),
     function(c"special_entr", kernel!(special::special_entr), 0.5),
     function(c"special_erfcx", kernel!(special::special_erfcx), 3.0),

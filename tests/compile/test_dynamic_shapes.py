@@ -1,5 +1,8 @@
 """Sizes that are not known when a graph is compiled."""
 
+import copy
+
+import pytest
 import torch
 from generated import sources
 
@@ -48,3 +51,18 @@ def test_a_number_that_depends_on_values() -> None:
         compiled = torch.compile(lambda x: x * x.sum().item() + 1, fullgraph=True)
         for value in (1.5, 2.5):
             assert compiled(torch.full((4,), value, device="rustdev")).tolist() == [value * 4 * value + 1] * 4
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_attention_of_any_length(batch_first: bool) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(16, 2, dim_feedforward=32, dropout=0.0, batch_first=batch_first)
+    mine = copy.deepcopy(model).to("rustdev")
+    compiled = torch.compile(mine, dynamic=True)
+    for length in (3, 5, 9):
+        x = torch.randn(2, length, 16)
+        one, other = x.to("rustdev").requires_grad_(), x.requires_grad_()
+        torch.testing.assert_close(compiled(one).cpu(), model(other), rtol=1e-4, atol=1e-5)
+        compiled(one).square().sum().backward()
+        model(other).square().sum().backward()
+        torch.testing.assert_close(one.grad.cpu(), other.grad, rtol=1e-4, atol=1e-4)

@@ -1,5 +1,7 @@
 """scaled_dot_product_attention and its gradients, without the fallback, against float64 on the CPU."""
 
+import itertools
+
 import pytest
 import torch
 from torch.nn import functional
@@ -49,6 +51,18 @@ def check(given: list[torch.Tensor], mask: torch.Tensor | None = None, **options
 def test_values_and_gradients(shape: tuple, length_first: bool, dtype: torch.dtype) -> None:
     query, keys = shape
     check(inputs(query, keys, dtype, length_first), enable_gqa=query[1] != keys[0])
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+def test_results_lie_in_memory_as_the_query_does(order: tuple[int, ...]) -> None:
+    sizes = (2, 3, 5, 8)
+    query = torch.randn([sizes[dim] for dim in order]).permute([order.index(dim) for dim in range(4)])
+    mine = torch.empty_strided(query.size(), query.stride(), device=D).copy_(query)
+    found, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(mine, mine, mine)
+    assert found.stride() == torch.empty_like(query).stride()
+    # The CPU's kernel itself reads elements in rows, whatever the strides are.
+    expected = functional.scaled_dot_product_attention(query, query, query)
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -192,6 +192,28 @@ CASES = {
     "weight_norm_backward": Case(
         "A._weight_norm_interface_backward(T(3, 4), T(3, 4), T(3, 1), T(0), 0)", "RuntimeError", "3 elements"
     ),
+    "batch_norm_elemt of one dimension": Case(
+        "A.batch_norm_elemt(T(3), None, None, T(3), T(3), 0.1)", "RuntimeError", "2 dimensions"
+    ),
+    "batch_norm_backward_elemt of one dimension": Case(
+        "A.batch_norm_backward_elemt(T(3), T(3), T(3), T(3), None, T(3), T(3), Z(1))", "RuntimeError", "2 dimensions"
+    ),
+    "convolution_overrideable without a stride": Case(
+        "A.convolution_overrideable(T(2, 3, 8, 8), T(4, 3, 3, 3), None, [0, 0], [0, 0], [1, 1], False, [0, 0], 1)",
+        "RuntimeError",
+        "positive strides",
+    ),
+    "convolution_overrideable of other channels": Case(
+        "A.convolution_overrideable(T(2, 3, 8, 8), T(4, 5, 3, 3), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 0)",
+        "RuntimeError",
+        "do not fit",
+    ),
+    "convolution_backward_overrideable of one number": Case(
+        "A.convolution_backward_overrideable("
+        "T(2, 4, 6, 6), T(2, 3, 8, 8), T(4, 3, 3, 3), [1], [0], [1], False, [0], 1, [True, True, True])",
+        "RuntimeError",
+        "2 numbers",
+    ),
     "batch_norm_update_stats": Case("A.batch_norm_update_stats(T(2, 3, 4), T(3), T(0), 0.1)", "RuntimeError", "3 elements"),
     "fused_moving_avg_obs_fq_helper": Case(
         "A._fused_moving_avg_obs_fq_helper(T(3, 4), I([1]), I([1]), T(1), T(0), T(1), Z(1).int(), 0.01, 0, 255, 0, False, False)",

@@ -259,6 +259,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "silu": lambda: functional.silu(tensor(2)),
     "silu_backward": lambda: aten.silu_backward(tensor(2), tensor(2)),
     "smooth_l1_loss": lambda: functional.smooth_l1_loss(tensor(2), tensor(2), reduction="none"),
+    "kaiser_window": lambda: torch.kaiser_window(9, device="rustdev"),
     "softplus": lambda: functional.softplus(tensor(2)),
     "softplus_backward": lambda: aten.softplus_backward(tensor(2), tensor(2), 1.0, 20.0),
     "softshrink": lambda: functional.softshrink(tensor(2)),

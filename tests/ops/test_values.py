@@ -139,3 +139,14 @@ def test_products_with_powers_of_two_are_exact(dtype: torch.dtype) -> None:
     same(wide, torch.ldexp(numbers[-6:-3], torch.tensor(130)).double())
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
         torch.ldexp(place, torch.tensor(2, device="rustdev"), out=torch.empty(506, dtype=torch.int32, device="rustdev"))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("length", [1, 2, 9, 1000])
+def test_kaiser_window(length: int, dtype: torch.dtype) -> None:
+    for periodic, beta in ((True, 12.0), (False, 0.5), (False, 0.0)):
+        expected = torch.kaiser_window(length, periodic, beta, dtype=torch.float64)
+        found = torch.kaiser_window(length, periodic, beta, dtype=dtype, device="rustdev").cpu()
+        assert found.dtype == dtype
+        tolerance = 4 * torch.finfo(dtype).eps
+        torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)

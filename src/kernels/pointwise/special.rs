@@ -13,6 +13,12 @@ functions! {
     erfinv, Erfinv, WIDENED, Elementary, [], |[x]| x.erfinv();
     /// `aten::i0`: the modified Bessel function of order 0.
     i0, I0, WIDENED, Elementary, [], |[x]| x.i0();
+    /// `aten::kaiser_window` of positions from 0 to below `window_length`: i0(beta sqrt(1 - t^2)) / i0(beta), with t from -1 to 1.
+    kaiser_window, KaiserWindow, WIDENED, Elementary, [window_length, beta], |[position]| {
+        let middle = window_length.sub(T::ONE).div(T::from_f64(2.0));
+        let t = position.sub(middle).div(middle);
+        beta.mul(T::ONE.sub(t.mul(t)).maximum(T::ZERO).sqrt()).i0().div(beta.i0())
+    };
     /// `aten::lgamma`: ln |gamma(x)|.
     lgamma, Lgamma, WIDENED, Elementary, [], |[x]| x.lgamma();
     /// `aten::special_entr`: -x ln x; 0 at 0, -infinity below.
