@@ -51,6 +51,7 @@ const OF_ONE: &[(&str, &[&[f64]])] = &[
     ("hardsigmoid", &[&[]]),
     ("hardswish", &[&[]]),
     ("i0", &[&[]]),
+    ("kaiser_window", &[&[1000.0, 12.0], &[9.0, 0.5]]),
     ("leaky_relu", &[&[0.25]]),
     ("lgamma", &[&[]]),
     ("log", &[&[]]),
