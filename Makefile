@@ -158,7 +158,7 @@ fuzz: dev ## bad arguments for every operator, in child processes; FUZZ="--only 
 soak: dev ## random programs on two devices, under every sanitizer and order of tasks, against the CPU: MINUTES=60
 	PYTHONPATH=tools $(PY) -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(MODES),--modes $(MODES))
 
-conformance-compile: dev ## the same database through torch.compile, into target/conformance-compile; goes on likewise
+conformance-compile: dev ## operators and modules through torch.compile, into target/conformance-compile; goes on likewise
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \
 	    --resume --shards 16 --jobs 2 --output target/conformance-compile
 

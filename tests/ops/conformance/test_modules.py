@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,6 +26,36 @@ def run_module(module: torch.nn.Module, given: Any) -> Any:
     return results, [grad for grad in grads if grad is not None]
 
 
+def hold_module(
+    test: TestCase, device: str, module_info: Any, training: bool, prepare: Callable[[torch.nn.Module], Any] = lambda module: module
+) -> None:
+    """Compare a module of float32 on its samples with itself on the CPU; ``prepare`` is applied to the device's."""
+    comparison = Comparison(test, device)
+    dtype = torch.float32
+    samples = module_info.module_inputs_func(module_info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+    for sample in few(samples):
+        if sample.forward_input is None:
+            continue
+        made = sample.constructor_input
+        host = module_info.module_cls(*made.args, **made.kwargs).train(training).to(dtype)
+        given = (sample.forward_input.args, sample.forward_input.kwargs)
+        if isinstance(host, torch.nn.modules.lazy.LazyModuleMixin):
+            host(*given[0], **given[1])
+        mine, exact = prepare(copy.deepcopy(host).to(device)), copy.deepcopy(host).double()
+        moved, wide = on_device(given, device), precise(given)
+        random = training and any(isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in host.modules())
+        random = random or "RReLU" in module_info.name or "FractionalMaxPool" in module_info.name
+        expected = run_module(host, given)
+        actual = run_module(mine, moved)
+        comparison.results(
+            actual,
+            expected,
+            values=not random,
+            strides=False,
+            exact=lambda change, exact=exact, wide=wide: run_module(copy.deepcopy(exact), change(wide)),
+        )
+
+
 class TestModules(TestCase):
     """Names of tests are those of the kinds in expected.py."""
 
@@ -34,32 +65,8 @@ class TestModules(TestCase):
 
     @modules(module_db, allowed_dtypes=(torch.float32,))
     def test_module(self, device: str, dtype: torch.dtype, module_info: Any, training: bool) -> None:
-        comparison = Comparison(self, device)
-        samples = module_info.module_inputs_func(module_info, device="cpu", dtype=dtype, requires_grad=True, training=training)
         with expecting("module", module_info.formatted_name, dtype):
-            for sample in few(samples):
-                if sample.forward_input is None:
-                    continue
-                made = sample.constructor_input
-                host = module_info.module_cls(*made.args, **made.kwargs).train(training).to(dtype)
-                given = (sample.forward_input.args, sample.forward_input.kwargs)
-                if isinstance(host, torch.nn.modules.lazy.LazyModuleMixin):
-                    host(*given[0], **given[1])
-                mine, exact = copy.deepcopy(host).to(device), copy.deepcopy(host).double()
-                moved, wide = on_device(given, device), precise(given)
-                random = training and any(
-                    isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 for part in host.modules()
-                )
-                random = random or "RReLU" in module_info.name or "FractionalMaxPool" in module_info.name
-                expected = run_module(host, given)
-                actual = run_module(mine, moved)
-                comparison.results(
-                    actual,
-                    expected,
-                    values=not random,
-                    strides=False,
-                    exact=lambda change, exact=exact, wide=wide: run_module(copy.deepcopy(exact), change(wide)),
-                )
+            hold_module(self, device, module_info, training)
 
 
 instantiate_device_type_tests(TestModules, globals())
