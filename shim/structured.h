@@ -332,16 +332,14 @@ class StructuredImpl<Meta, fast, scalars, void (Meta::*)(Args...)> {
 template <class Meta, Fast fast = Fast::none, Scalars scalars = Scalars::arguments>
 using Structured = StructuredImpl<Meta, fast, scalars, decltype(&Meta::meta)>;
 
-// Binds the variants of one operator that there are to its kernel.
+// Binds an operator to its kernel: the functional variant, and the others that there are.
 template <class Op>
 void bind(torch::Library& library, const Names& names) {
   find_kernel(Op::binding, names);
   if constexpr (requires { Op::launched; }) {
     check_scalars(Op::binding, Op::launched);
   }
-  if constexpr (requires { &Op::functional; }) {
-    library.impl(names.functional, TORCH_FN(Op::functional));
-  }
+  library.impl(names.functional, TORCH_FN(Op::functional));
   if constexpr (requires { &Op::out; }) {
     library.impl(names.out, TORCH_FN(Op::out));
   }

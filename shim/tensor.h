@@ -225,7 +225,7 @@ class Launch {
   }
 
   // Enqueues on the current stream of `device`. Returns false where the kernel refuses the dtypes.
-  bool run(const rd_op* op, int32_t compute_dtype, int32_t device) const;
+  [[nodiscard]] bool run(const rd_op* op, int32_t compute_dtype, int32_t device) const;
 
   // As run, and an error where the kernel refuses.
   void run_or_throw(const rd_op* op, int32_t compute_dtype, int32_t device) const;

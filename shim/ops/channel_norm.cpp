@@ -86,10 +86,11 @@ struct BatchNorm {
     at::Tensor save_mean = new_empty({saved}, dtype, input.device()), save_inverse = new_empty({saved}, dtype, input.device());
     const at::Tensor rows = samples.rows(input), output_rows = samples.rows(output), none;
     const at::Tensor* const inputs[] = {&rows, &weight, &bias};
-    launch_shaped(binding, input.scalar_type(),
-                  {&output_rows, training ? &save_mean : &none, training ? &save_inverse : &none, &mean, &var}, inputs,
-                  scalars_of<"native_batch_norm", "channels, columns, training, has_running, has_weight, has_bias, momentum, eps">(
-                      samples.channels, samples.columns, training, has_running, weight.defined(), bias.defined(), momentum, eps));
+    launch_shaped_or_throw(
+        binding, input.scalar_type(), {&output_rows, training ? &save_mean : &none, training ? &save_inverse : &none, &mean, &var},
+        inputs,
+        scalars_of<"native_batch_norm", "channels, columns, training, has_running, has_weight, has_bias, momentum, eps">(
+            samples.channels, samples.columns, training, has_running, weight.defined(), bias.defined(), momentum, eps));
     if (training && has_running) {
       write_back(mean, running_mean);
       write_back(var, running_var);
@@ -154,7 +155,7 @@ struct BatchNormBackward {
     const at::Tensor grad_weight = per_channel(mask[1]), grad_bias = per_channel(mask[2]);
     const at::Tensor output_rows = samples.rows(grad_input), grad_rows = samples.rows(grad), rows = samples.rows(input);
     const at::Tensor* const inputs[] = {&grad_rows, &rows, &mean, &spread, &weight};
-    launch_shaped(
+    launch_shaped_or_throw(
         binding, input.scalar_type(), {&output_rows, &grad_weight, &grad_bias}, inputs,
         scalars_of<"native_batch_norm_backward", "channels, columns, training, has_grad_weight, has_grad_bias, has_weight, eps">(
             samples.channels, samples.columns, training, mask[1], mask[2], weight.defined(), eps));
@@ -181,9 +182,9 @@ void group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Ten
   const at::Tensor rows = input.contiguous().view(sizes), results = output.contiguous(), output_rows = results.view(sizes);
   const at::Tensor dense_weight = dense_given(weight), dense_bias = dense_given(bias);
   const at::Tensor* const inputs[] = {&rows, &dense_weight, &dense_bias};
-  launch_shaped(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, inputs,
-                scalars_of<"native_group_norm", "channels, groups, has_weight, has_bias, eps">(channels, groups, weight.defined(),
-                                                                                               bias.defined(), eps));
+  launch_shaped_or_throw(binding, input.scalar_type(), {&output_rows, &mean, &inverse}, inputs,
+                         scalars_of<"native_group_norm", "channels, groups, has_weight, has_bias, eps">(
+                             channels, groups, weight.defined(), bias.defined(), eps));
   write_back(results, output);
 }
 
@@ -205,9 +206,9 @@ void group_norm_backward(const at::Tensor& grad, const at::Tensor& input, const 
   const at::Tensor grad_rows = grad.contiguous().view(sizes), rows = input.contiguous().view(sizes);
   const at::Tensor means = mean.contiguous(), inverses = inverse.contiguous(), dense_weight = dense_given(weight);
   const at::Tensor* const inputs[] = {&grad_rows, &rows, &means, &inverses, &dense_weight};
-  launch_shaped(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias}, inputs,
-                scalars_of<"native_group_norm_backward", "channels, groups, has_grad_weight, has_grad_bias, has_weight">(
-                    channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()));
+  launch_shaped_or_throw(binding, input.scalar_type(), {&output, &grad_weight, &grad_bias}, inputs,
+                         scalars_of<"native_group_norm_backward", "channels, groups, has_grad_weight, has_grad_bias, has_weight">(
+                             channels, groups, grad_weight.defined(), grad_bias.defined(), weight.defined()));
   if (results.defined()) {
     write_back(results, grad_input);
   }

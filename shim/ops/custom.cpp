@@ -25,8 +25,8 @@ void check_operands(const char* name, std::initializer_list<const at::Tensor*> t
 }
 
 // One launch of a kernel of the operator table; the inputs have the sizes of the output.
-void launch(const char* kernel, const at::Tensor& out, std::initializer_list<at::Tensor> inputs,
-            std::optional<double> scalar = std::nullopt) {
+template <Name kernel>
+void launch(const at::Tensor& out, std::initializer_list<at::Tensor> inputs, std::optional<double> scalar = std::nullopt) {
   if (out.numel() == 0) {
     return;
   }
@@ -38,7 +38,7 @@ void launch(const char* kernel, const at::Tensor& out, std::initializer_list<at:
   if (scalar) {
     launch.scalar(*scalar);
   }
-  launch.run_or_throw(rustdev::kernel(kernel), static_cast<int32_t>(out.scalar_type()), out.device().index());
+  launch.run_or_throw(kernel_of<kernel>, static_cast<int32_t>(out.scalar_type()), out.device().index());
 }
 
 void check_swiglu(const at::Tensor& gate, const at::Tensor& up) {
@@ -54,7 +54,7 @@ at::Tensor swiglu_meta(const at::Tensor& gate, const at::Tensor& up) {
 
 at::Tensor swiglu_kernel(const at::Tensor& gate, const at::Tensor& up) {
   at::Tensor out = swiglu_meta(gate, up);
-  launch("swiglu", out, {gate, up});
+  launch<"swiglu">(out, {gate, up});
   return out;
 }
 
@@ -66,9 +66,9 @@ std::tuple<at::Tensor, at::Tensor> swiglu_backward_meta(const at::Tensor& grad, 
 
 std::tuple<at::Tensor, at::Tensor> swiglu_backward_kernel(const at::Tensor& grad, const at::Tensor& gate, const at::Tensor& up) {
   auto result = swiglu_backward_meta(grad, gate, up);
-  launch("swiglu_backward", std::get<0>(result), {grad, gate, up});
+  launch<"swiglu_backward">(std::get<0>(result), {grad, gate, up});
   // The gradient of up is silu(gate) * grad.
-  launch("swiglu", std::get<1>(result), {gate, grad});
+  launch<"swiglu">(std::get<1>(result), {gate, grad});
   return result;
 }
 
@@ -86,8 +86,8 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
   const int64_t half = cos.size(-1);
   const at::Tensor low = x.narrow(-1, 0, half), high = x.narrow(-1, half, half);
   const at::Tensor wide_cos = cos.expand(low.sizes()), wide_sin = sin.expand(low.sizes());
-  launch("rotary", out.narrow(-1, 0, half), {low, high, wide_cos, wide_sin}, -sign);
-  launch("rotary", out.narrow(-1, half, half), {high, low, wide_cos, wide_sin}, sign);
+  launch<"rotary">(out.narrow(-1, 0, half), {low, high, wide_cos, wide_sin}, -sign);
+  launch<"rotary">(out.narrow(-1, half, half), {high, low, wide_cos, wide_sin}, sign);
   return out;
 }
 
@@ -115,7 +115,7 @@ at::Tensor& residual_add_meta_(at::Tensor& residual, const at::Tensor& x, const 
 
 at::Tensor residual_add_kernel(const at::Tensor& residual, const at::Tensor& x, const at::Tensor& bias) {
   at::Tensor out = residual_add_meta(residual, x, bias);
-  launch("residual_add", out, {residual, x.expand(residual.sizes()), bias.expand(residual.sizes())});
+  launch<"residual_add">(out, {residual, x.expand(residual.sizes()), bias.expand(residual.sizes())});
   return out;
 }
 
@@ -124,7 +124,7 @@ at::Tensor& residual_add_kernel_(at::Tensor& residual, const at::Tensor& x, cons
   at::assert_no_internal_overlap(residual);
   at::assert_no_partial_overlap(residual, x);
   at::assert_no_overlap(residual, bias);
-  launch("residual_add", residual, {residual, x.expand(residual.sizes()), bias.expand(residual.sizes())});
+  launch<"residual_add">(residual, {residual, x.expand(residual.sizes()), bias.expand(residual.sizes())});
   return residual;
 }
 

@@ -83,8 +83,8 @@ struct EmbeddingBag {
       if (scales.defined()) {
         inputs.push_back(&scales);
       }
-      launch_shaped(binding, weight.scalar_type(), {&output, &bag_of, &sizes, &maxima}, inputs,
-                    scalars_of<"_embedding_bag", "mode, padding">(mode, padding_idx));
+      launch_shaped_or_throw(binding, weight.scalar_type(), {&output, &bag_of, &sizes, &maxima}, inputs,
+                             scalars_of<"_embedding_bag", "mode, padding">(mode, padding_idx));
     }
     if (include_last_offset) {
       all_sizes.narrow(0, bags, 1).zero_();

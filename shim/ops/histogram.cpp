@@ -25,8 +25,8 @@ void count(const at::Tensor& values, const std::optional<at::Tensor>& weight, bo
   const at::Tensor weights = weight && weight->defined() ? weight->contiguous() : at::Tensor();
   const at::Tensor result = new_empty(counts.sizes(), counts.scalar_type(), counts.device());
   const at::Tensor* const inputs[] = {&dense, &dense_edges, &weights};
-  launch_shaped(binding, values.scalar_type(), {&result}, inputs,
-                scalars_of<"histogram", "method, has_weight">(static_cast<int64_t>(method), weights.defined()));
+  launch_shaped_or_throw(binding, values.scalar_type(), {&result}, inputs,
+                         scalars_of<"histogram", "method, has_weight">(static_cast<int64_t>(method), weights.defined()));
   const at::Tensor found = density ? result.div(result.sum()).div_(dense_edges.diff()) : result;
   if (at::has_internal_overlap(counts) == at::MemOverlap::Yes) {
     counts.select(0, 0).copy_(found.sum());  // as the CPU's, where every bin is added to the one element

@@ -34,6 +34,12 @@ bool launch_shaped(const Binding& binding, c10::ScalarType dtype, std::initializ
   return launch.run(binding.op, static_cast<int32_t>(dtype), (*outputs.begin())->device().index());
 }
 
+void launch_shaped_or_throw(const Binding& binding, c10::ScalarType dtype, std::initializer_list<const at::Tensor*> outputs,
+                            at::ArrayRef<const at::Tensor*> inputs, at::ArrayRef<at::Scalar> scalars) {
+  TORCH_CHECK_NOT_IMPLEMENTED(launch_shaped(binding, dtype, outputs, inputs, scalars), "\"", rd_op_name(binding.op),
+                              "\" not implemented for '", dtype, "'");
+}
+
 namespace {
 
 // _cummax_helper and _cummin_helper: the caller has made values and indices.

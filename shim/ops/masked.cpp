@@ -108,7 +108,7 @@ struct MaskedSelect {
     if (count != 0) {
       const at::Tensor dense = self_over->contiguous();
       const at::Tensor* const inputs[] = {&dense, &dense_mask};
-      launch_shaped(binding, self.scalar_type(), {&result}, inputs, {});
+      launch_shaped_or_throw(binding, self.scalar_type(), {&result}, inputs, {});
     }
     return result;
   }
@@ -134,7 +134,7 @@ struct MaskedScatter {
     const at::Tensor dense_source = source.contiguous().view({-1});
     const at::Tensor dense = self.contiguous();
     const at::Tensor* const inputs[] = {&dense_source, &dense_mask};
-    launch_shaped(binding, self.scalar_type(), {&dense}, inputs, {});
+    launch_shaped_or_throw(binding, self.scalar_type(), {&dense}, inputs, {});
     if (!dense.is_same(self)) {
       self.copy_(dense);
     }
@@ -193,7 +193,7 @@ struct Nonzero {
   static void run(const at::Tensor& dense, const at::Tensor& result, int64_t fill) {
     if (result.numel() != 0) {
       const at::Tensor* const inputs[] = {&dense};
-      launch_shaped(binding, dense.scalar_type(), {&result}, inputs, {fill});
+      launch_shaped_or_throw(binding, dense.scalar_type(), {&result}, inputs, {fill});
     }
   }
 };

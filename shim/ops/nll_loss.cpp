@@ -44,8 +44,8 @@ void launch_forward(const Binding& binding, const at::Tensor& output, const at::
   const at::Tensor* const inputs[] = {&images, &targets, &weights};
   // The loss of one row without a batch is a sum with its weight.
   const int64_t summed = self.dim() == 1 && reduction == at::Reduction::None ? at::Reduction::Sum : reduction;
-  launch_shaped(binding, self.scalar_type(), {&losses, &total}, inputs,
-                scalars_of<"nll_loss_forward", "reduction, ignored, has_weight">(summed, ignored, weights.defined()));
+  launch_shaped_or_throw(binding, self.scalar_type(), {&losses, &total}, inputs,
+                         scalars_of<"nll_loss_forward", "reduction, ignored, has_weight">(summed, ignored, weights.defined()));
 }
 
 void launch_backward(const Binding& binding, const at::Tensor& grad_input, const at::Tensor& grad, const at::Tensor& self,
@@ -57,9 +57,9 @@ void launch_backward(const Binding& binding, const at::Tensor& grad_input, const
   const at::Tensor grads = grad.contiguous();
   const at::Tensor weights = dense_given(weight);
   const at::Tensor* const inputs[] = {&grads, &targets, &total, &weights};
-  launch_shaped(binding, self.scalar_type(), {&rows}, inputs,
-                scalars_of<"nll_loss_backward", "reduction, ignored, has_weight, classes">(reduction, ignored, weights.defined(),
-                                                                                           images.size(1)));
+  launch_shaped_or_throw(binding, self.scalar_type(), {&rows}, inputs,
+                         scalars_of<"nll_loss_backward", "reduction, ignored, has_weight, classes">(
+                             reduction, ignored, weights.defined(), images.size(1)));
 }
 
 struct NllLoss {

@@ -115,7 +115,7 @@ struct MaxPoolBackward {
     const Layout layout(self);
     const at::Tensor output = layout.flat(op.maybe_get_output(0)), grads = layout.flat(grad), indices = layout.flat(max_indices);
     const at::Tensor* const inputs[] = {&grads, &indices};
-    launch_shaped(binding, self.scalar_type(), {&output}, inputs, {layout.channels});
+    launch_shaped_or_throw(binding, self.scalar_type(), {&output}, inputs, {layout.channels});
     return op.take(0);
   }
 

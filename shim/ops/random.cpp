@@ -320,27 +320,28 @@ at::Tensor randperm_drawn(int64_t n, OptionalGenerator given, RD_OPTIONS) {
 at::Tensor randperm(int64_t n, RD_OPTIONS) { return randperm_drawn(n, std::nullopt, dtype, layout, device, pin_memory); }
 
 // Counts for every element of the inputs, in a tensor like the first.
-at::Tensor draw_counts(const char* name, at::ArrayRef<at::Tensor> inputs, const OptionalGenerator& given) {
+template <Name name>
+at::Tensor draw_counts(at::ArrayRef<at::Tensor> inputs, const OptionalGenerator& given) {
   const at::Tensor result = at::zeros(inputs[0].sizes(), inputs[0].options());
   auto config = at::TensorIteratorConfig();
   config.add_output(result);
   for (const at::Tensor& input : inputs) {
     config.add_const_input(input);
   }
-  const rd_op* const op = kernel(name);
-  TORCH_CHECK_NOT_IMPLEMENTED(takes(op, result.scalar_type()), name, " is not implemented for ", result.scalar_type());
+  const rd_op* const op = kernel_of<name>;
+  TORCH_CHECK_NOT_IMPLEMENTED(takes(op, result.scalar_type()), name.text, " is not implemented for ", result.scalar_type());
   draw(op, config.build(), given, {});
   return result;
 }
 
-at::Tensor poisson(const at::Tensor& rate, OptionalGenerator given) { return draw_counts("poisson", {rate}, given); }
+at::Tensor poisson(const at::Tensor& rate, OptionalGenerator given) { return draw_counts<"poisson">({rate}, given); }
 
 at::Tensor binomial(const at::Tensor& trials, const at::Tensor& p, OptionalGenerator given) {
   for (const at::Tensor& input : {trials, p}) {
     TORCH_CHECK_VALUE(at::isFloatingType(input.scalar_type()),
                       "binomial only supports floating-point dtypes, got: ", input.scalar_type());
   }
-  return draw_counts("binomial", {trials, p}, given);
+  return draw_counts<"binomial">({trials, p}, given);
 }
 
 // Several samples with replacement; PyTorch's own code makes the others of exponential_, div and argmax or topk.

@@ -66,8 +66,6 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&, Dim, bool, Rest...)>
     return call_fallback<at::Tensor&, const at::Tensor&, Dim, bool, Rest..., at::Tensor&>(binding.out, self, dim, keepdim, rest...,
                                                                                           result);
   }
-
-  static constexpr bool has_inplace = false;
 };
 
 // Over everything, without further arguments.
@@ -95,8 +93,6 @@ class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&)> {
     }
     return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(binding.out, self, result);
   }
-
-  static constexpr bool has_inplace = false;
 };
 
 template <class Meta>

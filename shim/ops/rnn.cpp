@@ -20,8 +20,9 @@ void launch_cell(const Binding& binding, std::initializer_list<const at::Tensor*
   for (const at::Tensor* input : inputs) {
     TORCH_CHECK(input->scalar_type() == dtype, "expected operands of one dtype, but got ", input->scalar_type(), " and ", dtype);
   }
-  TORCH_CHECK_NOT_IMPLEMENTED((*outputs.begin())->numel() == 0 || launch_shaped(binding, dtype, outputs, inputs, {}), "\"",
-                              rd_op_name(binding.op), "\" not implemented for '", dtype, "'");
+  if ((*outputs.begin())->numel() != 0) {
+    launch_shaped_or_throw(binding, dtype, outputs, inputs, {});
+  }
 }
 
 // The parts of a tensor of gates along dimension 1.

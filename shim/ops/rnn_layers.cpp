@@ -35,9 +35,7 @@ using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 void launch_layer(const Binding& binding, std::initializer_list<const at::Tensor*> outputs, at::ArrayRef<const at::Tensor*> inputs,
                   at::ArrayRef<at::Scalar> scalars) {
-  const at::ScalarType dtype = (*outputs.begin())->scalar_type();
-  TORCH_CHECK(launch_shaped(binding, dtype, outputs, inputs, scalars), "\"", rd_op_name(binding.op), "\" not implemented for '",
-              dtype, "'");
+  launch_shaped_or_throw(binding, (*outputs.begin())->scalar_type(), outputs, inputs, scalars);
 }
 
 // A tensor [steps, batch, size] as [steps * batch, size].

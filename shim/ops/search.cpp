@@ -133,7 +133,7 @@ struct Isin {
     const at::Tensor sorted = std::get<0>(sorted_with_indices(others.to(dtype).reshape({-1})));
     const at::Tensor target = new_empty(line.sizes(), at::kBool, out.device());
     const at::Tensor* const inputs[] = {&line, &sorted};
-    launch_shaped(binding, dtype, {&target}, inputs, {invert});
+    launch_shaped_or_throw(binding, dtype, {&target}, inputs, {invert});
     out.copy_(target.view(out.sizes()));
     return true;
   }
@@ -158,7 +158,7 @@ struct Unique {
     if (indices.defined() && !in_order) {
       compared.push_back(&indices);
     }
-    launch_shaped(groups, table.scalar_type(), {&numbers}, compared, {});
+    launch_shaped_or_throw(groups, table.scalar_type(), {&numbers}, compared, {});
     const int64_t different = awaited<int64_t>(numbers[count - 1], unique_waits) + 1;
     const at::Tensor starts = longs(different);
     const at::Tensor inverse = longs(with_inverse ? count : 0);
@@ -167,12 +167,12 @@ struct Unique {
     if (indices.defined()) {
       grouped.push_back(&indices);
     }
-    launch_shaped(collect, at::kLong, {&starts, &inverse, &counts}, grouped, {in_order});
+    launch_shaped_or_throw(collect, at::kLong, {&starts, &inverse, &counts}, grouped, {in_order});
     // Its memory is the result's.
     numbers.reset();
     at::Tensor result = new_empty({different, table.size(1)}, table.scalar_type(), table.device());
     const at::Tensor* const from[] = {&table, &starts};
-    launch_shaped(rows, table.scalar_type(), {&result}, from, {});
+    launch_shaped_or_throw(rows, table.scalar_type(), {&result}, from, {});
     return {result, inverse, counts};
   }
 };
@@ -185,7 +185,7 @@ at::Tensor unique_line(const at::Tensor& line, bool as_it_is) {
   at::Tensor values = new_empty(line.sizes(), line.scalar_type(), line.device());
   const at::Tensor count = new_empty({1}, at::kLong, line.device());
   const at::Tensor* const inputs[] = {&line};
-  launch_shaped(Unique::line, line.scalar_type(), {&values, &count}, inputs, {as_it_is});
+  launch_shaped_or_throw(Unique::line, line.scalar_type(), {&values, &count}, inputs, {as_it_is});
   const auto kept = awaited<int64_t>(count, unique_waits);
   // Few of many take memory of their own.
   return 2 * kept < line.numel() ? values.narrow(0, 0, kept).clone() : values.resize_({kept});
@@ -242,7 +242,7 @@ Triple unique_rows(const at::Tensor& self, int64_t dim, bool consecutive) {
   if (!consecutive) {
     indices = new_empty({table.size(0)}, at::kLong, self.device());
     const at::Tensor* const inputs[] = {&table};
-    launch_shaped(Unique::order, self.scalar_type(), {&indices}, inputs, {});
+    launch_shaped_or_throw(Unique::order, self.scalar_type(), {&indices}, inputs, {});
   }
   auto [rows, inverse, counts] = Unique::of(table, indices, /*in_order=*/consecutive, /*with_inverse=*/true, /*with_counts=*/true);
   at::DimVector sizes(moved.sizes());

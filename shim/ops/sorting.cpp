@@ -59,8 +59,8 @@ void launch_long_sort(const at::Tensor& values, const at::Tensor& indices, const
   const size_t bytes = rd_sort_workspace(static_cast<int32_t>(self.scalar_type()), static_cast<size_t>(source.size(-1)));
   const at::Tensor workspace = new_empty({static_cast<int64_t>(bytes)}, at::kByte, self.device());
   const at::Tensor* const inputs[] = {&source};
-  launch_shaped(Sort::binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs,
-                scalars_of<"sort.stable", "dim, descending">(source.dim() - 1, descending));
+  launch_shaped_or_throw(Sort::binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs,
+                         scalars_of<"sort.stable", "dim, descending">(source.dim() - 1, descending));
   for (const size_t index : {0, 1}) {
     if (!targets[index].is_same(moved[index])) {
       moved[index].copy_(targets[index]);
@@ -258,7 +258,7 @@ struct Mode {
       const auto [sorted, origins] = stable_sort(lines_of(self, wrapped), /*stable=*/true, -1, /*descending=*/false);
       const at::Tensor lines = lines_of(sorted, sorted.dim() - 1);
       const at::Tensor* const inputs[] = {&lines, &origins};
-      launch_shaped(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, {});
+      launch_shaped_or_throw(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, {});
     }
     return {values, indices};
   }

@@ -201,7 +201,7 @@ pub fn geometric(launch: &Launch<'_>) -> Result<(), Error> {
     fill::<f64, _>(launch, Geometric { scale: 1.0 / (-p).ln_1p() })
 }
 
-/// `aten::random_`: `from` and whole numbers above it.
+/// `aten::random_`: `from` and whole numbers above it, `count` in all; 0 means 2^64.
 ///
 /// # Errors
 /// The wrong operands.

@@ -6,15 +6,27 @@
 
 use crate::tensor::dtype::DTypeSet;
 
+/// The least and the greatest number of something; [`u16::MAX`] is any.
+#[derive(Clone, Copy)]
+struct Range {
+    least: u16,
+    most: u16,
+}
+
+impl Range {
+    #[inline(always)]
+    const fn holds(self, count: usize) -> bool {
+        self.least as usize <= count && (count <= self.most as usize || self.most == u16::MAX)
+    }
+}
+
 /// A kernel's operands and scalars by name, in order, and the dtypes that it computes in.
 #[derive(Clone, Copy)]
 pub struct Signature {
     text: &'static str,
-    least_operands: usize,
-    most_operands: usize,
-    least_scalars: usize,
-    most_scalars: usize,
     dtypes: DTypeSet,
+    operands: Range,
+    scalars: Range,
 }
 
 impl Signature {
@@ -26,9 +38,7 @@ impl Signature {
         while bytes[split] != b'[' {
             split += 1;
         }
-        let (least_operands, most_operands) = count(bytes, 0, split);
-        let (least_scalars, most_scalars) = count(bytes, split, bytes.len());
-        Self { text, least_operands, most_operands, least_scalars, most_scalars, dtypes }
+        Self { text, dtypes, operands: count(bytes, 0, split), scalars: count(bytes, split, bytes.len()) }
     }
 
     /// The text, in one line.
@@ -62,15 +72,12 @@ impl Signature {
     /// Whether a launch may have so many operands and scalars.
     #[inline(always)]
     pub const fn takes(&self, operands: usize, scalars: usize) -> bool {
-        self.least_operands <= operands
-            && operands <= self.most_operands
-            && self.least_scalars <= scalars
-            && scalars <= self.most_scalars
+        self.operands.holds(operands) && self.scalars.holds(scalars)
     }
 }
 
-/// The least and the greatest number of names between two positions of brackets.
-const fn count(bytes: &[u8], begin: usize, end: usize) -> (usize, usize) {
+/// How many names there may be between two positions of brackets.
+const fn count(bytes: &[u8], begin: usize, end: usize) -> Range {
     let (mut least, mut most, mut is_any) = (0, 0, false);
     let (mut is_name, mut is_optional, mut is_repeated, mut index) = (false, false, false, begin + 1);
     while index < end {
@@ -78,8 +85,8 @@ const fn count(bytes: &[u8], begin: usize, end: usize) -> (usize, usize) {
             b'.' => is_repeated = true,
             b'?' => is_optional = true,
             b',' | b')' | b']' => {
-                least += (is_name && !is_optional && !is_repeated) as usize;
-                most += is_name as usize;
+                least += (is_name && !is_optional && !is_repeated) as u16;
+                most += is_name as u16;
                 is_any |= is_repeated;
                 (is_name, is_optional, is_repeated) = (false, false, false);
             }
@@ -87,7 +94,7 @@ const fn count(bytes: &[u8], begin: usize, end: usize) -> (usize, usize) {
         }
         index += 1;
     }
-    (least, if is_any { usize::MAX } else { most })
+    Range { least, most: if is_any { u16::MAX } else { most } }
 }
 
 /// Declares what kernels of a module take: `kernel(operands)[scalars] in DTYPES;`, sets of dtypes joined by a bar.
@@ -165,6 +172,6 @@ mod tests {
         assert!((2..=4).all(|operands| takes(text, operands, 1)) && !takes(text, 1, 1) && !takes(text, 5, 1));
         let text = "(out, .. inputs)[dim,\n.. sizes]";
         assert!(takes(text, 1, 1) && takes(text, 900, 7) && !takes(text, 0, 1) && !takes(text, 2, 0));
-        assert!(takes("(..lists)[..sizes]", 0, 0) && takes("(..lists)[..sizes]", 9, 9));
+        assert!(takes("(..lists)[..sizes]", 0, 0) && takes("(..lists)[..sizes]", 9, 70_000));
     }
 }

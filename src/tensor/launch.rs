@@ -397,6 +397,7 @@ impl<'a> Launch<'a> {
     ///
     /// # Errors
     /// There are fewer.
+    #[inline]
     pub fn first_scalars<const N: usize>(&self) -> Result<[Scalar; N], Error> {
         self.scalars.first_chunk().copied().ok_or_else(|| missing_scalar(self.scalars.len()))
     }

@@ -205,3 +205,13 @@ def test_errors() -> None:
         mixed = torch.ones(4, device=device, dtype=torch.float64)
         with pytest.raises(RuntimeError, match="mixed dtype"):
             torch.native_batch_norm(values, mixed, None, None, None, True, 0.1, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.complex64], ids=str)
+def test_group_norm_of_another_dtype_is_refused(dtype: torch.dtype) -> None:
+    for device in ("cpu", "rustdev"):
+        values, means = (torch.ones(sizes, dtype=dtype, device=device) for sizes in ((2, 4, 3), (2, 2)))
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            torch.native_group_norm(values, None, None, 2, 4, 3, 2, 1e-5)
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            aten.native_group_norm_backward(values, values, means, means, None, 2, 4, 3, 2, [True, False, False])
