@@ -1,5 +1,9 @@
-"""Every module of PyTorch's database, compiled, against itself on the CPU, with gradients: in ``make conformance-compile``."""
+"""Every module of PyTorch's database, compiled, against itself on the CPU, with gradients: in ``make conformance-compile``.
 
+Once with the sizes as constants, once with all of them dynamic.
+"""
+
+import functools
 import os
 import warnings
 from typing import Any
@@ -26,6 +30,11 @@ class TestCompiledModules(TestCase):
     def test_compiled_module(self, device: str, dtype: torch.dtype, module_info: Any, training: bool) -> None:
         with expecting("compiled_module", module_info.formatted_name, dtype):
             hold_module(self, device, module_info, training, torch.compile)
+
+    @modules(module_db, allowed_dtypes=(torch.float32,))
+    def test_compiled_module_dynamic(self, device: str, dtype: torch.dtype, module_info: Any, training: bool) -> None:
+        with expecting("compiled_module_dynamic", module_info.formatted_name, dtype):
+            hold_module(self, device, module_info, training, functools.partial(torch.compile, dynamic=True))
 
 
 instantiate_device_type_tests(TestCompiledModules, globals())
