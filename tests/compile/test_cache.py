@@ -50,7 +50,7 @@ def test_the_next_process_compiles_nothing_but_for_another_rustdev(tmp_path: Pat
     assert run(tmp_path, "_rustdev.__version__ = '0.0.1'")["misses"] == 1
     assert run(tmp_path, RUSTDEV_ISA="portable")["misses"] == 1
     assert libraries(tmp_path) == first
-    glue = "prefix = kernels._prefix; kernels._prefix = lambda: prefix() + '// another'; interface._hash_of_generator = lambda: '1'"
+    glue = "prefix = kernels.prefix; kernels.prefix = lambda: prefix() + '// another'; interface._hash_of_generator = lambda: '1'"
     assert run(tmp_path, glue)["misses"] == 1
     assert len(libraries(tmp_path)) == 2
 

@@ -89,12 +89,6 @@ for function in (lambda x: x.var(1) + 1, lambda x: x.sin().var(1), lambda x: x.v
     assert (done.returncode, done.stdout.split()) == (0, ["True"] * 6), done.stderr
 
 
-def test_graphs_in_cpp_are_refused() -> None:
-    compiled = torch.compile(lambda x: x + 1, fullgraph=True, options={"cpp_wrapper": True})
-    with pytest.raises(Exception, match="rustdev compiles graphs to Python alone"):
-        compiled(torch.ones(3, device="rustdev"))
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_flex_attention_is_refused_by_name() -> None:
     from torch.nn.attention.flex_attention import flex_attention

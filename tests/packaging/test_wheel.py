@@ -45,7 +45,8 @@ def test_one_wheel_for_every_python(wheel: Path) -> None:
 
 
 def test_contents(unpacked: Path) -> None:
-    for file in ("__init__.py", "py.typed", "_rustdev.pyi", "_rustdev.abi3.so", "_inductor/kernel.h"):
+    headers = ("_inductor/kernel.h", "_inductor/include/torch/csrc/inductor/aoti_include/rustdev.h")
+    for file in ("__init__.py", "py.typed", "_rustdev.pyi", "_rustdev.abi3.so", *headers):
         assert (unpacked / "rustdev" / file).is_file(), file
     assert (unpacked / "rustdev_autoload/__init__.py").is_file()
     (information,) = unpacked.glob("*.dist-info")

@@ -24,7 +24,7 @@ __all__ = ["Interface"]
 
 def _hash_of_generator() -> str:
     """Return a hash of this package's files: other code would be generated if one of them changed."""
-    files = sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".py", ".h"))
+    files = sorted(path for path in Path(__file__).parent.rglob("*") if path.suffix in (".py", ".h"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 
@@ -65,6 +65,28 @@ class Interface(DeviceInterface):
     def is_bf16_supported(including_emulation: bool = False) -> bool:
         """Return whether bfloat16 can be computed with: always."""
         return True
+
+    @staticmethod
+    def get_cpp_device_options(
+        aot_mode: bool, compile_only: bool
+    ) -> tuple[list[str], list[str], list[str], list[str], list[str], list[str], list[str]]:
+        """Return what a graph in C++ is compiled with beside what the CPU's is.
+
+        Args:
+            aot_mode: Whether for AOTInductor, whose headers know no devices but PyTorch's own: with ``USE_MPS`` they ask the
+                functions that our header defines for memory.
+            compile_only: Whether it is not linked at once.
+
+        Returns:
+            Definitions, folders of headers, compiler's flags, linker's flags, folders of libraries, libraries, other arguments.
+        """
+        from torch.utils.cpp_extension import include_paths, library_paths
+
+        from .kernels import flags
+
+        definitions = ["USE_MPS"] if aot_mode else []
+        headers = [str(Path(__file__).with_name("include")), *include_paths()]
+        return definitions, headers, [flag.removeprefix("-") for flag in flags()], [], library_paths(), [], []
 
     @classmethod
     def get_cache_system_info(cls) -> dict[str, object]:

@@ -181,6 +181,9 @@ at::vec::VecMask<T, N> read_mask(const bool* in, int64_t count) {
 
 }  // namespace rustdev
 
+// Counts the changes of Runtime: a saved library for another one is not connected.
+extern "C" __attribute__((visibility("default"))) const int32_t rustdev_runtime_version = 1;
+
 // Called once, when the kernel has been loaded.
 extern "C" __attribute__((visibility("default"))) void rustdev_connect(const rustdev::Runtime* runtime) {
   rustdev::runtime = *runtime;

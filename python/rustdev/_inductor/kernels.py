@@ -12,7 +12,7 @@ from torch._inductor.utils import clear_on_fresh_cache
 
 from .. import _rustdev
 
-__all__ = ["PARTS", "kernel"]
+__all__ = ["PARTS", "connect", "flags", "kernel", "prefix"]
 
 #: The runtime's functions, in the order of ``Runtime`` in kernel.h.
 FUNCTIONS = ("rd_stream_current", "rd_stream_submit", "rd_parallel", "rd_last_error")
@@ -28,7 +28,16 @@ def _functions() -> Any:
     return (ctypes.c_void_p * len(FUNCTIONS))(*(ctypes.cast(getattr(runtime, name), ctypes.c_void_p).value for name in FUNCTIONS))
 
 
-def _flags() -> tuple[str, ...]:
+def connect(path: str) -> None:
+    """Give the kernels of a loaded library the runtime's functions.
+
+    Args:
+        path: The library's file.
+    """
+    ctypes.CDLL(path).rustdev_connect(_functions())
+
+
+def flags() -> tuple[str, ...]:
     """Return the compiler's flags beside Inductor's.
 
     PyTorch's header keeps the place for a division by zero in a variable that points into the frame of the CPU kernel that runs at
@@ -39,8 +48,8 @@ def _flags() -> tuple[str, ...]:
 
 
 @functools.cache
-def _prefix() -> str:
-    """Return what a kernel's source begins with; its text is in the cache's key."""
+def prefix() -> str:
+    """Return what the source of kernels begins with; its text is in the cache's key."""
     glue = Path(__file__).with_name("kernel.h").read_text(encoding="utf-8")
     # First, and alone on its line: only then is the precompiled header used.
     return f"#include <torch/csrc/inductor/cpp_prefix.h>\n#define RUSTDEV_PARTS {PARTS}\n{glue}\n"
@@ -57,7 +66,7 @@ class _KernelCache(CppPythonBindingsCodeCache):
     @classmethod
     def _load_library_inner(cls, path: str, key: str) -> Any:
         module = super()._load_library_inner(path, key)
-        ctypes.CDLL(path).rustdev_connect(_functions())
+        connect(path)
         return module
 
 
@@ -71,7 +80,7 @@ def kernel(argument_types: list[str], source: str) -> Any:
     Returns:
         What calls it with a device's index and the arguments; where several are compiled at a time, the future of that.
     """
-    arguments = (["int64_t", *argument_types], _prefix() + source)
+    arguments = (["int64_t", *argument_types], prefix() + source)
     if get_compile_threads() <= 1:
-        return _KernelCache.load_pybinding(*arguments, extra_flags=_flags())
-    return LambdaFuture(_KernelCache.load_pybinding_async(*arguments, extra_flags=_flags(), submit_fn=AsyncCompile.submit))
+        return _KernelCache.load_pybinding(*arguments, extra_flags=flags())
+    return LambdaFuture(_KernelCache.load_pybinding_async(*arguments, extra_flags=flags(), submit_fn=AsyncCompile.submit))

@@ -230,4 +230,4 @@ def _on_device(argument: str, device: torch.device) -> str:
     buffer = V.graph.try_get_buffer(argument) if isinstance(argument, str) else None
     if buffer is None or buffer.get_device() == device:
         return argument
-    return f"{argument}.to('{device}')"
+    return f"rustdev::on_device({argument}, {device.index})" if V.graph.cpp_wrapper else f"{argument}.to('{device}')"

@@ -1,5 +1,6 @@
-"""The Python that allocates a graph's memory and calls its kernels."""
+"""The code that allocates a graph's memory and calls its kernels: in Python, and in C++ for ``cpp_wrapper`` and AOTInductor."""
 
+import re
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
+from .kernels import prefix
 from .loops import MARK
 
 __all__ = ["CppWrapper", "Wrapper"]
@@ -143,17 +145,91 @@ class Wrapper(_Calls, PythonWrapperCodegen):
 
 
 class CppWrapper(CppWrapperCpu):
-    """A graph in C++, which there is none of for the device: kernels would be called past its streams."""
+    """A graph in C++. Its kernels are in the same library, and are tasks as well; operators go through the dispatcher."""
+
+    def __init__(self) -> None:
+        self.device = "rustdev"  # first: it decides how constants are kept
+        super().__init__()  # type: ignore[no-untyped-call]
 
     @staticmethod
-    def create(*args: Any, **kwargs: Any) -> Any:
-        """Refuse.
+    def create(is_subgraph: bool, subgraph_name: Any, parent_wrapper: Any, partition_signatures: Any = None) -> "CppWrapper":
+        """Return what writes a graph.
 
         Args:
+            is_subgraph: Whether it is inside another.
+            subgraph_name: Its name there.
+            parent_wrapper: What writes the other.
+            partition_signatures: As PyTorch's.
+        """
+        return CppWrapper()
+
+    def define_kernel(self, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any) -> None:
+        """Write a kernel, and the function that makes a call of it a task.
+
+        Args:
+            kernel_name: Its name in the graph.
+            kernel_body: Its source, as ``loops.Group`` writes it.
             *args: As PyTorch's.
             **kwargs: As PyTorch's.
+        """
+        if MARK in kernel_body:
+            head, parameters, body = re.split(r'extern "C" void kernel\((.*)\)', kernel_body)
+            names = ", ".join(parameter.rpartition(" ")[2] for parameter in parameters.split(", "))
+            call = f'extern "C" void {kernel_name}(int64_t device, {parameters})'
+            inside = f"rustdev_{kernel_name}"
+            self._begin_kernels()
+            kernel_body = (
+                f"namespace {inside} {{\n{head}static void kernel({parameters}){body}}}\n"
+                f"{call} {{ rustdev::enqueue({inside}::kernel, {inside}::cost, {inside}::kernel_name, device, {names}); }}\n"
+            )
+            kwargs["cpp_definition"] = f"{call};\n"
+        super().define_kernel(kernel_name, kernel_body, *args, **kwargs)
+
+    def _generate_kernel_call_helper(
+        self, kernel_name: str, call_args: list[str], *, device: torch.device | None = None, **kwargs: Any
+    ) -> None:
+        if device is not None and device.type == self.device:
+            call_args = [self.codegen_device_idx(device, call_args[0]), *call_args[1:]]  # type: ignore[no-untyped-call]
+        super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **kwargs)
+
+    def generate_fallback_kernel(self, node: Any) -> None:
+        """Write the call of an operator that is not compiled, through the dispatcher.
+
+        Args:
+            node: The operator.
+        """
+        self.generate_fallback_kernel_with_runtime_lookup(
+            node.get_name(),
+            node.python_kernel_name,
+            lambda: [*node.codegen_args(), *node.codegen_kwargs()],
+            node.op_overload,
+            node.export_extern_kernel_node(),
+            node.codegen_outputs(),
+        )
+
+    def _begin_kernels(self) -> None:
+        """Write what stands in front of the kernels, and connects them with the runtime."""
+        if not self.kernel_declarations:
+            self.needs_vec_isa = True
+            self.kernel_declarations.splice(prefix())
+
+    def finalize_prefix(self) -> None:
+        """Write what stands in front of the graph."""
+        self._begin_kernels()  # a library without kernels is connected as well
+        super().finalize_prefix()  # type: ignore[no-untyped-call]
+
+    def _generate_end_jit(self, result: Any) -> None:
+        super()._generate_end_jit(result)  # type: ignore[no-untyped-call]
+        result.splice("from rustdev._inductor.kernels import connect\nconnect(inductor_entry.__self__.__file__)")
+
+    def codegen_enter_cuda_stream_context(self, code: Any, stream_idx: int) -> None:
+        """Refuse what runs on a stream of the program's.
+
+        Args:
+            code: Where it would be written.
+            stream_idx: The number of the stream.
 
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError("rustdev compiles graphs to Python alone: no cpp_wrapper, no AOTInductor")
+        raise NotImplementedError("a graph in C++ runs on the current stream alone: streams are not supported in it")
