@@ -53,8 +53,7 @@ class Functional final : public Outputs<Meta, N> {
 template <class Meta, size_t N, bool inplace>
 class Given final : public Outputs<Meta, N> {
  public:
-  template <class... Tensors>
-  explicit Given(Tensors&... given) : given_{&given...} {
+  explicit Given(const std::array<at::Tensor*, N>& given) : given_(given) {
     for (size_t index = 0; index < N; ++index) {
       this->outputs_[index] = *given_[index];
     }

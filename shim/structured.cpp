@@ -4,20 +4,8 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <c10/core/ScalarType.h>
-#include <c10/util/StringUtil.h>
-
-#include <string>
-#include <vector>
 
 namespace rustdev {
-
-c10::OperatorHandle find_operator(const char* name) {
-  const std::string full = std::string("aten::") + name;
-  const size_t dot = full.find('.');
-  const std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
-  return c10::Dispatcher::singleton().findSchemaOrThrow(full.substr(0, dot).c_str(), overload.c_str());
-}
-
 namespace {
 
 bool plain_dtype(Fast fast, c10::ScalarType dtype) {
@@ -56,43 +44,6 @@ bool is_operand(const at::TensorIteratorBase& iter, int arg, const at::Tensor& t
 }
 
 }  // namespace
-
-void find_kernel(Binding& binding, const Names& names) {
-  binding.op = kernel(names.kernel);
-  binding.dtypes = rd_op_dtypes(binding.op);
-  binding.functional = find_operator(names.functional);
-  binding.out = find_operator(names.out);
-  if (names.inplace != nullptr) {
-    binding.inplace = find_operator(names.inplace);
-  }
-}
-
-void check_scalars(const Binding& binding, Scalars scalars) {
-  std::vector<std::string> names;
-  for (const c10::Argument& argument : binding.functional->schema().arguments()) {
-    const auto* const optional = argument.type()->castRaw<c10::OptionalType>();
-    const c10::TypeKind kind = (optional != nullptr ? *optional->getElementType() : *argument.type()).kind();
-    if (optional != nullptr && kind != c10::TypeKind::StringType) {
-      names.push_back("has_" + argument.name());
-    }
-    if (kind != c10::TypeKind::TensorType) {
-      names.push_back(argument.name());
-    }
-  }
-  if (scalars == Scalars::none) {
-    names.clear();
-  }
-  if (scalars != Scalars::zero) {
-    RD_CHECK(rd_op_check_scalars(binding.op, c10::Join(", ", names).c_str()));
-  }
-}
-
-Binding named_kernel(const char* name) {
-  Binding binding;
-  binding.op = kernel(name);
-  binding.dtypes = rd_op_dtypes(binding.op);
-  return binding;
-}
 
 void run_named(const char* name, const Binding& binding, const at::TensorIteratorBase& iter, Launch& launch) {
   const c10::ScalarType dtype = iter.maybe_common_dtype().value_or(iter.input_dtype());

@@ -9,22 +9,13 @@
 namespace rustdev {
 namespace {
 
-struct Gather {
-  static inline Binding binding;
+struct GatherRule {
+  static constexpr bool has_inplace = false;
 
-  static at::Tensor functional(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad) {
-    Functional<at::meta::structured_gather> op;
-    op.meta(self, dim, index, sparse_grad);
+  template <class Op>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, int64_t dim, const at::Tensor& index, bool) {
     launch_load(binding, each_element(self, dim, index), op.maybe_get_output(0), self);
-    return op.take(0);
-  }
-
-  static at::Tensor& out(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool sparse_grad, at::Tensor& result) {
-    Given<at::meta::structured_gather, 1, false> op(result);
-    op.meta(self, dim, index, sparse_grad);
-    launch_load(binding, each_element(self, dim, index), op.maybe_get_output(0), self);
-    op.finish();
-    return result;
+    return true;
   }
 };
 
@@ -99,7 +90,7 @@ struct Take {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  bind<Gather>(m, {"gather", nullptr, "gather.out", "gather"});
+  bind<Variants<at::meta::structured_gather, GatherRule>>(m, {"gather", nullptr, "gather.out", "gather"});
   bind<IndexSelect>(m, {"index_select", nullptr, "index_select.out", "index_select"});
   bind<Take>(m, {"take", nullptr, "take.out", "take"});
 }

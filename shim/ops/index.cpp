@@ -38,7 +38,7 @@ struct Index {
   }
 
   static at::Tensor& out(const at::Tensor& self, const Indices& indices, at::Tensor& result) {
-    Given<at::meta::structured_index_Tensor, 1, false> op(result);
+    Given<at::meta::structured_index_Tensor, 1, false> op({&result});
     const auto info = op.meta(self, at::IOptTensorListRef(indices));
     if (C10_LIKELY(launch(op, info.sizes, info.strides))) {
       op.finish();

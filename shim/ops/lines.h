@@ -1,5 +1,5 @@
-// Operators whose operands keep their own sizes, and a template for those that work along one dimension (softmax, scans): PyTorch's
-// meta checks and makes the output, the kernel gets [output, inputs...] and the scalars [dim].
+// Launches whose operands keep their own sizes, and the rule of operators along one dimension (softmax, scans): the kernel gets
+// [output, inputs...] and the scalars [dim].
 #pragma once
 
 #include <ATen/WrapDimUtils.h>
@@ -45,56 +45,21 @@ class LineArguments {
   int64_t dim_ = 0;
 };
 
-template <class Meta, class Function>
-class LineImpl;
-
-template <class Meta, class... Args>
-class LineImpl<Meta, void (Meta::*)(Args...)> {
- public:
-  static inline Binding binding;
-
-  static at::Tensor functional(Args... args) {
-    Functional<Meta> op;
-    op.meta(args...);
-    if (C10_LIKELY(LineArguments(args...).launch(binding, op.maybe_get_output(0)))) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, Args...>(binding.functional, args...);
+template <class Meta>
+struct LineRule {
+  template <class Op, class... Args>
+  static bool launch(const Binding& binding, Op& op, const Args&... args) {
+    return LineArguments(args...).launch(binding, op.maybe_get_output(0));
   }
 
-  static at::Tensor& out(Args... args, at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(args...);
-    if constexpr (refuses_overlap<Meta>) {
-      check_overlap({result}, LineArguments(args...).first());
-    }
-    if (C10_LIKELY(LineArguments(args...).launch(binding, op.maybe_get_output(0)))) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, Args..., at::Tensor&>(binding.out, args..., result);
+  template <class Given, class... Args>
+    requires(refuses_overlap<Meta>)
+  static void check_given(const Given& given, const Args&... args) {
+    check_overlap({*given[0]}, LineArguments(args...).first());
   }
-
-  template <class Self, class... Rest>
-  struct Tail {
-    static at::Tensor& inplace(at::Tensor& self, Rest... rest) {
-      Given<Meta, 1, true> op(self);
-      op.meta(self, rest...);
-      if constexpr (refuses_overlap<Meta>) {
-        check_overlap({self}, self);
-      }
-      if (C10_LIKELY(LineArguments(self, rest...).launch(binding, op.maybe_get_output(0)))) {
-        op.finish();
-        return self;
-      }
-      return call_fallback<at::Tensor&, at::Tensor&, Rest...>(binding.inplace, self, rest...);
-    }
-  };
-  using InPlace = Tail<Args...>;
-  static constexpr bool has_inplace = true;
 };
 
 template <class Meta>
-using Line = LineImpl<Meta, decltype(&Meta::meta)>;
+using Line = Variants<Meta, LineRule<Meta>>;
 
 }  // namespace rustdev

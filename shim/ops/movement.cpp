@@ -109,7 +109,7 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
 }
 
 at::Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, at::Tensor& result) {
-  Given<at::meta::structured_cat, 1, false> op(result);
+  Given<at::meta::structured_cat, 1, false> op({&result});
   const auto found = op.meta(tensors, dim);
   launch_cat(op.maybe_get_output(0), tensors, found.dim);
   op.finish();

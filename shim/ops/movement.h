@@ -1,4 +1,4 @@
-// Launches with one output, one input and integer scalars, whose operands keep their own sizes, and a template for those with a
+// Launches with one output, one input and integer scalars, whose operands keep their own sizes, and the rule of those with a
 // structured meta.
 #pragma once
 
@@ -26,53 +26,13 @@ inline void follow_format(const at::Tensor& out, const at::Tensor& like) {
   }
 }
 
-template <class Meta, bool follows, class Function>
-class MoveImpl;
-
 // `follows`: the output has the memory format of the tensor that its shape comes from, the last one.
-template <class Meta, bool follows, class... Args>
-class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
- public:
-  static inline Binding binding;
-
-  static at::Tensor functional(const at::Tensor& source, Args... args) {
-    Functional<Meta> op;
-    op.meta(source, args...);
-    if (C10_LIKELY(launch(op, source, args...))) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, const at::Tensor&, Args...>(binding.functional, source, args...);
-  }
-
-  static at::Tensor& out(const at::Tensor& source, Args... args, at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(source, args...);
-    if constexpr (follows) {
-      at::assert_no_internal_overlap(result);  // as the CPU's paddings, and not its triangles
-    }
-    if (C10_LIKELY(launch(op, source, args...))) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, const at::Tensor&, Args..., at::Tensor&>(binding.out, source, args..., result);
-  }
-
-  struct InPlace {
-    static at::Tensor& inplace(at::Tensor& self, Args... args) {
-      Given<Meta, 1, true> op(self);
-      op.meta(self, args...);
-      if (C10_LIKELY(launch(op, self, args...))) {
-        op.finish();
-        return self;
-      }
-      return call_fallback<at::Tensor&, at::Tensor&, Args...>(binding.inplace, self, args...);
-    }
-  };
+template <bool follows>
+struct MoveRule {
   static constexpr bool has_inplace = !follows;
 
- private:
-  template <class Op>
-  static bool launch(Op& op, const at::Tensor& source, Args... args) {
+  template <class Op, class... Args>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& source, const Args&... args) {
     const at::Tensor& out = op.maybe_get_output(0);
     if constexpr (follows) {
       follow_format(out, shape_source(source, args...));
@@ -82,6 +42,14 @@ class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
     return launch_move(binding, out, source, numbers);
   }
 
+  // As the CPU's paddings, and not its triangles.
+  template <class Given, class... Args>
+    requires(follows)
+  static void check_given(const Given& given, const Args&...) {
+    at::assert_no_internal_overlap(*given[0]);
+  }
+
+ private:
   static const at::Tensor& shape_source(const at::Tensor& source, at::IntArrayRef) {
     return source;  // NOLINT(bugprone-return-const-ref-from-parameter): an argument of the call, which outlives it
   }
@@ -91,6 +59,6 @@ class MoveImpl<Meta, follows, void (Meta::*)(const at::Tensor&, Args...)> {
 };
 
 template <class Meta, bool follows = false>
-using Move = MoveImpl<Meta, follows, decltype(&Meta::meta)>;
+using Move = Variants<Meta, MoveRule<follows>>;
 
 }  // namespace rustdev

@@ -62,32 +62,15 @@ void launch_backward(const Binding& binding, const at::Tensor& grad_input, const
                              reduction, ignored, weights.defined(), images.size(1)));
 }
 
-struct NllLoss {
-  using Meta = at::meta::structured_nll_loss_forward;
-  static inline Binding binding;
-
-  static Pair functional(const at::Tensor& self, const at::Tensor& target, Weight weight, int64_t reduction, int64_t ignored) {
-    Functional<Meta, 2> op;
-    op.meta(self, target, meta_argument(weight), reduction, ignored);
+struct NllLossRule {
+  template <class Op>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, const at::Tensor& target, Weight weight,
+                     int64_t reduction, int64_t ignored) {
     if (!takes(binding, self, target, weight)) {
-      return call_fallback<Pair, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t>(binding.functional, self, target,
-                                                                                                 weight, reduction, ignored);
+      return false;
     }
     launch_forward(binding, op.maybe_get_output(0), op.maybe_get_output(1), self, target, weight, reduction, ignored);
-    return {op.take(0), op.take(1)};
-  }
-
-  static PairOut out(const at::Tensor& self, const at::Tensor& target, Weight weight, int64_t reduction, int64_t ignored,
-                     at::Tensor& output, at::Tensor& total) {
-    Given<Meta, 2, false> op(output, total);
-    op.meta(self, target, meta_argument(weight), reduction, ignored);
-    if (!takes(binding, self, target, weight)) {
-      return call_fallback<PairOut, const at::Tensor&, const at::Tensor&, Weight, int64_t, int64_t, at::Tensor&, at::Tensor&>(
-          binding.out, self, target, weight, reduction, ignored, output, total);
-    }
-    launch_forward(binding, op.maybe_get_output(0), op.maybe_get_output(1), self, target, weight, reduction, ignored);
-    op.finish();
-    return {output, total};
+    return true;
   }
 };
 
@@ -167,7 +150,8 @@ struct NllLoss2dBackward {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  bind<NllLoss>(m, {"nll_loss_forward", nullptr, "nll_loss_forward.output", "nll_loss_forward"});
+  bind<Variants<at::meta::structured_nll_loss_forward, NllLossRule, 2>>(
+      m, {"nll_loss_forward", nullptr, "nll_loss_forward.output", "nll_loss_forward"});
   bind<NllLoss2d>(m, {"nll_loss2d_forward", nullptr, "nll_loss2d_forward.output", "nll_loss_forward"});
   bind<NllLossBackward>(m, {"nll_loss_backward", nullptr, "nll_loss_backward.grad_input", "nll_loss_backward"});
   bind<NllLoss2dBackward>(m, {"nll_loss2d_backward", nullptr, "nll_loss2d_backward.grad_input", "nll_loss_backward"});

@@ -51,7 +51,7 @@ struct MaxPool {
 
   static PairOut out(const at::Tensor& self, Sizes kernel, Sizes stride, Sizes padding, Sizes dilation, bool ceil_mode,
                      at::Tensor& result, at::Tensor& max_indices) {
-    Given<Meta, 2, false> op(result, max_indices);
+    Given<Meta, 2, false> op({&result, &max_indices});
     op.meta(self, kernel, stride, padding, dilation, ceil_mode);
     const at::MemoryFormat format = self.suggest_memory_format();
     if (!result.is_contiguous(format) || !max_indices.is_contiguous(format)) {

@@ -1,5 +1,5 @@
-// One template for reductions whose meta is not a TensorIterator: PyTorch's meta checks and makes the output, the kernel gets
-// [output, input] over the input's sizes, the output with stride 0 in the dimensions that are reduced.
+// The rule of reductions whose meta is not a TensorIterator: the kernel gets [output, input] over the input's sizes, the output
+// with stride 0 in the dimensions that are reduced.
 #pragma once
 
 #include "structured.h"
@@ -35,73 +35,36 @@ bool launch_reduction(const Binding& binding, const Rules& rules, std::initializ
 // The sizes of the result.
 at::DimVector reduced_sizes(const at::Tensor& self, const at::DimVector& dims, bool keepdim);
 
-template <class Meta, class Function>
-class ReductionImpl;
-
-template <class Meta, class Dim, class... Rest>
-class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&, Dim, bool, Rest...)> {
- public:
-  static inline Binding binding;
-  static inline Rules rules;
-
-  static at::Tensor functional(const at::Tensor& self, Dim dim, bool keepdim, Rest... rest) {
-    Functional<Meta> op;
-    op.meta(self, dim, keepdim, rest...);
-    if (C10_LIKELY(launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, dim), keepdim))) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, const at::Tensor&, Dim, bool, Rest...>(binding.functional, self, dim, keepdim, rest...);
-  }
-
-  static at::Tensor& out(const at::Tensor& self, Dim dim, bool keepdim, Rest... rest, at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(self, dim, keepdim, rest...);
-    if constexpr (refuses_overlap<Meta>) {
-      at::assert_no_internal_overlap(result);
-    }
-    if (C10_LIKELY(launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, dim), keepdim))) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, const at::Tensor&, Dim, bool, Rest..., at::Tensor&>(binding.out, self, dim, keepdim, rest...,
-                                                                                          result);
-  }
-};
-
-// Over everything, without further arguments.
 template <class Meta>
-class ReductionImpl<Meta, void (Meta::*)(const at::Tensor&)> {
- public:
-  static inline Binding binding;
+struct ReductionRule {
   static inline Rules rules;
+  static constexpr bool has_inplace = false;
 
-  static at::Tensor functional(const at::Tensor& self) {
-    Functional<Meta> op;
-    op.meta(self);
-    if (C10_LIKELY(launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, std::nullopt), false))) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, const at::Tensor&>(binding.functional, self);
+  template <class Op, class Dim, class... Rest>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, const Dim& dim, bool keepdim, const Rest&...) {
+    return launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, dim), keepdim);
   }
 
-  static at::Tensor& out(const at::Tensor& self, at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(self);
-    if (C10_LIKELY(launch_reduction(binding, rules, op.maybe_get_output(0), self, reduced_dims(self, std::nullopt), false))) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, const at::Tensor&, at::Tensor&>(binding.out, self, result);
+  // Over everything.
+  template <class Op>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self) {
+    return launch(binding, op, self, std::nullopt, false);
+  }
+
+  template <class Given, class... Args>
+    requires(refuses_overlap<Meta>)
+  static void check_given(const Given& given, const Args&...) {
+    at::assert_no_internal_overlap(*given[0]);
   }
 };
 
 template <class Meta>
-using Reduction = ReductionImpl<Meta, decltype(&Meta::meta)>;
+using Reduction = Variants<Meta, ReductionRule<Meta>>;
 
 // As bind, for a reduction.
 template <class Op>
 void bind_reduction(torch::Library& library, const Names& names, const Rules& rules = {}) {
-  Op::rules = rules;
+  Op::rule::rules = rules;
   bind<Op>(library, names);
 }
 

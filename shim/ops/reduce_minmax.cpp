@@ -14,68 +14,28 @@ namespace rustdev {
 namespace {
 
 // Two outputs: max.dim and min.dim, values and indices; aminmax, the least and the greatest.
-template <class Meta, class Dim>
-struct Two {
-  static inline Binding binding;
-
-  static std::tuple<at::Tensor, at::Tensor> functional(const at::Tensor& self, Dim dim, bool keepdim) {
-    Functional<Meta, 2> op;
-    op.meta(self, dim, keepdim);
-    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
-      return {op.take(0), op.take(1)};
-    }
-    return call_fallback<std::tuple<at::Tensor, at::Tensor>, const at::Tensor&, Dim, bool>(binding.functional, self, dim, keepdim);
-  }
-
-  static std::tuple<at::Tensor&, at::Tensor&> out(const at::Tensor& self, Dim dim, bool keepdim, at::Tensor& first,
-                                                  at::Tensor& second) {
-    Given<Meta, 2, false> op(first, second);
-    op.meta(self, dim, keepdim);
-    check_separate({first, second}, self);
-    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
-      op.finish();
-      return {first, second};
-    }
-    return call_fallback<std::tuple<at::Tensor&, at::Tensor&>, const at::Tensor&, Dim, bool, at::Tensor&, at::Tensor&>(
-        binding.out, self, dim, keepdim, first, second);
-  }
-
- private:
-  template <class Op>
-  static bool launch(Op& op, const at::Tensor& self, Dim dim, bool keepdim) {
+struct TwoRule {
+  template <class Op, class Dim>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, const Dim& dim, bool keepdim) {
     return launch_reduction(binding, {}, {&op.maybe_get_output(0), &op.maybe_get_output(1)}, self, reduced_dims(self, dim),
                             keepdim);
   }
+
+  template <class Given, class... Args>
+  static void check_given(const Given& given, const at::Tensor& self, const Args&...) {
+    check_separate({*given[0], *given[1]}, self);
+  }
 };
 
-// argmax and argmin: along one dimension, or in the order of all elements.
 template <class Meta>
-struct IndexOf {
-  static inline Binding binding;
+using Two = Variants<Meta, TwoRule, 2>;
 
-  static at::Tensor functional(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
-    Functional<Meta> op;
-    op.meta(self, dim, keepdim);
-    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, const at::Tensor&, std::optional<int64_t>, bool>(binding.functional, self, dim, keepdim);
-  }
+// argmax and argmin: along one dimension, or in the order of all elements.
+struct IndexRule {
+  static constexpr bool has_inplace = false;
 
-  static at::Tensor& out(const at::Tensor& self, std::optional<int64_t> dim, bool keepdim, at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(self, dim, keepdim);
-    if (C10_LIKELY(launch(op, self, dim, keepdim))) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool, at::Tensor&>(binding.out, self, dim, keepdim,
-                                                                                                    result);
-  }
-
- private:
   template <class Op>
-  static bool launch(Op& op, const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, std::optional<int64_t> dim, bool keepdim) {
     const Rules rules{std::nullopt, self.scalar_type()};
     const at::Tensor& output = op.maybe_get_output(0);
     if (dim) {
@@ -92,6 +52,9 @@ struct IndexOf {
     return launch_reduction(binding, rules, output.view(at::IntArrayRef()), self.reshape({-1}), at::DimVector{0}, false);
   }
 };
+
+template <class Meta>
+using IndexOf = Variants<Meta, IndexRule>;
 
 // max and min of everything.
 template <bool greatest>
@@ -127,13 +90,13 @@ struct ExtremeAll {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  bind<Two<at::meta::structured_max_dim, int64_t>>(m, {"max.dim", nullptr, "max.dim_max", "max.dim"});
-  bind<Two<at::meta::structured_min_dim, int64_t>>(m, {"min.dim", nullptr, "min.dim_min", "min.dim"});
+  bind<Two<at::meta::structured_max_dim>>(m, {"max.dim", nullptr, "max.dim_max", "max.dim"});
+  bind<Two<at::meta::structured_min_dim>>(m, {"min.dim", nullptr, "min.dim_min", "min.dim"});
   bind<IndexOf<at::meta::structured_argmax>>(m, {"argmax", nullptr, "argmax.out", "argmax"});
   bind<IndexOf<at::meta::structured_argmin>>(m, {"argmin", nullptr, "argmin.out", "argmin"});
   bind<ExtremeAll<true>>(m, {"max", nullptr, "max.unary_out", "amax"});
   bind<ExtremeAll<false>>(m, {"min", nullptr, "min.unary_out", "amin"});
-  bind<Two<at::meta::structured_aminmax, std::optional<int64_t>>>(m, {"aminmax", nullptr, "aminmax.out", "aminmax"});
+  bind<Two<at::meta::structured_aminmax>>(m, {"aminmax", nullptr, "aminmax.out", "aminmax"});
 }
 
 }  // namespace rustdev

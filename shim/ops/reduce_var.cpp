@@ -102,37 +102,12 @@ struct Variance {
   }
 };
 
-struct VectorNorm {
-  using Meta = at::meta::structured_linalg_vector_norm;
-  static inline Binding binding;
+struct VectorNormRule {
+  static constexpr bool has_inplace = false;
 
-  static at::Tensor functional(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
-                               std::optional<at::ScalarType> dtype) {
-    Functional<Meta> op;
-    op.meta(self, ord, dim, keepdim, dtype);
-    if (C10_LIKELY(launch(op, self, ord, dim, keepdim, dtype))) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, const at::Tensor&, const at::Scalar&, at::OptionalIntArrayRef, bool,
-                         std::optional<at::ScalarType>>(binding.functional, self, ord, dim, keepdim, dtype);
-  }
-
-  static at::Tensor& out(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
-                         std::optional<at::ScalarType> dtype, at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(self, ord, dim, keepdim, dtype);
-    if (C10_LIKELY(launch(op, self, ord, dim, keepdim, dtype))) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, const at::Tensor&, const at::Scalar&, at::OptionalIntArrayRef, bool,
-                         std::optional<at::ScalarType>, at::Tensor&>(binding.out, self, ord, dim, keepdim, dtype, result);
-  }
-
- private:
   template <class Op>
-  static bool launch(Op& op, const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim,
-                     std::optional<at::ScalarType> dtype) {
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim,
+                     bool keepdim, std::optional<at::ScalarType> dtype) {
     const double order = ord.toDouble();
     const Rules rules{order < 0 ? std::numeric_limits<double>::infinity() : 0.0, dtype.value_or(self.scalar_type())};
     const at::Tensor& output = op.maybe_get_output(0);
@@ -209,7 +184,8 @@ void bind_variance(torch::Library& m) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind_variance<false>(m);
   bind_variance<true>(m);
-  bind<VectorNorm>(m, {"linalg_vector_norm", nullptr, "linalg_vector_norm.out", "linalg_vector_norm"});
+  bind<Variants<at::meta::structured_linalg_vector_norm, VectorNormRule>>(
+      m, {"linalg_vector_norm", nullptr, "linalg_vector_norm.out", "linalg_vector_norm"});
   bind<Nansum>(m, {"nansum", nullptr, "nansum.out", "nansum"});
   bind<CountNonzero>(m, {"count_nonzero.dim_IntList", nullptr, "count_nonzero.dim_IntList_out", "count_nonzero"});
   m.impl("count_nonzero", TORCH_FN(CountNonzero::along));

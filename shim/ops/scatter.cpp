@@ -70,53 +70,12 @@ void check_slices(const at::Tensor& self, int64_t dim, const at::Tensor& source)
               self.sizes(), " source.shape = ", source.sizes());
 }
 
-template <class Meta, By by, Operation operation, class Function>
-class ScatterImpl;
-
-template <class Meta, By by, Operation operation, class Result, class... Rest>
-class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64_t, const at::Tensor&, Rest...)> {
- public:
-  static inline Binding binding;
-
-  static at::Tensor functional(const at::Tensor& self, int64_t dim, const at::Tensor& index, Rest... rest) {
-    Functional<Meta> op;
-    op.meta(self, dim, index, rest...);
-    if (C10_LIKELY(run(op.maybe_get_output(0), self, dim, index, rest...))) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, const at::Tensor&, int64_t, const at::Tensor&, Rest...>(binding.functional, self, dim, index,
-                                                                                             rest...);
-  }
-
-  static at::Tensor& out(const at::Tensor& self, int64_t dim, const at::Tensor& index, Rest... rest, at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(self, dim, index, rest...);
-    if (C10_LIKELY(run(op.maybe_get_output(0), self, dim, index, rest...))) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, const at::Tensor&, int64_t, const at::Tensor&, Rest..., at::Tensor&>(binding.out, self, dim,
-                                                                                                           index, rest..., result);
-  }
-
-  struct InPlace {
-    static at::Tensor& inplace(at::Tensor& self, int64_t dim, const at::Tensor& index, Rest... rest) {
-      Given<Meta, 1, true> op(self);
-      op.meta(self, dim, index, rest...);
-      if (C10_LIKELY(run(op.maybe_get_output(0), self, dim, index, rest...))) {
-        op.finish();
-        return self;
-      }
-      return call_fallback<at::Tensor&, at::Tensor&, int64_t, const at::Tensor&, Rest...>(binding.inplace, self, dim, index,
-                                                                                          rest...);
-    }
-  };
-  static constexpr bool has_inplace = true;
-
- private:
-  template <class First, class... Others>
-  static bool run(const at::Tensor& out, const at::Tensor& self, int64_t dim, const at::Tensor& index, const First& source,
-                  const Others&... others) {
+template <By by, Operation operation>
+struct ScatterRule {
+  template <class Op, class First, class... Others>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, int64_t dim, const at::Tensor& index,
+                     const First& source, const Others&... others) {
+    const at::Tensor& out = op.maybe_get_output(0);
     if (C10_UNLIKELY(!takes_dtype_of(binding, self))) {
       return false;
     }
@@ -129,23 +88,26 @@ class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64
       out.copy_(self);
     }
     if (index.numel() != 0) {
-      update(out, dim, index, source, update_of(operation, source, others...));
+      update(binding, out, dim, index, source, update_of(operation, source, others...));
       if (is_mean(source, others...)) {
-        divide_by_counts(out, dim, index, others...);
+        divide_by_counts(binding, out, dim, index, others...);
       }
     }
     return true;
   }
 
-  static void update(const at::Tensor& out, int64_t dim, const at::Tensor& index, const Source& source, const Update& update) {
+ private:
+  static void update(const Binding& binding, const at::Tensor& out, int64_t dim, const at::Tensor& index, const Source& source,
+                     const Update& update) {
     launch_update(binding, by == By::slice ? each_slice(out, dim, index) : each_element(out, dim, index), out, source, update);
   }
 
   template <class... Arguments>
-  static void divide_by_counts(const at::Tensor&, int64_t, const at::Tensor&, const Arguments&...) {}
-  static void divide_by_counts(const at::Tensor& out, int64_t dim, const at::Tensor& index, std::string_view, bool include_self) {
+  static void divide_by_counts(const Binding&, const at::Tensor&, int64_t, const at::Tensor&, const Arguments&...) {}
+  static void divide_by_counts(const Binding& binding, const at::Tensor& out, int64_t dim, const at::Tensor& index,
+                               std::string_view, bool include_self) {
     at::Tensor counts = include_self ? at::ones_like(out) : at::zeros_like(out);
-    update(counts, dim, index, at::Scalar(1), {Operation::add});
+    update(binding, counts, dim, index, at::Scalar(1), {Operation::add});
     counts.clamp_min_(1);
     if (out.is_floating_point() || out.is_complex()) {
       const_cast<at::Tensor&>(out).div_(counts);
@@ -156,7 +118,7 @@ class ScatterImpl<Meta, by, operation, Result (Meta::*)(const at::Tensor&, int64
 };
 
 template <class Meta, By by, Operation operation = Operation::store>
-using Scatter = ScatterImpl<Meta, by, operation, decltype(&Meta::meta)>;
+using Scatter = Variants<Meta, ScatterRule<by, operation>>;
 
 struct IndexFill {
   static inline Binding binding;

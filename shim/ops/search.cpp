@@ -82,42 +82,12 @@ at::Tensor bucketize_scalar(const at::Scalar& self, const at::Tensor& boundaries
   return bucketize_tensor(at::native::searchsorted_scalar_tensor(self, boundaries.device()), boundaries, out_int32, right);
 }
 
-struct Isin {
-  static inline Binding binding;
-  using Meta = at::meta::structured_isin_Tensor_Tensor;
+struct IsinRule {
+  static constexpr bool has_inplace = false;
 
-  static at::Tensor functional(const at::Tensor& elements, const at::Tensor& others, bool assume_unique, bool invert) {
-    Functional<Meta> op;
-    op.meta(elements, others, assume_unique, invert);
-    if (launch(op.maybe_get_output(0), elements, others, invert)) {
-      return op.take(0);
-    }
-    return call_fallback<at::Tensor, const at::Tensor&, const at::Tensor&, bool, bool>(binding.functional, elements, others,
-                                                                                       assume_unique, invert);
-  }
-
-  static at::Tensor& out(const at::Tensor& elements, const at::Tensor& others, bool assume_unique, bool invert,
-                         at::Tensor& result) {
-    Given<Meta, 1, false> op(result);
-    op.meta(elements, others, assume_unique, invert);
-    if (launch(op.maybe_get_output(0), elements, others, invert)) {
-      op.finish();
-      return result;
-    }
-    return call_fallback<at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool, at::Tensor&>(binding.out, elements, others,
-                                                                                                     assume_unique, invert, result);
-  }
-
-  static at::Tensor in_scalar(const at::Tensor& elements, const at::Scalar& other, bool, bool invert) {
-    return invert ? elements.ne(other) : elements.eq(other);
-  }
-
-  static at::Tensor scalar_in(const at::Scalar& element, const at::Tensor& others, bool assume_unique, bool invert) {
-    return functional(at::native::searchsorted_scalar_tensor(element, others.device()), others, assume_unique, invert);
-  }
-
- private:
-  static bool launch(const at::Tensor& out, const at::Tensor& elements, const at::Tensor& others, bool invert) {
+  template <class Op>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& elements, const at::Tensor& others, bool, bool invert) {
+    const at::Tensor& out = op.maybe_get_output(0);
     if (out.numel() == 0) {
       return true;
     }
@@ -138,6 +108,16 @@ struct Isin {
     return true;
   }
 };
+
+using Isin = Variants<at::meta::structured_isin_Tensor_Tensor, IsinRule>;
+
+at::Tensor isin_scalar(const at::Tensor& elements, const at::Scalar& other, bool, bool invert) {
+  return invert ? elements.ne(other) : elements.eq(other);
+}
+
+at::Tensor scalar_isin(const at::Scalar& element, const at::Tensor& others, bool assume_unique, bool invert) {
+  return Isin::functional(at::native::searchsorted_scalar_tensor(element, others.device()), others, assume_unique, invert);
+}
 
 constexpr const char* unique_waits = "unique (the result's size is read on the host)";
 
@@ -293,8 +273,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("bucketize.Tensor_out", TORCH_FN(bucketize_out));
   m.impl("bucketize.Scalar", TORCH_FN(bucketize_scalar));
   bind<Isin>(m, {"isin.Tensor_Tensor", nullptr, "isin.Tensor_Tensor_out", "isin"});
-  m.impl("isin.Tensor_Scalar", TORCH_FN(Isin::in_scalar));
-  m.impl("isin.Scalar_Tensor", TORCH_FN(Isin::scalar_in));
+  m.impl("isin.Tensor_Scalar", TORCH_FN(isin_scalar));
+  m.impl("isin.Scalar_Tensor", TORCH_FN(scalar_isin));
   find_kernel_of_unique(Unique::groups, "unique_groups");
   find_kernel_of_unique(Unique::collect, "unique_collect");
   find_kernel_of_unique(Unique::line, "unique_line");

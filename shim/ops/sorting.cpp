@@ -24,10 +24,6 @@ constexpr int64_t most_selected = 2048;
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 using PairOut = std::tuple<at::Tensor&, at::Tensor&>;
 
-struct Sort {
-  static inline Binding binding;
-};
-
 // The tensor with `dim` last; one without dimensions has one.
 at::Tensor with_last(const at::Tensor& tensor, int64_t dim) {
   if (tensor.dim() == 0) {
@@ -49,7 +45,8 @@ at::Tensor target_for(const at::Tensor& moved) {
   return has_gaps(moved) ? new_empty(moved.sizes(), moved.scalar_type(), moved.device()) : moved;
 }
 
-void launch_long_sort(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim, bool descending) {
+void launch_long_sort(const Binding& binding, const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self,
+                      int64_t dim, bool descending) {
   at::Tensor source = lines_of(self, dim);
   if (source.is_alias_of(values)) {
     source = source.clone(at::MemoryFormat::Contiguous);
@@ -59,7 +56,7 @@ void launch_long_sort(const at::Tensor& values, const at::Tensor& indices, const
   const size_t bytes = rd_sort_workspace(static_cast<int32_t>(self.scalar_type()), static_cast<size_t>(source.size(-1)));
   const at::Tensor workspace = new_empty({static_cast<int64_t>(bytes)}, at::kByte, self.device());
   const at::Tensor* const inputs[] = {&source};
-  launch_shaped_or_throw(Sort::binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs,
+  launch_shaped_or_throw(binding, self.scalar_type(), {&targets[0], &targets[1], &workspace}, inputs,
                          scalars_of<"sort.stable", "dim, descending">(source.dim() - 1, descending));
   for (const size_t index : {0, 1}) {
     if (!targets[index].is_same(moved[index])) {
@@ -68,8 +65,9 @@ void launch_long_sort(const at::Tensor& values, const at::Tensor& indices, const
   }
 }
 
-bool launch_sort(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim, bool descending) {
-  if (!takes_dtype(Sort::binding, self.scalar_type())) {
+bool launch_sort(const Binding& binding, const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t dim,
+                 bool descending) {
+  if (!takes_dtype(binding, self.scalar_type())) {
     return false;
   }
   if (self.numel() == 0) {
@@ -77,36 +75,29 @@ bool launch_sort(const at::Tensor& values, const at::Tensor& indices, const at::
   }
   const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
   if (self.dim() > 0 && self.size(wrapped) > long_line) {
-    launch_long_sort(values, indices, self, wrapped, descending);
+    launch_long_sort(binding, values, indices, self, wrapped, descending);
     return true;
   }
   const at::Tensor* const inputs[] = {&self};
-  return launch_shaped(Sort::binding, self.scalar_type(), {&values, &indices}, inputs,
+  return launch_shaped(binding, self.scalar_type(), {&values, &indices}, inputs,
                        scalars_of<"sort.stable", "dim, descending">(wrapped, descending));
 }
 
-Pair stable_sort(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending) {
-  Functional<at::meta::structured_sort_stable, 2> op;
-  op.meta(self, stable, dim, descending);
-  if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
-    return {op.take(0), op.take(1)};
+struct PairRule {
+  template <class Given, class... Args>
+  static void check_given(const Given& given, const at::Tensor& self, const Args&...) {
+    check_overlap({*given[0], *given[1]}, self);
   }
-  return call_fallback<Pair, const at::Tensor&, std::optional<bool>, int64_t, bool>(Sort::binding.functional, self, stable, dim,
-                                                                                    descending);
-}
+};
 
-PairOut stable_sort_out(const at::Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, at::Tensor& values,
-                        at::Tensor& indices) {
-  Given<at::meta::structured_sort_stable, 2, false> op(values, indices);
-  op.meta(self, stable, dim, descending);
-  check_overlap({values, indices}, self);
-  if (C10_LIKELY(launch_sort(op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending))) {
-    op.finish();
-    return {values, indices};
+struct SortRule : PairRule {
+  template <class Op>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, std::optional<bool>, int64_t dim, bool descending) {
+    return launch_sort(binding, op.maybe_get_output(0), op.maybe_get_output(1), self, dim, descending);
   }
-  return call_fallback<PairOut, const at::Tensor&, std::optional<bool>, int64_t, bool, at::Tensor&, at::Tensor&>(
-      Sort::binding.out, self, stable, dim, descending, values, indices);
-}
+};
+
+using Sort = Variants<at::meta::structured_sort_stable, SortRule, 2>;
 
 // Launches a kernel of selection; `values` and `indices` keep the dimension.
 bool launch_selection(const Binding& binding, const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self,
@@ -126,37 +117,14 @@ bool launch_selection(const Binding& binding, const at::Tensor& values, const at
   return launch_shaped(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, scalars);
 }
 
-struct Topk {
-  static inline Binding binding;
-
-  static Pair functional(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted) {
-    Functional<at::meta::structured_topk, 2> op;
-    op.meta(self, k, dim, largest, sorted);
-    if (C10_LIKELY(launch(op.maybe_get_output(0), op.maybe_get_output(1), self, k, dim, largest))) {
-      return {op.take(0), op.take(1)};
-    }
-    return call_fallback<Pair, const at::Tensor&, int64_t, int64_t, bool, bool>(binding.functional, self, k, dim, largest, sorted);
-  }
-
-  static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, at::Tensor& values,
-                     at::Tensor& indices) {
-    Given<at::meta::structured_topk, 2, false> op(values, indices);
-    op.meta(self, k, dim, largest, sorted);
-    check_overlap({values, indices}, self);
-    if (C10_LIKELY(launch(op.maybe_get_output(0), op.maybe_get_output(1), self, k, dim, largest))) {
-      op.finish();
-      return {values, indices};
-    }
-    return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, bool, at::Tensor&, at::Tensor&>(
-        binding.out, self, k, dim, largest, sorted, values, indices);
-  }
-
- private:
-  static bool launch(const at::Tensor& values, const at::Tensor& indices, const at::Tensor& self, int64_t k, int64_t dim,
-                     bool largest) {
+struct TopkRule : PairRule {
+  template <class Op>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool) {
+    const at::Tensor& values = op.maybe_get_output(0);
+    const at::Tensor& indices = op.maybe_get_output(1);
     const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
     if (k > most_selected && self.size(wrapped) > long_line && takes_dtype(Sort::binding, self.scalar_type())) {
-      const auto [all_values, all_indices] = stable_sort(self, /*stable=*/true, wrapped, largest);
+      const auto [all_values, all_indices] = Sort::functional(self, /*stable=*/true, wrapped, largest);
       values.copy_(all_values.narrow(wrapped, 0, k));
       indices.copy_(all_indices.narrow(wrapped, 0, k));
       return true;
@@ -255,7 +223,7 @@ struct Mode {
     const auto kept = prepare(values, indices, self, wrapped, keepdim);
     if (values.numel() > 0) {
       const at::Tensor moved[] = {with_last(kept[0], wrapped), with_last(kept[1], wrapped)};
-      const auto [sorted, origins] = stable_sort(lines_of(self, wrapped), /*stable=*/true, -1, /*descending=*/false);
+      const auto [sorted, origins] = Sort::functional(lines_of(self, wrapped), /*stable=*/true, -1, /*descending=*/false);
       const at::Tensor lines = lines_of(sorted, sorted.dim() - 1);
       const at::Tensor* const inputs[] = {&lines, &origins};
       launch_shaped_or_throw(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, {});
@@ -276,13 +244,11 @@ struct Mode {
 
 }  // namespace
 
-Pair sorted_with_indices(const at::Tensor& line) { return stable_sort(line, /*stable=*/true, 0, /*descending=*/false); }
+Pair sorted_with_indices(const at::Tensor& line) { return Sort::functional(line, /*stable=*/true, 0, /*descending=*/false); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  find_kernel(Sort::binding, {"sort.stable", nullptr, "sort.values_stable", "sort.stable"});
-  m.impl("sort.stable", TORCH_FN(stable_sort));
-  m.impl("sort.values_stable", TORCH_FN(stable_sort_out));
-  bind<Topk>(m, {"topk", nullptr, "topk.values", "topk"});
+  bind<Sort>(m, {"sort.stable", nullptr, "sort.values_stable", "sort.stable"});
+  bind<Variants<at::meta::structured_topk, TopkRule, 2>>(m, {"topk", nullptr, "topk.values", "topk"});
   find_kernel(Kthvalue::binding, {"kthvalue", nullptr, "kthvalue.values", "kthvalue"});
   m.impl("kthvalue.values", TORCH_FN(Kthvalue::out));
   bind<Median<false>>(m, {"median", nullptr, "median.dim_values", "median"});
