@@ -172,6 +172,32 @@ def test_cpp_wrapper_trains_a_module() -> None:
         compiled(given).square().sum().backward()
 
 
+def test_cpp_wrapper_calls_operators_by_name() -> None:
+    """Those of include/torch/csrc/inductor/rustdev.h, which Inductor does not send through the dispatcher."""
+
+    def function(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, ends: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        small, narrow, one = (a > 0).to(torch.int8), a.to(torch.float8_e4m3fn), a.new_ones(())
+        return (
+            torch.baddbmm(b, b, b, beta=0.5, alpha=2) + torch.bmm(b, b),
+            torch._int_mm(small, small),
+            torch._scaled_mm(narrow, narrow.t(), one, one, out_dtype=torch.bfloat16),
+            torch._grouped_mm(a.bfloat16(), b[:2].bfloat16(), offs=ends),
+            nn.functional.conv_transpose1d(b, b[:, :, :3]),
+            a.scatter(0, index, 2.0).sin().view(torch.int32),
+            a.scatter(0, index, a),
+            a.scatter_reduce(0, index, a, "amax", include_self=False),
+            torch.rand_like(a) * 0,
+        )
+
+    torch.rustdev.set_fallback_mode("allow")  # products of int8 and float8 have no kernel of rustdev
+    torch.manual_seed(0)
+    given = torch.randn(32, 32), torch.randn(32, 32, 32), torch.randint(0, 32, (4, 32)), torch.tensor([8, 32], dtype=torch.int32)
+    compiled = torch.compile(function, fullgraph=True, options={"cpp_wrapper": True})
+    for mine, theirs in zip(compiled(*(it.to("rustdev") for it in given)), function(*given), strict=True):
+        assert mine.dtype == theirs.dtype
+        torch.testing.assert_close(mine.cpu().float(), theirs.float(), rtol=2e-2, atol=1e-3)
+
+
 def test_cpp_wrapper_refuses_streams_of_the_program() -> None:
     stream = torch.Stream(device="rustdev")
 

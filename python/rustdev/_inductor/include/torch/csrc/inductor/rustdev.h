@@ -2,12 +2,16 @@
 #pragma once
 
 #include <ATen/Tensor.h>
+#include <ATen/ops/_grouped_mm.h>
+#include <ATen/ops/_int_mm.h>
+#include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/index_put.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/scatter.h>
 #include <ATen/ops/scatter_reduce.h>
 #include <torch/csrc/inductor/aoti_runtime/utils.h>
@@ -25,6 +29,10 @@ inline std::optional<at::Tensor> tensor(const AtenTensorHandle* handle) {
   return handle == nullptr ? std::nullopt : std::optional(tensor(*handle));
 }
 
+inline std::optional<at::ScalarType> dtype(const int32_t* number) {
+  return number == nullptr ? std::nullopt : std::optional(static_cast<at::ScalarType>(*number));
+}
+
 inline AtenTensorHandle handle_of(at::Tensor tensor) {
   return torch::aot_inductor::tensor_pointer_to_tensor_handle(new at::Tensor(std::move(tensor)));
 }
@@ -40,6 +48,37 @@ inline torch::aot_inductor::RAIIAtenTensorHandle on_device(AtenTensorHandle hand
 // The operators that generated code calls by these names, with the parameters of c_shim_cpu.h.
 inline AOTITorchError aoti_torch_rustdev_mm_out(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({ at::mm_out(rustdev::tensor(out), rustdev::tensor(self), rustdev::tensor(mat2)); });
+}
+
+inline AOTITorchError aoti_torch_rustdev__int_mm_out(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2) {
+  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE(
+      { at::_int_mm_out(rustdev::tensor(out), rustdev::tensor(self), rustdev::tensor(mat2)); });
+}
+
+inline AOTITorchError aoti_torch_rustdev__scaled_mm_out(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2,
+                                                        AtenTensorHandle scale_a, AtenTensorHandle scale_b, AtenTensorHandle* bias,
+                                                        AtenTensorHandle* scale_result, int32_t* out_dtype,
+                                                        int32_t use_fast_accum) {
+  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
+    at::_scaled_mm_out(rustdev::tensor(out), rustdev::tensor(self), rustdev::tensor(mat2), rustdev::tensor(scale_a),
+                       rustdev::tensor(scale_b), rustdev::tensor(bias), rustdev::tensor(scale_result), rustdev::dtype(out_dtype),
+                       use_fast_accum != 0);
+  });
+}
+
+inline AOTITorchError aoti_torch_rustdev__grouped_mm(AtenTensorHandle self, AtenTensorHandle mat2, AtenTensorHandle* offs,
+                                                     AtenTensorHandle* bias, int32_t* out_dtype, AtenTensorHandle* result) {
+  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
+    *result = rustdev::handle_of(at::_grouped_mm(rustdev::tensor(self), rustdev::tensor(mat2), rustdev::tensor(offs),
+                                                 rustdev::tensor(bias), rustdev::dtype(out_dtype)));
+  });
+}
+
+// The seeds of random numbers.
+inline AOTITorchError aoti_torch_rustdev_randint_low_out(AtenTensorHandle out, int64_t low, int64_t high, const int64_t* size,
+                                                         int64_t size_len) {
+  AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE(
+      { at::randint_out(rustdev::tensor(out), low, high, at::IntArrayRef(size, static_cast<size_t>(size_len))); });
 }
 
 inline AOTITorchError aoti_torch_rustdev_bmm_out(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2) {
