@@ -122,7 +122,7 @@ def test_a_model_takes_other_weights(package: str, reference: Network) -> None:
     weights = {name: value.to("rustdev") for name, value in other.state_dict().items()}
     model.load_constants(weights, check_full_update=False)
     same(model(*inputs(8, "rustdev")), other(*inputs(8)))
-    with pytest.raises(RuntimeError, match="run_func_|update_constant_buffer"):
+    with pytest.raises(RuntimeError, match="update_constant_buffer"):
         model.load_constants(other.state_dict(), check_full_update=False, allow_h2d_copy=True)
     same(model(*inputs(8, "rustdev")), other(*inputs(8)))
 
