@@ -49,6 +49,7 @@ void check_scalars(const Binding& binding, Scalars scalars);
 // The kernel of that name, for an operator without variants that go to the fallback.
 Binding named_kernel(const char* name);
 template <Name name>
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): made while the module loads
 inline const Binding binding_of = named_kernel(name.text);
 
 }  // namespace rustdev

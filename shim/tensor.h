@@ -67,11 +67,13 @@ struct Name {
 
 // The kernel of that name, looked up when the library is loaded, which fails where there is none.
 template <Name name>
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): made while the module loads
 inline const rd_op* const kernel_of = kernel(name.text);
 
 // Refuses scalars of other names, joined by `, `, than those of a kernel's signature.
 bool check_scalar_names(const char* kernel, const char* names);
 template <Name kernel, Name names>
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): as above
 inline const bool has_scalars = check_scalar_names(kernel.text, names.text);
 
 // The scalars of a kernel. Loading the library fails where these are not their names.
