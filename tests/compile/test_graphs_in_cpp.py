@@ -37,9 +37,11 @@ def held_stream() -> Iterator[None]:
     gate, stream = threading.Event(), torch.rustdev.current_stream()
     torch.rustdev.synchronize()
     torch.rustdev.launch_host_func(lambda: gate.wait(30), stream)
-    yield
-    assert not stream.query(), "something waited for the stream"
-    gate.set()
+    try:
+        yield
+        assert not stream.query(), "something waited for the stream"
+    finally:
+        gate.set()
 
 
 def inputs(batch: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
