@@ -35,6 +35,7 @@ from . import (
     _absent,
     _exit,
     _inductor,
+    _ops,
     amp,
     backends,
     debugging,

@@ -52,6 +52,7 @@ __all__ = [
     "operator_tiers",
     "profile",
     "profiles",
+    "register_fallback",
     "reset_fallback_stats",
     "sanitizer_begin",
     "sanitizer_clear",
@@ -285,6 +286,9 @@ def host_memory_reset_accumulated() -> None:
     """Forget the history of every counter of pinned host memory."""
 
 # src/python/py_ops.rs
+
+def register_fallback() -> None:
+    """Register the fallback for every operator that has a CPU kernel and none of ours. Called once, after ours are registered."""
 
 def operator_tiers() -> list[tuple[str, Literal["rust", "aten", "fallback"]]]:
     """Return operators whose kernel is not one of the operator table, with their tier."""

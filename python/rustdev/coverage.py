@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from . import _rustdev
+from ._ops.registration import composites
 
 Tier = Literal["rust", "aten", "fallback", "composite"]
 Mode = Literal["allow", "warn", "error"]
@@ -34,7 +35,7 @@ def coverage() -> dict[str, Tier | None]:
         code on device memory, on the device's streams where it computes), ``"fallback"`` (PyTorch's CPU kernel on aliases of the
         same memory), ``"composite"`` (made of other operators), or None where the device cannot run it.
     """
-    tiers: dict[str, Tier] = dict(_rustdev.operator_tiers())
+    tiers: dict[str, Tier] = {**dict(_rustdev.operator_tiers()), **dict.fromkeys(composites, "composite")}
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     return {name: tiers.get(name) or _dispatched_tier(name) for name in names}
 

@@ -302,7 +302,7 @@ extern "C" {
 typedef void (*rd_shim_visit_tier)(void* context, const char* name, const char* tier);
 
 // Registers the fallback for every operator that has a CPU kernel and none of ours. Called once, after all kernels of ours are
-// registered.
+// registered, those in Python (python/rustdev/_ops/) too.
 void rd_shim_fallback_register() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto names = dispatcher.getAllOpNames();

@@ -61,6 +61,12 @@ unsafe extern "C" fn push_tier(context: *mut c_void, name: *const c_char, tier: 
     list.push((name, unsafe { owned(tier) }));
 }
 
+/// Registers the fallback for every operator that has a CPU kernel, and none of ours in C++ or in Python. Called once.
+#[pyfunction]
+fn register_fallback() {
+    rd_shim_fallback_register();
+}
+
 /// Operators whose kernel on the device's key is not one of the operator table, with their tier.
 #[pyfunction]
 fn operator_tiers() -> Tiers {
@@ -134,9 +140,9 @@ fn op_calls() -> Vec<(&'static str, u64)> {
     TABLE.iter().map(|op| (op.text(), op.calls())).collect()
 }
 
-/// Adds the functions and, once all kernels of ours are registered, the fallback for every other operator.
+/// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    rd_shim_fallback_register();
+    module.add_function(wrap_pyfunction!(register_fallback, module)?)?;
     module.add_function(wrap_pyfunction!(operator_tiers, module)?)?;
     module.add_function(wrap_pyfunction!(fallback_stats, module)?)?;
     module.add_function(wrap_pyfunction!(reset_fallback_stats, module)?)?;

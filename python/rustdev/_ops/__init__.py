@@ -1,0 +1,12 @@
+"""Operators whose kernels are Python: made of other operators, or launches of the operator table's kernels around a little Python.
+
+Such a kernel costs some microseconds more than one of the shim, so what models call often is there. Each module is a family of
+operators, registered when it is imported; all are registered before the CPU fallback takes the operators that are left.
+"""
+
+# ruff: noqa: F401 - imported for what they register
+
+from .. import _rustdev
+from . import custom
+
+_rustdev.register_fallback()
