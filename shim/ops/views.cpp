@@ -58,6 +58,13 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, std::opt
   return self;  // NOLINT(bugprone-return-const-ref-from-parameter): what the schema asks for
 }
 
+// For kernels with an `out` that are made of others: it warns where one with elements is resized.
+const at::Tensor& resize_output(const at::Tensor& self, at::IntArrayRef size, at::Device device) {
+  TORCH_CHECK(self.device() == device, "out Tensor doesn't have the correct device set");
+  at::native::resize_output(self, size);
+  return self;  // NOLINT(bugprone-return-const-ref-from-parameter): what the schema asks for
+}
+
 at::Tensor& set_storage_offset_(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                                 at::IntArrayRef stride) {
   auto* impl = self.unsafeGetTensorImpl();
@@ -114,6 +121,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   aten.impl("set_.source_Storage", TORCH_FN(set_storage_));
   aten.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage_offset_));
   aten.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
+  Tier(m, "composite").impl("_resize_output_", TORCH_FN(resize_output));
 }
 
 }  // namespace rustdev
