@@ -1,0 +1,122 @@
+"""What computes with sparse COO tensors, made of operators on their indices and values.
+
+The gradients of embeddings are such tensors, and their optimizers use them. The bookkeeping is in ``shim/ops/sparse.cpp``, and the
+rest goes to the fallback.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from .registration import fallback, kernel, scalar_type
+
+_KEY = "SparsePrivateUse1"
+_FALL_BACK = {name: fallback(name, _KEY) for name in ("sparse_mask", "add.out", "mul.out")}
+
+
+def _as_rows(dense: Tensor, dims: int) -> Tensor:
+    """Return a dense tensor whose first dimensions are one: a view where there is one."""
+    return dense.reshape(math.prod(dense.shape[:dims]), *dense.shape[dims:])
+
+
+def _rows_of(sparse: Tensor) -> Tensor:
+    """Return the row of such a tensor that each value of a sparse tensor belongs to: (nnz), int64."""
+    indices = sparse._indices()
+    rows = indices[0] if sparse.sparse_dim() > 0 else indices.new_zeros(indices.size(1))
+    for dim in range(1, sparse.sparse_dim()):
+        rows = rows.mul(sparse.size(dim)).add_(indices[dim])
+    return rows
+
+
+def _indices_of(rows: Tensor, sparse: Tensor) -> Tensor:
+    """Return the indices (sparse_dim, nnz) of rows."""
+    indices = rows.new_empty(sparse.sparse_dim(), rows.size(0))
+    for dim in reversed(range(sparse.sparse_dim())):
+        indices[dim].copy_(rows.remainder(sparse.size(dim)))
+        rows = rows.floor_divide(sparse.size(dim))
+    return indices
+
+
+def _like(sparse: Tensor, indices: Tensor, values: Tensor, is_coalesced: bool) -> Tensor:
+    """Return a sparse tensor of the sizes of another one."""
+    result: Tensor = torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+        sparse.sparse_dim(),
+        sparse.dense_dim(),
+        sparse.shape,
+        indices,
+        values,
+        dtype=values.dtype,
+        layout=torch.sparse_coo,
+        device=sparse.device,
+        is_coalesced=is_coalesced,
+    )
+    return result
+
+
+def _assign(out: Tensor, result: Tensor) -> Tensor:
+    """Give a sparse tensor the sizes, the indices and the values of another one, whose memory they share from then on."""
+    out.data = result
+    return out
+
+
+@kernel("_coalesce", _KEY)
+def coalesce(self: Tensor) -> Tensor:
+    """Return the tensor with the sum of its values in each position. Waits to know how many positions are different."""
+    if self._nnz() < 2:
+        return self.clone()._coalesced_(True)
+    rows, place, _ = torch._unique2(_rows_of(self), sorted=True, return_inverse=True)
+    values = self._values()
+    sums = values.new_zeros(rows.size(0), *values.shape[1:]).index_add_(0, place, values)
+    return _like(self, _indices_of(rows, self), sums, True)
+
+
+@kernel("sparse_mask", _KEY, with_keyset=True)
+def sparse_mask(keys: torch.DispatchKeySet, self: Tensor, mask: Tensor) -> Tensor:
+    """Return a dense tensor's values in the positions of a sparse one."""
+    is_plain = self.layout is torch.strided and mask.layout is torch.sparse_coo
+    if not is_plain or self.shape != mask.shape or self.device != mask.device:
+        found: Tensor = _FALL_BACK["sparse_mask"](keys, self, mask)
+        return found
+    values = _as_rows(self, mask.sparse_dim()).index_select(0, _rows_of(mask))
+    return _like(mask, mask._indices(), values.to(mask.dtype), mask.is_coalesced())
+
+
+@kernel("add.out", _KEY, with_keyset=True)
+def add_out(keys: torch.DispatchKeySet, self: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor) -> Tensor:
+    """Write the sum of a dense or a sparse tensor and a sparse one."""
+    if not isinstance(other, Tensor):
+        other = torch.tensor(other)
+    fits = (
+        other.layout is torch.sparse_coo
+        and self.shape == other.shape
+        and self.device == other.device == out.device
+        and self.dtype is other.dtype is out.dtype
+        and self.layout is out.layout
+    )
+    if fits and self.layout is torch.strided:
+        if out is not self:
+            out.resize_as_(self).copy_(self)
+        rows = _as_rows(out, other.sparse_dim())
+        rows.index_add_(0, _rows_of(other), other._values(), alpha=alpha)
+        return out if rows.data_ptr() == out.data_ptr() else out.copy_(rows.view(out.shape))
+    if fits and self.layout is torch.sparse_coo and self.sparse_dim() == other.sparse_dim():
+        values = torch.cat([self._values(), other._values() if alpha == 1 else other._values().mul(alpha)])
+        total = _like(self, torch.cat([self._indices(), other._indices()], 1), values, False)
+        return _assign(out, total.coalesce() if self.is_coalesced() and other.is_coalesced() else total)
+    found: Tensor = _FALL_BACK["add.out"](keys, self, other, alpha=alpha, out=out)
+    return found
+
+
+@kernel("mul.out", _KEY, with_keyset=True)
+def mul_out(keys: torch.DispatchKeySet, self: Tensor, other: Tensor | float, *, out: Tensor) -> Tensor:
+    """Write the product of a sparse tensor and a number, which may be in a dense tensor."""
+    is_number = not isinstance(other, Tensor) or (other.dim() == 0 and other.layout is torch.strided)
+    if not is_number or self.layout is not torch.sparse_coo or out.layout is not torch.sparse_coo:
+        found: Tensor = _FALL_BACK["mul.out"](keys, self, other, out=out)
+        return found
+    values = self._values().mul(other)
+    if not torch.can_cast(values.dtype, out.dtype):
+        found_type, wanted = scalar_type(values.dtype), scalar_type(out.dtype)
+        raise RuntimeError(f"result type {found_type} can't be cast to the desired output type {wanted}")
+    return _assign(out, _like(self, self._indices(), values.to(out.dtype), self.is_coalesced()))
