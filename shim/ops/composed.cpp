@@ -1,4 +1,5 @@
-// Pointwise operators composed of others: PyTorch's own function where it calls the dispatcher, else the same composition.
+// Operators composed of others that programs call often: PyTorch's own function where it calls the dispatcher, else the same
+// composition. Those of few calls are in python/rustdev/_ops/.
 #include <ATen/Functions.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/hardtanh_native.h>
@@ -67,36 +68,6 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
          (self.numel() == 0 || awaited<bool>(at::eq(self, other).all(), "equal (the answer is read on the host)"));
 }
 
-// What PyTorch's CPU kernel checks of the vectors of a dot product.
-void check_dot(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(), "D and ", other.dim(), "D tensors");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "dot : expected both vectors to have same dtype, but found ",
-              self.scalar_type(), " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
-              other.numel(), "] to have the same number of elements, but got ", self.numel(), " and ", other.numel(),
-              " elements respectively");
-}
-
-at::Tensor dot(const at::Tensor& self, const at::Tensor& other) {
-  check_dot(self, other);
-  return at::mv(self.unsqueeze(0), other).squeeze(0);
-}
-
-at::Tensor vdot(const at::Tensor& self, const at::Tensor& other) { return rustdev::dot(self.conj(), other); }
-
-// A clone resolves the bit.
-at::Tensor conj_physical(const at::Tensor& self) { return self.conj().clone(); }
-
-at::Tensor& conj_physical_(at::Tensor& self) {
-  if (self.is_complex() && self.is_conj()) {
-    return self.copy_(self.conj());
-  }
-  if (self.is_complex()) {
-    at::imag(self).neg_();
-  }
-  return self;
-}
-
 // PyTorch's kernel is the same call, behind a meta of its own.
 at::Tensor norm(const at::Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim) {
   Functional<at::meta::structured_norm_ScalarOpt_dim> op;
@@ -105,22 +76,12 @@ at::Tensor norm(const at::Tensor& self, const std::optional<at::Scalar>& p, at::
   return at::linalg_vector_norm_out(result, self, p.value_or(2.0), dim, keepdim);
 }
 
-std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& weight) {
-  const at::Tensor positive = self.gt(0);
-  const at::Tensor zero = at::zeros({}, self.options());
-  return {at::where(positive, grad, grad.mul(weight)), at::where(positive, zero, grad.mul(self))};
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier composite(m, "composite");
   bind_shifts<const at::Tensor&>(composite, ".Tensor");
   bind_shifts<const at::Scalar&>(composite, ".Scalar");
-  composite.impl("_prelu_kernel_backward", TORCH_FN(prelu_backward));
-  composite.impl("_conj_physical", TORCH_FN(conj_physical));
-  composite.impl("conj_physical_", TORCH_FN(conj_physical_));
-  composite.impl("dot", TORCH_FN(dot));
   composite.impl("equal", TORCH_FN(equal));
   composite.impl("floor_divide", TORCH_FN(floor_divide));
   composite.impl("floor_divide.out", TORCH_FN(floor_divide_out));
@@ -136,7 +97,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                  static_cast<at::Tensor (*)(const at::Scalar&, const at::Tensor&)>(at::native::remainder));
   composite.impl("rsub.Tensor",
                  static_cast<at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Scalar&)>(at::native::rsub));
-  composite.impl("vdot", TORCH_FN(vdot));
 }
 
 }  // namespace rustdev
