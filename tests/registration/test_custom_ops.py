@@ -173,6 +173,67 @@ def test_compiled_ahead_of_time() -> None:
     torch.testing.assert_close(run(torch.compile(model, backend="aot_eager", fullgraph=True)), run(model))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "outputs", "inputs", "scalars", "error"),
+    [
+        ("nothing", 1, 2, 0, (ValueError, "no kernel nothing")),
+        ("swiglu", 0, 2, 0, (ValueError, "0 outputs")),
+        ("swiglu", 1, 10, 0, (ValueError, "10 inputs")),
+        ("swiglu", 1, 2, 17, (ValueError, "17 scalars")),
+        ("swiglu", 1, 1, 0, (RuntimeError, "not 2 operands")),
+        ("swiglu", 1, 2, 1, (RuntimeError, "1 scalars")),
+    ],
+)
+def test_a_launch_takes_what_the_kernel_takes(
+    kernel: str, outputs: int, inputs: int, scalars: int, error: tuple[type[Exception], str]
+) -> None:
+    x = tensor(3)
+    with pytest.raises(error[0], match=error[1]):
+        ops._launch(kernel, [x] * outputs, [x] * inputs, [1.0] * scalars)
+
+
+@pytest.mark.parametrize(
+    ("out", "x", "error"),
+    [
+        (lambda: tensor(3), lambda: torch.ones(3), (ValueError, "dense tensors of the device")),
+        (lambda: tensor(3), lambda: tensor(3).to_sparse(), (NotImplementedError, "neither the device nor the CPU")),
+        (lambda: tensor(3), lambda: tensor(3).to("rustdev:1"), (RuntimeError, "same device")),
+        (lambda: tensor(1).expand(3), lambda: tensor(3), (RuntimeError, "single memory location")),
+        (lambda: tensor(3).int(), lambda: tensor(3).int(), (NotImplementedError, "not implemented for Int")),
+    ],
+)
+def test_a_launch_checks_its_operands(
+    out: Callable[[], torch.Tensor], x: Callable[[], torch.Tensor], error: tuple[type[Exception], str]
+) -> None:
+    with pytest.raises(error[0], match=error[1]):
+        ops._launch("swiglu", [out()], [x(), x()], [])
+
+
+def test_a_launch_refuses_a_part_of_its_output() -> None:
+    x = tensor(4)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        ops._launch("swiglu", [x[:3]], [x[1:], x[1:]], [])
+    residual = tensor(2, 3)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        ops.residual_add_(residual, tensor(3), residual[0])
+
+
+def test_modes_do_not_see_the_parts_of_a_kernel() -> None:
+    seen: list[Any] = []
+
+    class Notes(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = tensor(3)
+    with Notes():
+        torch.dot(x, x)
+        torch._unique2(x)
+        ops.swiglu(x, x)
+    assert [func.__name__ for func in seen] == ["dot", "_unique2", "swiglu"]
+
+
 @quiet_opcheck
 def test_operator_from_python() -> None:
     @torch.library.custom_op("rustdev_tests::scaled_sin", mutates_args=())

@@ -34,6 +34,12 @@ for _schema in (
 ):
     _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 
+
+def _register(name: str, function: Callable[..., Any], key: str, *, with_keyset: bool = False) -> None:
+    """Make a function the kernel of an operator on a dispatch key."""
+    _library.impl(name, past_torch_function(function), key, with_keyset=with_keyset)
+
+
 _swiglu = torch.ops.rustdev.swiglu.default
 _swiglu_backward = torch.ops.rustdev.swiglu_backward.default
 _rotary = torch.ops.rustdev.rotary.default
@@ -144,8 +150,8 @@ for _name, _kernel, _meta in (
     ("residual_add", _run_residual_add, _new_residual_add),
     ("residual_add_", _run_residual_add_, _same_residual),
 ):
-    _library.impl(_name, past_torch_function(_kernel), "PrivateUse1")
-    _library.impl(_name, _meta, "Meta")
+    _register(_name, _kernel, "PrivateUse1")
+    _register(_name, _meta, "Meta")
 
 # ---- autograd ------------------------------------------------------------------------------------------------------------------
 # The functions are kernels of the autograd key: the device's run below it and see neither graph nor grad mode.
@@ -236,14 +242,14 @@ def _count_version(keys: torch.DispatchKeySet, residual: Tensor, x: Tensor, bias
     return result
 
 
-_library.impl("swiglu", lambda gate, up: _Swiglu.apply(gate, up), "AutogradPrivateUse1")
-_library.impl("rotary", _rotation(_rotary, _rotary_backward), "AutogradPrivateUse1")
-_library.impl("rotary_backward", _rotation(_rotary_backward, _rotary), "AutogradPrivateUse1")
-_library.impl("swiglu_backward", lambda *tensors: _NotImplemented.apply(_swiglu_backward, *tensors), "AutogradPrivateUse1")
-_library.impl("residual_add", lambda *tensors: _NotImplemented.apply(_residual_add, *tensors), "AutogradPrivateUse1")
-_library.impl("residual_add_", _residual_add_with_graph_, "AutogradPrivateUse1")
-_library.impl("residual_add_", _count_version, "ADInplaceOrView", with_keyset=True)
-_library.impl("geglu", lambda gate, up: functional.gelu(gate).mul(up), "CompositeImplicitAutograd")
+_register("swiglu", lambda gate, up: _Swiglu.apply(gate, up), "AutogradPrivateUse1")
+_register("rotary", _rotation(_rotary, _rotary_backward), "AutogradPrivateUse1")
+_register("rotary_backward", _rotation(_rotary_backward, _rotary), "AutogradPrivateUse1")
+_register("swiglu_backward", lambda *tensors: _NotImplemented.apply(_swiglu_backward, *tensors), "AutogradPrivateUse1")
+_register("residual_add", lambda *tensors: _NotImplemented.apply(_residual_add, *tensors), "AutogradPrivateUse1")
+_register("residual_add_", _residual_add_with_graph_, "AutogradPrivateUse1")
+_register("residual_add_", _count_version, "ADInplaceOrView", with_keyset=True)
+_register("geglu", lambda gate, up: functional.gelu(gate).mul(up), "CompositeImplicitAutograd")
 
 # ---- autocast ------------------------------------------------------------------------------------------------------------------
 # swiglu and residual_add compute in the widest dtype of their operands, as ATen's pointwise operators of several tensors do; rotary
@@ -289,10 +295,10 @@ def _residual_add_autocast_(residual: Tensor, x: Tensor, bias: Tensor) -> Any:
         return _residual_add_(residual, x.to(residual.dtype), bias.to(residual.dtype))
 
 
-_library.impl("swiglu", _swiglu_autocast, "AutocastPrivateUse1")
-_library.impl("rotary", _rotary_autocast, "AutocastPrivateUse1")
-_library.impl("residual_add", _residual_add_autocast, "AutocastPrivateUse1")
-_library.impl("residual_add_", _residual_add_autocast_, "AutocastPrivateUse1")
+_register("swiglu", _swiglu_autocast, "AutocastPrivateUse1")
+_register("rotary", _rotary_autocast, "AutocastPrivateUse1")
+_register("residual_add", _residual_add_autocast, "AutocastPrivateUse1")
+_register("residual_add_", _residual_add_autocast_, "AutocastPrivateUse1")
 
 # ---- functionalization ---------------------------------------------------------------------------------------------------------
 # PyTorch's fallback serves every operator without aliases. The in-place one is replaced by the functional one and an update of its
@@ -325,4 +331,4 @@ def _residual_add_functionalized(residual: Tensor, x: Tensor, bias: Tensor) -> T
     return residual
 
 
-_library.impl("residual_add_", _residual_add_functionalized, "Functionalize")
+_register("residual_add_", _residual_add_functionalized, "Functionalize")
