@@ -41,6 +41,12 @@ typedef int32_t rd_status;
 // The program uses memory without the order that it needs: `torch.rustdev.SynchronizationError`.
 #define RD_RACE 7
 
+// An index or a dimension outside its range: `IndexError`.
+#define RD_OUT_OF_RANGE 8
+
+// From `rd_operator_call`: the call is for PyTorch's CPU kernel.
+#define RD_FALLBACK 9
+
 // The text of the last failure on this thread; never null, valid until the next failing call of the thread.
 const char *rd_last_error(void);
 
@@ -312,7 +318,7 @@ void rd_host_write_begin(void);
 // Ends what `rd_host_write_begin` began.
 void rd_host_write_end(void);
 
-// ---- operators (abi/rd_launch.rs) ---------------------------------------------------------------
+// ---- kernels (abi/rd_launch.rs) -----------------------------------------------------------------
 // Dtypes are `c10::ScalarType` as is.
 
 // Values are the conjugate of what memory holds.
@@ -425,6 +431,125 @@ void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 
 // Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
+
+// ---- operators that are bound in Rust (abi/rd_operator.rs) --------------------------------------
+// The shim registers each overload of `rd_operators_visit` with a boxed kernel, which hands the arguments over as plain descriptors and does
+// with PyTorch's tensors what `rd_caller` asks for.
+
+// An argument that is not given, or an undefined tensor.
+#define RD_VALUE_NONE 0
+
+// An `rd_tensor`.
+#define RD_VALUE_TENSOR 1
+
+// `count` of `rd_tensor`.
+#define RD_VALUE_TENSORS 2
+
+// The number is in `scalar`.
+#define RD_VALUE_SCALAR 3
+
+// `count` of `int64_t`.
+#define RD_VALUE_INTEGERS 4
+
+// `count` of `double`.
+#define RD_VALUE_DOUBLES 5
+
+// `count` of `bool`.
+#define RD_VALUE_BOOLS 6
+
+// `count` bytes of UTF-8.
+#define RD_VALUE_TEXT 7
+
+// Anything else.
+#define RD_VALUE_OTHER 8
+
+// What an operator's first dimension is a batch of, in `rd_task`: nothing.
+#define RD_BATCH_NONE 0
+
+// Images.
+#define RD_BATCH_IMAGES 1
+
+// Matrices.
+#define RD_BATCH_MATRICES 2
+
+// An operator that is bound in Rust; it lives forever.
+typedef struct rd_operator rd_operator;
+
+// PyTorch's CPU kernel as a task of the stream: the call checks and makes the outputs, the shim has the task run.
+typedef struct rd_task {
+  // The overload that the task runs, without `aten::`; null: the functional one, whose results are copied.
+  const char *out;
+  // Bit `c10::ScalarType`: of the first operand.
+  uint64_t dtypes;
+  // `RD_BATCH_...`.
+  int32_t batch;
+  // 16 bit floats outside `dtypes` are computed in float32 and rounded.
+  bool widens;
+  // The guard looks at values too, in the task.
+  bool guarded;
+} rd_task;
+
+// Is called for each overload that is bound here, with the name of the functional one; `task`: null where a kernel of ours computes.
+typedef void (*rd_visit_operator)(void *context,
+                                  const struct rd_operator *bound,
+                                  const char *name,
+                                  const char *functional,
+                                  const struct rd_task *task);
+
+// An argument of a call.
+typedef struct rd_value {
+  int32_t kind;
+  size_t count;
+  const void *data;
+  rd_scalar scalar;
+} rd_value;
+
+// A tensor, or a view of one: `handle` is the `c10::TensorImpl` of the tensor, or null of a shape of one that is still to be made. Sizes
+// and strides are in elements.
+typedef struct rd_tensor {
+  void *handle;
+  void *data;
+  const int64_t *sizes;
+  const int64_t *strides;
+  int32_t ndim;
+  int32_t dtype;
+  // The index of a device of ours, or -1.
+  int32_t device;
+  // `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`.
+  uint32_t flags;
+} rd_tensor;
+
+// What the other side does for a call; `context` is its own, a status that is not `RD_OK` its failure, which it raises itself.
+typedef struct rd_caller {
+  void *context;
+  // The outputs of PyTorch's meta for the arguments: of the operator's own, or of that with a name. At most `capacity` of them, valid to
+  // the next call.
+  rd_status (*meta)(void *context, const char *name, struct rd_tensor *shapes, size_t capacity, size_t *count);
+  // Output number `index`, new or the caller's; `strides`: 0 any, 1 those of the shape in a copy if need be, 2 those of the shape.
+  rd_status (*output)(void *context, size_t index, const struct rd_tensor *shape, int32_t strides, struct rd_tensor *made);
+  // A new tensor that lives to the end of the call.
+  rd_status (*empty)(void *context, const struct rd_tensor *shape, struct rd_tensor *made);
+  // A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
+  rd_status (*dense)(void *context, const struct rd_tensor *tensor, int32_t format, struct rd_tensor *made);
+  // Calls an operator by its name in ATen; its tensors, at most `capacity`, live to the end of the call.
+  rd_status (*call)(void *context,
+                    const char *name,
+                    const struct rd_value *arguments,
+                    size_t count,
+                    struct rd_tensor *results,
+                    size_t capacity);
+  // Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
+  rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, int64_t *value);
+} rd_caller;
+
+// Visits every overload that is bound here. Fails where an operator names no kernel.
+rd_status rd_operators_visit(rd_visit_operator visit, void *context);
+
+// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, and nothing was done.
+rd_status rd_operator_call(const struct rd_operator *bound,
+                           const struct rd_value *arguments,
+                           size_t count,
+                           const struct rd_caller *caller);
 
 // ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
 

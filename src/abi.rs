@@ -9,6 +9,7 @@ pub mod rd_host_memory;
 pub mod rd_ipc;
 pub mod rd_launch;
 pub mod rd_memory;
+pub mod rd_operator;
 pub mod rd_sanitizer;
 pub mod rd_stream;
 pub mod rd_trace;
@@ -40,6 +41,10 @@ pub const RD_TASK_FAILED: rd_status = 5;
 pub const RD_INVALID_VALUE: rd_status = 6;
 /// The program uses memory without the order that it needs: `torch.rustdev.SynchronizationError`.
 pub const RD_RACE: rd_status = 7;
+/// An index or a dimension outside its range: `IndexError`.
+pub const RD_OUT_OF_RANGE: rd_status = 8;
+/// From `rd_operator_call`: the call is for PyTorch's CPU kernel.
+pub const RD_FALLBACK: rd_status = 9;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();

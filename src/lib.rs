@@ -19,6 +19,10 @@ mod abi;
 pub mod kernels;
 #[cfg(not(any(feature = "internals", loom)))]
 mod kernels;
+#[cfg(all(feature = "internals", not(loom)))]
+pub mod operators;
+#[cfg(not(any(feature = "internals", loom)))]
+mod operators;
 #[cfg(feature = "python-bindings")]
 pub mod python;
 #[cfg(any(feature = "internals", loom))]

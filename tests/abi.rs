@@ -16,11 +16,12 @@ use rustdev::abi::rd_graph::{rd_cell, rd_start};
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::rd_launch::{rd_columns, rd_convolution_dimension, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
+use rustdev::abi::rd_operator::{rd_caller, rd_task, rd_tensor, rd_value};
 use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::rd_trace_row;
 
 /// The files of `src/abi/` and what they are about, in the order of the header.
-const SECTIONS: [(&str, &str); 11] = [
+const SECTIONS: [(&str, &str); 12] = [
     ("abi", "status"),
     ("abi/rd_device", "process, devices, parallel work"),
     ("abi/rd_stream", "streams"),
@@ -28,7 +29,8 @@ const SECTIONS: [(&str, &str); 11] = [
     ("abi/rd_memory", "device memory"),
     ("abi/rd_host_memory", "pinned host memory"),
     ("abi/rd_ipc", "memory of several processes"),
-    ("abi/rd_launch", "operators"),
+    ("abi/rd_launch", "kernels"),
+    ("abi/rd_operator", "operators that are bound in Rust"),
     ("abi/rd_graph", "graphs"),
     ("abi/rd_trace", "traces"),
     ("abi/rd_sanitizer", "race detector"),
@@ -131,7 +133,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 14] {
+fn layouts() -> [Layout; 18] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -144,6 +146,10 @@ fn layouts() -> [Layout; 14] {
         layout!(rd_convolution_dimension: image, stride, dilation),
         layout!(rd_columns: data, transposed, leading),
         layout!(rd_gemm: dtype, k, a, out, beta),
+        layout!(rd_tensor: handle, data, sizes, strides, ndim, dtype, device, flags),
+        layout!(rd_value: kind, count, data, scalar),
+        layout!(rd_task: out, dtypes, batch, widens, guarded),
+        layout!(rd_caller: context, meta, output, empty, dense, call, read),
         layout!(rd_start: seed, offset),
         layout!(rd_cell: seed, offset),
         layout!(rd_trace_row: name, activity, operator_id, bytes, members, replay, end),

@@ -1,10 +1,11 @@
-// Parts of aten_operator.h that do not depend on the operator.
+// PyTorch's CPU kernels over boxed arguments: see aten_operator.h.
 #include "ops/aten_operator.h"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 
+#include "binding.h"
 #include "ops/aten_task.h"
 
 namespace rustdev {
@@ -15,29 +16,29 @@ using torch::jit::Stack;
 constexpr uint64_t large = 1'000'000;  // ns: one matrix of that cost takes the libraries' threads
 
 // Nanoseconds of one thread: some for each element, or for each element a row of products.
-uint64_t cost_of(Batch batch, at::ArrayRef<at::Tensor> operands) {
+uint64_t cost_of(int32_t batch, at::ArrayRef<at::Tensor> operands) {
   double cost = 1000;
   for (const at::Tensor& operand : operands) {
     if (!operand.defined()) {
       continue;
     }
-    const bool has_rows = batch == Batch::matrices && operand.dim() >= 2;
+    const bool has_rows = batch == RD_BATCH_MATRICES && operand.dim() >= 2;
     cost += static_cast<double>(operand.numel()) * (has_rows ? 0.2 * static_cast<double>(operand.size(-1)) : 1.0);
   }
   return static_cast<uint64_t>(cost);
 }
 
 // The size of the first dimension, where it is the same batch in all operands; else 1.
-int64_t batch_of(Batch batch, at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> outputs) {
+int64_t batch_of(int32_t batch, at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> outputs) {
   const at::Tensor& first = inputs[0];
-  const int64_t inner = batch == Batch::matrices ? 2 : 1;
-  if (batch == Batch::none || first.dim() <= inner) {
+  const int64_t inner = batch == RD_BATCH_MATRICES ? 2 : 1;
+  if (batch == RD_BATCH_NONE || first.dim() <= inner) {
     return 1;
   }
   const int64_t size = first.size(0);
   // A matrix that is the same for the whole batch has fewer dimensions; so have pivots, which are not.
   const auto is_batched = [&](const at::Tensor& input) {
-    const bool is_pivots = batch == Batch::matrices && input.scalar_type() == at::kInt;
+    const bool is_pivots = batch == RD_BATCH_MATRICES && input.scalar_type() == at::kInt;
     return input.dim() == first.dim() - (is_pivots ? 1 : 0) && input.size(0) == size;
   };
   const auto has_batch = [&](const at::Tensor& output) {
@@ -60,90 +61,86 @@ c10::IValue part_of(const c10::IValue& value, int64_t dims, int64_t part, int64_
 }
 
 // Runs the variant with out=, or the functional one and copies what it returns.
-void run(const AtenBinding& binding, Stack arguments, const Stack& results) {
-  if (binding.out) {
+void run(const AtenOperator& op, Stack arguments, const Stack& results) {
+  if (op.out) {
     arguments.insert(arguments.end(), results.begin(), results.end());
   }
-  (binding.out ? binding.out : binding.functional)->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &arguments);
+  op.out.value_or(op.functional).redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &arguments);
   for (size_t index = 0; index < results.size(); ++index) {
     const at::Tensor& result = results[index].toTensor();
     const at::Tensor& found = arguments[index].toTensor();
-    if (!binding.out && result.defined()) {
+    if (!op.out && result.defined()) {
       result.copy_(found);
     }
-    TORCH_INTERNAL_ASSERT(!binding.out || (!found.is_conj() && !found.is_neg()), "a result with a bit set");
+    TORCH_INTERNAL_ASSERT(!op.out || (!found.is_conj() && !found.is_neg()), "a result with a bit set");
   }
 }
+
+bool is_16bit_float(c10::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
 
 }  // namespace
 
-void find_operators(AtenBinding& binding, const AtenFacts& facts) {
-  binding.facts = facts;
-  binding.functional = find_operator(facts.name);
-  if (facts.out != nullptr) {
-    binding.out = find_operator(facts.out);
+const AtenOperator* find_aten(const char* name, const rd_task& task) {
+  const c10::OperatorHandle functional = find_operator(name);
+  const auto out = task.out != nullptr ? std::optional<c10::OperatorHandle>(find_operator(task.out)) : std::nullopt;
+  return new AtenOperator{name, task, functional, out, find_guard(functional.schema().name())};
+}
+
+std::optional<c10::ScalarType> widen(const AtenOperator& op, Stack& stack) {
+  if (!op.task.widens) {
+    return std::nullopt;
   }
-  binding.guard = find_guard(binding.functional->schema().name());
-  binding.check_errors = binding.functional->schema().argumentIndexWithName("check_errors").value_or(-1);
-}
-
-bool takes_operands(const AtenBinding& binding, at::ArrayRef<at::Tensor> operands) {
-  const at::Device device = operands[0].device();
-  return is_among(binding.facts.dtypes, operands[0].scalar_type()) &&
-         std::all_of(operands.begin(), operands.end(),
-                     [&](const at::Tensor& operand) { return on_device(operand) && operand.device() == device; });
-}
-
-bool takes_widened(const AtenBinding& binding, const Operands& operands) {
-  return (binding.facts.dtypes & rounded) != 0 && is_among(floating & ~wide, operands[0].scalar_type()) &&
-         !is_among(binding.facts.dtypes, operands[0].scalar_type());
-}
-
-at::Tensor widened(const at::Tensor& value) {
-  return value.defined() && is_among(floating & ~wide, value.scalar_type()) ? value.to(at::kFloat) : value;
-}
-
-at::Tensor narrowed(const at::Tensor& value, c10::ScalarType dtype) {
-  return value.defined() && value.is_floating_point() ? value.to(dtype) : value;
-}
-
-bool have_elements(at::ArrayRef<at::Tensor> operands) {
-  return std::all_of(operands.begin(), operands.end(), [](const at::Tensor& operand) { return operand.numel() != 0; });
-}
-
-bool check_arguments(const AtenBinding& binding, Stack& stack) {
-  if (binding.check_errors >= 0 && stack[binding.check_errors].toBool()) {
-    return false;
+  const size_t arguments = op.functional.schema().arguments().size();
+  const c10::ScalarType dtype = torch::jit::peek(stack, 0, arguments).toTensor().scalar_type();
+  if (!is_16bit_float(dtype) || is_among(op.task.dtypes, dtype)) {
+    return std::nullopt;
   }
-  if (binding.guard != nullptr) {
-    binding.guard(Arguments(binding.functional->schema(), stack, /*has_values=*/false));
+  for (auto value = stack.end() - static_cast<std::ptrdiff_t>(arguments); value != stack.end(); ++value) {
+    if (value->isTensor() && value->toTensor().defined() && is_16bit_float(value->toTensor().scalar_type())) {
+      *value = value->toTensor().to(at::kFloat);
+    }
   }
-  return true;
+  return dtype;
 }
 
-void submit_boxed(const AtenBinding& binding, Stack stack, at::ArrayRef<at::Tensor> outputs) {
-  Operands inputs;
+void narrow(const AtenOperator& op, Stack& stack, c10::ScalarType dtype) {
+  const size_t results = op.functional.schema().returns().size();
+  for (auto value = stack.end() - static_cast<std::ptrdiff_t>(results); value != stack.end(); ++value) {
+    if (value->toTensor().defined() && value->toTensor().is_floating_point()) {
+      *value = value->toTensor().to(dtype);
+    }
+  }
+}
+
+void check_arguments(const AtenOperator& op, Stack& stack) {
+  if (op.guard != nullptr) {
+    op.guard(Arguments(op.functional.schema(), stack, /*has_values=*/false));
+  }
+}
+
+void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> outputs) {
+  c10::SmallVector<at::Tensor, 4> inputs;
   for (c10::IValue& value : stack) {
     if (value.isTensor() && value.toTensor().defined()) {
       inputs.push_back(value.toTensor());
       value = borrow(value.toTensor());
     }
   }
-  const Batch batch = binding.facts.batch;
+  const int32_t batch = op.task.batch;
   const uint64_t cost = cost_of(batch, inputs) + cost_of(batch, outputs);
   const int64_t parts = std::min(parts_worth(cost), std::max<int64_t>(batch_of(batch, inputs, outputs), 1));
   const int64_t dims = inputs[0].dim();
   // Rounding errors of Fourier transforms follow from the threads.
-  const int threads = parts == 1 && (cost >= large || batch == Batch::none) ? at::get_num_threads() : 1;
+  const int threads = parts == 1 && (cost >= large || batch == RD_BATCH_NONE) ? at::get_num_threads() : 1;
   Stack results;
   for (const at::Tensor& output : outputs) {
     results.emplace_back(borrow(output));
   }
-  auto work = [&binding, stack = std::move(stack), results = std::move(results), parts, cost, dims, threads] {
+  auto work = [&op, stack = std::move(stack), results = std::move(results), parts, cost, dims, threads] {
     const SerialAten libraries(threads);
     Stack arguments = stack;
-    if (binding.guard != nullptr && binding.facts.guarded == Guarded::task) {
-      binding.guard(Arguments(binding.functional->schema(), arguments));
+    if (op.guard != nullptr && op.task.guarded) {
+      op.guard(Arguments(op.functional.schema(), arguments));
     }
     parallel_aten(parts, cost, [&](int64_t part) {
       const auto parts_of = [&](Stack values) {
@@ -152,10 +149,10 @@ void submit_boxed(const AtenBinding& binding, Stack stack, at::ArrayRef<at::Tens
         }
         return values;
       };
-      run(binding, parts_of(arguments), parts_of(results));
+      run(op, parts_of(arguments), parts_of(results));
     });
   };
-  submit_aten(binding.facts.name, outputs, inputs, cost, std::move(work));
+  submit_aten(op.name, outputs, inputs, cost, std::move(work));
 }
 
 }  // namespace rustdev

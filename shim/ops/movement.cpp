@@ -16,28 +16,32 @@
 #include <vector>
 
 #include "ops/factory.h"
-#include "ops/movement.h"
+#include "ops/lines.h"
 #include "ops/tier.h"
 
 namespace rustdev {
+namespace {
 
+// Launches the kernel of one output, one input and whole numbers. False where it does not take the dtype: nothing was done.
 bool launch_move(const Binding& binding, const at::Tensor& out, const at::Tensor& source, at::IntArrayRef numbers) {
-  if (!takes_dtype(binding, out.scalar_type())) {
-    return false;
-  }
   if (out.numel() == 0) {
-    return true;
+    return takes_dtype(binding, out.scalar_type());
   }
-  Launch launch;
-  launch.output(out);
-  launch.input(source);
-  for (const int64_t number : numbers) {
-    launch.scalar(number);
-  }
-  return launch.run(binding.op, static_cast<int32_t>(out.scalar_type()), out.device().index());
+  const at::Tensor* const inputs[] = {&source};
+  const c10::SmallVector<at::Scalar, 8> scalars(numbers.begin(), numbers.end());
+  return launch_shaped(binding, out.scalar_type(), {&out}, inputs, scalars);
 }
 
-namespace {
+// The rule of triangles: the scalar is the diagonal.
+struct TriangleRule {
+  template <class Op>
+  static bool launch(const Binding& binding, Op& op, const at::Tensor& self, int64_t diagonal) {
+    return launch_move(binding, op.maybe_get_output(0), self, diagonal);
+  }
+};
+
+template <class Meta>
+using Triangle = Variants<Meta, TriangleRule>;
 
 // A launch over any number of tensors, which keep their sizes.
 class ManyLaunch {
@@ -183,8 +187,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("cat.out", TORCH_FN(cat_out));
   m.impl("flip", TORCH_FN(flip));
   m.impl("roll", TORCH_FN(roll));
-  bind<Move<at::meta::structured_tril>>(m, {"tril", "tril_", "tril.out", "tril"});
-  bind<Move<at::meta::structured_triu>>(m, {"triu", "triu_", "triu.out", "triu"});
+  bind<Triangle<at::meta::structured_tril>>(m, {"tril", "tril_", "tril.out", "tril"});
+  bind<Triangle<at::meta::structured_triu>>(m, {"triu", "triu_", "triu.out", "triu"});
   Tier composite(m, "composite");
   composite.impl("trace", TORCH_FN(trace));
   composite.impl("_stack", TORCH_FN(at::native::_stack));

@@ -1,4 +1,4 @@
-// Scatters along a dimension: scatter in all its forms, index_add, index_copy, index_reduce, index_fill_, put_.
+// Scatters along a dimension: scatter in all its forms, index_add, index_copy, index_reduce, index_fill_.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/index_add_meta.h>
 #include <ATen/ops/index_copy_meta.h>
@@ -162,48 +162,6 @@ struct IndexFill {
   }
 };
 
-struct Put {
-  static inline Binding binding;
-
-  static at::Tensor& inplace(at::Tensor& self, const at::Tensor& index, const at::Tensor& source, bool accumulate) {
-    check(self, index, source);
-    if (index.numel() == 0) {
-      return self;
-    }
-    if (accumulate && !c10::isFloatingType(self.scalar_type()) && !c10::isIntegralType(self.scalar_type(), true) &&
-        !c10::isComplexType(self.scalar_type())) {
-      return call_fallback<at::Tensor&, at::Tensor&, const at::Tensor&, const at::Tensor&, bool>(binding.functional, self, index,
-                                                                                                 source, accumulate);
-    }
-    const at::Tensor flat_index = index.reshape(source.sizes());
-    const at::Tensor dense = self.contiguous();
-    launch_update(binding, flat(dense, flat_index), dense, source, {accumulate ? Operation::add : Operation::store});
-    if (!dense.is_same(self)) {
-      self.copy_(dense);
-    }
-    return self;
-  }
-
- private:
-  static void check(const at::Tensor& self, const at::Tensor& index, const at::Tensor& source) {
-    TORCH_CHECK(index.scalar_type() == at::ScalarType::Long, "put_(): Expected a long tensor for index, but got ",
-                index.scalar_type());
-    TORCH_CHECK(self.scalar_type() == source.scalar_type(),
-                "put_(): self and source expected to have the same dtype, but got self.dtype = ", self.scalar_type(),
-                " and source.dtype = ", source.scalar_type());
-    TORCH_CHECK(self.device() == source.device() && self.device() == index.device(),
-                "put_(): self, index and source expected to be in the same device, but got self.device = ", self.device(),
-                ", index.device = ", index.device(), ", and source.device = ", source.device());
-    TORCH_CHECK_INDEX(source.numel() == index.numel(),
-                      "put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
-                      source.numel(), ", index.numel() = ", index.numel());
-    TORCH_CHECK_INDEX(self.numel() != 0 || index.numel() == 0, "put_(): Tried to put elements into an empty tensor");
-    at::assert_no_internal_overlap(self);
-    at::assert_no_overlap(self, index);
-    at::assert_no_overlap(self, source);
-  }
-};
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -225,8 +183,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   find_kernel(IndexFill::binding, fill);
   m.impl("index_fill_.int_Scalar", TORCH_FN(IndexFill::with_number));
   m.impl("index_fill_.int_Tensor", TORCH_FN(IndexFill::with_tensor));
-  find_kernel(Put::binding, {"put_", nullptr, "put_", "put"});
-  m.impl("put_", TORCH_FN(Put::inplace));
 }
 
 }  // namespace rustdev

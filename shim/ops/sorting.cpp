@@ -1,4 +1,4 @@
-// Sorting and selection along a dimension: sort, topk, kthvalue, median, nanmedian, mode.
+// Sorting along a dimension: sort, topk.
 //
 // The selection kernels take the dimension as the last one, contiguous; so does the sort of long lines, which all threads sort
 // together with a workspace.
@@ -6,8 +6,6 @@
 #include "ops/factory.h"
 
 #include <ATen/MemoryOverlap.h>
-#include <ATen/native/ReduceOpsUtils.h>
-#include <ATen/native/Resize.h>
 #include <ATen/ops/sort_meta.h>
 #include <ATen/ops/topk_meta.h>
 
@@ -133,115 +131,6 @@ struct TopkRule : PairRule {
   }
 };
 
-// The sizes of a tensor with one element along `dim`.
-at::DimVector kept_sizes(const at::Tensor& self, int64_t dim) {
-  at::DimVector sizes(self.sizes());
-  if (!sizes.empty()) {
-    sizes[dim] = 1;
-  }
-  return sizes;
-}
-
-// Resizes the outputs of a reduction to one element of each line, and gives them with the dimension kept.
-std::array<at::Tensor, 2> prepare(at::Tensor& values, at::Tensor& indices, const at::Tensor& self, int64_t dim, bool keepdim) {
-  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(), ", but got ",
-              values.scalar_type(), " instead");
-  TORCH_CHECK(indices.scalar_type() == at::kLong, "Expected out tensor to have dtype long int, but got ", indices.scalar_type(),
-              " instead");
-  TORCH_CHECK(values.device() == self.device() && indices.device() == self.device(), "Expected out tensors on device ",
-              self.device());
-  const at::DimVector kept = kept_sizes(self, dim);
-  at::DimVector sizes = kept;
-  if (!keepdim && !sizes.empty()) {
-    sizes.erase(sizes.begin() + dim);
-  }
-  const auto with_dim = [&](at::Tensor& tensor) {
-    at::native::resize_output(tensor, sizes);
-    at::assert_no_internal_overlap(tensor);
-    return keepdim || kept.empty() ? tensor : tensor.unsqueeze(dim);
-  };
-  return {with_dim(values), with_dim(indices)};
-}
-
-struct Kthvalue {
-  static inline Binding binding;
-
-  static PairOut out(const at::Tensor& self, int64_t k, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
-    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
-    at::native::zero_numel_check_dims(self, wrapped, "kthvalue()");
-    TORCH_CHECK(k >= 1 && k <= (self.dim() == 0 ? 1 : self.size(wrapped)),
-                "kthvalue(): selected number k out of range for dimension ", wrapped);
-    at::assert_no_overlap(self, values);
-    const auto kept = prepare(values, indices, self, wrapped, keepdim);
-    if (launch_selection(binding, kept[0], kept[1], self, wrapped, {k})) {
-      return {values, indices};
-    }
-    return call_fallback<PairOut, const at::Tensor&, int64_t, int64_t, bool, at::Tensor&, at::Tensor&>(binding.out, self, k, dim,
-                                                                                                       keepdim, values, indices);
-  }
-};
-
-template <bool ignores_nan>
-struct Median {
-  static inline Binding binding;
-
-  static at::Tensor functional(const at::Tensor& self) {
-    if (self.numel() > 0) {
-      const at::Tensor line = self.reshape({-1});
-      at::Tensor value = new_empty({1}, self.scalar_type(), self.device());
-      const at::Tensor place = new_empty({1}, at::kLong, self.device());
-      if (launch_selection(binding, value, place, line, 0, {})) {
-        return value.view(at::IntArrayRef());
-      }
-    }
-    return call_fallback<at::Tensor, const at::Tensor&>(binding.functional, self);
-  }
-
-  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
-    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
-    at::native::zero_numel_check_dims(self, wrapped, "median()");
-    const auto kept = prepare(values, indices, self, wrapped, keepdim);
-    if (launch_selection(binding, kept[0], kept[1], self, wrapped, {})) {
-      return {values, indices};
-    }
-    return call_fallback<PairOut, const at::Tensor&, int64_t, bool, at::Tensor&, at::Tensor&>(binding.out, self, dim, keepdim,
-                                                                                              values, indices);
-  }
-};
-
-struct Mode {
-  static inline Binding binding;
-
-  static Pair functional(const at::Tensor& self, int64_t dim, bool keepdim) {
-    const int64_t wrapped = at::maybe_wrap_dim(dim, self.dim());
-    at::native::zero_numel_check_dims(self, wrapped, "mode()");
-    at::Tensor values = new_empty({0}, self.scalar_type(), self.device());
-    at::Tensor indices = new_empty({0}, at::kLong, self.device());
-    if (!takes_dtype(binding, self.scalar_type())) {
-      return call_fallback<Pair, const at::Tensor&, int64_t, bool>(binding.functional, self, dim, keepdim);
-    }
-    const auto kept = prepare(values, indices, self, wrapped, keepdim);
-    if (values.numel() > 0) {
-      const at::Tensor moved[] = {with_last(kept[0], wrapped), with_last(kept[1], wrapped)};
-      const auto [sorted, origins] = Sort::functional(lines_of(self, wrapped), /*stable=*/true, -1, /*descending=*/false);
-      const at::Tensor lines = lines_of(sorted, sorted.dim() - 1);
-      const at::Tensor* const inputs[] = {&lines, &origins};
-      launch_shaped_or_throw(binding, self.scalar_type(), {&moved[0], &moved[1]}, inputs, {});
-    }
-    return {values, indices};
-  }
-
-  static PairOut out(const at::Tensor& self, int64_t dim, bool keepdim, at::Tensor& values, at::Tensor& indices) {
-    const auto [found, origins] = functional(self, dim, keepdim);
-    resize_out(values, found.sizes(), {}, found.options());
-    resize_out(indices, origins.sizes(), {}, origins.options());
-    check_separate({values, indices}, self);
-    values.copy_(found);
-    indices.copy_(origins);
-    return {values, indices};
-  }
-};
-
 }  // namespace
 
 Pair sorted_with_indices(const at::Tensor& line) { return Sort::functional(line, /*stable=*/true, 0, /*descending=*/false); }
@@ -249,11 +138,6 @@ Pair sorted_with_indices(const at::Tensor& line) { return Sort::functional(line,
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   bind<Sort>(m, {"sort.stable", nullptr, "sort.values_stable", "sort.stable"});
   bind<Variants<at::meta::structured_topk, TopkRule, 2>>(m, {"topk", nullptr, "topk.values", "topk"});
-  find_kernel(Kthvalue::binding, {"kthvalue", nullptr, "kthvalue.values", "kthvalue"});
-  m.impl("kthvalue.values", TORCH_FN(Kthvalue::out));
-  bind<Median<false>>(m, {"median", nullptr, "median.dim_values", "median"});
-  bind<Median<true>>(m, {"nanmedian", nullptr, "nanmedian.dim_values", "nanmedian"});
-  bind<Mode>(m, {"mode", nullptr, "mode.values", "mode"});
 }
 
 }  // namespace rustdev

@@ -247,16 +247,24 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
         // SAFETY: the caller promises arguments that are readable during the call.
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
-        let stream = device::current_stream(device_index(device)?);
         let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
         if args.dense_numel > 0 && is_small {
             // SAFETY: as above, for everything that the arguments point at.
-            unsafe { launch_dense(op, stream, args) }
+            unsafe { launch_dense(op, device::current_stream(device_index(device)?), args) }
         } else {
             // SAFETY: as above.
-            unsafe { launch_any(op, stream, args) }
+            unsafe { launch(op, device, args) }
         }
     })
+}
+
+/// A launch of operands with sizes.
+///
+/// # Safety
+/// As [`rd_launch`].
+pub(super) unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { launch_any(op, device::current_stream(device_index(device)?), args) }
 }
 
 const LONG: i32 = DType::Long as i32;
@@ -547,7 +555,7 @@ impl<'a> Operands<'a> for Checked<'a> {
 }
 
 #[inline(always)]
-fn dtype(number: i32) -> Result<DType, Failure> {
+pub(super) fn dtype(number: i32) -> Result<DType, Failure> {
     match DType::from_number(number) {
         Some(dtype) => Ok(dtype),
         None => Err(unknown_dtype(number)),
@@ -561,7 +569,7 @@ fn unknown_dtype(number: i32) -> Failure {
 }
 
 #[inline(always)]
-fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
+pub(super) fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
     if value.dtype == RD_SCALAR_CELL {
         return cell(value.integer);
     }

@@ -135,6 +135,11 @@ macro_rules! signature {
                     let [$($scalar),*] = launch.first_scalars()?;
                     Ok(Self { $($scalar),* })
                 }
+
+                /// In order, for a launch.
+                pub fn list(&self) -> Vec<$crate::tensor::launch::Scalar> {
+                    vec![$(self.$scalar),*]
+                }
             }
         }
     };

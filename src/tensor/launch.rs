@@ -47,6 +47,18 @@ impl Scalar {
     }
 }
 
+impl From<bool> for Scalar {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Scalar {
+    fn from(value: i64) -> Self {
+        Self::Long(value)
+    }
+}
+
 impl Scalar {
     /// Whether both have the same type and bits.
     pub fn is_identical(self, other: Self) -> bool {

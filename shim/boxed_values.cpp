@@ -1,0 +1,138 @@
+// Boxed arguments as descriptors: see boxed_values.h.
+#include "boxed_values.h"
+
+#include <string>
+
+namespace rustdev {
+
+rd_tensor described(const at::Tensor& tensor) {
+  const uint32_t conj = tensor.is_conj() ? RD_OPERAND_CONJ : 0;
+  const uint32_t neg = tensor.is_neg() ? RD_OPERAND_NEG : 0;
+  const bool is_strided = tensor.layout() == at::kStrided;
+  return {tensor.unsafeGetTensorImpl(),
+          is_strided ? data_of(tensor) : nullptr,
+          tensor.sizes().data(),
+          is_strided ? tensor.strides().data() : nullptr,
+          static_cast<int32_t>(is_strided ? tensor.dim() : 0),
+          static_cast<int32_t>(tensor.scalar_type()),
+          on_device(tensor) && is_strided ? tensor.device().index() : -1,
+          conj | neg};
+}
+
+at::Tensor tensor_of(const rd_tensor& tensor) {
+  using Impl = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  at::Tensor root(Impl::reclaim_copy(static_cast<c10::TensorImpl*>(tensor.handle)));
+  const at::IntArrayRef sizes = sizes_of(tensor), strides = strides_of(tensor);
+  if (root.sizes() == sizes && root.strides() == strides && data_of(root) == tensor.data) {
+    return root;
+  }
+  const auto* const begin = static_cast<const char*>(root.storage().data());
+  const int64_t bytes = tensor.data == nullptr ? 0 : static_cast<const char*>(tensor.data) - begin;
+  return root.as_strided(sizes, strides, bytes / static_cast<int64_t>(root.itemsize()));
+}
+
+namespace {
+
+template <class T>
+at::ArrayRef<T> items(const rd_value& value) {
+  return at::ArrayRef<T>(static_cast<const T*>(value.data), value.count);
+}
+
+c10::IValue number(const rd_scalar& value) {
+  switch (static_cast<c10::ScalarType>(value.dtype)) {
+    case c10::ScalarType::Bool:
+      return value.integer != 0;
+    case c10::ScalarType::Long:
+      return value.integer;
+    case c10::ScalarType::ComplexDouble:
+      return c10::complex<double>(value.real, value.imaginary);
+    default:
+      return value.real;
+  }
+}
+
+}  // namespace
+
+c10::IValue boxed(const rd_value& value) {
+  switch (value.kind) {
+    case RD_VALUE_TENSOR:
+      return tensor_of(*static_cast<const rd_tensor*>(value.data));
+    case RD_VALUE_TENSORS: {
+      c10::List<at::Tensor> tensors;
+      for (const rd_tensor& tensor : items<rd_tensor>(value)) {
+        tensors.push_back(tensor_of(tensor));
+      }
+      return tensors;
+    }
+    case RD_VALUE_SCALAR:
+      return number(value.scalar);
+    case RD_VALUE_INTEGERS:
+      return items<int64_t>(value);
+    case RD_VALUE_DOUBLES:
+      return items<double>(value);
+    case RD_VALUE_BOOLS: {
+      c10::List<bool> flags;
+      for (const bool flag : items<bool>(value)) {
+        flags.push_back(flag);
+      }
+      return flags;
+    }
+    case RD_VALUE_TEXT:
+      return std::string(static_cast<const char*>(value.data), value.count);
+    default:
+      return {};
+  }
+}
+
+BoxedValues::BoxedValues(at::ArrayRef<c10::IValue> arguments) {
+  values_.reserve(arguments.size());
+  tensors_.reserve(arguments.size());
+  integers_.reserve(arguments.size());
+  for (const c10::IValue& argument : arguments) {
+    values_.push_back(read(argument));
+  }
+}
+
+rd_value BoxedValues::read(const c10::IValue& argument) {
+  if (argument.isTensor()) {
+    const at::Tensor& tensor = argument.toTensor();
+    if (!tensor.defined()) {
+      return list(RD_VALUE_NONE, 0, nullptr);
+    }
+    tensors_.push_back(described(tensor));
+    return list(RD_VALUE_TENSOR, 1, &tensors_.back());
+  }
+  if (argument.isTensorList()) {
+    auto& found = next(lists_);
+    for (const at::Tensor& tensor : argument.toTensorVector()) {
+      found.push_back(described(tensor));
+    }
+    return list(RD_VALUE_TENSORS, found.size(), found.data());
+  }
+  if (argument.isScalar()) {
+    return {RD_VALUE_SCALAR, 1, nullptr, to_scalar(argument.toScalar())};
+  }
+  if (argument.isIntList()) {
+    const at::DimVector& found = integers_.emplace_back(argument.toDimVector());
+    return list(RD_VALUE_INTEGERS, found.size(), found.data());
+  }
+  if (argument.isDoubleList()) {
+    const std::vector<double> given = argument.toDoubleVector();
+    auto& found = next(doubles_);
+    found.append(given.begin(), given.end());
+    return list(RD_VALUE_DOUBLES, found.size(), found.data());
+  }
+  if (argument.isBoolList()) {
+    auto& found = next(bools_);
+    for (const bool flag : argument.toBoolList()) {
+      found.push_back(flag);
+    }
+    return list(RD_VALUE_BOOLS, found.size(), found.data());
+  }
+  if (argument.isString()) {
+    return list(RD_VALUE_TEXT, argument.toStringRef().size(), argument.toStringRef().data());
+  }
+  return list(argument.isNone() ? RD_VALUE_NONE : RD_VALUE_OTHER, 0, nullptr);
+}
+
+}  // namespace rustdev

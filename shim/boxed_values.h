@@ -1,0 +1,52 @@
+// Boxed arguments as the descriptors of rustdev.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include "tensor.h"
+
+namespace rustdev {
+
+// A descriptor of a tensor, whose sizes and strides it borrows; and of sizes and strides that are still to be a tensor's.
+rd_tensor described(const at::Tensor& tensor);
+
+// The tensor that a descriptor is of, or the view of it.
+at::Tensor tensor_of(const rd_tensor& tensor);
+
+// An argument of a descriptor.
+c10::IValue boxed(const rd_value& value);
+
+// The sizes and strides of a descriptor.
+inline at::IntArrayRef sizes_of(const rd_tensor& tensor) { return {tensor.sizes, static_cast<size_t>(tensor.ndim)}; }
+inline at::IntArrayRef strides_of(const rd_tensor& tensor) { return {tensor.strides, static_cast<size_t>(tensor.ndim)}; }
+
+// Arguments as descriptors, which borrow from the arguments and from this.
+class BoxedValues {
+ public:
+  explicit BoxedValues(at::ArrayRef<c10::IValue> arguments);
+
+  const rd_value* data() const { return values_.data(); }
+  size_t size() const { return values_.size(); }
+
+ private:
+  rd_value read(const c10::IValue& argument);
+  rd_value list(int32_t kind, size_t count, const void* data) const { return {kind, count, data, {}}; }
+
+  c10::SmallVector<rd_value, 12> values_;
+  // A new element of a rare list, which then has room for one of each argument.
+  template <class List>
+  auto& next(List& lists) const {
+    lists.reserve(values_.capacity());
+    return lists.emplace_back();
+  }
+
+  // Reserved for all arguments, so that what values point at stays where it is.
+  c10::SmallVector<rd_tensor, 8> tensors_;
+  c10::SmallVector<at::DimVector, 4> integers_;
+  c10::SmallVector<c10::SmallVector<rd_tensor, 4>, 1> lists_;
+  c10::SmallVector<c10::SmallVector<double, 4>, 1> doubles_;
+  c10::SmallVector<c10::SmallVector<bool, 4>, 1> bools_;
+};
+
+}  // namespace rustdev

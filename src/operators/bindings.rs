@@ -1,0 +1,168 @@
+//! The operators that are bound here: their names in ATen, what computes, and what a call does.
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+use super::call::{Arguments, Prepare};
+use super::task_table::TASKS;
+use super::{embedding_tables, log_likelihood, masks, padding, pooling, put, selection, windows};
+use crate::kernels::table::Op;
+use crate::tensor::dtype::DTypeSet;
+
+/// What the first dimension of an operator's tensors is a batch of. The numbers are the C ABI's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    None = 0,
+    Images = 1,
+    Matrices = 2,
+}
+
+/// PyTorch's CPU kernel as a task of the stream.
+#[derive(Clone, Copy)]
+pub struct Task {
+    /// The variant that the task runs; if there is none, the functional one, whose results are copied.
+    pub out: Option<&'static CStr>,
+    /// The dtypes of the first operand.
+    pub dtypes: DTypeSet,
+    pub batch: Batch,
+    /// Whether 16 bit floats are computed in `Float` and rounded, as other accelerators do where the CPU has no such kernel.
+    pub widens: bool,
+    /// Whether the guard looks at values too, in the task.
+    pub guarded: bool,
+}
+
+/// A row of the operator table by its name, looked up once.
+pub struct Row {
+    name: &'static CStr,
+    found: OnceLock<Option<&'static Op>>,
+}
+
+impl Row {
+    pub const fn new(name: &'static CStr) -> Self {
+        Self { name, found: OnceLock::new() }
+    }
+
+    pub fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// The row; nothing where the table has none of that name.
+    pub fn get(&self) -> Option<&'static Op> {
+        *self.found.get_or_init(|| Op::find(self.name.to_bytes()))
+    }
+}
+
+/// What computes.
+pub enum Kernel {
+    Row(Row),
+    Task(Task),
+}
+
+/// An operator.
+pub struct Operator {
+    /// Its overloads, without `aten::`: the functional variant first, those that write to arguments behind it.
+    pub names: &'static [&'static CStr],
+    /// Where the first tensor of a call has a dtype that this does not take, the call is the fallback's.
+    pub kernel: Kernel,
+    pub prepare: Prepare,
+}
+
+impl Operator {
+    /// Its row of the operator table, if that is what computes and there is one.
+    pub fn row(&self) -> Option<&'static Op> {
+        match &self.kernel {
+            Kernel::Row(row) => row.get(),
+            Kernel::Task(_) => None,
+        }
+    }
+
+    /// The dtypes of the first tensor that it takes.
+    pub fn dtypes(&self) -> DTypeSet {
+        match &self.kernel {
+            Kernel::Row(_) => self.row().map_or(DTypeSet::of(&[]), Op::dtypes),
+            Kernel::Task(task) => task.dtypes,
+        }
+    }
+
+    /// Whether a call is for it: the first tensor is on a device of ours and has a dtype that it takes, and for a task all others are there.
+    pub fn takes(&self, arguments: &Arguments<'_>) -> bool {
+        let mut tensors = arguments.tensors();
+        let Some(first) = tensors.next().filter(|first| first.device() >= 0 && self.dtypes().contains(first.dtype())) else {
+            return false;
+        };
+        matches!(self.kernel, Kernel::Row(..)) || tensors.all(|tensor| tensor.device() == first.device())
+    }
+}
+
+/// Every operator.
+pub fn operators() -> impl Iterator<Item = &'static Operator> {
+    OPERATORS.iter().chain(&TASKS)
+}
+
+macro_rules! operators {
+    ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
+        /// Those with kernels of ours.
+        static OPERATORS: [Operator; [$(stringify!($kernel)),*].len()] = [$(
+            Operator { names: &[$($name),+], kernel: Kernel::Row(Row::new($kernel)), prepare: $prepare },
+        )*];
+    };
+}
+
+operators! {
+    // padding
+    c"reflection_pad": padding::pad => c"reflection_pad1d", c"reflection_pad1d.out";
+    c"reflection_pad": padding::reflect_images => c"reflection_pad2d", c"reflection_pad2d.out";
+    c"reflection_pad": padding::pad => c"reflection_pad3d", c"reflection_pad3d.out";
+    c"replication_pad": padding::pad => c"replication_pad1d", c"replication_pad1d.out";
+    c"replication_pad": padding::pad => c"replication_pad2d", c"replication_pad2d.out";
+    c"replication_pad": padding::pad => c"replication_pad3d", c"replication_pad3d.out";
+    c"reflection_pad_backward": padding::reflect_lines_backward => c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
+    c"reflection_pad_backward": padding::pad_backward::<2> => c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
+    c"reflection_pad_backward": padding::pad_backward_of_meta => c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"replication_pad_backward": padding::pad_backward_of_meta => c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
+    c"replication_pad_backward": padding::pad_backward::<2> => c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
+    c"replication_pad_backward": padding::pad_backward::<3> => c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
+    // windows
+    c"im2col": windows::im2col => c"im2col", c"im2col.out";
+    c"col2im": windows::col2im => c"col2im", c"col2im.out";
+    c"unfold_backward": windows::unfold_backward => c"unfold_backward";
+    c"max_pool2d_with_indices": pooling::max_pool2d => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
+    c"max_pool2d_with_indices_backward": pooling::max_pool2d_backward =>
+        c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
+    // through indices
+    c"put": put::put => c"put_";
+    c"embedding_dense_backward": embedding_tables::backward => c"embedding_dense_backward";
+    c"_embedding_bag": embedding_tables::bag => c"_embedding_bag";
+    c"_embedding_bag": embedding_tables::bag => c"_embedding_bag_forward_only";
+    c"embedding_renorm_": embedding_tables::renorm => c"embedding_renorm_";
+    // through masks
+    c"masked_select": masks::select => c"masked_select", c"masked_select.out";
+    c"masked_scatter": masks::scatter => c"masked_scatter_";
+    c"nonzero": masks::nonzero => c"nonzero", c"nonzero.out";
+    c"nonzero": masks::nonzero_static => c"nonzero_static", c"nonzero_static.out";
+    // selection
+    c"kthvalue": selection::kthvalue => c"kthvalue.values";
+    c"median": selection::median => c"median";
+    c"median": selection::median_along => c"median.dim_values";
+    c"nanmedian": selection::median => c"nanmedian";
+    c"nanmedian": selection::median_along => c"nanmedian.dim_values";
+    c"mode": selection::mode => c"mode", c"mode.values";
+    // losses
+    c"nll_loss_forward": log_likelihood::forward => c"nll_loss_forward", c"nll_loss_forward.output";
+    c"nll_loss_forward": log_likelihood::forward_of_images => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
+    c"nll_loss_backward": log_likelihood::backward => c"nll_loss_backward", c"nll_loss_backward.grad_input";
+    c"nll_loss_backward": log_likelihood::backward_of_images => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_has_a_kernel() {
+        for operator in operators() {
+            let is_there = operator.row().is_some() || matches!(operator.kernel, Kernel::Task(_));
+            assert!(is_there, "{:?} has no kernel", operator.names[0]);
+        }
+    }
+}

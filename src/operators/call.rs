@@ -1,0 +1,490 @@
+//! [`Arguments`] and [`Call`]: what an operator was called with, and what it can do.
+
+use std::ffi::CStr;
+use std::ops::Deref;
+
+use smallvec::SmallVec;
+
+use super::bindings::Row;
+use super::descriptor::{Dims, Format, Tensor};
+use crate::kernels::table::Op;
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Scalar;
+
+/// Why a call is not done here.
+#[derive(Debug, PartialEq)]
+pub enum Refusal {
+    /// PyTorch's CPU kernel takes it.
+    Fallback,
+    /// `RuntimeError`.
+    Invalid(String),
+    /// `IndexError`.
+    Index(String),
+    /// `NotImplementedError`.
+    Unsupported(String),
+    /// What the caller did failed, with this status and text of its own.
+    Failed(i32, String),
+}
+
+/// Refuses by a `RuntimeError` what is not so.
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err($crate::operators::call::Refusal::Invalid(format!($($text)+)));
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// The outcome of a call.
+pub type Outcome = Result<(), Refusal>;
+
+/// What an operator does in a call.
+pub type Prepare = fn(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome;
+
+/// One argument, as its schema has it.
+#[derive(Clone, Debug)]
+pub enum Value<'a> {
+    /// Optional, and not given.
+    None,
+    Tensor(Tensor),
+    Tensors(Vec<Tensor>),
+    Number(Scalar),
+    Integers(&'a [i64]),
+    Numbers(&'a [f64]),
+    Flags(&'a [bool]),
+    Text(&'a str),
+    /// Devices, generators, and what no operator here asks for.
+    Other,
+}
+
+fn wrong(wanted: &str, value: &Value<'_>) -> Refusal {
+    Refusal::Invalid(format!("internal error: expected {wanted} as an argument, but got {value:?}"))
+}
+
+impl<'a> Value<'a> {
+    /// # Errors
+    /// It is none.
+    pub fn tensor(&self) -> Result<&Tensor, Refusal> {
+        match self {
+            Self::Tensor(tensor) => Ok(tensor),
+            _ => Err(wrong("a tensor", self)),
+        }
+    }
+
+    /// A tensor that may be left out.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn optional_tensor(&self) -> Result<Option<&Tensor>, Refusal> {
+        match self {
+            Self::None => Ok(None),
+            _ => self.tensor().map(Some),
+        }
+    }
+
+    /// # Errors
+    /// It is none.
+    pub fn integer(&self) -> Result<i64, Refusal> {
+        match self {
+            Self::Number(Scalar::Long(value)) => Ok(*value),
+            _ => Err(wrong("an integer", self)),
+        }
+    }
+
+    /// # Errors
+    /// It is none.
+    pub fn number(&self) -> Result<Scalar, Refusal> {
+        match self {
+            Self::Number(number) => Ok(*number),
+            _ => Err(wrong("a number", self)),
+        }
+    }
+
+    /// # Errors
+    /// It is none.
+    pub fn flag(&self) -> Result<bool, Refusal> {
+        match self {
+            Self::Number(Scalar::Bool(value)) => Ok(*value),
+            _ => Err(wrong("a bool", self)),
+        }
+    }
+
+    /// # Errors
+    /// It is none.
+    pub fn double(&self) -> Result<f64, Refusal> {
+        match self {
+            Self::Number(Scalar::Double(value)) => Ok(*value),
+            _ => Err(wrong("a floating point number", self)),
+        }
+    }
+
+    /// # Errors
+    /// It is none.
+    pub fn integers(&self) -> Result<&'a [i64], Refusal> {
+        match self {
+            Self::Integers(values) => Ok(values),
+            _ => Err(wrong("integers", self)),
+        }
+    }
+
+    /// # Errors
+    /// It is none.
+    pub fn flags(&self) -> Result<&'a [bool], Refusal> {
+        match self {
+            Self::Flags(values) => Ok(values),
+            _ => Err(wrong("bools", self)),
+        }
+    }
+}
+
+/// An input of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    Tensor(&'a Tensor),
+    /// Broadcast over all elements.
+    Number(Scalar),
+}
+
+impl<'a> From<&'a Tensor> for Input<'a> {
+    fn from(tensor: &'a Tensor) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+/// The arguments of a call, those to write to left out.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a>(&'a [Value<'a>]);
+
+impl<'a> Arguments<'a> {
+    pub fn new(values: &'a [Value<'a>]) -> Self {
+        Self(values)
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// There are fewer or more.
+    pub fn all<const N: usize>(&self) -> Result<&[Value<'a>; N], Refusal> {
+        let wrong = |_| Refusal::Invalid(format!("internal error: {} arguments, and {N} expected", self.0.len()));
+        self.0.try_into().map_err(wrong)
+    }
+
+    /// Argument number `index`.
+    ///
+    /// # Errors
+    /// It is no tensor.
+    pub fn tensor(&self, index: usize) -> Result<&Tensor, Refusal> {
+        self.0.get(index).unwrap_or(&Value::None).tensor()
+    }
+
+    /// Those that are tensors, lists of them left out.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.0.iter().filter_map(|value| if let Value::Tensor(tensor) = value { Some(tensor) } else { None })
+    }
+}
+
+impl<'a> Deref for Arguments<'a> {
+    type Target = [Value<'a>];
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+/// A dimension counted from the start. A number is taken for a tensor of one dimension.
+///
+/// # Errors
+/// There is none of that number.
+pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, Refusal> {
+    let count = ndim.max(1) as i64;
+    if (-count..count).contains(&dim) {
+        return Ok(dim.rem_euclid(count) as usize);
+    }
+    let range = format!("expected to be in range of [{}, {}], but got {dim}", -count, count - 1);
+    Err(Refusal::Index(format!("Dimension out of range ({range})")))
+}
+
+/// The sizes that both are broadcast to.
+///
+/// # Errors
+/// They do not go together.
+pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Vec<i64>, Refusal> {
+    let ndim = one.len().max(other.len());
+    let size = |sizes: &[i64], dim: usize| (dim + sizes.len()).checked_sub(ndim).map_or(1, |own| sizes[own]);
+    let pairs = (0..ndim).map(|dim| (dim, size(one, dim), size(other, dim)));
+    let common = pairs.map(|(dim, a, b)| {
+        let text = format!("The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}");
+        ensure!(a == b || a == 1 || b == 1, "{text}");
+        Ok(if a == 1 { b } else { a })
+    });
+    common.collect()
+}
+
+/// Sizes, strides and dtype of a tensor that is still to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    pub sizes: Dims,
+    pub strides: Dims,
+    pub dtype: DType,
+}
+
+impl Shape {
+    /// Dense in an order.
+    pub fn new(sizes: &[i64], dtype: DType, format: Format) -> Self {
+        Self { sizes: sizes.into(), strides: format.strides(sizes), dtype }
+    }
+
+    /// The same in an order.
+    pub fn in_format(self, format: Format) -> Self {
+        Self { strides: format.strides(&self.sizes), ..self }
+    }
+}
+
+/// What an output of the caller's (`out=`) must be like. All get their sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strides {
+    /// It keeps its strides where it has the sizes.
+    Any = 0,
+    /// It keeps them, and the operator writes to a tensor with the strides of the shape, which is copied at the end.
+    Copied = 1,
+    /// It gets those of the shape.
+    Given = 2,
+}
+
+/// The side of a call that has PyTorch's tensors.
+pub trait Caller {
+    /// What PyTorch's meta of an operator, by default that of the call, says of its outputs for these arguments.
+    ///
+    /// # Errors
+    /// It refuses the arguments.
+    fn meta(&mut self, operator: Option<&CStr>) -> Result<Vec<Shape>, Refusal>;
+
+    /// Output number `index`: a new tensor, or the caller's.
+    ///
+    /// # Errors
+    /// No memory, or the caller's is of another dtype or device.
+    fn output(&mut self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor, Refusal>;
+
+    /// A new tensor for the time of the call.
+    ///
+    /// # Errors
+    /// No memory.
+    fn empty(&mut self, shape: &Shape) -> Result<Tensor, Refusal>;
+
+    /// A tensor of the call in an order of its elements, copied where it has another.
+    ///
+    /// # Errors
+    /// No memory.
+    fn dense(&mut self, tensor: &Tensor, format: Format) -> Result<Tensor, Refusal>;
+
+    /// Calls an operator by its name in ATen, which has so many results, all of them tensors.
+    ///
+    /// # Errors
+    /// It fails.
+    fn call(&mut self, operator: &CStr, arguments: &[Value<'_>], results: usize) -> Result<Vec<Tensor>, Refusal>;
+
+    /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
+    ///
+    /// # Errors
+    /// A task failed, or the stream captures.
+    fn read(&mut self, tensor: &Tensor, reason: &CStr) -> Result<i64, Refusal>;
+
+    /// Enqueues a kernel on the current stream of the tensors' device.
+    ///
+    /// # Errors
+    /// It does not take the dtypes, or the device is another one for some.
+    fn launch(&mut self, op: &'static Op, compute: DType, outputs: &[&Tensor], inputs: &[Input<'_>], scalars: &[Scalar])
+    -> Outcome;
+
+    /// Whether PyTorch has MKL.
+    fn has_mkl(&self) -> bool;
+
+    /// Whether the user asked for deterministic algorithms.
+    fn is_deterministic(&self) -> bool;
+}
+
+/// One call of an operator.
+pub struct Call<'a> {
+    kernel: Option<&'static Op>,
+    caller: &'a mut dyn Caller,
+}
+
+impl<'a> Call<'a> {
+    /// Of an operator with this kernel, if it is one of ours.
+    pub fn new(kernel: Option<&'static Op>, caller: &'a mut dyn Caller) -> Self {
+        Self { kernel, caller }
+    }
+
+    /// What PyTorch's meta of the operator says of its outputs.
+    ///
+    /// # Errors
+    /// It refuses the arguments.
+    pub fn meta(&mut self) -> Result<Vec<Shape>, Refusal> {
+        self.caller.meta(None)
+    }
+
+    /// The same of another operator with these arguments.
+    ///
+    /// # Errors
+    /// It refuses the arguments.
+    pub fn meta_of(&mut self, operator: &CStr) -> Result<Vec<Shape>, Refusal> {
+        self.caller.meta(Some(operator))
+    }
+
+    /// The only output of a meta.
+    ///
+    /// # Errors
+    /// It refuses the arguments.
+    pub fn shape(&mut self) -> Result<Shape, Refusal> {
+        self.meta()?.pop().ok_or_else(|| Refusal::Invalid("internal error: a meta without outputs".into()))
+    }
+
+    /// Output number `index`: a new tensor, or the caller's.
+    ///
+    /// # Errors
+    /// No memory, or the caller's is of another dtype or device.
+    pub fn output(&mut self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor, Refusal> {
+        self.caller.output(index, shape, strides)
+    }
+
+    /// A tensor of the call in an order of its elements, copied where it has another.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn dense(&mut self, tensor: &Tensor, format: Format) -> Result<Tensor, Refusal> {
+        if tensor.is_dense(format) { Ok(tensor.clone()) } else { self.caller.dense(tensor, format) }
+    }
+
+    /// A new tensor for the time of the call.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn empty(&mut self, shape: &Shape) -> Result<Tensor, Refusal> {
+        self.caller.empty(shape)
+    }
+
+    /// The only result of another operator, by its name in ATen.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn operator(&mut self, name: &CStr, arguments: &[Value<'_>]) -> Result<Tensor, Refusal> {
+        self.operators(name, arguments, 1)?.pop().ok_or_else(|| Refusal::Invalid("internal error: no result".into()))
+    }
+
+    /// The results of another operator, which has so many.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn operators(&mut self, name: &CStr, arguments: &[Value<'_>], results: usize) -> Result<Vec<Tensor>, Refusal> {
+        self.caller.call(name, arguments, results)
+    }
+
+    /// Copies a tensor's elements into another one, as `copy_` does.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn copy(&mut self, target: &Tensor, source: &Tensor) -> Outcome {
+        let arguments = [Value::Tensor(target.clone()), Value::Tensor(source.clone()), Value::Number(Scalar::Bool(false))];
+        self.operator(c"copy_", &arguments).map(drop)
+    }
+
+    /// Writes a number to every element, as `fill_` does.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn fill(&mut self, target: &Tensor, number: Scalar) -> Outcome {
+        self.operator(c"fill_.Scalar", &[Value::Tensor(target.clone()), Value::Number(number)]).map(drop)
+    }
+
+    /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
+    ///
+    /// # Errors
+    /// A task failed, or the stream captures.
+    pub fn read(&mut self, tensor: &Tensor, reason: &CStr) -> Result<i64, Refusal> {
+        self.caller.read(tensor, reason)
+    }
+
+    /// With another kernel.
+    pub fn with_kernel(&mut self, row: &Row) -> Call<'_> {
+        Call { kernel: row.get(), caller: self.caller }
+    }
+
+    /// Launches the operator's kernel; it computes in the dtype of the first output.
+    ///
+    /// # Errors
+    /// It does not take the dtypes, or tensors are on several devices.
+    pub fn launch(&mut self, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar]) -> Outcome {
+        self.launch_in(outputs[0].dtype(), outputs, inputs, scalars)
+    }
+
+    /// The same in another dtype.
+    ///
+    /// # Errors
+    /// As [`Call::launch`].
+    pub fn launch_in(&mut self, compute: DType, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar]) -> Outcome {
+        let inputs: SmallVec<[Input<'_>; 4]> = inputs.iter().map(|&tensor| tensor.into()).collect();
+        self.launch_with(compute, outputs, &inputs, scalars)
+    }
+
+    /// The same, where inputs may be numbers.
+    ///
+    /// # Errors
+    /// As [`Call::launch`].
+    pub fn launch_with(&mut self, compute: DType, outputs: &[&Tensor], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
+        let kernel = self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))?;
+        check_device(kernel, outputs, inputs)?;
+        self.caller.launch(kernel, compute, outputs, inputs, scalars)
+    }
+
+    /// Whether PyTorch has MKL.
+    pub fn has_mkl(&self) -> bool {
+        self.caller.has_mkl()
+    }
+
+    /// Whether the user asked for deterministic algorithms.
+    pub fn is_deterministic(&self) -> bool {
+        self.caller.is_deterministic()
+    }
+}
+
+/// Refuses tensors of several devices.
+fn check_device(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Outcome {
+    let tensors = inputs.iter().filter_map(|input| if let Input::Tensor(tensor) = input { Some(*tensor) } else { None });
+    let mut devices = outputs.iter().copied().chain(tensors).map(Tensor::device);
+    let Some(first) = devices.next() else { return Ok(()) };
+    let Some(other) = devices.find(|&device| device != first) else { return Ok(()) };
+    let name = |device: i32| if device < 0 { "cpu".into() } else { format!("rustdev:{device}") };
+    let found = format!("found at least two devices, {} and {}! (operator {})", name(first), name(other), kernel.text());
+    Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_count_from_both_ends() {
+        assert_eq!((wrap_dim(-1, 3), wrap_dim(2, 3), wrap_dim(0, 0)), (Ok(2), Ok(2), Ok(0)));
+        let text = "Dimension out of range (expected to be in range of [-3, 2], but got 3)";
+        assert_eq!(wrap_dim(3, 3), Err(Refusal::Index(text.into())));
+    }
+
+    #[test]
+    fn sizes_are_broadcast() {
+        assert_eq!(broadcast(&[2, 1], &[3]), Ok(vec![2, 3]));
+        assert_eq!(broadcast(&[], &[0, 1]), Ok(vec![0, 1]));
+        let text = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1";
+        assert_eq!(broadcast(&[4, 2], &[3]), Err(Refusal::Invalid(text.into())));
+    }
+
+    #[test]
+    fn arguments_are_what_the_schema_says() {
+        let values = [Value::Number(Scalar::Long(3)), Value::None, Value::Integers(&[1, 2])];
+        let arguments = Arguments::new(&values);
+        let [number, nothing, list] = arguments.all().expect("three arguments");
+        assert_eq!((number.integer(), list.integers()), (Ok(3), Ok(&[1, 2][..])));
+        assert!(nothing.optional_tensor().expect("an argument that is left out").is_none());
+        assert!(number.tensor().is_err() && list.integer().is_err() && arguments.all::<2>().is_err());
+    }
+}

@@ -1,0 +1,356 @@
+//! [`Tensor`]: what an operator knows of a tensor of its call.
+
+use std::ops::Range;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::call::{Outcome, ensure};
+use crate::tensor::dtype::DType;
+use crate::tensor::view::Flags;
+
+/// Sizes or strides: those of most tensors without an allocation.
+pub type Dims = SmallVec<[i64; 6]>;
+
+/// How the elements of a new tensor lie, and what a kernel may ask of an operand. The numbers are those of `c10::MemoryFormat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Contiguous = 0,
+    /// Images (N, C, H, W) in the order (N, H, W, C).
+    ChannelsLast = 2,
+    /// The same of volumes.
+    ChannelsLast3d = 3,
+}
+
+impl Format {
+    /// Strides, in elements, of a dense tensor.
+    pub fn strides(self, sizes: &[i64]) -> Dims {
+        let ndim = sizes.len();
+        let mut order: SmallVec<[usize; 6]> = (0..ndim).collect();
+        if self != Self::Contiguous && ndim > 2 {
+            // Channels vary fastest.
+            order.remove(1);
+            order.push(1);
+        }
+        let mut strides: Dims = smallvec![1; ndim];
+        let mut stride = 1_i64;
+        for &dim in order.iter().rev() {
+            strides[dim] = stride;
+            stride = stride.saturating_mul(sizes[dim].max(1));
+        }
+        strides
+    }
+}
+
+/// A tensor of a call: where its first element is, its sizes and its strides in elements. What makes another one of it stays within the
+/// elements that it has.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// The tensor of PyTorch's that this one is, or is a view of.
+    handle: usize,
+    address: usize,
+    dtype: DType,
+    device: i32,
+    flags: Flags,
+    sizes: Dims,
+    strides: Dims,
+}
+
+impl Tensor {
+    /// Of its parts; `device`: -1 is none of ours.
+    pub fn new(handle: usize, address: usize, dtype: DType, device: i32, flags: Flags, sizes: Dims, strides: Dims) -> Self {
+        Self { handle, address, dtype, device, flags, sizes, strides }
+    }
+
+    pub fn handle(&self) -> usize {
+        self.handle
+    }
+
+    /// Of the first element.
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub fn device(&self) -> i32 {
+        self.device
+    }
+
+    pub fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    pub fn sizes(&self) -> &[i64] {
+        &self.sizes
+    }
+
+    /// In elements.
+    pub fn strides(&self) -> &[i64] {
+        &self.strides
+    }
+
+    pub fn ndim(&self) -> usize {
+        self.sizes.len()
+    }
+
+    pub fn numel(&self) -> i64 {
+        self.sizes.iter().product()
+    }
+
+    /// The size of a dimension, counted from the end.
+    pub fn size_from_end(&self, dim: usize) -> i64 {
+        self.sizes[self.ndim() - 1 - dim]
+    }
+
+    /// Whether the elements lie one behind the other in this order.
+    pub fn is_dense(&self, format: Format) -> bool {
+        let needs = match format {
+            Format::Contiguous => self.ndim(),
+            Format::ChannelsLast => 4,
+            Format::ChannelsLast3d => 5,
+        };
+        if self.ndim() != needs {
+            return false;
+        }
+        let dense = format.strides(&self.sizes);
+        self.numel() == 0 || (0..self.ndim()).all(|dim| self.sizes[dim] == 1 || self.strides[dim] == dense[dim])
+    }
+
+    /// The order that the strides suggest, as `at::Tensor::suggest_memory_format` has it.
+    pub fn suggested_format(&self) -> Format {
+        let format = match self.ndim() {
+            4 => Format::ChannelsLast,
+            5 => Format::ChannelsLast3d,
+            _ => return Format::Contiguous,
+        };
+        if self.is_channels_last() { format } else { Format::Contiguous }
+    }
+
+    /// Whether strides grow from the channels over the last dimension to the samples. Where sizes of 1 leave it open, contiguous tensors
+    /// are not.
+    fn is_channels_last(&self) -> bool {
+        let (sizes, strides) = (&self.sizes, &self.strides);
+        if strides[1] == 0 {
+            return false;
+        }
+        let mut least = 0;
+        let order = std::iter::once(1).chain((2..self.ndim()).rev()).chain(std::iter::once(0));
+        for dim in order {
+            if sizes[dim] == 0 || strides[dim] < least || (dim == 0 && least == strides[1]) {
+                return false;
+            }
+            least = strides[dim] * sizes[dim].max(1);
+        }
+        true
+    }
+
+    /// The same elements with other sizes and strides.
+    fn with(&self, sizes: Dims, strides: Dims) -> Self {
+        let &Self { handle, address, dtype, device, flags, .. } = self;
+        Self { handle, address, dtype, device, flags, sizes, strides }
+    }
+
+    /// A contiguous tensor with other sizes of as many elements.
+    ///
+    /// # Panics
+    /// It is not contiguous, or the sizes are of another number of elements.
+    pub fn view(&self, sizes: &[i64]) -> Self {
+        assert!(self.is_dense(Format::Contiguous), "a view of a tensor that is not contiguous: {self:?}");
+        assert_eq!(self.numel(), sizes.iter().product::<i64>(), "a view of sizes {sizes:?} of {self:?}");
+        self.with(sizes.into(), Format::Contiguous.strides(sizes))
+    }
+
+    /// A tensor that is dense in this order as a contiguous one: channels are the last dimension of channels-last tensors.
+    ///
+    /// # Panics
+    /// It is not dense in this order.
+    pub fn in_memory_order(&self, format: Format) -> Self {
+        assert!(self.is_dense(format), "not dense: {self:?}");
+        let mut sizes = self.sizes.clone();
+        if format != Format::Contiguous {
+            let channels = sizes.remove(1);
+            sizes.push(channels);
+        }
+        let strides = Format::Contiguous.strides(&sizes);
+        self.with(sizes, strides)
+    }
+
+    /// The elements at an index of the first dimension.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn row(&self, index: i64) -> Self {
+        assert!((0..self.sizes[0]).contains(&index), "row {index} of {self:?}");
+        let address = self.address + index as usize * self.strides[0] as usize * self.dtype.size();
+        Self { address, ..self.with(self.sizes[1..].into(), self.strides[1..].into()) }
+    }
+
+    /// With a dimension as the last one; one without dimensions has one.
+    ///
+    /// # Panics
+    /// There is no such dimension.
+    pub fn with_last(&self, dim: usize) -> Self {
+        let (mut sizes, mut strides) = (self.sizes.clone(), self.strides.clone());
+        if sizes.is_empty() {
+            return self.with(smallvec![1], smallvec![1]);
+        }
+        let (size, stride) = (sizes.remove(dim), strides.remove(dim));
+        sizes.push(size);
+        strides.push(stride);
+        self.with(sizes, strides)
+    }
+
+    /// Over other sizes: a dimension of stride 0 is one element, any other has no more elements than one of this tensor with its stride.
+    ///
+    /// # Panics
+    /// An element lies outside this tensor.
+    pub fn within(&self, sizes: Dims, strides: Dims) -> Self {
+        let reach =
+            |sizes: &[i64], strides: &[i64]| sizes.iter().zip(strides).map(|(size, stride)| (size - 1) * stride).sum::<i64>();
+        let is_empty = sizes.contains(&0);
+        let fits = strides.iter().all(|&stride| stride >= 0) && reach(&sizes, &strides) <= reach(&self.sizes, &self.strides);
+        assert!(is_empty || (fits && self.numel() > 0), "sizes {sizes:?} with strides {strides:?} within {self:?}");
+        self.with(sizes, strides)
+    }
+
+    /// Broadcast to sizes; nothing where that does not go.
+    pub fn expand(&self, sizes: &[i64]) -> Option<Self> {
+        let leading = sizes.len().checked_sub(self.ndim())?;
+        let mut strides: Dims = smallvec![0; sizes.len()];
+        for (dim, &size) in self.sizes.iter().enumerate() {
+            if size == sizes[leading + dim] {
+                strides[leading + dim] = self.strides[dim];
+            } else if size != 1 {
+                return None;
+            }
+        }
+        Some(self.with(sizes.into(), strides))
+    }
+
+    /// With another dimension of size 1 before `dim`.
+    pub fn unsqueeze(&self, dim: usize) -> Self {
+        let (mut sizes, mut strides) = (self.sizes.clone(), self.strides.clone());
+        sizes.insert(dim, 1);
+        strides.insert(dim, 1);
+        self.with(sizes, strides)
+    }
+}
+
+const SHARED: &str = "Please clone() the tensor before performing the operation.";
+
+/// Overlap of memory, as PyTorch's checks see it: what they cannot tell is let through.
+impl Tensor {
+    /// Refuses a tensor to write to that has an element twice.
+    ///
+    /// # Errors
+    /// It has one.
+    pub fn check_no_internal_overlap(&self) -> Outcome {
+        let is_expanded = self.sizes.iter().zip(&self.strides).any(|(&size, &stride)| size > 1 && stride == 0);
+        let text = "unsupported operation: more than one element of the written-to tensor refers to a single memory location.";
+        ensure!(!is_expanded || self.numel() == 0, "{text} {SHARED}");
+        Ok(())
+    }
+
+    /// Refuses a tensor to write to that shares memory with an input.
+    ///
+    /// # Errors
+    /// It does.
+    pub fn check_no_overlap(&self, input: &Self) -> Outcome {
+        let text =
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location.";
+        ensure!(!self.overlaps(input), "{text} {SHARED}");
+        Ok(())
+    }
+
+    /// Whether its memory, gaps included, meets another tensor's.
+    pub fn may_share_memory(&self, other: &Self) -> bool {
+        let (own, others) = (self.reach(), other.reach());
+        own.start < others.end && others.start < own.end
+    }
+
+    /// The addresses from its first to its last element.
+    fn reach(&self) -> Range<usize> {
+        let last: i64 = self.sizes.iter().zip(&self.strides).map(|(size, stride)| (size - 1) * stride).sum();
+        let elements = if self.numel() == 0 { 0 } else { last as usize + 1 };
+        self.address..self.address + elements * self.dtype.size()
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let (Some(own), Some(others)) = (self.dense_bytes(), other.dense_bytes()) else { return false };
+        own.start < others.end && others.start < own.end
+    }
+
+    /// The addresses of its memory where its elements fill it, each once.
+    fn dense_bytes(&self) -> Option<Range<usize>> {
+        let mut dims: SmallVec<[(i64, i64); 6]> =
+            self.strides.iter().copied().zip(self.sizes.iter().copied()).filter(|&(_, size)| size != 1).collect();
+        dims.sort_unstable();
+        let mut expected = 1;
+        for (stride, size) in dims {
+            if stride != expected {
+                return None;
+            }
+            expected *= size;
+        }
+        let bytes = self.numel() as usize * self.dtype.size();
+        (bytes > 0).then(|| self.address..self.address + bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(sizes: &[i64], strides: &[i64]) -> Tensor {
+        Tensor::new(1, 64, DType::Float, 0, Flags(0), sizes.into(), strides.into())
+    }
+
+    #[test]
+    fn strides_follow_the_format() {
+        assert_eq!(Format::Contiguous.strides(&[2, 3, 4])[..], [12, 4, 1]);
+        assert_eq!(Format::ChannelsLast.strides(&[2, 3, 4, 5])[..], [60, 1, 15, 3]);
+        assert_eq!(Format::ChannelsLast3d.strides(&[2, 3, 4, 5, 6])[..], [360, 1, 90, 18, 3]);
+        assert_eq!(Format::Contiguous.strides(&[2, 0, 4])[..], [4, 4, 1]);
+    }
+
+    #[test]
+    fn the_suggested_format_is_that_of_pytorch() {
+        assert_eq!(tensor(&[2, 3, 4, 5], &[60, 20, 5, 1]).suggested_format(), Format::Contiguous);
+        assert_eq!(tensor(&[2, 3, 4, 5], &[60, 1, 15, 3]).suggested_format(), Format::ChannelsLast);
+        // One channel and one image: both; PyTorch takes what the strides of all other dimensions say.
+        assert_eq!(tensor(&[1, 1, 4, 5], &[20, 20, 5, 1]).suggested_format(), Format::Contiguous);
+        assert_eq!(tensor(&[1, 1, 4, 5], &[20, 1, 5, 1]).suggested_format(), Format::ChannelsLast);
+        assert_eq!(tensor(&[1, 3, 1, 1], &[3, 1, 1, 1]).suggested_format(), Format::Contiguous);
+        assert_eq!(tensor(&[3, 4, 5], &[20, 5, 1]).suggested_format(), Format::Contiguous);
+    }
+
+    #[test]
+    fn views_stay_within_the_tensor() {
+        let last = tensor(&[2, 3, 4, 5], &[60, 1, 15, 3]);
+        assert!(!last.is_dense(Format::Contiguous) && last.is_dense(Format::ChannelsLast));
+        let ordered = last.in_memory_order(Format::ChannelsLast);
+        assert_eq!((ordered.sizes(), ordered.strides()), (&[2, 4, 5, 3][..], &[60, 15, 3, 1][..]));
+        assert_eq!(ordered.view(&[2, 60]).strides(), [60, 1]);
+        assert!(std::panic::catch_unwind(|| ordered.view(&[2, 61])).is_err());
+        assert!(std::panic::catch_unwind(|| last.view(&[120])).is_err());
+        assert_eq!(last.unsqueeze(0).sizes(), [1, 2, 3, 4, 5]);
+        let rows = tensor(&[2, 3], &[3, 1]);
+        assert_eq!(rows.within(smallvec![2, 7], smallvec![3, 0]).sizes(), [2, 7]);
+        assert!(std::panic::catch_unwind(|| rows.within(smallvec![3, 3], smallvec![3, 1])).is_err());
+        assert_eq!(rows.expand(&[4, 2, 3]).unwrap().strides(), [0, 3, 1]);
+        assert!(rows.expand(&[3, 3]).is_none() && rows.expand(&[3]).is_none());
+    }
+
+    #[test]
+    fn shared_memory_is_seen() {
+        let (rows, expanded) = (tensor(&[2, 3], &[3, 1]), tensor(&[2, 3], &[0, 1]));
+        assert!(rows.check_no_internal_overlap().is_ok() && expanded.check_no_internal_overlap().is_err());
+        let mut behind = rows.clone();
+        behind.address += 24;
+        assert!(rows.check_no_overlap(&rows).is_err() && rows.check_no_overlap(&behind).is_ok());
+        behind.address -= 4;
+        assert!(rows.check_no_overlap(&behind).is_err() && rows.check_no_overlap(&expanded).is_ok());
+    }
+}

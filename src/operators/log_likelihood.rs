@@ -1,0 +1,130 @@
+//! Negative log likelihood loss, of rows and of images. Arguments that do not match are the fallback's, whose kernel raises the error.
+
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value};
+use super::descriptor::{Format, Tensor};
+use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
+use crate::tensor::dtype::DType;
+
+/// Numbers of `at::Reduction`.
+const NONE: i64 = 0;
+const SUM: i64 = 2;
+
+/// What forward and backward have in common.
+struct Loss<'a> {
+    input: &'a Tensor,
+    target: &'a Tensor,
+    weight: Option<&'a Tensor>,
+    reduction: i64,
+    ignored: i64,
+}
+
+impl<'a> Loss<'a> {
+    fn new(
+        input: &'a Value<'_>,
+        target: &'a Value<'_>,
+        weight: &'a Value<'_>,
+        reduction: &Value<'_>,
+        ignored: &Value<'_>,
+    ) -> Result<Self, Refusal> {
+        let (input, target, weight) = (input.tensor()?, target.tensor()?, weight.optional_tensor()?);
+        let loss = Self { input, target, weight, reduction: reduction.integer()?, ignored: ignored.integer()? };
+        let is_target = target.dtype() == DType::Long || (target.dtype() == DType::Byte && input.ndim() <= 2);
+        let fits = |weight: &Tensor| weight.dtype() == input.dtype() && weight.device() == input.device();
+        let is_taken = is_target && weight.is_none_or(fits) && target.device() == input.device();
+        if is_taken { Ok(loss) } else { Err(Refusal::Fallback) }
+    }
+
+    /// Images, targets and weights have to fit together.
+    fn check_images(&self) -> Outcome {
+        let (input, target) = (self.input.sizes(), self.target.sizes());
+        let fits = input.len() == 4
+            && [input[0], input[2], input[3]] == target
+            && self.weight.is_none_or(|weight| weight.numel() == input[1]);
+        if fits { Ok(()) } else { Err(Refusal::Fallback) }
+    }
+
+    /// The sizes of the input as images: rows are images of one element each.
+    fn images(&self) -> [i64; 4] {
+        match *self.input.sizes() {
+            [samples, classes, height, width] => [samples, classes, height, width],
+            [samples, classes] => [samples, classes, 1, 1],
+            _ => [1, self.input.size_from_end(0), 1, 1],
+        }
+    }
+
+    fn forward(&self, call: &mut Call<'_>, out: &Shape, total: &Shape) -> Outcome {
+        let out = call.output(0, out, Strides::Copied)?;
+        let total = call.output(1, total, Strides::Copied)?;
+        let [samples, _, height, width] = self.images();
+        let is_rows = self.input.ndim() != 4;
+        let images = if is_rows { call.dense(self.input, Format::Contiguous)?.view(&self.images()) } else { self.input.clone() };
+        let target = call.dense(self.target, Format::Contiguous)?.view(&[samples, height, width]);
+        let by_element = self.reduction == NONE && self.input.ndim() > 1;
+        let losses = if by_element { out.view(target.sizes()) } else { out };
+        // The loss of one row without a batch is a sum with its weight.
+        let is_one = self.input.ndim() == 1 && self.reduction == NONE;
+        let reduction = if is_one { SUM } else { self.reduction };
+        let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
+        let scalars =
+            kernel::Scalars { reduction: reduction.into(), ignored: self.ignored.into(), has_weight: weight.is_some().into() };
+        let inputs: Vec<&Tensor> = [&images, &target].into_iter().chain(&weight).collect();
+        call.launch(&[&losses, &total], &inputs, &scalars.list())
+    }
+
+    fn backward(&self, call: &mut Call<'_>, shape: &Shape, grad: &Tensor, total: &Tensor) -> Outcome {
+        let out = call.output(0, shape, Strides::Copied)?;
+        let [samples, classes, height, width] = self.images();
+        let rows = out.view(&[samples, classes * height * width]);
+        let target = call.dense(self.target, Format::Contiguous)?.view(&[samples, height * width]);
+        let grad = call.dense(grad, Format::Contiguous)?;
+        let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
+        let scalars = backward_kernel::Scalars {
+            reduction: self.reduction.into(),
+            ignored: self.ignored.into(),
+            has_weight: weight.is_some().into(),
+            classes: classes.into(),
+        };
+        let inputs: Vec<&Tensor> = [&grad, &target, total].into_iter().chain(&weight).collect();
+        call.launch(&[&rows], &inputs, &scalars.list())
+    }
+}
+
+/// `nll_loss_forward`: of rows (N, C) or one row (C).
+pub fn forward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [input, target, weight, reduction, ignored] = arguments.all()?;
+    let shapes = call.meta()?;
+    Loss::new(input, target, weight, reduction, ignored)?.forward(call, &shapes[0], &shapes[1])
+}
+
+/// `nll_loss2d_forward`: of images (N, C, H, W).
+pub fn forward_of_images(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [input, target, weight, reduction, ignored] = arguments.all()?;
+    let loss = Loss::new(input, target, weight, reduction, ignored)?;
+    loss.check_images()?;
+    let sizes = if loss.reduction == NONE { loss.target.sizes() } else { &[] };
+    let shape = |sizes: &[i64]| Shape::new(sizes, loss.input.dtype(), Format::Contiguous);
+    loss.forward(call, &shape(sizes), &shape(&[]))
+}
+
+/// `nll_loss_backward`.
+pub fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [grad, input, target, weight, reduction, ignored, total] = arguments.all()?;
+    let shape = call.shape()?;
+    let loss = Loss::new(input, target, weight, reduction, ignored)?;
+    loss.backward(call, &shape, grad.tensor()?, total.tensor()?)
+}
+
+/// `nll_loss2d_backward`.
+pub fn backward_of_images(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [grad, input, target, weight, reduction, ignored, total] = arguments.all()?;
+    let (grad, total) = (grad.tensor()?, total.tensor()?);
+    let loss = Loss::new(input, target, weight, reduction, ignored)?;
+    loss.check_images()?;
+    let is_one = grad.ndim() <= 1 && grad.numel() == 1;
+    let fits = if loss.reduction == NONE { grad.sizes() == loss.target.sizes() } else { is_one };
+    if !fits || total.numel() != 1 {
+        return Err(Refusal::Fallback);
+    }
+    let shape = Shape::new(loss.input.sizes(), loss.input.dtype(), Format::Contiguous);
+    loss.backward(call, &shape, grad, total)
+}

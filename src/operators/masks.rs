@@ -1,0 +1,104 @@
+//! masked_select, masked_scatter_ and nonzero. Results whose size depends on values wait for the device.
+
+use smallvec::smallvec;
+
+use super::bindings::Row;
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, broadcast, ensure};
+use super::descriptor::{Format, Tensor};
+use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
+use crate::tensor::dtype::DType;
+
+static NONZERO_COUNT: Row = Row::new(c"nonzero_count");
+
+/// How many elements are not 0.
+fn count_of_nonzero(call: &mut Call<'_>, dense: &Tensor) -> Result<i64, Refusal> {
+    if dense.numel() == 0 {
+        return Ok(0);
+    }
+    let count = call.empty(&Shape::new(&[], DType::Long, Format::Contiguous))?;
+    // It computes in the dtype of what it counts.
+    call.with_kernel(&NONZERO_COUNT).launch_in(dense.dtype(), &[&count], &[dense], &[])?;
+    call.read(&count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
+}
+
+fn expanded(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor, Refusal> {
+    let (from, text) = (tensor.sizes(), "The expanded size of the tensor must match the existing size");
+    tensor.expand(sizes).ok_or_else(|| Refusal::Invalid(format!("{text}. Target sizes: {sizes:?}. Tensor sizes: {from:?}")))
+}
+
+/// `masked_select`.
+pub fn select(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [input, mask] = arguments.all()?;
+    let (input, mask) = (input.tensor()?, mask.tensor()?);
+    ensure!(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask");
+    ensure!(input.device() == mask.device(), "masked_select: expected self and mask on one device");
+    let sizes = broadcast(mask.sizes(), input.sizes())?;
+    let dense_mask = call.dense(&expanded(mask, &sizes)?, Format::Contiguous)?;
+    let count = count_of_nonzero(call, &dense_mask)?;
+    let out = call.output(0, &Shape::new(&[count], input.dtype(), Format::Contiguous), Strides::Any)?;
+    out.check_no_overlap(input)?;
+    out.check_no_overlap(mask)?;
+    if count == 0 {
+        return Ok(());
+    }
+    let dense = call.dense(&expanded(input, &sizes)?, Format::Contiguous)?;
+    call.launch(&[&out], &[&dense, &dense_mask], &[])
+}
+
+/// `masked_scatter_`.
+pub fn scatter(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [input, mask, source] = arguments.all()?;
+    let (input, mask, source) = (input.tensor()?, mask.tensor()?, source.tensor()?);
+    input.check_no_internal_overlap()?;
+    let (own, others) = (input.dtype(), source.dtype());
+    ensure!(own == others, "masked_scatter: expected self and source to have same dtypes but got {own:?} and {others:?}");
+    let dtype = mask.dtype();
+    ensure!(dtype == DType::Bool, "masked_scatter_ only supports boolean masks, but got mask with dtype {dtype:?}");
+    let devices = [mask.device(), source.device()];
+    ensure!(devices == [input.device(); 2], "masked_scatter_: expected self, mask and source on one device");
+    let mask = expanded(mask, input.sizes())?;
+    let out = call.output(0, &Shape::new(input.sizes(), own, Format::Contiguous), Strides::Any)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let mask = call.dense(&mask, Format::Contiguous)?;
+    let source = call.dense(source, Format::Contiguous)?.view(&[source.numel()]);
+    let dense = call.dense(&out, Format::Contiguous)?;
+    call.launch(&[&dense], &[&source, &mask], &[])?;
+    if dense.address() == out.address() { Ok(()) } else { call.copy(&out, &dense) }
+}
+
+/// Launches the kernel of the positions; `fill` is for rows behind the last one.
+fn launch(call: &mut Call<'_>, out: &Tensor, dense: &Tensor, fill: i64) -> Outcome {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    call.launch_in(dense.dtype(), &[out], &[dense], &nonzero_kernel::Scalars { fill: fill.into() }.list())
+}
+
+/// `nonzero`.
+pub fn nonzero(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [input] = arguments.all()?;
+    let input = input.tensor()?;
+    let dense = call.dense(input, Format::Contiguous)?;
+    let (count, ndim) = (count_of_nonzero(call, &dense)?, input.ndim() as i64);
+    // Column by column, as PyTorch's.
+    let shape = Shape { sizes: smallvec![count, ndim], strides: smallvec![1, count], dtype: DType::Long };
+    let out = call.output(0, &shape, Strides::Any)?;
+    out.check_no_overlap(input)?;
+    launch(call, &out, &dense, 0)
+}
+
+/// `nonzero_static`: with a given number of rows.
+pub fn nonzero_static(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [input, size, fill] = arguments.all()?;
+    let (input, size, fill) = (input.tensor()?, size.integer()?, fill.integer()?);
+    ensure!(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
+    let out = call.output(0, &Shape::new(&[size, input.ndim() as i64], DType::Long, Format::Contiguous), Strides::Any)?;
+    out.check_no_overlap(input)?;
+    if input.numel() == 0 {
+        return call.fill(&out, fill.into());
+    }
+    let dense = call.dense(input, Format::Contiguous)?;
+    launch(call, &out, &dense, fill)
+}

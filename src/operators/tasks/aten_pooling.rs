@@ -1,0 +1,162 @@
+//! Pooling and its reverse, of images and volumes.
+
+use super::{result, results, take_if, with_elements};
+use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape};
+use crate::operators::descriptor::{Format, Tensor};
+use crate::tensor::dtype::DType;
+
+/// Whether these are images of so many dimensions, with or without a batch.
+fn are_images<const SPATIAL: usize>(images: &Tensor) -> bool {
+    [SPATIAL + 1, SPATIAL + 2].contains(&images.ndim())
+}
+
+fn are_positive(values: &[i64]) -> bool {
+    values.iter().all(|&value| value > 0)
+}
+
+/// Results are channels last where the images are; those of volumes are contiguous.
+fn format_of<const SPATIAL: usize>(images: &Tensor) -> Format {
+    if SPATIAL == 2 { images.suggested_format() } else { Format::Contiguous }
+}
+
+/// As many images of another size.
+fn resized<const SPATIAL: usize>(images: &Tensor, size: &[i64]) -> Shape {
+    let leading = &images.sizes()[..images.ndim() - SPATIAL];
+    Shape::new(&[leading, size].concat(), images.dtype(), format_of::<SPATIAL>(images))
+}
+
+/// `_adaptive_avg_pool2d`, `_adaptive_avg_pool3d`.
+pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [images, size] = with_elements(arguments)?;
+    let (images, size) = (images.tensor()?, size.integers()?);
+    take_if(are_images::<SPATIAL>(images) && size.len() == SPATIAL && are_positive(size))?;
+    result(call, resized::<SPATIAL>(images, size))
+}
+
+/// Their gradients.
+pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [grad, images] = with_elements(arguments)?;
+    let (grad, images) = (grad.tensor()?, images.tensor()?);
+    take_if(are_images::<SPATIAL>(images) && grad.dtype() == images.dtype())?;
+    result(call, Shape::new(images.sizes(), images.dtype(), format_of::<SPATIAL>(images)))
+}
+
+/// Volumes; channels last only with a batch.
+fn are_volumes(images: &Tensor) -> bool {
+    are_images::<3>(images) && (images.ndim() == 5 || images.suggested_format() == Format::Contiguous)
+}
+
+/// Windows over a volume, by dimension.
+struct Windows {
+    kernel: [i64; 3],
+    stride: [i64; 3],
+    padding: [i64; 3],
+    dilation: [i64; 3],
+    ceil_mode: bool,
+}
+
+impl Windows {
+    /// How many there are along a dimension of that size. Nothing, where the numbers are too large.
+    fn count(&self, dim: usize, size: i64) -> Option<i64> {
+        let Self { kernel, stride, padding, dilation, ceil_mode } = self;
+        let (stride, padded) = (stride[dim], size.checked_add(padding[dim])?);
+        let reach = dilation[dim].checked_mul(kernel[dim] - 1)?;
+        let free = padded.checked_add(padding[dim])?.checked_sub(reach)?.checked_sub(1)?;
+        let free = if *ceil_mode { free.checked_add(stride - 1)? } else { free };
+        let count = free.div_euclid(stride) + 1;
+        // The last window begins within the volume.
+        let is_outside = *ceil_mode && (count - 1).checked_mul(stride)? >= padded;
+        Some(if is_outside { count - 1 } else { count })
+    }
+
+    /// As many as there are windows, if there are some.
+    fn counts(&self, images: &Tensor) -> Option<[i64; 3]> {
+        let mut counts = [0; 3];
+        for (dim, count) in counts.iter_mut().enumerate() {
+            *count = self.count(dim, images.size_from_end(2 - dim)).filter(|&count| count > 0)?;
+        }
+        Some(counts)
+    }
+
+    /// Whether kernels, strides and dilations are positive, and no padding is larger than half a kernel.
+    fn are_valid(&self) -> bool {
+        let is_padding = |dim: usize| (0..=self.kernel[dim] / 2).contains(&self.padding[dim]);
+        [self.kernel, self.stride, self.dilation].as_flattened().iter().all(|&value| value > 0) && (0..3).all(is_padding)
+    }
+}
+
+/// A number for each dimension, or one for all.
+fn triple(values: &[i64]) -> Result<[i64; 3], Refusal> {
+    match *values {
+        [value] => Ok([value; 3]),
+        _ => values.try_into().map_err(|_| Refusal::Fallback),
+    }
+}
+
+/// `max_pool3d_with_indices`.
+pub fn max_pool3d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [images, kernel, stride, padding, dilation, ceil_mode] = with_elements(arguments)?;
+    let (images, kernel, stride) = (images.tensor()?, kernel.integers()?, stride.integers()?);
+    take_if(are_volumes(images))?;
+    let windows = Windows {
+        kernel: triple(kernel)?,
+        stride: triple(if stride.is_empty() { kernel } else { stride })?,
+        padding: triple(padding.integers()?)?,
+        dilation: triple(dilation.integers()?)?,
+        ceil_mode: ceil_mode.flag()?,
+    };
+    take_if(windows.are_valid())?;
+    let counts = windows.counts(images).ok_or(Refusal::Fallback)?;
+    let sizes = [&images.sizes()[..images.ndim() - 3], &counts].concat();
+    let shape = |dtype| Shape::new(&sizes, dtype, images.suggested_format());
+    results(call, &[shape(images.dtype()), shape(DType::Long)])
+}
+
+/// `max_pool3d_with_indices_backward`.
+pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [_, images, ..] = with_elements::<8>(arguments)?;
+    let images = images.tensor()?;
+    take_if(are_volumes(images))?;
+    result(call, Shape::new(images.sizes(), images.dtype(), images.suggested_format()))
+}
+
+/// The kernels refuse where algorithms have to be deterministic; the fallback's do so in the call.
+fn max_unpool<const SPATIAL: usize>(images: &Tensor, indices: &Tensor, size: &[i64], call: &mut Call<'_>) -> Outcome {
+    let is_index = indices.dtype() == DType::Long && indices.sizes() == images.sizes();
+    take_if(are_images::<SPATIAL>(images) && is_index && size.len() == SPATIAL && are_positive(size) && !call.is_deterministic())?;
+    result(call, resized::<SPATIAL>(images, size))
+}
+
+/// `max_unpool2d`.
+pub fn max_unpool2d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [images, indices, size] = with_elements(arguments)?;
+    max_unpool::<2>(images.tensor()?, indices.tensor()?, size.integers()?, call)
+}
+
+/// `max_unpool3d`.
+pub fn max_unpool3d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [images, indices, size, stride, padding] = with_elements(arguments)?;
+    let (stride, padding) = (stride.integers()?, padding.integers()?);
+    take_if(stride.len() == 3 && are_positive(stride) && padding.len() == 3)?;
+    max_unpool::<3>(images.tensor()?, indices.tensor()?, size.integers()?, call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(kernel: i64, stride: i64, padding: i64, ceil_mode: bool) -> Windows {
+        Windows { kernel: [kernel; 3], stride: [stride; 3], padding: [padding; 3], dilation: [1; 3], ceil_mode }
+    }
+
+    #[test]
+    fn windows_are_counted_as_pytorch_does() {
+        assert_eq!(windows(3, 2, 1, false).count(0, 8), Some(4));
+        assert_eq!(windows(3, 2, 0, false).count(0, 8), Some(3));
+        assert_eq!(windows(3, 2, 0, true).count(0, 8), Some(4));
+        // A window more would begin in the padding.
+        assert_eq!(windows(2, 4, 1, true).count(0, 3), Some(1));
+        assert_eq!(windows(5, 1, 0, false).count(0, 3), Some(-1));
+        assert_eq!(windows(i64::MAX, 1, i64::MAX / 2, false).count(0, i64::MAX), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Fourier transforms, whose results have the strides of PyTorch's CPU kernels.
+//!
+//! With MKL the memory of a result has the dimensions that are not transformed first, in the order of the operand's strides, and then those
+//! that are; without it, and without elements, it is contiguous.
+
+use smallvec::smallvec;
+
+use super::{contiguous, result, take_if};
+use crate::operators::call::{Arguments, Call, Outcome, Refusal, Shape, Value};
+use crate::operators::descriptor::{Dims, Format, Tensor};
+use crate::tensor::dtype::DType;
+
+/// Dimensions, the one of the greatest stride first.
+fn by_stride(strides: &[i64], mut dims: Vec<usize>) -> Vec<usize> {
+    dims.sort_by_key(|&dim| std::cmp::Reverse(strides[dim]));
+    dims
+}
+
+/// The dimensions that are not transformed, in the order that `std::partition` leaves them in: it is that of equal strides.
+fn partitioned(ndim: usize, transformed: &[usize]) -> Vec<usize> {
+    let mut dims: Vec<usize> = (0..ndim).collect();
+    let (mut first, mut last) = (0, ndim);
+    while first < last {
+        if !transformed.contains(&dims[first]) {
+            first += 1;
+            continue;
+        }
+        last -= 1;
+        if !transformed.contains(&dims[last]) {
+            dims.swap(first, last);
+            first += 1;
+        }
+    }
+    dims.truncate(first);
+    dims
+}
+
+/// The strides of a result of these sizes for an operand of those strides, whose last dimensions in memory are `transformed`.
+fn result_strides(strides: &[i64], sizes: &[i64], transformed: &[usize], has_mkl: bool) -> Dims {
+    if !has_mkl || sizes.contains(&0) {
+        return Format::Contiguous.strides(sizes);
+    }
+    let mut order = by_stride(strides, partitioned(sizes.len(), transformed));
+    order.extend(transformed);
+    let mut result: Dims = smallvec![0; sizes.len()];
+    let mut stride = 1_i64;
+    for &dim in order.iter().rev() {
+        result[dim] = stride;
+        stride = stride.saturating_mul(sizes[dim].max(1));
+    }
+    result
+}
+
+/// The transformed dimensions. The fallback refuses what there is not.
+fn dims_of(dims: &Value<'_>, operand: &Tensor) -> Result<Vec<usize>, Refusal> {
+    let dims = dims.integers()?;
+    take_if(dims.iter().all(|dim| (0..operand.ndim() as i64).contains(dim)))?;
+    Ok(dims.iter().map(|&dim| dim as usize).collect())
+}
+
+/// `_fft_c2c`.
+pub fn complex_to_complex(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [operand, dims, ..] = arguments.all::<4>()?;
+    let operand = operand.tensor()?;
+    let dims = by_stride(operand.strides(), dims_of(dims, operand)?);
+    let strides = result_strides(operand.strides(), operand.sizes(), &dims, call.has_mkl());
+    result(call, Shape { strides, ..contiguous(operand.sizes(), operand) })
+}
+
+/// `_fft_r2c`.
+pub fn real_to_complex(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [operand, dims, _, is_onesided] = arguments.all()?;
+    let (operand, mut dims) = (operand.tensor()?, dims_of(dims, arguments.tensor(0)?)?);
+    let Some(last) = dims.pop() else {
+        return Err(Refusal::Invalid("_fft_r2c: expected a dimension".into()));
+    };
+    let mut sizes = operand.sizes().to_vec();
+    if is_onesided.flag()? {
+        sizes[last] = sizes[last] / 2 + 1;
+    }
+    let mut transformed = by_stride(operand.strides(), dims);
+    transformed.push(last);
+    let strides = result_strides(operand.strides(), &sizes, &transformed, call.has_mkl());
+    let dtype = if operand.dtype() == DType::Float { DType::ComplexFloat } else { DType::ComplexDouble };
+    result(call, Shape { sizes: sizes.into(), strides, dtype })
+}
+
+/// `_fft_c2r`. The last dimension is transformed behind the others.
+pub fn complex_to_real(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [operand, dims, _, last_size] = arguments.all()?;
+    let (operand, mut dims) = (operand.tensor()?, dims_of(dims, arguments.tensor(0)?)?);
+    let Some(last) = dims.pop() else {
+        return Err(Refusal::Invalid("_fft_c2r: expected a dimension".into()));
+    };
+    let (mut sizes, mut strides) = (operand.sizes().to_vec(), Dims::from(operand.strides()));
+    if !dims.is_empty() {
+        strides = result_strides(&strides, &sizes, &by_stride(&strides, dims), call.has_mkl());
+    }
+    sizes[last] = last_size.integer()?;
+    let strides = result_strides(&strides, &sizes, &[last], call.has_mkl());
+    let dtype = if operand.dtype() == DType::ComplexFloat { DType::Float } else { DType::Double };
+    result(call, Shape { sizes: sizes.into(), strides, dtype })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transformed_dimensions_are_the_last_in_memory() {
+        let (sizes, strides) = ([2, 3, 4], [12, 4, 1]);
+        assert_eq!(result_strides(&strides, &sizes, &[0], true)[..], [1, 8, 2]);
+        assert_eq!(result_strides(&strides, &sizes, &[2], true)[..], [12, 4, 1]);
+        assert_eq!(result_strides(&strides, &sizes, &[0], false)[..], [12, 4, 1]);
+        assert_eq!(result_strides(&strides, &[2, 0, 4], &[0], true)[..], [4, 4, 1]);
+    }
+
+    #[test]
+    fn partitions_are_those_of_the_kernel() {
+        assert_eq!(partitioned(4, &[0]), [3, 1, 2]);
+        assert_eq!(partitioned(4, &[0, 2]), [3, 1]);
+        assert_eq!(partitioned(3, &[0, 1, 2]), []);
+        assert_eq!(partitioned(2, &[]), [0, 1]);
+    }
+}

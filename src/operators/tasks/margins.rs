@@ -1,0 +1,38 @@
+//! Losses of margins between classes: rows of scores, or one row or score; a loss for each row or one.
+
+use super::{contiguous, result, results, take_if, with_elements};
+use crate::operators::call::{Arguments, Call, Outcome, Shape};
+use crate::operators::descriptor::Tensor;
+
+/// Number of `at::Reduction`.
+const NONE: i64 = 0;
+
+fn rows_of(scores: &Tensor) -> i64 {
+    if scores.ndim() == 2 { scores.sizes()[0] } else { 1 }
+}
+
+fn losses(scores: &Tensor, by_row: bool) -> Shape {
+    if by_row { contiguous(&[rows_of(scores)], scores) } else { contiguous(&[], scores) }
+}
+
+/// `multi_margin_loss`.
+pub fn multi_margin(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [scores, target, _, _, weight, reduction] = with_elements(arguments)?;
+    let (scores, target, weight) = (scores.tensor()?, target.tensor()?, weight.optional_tensor()?);
+    take_if(scores.ndim() <= 2 && target.ndim() <= 1 && target.numel() == rows_of(scores))?;
+    take_if(weight.is_none_or(|weight| weight.ndim() <= 1 && weight.numel() * rows_of(scores) == scores.numel()))?;
+    result(call, losses(scores, reduction.integer()? == NONE && target.ndim() > 0))
+}
+
+/// `multilabel_margin_loss_forward`.
+pub fn multilabel_margin(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [scores, target, reduction] = with_elements(arguments)?;
+    let (scores, target) = (scores.tensor()?, target.tensor()?);
+    take_if(match scores.ndim() {
+        0 | 1 => target.ndim() < 2 && target.numel() == scores.numel(),
+        2 => target.sizes() == scores.sizes(),
+        _ => false,
+    })?;
+    let by_row = reduction.integer()? == NONE && target.ndim() > 1;
+    results(call, &[losses(scores, by_row), contiguous(target.sizes(), scores)])
+}

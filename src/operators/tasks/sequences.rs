@@ -1,0 +1,38 @@
+//! Sequences and segments of given lengths.
+
+use super::{contiguous, result, results, take_if, with_elements};
+use crate::operators::call::{Arguments, Call, Outcome};
+
+fn are_within(lengths: &[i64], most: i64) -> bool {
+    lengths.iter().all(|length| (0..=most).contains(length))
+}
+
+/// `_ctc_loss`. Lengths that tensors hold are read at the call: they are the fallback's.
+pub fn ctc_loss(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [scores, targets, lengths, target_lengths, ..] = with_elements::<6>(arguments)?;
+    let (scores, targets) = (scores.tensor()?, targets.tensor()?);
+    let (lengths, target_lengths) = (lengths.integers()?, target_lengths.integers()?);
+    take_if(scores.ndim() == 3 && [1, 2].contains(&targets.ndim()))?;
+    let (steps, samples) = (scores.sizes()[0], scores.sizes()[1]);
+    take_if(lengths.len() as i64 == samples && target_lengths.len() == lengths.len())?;
+    take_if(are_within(lengths, steps) && are_within(target_lengths, targets.size_from_end(0)))?;
+    let longest = target_lengths.iter().max().unwrap_or(&0);
+    results(call, &[contiguous(&[samples], scores), contiguous(&[samples, steps, 2 * longest + 1], scores)])
+}
+
+/// `segment_reduce`. Lengths that have to fill the data are read at the call.
+pub fn segment_reduce(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [data, _, lengths, _, offsets, axis, is_unsafe, _] = with_elements(arguments)?;
+    let (data, axis) = (data.tensor()?, axis.integer()?);
+    take_if((0..data.ndim() as i64).contains(&axis))?;
+    let axis = axis as usize;
+    let (segments, count) = match (lengths.optional_tensor()?, offsets.optional_tensor()?) {
+        (Some(lengths), None) if is_unsafe.flag()? => (lengths, 0),
+        (None, Some(offsets)) => (offsets, 1),
+        _ => return take_if(false),
+    };
+    take_if(segments.ndim() == axis + 1)?;
+    let mut sizes = data.sizes().to_vec();
+    sizes[axis] = segments.sizes()[axis] - count;
+    result(call, contiguous(&sizes, data))
+}
