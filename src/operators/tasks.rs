@@ -12,7 +12,7 @@ pub mod matrices;
 pub mod sequences;
 pub mod weight_norm;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value};
 use super::descriptor::{Format, Tensor};
 
 /// Leaves a call to the fallback unless this is so.
@@ -41,22 +41,6 @@ fn contiguous(sizes: &[i64], operand: &Tensor) -> Shape {
     Shape::new(sizes, operand.dtype(), Format::Contiguous)
 }
 
-/// Sizes that both are expanded to.
-fn broadcast(a: &[i64], b: &[i64]) -> Result<Vec<i64>, Refusal> {
-    let ndim = a.len().max(b.len());
-    let size = |sizes: &[i64], dim: usize| (dim + sizes.len()).checked_sub(ndim).map_or(1, |dim| sizes[dim]);
-    let pairs = (0..ndim).map(|dim| (dim, size(a, dim), size(b, dim)));
-    pairs
-        .map(|(dim, a, b)| {
-            ensure!(
-                a == b || a == 1 || b == 1,
-                "The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}"
-            );
-            Ok(if a == 1 { b } else { a })
-        })
-        .collect()
-}
-
 /// Results of PyTorch's meta.
 pub fn of_meta(_arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let shapes = call.meta()?;
@@ -73,18 +57,4 @@ pub fn of_meta_unchecked(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outc
 pub fn like<const INDEX: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let operand = arguments.tensor(INDEX)?;
     result(call, contiguous(operand.sizes(), operand))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_broadcast_as_pytorch_does() {
-        assert_eq!(broadcast(&[3, 1], &[2, 1, 4]), Ok(vec![2, 3, 4]));
-        assert_eq!(broadcast(&[], &[0]), Ok(vec![0]));
-        assert_eq!(broadcast(&[1], &[0]), Ok(vec![0]));
-        let text = "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1";
-        assert_eq!(broadcast(&[2, 3], &[4]), Err(Refusal::Invalid(text.into())));
-    }
 }

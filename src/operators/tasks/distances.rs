@@ -1,8 +1,8 @@
 //! Distances between rows, and rows of a greatest norm.
 
 use super::matrices::{are_matrices, batch_of};
-use super::{broadcast, contiguous, of_meta, result, take_if, with_elements};
-use crate::operators::call::{Arguments, Call, Outcome, Value};
+use super::{contiguous, of_meta, result, take_if, with_elements};
+use crate::operators::call::{Arguments, Call, Outcome, Value, broadcast};
 use crate::operators::descriptor::Format;
 
 /// `renorm`. Without elements some norms are refused.

@@ -1,7 +1,7 @@
 //! Batches of matrices: equations with triangles, reflections, products and exponentials.
 
-use super::{broadcast, contiguous, result, take_if, with_elements};
-use crate::operators::call::{Arguments, Call, Outcome, Shape};
+use super::{contiguous, result, take_if, with_elements};
+use crate::operators::call::{Arguments, Call, Outcome, Shape, broadcast};
 use crate::operators::descriptor::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
