@@ -5,6 +5,7 @@
 #include <ATen/ops/lgamma_meta.h>
 #include <ATen/ops/special_entr_meta.h>
 #include <ATen/ops/special_erfcx_meta.h>
+#include <ATen/ops/special_hermite_polynomial_h_meta.h>
 #include <ATen/ops/special_i0e_meta.h>
 #include <ATen/ops/special_i1_meta.h>
 #include <ATen/ops/special_i1e_meta.h>
@@ -28,6 +29,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // Without an in-place variant.
   PURE(special_entr, none);
   PURE(special_erfcx, none);
+  PURE(special_hermite_polynomial_h, none);
   PURE(special_i0e, none);
   PURE(special_i1, none);
   PURE(special_i1e, none);

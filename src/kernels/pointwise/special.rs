@@ -4,7 +4,30 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
+use crate::tensor::dtype::WIDE;
+use crate::tensor::number::Hub;
 use crate::tensor::transcendental::Elementary;
+
+/// The greatest orders of Hermite polynomials, in `f32` and `f64`: above, PyTorch's are NaN.
+const GREATEST_ORDERS: [f64; 2] = [128.0, 512.0];
+
+/// A Hermite polynomial of a whole order, by its recurrence: `scale` is 2 for the physicists', 1 for the probabilists'. 0 where there is no
+/// such order. Abramowitz and Stegun, Handbook of Mathematical Functions, 22.7.
+fn hermite<T: Elementary>(x: T, n: T, scale: i64) -> T {
+    let order = n.hub().to::<f64>();
+    if !order.is_finite() || order <= -1.0 {
+        return T::ZERO;
+    }
+    if order.trunc() > GREATEST_ORDERS[usize::from(size_of::<T>() > 4)] {
+        return T::from_f64(f64::NAN);
+    }
+    let slope = T::from_i64(scale).mul(x);
+    let (mut before, mut value) = (T::ZERO, T::ONE);
+    for step in 0..order as i64 {
+        (before, value) = (value, slope.mul(value).sub(T::from_i64(scale * step).mul(before)));
+    }
+    value
+}
 
 functions! {
     /// `aten::digamma`: the derivative of ln gamma.
@@ -30,6 +53,8 @@ functions! {
     };
     /// `aten::special_erfcx`: e^(x^2) erfc(x).
     special_erfcx, Erfcx, WIDENED, Elementary, [], |[x]| x.erfcx();
+    /// `aten::special_hermite_polynomial_h`: the physicists' Hermite polynomial of order n.
+    special_hermite_polynomial_h, HermiteH, WIDE, Elementary, [], |[x, n]| hermite(x, n, 2);
     /// `aten::special_i0e`: e^-|x| i0(x).
     special_i0e, I0e, WIDENED, Elementary, [], |[x]| x.i0e();
     /// `aten::special_i1`: the modified Bessel function of order 1.
@@ -48,6 +73,7 @@ functions! {
 
 #[cfg(test)]
 mod tests {
+    use super::hermite;
     use crate::kernels::check::{self, Strides, Tensor, real};
     use crate::kernels::table::Op;
 
@@ -69,6 +95,26 @@ mod tests {
                 0.0
             })
         });
+    }
+
+    #[test]
+    fn hermite_polynomials_of_small_orders() {
+        let physicists = |x: f64, n: f64| match n as i64 {
+            0 => 1.0,
+            1 => 2.0 * x,
+            2 => 4.0 * x * x - 2.0,
+            _ => 0.0,
+        };
+        let probabilists = |x: f64, n: f64| match n as i64 {
+            0 => 1.0,
+            1 => x,
+            2 => x * x - 1.0,
+            _ => 0.0,
+        };
+        for (x, order) in [(0.5, 0.0), (0.5, 1.0), (-1.5, 2.0), (-1.5, 2.75), (0.5, -1.0), (0.5, f64::NEG_INFINITY)] {
+            assert_eq!((hermite(x, order, 2), hermite(x, order, 1)), (physicists(x, order), probabilists(x, order)));
+        }
+        assert!(hermite(0.5_f32, 129.0, 2).is_nan() && !hermite(0.5_f64, 129.0, 2).is_nan() && hermite(0.5_f64, 513.0, 1).is_nan());
     }
 
     /// Pairs of argument and value, from tables of 30 digits.
