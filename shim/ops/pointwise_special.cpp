@@ -6,6 +6,7 @@
 #include <ATen/ops/special_entr_meta.h>
 #include <ATen/ops/special_erfcx_meta.h>
 #include <ATen/ops/special_hermite_polynomial_h_meta.h>
+#include <ATen/ops/special_hermite_polynomial_he_meta.h>
 #include <ATen/ops/special_i0e_meta.h>
 #include <ATen/ops/special_i1_meta.h>
 #include <ATen/ops/special_i1e_meta.h>
@@ -30,6 +31,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PURE(special_entr, none);
   PURE(special_erfcx, none);
   PURE(special_hermite_polynomial_h, none);
+  PURE(special_hermite_polynomial_he, none);
   PURE(special_i0e, none);
   PURE(special_i1, none);
   PURE(special_i1e, none);

@@ -258,6 +258,7 @@ table![
     function(c"special_entr", kernel!(special::special_entr), 0.5),
     function(c"special_erfcx", kernel!(special::special_erfcx), 3.0),
     op(c"special_hermite_polynomial_h", kernel!(special::special_hermite_polynomial_h), 10.0),
+    op(c"special_hermite_polynomial_he", kernel!(special::special_hermite_polynomial_he), 10.0),
     function(c"special_i0e", kernel!(special::special_i0e), 4.0),
     function(c"special_i1", kernel!(special::special_i1), 4.0),
     function(c"special_i1e", kernel!(special::special_i1e), 4.0),

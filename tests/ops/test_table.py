@@ -238,6 +238,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "round_decimals": lambda: torch.round(tensor(2), decimals=1),
     "smooth_l1_loss_backward": lambda: aten.smooth_l1_loss_backward(tensor(2), tensor(2), tensor(2), 1, 1.0),
     "special_hermite_polynomial_h": lambda: torch.special.hermite_polynomial_h(tensor(2), tensor(2)),
+    "special_hermite_polynomial_he": lambda: torch.special.hermite_polynomial_he(tensor(2), tensor(2)),
     "special_xlog1py": lambda: torch.special.xlog1py(tensor(2), tensor(2)),
     "xlogy": lambda: torch.xlogy(tensor(2), tensor(2)),
     "lerp": lambda: torch.lerp(tensor(2), tensor(2), tensor(2)),

@@ -55,6 +55,8 @@ functions! {
     special_erfcx, Erfcx, WIDENED, Elementary, [], |[x]| x.erfcx();
     /// `aten::special_hermite_polynomial_h`: the physicists' Hermite polynomial of order n.
     special_hermite_polynomial_h, HermiteH, WIDE, Elementary, [], |[x, n]| hermite(x, n, 2);
+    /// `aten::special_hermite_polynomial_he`: the probabilists' Hermite polynomial of order n.
+    special_hermite_polynomial_he, HermiteHe, WIDE, Elementary, [], |[x, n]| hermite(x, n, 1);
     /// `aten::special_i0e`: e^-|x| i0(x).
     special_i0e, I0e, WIDENED, Elementary, [], |[x]| x.i0e();
     /// `aten::special_i1`: the modified Bessel function of order 1.
