@@ -12,6 +12,7 @@
 #include <ATen/ops/special_i1e_meta.h>
 #include <ATen/ops/special_log_ndtr_meta.h>
 #include <ATen/ops/special_ndtri_meta.h>
+#include <ATen/ops/special_spherical_bessel_j0_meta.h>
 #include <ATen/ops/special_xlog1py_meta.h>
 
 #include "structured.h"
@@ -37,6 +38,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   PURE(special_i1e, none);
   PURE(special_log_ndtr, none);
   PURE(special_ndtri, none);
+  PURE(special_spherical_bessel_j0, none);
   PURE(special_xlog1py, none);
 }
 

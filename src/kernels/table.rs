@@ -264,6 +264,7 @@ table![
     function(c"special_i1e", kernel!(special::special_i1e), 4.0),
     function(c"special_log_ndtr", kernel!(special::special_log_ndtr), 6.0),
     function(c"special_ndtri", kernel!(special::special_ndtri), 5.0),
+    op(c"special_spherical_bessel_j0", kernel!(special::special_spherical_bessel_j0), 1.5),
     op(c"special_xlog1py", kernel!(special::special_xlog1py), 0.7),
     op(c"xlogy", kernel!(special::xlogy), 0.5),
     // activations and losses

@@ -8,6 +8,10 @@ use crate::tensor::dtype::WIDE;
 use crate::tensor::number::Hub;
 use crate::tensor::transcendental::Elementary;
 
+/// Factors of x^12, x^10, ... 1 in the Taylor series of sin(x) / x.
+const BESSEL_J0: [f64; 7] =
+    [1.0 / 6_227_020_800.0, -1.0 / 39_916_800.0, 1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0];
+
 /// The greatest orders of Hermite polynomials, in `f32` and `f64`: above, PyTorch's are NaN.
 const GREATEST_ORDERS: [f64; 2] = [128.0, 512.0];
 
@@ -67,6 +71,13 @@ functions! {
     special_log_ndtr, LogNdtr, WIDENED, Elementary, [], |[x]| x.log_ndtr();
     /// `aten::special_ndtri`: the inverse of the normal distribution function.
     special_ndtri, Ndtri, WIDENED, Elementary, [], |[x]| x.ndtri();
+    /// `aten::special_spherical_bessel_j0`: sin(x) / x, by its Taylor series near 0; 0 at infinity.
+    special_spherical_bessel_j0, SphericalBesselJ0, WIDE, Elementary, [], |[x]| {
+        let square = x.mul(x);
+        let near = BESSEL_J0.iter().fold(T::ZERO, |sum, &factor| sum.mul(square).add(T::from_f64(factor)));
+        let ratio = if x.abs() == T::from_f64(f64::INFINITY) { T::ZERO } else { x.sin().div(x) };
+        if x.abs() < T::from_f64(0.5) { near } else { ratio }
+    };
     /// `aten::special_xlog1py`: x ln(1 + y); 0 where x is 0, NaN where y is.
     special_xlog1py, Xlog1py, WIDENED, Elementary, [], |[x, y]| if x == T::ZERO && !y.is_nan() { T::ZERO } else { x.mul(y.log1p()) };
     /// `aten::xlogy`: x ln y; 0 where x is 0, NaN where y is.
@@ -182,6 +193,16 @@ mod tests {
 
     #[test]
     fn bessel_functions() {
+        known(
+            "special_spherical_bessel_j0",
+            &[
+                (0.0, 1.0),
+                (0.25, 0.989_615_837_018_091_7),
+                (-2.0, 0.454_648_713_412_840_85),
+                (f64::NEG_INFINITY, 0.0),
+                (f64::NAN, f64::NAN),
+            ],
+        );
         known(
             "i0",
             &[
