@@ -2,8 +2,10 @@
 
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, ensure};
 use super::descriptor::{Format, Tensor};
-use crate::kernels::max_pool::{max_pool2d as kernel, max_pool2d_backward as backward_kernel};
+use super::windows::Windows;
+use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
 use crate::tensor::dtype::DType;
+use crate::tensor::launch::Scalar;
 
 /// Images as the kernels see them.
 struct Layout {
@@ -49,23 +51,10 @@ pub fn max_pool2d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let (height, width) = (out.size_from_end(1), out.size_from_end(0));
     let rows = layout.rows(call, input)?;
     let sizes = [rows.sizes()[0], height, width * layout.channels];
-    let windows = |images: &Tensor| images.in_memory_order(layout.format).view(&sizes);
-    let scalars = kernel::Scalars {
-        kernel_height: window[0].into(),
-        kernel_width: window[1].into(),
-        dilation_height: dilation[0].into(),
-        dilation_width: dilation[1].into(),
-        padding_height: padding[0].into(),
-        padding_width: padding[1].into(),
-        stride_height: stride[0].into(),
-        stride_width: stride[1].into(),
-        windows_height: height.into(),
-        windows_width: width.into(),
-        height: input.size_from_end(1).into(),
-        width: input.size_from_end(0).into(),
-        channels: layout.channels.into(),
-    };
-    call.launch(&[&windows(&out), &windows(&positions)], &[&rows], &scalars.list())
+    let rows_of = |images: &Tensor| images.in_memory_order(layout.format).view(&sizes);
+    let mut scalars = Windows { kernel: window, dilation, padding, stride }.scalars([height, width]).list();
+    scalars.extend([input.size_from_end(1), input.size_from_end(0), layout.channels].map(Scalar::Long));
+    call.launch(&[&rows_of(&out), &rows_of(&positions)], &[&rows], &scalars)
 }
 
 /// `max_pool2d_with_indices_backward`.

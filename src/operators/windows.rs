@@ -5,11 +5,11 @@ use super::descriptor::Format;
 use crate::kernels::movement::unfold::{im2col as kernel, unfold_backward as backward_kernel};
 
 /// Windows over the last two dimensions: (height, width) of each parameter.
-struct Windows {
-    kernel: [i64; 2],
-    dilation: [i64; 2],
-    padding: [i64; 2],
-    stride: [i64; 2],
+pub struct Windows {
+    pub kernel: [i64; 2],
+    pub dilation: [i64; 2],
+    pub padding: [i64; 2],
+    pub stride: [i64; 2],
 }
 
 fn pair(value: &Value<'_>) -> Result<[i64; 2], Refusal> {
@@ -58,7 +58,8 @@ impl Windows {
         })
     }
 
-    fn scalars(&self, counts: [i64; 2]) -> kernel::Scalars {
+    /// The scalars of a kernel that looks through so many windows.
+    pub fn scalars(&self, counts: [i64; 2]) -> kernel::Scalars {
         let [kernel, dilation, padding, stride] = [self.kernel, self.dilation, self.padding, self.stride];
         kernel::Scalars {
             kernel_height: kernel[0].into(),
