@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 use super::functions;
-use crate::tensor::dtype::WIDE;
 use crate::tensor::number::Hub;
 use crate::tensor::transcendental::Elementary;
 
