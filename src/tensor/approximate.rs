@@ -130,6 +130,11 @@ impl Real for Approximate {
     approximately_two!(normal_tail);
 
     #[inline(always)]
+    fn mul_add(self, factor: Self, term: Self) -> Self {
+        Self(self.0.mul_add(factor.0, term.0))
+    }
+
+    #[inline(always)]
     fn has_fast_fmod(self, divisor: Self) -> bool {
         self.0.has_fast_fmod(divisor.0)
     }

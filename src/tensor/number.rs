@@ -154,6 +154,8 @@ pub trait Real: Field + Ordered {
     fn has_fast_fmod(self, divisor: Self) -> bool;
     /// [`Real::fmod`] where the whole part of the quotient has no more digits than a number.
     fn fmod_fast(self, divisor: Self) -> Self;
+    /// self * factor + term, rounded once.
+    fn mul_add(self, factor: Self, term: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
     fn erf(self) -> Self;
@@ -687,6 +689,11 @@ macro_rules! real {
             #[inline(always)]
             fn erf(self) -> Self {
                 math::$type::erf(self)
+            }
+
+            #[inline(always)]
+            fn mul_add(self, factor: Self, term: Self) -> Self {
+                <$type>::mul_add(self, factor, term)
             }
 
             #[inline(always)]

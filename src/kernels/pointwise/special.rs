@@ -27,7 +27,8 @@ fn hermite<T: Elementary>(x: T, n: T, scale: i64) -> T {
     let slope = T::from_i64(scale).mul(x);
     let (mut before, mut value) = (T::ZERO, T::ONE);
     for step in 0..order as i64 {
-        (before, value) = (value, slope.mul(value).sub(T::from_i64(scale * step).mul(before)));
+        // Rounded as PyTorch's: near a zero of the polynomial the two products cancel.
+        (before, value) = (value, slope.mul_add(value, T::from_i64(scale * step).mul(before).neg()));
     }
     value
 }
