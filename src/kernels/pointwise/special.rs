@@ -12,21 +12,21 @@ const BESSEL_J0: [f64; 7] =
     [1.0 / 6_227_020_800.0, -1.0 / 39_916_800.0, 1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0];
 
 /// The greatest orders of Hermite polynomials, in `f32` and `f64`: above, PyTorch's are NaN.
-const GREATEST_ORDERS: [f64; 2] = [128.0, 512.0];
+const GREATEST_ORDERS: [i64; 2] = [128, 512];
 
 /// A Hermite polynomial of a whole order, by its recurrence: `scale` is 2 for the physicists', 1 for the probabilists'. 0 where there is no
 /// such order. Abramowitz and Stegun, Handbook of Mathematical Functions, 22.7.
 fn hermite<T: Elementary>(x: T, n: T, scale: i64) -> T {
-    let order = n.hub().to::<f64>();
-    if !order.is_finite() || order <= -1.0 {
+    let order = n.hub().to::<i64>();
+    if order < 0 {
         return T::ZERO;
     }
-    if order.trunc() > GREATEST_ORDERS[usize::from(size_of::<T>() > 4)] {
+    if order > GREATEST_ORDERS[usize::from(size_of::<T>() > 4)] {
         return T::from_f64(f64::NAN);
     }
     let slope = T::from_i64(scale).mul(x);
     let (mut before, mut value) = (T::ZERO, T::ONE);
-    for step in 0..order as i64 {
+    for step in 0..order {
         // Rounded as PyTorch's: near a zero of the polynomial the two products cancel.
         (before, value) = (value, slope.mul_add(value, T::from_i64(scale * step).mul(before).neg()));
     }
