@@ -551,6 +551,54 @@ rd_status rd_operator_call(const struct rd_operator *bound,
                            size_t count,
                            const struct rd_caller *caller);
 
+// ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
+// The shim finds the guard of an overload once, and has it check the boxed arguments before each call of the CPU kernel. What a guard wants
+// changed of an argument, the shim changes.
+
+// The argument becomes a contiguous copy.
+#define RD_CHANGE_CONTIGUOUS 0
+
+// It becomes a copy with `numbers` in the place of NaN, infinity and negative infinity.
+#define RD_CHANGE_FINITE 1
+
+// It is resized, as `out=` is, to the sizes of argument number `like`.
+#define RD_CHANGE_RESIZED 2
+
+// Changes of one call at most.
+#define RD_MAX_CHANGES 4
+
+// The guard of an overload; it lives forever.
+typedef struct rd_guard rd_guard;
+
+// An argument of a schema.
+typedef struct rd_argument {
+  const char *name;
+  // Whether the operator writes to it.
+  bool is_written;
+} rd_argument;
+
+// What a guard wants changed.
+typedef struct rd_change {
+  // `RD_CHANGE_...`.
+  int32_t kind;
+  // The number of the argument, a tensor.
+  size_t argument;
+  size_t like;
+  double numbers[3];
+} rd_change;
+
+// The guard of an overload of an operator (`aten::segment_reduce`), or null.
+rd_status rd_guard_find(const char *name, const struct rd_argument *arguments, size_t count, const struct rd_guard **found);
+
+// Checks the arguments of a call, one for each of the schema, and says what to change of them. Tensors are on the CPU, unless
+// `has_values` says that they have no values yet: sizes and dtypes are checked then.
+rd_status rd_guard_check(const struct rd_guard *bound,
+                         const rd_value *arguments,
+                         size_t count,
+                         bool has_values,
+                         struct rd_change *changes,
+                         size_t *changed);
+
 // ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
 
 // Nobody may wait for the device.

@@ -5,6 +5,7 @@
 pub mod rd_device;
 pub mod rd_event;
 pub mod rd_graph;
+pub mod rd_guard;
 pub mod rd_host_memory;
 pub mod rd_ipc;
 pub mod rd_launch;

@@ -11,6 +11,7 @@ pub mod bindings;
 pub mod call;
 mod descriptor;
 mod embedding_tables;
+pub mod guards;
 mod log_likelihood;
 mod masks;
 mod padding;

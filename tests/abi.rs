@@ -13,6 +13,7 @@ use std::{env, fs};
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
 use rustdev::abi::rd_graph::{rd_cell, rd_start};
+use rustdev::abi::rd_guard::{rd_argument, rd_change};
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::rd_launch::{rd_columns, rd_convolution_dimension, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
@@ -21,7 +22,7 @@ use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::rd_trace_row;
 
 /// The files of `src/abi/` and what they are about, in the order of the header.
-const SECTIONS: [(&str, &str); 12] = [
+const SECTIONS: [(&str, &str); 13] = [
     ("abi", "status"),
     ("abi/rd_device", "process, devices, parallel work"),
     ("abi/rd_stream", "streams"),
@@ -31,6 +32,7 @@ const SECTIONS: [(&str, &str); 12] = [
     ("abi/rd_ipc", "memory of several processes"),
     ("abi/rd_launch", "kernels"),
     ("abi/rd_operator", "operators that are bound in Rust"),
+    ("abi/rd_guard", "guards of PyTorch's CPU kernels"),
     ("abi/rd_graph", "graphs"),
     ("abi/rd_trace", "traces"),
     ("abi/rd_sanitizer", "race detector"),
@@ -133,7 +135,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 18] {
+fn layouts() -> [Layout; 20] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -150,6 +152,8 @@ fn layouts() -> [Layout; 18] {
         layout!(rd_value: kind, count, data, scalar),
         layout!(rd_task: out, dtypes, batch, widens, guarded),
         layout!(rd_caller: context, meta, output, empty, dense, call, read),
+        layout!(rd_argument: name, is_written),
+        layout!(rd_change: kind, argument, like, numbers),
         layout!(rd_start: seed, offset),
         layout!(rd_cell: seed, offset),
         layout!(rd_trace_row: name, activity, operator_id, bytes, members, replay, end),

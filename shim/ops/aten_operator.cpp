@@ -7,6 +7,7 @@
 
 #include "binding.h"
 #include "ops/aten_task.h"
+#include "ops/fallback_guard.h"
 
 namespace rustdev {
 namespace {
@@ -83,7 +84,7 @@ bool is_16bit_float(c10::ScalarType dtype) { return dtype == at::kHalf || dtype 
 const AtenOperator* find_aten(const char* name, const rd_task& task) {
   const c10::OperatorHandle functional = find_operator(name);
   const auto out = task.out != nullptr ? std::optional<c10::OperatorHandle>(find_operator(task.out)) : std::nullopt;
-  return new AtenOperator{name, task, functional, out, find_guard(functional.schema().name())};
+  return new AtenOperator{name, task, functional, out, find_guard(functional.schema())};
 }
 
 std::optional<c10::ScalarType> widen(const AtenOperator& op, Stack& stack) {
@@ -113,9 +114,7 @@ void narrow(const AtenOperator& op, Stack& stack, c10::ScalarType dtype) {
 }
 
 void check_arguments(const AtenOperator& op, Stack& stack) {
-  if (op.guard != nullptr) {
-    op.guard(Arguments(op.functional.schema(), stack, /*has_values=*/false));
-  }
+  check_arguments(op.guard, op.functional.schema(), stack, /*has_values=*/false);
 }
 
 void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> outputs) {
@@ -139,8 +138,8 @@ void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> 
   auto work = [&op, stack = std::move(stack), results = std::move(results), parts, cost, dims, threads] {
     const SerialAten libraries(threads);
     Stack arguments = stack;
-    if (op.guard != nullptr && op.task.guarded) {
-      op.guard(Arguments(op.functional.schema(), arguments));
+    if (op.task.guarded) {
+      check_arguments(op.guard, op.functional.schema(), arguments, /*has_values=*/true);
     }
     parallel_aten(parts, cost, [&](int64_t part) {
       const auto parts_of = [&](Stack values) {

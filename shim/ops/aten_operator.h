@@ -10,7 +10,6 @@
 
 #include <optional>
 
-#include "ops/fallback_guard.h"
 #include "rustdev.h"
 
 namespace rustdev {
@@ -21,7 +20,7 @@ struct AtenOperator {
   rd_task task;
   c10::OperatorHandle functional;
   std::optional<c10::OperatorHandle> out;
-  Guard guard;
+  const rd_guard* guard;
 };
 
 const AtenOperator* find_aten(const char* name, const rd_task& task);

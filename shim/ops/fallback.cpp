@@ -99,12 +99,9 @@ class Call {
 
   // Refuses arguments that the kernel would not survive; their values are read.
   void check_arguments() {
-    if (facts_.writes_contiguously) {
-      check_results_apart(Arguments(schema_, stack_));
-    }
     if (facts_.guard != nullptr) {
       const HostAccess access;
-      facts_.guard(Arguments(schema_, stack_));
+      rustdev::check_arguments(facts_.guard, schema_, stack_, /*has_values=*/true);
     }
   }
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "rustdev.h"
+#include "ops/fallback_guard.h"
 
 namespace rustdev {
 namespace {
@@ -60,8 +60,7 @@ FallbackOperator::FallbackOperator(const c10::OperatorHandle& op)
       seeded(op.hasTag(at::Tag::nondeterministic_seeded)),
       generator_argument(find_generator(op.schema())),
       own_device_lists(op.operator_name().name.find("_foreach_") != std::string::npos),
-      guard(find_guard(op.operator_name().name)),
-      writes_contiguously(rustdev::writes_contiguously(op.operator_name().name)) {}
+      guard(find_guard(op.schema())) {}
 
 FallbackOperator& fallback_operator(const c10::OperatorHandle& op) {
   Policy& state = policy();

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ops/fallback_guard.h"
+#include "rustdev.h"
 
 namespace rustdev {
 
@@ -16,13 +16,12 @@ struct FallbackOperator {
   explicit FallbackOperator(const c10::OperatorHandle& op);
 
   c10::OperatorName operator_name;
-  std::string name;          // aten::sort.stable
-  std::string wait;          // what its wait for the device is called in messages
-  bool seeded;               // draws random numbers
-  int generator_argument;    // index of its Generator argument, or -1
-  bool own_device_lists;     // its lists may hold tensors of several devices
-  Guard guard;               // of what its kernel leaves unchecked, or null
-  bool writes_contiguously;  // whatever the strides of its results
+  std::string name;        // aten::sort.stable
+  std::string wait;        // what its wait for the device is called in messages
+  bool seeded;             // draws random numbers
+  int generator_argument;  // index of its Generator argument, or -1
+  bool own_device_lists;   // its lists may hold tensors of several devices
+  const rd_guard* guard;   // of what its kernel leaves unchecked, or null
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> nanoseconds{0};
 };

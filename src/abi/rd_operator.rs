@@ -225,7 +225,7 @@ fn fallback() -> Failure {
 }
 
 #[cold]
-fn failure(refusal: Refusal) -> Failure {
+pub(super) fn failure(refusal: Refusal) -> Failure {
     match refusal {
         Refusal::Fallback => fallback(),
         Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
@@ -237,7 +237,7 @@ fn failure(refusal: Refusal) -> Failure {
 
 /// # Safety
 /// `data` has `count` readable elements, or none of them is asked for.
-unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [T] {
+pub(super) unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [T] {
     if count == 0 {
         return &[];
     }
@@ -247,7 +247,7 @@ unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [T] {
 
 /// # Safety
 /// What the value points at is readable, and outlives the result.
-unsafe fn read<'a>(value: &rd_value) -> Result<Value<'a>, Failure> {
+pub(super) unsafe fn read<'a>(value: &rd_value) -> Result<Value<'a>, Failure> {
     let &rd_value { kind, count, data, scalar } = value;
     Ok(match kind {
         RD_VALUE_NONE => Value::None,

@@ -10,9 +10,15 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+#: The operators that the table of guards names.
+GUARDED = set(re.findall(r'"(\w+)"', (ROOT / "src/operators/guards.rs").read_text())) - {"_backward"}
 
 
 class Case(NamedTuple):
@@ -345,3 +351,9 @@ def test_call(name: str) -> None:
         assert re.match(rf"{case.error}: .*({case.text})", end), end
     else:
         assert end == "accepted"
+
+
+def test_guards_are_of_operators_of_pytorch() -> None:
+    names = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    assert len(GUARDED) > 80
+    assert [name for name in GUARDED if f"aten::{name}" not in names] == []
