@@ -12,19 +12,12 @@ namespace rustdev {
 // Runs an operator's CPU kernel on aliases of device memory, for arguments in boxed form.
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// The same for a call in unboxed form, from an operator that has a kernel but not for these arguments. `keys`: those of the
-// device's tensors that are not dense, so that their kernel on the CPU is found.
-template <class Result, class... Args>
-Result call_fallback_of(c10::DispatchKeySet keys, const std::optional<c10::OperatorHandle>& op, Args... args) {
-  TORCH_INTERNAL_ASSERT(op.has_value(), "rustdev: an operator is bound without a way to its fallback");
-  return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(c10::BoxedKernel::makeFromFunction<&cpu_fallback>(), *op, keys,
-                                                              args...);
-}
-
-// For dense tensors.
+// The same for a call in unboxed form of dense tensors, from an operator that has a kernel but not for these arguments.
 template <class Result, class... Args>
 Result call_fallback(const std::optional<c10::OperatorHandle>& op, Args... args) {
-  return call_fallback_of<Result, Args...>(c10::DispatchKeySet(), op, args...);
+  TORCH_INTERNAL_ASSERT(op.has_value(), "rustdev: an operator is bound without a way to its fallback");
+  return c10::impl::BoxedKernelWrapper<Result(Args...)>::call(c10::BoxedKernel::makeFromFunction<&cpu_fallback>(), *op,
+                                                              c10::DispatchKeySet(), args...);
 }
 
 }  // namespace rustdev
