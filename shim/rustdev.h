@@ -79,9 +79,6 @@ void rd_fork_child(void);
 // `RUSTDEV_AUTOGRAD_THREADS`.
 bool rd_autograd_threads(void);
 
-// `RUSTDEV_FALLBACK` at start: 0 allow, 1 warn, 2 error.
-int32_t rd_fallback_mode(void);
-
 // Runs chunks `0..count` on the pool, the caller among the runners; returns when all are done.
 rd_status rd_parallel(size_t count, uint64_t cost, rd_chunk_run run, void *context);
 
@@ -598,6 +595,20 @@ rd_status rd_guard_check(const struct rd_guard *bound,
                          bool has_values,
                          struct rd_change *changes,
                          size_t *changed);
+
+// ---- the CPU fallback's rules and statistics (abi/rd_fallback.rs) -------------------------------
+
+// An operator that the fallback was asked for; it lives forever.
+typedef struct rd_fallback rd_fallback;
+
+// The operator of a name with namespace and overload, `aten::sort.stable`.
+rd_status rd_fallback_find(const char *name, const struct rd_fallback **found);
+
+// Refuses a call that the rules forbid (`RD_UNSUPPORTED`), or says whether it deserves a warning.
+rd_status rd_fallback_check(const struct rd_fallback *op, bool *warns);
+
+// Counts a call, whose kernel took so long.
+void rd_fallback_count(const struct rd_fallback *op, uint64_t nanoseconds);
 
 // ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
 

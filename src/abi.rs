@@ -4,6 +4,7 @@
 
 pub mod rd_device;
 pub mod rd_event;
+pub mod rd_fallback;
 pub mod rd_graph;
 pub mod rd_guard;
 pub mod rd_host_memory;

@@ -26,6 +26,8 @@ mod executor;
 #[cfg(not(loom))]
 pub mod exit;
 #[cfg(not(loom))]
+pub mod fallback;
+#[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
 pub mod gate;

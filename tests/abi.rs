@@ -22,7 +22,7 @@ use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::rd_trace_row;
 
 /// The files of `src/abi/` and what they are about, in the order of the header.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 14] = [
     ("abi", "status"),
     ("abi/rd_device", "process, devices, parallel work"),
     ("abi/rd_stream", "streams"),
@@ -33,6 +33,7 @@ const SECTIONS: [(&str, &str); 13] = [
     ("abi/rd_launch", "kernels"),
     ("abi/rd_operator", "operators that are bound in Rust"),
     ("abi/rd_guard", "guards of PyTorch's CPU kernels"),
+    ("abi/rd_fallback", "the CPU fallback's rules and statistics"),
     ("abi/rd_graph", "graphs"),
     ("abi/rd_trace", "traces"),
     ("abi/rd_sanitizer", "race detector"),

@@ -1,7 +1,7 @@
 // Zero-copy CPU fallback: an operator without a kernel in the operator table runs PyTorch's CPU kernel on aliases of the same
 // memory.
 //
-// One call: alias the arguments and check their devices, ask the policy, wait for the current streams of the devices concerned,
+// One call: alias the arguments and check their devices, ask the rules, wait for the current streams of the devices concerned,
 // check what the kernel does not (fallback_guard.h), run it on the caller's thread, carry changes back, map the results. It is
 // registered explicitly for every operator with a CPU kernel, because a composite kernel would take precedence over a backend's
 // fallback, and as the fallback for all others.
@@ -22,7 +22,7 @@
 
 #include "ops/fallback_alias.h"
 #include "ops/fallback_guard.h"
-#include "ops/fallback_policy.h"
+#include "ops/fallback_operator.h"
 #include "ops/fallback_random.h"
 #include "ops/tier.h"
 #include "runtime/ipc.h"
@@ -55,7 +55,7 @@ bool stays_on_cpu(const FallbackOperator& op, const c10::Argument& argument) {
 // One call on its way to the CPU.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, FallbackOperator& facts, torch::jit::Stack& stack)
+  Call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, const FallbackOperator& facts, torch::jit::Stack& stack)
       : schema_(op.schema()),
         facts_(facts),
         stack_(stack),
@@ -224,7 +224,7 @@ class Call {
   };
 
   const c10::FunctionSchema& schema_;
-  FallbackOperator& facts_;
+  const FallbackOperator& facts_;
   torch::jit::Stack& stack_;
   size_t first_;
   const c10::Argument* argument_ = nullptr;
@@ -255,6 +255,15 @@ class Traced {
   bool failed_ = true;
 };
 
+// Refuses or warns, as mode and lists say of this operator.
+void check_rules(const FallbackOperator& op) {
+  bool warns = false;
+  RD_CHECK(rd_fallback_check(op.rules, &warns));
+  if (warns) {
+    TORCH_WARN("rustdev: '", op.name, "' has no kernel for this device and runs on the CPU.");
+  }
+}
+
 void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(keys.highestPriorityTypeId()), "Could not run '",
                               op.operator_name(), "' with arguments from the 'rustdev' backend: neither the device nor the ",
@@ -264,11 +273,11 @@ void check_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
 }  // namespace
 
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  FallbackOperator& facts = fallback_operator(op);
+  const FallbackOperator& facts = fallback_operator(op);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Call call(op, keys, facts, *stack);
   call.map_arguments();
-  check_policy(facts);
+  check_rules(facts);
   check_kernel(op, call.keys());
   const HostWait host_wait(call.wait_info());
   call.wait();
@@ -281,8 +290,7 @@ void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch
     op.redispatchBoxed(call.keys(), stack);
     traced.succeed();
   }
-  facts.nanoseconds.fetch_add(now() - start, std::memory_order_relaxed);
-  facts.calls.fetch_add(1, std::memory_order_relaxed);
+  rd_fallback_count(facts.rules, now() - start);
   call.map_results();
 }
 

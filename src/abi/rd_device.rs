@@ -57,12 +57,6 @@ pub extern "C" fn rd_autograd_threads() -> bool {
     shield(false, || config().autograd_threads)
 }
 
-/// `RUSTDEV_FALLBACK` at start: 0 allow, 1 warn, 2 error.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_fallback_mode() -> i32 {
-    shield(0, || config().fallback as i32)
-}
-
 /// One chunk of parallel work.
 #[allow(non_camel_case_types)]
 pub type rd_chunk_run = unsafe extern "C" fn(context: *mut c_void, chunk: usize);

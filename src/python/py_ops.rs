@@ -1,34 +1,24 @@
 //! Operators, for Python: tiers, rules and statistics of the fallback, the debug mode of hidden waits, and launch counts of the kernels.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::kernels::table::TABLE;
+use crate::runtime::config::Fallback;
+use crate::runtime::fallback;
 
-type VisitName = unsafe extern "C" fn(context: *mut c_void, name: *const c_char);
 type VisitTier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
-type VisitStat = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, calls: u64, nanoseconds: u64);
 
-// SAFETY: these are the signatures in shim/ops/fallback.cpp, shim/ops/fallback_policy.cpp and shim/runtime/sync_debug.cpp; the first group
-// takes plain values only.
+// SAFETY: these are the signatures in shim/ops/fallback.cpp and shim/runtime/sync_debug.cpp; the first group takes plain values only.
 unsafe extern "C" {
     safe fn rd_shim_fallback_register();
-    safe fn rd_shim_fallback_mode() -> i32;
-    safe fn rd_shim_fallback_set_mode(mode: i32);
-    safe fn rd_shim_fallback_reset_stats();
     safe fn rd_shim_sync_debug_mode() -> i32;
     safe fn rd_shim_set_sync_debug_mode(mode: i32);
 
-    fn rd_shim_fallback_set_list(allow: bool, names: *const *const c_char, count: usize);
-    fn rd_shim_fallback_visit_list(allow: bool, visit: VisitName, context: *mut c_void);
-    fn rd_shim_fallback_visit_stats(visit: VisitStat, context: *mut c_void);
     fn rd_shim_tiers_visit(visit: VisitTier, context: *mut c_void);
 }
 
-/// Calls, and nanoseconds of all calls together.
-type Statistics = Vec<(String, u64, u64)>;
 type Tiers = Vec<(String, String)>;
 
 /// # Safety
@@ -36,20 +26,6 @@ type Tiers = Vec<(String, String)>;
 unsafe fn owned(text: *const c_char) -> String {
     // SAFETY: the caller promises a NUL-terminated string.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-unsafe extern "C" fn push_name(context: *mut c_void, name: *const c_char) {
-    // SAFETY: the shim hands back the context of `fallback_list`, which is such a list and outlives the visit.
-    let list = unsafe { &mut *context.cast::<Vec<String>>() };
-    // SAFETY: the shim passes `std::string::c_str()`.
-    list.push(unsafe { owned(name) });
-}
-
-unsafe extern "C" fn push_stat(context: *mut c_void, name: *const c_char, calls: u64, nanoseconds: u64) {
-    // SAFETY: the shim hands back the context of `fallback_stats`, which is such a list and outlives the visit.
-    let list = unsafe { &mut *context.cast::<Statistics>() };
-    // SAFETY: the shim passes `std::string::c_str()`.
-    list.push((unsafe { owned(name) }, calls, nanoseconds));
 }
 
 unsafe extern "C" fn push_tier(context: *mut c_void, name: *const c_char, tier: *const c_char) {
@@ -78,49 +54,37 @@ fn operator_tiers() -> Tiers {
 
 /// Every operator that fell back since the last reset: name, calls, nanoseconds in the CPU kernel.
 #[pyfunction]
-fn fallback_stats() -> Statistics {
-    let mut list = Statistics::new();
-    // SAFETY: `push_stat` is only called during the call, with this list.
-    unsafe { rd_shim_fallback_visit_stats(push_stat, (&raw mut list).cast()) };
-    list
+fn fallback_stats() -> Vec<(String, u64, u64)> {
+    fallback::statistics()
 }
 
 #[pyfunction]
 fn reset_fallback_stats() {
-    rd_shim_fallback_reset_stats();
+    fallback::reset_statistics();
 }
 
 /// 0 allow, 1 warn, 2 error.
 #[pyfunction]
 fn fallback_mode() -> i32 {
-    rd_shim_fallback_mode()
+    fallback::mode() as i32
 }
 
 #[pyfunction]
 fn set_fallback_mode(mode: i32) {
-    rd_shim_fallback_set_mode(mode);
+    let modes = [Fallback::Allow, Fallback::Warn, Fallback::Error];
+    fallback::set_mode(modes.into_iter().find(|&each| each as i32 == mode).unwrap_or(Fallback::Allow));
 }
 
 /// Replaces the list of operators that may always fall back (`allow`), or of those that never do.
 #[pyfunction]
-fn set_fallback_list(allow: bool, names: Vec<String>) -> PyResult<()> {
-    let names: Vec<CString> = names
-        .into_iter()
-        .map(|name| CString::new(name).map_err(|_| PyValueError::new_err("an operator's name has no NUL")))
-        .collect::<PyResult<_>>()?;
-    let pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-    // SAFETY: the pointers are NUL-terminated strings that live through the call, which copies them.
-    unsafe { rd_shim_fallback_set_list(allow, pointers.as_ptr(), pointers.len()) };
-    Ok(())
+fn set_fallback_list(allow: bool, names: Vec<String>) {
+    fallback::set_list(allow, names);
 }
 
 /// The operators that may always fall back (`allow`), or those that never do, in no order.
 #[pyfunction]
 fn fallback_list(allow: bool) -> Vec<String> {
-    let mut list = Vec::new();
-    // SAFETY: `push_name` is only called during the call, with this list.
-    unsafe { rd_shim_fallback_visit_list(allow, push_name, (&raw mut list).cast()) };
-    list
+    fallback::list(allow)
 }
 
 /// 0 nothing, 1 warn, 2 raise.

@@ -1,0 +1,162 @@
+//! The CPU fallback's rules and statistics: which operators may fall back, and how often each did and for how long.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::config::{Fallback, config};
+use super::error::Error;
+use super::sync::{AtomicU64, LazyLock, Mutex, Ordering};
+
+/// An operator that the fallback was asked for; it lives to the end of the process.
+#[derive(Debug)]
+pub struct FallbackOperator {
+    /// With namespace and overload: `aten::sort.stable`.
+    name: String,
+    calls: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// The rules, which the program may change. A list's entry names one overload (`aten::sort.stable`) or all of them (`aten::sort`).
+struct Rules {
+    mode: Fallback,
+    /// What never falls back.
+    blocked: HashSet<String>,
+    /// What may, whatever the mode is.
+    allowed: HashSet<String>,
+}
+
+static RULES: LazyLock<Mutex<Rules>> =
+    LazyLock::new(|| Mutex::new(Rules { mode: config().fallback, blocked: HashSet::new(), allowed: HashSet::new() }));
+
+static OPERATORS: LazyLock<Mutex<BTreeMap<String, &'static FallbackOperator>>> = LazyLock::new(Mutex::default);
+
+impl Rules {
+    /// Whether a call of an operator deserves a warning.
+    fn check(&self, name: &str) -> Result<bool, Error> {
+        if is_listed(&self.blocked, name) {
+            let list = "it is on the block list of the CPU fallback (torch.rustdev.set_fallback_blocklist).";
+            return Err(refusal(name, list));
+        }
+        match self.mode {
+            Fallback::Allow => Ok(false),
+            _ if is_listed(&self.allowed, name) => Ok(false),
+            Fallback::Warn => Ok(true),
+            Fallback::Error => {
+                let mode = "the fallback mode 'error' forbids its CPU kernel (RUSTDEV_FALLBACK, torch.rustdev.set_fallback_mode).";
+                Err(refusal(name, mode))
+            }
+        }
+    }
+}
+
+fn is_listed(list: &HashSet<String>, name: &str) -> bool {
+    let all_overloads = name.split_once('.').map_or(name, |(operator, _)| operator);
+    !list.is_empty() && (list.contains(name) || list.contains(all_overloads))
+}
+
+fn refusal(name: &str, reason: &str) -> Error {
+    let what = format!("Could not run '{name}' with arguments from the 'rustdev' backend");
+    Error::Unsupported(format!("{what}: it has no kernel for this device, and {reason}"))
+}
+
+impl FallbackOperator {
+    /// The operator of a name; the same one each time.
+    pub fn find(name: &str) -> &'static Self {
+        let mut operators = OPERATORS.lock();
+        operators.get(name).copied().unwrap_or_else(|| {
+            let made = Self { name: name.into(), calls: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) };
+            let made: &'static Self = Box::leak(Box::new(made));
+            operators.insert(name.into(), made);
+            made
+        })
+    }
+
+    /// Whether a call deserves a warning.
+    ///
+    /// # Errors
+    /// The rules forbid it.
+    pub fn check(&self) -> Result<bool, Error> {
+        RULES.lock().check(&self.name)
+    }
+
+    /// Counts a call, whose kernel took so long.
+    pub fn count(&self, nanoseconds: u64) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+}
+
+/// The mode for all operators; it starts as `RUSTDEV_FALLBACK` says.
+pub fn mode() -> Fallback {
+    RULES.lock().mode
+}
+
+pub fn set_mode(mode: Fallback) {
+    RULES.lock().mode = mode;
+}
+
+/// The operators that may always fall back (`allow`), or those that never do, in no order.
+pub fn list(allow: bool) -> Vec<String> {
+    let rules = RULES.lock();
+    let list = if allow { &rules.allowed } else { &rules.blocked };
+    list.iter().cloned().collect()
+}
+
+/// Replaces one of the lists.
+pub fn set_list(allow: bool, names: Vec<String>) {
+    let mut rules = RULES.lock();
+    let list = if allow { &mut rules.allowed } else { &mut rules.blocked };
+    *list = names.into_iter().collect();
+}
+
+/// Every operator that fell back since the last reset: name, calls, nanoseconds in the CPU kernel.
+pub fn statistics() -> Vec<(String, u64, u64)> {
+    let operators = OPERATORS.lock();
+    let counted = operators.values().map(|operator| {
+        (operator.name.clone(), operator.calls.load(Ordering::Relaxed), operator.nanoseconds.load(Ordering::Relaxed))
+    });
+    counted.filter(|&(_, calls, _)| calls != 0).collect()
+}
+
+pub fn reset_statistics() {
+    for operator in OPERATORS.lock().values() {
+        operator.calls.store(0, Ordering::Relaxed);
+        operator.nanoseconds.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(mode: Fallback, blocked: &[&str], allowed: &[&str]) -> Rules {
+        let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Rules { mode, blocked: list(blocked), allowed: list(allowed) }
+    }
+
+    #[test]
+    fn the_block_list_has_the_last_word() {
+        let sort = "aten::sort.stable";
+        assert_eq!(rules(Fallback::Allow, &[], &[]).check(sort).ok(), Some(false));
+        assert_eq!(rules(Fallback::Warn, &[], &["aten::sort.values"]).check(sort).ok(), Some(true));
+        for name in [sort, "aten::sort"] {
+            for mode in [Fallback::Warn, Fallback::Error] {
+                assert_eq!(rules(mode, &[], &[name]).check(sort).ok(), Some(false), "{name} is allowed");
+            }
+            let error = rules(Fallback::Allow, &[name], &[name]).check(sort).expect_err("a blocked operator");
+            assert!(error.to_string().contains("'aten::sort.stable'") && error.to_string().contains("block list"), "{error}");
+        }
+        let error = rules(Fallback::Error, &["aten::sort.values"], &[]).check(sort).expect_err("a forbidden operator");
+        assert!(error.to_string().contains("mode 'error'"), "{error}");
+    }
+
+    #[test]
+    fn calls_are_counted_by_name() {
+        let one = FallbackOperator::find("test::one");
+        assert!(std::ptr::eq(one, FallbackOperator::find("test::one")));
+        one.count(5);
+        one.count(7);
+        let found: Vec<_> = statistics().into_iter().filter(|(name, ..)| name.starts_with("test::")).collect();
+        assert_eq!(found, [("test::one".to_owned(), 2, 12)]);
+    }
+}
