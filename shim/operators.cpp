@@ -3,6 +3,7 @@
 // that Rust does not take goes to the CPU fallback.
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/cpu/Utils.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -63,7 +64,7 @@ class OperatorCall final : MetaOutputs {
   rd_status run() {
     const at::ArrayRef<c10::IValue> inputs = arguments_.slice(0, overload_.inputs());
     const BoxedValues values(inputs);
-    const rd_caller caller{this, &meta, &output, &empty, &dense, &call, &read};
+    const rd_caller caller{this, &meta, &output, &empty, &dense, &call, &read, &leave_to_task};
     const rd_status status = rd_operator_call(overload_.bound, values.data(), values.size(), &caller);
     if (failure_) {
       std::rethrow_exception(failure_);
@@ -74,8 +75,8 @@ class OperatorCall final : MetaOutputs {
   // Has PyTorch's kernel run, and puts the results in the place of the arguments.
   void finish(Stack& stack) {
     outputs_.resize(overload_.results());
-    if (overload_.aten != nullptr) {
-      submit_boxed(*overload_.aten, std::move(checked_), outputs_);
+    if (overload_.aten != nullptr && (cut_ || !overload_.aten->task.optional)) {
+      submit_boxed(*overload_.aten, std::move(checked_), outputs_, cut_);
     }
     c10::SmallVector<c10::IValue, 4> results;
     for (size_t index = 0; index < outputs_.size(); ++index) {
@@ -143,9 +144,16 @@ class OperatorCall final : MetaOutputs {
     });
   }
 
-  // Keeps the arguments of a task as the guard leaves them. It looks at them before a meta does, which may rely on them.
+  // The guard looks at the arguments of a task before a meta does, which may rely on them.
   void check() {
-    if (overload_.aten != nullptr && checked_.empty()) {
+    if (overload_.aten != nullptr && !overload_.aten->task.optional) {
+      keep_arguments();
+    }
+  }
+
+  // Keeps the arguments of a task as the guard leaves them.
+  void keep_arguments() {
+    if (checked_.empty()) {
       checked_ = arguments_.vec();
       check_arguments(*overload_.aten, checked_);
     }
@@ -153,6 +161,13 @@ class OperatorCall final : MetaOutputs {
 
   static rd_status read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value) {
     return guarded(context, [&](OperatorCall&) { *value = awaited<int64_t>(tensor_of(*tensor), reason); });
+  }
+
+  static rd_status leave_to_task(void* context, const rd_cut* cut) {
+    return guarded(context, [&](OperatorCall& call) {
+      call.keep_arguments();
+      call.cut_ = *cut;
+    });
   }
 
   void run_meta(Meta meta) {
@@ -249,6 +264,8 @@ class OperatorCall final : MetaOutputs {
   c10::SmallVector<at::Tensor, 2> outputs_;
   // Tensors of the call alone. Memory that they free is reused in the stream's order.
   c10::SmallVector<at::Tensor, 4> kept_;
+  // Where a task is optional: how it computes this call.
+  std::optional<rd_cut> cut_;
   std::exception_ptr failure_;
 };
 
@@ -282,7 +299,7 @@ class BoxedKernel final : public c10::OperatorKernel {
 void bind_overload(void* context, const rd_operator* bound, const char* name, const char* functional, const rd_task* task) {
   const AtenOperator* const aten = task == nullptr ? nullptr : find_aten(name, *task);
   const Overload overload(bound, find_operator(name), find_operator(functional), aten);
-  Tier tier(*static_cast<torch::Library*>(context), "aten", /*noted=*/aten != nullptr);
+  Tier tier(*static_cast<torch::Library*>(context), "aten", /*noted=*/aten != nullptr && !task->optional);
   tier.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(overload)));
 }
 
@@ -294,6 +311,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { RD_CHECK(rd_operators_visit(&bind_ove
 extern "C" {
 
 bool rd_shim_has_mkl() { return at::hasMKL(); }
+
+bool rd_shim_has_amx() {
+  static const bool has_amx = at::cpu::get_cpu_capabilities()["amx_tile"].toBool();
+  return has_amx;
+}
 
 bool rd_shim_is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
 

@@ -484,6 +484,8 @@ typedef struct rd_task {
   bool widens;
   // The guard looks at values too, in the task.
   bool guarded;
+  // A kernel of ours computes the calls that are not left to the task.
+  bool optional;
 } rd_task;
 
 // Is called for each overload that is bound here, with the name of the functional one; `task`: null where a kernel of ours computes.
@@ -516,6 +518,15 @@ typedef struct rd_tensor {
   uint32_t flags;
 } rd_tensor;
 
+// How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
+// are whole. `cost`: nanoseconds of one thread, of all parts.
+typedef struct rd_cut {
+  int64_t dim;
+  int64_t size;
+  int64_t least_ndim;
+  uint64_t cost;
+} rd_cut;
+
 // What the other side does for a call; `context` is its own, a status that is not `RD_OK` its failure, which it raises itself.
 typedef struct rd_caller {
   void *context;
@@ -537,6 +548,8 @@ typedef struct rd_caller {
                     size_t capacity);
   // Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
   rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, int64_t *value);
+  // Has the operator's task compute, where that is optional.
+  rd_status (*leave_to_task)(void *context, const struct rd_cut *cut);
 } rd_caller;
 
 // Visits every overload that is bound here. Fails where an operator names no kernel.

@@ -11,6 +11,7 @@ pub mod bindings;
 pub mod call;
 mod descriptor;
 mod embedding_tables;
+mod flash_attention;
 pub mod guards;
 mod log_likelihood;
 mod masks;

@@ -48,10 +48,16 @@ int64_t batch_of(int32_t batch, at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at
   return std::all_of(inputs.begin(), inputs.end(), is_batched) && std::all_of(outputs.begin(), outputs.end(), has_batch) ? size : 1;
 }
 
-// The argument for a part of the batch: tensors have it as their first dimension, and the sizes of a whole tensor begin with it.
-c10::IValue part_of(const c10::IValue& value, int64_t dims, int64_t part, int64_t parts) {
+rd_cut cut_of(int32_t batch, at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> outputs) {
+  return {0, batch_of(batch, inputs, outputs), 1, cost_of(batch, inputs) + cost_of(batch, outputs)};
+}
+
+// The argument for a part: of tensors that are cut, and of the sizes of a whole tensor, which begin with the batch.
+c10::IValue part_of(const c10::IValue& value, const rd_cut& cut, int64_t dims, int64_t part, int64_t parts) {
   if (value.isTensor() && value.toTensor().defined()) {
-    return rustdev::part_of(value.toTensor(), 0, part, parts);
+    const at::Tensor& tensor = value.toTensor();
+    const bool is_cut = tensor.dim() >= cut.least_ndim && tensor.size(cut.dim) == cut.size;
+    return is_cut ? rustdev::part_of(tensor, cut.dim, part, parts) : tensor;
   }
   if (value.isIntList() && value.toIntList().size() == static_cast<size_t>(dims)) {
     std::vector<int64_t> sizes = value.toIntVector();
@@ -117,7 +123,7 @@ void check_arguments(const AtenOperator& op, Stack& stack) {
   check_arguments(op.guard, op.functional.schema(), stack, /*has_values=*/false);
 }
 
-void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> outputs) {
+void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> outputs, const std::optional<rd_cut>& given) {
   c10::SmallVector<at::Tensor, 4> inputs;
   for (c10::IValue& value : stack) {
     if (value.isTensor() && value.toTensor().defined()) {
@@ -126,25 +132,26 @@ void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> 
     }
   }
   const int32_t batch = op.task.batch;
-  const uint64_t cost = cost_of(batch, inputs) + cost_of(batch, outputs);
-  const int64_t parts = std::min(parts_worth(cost), std::max<int64_t>(batch_of(batch, inputs, outputs), 1));
+  const rd_cut cut = given ? *given : cut_of(batch, inputs, outputs);
+  const uint64_t cost = cut.cost;
+  const int64_t parts = std::min(parts_worth(cost), std::max<int64_t>(cut.size, 1));
   const int64_t dims = inputs[0].dim();
   // Rounding errors of Fourier transforms follow from the threads.
-  const int threads = parts == 1 && (cost >= large || batch == RD_BATCH_NONE) ? at::get_num_threads() : 1;
+  const int threads = !given && parts == 1 && (cost >= large || batch == RD_BATCH_NONE) ? at::get_num_threads() : 1;
   Stack results;
   for (const at::Tensor& output : outputs) {
     results.emplace_back(borrow(output));
   }
-  auto work = [&op, stack = std::move(stack), results = std::move(results), parts, cost, dims, threads] {
+  auto work = [&op, stack = std::move(stack), results = std::move(results), parts, cut, dims, threads] {
     const SerialAten libraries(threads);
     Stack arguments = stack;
     if (op.task.guarded) {
       check_arguments(op.guard, op.functional.schema(), arguments, /*has_values=*/true);
     }
-    parallel_aten(parts, cost, [&](int64_t part) {
+    parallel_aten(parts, cut.cost, [&](int64_t part) {
       const auto parts_of = [&](Stack values) {
         for (c10::IValue& value : values) {
-          value = parts == 1 ? value : part_of(value, dims, part, parts);
+          value = parts == 1 ? value : part_of(value, cut, dims, part, parts);
         }
         return values;
       };

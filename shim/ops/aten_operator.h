@@ -35,7 +35,8 @@ void narrow(const AtenOperator& op, torch::jit::Stack& stack, c10::ScalarType dt
 // Checks the boxed arguments by the guard, which may replace them.
 void check_arguments(const AtenOperator& op, torch::jit::Stack& stack);
 
-// Enqueues the kernel over the boxed arguments and these results, some of which may be undefined.
-void submit_boxed(const AtenOperator& op, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs);
+// Enqueues the kernel over the boxed arguments and these results, some of which may be undefined; cut as is given, or by the batch.
+void submit_boxed(const AtenOperator& op, torch::jit::Stack stack, at::ArrayRef<at::Tensor> outputs,
+                  const std::optional<rd_cut>& given);
 
 }  // namespace rustdev

@@ -17,7 +17,7 @@ use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_OK, RD_OU
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{Batch, Kernel, Operator, Task, operators};
-use crate::operators::call::{Arguments, Call, Caller, Input, Outcome, Refusal, Shape, Strides, Value};
+use crate::operators::call::{Arguments, Call, Caller, Cut, Input, Outcome, Refusal, Shape, Strides, Value};
 use crate::operators::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Scalar};
@@ -75,6 +75,17 @@ pub struct rd_value {
     pub scalar: rd_scalar,
 }
 
+/// How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
+/// are whole. `cost`: nanoseconds of one thread, of all parts.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_cut {
+    pub dim: i64,
+    pub size: i64,
+    pub least_ndim: i64,
+    pub cost: u64,
+}
+
 /// What the other side does for a call; `context` is its own, a status that is not `RD_OK` its failure, which it raises itself.
 #[allow(non_camel_case_types)]
 #[repr(C)]
@@ -113,6 +124,8 @@ pub struct rd_caller {
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
     pub read:
         unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, reason: *const c_char, value: *mut i64) -> rd_status,
+    /// Has the operator's task compute, where that is optional.
+    pub leave_to_task: unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut) -> rd_status,
 }
 
 /// What an operator's first dimension is a batch of, in `rd_task`: nothing.
@@ -139,6 +152,8 @@ pub struct rd_task {
     pub widens: bool,
     /// The guard looks at values too, in the task.
     pub guarded: bool,
+    /// A kernel of ours computes the calls that are not left to the task.
+    pub optional: bool,
 }
 
 /// Is called for each overload that is bound here, with the name of the functional one; `task`: null where a kernel of ours computes.
@@ -173,15 +188,16 @@ pub unsafe extern "C" fn rd_operators_visit(visit: rd_visit_operator, context: *
 /// The task that computes; nothing where a kernel of ours does.
 fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     match &operator.kernel {
-        Kernel::Task(task) => {
-            let &Task { out, dtypes, batch, widens, guarded } = task;
-            let (out, batch) = (out.map_or(ptr::null(), CStr::as_ptr), batch as i32);
-            Ok(Some(rd_task { out, dtypes: dtypes.0, batch, widens, guarded }))
-        }
-        Kernel::Row(row) if row.get().is_none() => {
+        Kernel::Row(row) | Kernel::Either(row, _) if row.get().is_none() => {
             Err(Failure::new(RD_INTERNAL, format!("the operator table has no {}", row.name().to_string_lossy())))
         }
         Kernel::Row(_) => Ok(None),
+        Kernel::Task(task) | Kernel::Either(_, task) => {
+            let &Task { out, dtypes, batch, widens, guarded } = task;
+            let (out, batch) = (out.map_or(ptr::null(), CStr::as_ptr), batch as i32);
+            let optional = matches!(operator.kernel, Kernel::Either(..));
+            Ok(Some(rd_task { out, dtypes: dtypes.0, batch, widens, guarded, optional }))
+        }
     }
 }
 
@@ -390,6 +406,7 @@ mod torch {
     // SAFETY: these are the signatures in shim/operators.cpp.
     unsafe extern "C" {
         pub safe fn rd_shim_has_mkl() -> bool;
+        pub safe fn rd_shim_has_amx() -> bool;
         pub safe fn rd_shim_is_deterministic() -> bool;
     }
 }
@@ -398,6 +415,10 @@ mod torch {
 #[cfg(not(feature = "shim"))]
 mod torch {
     pub fn rd_shim_has_mkl() -> bool {
+        false
+    }
+
+    pub fn rd_shim_has_amx() -> bool {
         false
     }
 
@@ -460,6 +481,14 @@ impl Caller for Host<'_> {
         if status == RD_OK { Ok(value) } else { Err(failed()) }
     }
 
+    fn leave_to_task(&mut self, cut: Cut) -> Outcome {
+        let Cut { dim, size, least_ndim, cost } = cut;
+        let cut = rd_cut { dim: dim as i64, size, least_ndim: least_ndim as i64, cost };
+        // SAFETY: as above.
+        let status = unsafe { (self.caller.leave_to_task)(self.caller.context, &raw const cut) };
+        if status == RD_OK { Ok(()) } else { Err(failed()) }
+    }
+
     fn launch(
         &mut self,
         op: &'static Op,
@@ -495,6 +524,10 @@ impl Caller for Host<'_> {
 
     fn has_mkl(&self) -> bool {
         torch::rd_shim_has_mkl()
+    }
+
+    fn has_amx(&self) -> bool {
+        torch::rd_shim_has_amx()
     }
 
     fn is_deterministic(&self) -> bool {

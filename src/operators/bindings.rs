@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::call::{Arguments, Prepare};
 use super::task_table::TASKS;
-use super::{embedding_tables, log_likelihood, masks, padding, pooling, put, selection, windows};
+use super::{embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, selection, windows};
 use crate::kernels::table::Op;
 use crate::tensor::dtype::DTypeSet;
 
@@ -56,6 +56,8 @@ impl Row {
 pub enum Kernel {
     Row(Row),
     Task(Task),
+    /// Either, as the call decides: by default the row.
+    Either(Row, Task),
 }
 
 /// An operator.
@@ -71,7 +73,7 @@ impl Operator {
     /// Its row of the operator table, if that is what computes and there is one.
     pub fn row(&self) -> Option<&'static Op> {
         match &self.kernel {
-            Kernel::Row(row) => row.get(),
+            Kernel::Row(row) | Kernel::Either(row, _) => row.get(),
             Kernel::Task(_) => None,
         }
     }
@@ -79,24 +81,25 @@ impl Operator {
     /// The dtypes of the first tensor that it takes.
     pub fn dtypes(&self) -> DTypeSet {
         match &self.kernel {
-            Kernel::Row(_) => self.row().map_or(DTypeSet::of(&[]), Op::dtypes),
+            Kernel::Row(_) | Kernel::Either(..) => self.row().map_or(DTypeSet::of(&[]), Op::dtypes),
             Kernel::Task(task) => task.dtypes,
         }
     }
 
-    /// Whether a call is for it: the first tensor is on a device of ours and has a dtype that it takes, and for a task all others are there.
+    /// Whether a call is for it: the first tensor is on a device of ours and has a dtype that it takes, and for a task all
+    /// others are there.
     pub fn takes(&self, arguments: &Arguments<'_>) -> bool {
         let mut tensors = arguments.tensors();
         let Some(first) = tensors.next().filter(|first| first.device() >= 0 && self.dtypes().contains(first.dtype())) else {
             return false;
         };
-        matches!(self.kernel, Kernel::Row(..)) || tensors.all(|tensor| tensor.device() == first.device())
+        !matches!(self.kernel, Kernel::Task(..)) || tensors.all(|tensor| tensor.device() == first.device())
     }
 }
 
 /// Every operator.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.iter().chain(&TASKS)
+    OPERATORS.iter().chain(&flash_attention::OPERATORS).chain(&TASKS)
 }
 
 macro_rules! operators {

@@ -29,7 +29,8 @@ pub enum Refusal {
 /// Refuses by a `RuntimeError` what is not so.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
-        if !$condition {
+        let holds: bool = $condition;
+        if !holds {
             return Err($crate::operators::call::Refusal::Invalid(format!($($text)+)));
         }
     };
@@ -212,13 +213,16 @@ pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, Refusal> {
 pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Vec<i64>, Refusal> {
     let ndim = one.len().max(other.len());
     let size = |sizes: &[i64], dim: usize| (dim + sizes.len()).checked_sub(ndim).map_or(1, |own| sizes[own]);
-    let pairs = (0..ndim).map(|dim| (dim, size(one, dim), size(other, dim)));
+    // PyTorch tells of the last dimension that differs.
+    let pairs = (0..ndim).rev().map(|dim| (dim, size(one, dim), size(other, dim)));
     let common = pairs.map(|(dim, a, b)| {
         let text = format!("The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}");
         ensure!(a == b || a == 1 || b == 1, "{text}");
         Ok(if a == 1 { b } else { a })
     });
-    common.collect()
+    let mut sizes = common.collect::<Result<Vec<_>, _>>()?;
+    sizes.reverse();
+    Ok(sizes)
 }
 
 /// Sizes, strides and dtype of a tensor that is still to be made.
@@ -250,6 +254,18 @@ pub enum Strides {
     Copied = 1,
     /// It gets those of the shape.
     Given = 2,
+}
+
+/// How a task is cut into parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Along this dimension of the tensors that have this size in it; others are whole in every part.
+    pub dim: usize,
+    pub size: i64,
+    /// Tensors of fewer dimensions are whole too.
+    pub least_ndim: usize,
+    /// Nanoseconds of one thread, of all parts.
+    pub cost: u64,
 }
 
 /// The side of a call that has PyTorch's tensors.
@@ -290,6 +306,12 @@ pub trait Caller {
     /// A task failed, or the stream captures.
     fn read(&mut self, tensor: &Tensor, reason: &CStr) -> Result<i64, Refusal>;
 
+    /// Leaves a call that may be either's to PyTorch's kernel, as a task.
+    ///
+    /// # Errors
+    /// The operator has no task.
+    fn leave_to_task(&mut self, cut: Cut) -> Outcome;
+
     /// Enqueues a kernel on the current stream of the tensors' device.
     ///
     /// # Errors
@@ -299,6 +321,9 @@ pub trait Caller {
 
     /// Whether PyTorch has MKL.
     fn has_mkl(&self) -> bool;
+
+    /// Whether PyTorch's products of 16 bit floats use AMX.
+    fn has_amx(&self) -> bool;
 
     /// Whether the user asked for deterministic algorithms.
     fn is_deterministic(&self) -> bool;
@@ -389,6 +414,18 @@ impl<'a> Call<'a> {
         self.operator(c"copy_", &arguments).map(drop)
     }
 
+    /// A tensor in another dtype, as `to` makes it.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn cast(&mut self, tensor: &Tensor, dtype: DType) -> Result<Tensor, Refusal> {
+        if tensor.dtype() == dtype {
+            return Ok(tensor.clone());
+        }
+        let (wanted, no) = (Value::Number(Scalar::Long(dtype as i64)), Value::Number(Scalar::Bool(false)));
+        self.operator(c"to.dtype", &[Value::Tensor(tensor.clone()), wanted, no.clone(), no, Value::None])
+    }
+
     /// Writes a number to every element, as `fill_` does.
     ///
     /// # Errors
@@ -437,6 +474,19 @@ impl<'a> Call<'a> {
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
     }
 
+    /// Leaves the call to PyTorch's kernel as a task, behind its outputs; for operators with kernels of both.
+    ///
+    /// # Errors
+    /// The operator has no task.
+    pub fn leave_to_task(&mut self, cut: Cut) -> Outcome {
+        self.caller.leave_to_task(cut)
+    }
+
+    /// Whether PyTorch's products of 16 bit floats use AMX.
+    pub fn has_amx(&self) -> bool {
+        self.caller.has_amx()
+    }
+
     /// Whether PyTorch has MKL.
     pub fn has_mkl(&self) -> bool {
         self.caller.has_mkl()
@@ -448,14 +498,30 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Refuses tensors of several devices.
+/// Two tensors of different devices, by their devices' names, if there are some.
+fn differing<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Option<[String; 2]> {
+    let mut devices = tensors.map(Tensor::device);
+    let first = devices.next()?;
+    let other = devices.find(|&device| device != first)?;
+    Some([first, other].map(|device| if device < 0 { "cpu".into() } else { format!("rustdev:{device}") }))
+}
+
+/// Refuses operands of several devices.
 fn check_device(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Outcome {
     let tensors = inputs.iter().filter_map(|input| if let Input::Tensor(tensor) = input { Some(*tensor) } else { None });
-    let mut devices = outputs.iter().copied().chain(tensors).map(Tensor::device);
-    let Some(first) = devices.next() else { return Ok(()) };
-    let Some(other) = devices.find(|&device| device != first) else { return Ok(()) };
-    let name = |device: i32| if device < 0 { "cpu".into() } else { format!("rustdev:{device}") };
-    let found = format!("found at least two devices, {} and {}! (operator {})", name(first), name(other), kernel.text());
+    let Some([first, other]) = differing(outputs.iter().copied().chain(tensors)) else { return Ok(()) };
+    let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
+    Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+}
+
+/// Refuses tensors of several devices as PyTorch refuses the arguments of that method, which it calls `what`.
+///
+/// # Errors
+/// There are some.
+pub fn check_same_device<'t>(tensors: impl Iterator<Item = &'t Tensor>, what: &str, method: &str) -> Outcome {
+    let Some([first, other]) = differing(tensors) else { return Ok(()) };
+    let found =
+        format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})");
     Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 
@@ -476,6 +542,7 @@ mod tests {
         assert_eq!(broadcast(&[], &[0, 1]), Ok(vec![0, 1]));
         let text = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1";
         assert_eq!(broadcast(&[4, 2], &[3]), Err(Refusal::Invalid(text.into())));
+        assert_eq!(broadcast(&[4, 2], &[5, 3]), Err(Refusal::Invalid(text.into())));
     }
 
     #[test]

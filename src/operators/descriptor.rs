@@ -1,10 +1,11 @@
 //! [`Tensor`]: what an operator knows of a tensor of its call.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Outcome, ensure};
+use super::call::{Outcome, Refusal, ensure};
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
 
@@ -146,6 +147,44 @@ impl Tensor {
         true
     }
 
+    /// The strides of a dense tensor in this one's order, as `empty_like` has them.
+    pub fn like_strides(&self) -> Dims {
+        if self.dense_bytes().is_some() {
+            return self.strides.clone();
+        }
+        // The dimensions from the innermost one. Where strides do not say which of two is further in, they stay as they are.
+        let mut order: SmallVec<[usize; 6]> = (0..self.ndim()).rev().collect();
+        for next in 1..order.len() {
+            let mut position = next;
+            for before in (0..next).rev() {
+                match self.nesting(order[before], order[position]) {
+                    Ordering::Greater => {
+                        order.swap(before, position);
+                        position = before;
+                    }
+                    Ordering::Less => break,
+                    Ordering::Equal => {}
+                }
+            }
+        }
+        let (mut strides, mut stride): (Dims, i64) = (smallvec![1; self.ndim()], 1);
+        for dim in order {
+            strides[dim] = stride;
+            stride *= self.sizes[dim].max(1);
+        }
+        strides
+    }
+
+    /// Whether a dimension is further in than another (less), by strides, then by sizes; equal where that is open.
+    fn nesting(&self, one: usize, other: usize) -> Ordering {
+        let (first, second) = (self.strides[one], self.strides[other]);
+        match first.cmp(&second) {
+            _ if first == 0 || second == 0 => Ordering::Equal,
+            Ordering::Equal if self.sizes[one] > self.sizes[other] => Ordering::Greater,
+            ordering => ordering,
+        }
+    }
+
     /// The same elements with other sizes and strides.
     fn with(&self, sizes: Dims, strides: Dims) -> Self {
         let &Self { handle, address, dtype, device, flags, .. } = self;
@@ -227,6 +266,25 @@ impl Tensor {
             }
         }
         Some(self.with(sizes.into(), strides))
+    }
+
+    /// Broadcast to sizes, of which there are at least as many as dimensions.
+    ///
+    /// # Errors
+    /// A size is another one.
+    pub fn expanded(&self, sizes: &[i64]) -> Result<Self, Refusal> {
+        let wrong = || {
+            let leading = sizes.len().saturating_sub(self.ndim());
+            let differs = |&dim: &usize| self.sizes[dim] != 1 && Some(&self.sizes[dim]) != sizes.get(leading + dim);
+            let dim = (0..self.ndim()).rev().find(differs).unwrap_or(0);
+            let (wanted, own, place) = (sizes[leading + dim], self.sizes[dim], leading + dim);
+            Refusal::Invalid(format!(
+                "The expanded size of the tensor ({wanted}) must match the existing size ({own}) at non-singleton dimension {place}.  \
+                 Target sizes: {sizes:?}.  Tensor sizes: {:?}",
+                self.sizes()
+            ))
+        };
+        self.expand(sizes).ok_or_else(wrong)
     }
 
     /// With another dimension of size 1 before `dim`.
@@ -327,6 +385,17 @@ mod tests {
     }
 
     #[test]
+    fn new_tensors_keep_the_order_of_others() {
+        let of = |sizes: &[i64], strides: &[i64]| tensor(sizes, strides).like_strides();
+        assert_eq!(of(&[2, 3, 4], &[12, 1, 3])[..], [12, 1, 3]);
+        // Dense but for a dimension of one element, whose stride stays.
+        assert_eq!(of(&[3, 1], &[1, 9])[..], [1, 9]);
+        assert_eq!(of(&[2, 3, 4], &[24, 2, 6])[..], [12, 1, 3]);
+        assert_eq!(of(&[2, 3, 4], &[0, 4, 1])[..], [12, 4, 1]);
+        assert_eq!(of(&[2, 0], &[1, 2])[..], [1, 2]);
+    }
+
+    #[test]
     fn views_stay_within_the_tensor() {
         let last = tensor(&[2, 3, 4, 5], &[60, 1, 15, 3]);
         assert!(!last.is_dense(Format::Contiguous) && last.is_dense(Format::ChannelsLast));
@@ -341,6 +410,9 @@ mod tests {
         assert!(std::panic::catch_unwind(|| rows.within(smallvec![3, 3], smallvec![3, 1])).is_err());
         assert_eq!(rows.expand(&[4, 2, 3]).unwrap().strides(), [0, 3, 1]);
         assert!(rows.expand(&[3, 3]).is_none() && rows.expand(&[3]).is_none());
+        let text = "The expanded size of the tensor (5) must match the existing size (2) at non-singleton dimension 1.  Target sizes: [4, 5, 3].  \
+                    Tensor sizes: [2, 3]";
+        assert_eq!(rows.expanded(&[4, 5, 3]).unwrap_err(), Refusal::Invalid(text.into()));
     }
 
     #[test]

@@ -43,9 +43,7 @@ fn inverse_counts(call: &mut Call<'_>, indices: &Tensor, num_rows: i64, dtype: D
     let number = |value: i64| Value::Number(Scalar::Long(value));
     let counts = call.operator(c"index_select", &[Value::Tensor(counts), number(0), Value::Tensor(indices.clone())])?;
     let inverse = call.operator(c"reciprocal_", &[Value::Tensor(counts)])?;
-    let no = Value::Number(Scalar::Bool(false));
-    let cast = call.operator(c"to.dtype", &[Value::Tensor(inverse), number(dtype as i64), no.clone(), no, Value::None])?;
-    Ok(cast.view(&[indices.numel(), 1]))
+    Ok(call.cast(&inverse, dtype)?.view(&[indices.numel(), 1]))
 }
 
 /// `embedding_dense_backward`.

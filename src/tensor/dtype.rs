@@ -229,7 +229,6 @@ impl DType {
 
     /// The dtype that kernels compute this one in.
     #[inline]
-    #[cfg(test)]
     pub const fn opmath(self) -> Self {
         use DType::*;
         match self {

@@ -1,0 +1,219 @@
+//! `scaled_dot_product_attention`, forward and backward, of [batch, heads, length, size]: kernels of ours, or PyTorch's flash attention for the
+//! CPU as a task, cut along the batch or the heads, where that is faster. Memory is linear in the lengths.
+
+use smallvec::SmallVec;
+
+use super::bindings::{Batch, Kernel, Operator, Row, Task};
+use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
+use super::descriptor::{Dims, Format, Tensor};
+use crate::kernels::attention::attention as kernel;
+use crate::tensor::dtype::{DType, FLOATING, HALVES};
+use crate::tensor::launch::Scalar;
+use crate::tensor::view::Flags;
+
+const NAME: &str = "scaled_dot_product_attention";
+
+/// Nanoseconds of PyTorch's kernel for a product.
+const PRODUCT: f64 = 0.03;
+
+/// What PyTorch's kernel takes is its own to say.
+const LIBRARY: Task = Task { out: None, dtypes: FLOATING, batch: Batch::None, widens: false, guarded: false };
+
+/// The operators.
+pub static OPERATORS: [Operator; 2] = [
+    Operator {
+        names: &[c"_scaled_dot_product_flash_attention_for_cpu"],
+        kernel: Kernel::Either(Row::new(c"_scaled_dot_product_flash_attention_for_cpu"), LIBRARY),
+        prepare: forward,
+    },
+    Operator {
+        names: &[c"_scaled_dot_product_flash_attention_for_cpu_backward"],
+        kernel: Kernel::Either(Row::new(c"_scaled_dot_product_flash_attention_for_cpu_backward"), LIBRARY),
+        prepare: backward,
+    },
+];
+
+fn check_size(what: &str, tensor: &Tensor, sizes: &[i64]) -> Outcome {
+    let found = tensor.sizes();
+    ensure!(found == sizes, "{NAME}: expected {what} to have size {sizes:?}, but got {found:?}");
+    Ok(())
+}
+
+/// The operands of both directions.
+struct Operands<'a> {
+    query: &'a Tensor,
+    key: &'a Tensor,
+    value: &'a Tensor,
+    mask: Option<&'a Tensor>,
+    is_causal: bool,
+    scale: Option<f64>,
+}
+
+impl<'a> Operands<'a> {
+    /// Checked for what kernels rely on.
+    fn new(tensors: [&'a Value<'_>; 3], mask: &'a Value<'_>, is_causal: &Value<'_>, scale: &Value<'_>) -> Result<Self, Refusal> {
+        let [query, key, value] = tensors;
+        let (query, key, value) = (query.tensor()?, key.tensor()?, value.tensor()?);
+        for tensor in [query, key, value] {
+            let (ndim, dtypes) = (tensor.ndim(), (query.dtype(), tensor.dtype()));
+            ensure!(ndim == 4, "{NAME}: expected operands of 4 dimensions, but got {ndim}");
+            ensure!(tensor.numel() > 0, "{NAME}: an operand has no elements");
+            ensure!(dtypes.0 == dtypes.1, "{NAME}: expected operands of one dtype, but got {:?} and {:?}", dtypes.0, dtypes.1);
+        }
+        let (sizes, keys) = (query.sizes(), key.sizes());
+        let wanted = [sizes[0], keys[1], keys[2], sizes[3]];
+        check_size("key", key, &wanted)?;
+        check_size("value", value, &wanted)?;
+        let [heads, groups] = [sizes[1], keys[1]];
+        ensure!(heads % groups == 0, "{NAME}: expected the {heads} heads of query to be a multiple of the {groups} of key");
+        let scale = if matches!(scale, Value::None) { None } else { Some(scale.double()?) };
+        Ok(Self { query, key, value, mask: mask.optional_tensor()?, is_causal: is_causal.flag()?, scale })
+    }
+
+    /// What scores are computed in.
+    fn score(&self) -> DType {
+        self.query.dtype().opmath()
+    }
+
+    /// Whether PyTorch's kernel is faster: its products of 16 bit floats use AMX. It takes rows without gaps, of `others` too.
+    fn suits_library(&self, call: &Call<'_>, others: &[&Tensor]) -> bool {
+        let own = [self.query, self.key, self.value];
+        HALVES.contains(self.query.dtype()) && own.iter().chain(others).all(|tensor| tensor.strides()[3] == 1) && call.has_amx()
+    }
+
+    /// The parts of a call with so many products; heads that share keys stay together.
+    fn cut(&self, products: f64) -> Cut {
+        let sizes = self.query.sizes();
+        let dim = usize::from(sizes[1] == self.key.sizes()[1] && sizes[0] < sizes[1]);
+        let cost = products * self.query.numel() as f64 * self.key.sizes()[2] as f64 * PRODUCT;
+        // A mask of two dimensions is the same for all.
+        Cut { dim, size: sizes[dim], least_ndim: 3, cost: cost as u64 + 1000 }
+    }
+
+    /// The mask for each score, of the dtype that these are computed in.
+    fn expanded_mask(&self, call: &mut Call<'_>) -> Result<Option<Tensor>, Refusal> {
+        let Some(mask) = self.mask else { return Ok(None) };
+        let ndim = mask.ndim();
+        ensure!(ndim == 2 || ndim == 4, "{NAME}: expected a mask of 2 or 4 dimensions, but got {ndim}");
+        let cast = call.cast(mask, self.score())?;
+        let scores = if cast.flags().has(Flags::NEG) { as_stored(call, &cast)? } else { cast };
+        let sizes = [&self.query.sizes()[..3], &self.key.sizes()[2..3]].concat();
+        scores.expanded(&sizes).map(Some)
+    }
+
+    fn scalars(&self) -> Vec<Scalar> {
+        let (is_causal, has_scale) = (self.is_causal.into(), self.scale.is_some().into());
+        kernel::Scalars { is_causal, has_scale, scale: Scalar::Double(self.scale.unwrap_or(0.0)) }.list()
+    }
+
+    /// Launches the kernel over query, key, value and mask in the place of the middle of its inputs.
+    fn launch(&self, call: &mut Call<'_>, outputs: &[&Tensor], before: &[&Tensor], behind: &[&Tensor]) -> Outcome {
+        let mask = self.expanded_mask(call)?;
+        let own = [self.query, self.key, self.value];
+        let given: SmallVec<[&Tensor; 8]> = before.iter().chain(&own).chain(behind).copied().collect();
+        let negatives = given.iter().filter(|tensor| tensor.flags().has(Flags::NEG));
+        let stored = negatives.map(|tensor| as_stored(call, tensor)).collect::<Result<Vec<_>, _>>()?;
+        let (mut next, mut inputs) = (stored.iter(), SmallVec::<[&Tensor; 8]>::new());
+        for &tensor in &given {
+            inputs.push(if tensor.flags().has(Flags::NEG) { next.next().unwrap_or(tensor) } else { tensor });
+        }
+        inputs.extend(&mask);
+        call.launch(outputs, &inputs, &self.scalars())
+    }
+}
+
+/// A tensor whose values are those in memory, and not their negatives.
+fn as_stored(call: &mut Call<'_>, tensor: &Tensor) -> Result<Tensor, Refusal> {
+    call.operator(c"resolve_neg", &[Value::Tensor(tensor.clone())])
+}
+
+/// Of sizes [batch, heads, length, ...] with the memory of [batch, length, heads, ...], as PyTorch's kernels have it.
+fn length_first(sizes: &[i64], dtype: DType) -> Shape {
+    let mut memory: Dims = sizes.into();
+    memory.swap(1, 2);
+    let mut strides = Format::Contiguous.strides(&memory);
+    strides.swap(1, 2);
+    Shape { sizes: sizes.into(), strides, dtype }
+}
+
+/// `_scaled_dot_product_flash_attention_for_cpu`.
+fn forward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [query, key, value, dropout, is_causal, mask, scale] = arguments.all()?;
+    let dropout = dropout.double()?;
+    ensure!(dropout == 0.0, "{NAME}: expected no dropout, but got {dropout}");
+    check_same_device(arguments.tensors(), "an operand", NAME)?;
+    let operands = Operands::new([query, key, value], mask, is_causal, scale)?;
+    let query = operands.query;
+    let shape = Shape { sizes: query.sizes().into(), strides: query.like_strides(), dtype: query.dtype() };
+    let out = call.output(0, &shape, Strides::Any)?;
+    let sums = call.output(1, &length_first(&query.sizes()[..3], operands.score()), Strides::Any)?;
+    if operands.suits_library(call, &[]) {
+        return call.leave_to_task(operands.cut(2.0));
+    }
+    if out.strides()[3] == 1 {
+        return operands.launch(call, &[&out, &sums], &[], &[]);
+    }
+    let rows = call.empty(&shape.in_format(Format::Contiguous))?;
+    operands.launch(call, &[&rows, &sums], &[], &[])?;
+    call.copy(&out, &rows)
+}
+
+/// `_scaled_dot_product_flash_attention_for_cpu_backward`.
+fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+    let [grad, query, key, value, out, sums, _dropout, is_causal, mask, scale] = arguments.all()?;
+    check_same_device(arguments.tensors(), "an operand", NAME)?;
+    let operands = Operands::new([query, key, value], mask, is_causal, scale)?;
+    let (grad, out, sums) = (grad.tensor()?, out.tensor()?, sums.tensor()?);
+    check_size("grad_out", grad, operands.query.sizes())?;
+    check_size("out", out, operands.query.sizes())?;
+    check_size("logsumexp", sums, &operands.query.sizes()[..3])?;
+    let mut like = |index, tensor: &Tensor| call.output(index, &length_first(tensor.sizes(), tensor.dtype()), Strides::Any);
+    let gradients = [like(0, operands.query)?, like(1, operands.key)?, like(2, operands.value)?];
+    if operands.suits_library(call, &[grad, out]) {
+        return call.leave_to_task(operands.cut(5.0));
+    }
+    operands.launch(call, &gradients.each_ref(), &[grad], &[out, sums])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(sizes: &[i64]) -> Tensor {
+        Tensor::new(1, 64, DType::BFloat16, 0, Flags(0), sizes.into(), Format::Contiguous.strides(sizes))
+    }
+
+    fn cut_of(query: &[i64], key: &[i64]) -> (usize, i64, u64) {
+        let tensors = [query, key, key].map(|sizes| Value::Tensor(tensor(sizes)));
+        let [query, key, value] = &tensors;
+        let no = Value::Number(Scalar::Bool(false));
+        let operands = Operands::new([query, key, value], &Value::None, &no, &Value::None).unwrap();
+        let Cut { dim, size, cost, .. } = operands.cut(2.0);
+        (dim, size, cost)
+    }
+
+    #[test]
+    fn the_larger_of_batch_and_heads_is_cut() {
+        assert_eq!(cut_of(&[2, 8, 100, 64], &[2, 8, 50, 64]), (1, 8, 1000 + (2.0 * 102_400.0 * 50.0 * PRODUCT) as u64));
+        assert_eq!((cut_of(&[8, 8, 3, 4], &[8, 8, 5, 4]).0, cut_of(&[2, 8, 3, 4], &[2, 4, 5, 4]).0), (0, 0));
+    }
+
+    #[test]
+    fn memory_has_the_length_before_the_heads() {
+        let shape = length_first(&[2, 3, 5, 7], DType::Float);
+        assert_eq!((&shape.sizes[..], &shape.strides[..]), (&[2, 3, 5, 7][..], &[105, 7, 21, 1][..]));
+        assert_eq!(length_first(&[2, 3, 5], DType::Float).strides[..], [15, 1, 3]);
+    }
+
+    #[test]
+    fn operands_that_do_not_fit_are_refused() {
+        let refused = |key: &[i64]| {
+            let [query, key] = [&[2, 6, 5, 4][..], key].map(|sizes| Value::Tensor(tensor(sizes)));
+            Operands::new([&query, &key, &key], &Value::None, &Value::Number(Scalar::Bool(false)), &Value::None).is_err()
+        };
+        assert!(!refused(&[2, 3, 7, 4]));
+        for key in [&[2, 4, 7, 4][..], &[2, 3, 7, 5], &[1, 3, 7, 4], &[2, 3, 7], &[2, 3, 0, 4]] {
+            assert!(refused(key), "{key:?}");
+        }
+    }
+}
