@@ -53,6 +53,14 @@ c10::IValue number(const rd_scalar& value) {
 
 }  // namespace
 
+std::optional<at::Generator> generator_at(void* generator) {
+  using Impl = c10::intrusive_ptr<c10::GeneratorImpl>;
+  if (generator == nullptr) {
+    return std::nullopt;
+  }
+  return at::Generator(Impl::reclaim_copy(static_cast<c10::GeneratorImpl*>(generator)));
+}
+
 c10::IValue boxed(const rd_value& value) {
   switch (value.kind) {
     case RD_VALUE_TENSOR:
@@ -79,6 +87,8 @@ c10::IValue boxed(const rd_value& value) {
     }
     case RD_VALUE_TEXT:
       return std::string(static_cast<const char*>(value.data), value.count);
+    case RD_VALUE_GENERATOR:
+      return *generator_at(const_cast<void*>(value.data));
     default:
       return {};
   }
@@ -131,6 +141,9 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
   }
   if (argument.isString()) {
     return list(RD_VALUE_TEXT, argument.toStringRef().size(), argument.toStringRef().data());
+  }
+  if (argument.isGenerator()) {
+    return list(RD_VALUE_GENERATOR, 1, argument.toGenerator().unsafeGetGeneratorImpl());
   }
   return list(argument.isNone() ? RD_VALUE_NONE : RD_VALUE_OTHER, 0, nullptr);
 }

@@ -1,8 +1,11 @@
 // Boxed arguments as the descriptors of rustdev.h.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+
+#include <optional>
 
 #include "tensor.h"
 
@@ -13,6 +16,9 @@ rd_tensor described(const at::Tensor& tensor);
 
 // The tensor that a descriptor is of, or the view of it.
 at::Tensor tensor_of(const rd_tensor& tensor);
+
+// The generator at an address; nothing at null.
+std::optional<at::Generator> generator_at(void* generator);
 
 // An argument of a descriptor.
 c10::IValue boxed(const rd_value& value);

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <iterator>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "ops/fallback.h"
 #include "ops/tier.h"
 #include "outputs.h"
+#include "runtime/generator.h"
 
 namespace rustdev {
 namespace {
@@ -64,7 +66,7 @@ class OperatorCall final : MetaOutputs {
   rd_status run() {
     const at::ArrayRef<c10::IValue> inputs = arguments_.slice(0, overload_.inputs());
     const BoxedValues values(inputs);
-    const rd_caller caller{this, &meta, &output, &empty, &dense, &call, &read, &leave_to_task};
+    const rd_caller caller{this, &meta, &output, &given, &empty, &dense, &call, &read, &draw, &leave_to_task};
     const rd_status status = rd_operator_call(overload_.bound, values.data(), values.size(), &caller);
     if (failure_) {
       std::rethrow_exception(failure_);
@@ -81,7 +83,8 @@ class OperatorCall final : MetaOutputs {
     c10::SmallVector<c10::IValue, 4> results;
     for (size_t index = 0; index < outputs_.size(); ++index) {
       const at::Tensor target = given(index);
-      if (target.defined() && !target.is_same(outputs_[index])) {
+      // An output that was not asked for has been written to where it is.
+      if (target.defined() && outputs_[index].defined() && !target.is_same(outputs_[index])) {
         target.copy_(outputs_[index]);
       }
       results.emplace_back(target.defined() ? target : std::move(outputs_[index]));
@@ -119,6 +122,15 @@ class OperatorCall final : MetaOutputs {
     return guarded(context, [&](OperatorCall& call) {
       call.check();
       *made = described(call.make_output(index, *shape, strides));
+    });
+  }
+
+  static rd_status given(void* context, size_t index, rd_tensor* found) {
+    return guarded(context, [&](OperatorCall& call) {
+      const at::Tensor target = call.given(index);
+      if (target.defined()) {
+        *found = described(target);
+      }
     });
   }
 
@@ -161,6 +173,13 @@ class OperatorCall final : MetaOutputs {
 
   static rd_status read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value) {
     return guarded(context, [&](OperatorCall&) { *value = awaited<int64_t>(tensor_of(*tensor), reason); });
+  }
+
+  static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state) {
+    return guarded(context, [&](OperatorCall& call) {
+      const std::array<rd_scalar, 2> drawn = draw_state(generator_at(generator), call.device(), count);
+      std::copy(drawn.begin(), drawn.end(), state);
+    });
   }
 
   static rd_status leave_to_task(void* context, const rd_cut* cut) {
@@ -208,6 +227,9 @@ class OperatorCall final : MetaOutputs {
     for (const c10::IValue& argument : arguments_) {
       if (argument.isTensor() && on_device(argument.toTensor())) {
         return argument.toTensor().device();
+      }
+      if (argument.isDevice()) {
+        return argument.toDevice();
       }
     }
     return {device_type, static_cast<c10::DeviceIndex>(rd_device_current())};

@@ -460,6 +460,9 @@ rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_laun
 // Anything else.
 #define RD_VALUE_OTHER 8
 
+// A `c10::GeneratorImpl`.
+#define RD_VALUE_GENERATOR 9
+
 // What an operator's first dimension is a batch of, in `rd_task`: nothing.
 #define RD_BATCH_NONE 0
 
@@ -535,6 +538,8 @@ typedef struct rd_caller {
   rd_status (*meta)(void *context, const char *name, struct rd_tensor *shapes, size_t capacity, size_t *count);
   // Output number `index`, new or the caller's; `strides`: 0 any, 1 those of the shape in a copy if need be, 2 those of the shape.
   rd_status (*output)(void *context, size_t index, const struct rd_tensor *shape, int32_t strides, struct rd_tensor *made);
+  // The caller's tensor for output number `index`; without a handle where the call makes it.
+  rd_status (*given)(void *context, size_t index, struct rd_tensor *found);
   // A new tensor that lives to the end of the call.
   rd_status (*empty)(void *context, const struct rd_tensor *shape, struct rd_tensor *made);
   // A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
@@ -548,6 +553,8 @@ typedef struct rd_caller {
                     size_t capacity);
   // Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
   rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, int64_t *value);
+  // Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
+  rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Has the operator's task compute, where that is optional.
   rd_status (*leave_to_task)(void *context, const struct rd_cut *cut);
 } rd_caller;

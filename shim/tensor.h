@@ -218,8 +218,7 @@ class Launch {
     }
   }
 
-  // A number that is read at each run: the address that rd_capture_draw gave.
-  void cell(int64_t address) { scalars_[num_scalars_++] = rd_scalar{RD_SCALAR_CELL, address, 0.0, 0.0}; }
+  void scalar(const rd_scalar& value) { scalars_[num_scalars_++] = value; }
 
   // Whether every scalar is a number that a tensor of that real dtype may be computed with, and surely holds.
   bool plain_scalars(c10::ScalarType dtype) const {

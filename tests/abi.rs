@@ -153,7 +153,7 @@ fn layouts() -> [Layout; 21] {
         layout!(rd_value: kind, count, data, scalar),
         layout!(rd_task: out, dtypes, batch, widens, guarded, optional),
         layout!(rd_cut: dim, size, least_ndim, cost),
-        layout!(rd_caller: context, meta, output, empty, dense, call, read, leave_to_task),
+        layout!(rd_caller: context, meta, output, given, empty, dense, call, read, draw, leave_to_task),
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),
         layout!(rd_start: seed, offset),

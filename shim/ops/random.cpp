@@ -1,8 +1,7 @@
-// Random numbers: PyTorch's own checks (native/DistributionTemplates.h), and kernels that draw from the device's generator.
-#include <ATen/Dispatch_v2.h>
+// Random numbers that models draw at every step: PyTorch's own checks (native/DistributionTemplates.h), and kernels that draw from
+// the device's generator. The others are bound in Rust.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
-#include <ATen/native/TensorFactories.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/multinomial_native.h>
@@ -10,7 +9,6 @@
 #include <ATen/ops/rand_like_native.h>
 #include <ATen/ops/randint_like_native.h>
 #include <ATen/ops/randn_like_native.h>
-#include <ATen/ops/zeros.h>
 
 #include <limits>
 
@@ -32,15 +30,9 @@ constexpr uint64_t numbers_per_launch = 4;
 bool is_real(at::ScalarType dtype) { return at::isFloatingType(dtype) && !at::isFloat8Type(dtype); }
 
 void add_state(Launch& launch, const OptionalGenerator& given, at::Device device) {
-  Generator& chosen = generator(given, device);
-  if (const std::optional<rd_cell> cell = chosen.captured_state(numbers_per_launch)) {
-    launch.cell(cell->seed);
-    launch.cell(cell->offset);
-    return;
+  for (const rd_scalar& number : draw_state(given, device, numbers_per_launch)) {
+    launch.scalar(number);
   }
-  const PhiloxState state = chosen.philox_state(numbers_per_launch);
-  launch.scalar(static_cast<int64_t>(state.seed));
-  launch.scalar(static_cast<int64_t>(state.offset));
 }
 
 // Launches over the operands added so far; the scalars follow the generator's state.
@@ -84,32 +76,11 @@ struct NormalKernel {
 };
 
 template <typename>
-struct LogNormalKernel {
-  void operator()(at::TensorIteratorBase& iter, double mean, double std, const OptionalGenerator& given) {
-    draw(kernel_of<"log_normal_">, iter, given, {mean, std});
-  }
-};
-
-template <typename>
 struct ExponentialKernel {
   void operator()(at::TensorIteratorBase& iter, double lambda, const OptionalGenerator& given) {
     TORCH_CHECK(at::isFloatingType(iter.dtype()), "exponential_ draws floating-point numbers, but the tensor has dtype ",
                 iter.dtype());
     draw(kernel_of<"exponential_">, iter, given, {lambda});
-  }
-};
-
-template <typename>
-struct GeometricKernel {
-  void operator()(at::TensorIteratorBase& iter, double p, const OptionalGenerator& given) {
-    draw(kernel_of<"geometric_">, iter, given, {p});
-  }
-};
-
-template <typename>
-struct CauchyKernel {
-  void operator()(at::TensorIteratorBase& iter, double median, double sigma, const OptionalGenerator& given) {
-    draw(kernel_of<"cauchy_">, iter, given, {median, sigma});
   }
 };
 
@@ -121,18 +92,6 @@ struct BernoulliScalarKernel {
 };
 
 template <typename>
-struct BernoulliTensorKernel {
-  void operator()(const at::Tensor& self, const at::Tensor& p, const OptionalGenerator& given) {
-    TORCH_CHECK_NOT_IMPLEMENTED(is_real(p.scalar_type()), "bernoulli_ expects floating-point probabilities, got ", p.scalar_type());
-    const at::Tensor probability = p.to(self.device());
-    auto config = at::TensorIteratorConfig();
-    config.check_all_same_dtype(false).resize_outputs(false).add_output(self).add_const_input(probability);
-    auto iter = config.build();
-    draw(kernel_of<"bernoulli_">, iter, given, {});
-  }
-};
-
-template <typename>
 struct RandomFromToKernel {
   void operator()(at::TensorIteratorBase& iter, uint64_t range, int64_t from, const OptionalGenerator& given) {
     draw(kernel_of<"random_">, iter, given, {from, static_cast<int64_t>(range)});
@@ -140,28 +99,6 @@ struct RandomFromToKernel {
   // Everything that 64 bits can be.
   void operator()(at::TensorIteratorBase& iter, const OptionalGenerator& given) {
     draw(kernel_of<"random_">, iter, given, {std::numeric_limits<int64_t>::min(), int64_t{0}});
-  }
-};
-
-// How many values random_ without limits has: as many as the dtype can hold from 0 on, exactly.
-template <typename scalar_t>
-constexpr uint64_t values_of() {
-  if constexpr (std::is_same_v<scalar_t, bool>) {
-    return 2;
-  } else if constexpr (std::numeric_limits<scalar_t>::is_integer) {
-    return static_cast<uint64_t>(std::numeric_limits<scalar_t>::max()) + 1;
-  } else {
-    return (uint64_t{1} << static_cast<unsigned>(std::numeric_limits<scalar_t>::digits)) + 1;
-  }
-}
-
-template <typename>
-struct RandomKernel {
-  void operator()(at::TensorIteratorBase& iter, const OptionalGenerator& given) {
-    uint64_t range = 0;
-    AT_DISPATCH_V2(iter.dtype(), "random_", AT_WRAP([&] { range = values_of<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES), c10::kBool,
-                   c10::kHalf, c10::kBFloat16);
-    draw(kernel_of<"random_">, iter, given, {int64_t{0}, static_cast<int64_t>(range)});
   }
 };
 
@@ -180,20 +117,6 @@ at::Tensor& normal_(at::Tensor& self, double mean, double std, OptionalGenerator
   return templates::normal_impl_<NormalKernel, Generator>(self, mean, std, std::move(given));
 }
 
-template <class Mean, class Std>
-at::Tensor normal(Mean mean, Std std, OptionalGenerator given) {
-  return templates::normal_impl<NormalKernel, Generator>(mean, std, std::move(given));
-}
-
-template <class Mean, class Std>
-at::Tensor& normal_out(Mean mean, Std std, OptionalGenerator given, at::Tensor& result) {
-  return templates::normal_out_impl<NormalKernel, Generator>(result, mean, std, std::move(given));
-}
-
-at::Tensor& log_normal_(at::Tensor& self, double mean, double std, OptionalGenerator given) {
-  return templates::log_normal_impl_<LogNormalKernel, Generator>(self, mean, std, std::move(given));
-}
-
 at::Tensor& exponential_(at::Tensor& self, double lambda, OptionalGenerator given) {
   if (C10_LIKELY(is_real(self.scalar_type()) && lambda > 0.0)) {
     draw(kernel_of<"exponential_">, self, given, {lambda});
@@ -202,28 +125,8 @@ at::Tensor& exponential_(at::Tensor& self, double lambda, OptionalGenerator give
   return templates::exponential_impl_<ExponentialKernel, Generator>(self, lambda, std::move(given));
 }
 
-at::Tensor& geometric_(at::Tensor& self, double p, OptionalGenerator given) {
-  return templates::geometric_impl_<GeometricKernel, Generator>(self, p, std::move(given));
-}
-
-at::Tensor& cauchy_(at::Tensor& self, double median, double sigma, OptionalGenerator given) {
-  return templates::cauchy_impl_<CauchyKernel, Generator>(self, median, sigma, std::move(given));
-}
-
 at::Tensor& bernoulli_scalar_(at::Tensor& self, double p, OptionalGenerator given) {
   return templates::bernoulli_impl_<BernoulliScalarKernel, Generator>(self, p, std::move(given));
-}
-
-at::Tensor& bernoulli_tensor_(at::Tensor& self, const at::Tensor& p, OptionalGenerator given) {
-  return templates::bernoulli_impl_<BernoulliTensorKernel, Generator>(self, p, std::move(given));
-}
-
-at::Tensor& bernoulli_out(const at::Tensor& self, OptionalGenerator given, at::Tensor& result) {
-  return templates::bernoulli_out_impl<BernoulliTensorKernel, Generator>(result, self, std::move(given));
-}
-
-at::Tensor& random_(at::Tensor& self, OptionalGenerator given) {
-  return templates::random_impl<RandomKernel, Generator>(self, std::move(given));
 }
 
 // Whether a dtype holds a whole number and every one between it and zero. It says no of dtypes that random_ treats in their own
@@ -288,61 +191,6 @@ void like_uniform(at::Tensor& self) { fill_uniform(self, std::nullopt); }
 void like_normal(at::Tensor& self) { fill_normal(self, std::nullopt); }
 void like_random_low(at::Tensor& self, int64_t low, int64_t high) { fill_random(self, low, high, std::nullopt); }
 void like_random(at::Tensor& self, int64_t high) { like_random_low(self, 0, high); }
-
-at::Tensor& randperm_out(int64_t n, OptionalGenerator given, at::Tensor& result) {
-  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  // The check makes a tensor of n; int64 holds every n.
-  if (result.scalar_type() != at::kLong) {
-    at::native::check_supported_max_int_with_precision(n, result);
-  }
-  if (result.dim() != 1 || result.size(0) != n) {
-    result.resize_({n});
-  }
-  const rd_op* const op = kernel_of<"randperm">;
-  if (result.is_contiguous()) {
-    draw(op, result, given, {});
-    return result;
-  }
-  const at::Tensor dense = new_empty({n}, result.scalar_type(), result.device());
-  draw(op, dense, given, {});
-  const at::Tensor target = distinct(result);  // one element of an expanded result has any of the numbers
-  target.copy_(dense.narrow(0, 0, target.size(0)));
-  return result;
-}
-
-at::Tensor randperm_drawn(int64_t n, OptionalGenerator given, RD_OPTIONS) {
-  TORCH_CHECK(n >= 0, "n must be non-negative, got", n);
-  at::Tensor result = new_plain(n, at::kLong, dtype, layout, device, pin_memory);
-  randperm_out(n, std::move(given), result);
-  return result;
-}
-
-at::Tensor randperm(int64_t n, RD_OPTIONS) { return randperm_drawn(n, std::nullopt, dtype, layout, device, pin_memory); }
-
-// Counts for every element of the inputs, in a tensor like the first.
-template <Name name>
-at::Tensor draw_counts(at::ArrayRef<at::Tensor> inputs, const OptionalGenerator& given) {
-  const at::Tensor result = at::zeros(inputs[0].sizes(), inputs[0].options());
-  auto config = at::TensorIteratorConfig();
-  config.add_output(result);
-  for (const at::Tensor& input : inputs) {
-    config.add_const_input(input);
-  }
-  const rd_op* const op = kernel_of<name>;
-  TORCH_CHECK_NOT_IMPLEMENTED(takes(op, result.scalar_type()), name.text, " is not implemented for ", result.scalar_type());
-  draw(op, config.build(), given, {});
-  return result;
-}
-
-at::Tensor poisson(const at::Tensor& rate, OptionalGenerator given) { return draw_counts<"poisson">({rate}, given); }
-
-at::Tensor binomial(const at::Tensor& trials, const at::Tensor& p, OptionalGenerator given) {
-  for (const at::Tensor& input : {trials, p}) {
-    TORCH_CHECK_VALUE(at::isFloatingType(input.scalar_type()),
-                      "binomial only supports floating-point dtypes, got: ", input.scalar_type());
-  }
-  return draw_counts<"binomial">({trials, p}, given);
-}
 
 // Several samples with replacement; PyTorch's own code makes the others of exponential_, div and argmax or topk.
 void draw_indices(at::Tensor& result, const at::Tensor& weights, int64_t samples, OptionalGenerator given) {
@@ -426,23 +274,10 @@ REGISTER_PRIVATEUSE1_DISPATCH(multinomial_with_replacement_stub, &rustdev::draw_
 namespace rustdev {
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  using Tensor = const at::Tensor&;
   m.impl("uniform_", TORCH_FN(uniform_));
   m.impl("normal_", TORCH_FN(normal_));
-  m.impl("normal.Tensor_float", TORCH_FN((normal<Tensor, double>)));
-  m.impl("normal.float_Tensor", TORCH_FN((normal<double, Tensor>)));
-  m.impl("normal.Tensor_Tensor", TORCH_FN((normal<Tensor, Tensor>)));
-  m.impl("normal.Tensor_float_out", TORCH_FN((normal_out<Tensor, double>)));
-  m.impl("normal.float_Tensor_out", TORCH_FN((normal_out<double, Tensor>)));
-  m.impl("normal.Tensor_Tensor_out", TORCH_FN((normal_out<Tensor, Tensor>)));
-  m.impl("log_normal_", TORCH_FN(log_normal_));
   m.impl("exponential_", TORCH_FN(exponential_));
-  m.impl("geometric_", TORCH_FN(geometric_));
-  m.impl("cauchy_", TORCH_FN(cauchy_));
   m.impl("bernoulli_.float", TORCH_FN(bernoulli_scalar_));
-  m.impl("bernoulli_.Tensor", TORCH_FN(bernoulli_tensor_));
-  m.impl("bernoulli.out", TORCH_FN(bernoulli_out));
-  m.impl("random_", TORCH_FN(random_));
   m.impl("random_.from", TORCH_FN(random_from_to_));
   m.impl("random_.to", TORCH_FN(random_to_));
   m.impl("rand", TORCH_FN(undirected<rand>));
@@ -457,13 +292,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("randint.low_generator", TORCH_FN(randint_low));
   m.impl("randint_like", TORCH_FN((Like<like_random, int64_t>::call<at::native::randint_like>)));
   m.impl("randint_like.low_dtype", TORCH_FN((Like<like_random_low, int64_t, int64_t>::call<at::native::randint_like>)));
-  m.impl("randperm", TORCH_FN(randperm));
-  m.impl("randperm.generator", TORCH_FN(randperm_drawn));
-  m.impl("randperm.generator_out", TORCH_FN(randperm_out));
-  m.impl("binomial", TORCH_FN(binomial));
   m.impl("multinomial", TORCH_FN(at::native::multinomial));
   m.impl("multinomial.out", TORCH_FN(at::native::multinomial_out));
-  m.impl("poisson", TORCH_FN(poisson));
   m.impl("native_dropout", TORCH_FN(native_dropout));
   m.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
 }

@@ -158,6 +158,19 @@ Generator& generator(const std::optional<at::Generator>& given, c10::Device devi
   return chosen;
 }
 
+std::array<rd_scalar, 2> draw_state(const std::optional<at::Generator>& given, c10::Device device, uint64_t count) {
+  Generator& chosen = generator(given, device);
+  if (const std::optional<rd_cell> cell = chosen.captured_state(count)) {
+    return {rd_scalar{RD_SCALAR_CELL, cell->seed, 0.0, 0.0}, rd_scalar{RD_SCALAR_CELL, cell->offset, 0.0, 0.0}};
+  }
+  const PhiloxState state = chosen.philox_state(count);
+  const auto number = [](uint64_t value) {
+    const auto integer = static_cast<int64_t>(value);
+    return rd_scalar{static_cast<int32_t>(c10::ScalarType::Long), integer, static_cast<double>(integer), 0.0};
+  };
+  return {number(state.seed), number(state.offset)};
+}
+
 namespace {
 
 at::Generator python_default_generator(int64_t device) {

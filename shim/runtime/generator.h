@@ -1,6 +1,7 @@
 // Random generators of rustdev devices: Philox 4x32-10, whose whole state is a seed and an offset.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -75,5 +76,9 @@ const at::Generator& default_generator(c10::DeviceIndex device);
 
 // The generator that an operator on `device` draws from: the one given, which must belong to that device, else the default one.
 Generator& generator(const std::optional<at::Generator>& given, c10::Device device);
+
+// Takes `count` random numbers of 32 bits of that generator for a launch: the scalars seed and offset, which are cells while the
+// device's current stream captures.
+std::array<rd_scalar, 2> draw_state(const std::optional<at::Generator>& given, c10::Device device, uint64_t count);
 
 }  // namespace rustdev

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::rd_launch::{
     self, RD_OPERAND_CONJ, RD_OPERAND_IMMEDIATE, RD_OPERAND_NEG, RD_SCALAR_CELL, rd_launch_args, rd_operand, rd_scalar,
 };
-use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
+use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{Batch, Kernel, Operator, Task, operators};
@@ -63,6 +63,8 @@ pub const RD_VALUE_BOOLS: i32 = 6;
 pub const RD_VALUE_TEXT: i32 = 7;
 /// Anything else.
 pub const RD_VALUE_OTHER: i32 = 8;
+/// A `c10::GeneratorImpl`.
+pub const RD_VALUE_GENERATOR: i32 = 9;
 
 /// An argument of a call.
 #[allow(non_camel_case_types)]
@@ -108,6 +110,8 @@ pub struct rd_caller {
         strides: i32,
         made: *mut rd_tensor,
     ) -> rd_status,
+    /// The caller's tensor for output number `index`; without a handle where the call makes it.
+    pub given: unsafe extern "C" fn(context: *mut c_void, index: usize, found: *mut rd_tensor) -> rd_status,
     /// A new tensor that lives to the end of the call.
     pub empty: unsafe extern "C" fn(context: *mut c_void, shape: *const rd_tensor, made: *mut rd_tensor) -> rd_status,
     /// A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
@@ -124,6 +128,8 @@ pub struct rd_caller {
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
     pub read:
         unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, reason: *const c_char, value: *mut i64) -> rd_status,
+    /// Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
+    pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Has the operator's task compute, where that is optional.
     pub leave_to_task: unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut) -> rd_status,
 }
@@ -188,10 +194,10 @@ pub unsafe extern "C" fn rd_operators_visit(visit: rd_visit_operator, context: *
 /// The task that computes; nothing where a kernel of ours does.
 fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     match &operator.kernel {
-        Kernel::Row(row) | Kernel::Either(row, _) if row.get().is_none() => {
+        Kernel::Row(row) | Kernel::Refusing(row) | Kernel::Either(row, _) if row.get().is_none() => {
             Err(Failure::new(RD_INTERNAL, format!("the operator table has no {}", row.name().to_string_lossy())))
         }
-        Kernel::Row(_) => Ok(None),
+        Kernel::Row(_) | Kernel::Refusing(_) | Kernel::Others => Ok(None),
         Kernel::Task(task) | Kernel::Either(_, task) => {
             let &Task { out, dtypes, batch, widens, guarded } = task;
             let (out, batch) = (out.map_or(ptr::null(), CStr::as_ptr), batch as i32);
@@ -246,6 +252,7 @@ pub(super) fn failure(refusal: Refusal) -> Failure {
         Refusal::Fallback => fallback(),
         Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
         Refusal::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
+        Refusal::Value(text) => Failure::new(RD_INVALID_VALUE, text),
         Refusal::Unsupported(text) => Failure::new(RD_UNSUPPORTED, text),
         Refusal::Failed(status, text) => Failure::new(status, text),
     }
@@ -287,6 +294,7 @@ pub(super) unsafe fn read<'a>(value: &rd_value) -> Result<Value<'a>, Failure> {
             let bytes = unsafe { elements::<u8>(data, count) };
             Value::Text(std::str::from_utf8(bytes).map_err(|error| Failure::new(RD_INVALID_ARGUMENT, error.to_string()))?)
         }
+        RD_VALUE_GENERATOR => Value::Generator(data as usize),
         RD_VALUE_OTHER => Value::Other,
         _ => return Err(Failure::new(RD_INVALID_ARGUMENT, format!("an argument of kind {kind}"))),
     })
@@ -365,6 +373,7 @@ fn written(value: &Value<'_>, tensors: &[rd_tensor]) -> rd_value {
         Value::Numbers(values) => list(RD_VALUE_DOUBLES, values.len(), values.as_ptr().cast()),
         Value::Flags(values) => list(RD_VALUE_BOOLS, values.len(), values.as_ptr().cast()),
         Value::Text(text) => list(RD_VALUE_TEXT, text.len(), text.as_ptr().cast()),
+        Value::Generator(address) => list(RD_VALUE_GENERATOR, 1, ptr::with_exposed_provenance(*address)),
     }
 }
 
@@ -447,6 +456,12 @@ impl Caller for Host<'_> {
         self.made(|context, made| unsafe { (self.caller.output)(context, index, &raw const wanted, strides as i32, made) })
     }
 
+    fn given(&mut self, index: usize) -> Result<Option<Tensor>, Refusal> {
+        // SAFETY: as above.
+        let found = self.made(|context, found| unsafe { (self.caller.given)(context, index, found) })?;
+        Ok((found.handle() != 0).then_some(found))
+    }
+
     fn empty(&mut self, shape: &Shape) -> Result<Tensor, Refusal> {
         let wanted = described(shape);
         // SAFETY: as above.
@@ -479,6 +494,20 @@ impl Caller for Host<'_> {
         // SAFETY: as above.
         let status = unsafe { (self.caller.read)(self.caller.context, &raw const given, reason.as_ptr(), &raw mut value) };
         if status == RD_OK { Ok(value) } else { Err(failed()) }
+    }
+
+    fn draw(&mut self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
+        let address = if let &Value::Generator(address) = generator { address } else { 0 };
+        let mut state = [to_scalar(&Scalar::Long(0)); 2];
+        // SAFETY: as above; the generator is an argument of the call.
+        let status = unsafe {
+            (self.caller.draw)(self.caller.context, ptr::with_exposed_provenance_mut(address), count, state.as_mut_ptr())
+        };
+        if status != RD_OK {
+            return Err(failed());
+        }
+        let unknown = |failure: Failure| Refusal::Unsupported(failure.message);
+        Ok([rd_launch::scalar(&state[0]).map_err(unknown)?, rd_launch::scalar(&state[1]).map_err(unknown)?])
     }
 
     fn leave_to_task(&mut self, cut: Cut) -> Outcome {

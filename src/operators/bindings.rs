@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use super::call::{Arguments, Prepare};
 use super::task_table::TASKS;
-use super::{embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, selection, windows};
+use super::{draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, selection, windows};
 use crate::kernels::table::Op;
-use crate::tensor::dtype::DTypeSet;
+use crate::tensor::dtype::{ANY, DTypeSet};
 
 /// What the first dimension of an operator's tensors is a batch of. The numbers are the C ABI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +55,13 @@ impl Row {
 /// What computes.
 pub enum Kernel {
     Row(Row),
+    /// The same, which refuses other dtypes rather than to leave them to the fallback.
+    Refusing(Row),
     Task(Task),
     /// Either, as the call decides: by default the row.
     Either(Row, Task),
+    /// Other operators, of any dtype.
+    Others,
 }
 
 /// An operator.
@@ -73,8 +77,8 @@ impl Operator {
     /// Its row of the operator table, if that is what computes and there is one.
     pub fn row(&self) -> Option<&'static Op> {
         match &self.kernel {
-            Kernel::Row(row) | Kernel::Either(row, _) => row.get(),
-            Kernel::Task(_) => None,
+            Kernel::Row(row) | Kernel::Refusing(row) | Kernel::Either(row, _) => row.get(),
+            Kernel::Task(_) | Kernel::Others => None,
         }
     }
 
@@ -83,23 +87,25 @@ impl Operator {
         match &self.kernel {
             Kernel::Row(_) | Kernel::Either(..) => self.row().map_or(DTypeSet::of(&[]), Op::dtypes),
             Kernel::Task(task) => task.dtypes,
+            Kernel::Refusing(_) | Kernel::Others => ANY,
         }
     }
 
-    /// Whether a call is for it: the first tensor is on a device of ours and has a dtype that it takes, and for a task all
+    /// Whether a call is for it: the first tensor, if there is one, is on a device of ours and has a dtype that it takes, and for a task all
     /// others are there.
     pub fn takes(&self, arguments: &Arguments<'_>) -> bool {
         let mut tensors = arguments.tensors();
-        let Some(first) = tensors.next().filter(|first| first.device() >= 0 && self.dtypes().contains(first.dtype())) else {
+        let Some(first) = tensors.next() else { return true };
+        if first.device() < 0 || !self.dtypes().contains(first.dtype()) {
             return false;
-        };
+        }
         !matches!(self.kernel, Kernel::Task(..)) || tensors.all(|tensor| tensor.device() == first.device())
     }
 }
 
 /// Every operator.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.iter().chain(&flash_attention::OPERATORS).chain(&TASKS)
+    OPERATORS.iter().chain(&REFUSING).chain(&COMPOSED).chain(&flash_attention::OPERATORS).chain(&TASKS)
 }
 
 macro_rules! operators {
@@ -157,6 +163,44 @@ operators! {
     c"nll_loss_backward": log_likelihood::backward_of_images => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
+macro_rules! refusing {
+    ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
+        /// Those whose errors for other dtypes are not the CPU's to raise: random numbers, as a call in vain would draw some.
+        static REFUSING: [Operator; [$(stringify!($kernel)),*].len()] = [$(
+            Operator { names: &[$($name),+], kernel: Kernel::Refusing(Row::new($kernel)), prepare: $prepare },
+        )*];
+    };
+}
+
+refusing! {
+    c"log_normal_": draws::log_normal => c"log_normal_";
+    c"geometric_": draws::geometric => c"geometric_";
+    c"cauchy_": draws::cauchy => c"cauchy_";
+    c"random_": draws::whole_numbers => c"random_";
+    c"bernoulli_": draws::bernoulli => c"bernoulli_.Tensor";
+    c"bernoulli_": draws::bernoulli_out => c"bernoulli.out";
+    c"poisson": draws::poisson => c"poisson";
+    c"randperm": draws::permutation_of_device => c"randperm";
+    c"randperm": draws::permutation_drawn => c"randperm.generator";
+    c"randperm": draws::permutation_out => c"randperm.generator_out";
+    c"binomial": draws::binomial => c"binomial";
+}
+
+macro_rules! composed {
+    ($($prepare:expr => $($name:literal),+;)*) => {
+        /// Those that are made of others.
+        static COMPOSED: [Operator; [$(stringify!($prepare)),*].len()] = [$(
+            Operator { names: &[$($name),+], kernel: Kernel::Others, prepare: $prepare },
+        )*];
+    };
+}
+
+composed! {
+    draws::normal => c"normal.Tensor_float", c"normal.Tensor_float_out";
+    draws::normal => c"normal.float_Tensor", c"normal.float_Tensor_out";
+    draws::normal => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +208,7 @@ mod tests {
     #[test]
     fn every_operator_has_a_kernel() {
         for operator in operators() {
-            let is_there = operator.row().is_some() || matches!(operator.kernel, Kernel::Task(_));
+            let is_there = operator.row().is_some() || matches!(operator.kernel, Kernel::Task(_) | Kernel::Others);
             assert!(is_there, "{:?} has no kernel", operator.names[0]);
         }
     }

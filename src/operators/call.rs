@@ -20,6 +20,8 @@ pub enum Refusal {
     Invalid(String),
     /// `IndexError`.
     Index(String),
+    /// `ValueError`.
+    Value(String),
     /// `NotImplementedError`.
     Unsupported(String),
     /// What the caller did failed, with this status and text of its own.
@@ -55,7 +57,9 @@ pub enum Value<'a> {
     Numbers(&'a [f64]),
     Flags(&'a [bool]),
     Text(&'a str),
-    /// Devices, generators, and what no operator here asks for.
+    /// A random generator, by PyTorch's address of it.
+    Generator(usize),
+    /// Devices, and what no operator here asks for.
     Other,
 }
 
@@ -282,6 +286,12 @@ pub trait Caller {
     /// No memory, or the caller's is of another dtype or device.
     fn output(&mut self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor, Refusal>;
 
+    /// The caller's tensor for output number `index`; nothing where the call makes it.
+    ///
+    /// # Errors
+    /// Its dtype is not known here.
+    fn given(&mut self, index: usize) -> Result<Option<Tensor>, Refusal>;
+
     /// A new tensor for the time of the call.
     ///
     /// # Errors
@@ -305,6 +315,13 @@ pub trait Caller {
     /// # Errors
     /// A task failed, or the stream captures.
     fn read(&mut self, tensor: &Tensor, reason: &CStr) -> Result<i64, Refusal>;
+
+    /// Takes `count` random numbers of 32 bits of a generator (an argument of the call) and says where they begin: seed and offset, which are
+    /// cells while the stream captures.
+    ///
+    /// # Errors
+    /// The generator is another device's.
+    fn draw(&mut self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
 
     /// Leaves a call that may be either's to PyTorch's kernel, as a task.
     ///
@@ -371,6 +388,14 @@ impl<'a> Call<'a> {
     /// No memory, or the caller's is of another dtype or device.
     pub fn output(&mut self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor, Refusal> {
         self.caller.output(index, shape, strides)
+    }
+
+    /// The caller's tensor for output number `index`; nothing where the call makes it.
+    ///
+    /// # Errors
+    /// Its dtype is not known here.
+    pub fn given(&mut self, index: usize) -> Result<Option<Tensor>, Refusal> {
+        self.caller.given(index)
     }
 
     /// A tensor of the call in an order of its elements, copied where it has another.
@@ -472,6 +497,14 @@ impl<'a> Call<'a> {
         let kernel = self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))?;
         check_device(kernel, outputs, inputs)?;
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
+    }
+
+    /// Takes `count` random numbers of 32 bits of a generator, an argument of the call: its seed and offset, which are scalars of the kernel.
+    ///
+    /// # Errors
+    /// The generator is another device's.
+    pub fn draw(&mut self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
+        self.caller.draw(generator, count)
     }
 
     /// Leaves the call to PyTorch's kernel as a task, behind its outputs; for operators with kernels of both.

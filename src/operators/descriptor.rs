@@ -322,6 +322,16 @@ impl Tensor {
         Ok(())
     }
 
+    /// The same, unless the input has the same elements.
+    ///
+    /// # Errors
+    /// It shares some of its memory with the input.
+    pub fn check_no_partial_overlap(&self, input: &Self) -> Outcome {
+        let place = |tensor: &Self| (tensor.address, tensor.dtype);
+        let is_same = place(self) == place(input) && self.sizes == input.sizes && self.strides == input.strides;
+        if is_same { Ok(()) } else { self.check_no_overlap(input) }
+    }
+
     /// Whether its memory, gaps included, meets another tensor's.
     pub fn may_share_memory(&self, other: &Self) -> bool {
         let (own, others) = (self.reach(), other.reach());
@@ -422,6 +432,7 @@ mod tests {
         let mut behind = rows.clone();
         behind.address += 24;
         assert!(rows.check_no_overlap(&rows).is_err() && rows.check_no_overlap(&behind).is_ok());
+        assert!(rows.check_no_partial_overlap(&rows).is_ok() && rows.check_no_partial_overlap(&tensor(&[3, 2], &[2, 1])).is_err());
         behind.address -= 4;
         assert!(rows.check_no_overlap(&behind).is_err() && rows.check_no_overlap(&expanded).is_ok());
     }
