@@ -8,6 +8,7 @@
 
 mod addressing;
 pub mod bindings;
+mod bins;
 pub mod call;
 mod descriptor;
 mod draws;

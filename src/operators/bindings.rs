@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::call::{Arguments, Prepare};
 use super::task_table::TASKS;
-use super::{draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, selection, windows};
+use super::{bins, draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, selection, windows};
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
 
@@ -196,6 +196,9 @@ macro_rules! composed {
 }
 
 composed! {
+    bins::histc => c"histc", c"histc.out";
+    bins::in_bins => c"histogram.bin_ct", c"histogram.bin_ct_out";
+    bins::between_edges => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     draws::normal => c"normal.Tensor_float", c"normal.Tensor_float_out";
     draws::normal => c"normal.float_Tensor", c"normal.float_Tensor_out";
     draws::normal => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
