@@ -22,6 +22,7 @@ mod options;
 mod padding;
 mod pooling;
 mod put;
+mod ranges;
 mod selection;
 mod task_table;
 mod tasks;

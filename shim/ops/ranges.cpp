@@ -1,4 +1,4 @@
-// Range factories: arange, linspace, logspace, tril_indices, eye, repeat_interleave.
+// Range factories: arange, linspace, eye. The others are bound in Rust.
 #include <ATen/Dispatch_v2.h>
 #include <ATen/native/RangeFactories.h>
 #include <ATen/native/RangeUtils.h>
@@ -7,7 +7,6 @@
 #include <ATen/ops/arange_native.h>
 #include <ATen/ops/linspace_native.h>
 
-#include "awaited.h"
 #include "ops/factory.h"
 #include "ops/tier.h"
 #include "structured.h"
@@ -29,15 +28,6 @@ void launch_line(const rd_op* op, const at::Tensor& out, std::initializer_list<a
   const auto dtype = static_cast<int32_t>(out.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(launch.run(op, dtype, out.device().index()), "\"", rd_op_name(op), "\" not implemented for '",
                               out.scalar_type(), "'");
-}
-
-// As launch_line, of a tensor with any strides.
-void launch_any_line(const rd_op* op, const at::Tensor& out, std::initializer_list<at::Scalar> scalars) {
-  const at::Tensor line = out.contiguous();
-  launch_line(op, line, scalars);
-  if (!line.is_same(out)) {
-    out.copy_(line);
-  }
 }
 
 void arange_kernel(at::TensorIterator& iter, const at::Scalar& start, const at::Scalar&, const at::Scalar& step) {
@@ -85,31 +75,6 @@ at::Tensor linspace(const at::Scalar& start, const at::Scalar& end, int64_t step
   return result;
 }
 
-at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& result) {
-  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
-  if (result.numel() != steps) {
-    result.resize_({steps});
-  }
-  const rd_op* const op = kernel_of<"logspace">;
-  launch_any_line(op, result, {start, end, base});
-  return result;
-}
-
-at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& result) {
-  const auto first = start.to<double>();
-  const auto last = end.to<double>();
-  const auto by = step.to<double>();
-  TORCH_CHECK(by > 0 || by < 0, "step must be nonzero");
-  TORCH_CHECK(std::isfinite(first) && std::isfinite(last), "unsupported range: ", first, " -> ", last);
-  TORCH_CHECK((by > 0 && last >= first) || (by < 0 && last <= first), "upper bound and lower bound inconsistent with step sign");
-  const auto size = static_cast<int64_t>((last - first) / by + 1);
-  if (result.numel() != size) {
-    result.resize_({size});
-  }
-  launch_any_line(kernel_of<"arange">, result, {start, step});
-  return result;
-}
-
 at::Tensor& eye_m_out(int64_t n, int64_t m, at::Tensor& result) {
   TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
   TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
@@ -120,55 +85,6 @@ at::Tensor& eye_m_out(int64_t n, int64_t m, at::Tensor& result) {
 }
 
 at::Tensor& eye_out(int64_t n, at::Tensor& result) { return eye_m_out(n, n, result); }
-
-at::Tensor triangle_indices(const char* name, int64_t elements, int64_t row, int64_t col, int64_t offset,
-                            std::optional<at::ScalarType> dtype, std::optional<at::Device> device) {
-  at::Tensor result = new_empty({2, elements}, dtype.value_or(at::kLong), device.value_or(at::Device(device_type)));
-  if (elements != 0) {
-    Launch launch;
-    launch.output(result);
-    for (const int64_t number : {row, col, offset}) {
-      launch.scalar(number);
-    }
-    launch.run_or_throw(kernel(name), static_cast<int32_t>(result.scalar_type()), result.device().index());
-  }
-  return result;
-}
-
-at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
-                        std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
-  at::native::check_args(row, col, layout);
-  return triangle_indices("tril_indices", at::native::get_tril_size(row, col, offset), row, col, offset, dtype, device);
-}
-
-at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
-                        std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
-  at::native::check_args(row, col, layout);
-  const int64_t below = at::native::get_tril_size(row, col, offset - 1);
-  return triangle_indices("triu_indices", row * col - below, row, col, offset, dtype, device);
-}
-
-// Without `output_size` the size is in the repeats, and the call waits for it.
-at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> output_size) {
-  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
-  TORCH_CHECK(at::isIntegralType(repeats.scalar_type(), /*includeBool=*/false),
-              "repeats has to be Long, Int, Short, Char, or Byte tensor");
-  if (repeats.numel() == 0) {
-    return new_empty({0}, repeats.scalar_type(), repeats.device());
-  }
-  const at::Tensor ends = repeats.cumsum(0);
-  if (!output_size) {
-    constexpr const char* waits = "repeat_interleave without output_size (it is read on the host)";
-    TORCH_CHECK(awaited<int64_t>(repeats.min(), waits) >= 0, "repeats can not be negative");
-    output_size = awaited<int64_t>(ends[-1], waits);
-  }
-  at::Tensor result = new_empty({*output_size}, repeats.scalar_type(), repeats.device());
-  Launch launch;
-  launch.output(result);
-  launch.input(ends);
-  launch.run_or_throw(kernel_of<"repeat_interleave">, static_cast<int32_t>(result.scalar_type()), result.device().index());
-  return result;
-}
 
 }  // namespace
 }  // namespace rustdev
@@ -189,11 +105,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                                  at::native::arange_out));
   m.impl("linspace.out",
          static_cast<at::Tensor& (*)(const at::Scalar&, const at::Scalar&, int64_t, at::Tensor&)>(at::native::linspace_out));
-  m.impl("logspace.out", TORCH_FN(logspace_out));
-  m.impl("range.out", TORCH_FN(range_out));
-  m.impl("tril_indices", TORCH_FN(tril_indices));
-  m.impl("triu_indices", TORCH_FN(triu_indices));
-  m.impl("repeat_interleave.Tensor", TORCH_FN(repeat_interleave));
   Tier composite(m, "composite");
   composite.impl("eye.m_out", TORCH_FN(eye_m_out));
   composite.impl("eye.out", TORCH_FN(eye_out));

@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 
 use super::call::{Arguments, Prepare};
 use super::task_table::TASKS;
-use super::{bins, draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, selection, windows};
+use super::{
+    bins, draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, ranges, selection, windows,
+};
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
 
@@ -156,6 +158,11 @@ operators! {
     c"nanmedian": selection::median => c"nanmedian";
     c"nanmedian": selection::median_along => c"nanmedian.dim_values";
     c"mode": selection::mode => c"mode", c"mode.values";
+    // ranges
+    c"logspace": ranges::logspace => c"logspace.out";
+    c"arange": ranges::range => c"range.out";
+    c"tril_indices": ranges::lower_indices => c"tril_indices";
+    c"triu_indices": ranges::upper_indices => c"triu_indices";
     // losses
     c"nll_loss_forward": log_likelihood::forward => c"nll_loss_forward", c"nll_loss_forward.output";
     c"nll_loss_forward": log_likelihood::forward_of_images => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
@@ -199,6 +206,7 @@ composed! {
     bins::histc => c"histc", c"histc.out";
     bins::in_bins => c"histogram.bin_ct", c"histogram.bin_ct_out";
     bins::between_edges => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
+    ranges::repeated => c"repeat_interleave.Tensor";
     draws::normal => c"normal.Tensor_float", c"normal.Tensor_float_out";
     draws::normal => c"normal.float_Tensor", c"normal.float_Tensor_out";
     draws::normal => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
