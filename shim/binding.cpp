@@ -8,11 +8,15 @@
 
 namespace rustdev {
 
-c10::OperatorHandle find_operator(const char* name) {
+c10::OperatorName operator_name(const char* name) {
   const std::string full = std::string("aten::") + name;
   const size_t dot = full.find('.');
-  const std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
-  return c10::Dispatcher::singleton().findSchemaOrThrow(full.substr(0, dot).c_str(), overload.c_str());
+  return {full.substr(0, dot), dot == std::string::npos ? "" : full.substr(dot + 1)};
+}
+
+c10::OperatorHandle find_operator(const char* name) {
+  const c10::OperatorName full = operator_name(name);
+  return c10::Dispatcher::singleton().findSchemaOrThrow(full.name.c_str(), full.overload_name.c_str());
 }
 
 void find_kernel(Binding& binding, const Names& names) {

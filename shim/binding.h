@@ -27,7 +27,8 @@ struct Names {
   const char* kernel;
 };
 
-// An operator by its name without "aten::".
+// An operator by its name without "aten::"; an error where there is none.
+c10::OperatorName operator_name(const char* name);
 c10::OperatorHandle find_operator(const char* name);
 
 // Looks the kernel up and fills the binding.

@@ -86,6 +86,7 @@ at::DimVector dense_strides(at::IntArrayRef sizes, std::optional<at::MemoryForma
   return c10::contiguous_strides(sizes);
 }
 
+// Hands on what a meta says of outputs.
 template <class Class>
 class Recorder final : public Class {
  public:
@@ -105,23 +106,28 @@ class Recorder final : public Class {
 };
 
 template <class T>
-decltype(auto) argument(c10::IValue& value) {
-  return c10::impl::ivalue_to_arg<typename c10::impl::decay_if_not_tensor<schema_type<T>>::type, false>::call(value);
+decltype(auto) argument(const c10::IValue& value) {
+  if constexpr (std::is_same_v<T, const at::Tensor&>) {
+    return value.toTensor();
+  } else {
+    c10::IValue copy(value);  // which is used up
+    return c10::impl::ivalue_to_arg<typename c10::impl::decay_if_not_tensor<schema_type<T>>::type, false>::call(copy);
+  }
 }
 
 template <class Class, class Result, class... Args, size_t... index>
-void run(Result (Class::*meta)(Args...), torch::jit::Stack& arguments, MetaOutputs& outputs, std::index_sequence<index...>) {
+void run(Result (Class::*meta)(Args...), const c10::IValue* arguments, MetaOutputs& outputs, std::index_sequence<index...>) {
   Recorder<Class> recorder(outputs);
   (recorder.*meta)(meta_argument(argument<Args>(arguments[index]))...);
 }
 
 template <class Class, class Result, class... Args>
-void run(Result (Class::*meta)(Args...), torch::jit::Stack& arguments, MetaOutputs& outputs) {
+void run(Result (Class::*meta)(Args...), const c10::IValue* arguments, MetaOutputs& outputs) {
   run(meta, arguments, outputs, std::index_sequence_for<Args...>());
 }
 
 template <class Class>
-void run_meta(torch::jit::Stack& arguments, MetaOutputs& outputs) {
+void run_meta(const c10::IValue* arguments, MetaOutputs& outputs) {
   run(&Class::meta, arguments, outputs);
 }
 

@@ -18,8 +18,8 @@ class MetaOutputs {
   ~MetaOutputs() = default;
 };
 
-// Runs a meta. The arguments are used up.
-using Meta = void (*)(torch::jit::Stack& arguments, MetaOutputs& outputs);
+// Runs a meta for boxed arguments.
+using Meta = void (*)(const c10::IValue* arguments, MetaOutputs& outputs);
 
 // The meta of an operator's functional variant; null where none is listed.
 Meta find_meta(const c10::OperatorName& name);

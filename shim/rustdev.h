@@ -430,7 +430,7 @@ void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
 
 // ---- operators that are bound in Rust (abi/rd_operator.rs) --------------------------------------
-// The shim registers each overload of `rd_operators_visit` with a boxed kernel, which hands the arguments over as plain descriptors and does
+// The shim registers each overload of `rd_operators_bind` with a boxed kernel, which hands the arguments over as plain descriptors and does
 // with PyTorch's tensors what `rd_caller` asks for.
 
 // An argument that is not given, or an undefined tensor.
@@ -463,6 +463,15 @@ rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_laun
 // A `c10::GeneratorImpl`.
 #define RD_VALUE_GENERATOR 9
 
+// An output of the caller's keeps its strides where it has the sizes.
+#define RD_STRIDES_ANY 0
+
+// It keeps them, and the operator writes to a tensor with the strides of the shape, which is copied at the end.
+#define RD_STRIDES_COPIED 1
+
+// It gets those of the shape.
+#define RD_STRIDES_GIVEN 2
+
 // What an operator's first dimension is a batch of, in `rd_task`: nothing.
 #define RD_BATCH_NONE 0
 
@@ -491,12 +500,20 @@ typedef struct rd_task {
   bool optional;
 } rd_task;
 
-// Is called for each overload that is bound here, with the name of the functional one; `task`: null where a kernel of ours computes.
-typedef void (*rd_visit_operator)(void *context,
-                                  const struct rd_operator *bound,
-                                  const char *name,
-                                  const char *functional,
-                                  const struct rd_task *task);
+// What the other side does while operators are bound; `context` is its own.
+typedef struct rd_binder {
+  void *context;
+  // An operator by its name in ATen, which lives forever; null: there is none.
+  const void *(*find)(void *context, const char *name);
+  // Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
+  // where a kernel of ours computes.
+  void (*bind)(void *context,
+               const struct rd_operator *bound,
+               const char *name,
+               const char *functional,
+               const char *meta,
+               const struct rd_task *task);
+} rd_binder;
 
 // An argument of a call.
 typedef struct rd_value {
@@ -533,10 +550,9 @@ typedef struct rd_cut {
 // What the other side does for a call; `context` is its own, a status that is not `RD_OK` its failure, which it raises itself.
 typedef struct rd_caller {
   void *context;
-  // The outputs of PyTorch's meta for the arguments: of the operator's own, or of that with a name. At most `capacity` of them, valid to
-  // the next call.
-  rd_status (*meta)(void *context, const char *name, struct rd_tensor *shapes, size_t capacity, size_t *count);
-  // Output number `index`, new or the caller's; `strides`: 0 any, 1 those of the shape in a copy if need be, 2 those of the shape.
+  // The outputs of the meta that the overload is bound with, for the arguments. At most `capacity` of them, valid to the next call.
+  rd_status (*meta)(void *context, struct rd_tensor *shapes, size_t capacity, size_t *count);
+  // Output number `index`, new or the caller's; `strides`: `RD_STRIDES_...`.
   rd_status (*output)(void *context, size_t index, const struct rd_tensor *shape, int32_t strides, struct rd_tensor *made);
   // The caller's tensor for output number `index`; without a handle where the call makes it.
   rd_status (*given)(void *context, size_t index, struct rd_tensor *found);
@@ -544,9 +560,9 @@ typedef struct rd_caller {
   rd_status (*empty)(void *context, const struct rd_tensor *shape, struct rd_tensor *made);
   // A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
   rd_status (*dense)(void *context, const struct rd_tensor *tensor, int32_t format, struct rd_tensor *made);
-  // Calls an operator by its name in ATen; its tensors, at most `capacity`, live to the end of the call.
+  // Calls an operator that was found; its tensors, at most `capacity`, live to the end of the call.
   rd_status (*call)(void *context,
-                    const char *name,
+                    const void *callee,
                     const struct rd_value *arguments,
                     size_t count,
                     struct rd_tensor *results,
@@ -559,8 +575,8 @@ typedef struct rd_caller {
   rd_status (*leave_to_task)(void *context, const struct rd_cut *cut);
 } rd_caller;
 
-// Visits every overload that is bound here. Fails where an operator names no kernel.
-rd_status rd_operators_visit(rd_visit_operator visit, void *context);
+// Has every overload bound that is bound here. Fails where a kernel or an operator is missing that a call names.
+rd_status rd_operators_bind(const struct rd_binder *binder);
 
 // Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, and nothing was done.
 rd_status rd_operator_call(const struct rd_operator *bound,

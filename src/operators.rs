@@ -1,8 +1,8 @@
 //! Operators that are bound here: what a call of PyTorch's becomes, from its arguments to outputs and launches.
 //!
-//! The shim hands over the arguments of a call as its schema has them (`src/abi/rd_operator.rs`). A [`Prepare`](call::Prepare) checks them,
+//! The shim hands over the arguments of a call as its schema has them (`src/abi/rd_operator.rs`). A [`Prepare`](bindings::Prepare) checks them,
 //! asks PyTorch's meta or computes the outputs' sizes itself, and launches kernels of the operator table. [`bindings`] names the operators.
-//! It is the way for operators that are more than a meta and a kernel, and are not called so often that a microsecond counts.
+//! It is the way for operators that are more than a meta and a kernel.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod flash_attention;
 pub mod guards;
 mod log_likelihood;
 mod masks;
+pub mod names;
 mod number_text;
 mod options;
 mod padding;
@@ -28,4 +29,4 @@ mod task_table;
 mod tasks;
 mod windows;
 
-pub use descriptor::{Dims, Format, Tensor};
+pub use descriptor::{Dims, Format, Tensor, dims};

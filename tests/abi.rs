@@ -17,7 +17,7 @@ use rustdev::abi::rd_guard::{rd_argument, rd_change};
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::rd_launch::{rd_columns, rd_convolution_dimension, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
-use rustdev::abi::rd_operator::{rd_caller, rd_cut, rd_task, rd_tensor, rd_value};
+use rustdev::abi::rd_operator::{rd_binder, rd_caller, rd_cut, rd_task, rd_tensor, rd_value};
 use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::rd_trace_row;
 
@@ -136,7 +136,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 21] {
+fn layouts() -> [Layout; 22] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -153,6 +153,7 @@ fn layouts() -> [Layout; 21] {
         layout!(rd_value: kind, count, data, scalar),
         layout!(rd_task: out, dtypes, batch, widens, guarded, optional),
         layout!(rd_cut: dim, size, least_ndim, cost),
+        layout!(rd_binder: context, find, bind),
         layout!(rd_caller: context, meta, output, given, empty, dense, call, read, draw, leave_to_task),
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),

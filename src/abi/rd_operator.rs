@@ -1,6 +1,6 @@
 //! C ABI of operators that are bound in Rust (`src/operators/`).
 //!
-//! The shim registers each overload of `rd_operators_visit` with a boxed kernel, which hands the arguments over as plain descriptors and does
+//! The shim registers each overload of `rd_operators_bind` with a boxed kernel, which hands the arguments over as plain descriptors and does
 //! with PyTorch's tensors what `rd_caller` asks for.
 
 use std::ffi::{CStr, c_char, c_void};
@@ -16,9 +16,12 @@ use super::rd_launch::{
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
-use crate::operators::bindings::{Batch, Kernel, Operator, Task, operators};
-use crate::operators::call::{Arguments, Call, Caller, Cut, Input, Outcome, Refusal, Shape, Strides, Value};
-use crate::operators::{Dims, Format, Tensor};
+use crate::operators::bindings::{Batch, Kernel, Operator, Run, Task, operators};
+use crate::operators::call::{
+    Arguments, Call, Caller, Cut, Input, Outcome, Refusal, Shape, Shapes, Strides, StructuredCall, Tensors, Value,
+};
+use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
+use crate::operators::{Format, Tensor, dims};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Scalar};
 use crate::tensor::view::Flags;
@@ -77,6 +80,18 @@ pub struct rd_value {
     pub scalar: rd_scalar,
 }
 
+/// An output of the caller's keeps its strides where it has the sizes.
+pub const RD_STRIDES_ANY: i32 = 0;
+/// It keeps them, and the operator writes to a tensor with the strides of the shape, which is copied at the end.
+pub const RD_STRIDES_COPIED: i32 = 1;
+/// It gets those of the shape.
+pub const RD_STRIDES_GIVEN: i32 = 2;
+const _: () = assert!(
+    RD_STRIDES_ANY == Strides::Any as i32
+        && RD_STRIDES_COPIED == Strides::Copied as i32
+        && RD_STRIDES_GIVEN == Strides::Given as i32
+);
+
 /// How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
 /// are whole. `cost`: nanoseconds of one thread, of all parts.
 #[allow(non_camel_case_types)]
@@ -93,16 +108,9 @@ pub struct rd_cut {
 #[repr(C)]
 pub struct rd_caller {
     pub context: *mut c_void,
-    /// The outputs of PyTorch's meta for the arguments: of the operator's own, or of that with a name. At most `capacity` of them, valid to
-    /// the next call.
-    pub meta: unsafe extern "C" fn(
-        context: *mut c_void,
-        name: *const c_char,
-        shapes: *mut rd_tensor,
-        capacity: usize,
-        count: *mut usize,
-    ) -> rd_status,
-    /// Output number `index`, new or the caller's; `strides`: 0 any, 1 those of the shape in a copy if need be, 2 those of the shape.
+    /// The outputs of the meta that the overload is bound with, for the arguments. At most `capacity` of them, valid to the next call.
+    pub meta: unsafe extern "C" fn(context: *mut c_void, shapes: *mut rd_tensor, capacity: usize, count: *mut usize) -> rd_status,
+    /// Output number `index`, new or the caller's; `strides`: `RD_STRIDES_...`.
     pub output: unsafe extern "C" fn(
         context: *mut c_void,
         index: usize,
@@ -116,10 +124,10 @@ pub struct rd_caller {
     pub empty: unsafe extern "C" fn(context: *mut c_void, shape: *const rd_tensor, made: *mut rd_tensor) -> rd_status,
     /// A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
     pub dense: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, format: i32, made: *mut rd_tensor) -> rd_status,
-    /// Calls an operator by its name in ATen; its tensors, at most `capacity`, live to the end of the call.
+    /// Calls an operator that was found; its tensors, at most `capacity`, live to the end of the call.
     pub call: unsafe extern "C" fn(
         context: *mut c_void,
-        name: *const c_char,
+        callee: *const c_void,
         arguments: *const rd_value,
         count: usize,
         results: *mut rd_tensor,
@@ -162,46 +170,74 @@ pub struct rd_task {
     pub optional: bool,
 }
 
-/// Is called for each overload that is bound here, with the name of the functional one; `task`: null where a kernel of ours computes.
+/// What the other side does while operators are bound; `context` is its own.
 #[allow(non_camel_case_types)]
-pub type rd_visit_operator = unsafe extern "C" fn(
-    context: *mut c_void,
-    bound: *const rd_operator,
-    name: *const c_char,
-    functional: *const c_char,
-    task: *const rd_task,
-);
+#[repr(C)]
+pub struct rd_binder {
+    pub context: *mut c_void,
+    /// An operator by its name in ATen, which lives forever; null: there is none.
+    pub find: unsafe extern "C" fn(context: *mut c_void, name: *const c_char) -> *const c_void,
+    /// Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
+    /// where a kernel of ours computes.
+    pub bind: unsafe extern "C" fn(
+        context: *mut c_void,
+        bound: *const rd_operator,
+        name: *const c_char,
+        functional: *const c_char,
+        meta: *const c_char,
+        task: *const rd_task,
+    ),
+}
 
-/// Visits every overload that is bound here. Fails where an operator names no kernel.
+/// Has every overload bound that is bound here. Fails where a kernel or an operator is missing that a call names.
 ///
 /// # Safety
-/// `visit` may be called with this context, and does not unwind.
+/// The functions of the binder may be called with its context, and do not unwind.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_operators_visit(visit: rd_visit_operator, context: *mut c_void) -> rd_status {
+pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_status {
     guard(|| {
+        // SAFETY: the caller's promise.
+        let binder = unsafe { &*binder };
+        KERNELS.into_iter().try_for_each(check_kernel)?;
+        for callee in CALLEES {
+            // SAFETY: as above.
+            let found = unsafe { (binder.find)(binder.context, callee.name().as_ptr()) };
+            if found.is_null() {
+                return Err(Failure::new(RD_INTERNAL, format!("PyTorch has no aten::{}", callee.name().to_string_lossy())));
+            }
+            callee.bind(found.expose_provenance());
+        }
         for operator in operators() {
             let task = task_of(operator)?;
-            let task = task.as_ref().map_or(ptr::null(), ptr::from_ref);
+            let (task, meta) =
+                (task.as_ref().map_or(ptr::null(), ptr::from_ref), operator.meta().map_or(ptr::null(), CStr::as_ptr));
+            let functional = operator.names[0].as_ptr();
             for name in operator.names {
-                // SAFETY: the caller's promise; the task is there during the visit, the others live forever.
-                unsafe { visit(context, operator, name.as_ptr(), operator.names[0].as_ptr(), task) };
+                // SAFETY: as above; the task is there during the call, the others live forever.
+                unsafe { (binder.bind)(binder.context, operator, name.as_ptr(), functional, meta, task) };
             }
         }
         Ok(())
     })
 }
 
+fn check_kernel(row: &Row) -> Result<(), Failure> {
+    let missing = || Failure::new(RD_INTERNAL, format!("the operator table has no {}", row.name().to_string_lossy()));
+    row.get().map(drop).ok_or_else(missing)
+}
+
 /// The task that computes; nothing where a kernel of ours does.
 fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     match &operator.kernel {
-        Kernel::Row(row) | Kernel::Refusing(row) | Kernel::Either(row, _) if row.get().is_none() => {
-            Err(Failure::new(RD_INTERNAL, format!("the operator table has no {}", row.name().to_string_lossy())))
-        }
-        Kernel::Row(_) | Kernel::Refusing(_) | Kernel::Others => Ok(None),
+        Kernel::Row(row) => check_kernel(row).map(|()| None),
+        Kernel::Others => Ok(None),
         Kernel::Task(task) | Kernel::Either(_, task) => {
             let &Task { out, dtypes, batch, widens, guarded } = task;
             let (out, batch) = (out.map_or(ptr::null(), CStr::as_ptr), batch as i32);
             let optional = matches!(operator.kernel, Kernel::Either(..));
+            if let Kernel::Either(row, _) = &operator.kernel {
+                check_kernel(row)?;
+            }
             Ok(Some(rd_task { out, dtypes: dtypes.0, batch, widens, guarded, optional }))
         }
     }
@@ -210,7 +246,7 @@ fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
 /// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, and nothing was done.
 ///
 /// # Safety
-/// `bound` came from [`rd_operators_visit`]; the arguments and what they point at are readable during the call, their strings are UTF-8.
+/// `bound` came from [`rd_operators_bind`]; the arguments and what they point at are readable during the call, their strings are UTF-8.
 /// The functions of the caller may be called with its context, do not unwind, and what they make fits the shapes asked for. All tensors
 /// that the call sees, and those that it makes, stay in the stream's order.
 #[unsafe(no_mangle)]
@@ -237,7 +273,12 @@ pub unsafe extern "C" fn rd_operator_call(
             return Err(fallback());
         }
         let mut host = Host { caller };
-        (operator.prepare)(&arguments, &mut Call::new(operator.row(), &mut host)).map_err(failure)
+        let mut call = Call::new(operator.row(), &mut host);
+        let outcome = match operator.prepare.run {
+            Run::Plain(run) => run(&arguments, &mut call),
+            Run::Structured(_, run) => run(&arguments, &mut StructuredCall::new(call)),
+        };
+        outcome.map_err(failure)
     })
 }
 
@@ -270,6 +311,7 @@ pub(super) unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [
 
 /// # Safety
 /// What the value points at is readable, and outlives the result.
+#[inline]
 pub(super) unsafe fn read<'a>(value: &rd_value) -> Result<Value<'a>, Failure> {
     let &rd_value { kind, count, data, scalar } = value;
     Ok(match kind {
@@ -311,6 +353,7 @@ unsafe fn tensors(data: *const c_void, count: usize) -> Result<Vec<Tensor>, Fail
 
 /// # Safety
 /// Its sizes and strides are readable.
+#[inline]
 unsafe fn tensor(given: &rd_tensor) -> Result<Tensor, Failure> {
     // SAFETY: the caller's promise.
     let shape = unsafe { shape(given) }?;
@@ -320,13 +363,14 @@ unsafe fn tensor(given: &rd_tensor) -> Result<Tensor, Failure> {
 
 /// # Safety
 /// Its sizes and strides are readable.
+#[inline]
 unsafe fn shape(given: &rd_tensor) -> Result<Shape, Failure> {
     let ndim = given.ndim.max(0) as usize;
     // SAFETY: the caller's promise.
     let sizes = unsafe { elements::<i64>(given.sizes.cast(), ndim) };
     // SAFETY: as above.
     let strides = unsafe { elements::<i64>(given.strides.cast(), ndim) };
-    Ok(Shape { sizes: sizes.into(), strides: strides.into(), dtype: rd_launch::dtype(given.dtype)? })
+    Ok(Shape { sizes: dims(sizes, |size| size), strides: dims(strides, |stride| stride), dtype: rd_launch::dtype(given.dtype)? })
 }
 
 /// A descriptor of a shape, which outlives it.
@@ -437,11 +481,10 @@ mod torch {
 }
 
 impl Caller for Host<'_> {
-    fn meta(&mut self, operator: Option<&CStr>) -> Result<Vec<Shape>, Refusal> {
+    fn meta(&mut self) -> Result<Shapes, Refusal> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
-        let name = operator.map_or(ptr::null(), CStr::as_ptr);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
-        let status = unsafe { (self.caller.meta)(self.caller.context, name, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) };
+        let status = unsafe { (self.caller.meta)(self.caller.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) };
         if status != RD_OK {
             return Err(failed());
         }
@@ -474,13 +517,14 @@ impl Caller for Host<'_> {
         self.made(|context, made| unsafe { (self.caller.dense)(context, &raw const given, format as i32, made) })
     }
 
-    fn call(&mut self, operator: &CStr, arguments: &[Value<'_>], results: usize) -> Result<Vec<Tensor>, Refusal> {
+    fn call(&mut self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors, Refusal> {
         let tensors: Vec<Vec<rd_tensor>> = arguments.iter().map(tensors_of).collect();
         let values: Vec<rd_value> = arguments.iter().zip(&tensors).map(|(value, tensors)| written(value, tensors)).collect();
         let mut made = [NO_TENSOR; MAX_OUTPUTS];
-        let (context, name, capacity) = (self.caller.context, operator.as_ptr(), results.min(MAX_OUTPUTS));
+        let (context, capacity) = (self.caller.context, results.min(MAX_OUTPUTS));
+        let operator = ptr::with_exposed_provenance(operator.handle());
         // SAFETY: as above; the values borrow from the arguments.
-        let status = unsafe { (self.caller.call)(context, name, values.as_ptr(), values.len(), made.as_mut_ptr(), capacity) };
+        let status = unsafe { (self.caller.call)(context, operator, values.as_ptr(), values.len(), made.as_mut_ptr(), capacity) };
         if status != RD_OK {
             return Err(failed());
         }
@@ -526,10 +570,22 @@ impl Caller for Host<'_> {
         inputs: &[Input<'_>],
         scalars: &[Scalar],
     ) -> Outcome {
-        let all = || outputs.iter().map(|&tensor| Input::Tensor(tensor)).chain(inputs.iter().copied());
-        let memory: SmallVec<[Memory; 6]> = all().map(Memory::of).collect();
-        let operands: SmallVec<[rd_operand; 6]> = all().zip(&memory).map(|(input, memory)| operand(input, memory)).collect();
-        let scalars: SmallVec<[rd_scalar; 16]> = scalars.iter().map(to_scalar).collect();
+        let mut arrays = Arrays::new(outputs, inputs);
+        for tensor in outputs {
+            arrays.tensor(tensor);
+        }
+        for input in inputs {
+            match input {
+                Input::Tensor(tensor) => arrays.tensor(tensor),
+                Input::Number(number) => arrays.number(number),
+            }
+        }
+        let operands = &arrays.operands;
+        let mut given = SmallVec::<[rd_scalar; 16]>::with_capacity(scalars.len());
+        for scalar in scalars {
+            given.push(to_scalar(scalar));
+        }
+        let scalars = given;
         let first = outputs.first().ok_or_else(|| Refusal::Invalid(format!("internal error: {} without outputs", op.text())))?;
         let args = rd_launch_args {
             operands: operands.as_ptr(),
@@ -564,22 +620,54 @@ impl Caller for Host<'_> {
     }
 }
 
-/// What an operand's descriptor points at.
-enum Memory {
-    /// Strides in bytes.
-    Strides(Dims),
-    Number(rd_scalar),
+/// The descriptors of a launch's operands, and what they point at. That is reserved at the start, and stays where it is.
+struct Arrays {
+    operands: SmallVec<[rd_operand; 6]>,
+    /// In bytes.
+    strides: SmallVec<[i64; 24]>,
+    numbers: SmallVec<[rd_scalar; 2]>,
 }
 
-impl Memory {
-    fn of(input: Input<'_>) -> Self {
-        match input {
-            Input::Tensor(tensor) => {
-                let item = tensor.dtype().size() as i64;
-                Self::Strides(tensor.strides().iter().map(|stride| stride * item).collect())
-            }
-            Input::Number(number) => Self::Number(to_scalar(&number)),
+impl Arrays {
+    fn new(outputs: &[&Tensor], inputs: &[Input<'_>]) -> Self {
+        let (mut dims, mut numbers) = (0, 0);
+        for tensor in outputs {
+            dims += tensor.ndim();
         }
+        for input in inputs {
+            match input {
+                Input::Tensor(tensor) => dims += tensor.ndim(),
+                Input::Number(_) => numbers += 1,
+            }
+        }
+        Self {
+            operands: SmallVec::with_capacity(outputs.len() + inputs.len()),
+            strides: SmallVec::with_capacity(dims),
+            numbers: SmallVec::with_capacity(numbers),
+        }
+    }
+
+    #[inline]
+    fn tensor(&mut self, tensor: &Tensor) {
+        let item = tensor.dtype().size() as i64;
+        let begin = self.strides.len();
+        for &stride in tensor.strides() {
+            self.strides.push(stride * item);
+        }
+        self.operands.push(rd_operand {
+            data: ptr::with_exposed_provenance_mut(tensor.address()),
+            sizes: tensor.sizes().as_ptr(),
+            strides: self.strides[begin..].as_ptr(),
+            ndim: tensor.ndim() as i32,
+            dtype: tensor.dtype() as i32,
+            flags: u32::from(tensor.flags().0) & (RD_OPERAND_CONJ | RD_OPERAND_NEG),
+        });
+    }
+
+    fn number(&mut self, number: &Scalar) {
+        let index = self.numbers.len();
+        self.numbers.push(to_scalar(number));
+        self.operands.push(immediate(&self.numbers[index]));
     }
 }
 
@@ -587,22 +675,6 @@ impl Memory {
 #[cold]
 fn failed() -> Refusal {
     Refusal::Failed(RD_INTERNAL, String::new())
-}
-
-/// The descriptor of an operand, which points at its memory and sizes.
-fn operand(input: Input<'_>, memory: &Memory) -> rd_operand {
-    match (input, memory) {
-        (Input::Tensor(tensor), Memory::Strides(strides)) => rd_operand {
-            data: ptr::with_exposed_provenance_mut(tensor.address()),
-            sizes: tensor.sizes().as_ptr(),
-            strides: strides.as_ptr(),
-            ndim: tensor.ndim() as i32,
-            dtype: tensor.dtype() as i32,
-            flags: u32::from(tensor.flags().0) & (RD_OPERAND_CONJ | RD_OPERAND_NEG),
-        },
-        (_, Memory::Number(number)) => immediate(number),
-        (Input::Number(_), Memory::Strides(_)) => unreachable!("memory is made of its input"),
-    }
 }
 
 /// The descriptor of a number, which is read during the launch.

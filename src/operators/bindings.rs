@@ -1,9 +1,9 @@
 //! The operators that are bound here: their names in ATen, what computes, and what a call does.
 
 use std::ffi::CStr;
-use std::sync::OnceLock;
 
-use super::call::{Arguments, Prepare};
+use super::call::{Arguments, Call, Outcome, StructuredCall};
+use super::names::Row;
 use super::task_table::TASKS;
 use super::{
     bins, draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, ranges, selection, windows,
@@ -33,32 +33,23 @@ pub struct Task {
     pub guarded: bool,
 }
 
-/// A row of the operator table by its name, looked up once.
-pub struct Row {
-    name: &'static CStr,
-    found: OnceLock<Option<&'static Op>>,
+/// What an operator does in a call.
+pub enum Run {
+    Plain(fn(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome),
+    /// With a meta of PyTorch's, which is found when the operator is bound: that of an operator with the same arguments, by default its own.
+    Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome),
 }
 
-impl Row {
-    pub const fn new(name: &'static CStr) -> Self {
-        Self { name, found: OnceLock::new() }
-    }
-
-    pub fn name(&self) -> &'static CStr {
-        self.name
-    }
-
-    /// The row; nothing where the table has none of that name.
-    pub fn get(&self) -> Option<&'static Op> {
-        *self.found.get_or_init(|| Op::find(self.name.to_bytes()))
-    }
+/// The same, and for which calls.
+pub struct Prepare {
+    pub run: Run,
+    /// Whether it takes a first tensor of any dtype: it looks itself at what the kernel has to compute in.
+    pub any_dtype: bool,
 }
 
 /// What computes.
 pub enum Kernel {
     Row(Row),
-    /// The same, which refuses other dtypes rather than to leave them to the fallback.
-    Refusing(Row),
     Task(Task),
     /// Either, as the call decides: by default the row.
     Either(Row, Task),
@@ -79,7 +70,7 @@ impl Operator {
     /// Its row of the operator table, if that is what computes and there is one.
     pub fn row(&self) -> Option<&'static Op> {
         match &self.kernel {
-            Kernel::Row(row) | Kernel::Refusing(row) | Kernel::Either(row, _) => row.get(),
+            Kernel::Row(row) | Kernel::Either(row, _) => row.get(),
             Kernel::Task(_) | Kernel::Others => None,
         }
     }
@@ -89,7 +80,15 @@ impl Operator {
         match &self.kernel {
             Kernel::Row(_) | Kernel::Either(..) => self.row().map_or(DTypeSet::of(&[]), Op::dtypes),
             Kernel::Task(task) => task.dtypes,
-            Kernel::Refusing(_) | Kernel::Others => ANY,
+            Kernel::Others => ANY,
+        }
+    }
+
+    /// The operator whose meta a call asks for.
+    pub fn meta(&self) -> Option<&'static CStr> {
+        match self.prepare.run {
+            Run::Plain(_) => None,
+            Run::Structured(other, _) => Some(other.unwrap_or(self.names[0])),
         }
     }
 
@@ -98,7 +97,8 @@ impl Operator {
     pub fn takes(&self, arguments: &Arguments<'_>) -> bool {
         let mut tensors = arguments.tensors();
         let Some(first) = tensors.next() else { return true };
-        if first.device() < 0 || !self.dtypes().contains(first.dtype()) {
+        let takes = |dtype| self.prepare.any_dtype || self.dtypes().contains(dtype);
+        if first.device() < 0 || !takes(first.dtype()) {
             return false;
         }
         !matches!(self.kernel, Kernel::Task(..)) || tensors.all(|tensor| tensor.device() == first.device())
@@ -107,7 +107,27 @@ impl Operator {
 
 /// Every operator.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.iter().chain(&REFUSING).chain(&COMPOSED).chain(&flash_attention::OPERATORS).chain(&TASKS)
+    OPERATORS.iter().chain(&COMPOSED).chain(&flash_attention::OPERATORS).chain(&TASKS)
+}
+
+/// Without a meta of PyTorch's.
+pub const fn plain(run: fn(&Arguments<'_>, &mut Call<'_>) -> Outcome) -> Prepare {
+    Prepare { run: Run::Plain(run), any_dtype: false }
+}
+
+/// With its own.
+pub const fn structured(run: fn(&Arguments<'_>, &mut StructuredCall<'_>) -> Outcome) -> Prepare {
+    Prepare { run: Run::Structured(None, run), any_dtype: false }
+}
+
+/// With that of another operator, which has the same arguments.
+const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &mut StructuredCall<'_>) -> Outcome) -> Prepare {
+    Prepare { run: Run::Structured(Some(meta), run), any_dtype: false }
+}
+
+/// It looks itself at dtypes.
+const fn any_dtype(prepare: Prepare) -> Prepare {
+    Prepare { any_dtype: true, ..prepare }
 }
 
 macro_rules! operators {
@@ -121,76 +141,65 @@ macro_rules! operators {
 
 operators! {
     // padding
-    c"reflection_pad": padding::pad => c"reflection_pad1d", c"reflection_pad1d.out";
-    c"reflection_pad": padding::reflect_images => c"reflection_pad2d", c"reflection_pad2d.out";
-    c"reflection_pad": padding::pad => c"reflection_pad3d", c"reflection_pad3d.out";
-    c"replication_pad": padding::pad => c"replication_pad1d", c"replication_pad1d.out";
-    c"replication_pad": padding::pad => c"replication_pad2d", c"replication_pad2d.out";
-    c"replication_pad": padding::pad => c"replication_pad3d", c"replication_pad3d.out";
-    c"reflection_pad_backward": padding::reflect_lines_backward => c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
-    c"reflection_pad_backward": padding::pad_backward::<2> => c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
-    c"reflection_pad_backward": padding::pad_backward_of_meta => c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
-    c"replication_pad_backward": padding::pad_backward_of_meta => c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
-    c"replication_pad_backward": padding::pad_backward::<2> => c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
-    c"replication_pad_backward": padding::pad_backward::<3> => c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
+    c"reflection_pad": structured(padding::pad) => c"reflection_pad1d", c"reflection_pad1d.out";
+    c"reflection_pad": structured_as(c"replication_pad2d", padding::reflect_images) => c"reflection_pad2d", c"reflection_pad2d.out";
+    c"reflection_pad": structured(padding::pad) => c"reflection_pad3d", c"reflection_pad3d.out";
+    c"replication_pad": structured(padding::pad) => c"replication_pad1d", c"replication_pad1d.out";
+    c"replication_pad": structured(padding::pad) => c"replication_pad2d", c"replication_pad2d.out";
+    c"replication_pad": structured(padding::pad) => c"replication_pad3d", c"replication_pad3d.out";
+    c"reflection_pad_backward": structured(padding::reflect_lines_backward) => c"reflection_pad1d_backward", c"reflection_pad1d_backward.grad_input";
+    c"reflection_pad_backward": plain(padding::pad_backward::<2>) => c"reflection_pad2d_backward", c"reflection_pad2d_backward.grad_input";
+    c"reflection_pad_backward": structured(padding::pad_backward_of_meta) => c"reflection_pad3d_backward", c"reflection_pad3d_backward.grad_input";
+    c"replication_pad_backward": structured(padding::pad_backward_of_meta) => c"replication_pad1d_backward", c"replication_pad1d_backward.grad_input";
+    c"replication_pad_backward": plain(padding::pad_backward::<2>) => c"replication_pad2d_backward", c"replication_pad2d_backward.grad_input";
+    c"replication_pad_backward": plain(padding::pad_backward::<3>) => c"replication_pad3d_backward", c"replication_pad3d_backward.grad_input";
     // windows
-    c"im2col": windows::im2col => c"im2col", c"im2col.out";
-    c"col2im": windows::col2im => c"col2im", c"col2im.out";
-    c"unfold_backward": windows::unfold_backward => c"unfold_backward";
-    c"max_pool2d_with_indices": pooling::max_pool2d => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
-    c"max_pool2d_with_indices_backward": pooling::max_pool2d_backward =>
+    c"im2col": plain(windows::im2col) => c"im2col", c"im2col.out";
+    c"col2im": plain(windows::col2im) => c"col2im", c"col2im.out";
+    c"unfold_backward": plain(windows::unfold_backward) => c"unfold_backward";
+    c"max_pool2d_with_indices": structured(pooling::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
+    c"max_pool2d_with_indices_backward": structured(pooling::max_pool2d_backward) =>
         c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
     // through indices
-    c"put": put::put => c"put_";
-    c"embedding_dense_backward": embedding_tables::backward => c"embedding_dense_backward";
-    c"_embedding_bag": embedding_tables::bag => c"_embedding_bag";
-    c"_embedding_bag": embedding_tables::bag => c"_embedding_bag_forward_only";
-    c"embedding_renorm_": embedding_tables::renorm => c"embedding_renorm_";
+    c"put": plain(put::put) => c"put_";
+    c"embedding_dense_backward": plain(embedding_tables::backward) => c"embedding_dense_backward";
+    c"_embedding_bag": plain(embedding_tables::bag) => c"_embedding_bag";
+    c"_embedding_bag": plain(embedding_tables::bag) => c"_embedding_bag_forward_only";
+    c"embedding_renorm_": plain(embedding_tables::renorm) => c"embedding_renorm_";
     // through masks
-    c"masked_select": masks::select => c"masked_select", c"masked_select.out";
-    c"masked_scatter": masks::scatter => c"masked_scatter_";
-    c"nonzero": masks::nonzero => c"nonzero", c"nonzero.out";
-    c"nonzero": masks::nonzero_static => c"nonzero_static", c"nonzero_static.out";
+    c"masked_select": plain(masks::select) => c"masked_select", c"masked_select.out";
+    c"masked_scatter": plain(masks::scatter) => c"masked_scatter_";
+    c"nonzero": plain(masks::nonzero) => c"nonzero", c"nonzero.out";
+    c"nonzero": plain(masks::nonzero_static) => c"nonzero_static", c"nonzero_static.out";
     // selection
-    c"kthvalue": selection::kthvalue => c"kthvalue.values";
-    c"median": selection::median => c"median";
-    c"median": selection::median_along => c"median.dim_values";
-    c"nanmedian": selection::median => c"nanmedian";
-    c"nanmedian": selection::median_along => c"nanmedian.dim_values";
-    c"mode": selection::mode => c"mode", c"mode.values";
+    c"kthvalue": plain(selection::kthvalue) => c"kthvalue.values";
+    c"median": plain(selection::median) => c"median";
+    c"median": plain(selection::median_along) => c"median.dim_values";
+    c"nanmedian": plain(selection::median) => c"nanmedian";
+    c"nanmedian": plain(selection::median_along) => c"nanmedian.dim_values";
+    c"mode": plain(selection::mode) => c"mode", c"mode.values";
     // ranges
-    c"logspace": ranges::logspace => c"logspace.out";
-    c"arange": ranges::range => c"range.out";
-    c"tril_indices": ranges::lower_indices => c"tril_indices";
-    c"triu_indices": ranges::upper_indices => c"triu_indices";
+    c"logspace": plain(ranges::logspace) => c"logspace.out";
+    c"arange": plain(ranges::range) => c"range.out";
+    c"tril_indices": plain(ranges::lower_indices) => c"tril_indices";
+    c"triu_indices": plain(ranges::upper_indices) => c"triu_indices";
+    // random numbers, which refuse other dtypes: a call in vain would draw some
+    c"log_normal_": any_dtype(plain(draws::log_normal)) => c"log_normal_";
+    c"geometric_": any_dtype(plain(draws::geometric)) => c"geometric_";
+    c"cauchy_": any_dtype(plain(draws::cauchy)) => c"cauchy_";
+    c"random_": any_dtype(plain(draws::whole_numbers)) => c"random_";
+    c"bernoulli_": any_dtype(plain(draws::bernoulli)) => c"bernoulli_.Tensor";
+    c"bernoulli_": any_dtype(plain(draws::bernoulli_out)) => c"bernoulli.out";
+    c"poisson": any_dtype(plain(draws::poisson)) => c"poisson";
+    c"randperm": any_dtype(plain(draws::permutation_of_device)) => c"randperm";
+    c"randperm": any_dtype(plain(draws::permutation_drawn)) => c"randperm.generator";
+    c"randperm": any_dtype(plain(draws::permutation_out)) => c"randperm.generator_out";
+    c"binomial": any_dtype(plain(draws::binomial)) => c"binomial";
     // losses
-    c"nll_loss_forward": log_likelihood::forward => c"nll_loss_forward", c"nll_loss_forward.output";
-    c"nll_loss_forward": log_likelihood::forward_of_images => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
-    c"nll_loss_backward": log_likelihood::backward => c"nll_loss_backward", c"nll_loss_backward.grad_input";
-    c"nll_loss_backward": log_likelihood::backward_of_images => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
-}
-
-macro_rules! refusing {
-    ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
-        /// Those whose errors for other dtypes are not the CPU's to raise: random numbers, as a call in vain would draw some.
-        static REFUSING: [Operator; [$(stringify!($kernel)),*].len()] = [$(
-            Operator { names: &[$($name),+], kernel: Kernel::Refusing(Row::new($kernel)), prepare: $prepare },
-        )*];
-    };
-}
-
-refusing! {
-    c"log_normal_": draws::log_normal => c"log_normal_";
-    c"geometric_": draws::geometric => c"geometric_";
-    c"cauchy_": draws::cauchy => c"cauchy_";
-    c"random_": draws::whole_numbers => c"random_";
-    c"bernoulli_": draws::bernoulli => c"bernoulli_.Tensor";
-    c"bernoulli_": draws::bernoulli_out => c"bernoulli.out";
-    c"poisson": draws::poisson => c"poisson";
-    c"randperm": draws::permutation_of_device => c"randperm";
-    c"randperm": draws::permutation_drawn => c"randperm.generator";
-    c"randperm": draws::permutation_out => c"randperm.generator_out";
-    c"binomial": draws::binomial => c"binomial";
+    c"nll_loss_forward": structured(log_likelihood::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
+    c"nll_loss_forward": plain(log_likelihood::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
+    c"nll_loss_backward": structured(log_likelihood::backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
+    c"nll_loss_backward": plain(log_likelihood::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
 macro_rules! composed {
@@ -203,13 +212,13 @@ macro_rules! composed {
 }
 
 composed! {
-    bins::histc => c"histc", c"histc.out";
-    bins::in_bins => c"histogram.bin_ct", c"histogram.bin_ct_out";
-    bins::between_edges => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
-    ranges::repeated => c"repeat_interleave.Tensor";
-    draws::normal => c"normal.Tensor_float", c"normal.Tensor_float_out";
-    draws::normal => c"normal.float_Tensor", c"normal.float_Tensor_out";
-    draws::normal => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(bins::histc) => c"histc", c"histc.out";
+    plain(bins::in_bins) => c"histogram.bin_ct", c"histogram.bin_ct_out";
+    plain(bins::between_edges) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
+    plain(ranges::repeated) => c"repeat_interleave.Tensor";
+    plain(draws::normal) => c"normal.Tensor_float", c"normal.Tensor_float_out";
+    plain(draws::normal) => c"normal.float_Tensor", c"normal.float_Tensor_out";
+    plain(draws::normal) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
 }
 
 #[cfg(test)]

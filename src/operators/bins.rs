@@ -1,14 +1,12 @@
 //! `histogram` and `histc`, with the checks and the choice of edges of PyTorch's own. Histograms of several dimensions go to the fallback.
 
-use super::bindings::Row;
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Format, Tensor};
+use super::names;
 use super::number_text::{NumberText, type_name};
 use crate::kernels::histogram::histogram as kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
-
-static COUNT: Row = Row::new(c"histogram");
 
 /// How the bin of a value is found; the numbers are the kernel's.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +65,7 @@ impl Counted<'_> {
     fn limits(&self, call: &mut Call<'_>) -> Result<[f64; 2], Refusal> {
         let line = call.dense(self.input, Format::Contiguous)?.view(&[self.input.numel()]);
         let no = Value::Number(Scalar::Bool(false));
-        let found = call.operators(c"aminmax", &[Value::Tensor(line), Value::None, no], 2)?;
+        let found = call.operators(&names::AMINMAX, &[Value::Tensor(line), Value::None, no], 2)?;
         Ok([value_of(call, &found[0])?, value_of(call, &found[1])?])
     }
 
@@ -78,21 +76,21 @@ impl Counted<'_> {
         let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
         let scalars = kernel::Scalars { method: (method as i64).into(), has_weight: weight.is_some().into() };
         let inputs: Vec<&Tensor> = [&dense, &edges].into_iter().chain(&weight).collect();
-        call.with_kernel(&COUNT).launch(&[&counts], &inputs, &scalars.list())?;
+        call.with_kernel(&names::HISTOGRAM).launch(&[&counts], &inputs, &scalars.list())?;
         if !self.density {
             return Ok(counts);
         }
         let (all, one) = (Value::Tensor(counts), |value| Value::Number(Scalar::Long(value)));
-        let sum = call.operator(c"sum", &[all.clone(), Value::None])?;
-        let shares = call.operator(c"div.Tensor", &[all, Value::Tensor(sum)])?;
-        let widths = call.operator(c"diff", &[Value::Tensor(edges), one(1), one(-1), Value::None, Value::None])?;
-        call.operator(c"div_.Tensor", &[Value::Tensor(shares), Value::Tensor(widths)])
+        let sum = call.operator(&names::SUM_OF_ALL, &[all.clone(), Value::None])?;
+        let shares = call.operator(&names::DIV, &[all, Value::Tensor(sum)])?;
+        let widths = call.operator(&names::DIFF, &[Value::Tensor(edges), one(1), one(-1), Value::None, Value::None])?;
+        call.operator(&names::DIV_IN_PLACE, &[Value::Tensor(shares), Value::Tensor(widths)])
     }
 
     /// Refuses dtypes that are not counted.
     fn check_dtype(&self) -> Outcome {
         let dtype = self.input.dtype();
-        if COUNT.get().is_some_and(|row| row.dtypes().contains(dtype)) {
+        if names::HISTOGRAM.get().is_some_and(|row| row.dtypes().contains(dtype)) {
             return Ok(());
         }
         Err(Refusal::Unsupported(format!("histogram is not implemented for {dtype:?}")))
@@ -102,7 +100,7 @@ impl Counted<'_> {
 /// A number of the device; waits for it.
 fn value_of(call: &mut Call<'_>, number: &Tensor) -> Result<f64, Refusal> {
     let double = call.cast(number, DType::Double)?;
-    let bits = call.operator(c"view.dtype", &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
+    let bits = call.operator(&names::VIEW_DTYPE, &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
     let bits = call.read(&bits, c"a histogram without limits (they are read on the host)")?;
     Ok(f64::from_bits(bits as u64))
 }
@@ -111,7 +109,7 @@ fn value_of(call: &mut Call<'_>, number: &Tensor) -> Result<f64, Refusal> {
 fn space(call: &mut Call<'_>, edges: &Tensor, [least, greatest]: [f64; 2]) -> Outcome {
     let number = |value| Value::Number(Scalar::Double(value));
     let steps = Value::Number(Scalar::Long(edges.numel()));
-    call.operator(c"linspace.out", &[number(least), number(greatest), steps, Value::Tensor(edges.clone())]).map(drop)
+    call.operator(&names::LINSPACE_OUT, &[number(least), number(greatest), steps, Value::Tensor(edges.clone())]).map(drop)
 }
 
 /// Writes the counts to the first output.
@@ -120,7 +118,7 @@ fn store(call: &mut Call<'_>, counts: &Tensor) -> Outcome {
         call.given(0)?.filter(|given| given.sizes() == counts.sizes() && given.check_no_internal_overlap().is_err())
     {
         // As the CPU's, where every bin is added to the one element.
-        let sum = call.operator(c"sum", &[Value::Tensor(counts.clone()), Value::None])?;
+        let sum = call.operator(&names::SUM_OF_ALL, &[Value::Tensor(counts.clone()), Value::None])?;
         return call.copy(&given.row(0), &sum);
     }
     let out = call.output(0, &Shape::new(counts.sizes(), counts.dtype(), Format::Contiguous), Strides::Any)?;

@@ -1,12 +1,12 @@
 //! [`Arguments`] and [`Call`]: what an operator was called with, and what it can do.
 
 use std::ffi::CStr;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use smallvec::SmallVec;
 
-use super::bindings::Row;
-use super::descriptor::{Dims, Format, Tensor};
+use super::descriptor::{Dims, Format, Tensor, dims};
+use super::names::{self, Callee, Row};
 use crate::kernels::table::Op;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -42,9 +42,6 @@ pub(crate) use ensure;
 /// The outcome of a call.
 pub type Outcome = Result<(), Refusal>;
 
-/// What an operator does in a call.
-pub type Prepare = fn(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome;
-
 /// One argument, as its schema has it.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
@@ -70,6 +67,7 @@ fn wrong(wanted: &str, value: &Value<'_>) -> Refusal {
 impl<'a> Value<'a> {
     /// # Errors
     /// It is none.
+    #[inline]
     pub fn tensor(&self) -> Result<&Tensor, Refusal> {
         match self {
             Self::Tensor(tensor) => Ok(tensor),
@@ -90,6 +88,7 @@ impl<'a> Value<'a> {
 
     /// # Errors
     /// It is none.
+    #[inline]
     pub fn integer(&self) -> Result<i64, Refusal> {
         match self {
             Self::Number(Scalar::Long(value)) => Ok(*value),
@@ -99,6 +98,7 @@ impl<'a> Value<'a> {
 
     /// # Errors
     /// It is none.
+    #[inline]
     pub fn number(&self) -> Result<Scalar, Refusal> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -108,6 +108,7 @@ impl<'a> Value<'a> {
 
     /// # Errors
     /// It is none.
+    #[inline]
     pub fn flag(&self) -> Result<bool, Refusal> {
         match self {
             Self::Number(Scalar::Bool(value)) => Ok(*value),
@@ -117,6 +118,7 @@ impl<'a> Value<'a> {
 
     /// # Errors
     /// It is none.
+    #[inline]
     pub fn double(&self) -> Result<f64, Refusal> {
         match self {
             Self::Number(Scalar::Double(value)) => Ok(*value),
@@ -126,6 +128,7 @@ impl<'a> Value<'a> {
 
     /// # Errors
     /// It is none.
+    #[inline]
     pub fn integers(&self) -> Result<&'a [i64], Refusal> {
         match self {
             Self::Integers(values) => Ok(values),
@@ -240,7 +243,7 @@ pub struct Shape {
 impl Shape {
     /// Dense in an order.
     pub fn new(sizes: &[i64], dtype: DType, format: Format) -> Self {
-        Self { sizes: sizes.into(), strides: format.strides(sizes), dtype }
+        Self { sizes: dims(sizes, |size| size), strides: format.strides(sizes), dtype }
     }
 
     /// The same in an order.
@@ -260,6 +263,10 @@ pub enum Strides {
     Given = 2,
 }
 
+/// A few, without an allocation.
+pub type Shapes = SmallVec<[Shape; 2]>;
+pub type Tensors = SmallVec<[Tensor; 2]>;
+
 /// How a task is cut into parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -274,11 +281,11 @@ pub struct Cut {
 
 /// The side of a call that has PyTorch's tensors.
 pub trait Caller {
-    /// What PyTorch's meta of an operator, by default that of the call, says of its outputs for these arguments.
+    /// What PyTorch's meta that the operator is bound with says of its outputs for these arguments.
     ///
     /// # Errors
     /// It refuses the arguments.
-    fn meta(&mut self, operator: Option<&CStr>) -> Result<Vec<Shape>, Refusal>;
+    fn meta(&mut self) -> Result<Shapes, Refusal>;
 
     /// Output number `index`: a new tensor, or the caller's.
     ///
@@ -304,11 +311,11 @@ pub trait Caller {
     /// No memory.
     fn dense(&mut self, tensor: &Tensor, format: Format) -> Result<Tensor, Refusal>;
 
-    /// Calls an operator by its name in ATen, which has so many results, all of them tensors.
+    /// Calls an operator of PyTorch, which has so many results, all of them tensors.
     ///
     /// # Errors
     /// It fails.
-    fn call(&mut self, operator: &CStr, arguments: &[Value<'_>], results: usize) -> Result<Vec<Tensor>, Refusal>;
+    fn call(&mut self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors, Refusal>;
 
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
     ///
@@ -358,30 +365,6 @@ impl<'a> Call<'a> {
         Self { kernel, caller }
     }
 
-    /// What PyTorch's meta of the operator says of its outputs.
-    ///
-    /// # Errors
-    /// It refuses the arguments.
-    pub fn meta(&mut self) -> Result<Vec<Shape>, Refusal> {
-        self.caller.meta(None)
-    }
-
-    /// The same of another operator with these arguments.
-    ///
-    /// # Errors
-    /// It refuses the arguments.
-    pub fn meta_of(&mut self, operator: &CStr) -> Result<Vec<Shape>, Refusal> {
-        self.caller.meta(Some(operator))
-    }
-
-    /// The only output of a meta.
-    ///
-    /// # Errors
-    /// It refuses the arguments.
-    pub fn shape(&mut self) -> Result<Shape, Refusal> {
-        self.meta()?.pop().ok_or_else(|| Refusal::Invalid("internal error: a meta without outputs".into()))
-    }
-
     /// Output number `index`: a new tensor, or the caller's.
     ///
     /// # Errors
@@ -414,20 +397,20 @@ impl<'a> Call<'a> {
         self.caller.empty(shape)
     }
 
-    /// The only result of another operator, by its name in ATen.
+    /// The only result of another operator.
     ///
     /// # Errors
     /// It fails.
-    pub fn operator(&mut self, name: &CStr, arguments: &[Value<'_>]) -> Result<Tensor, Refusal> {
-        self.operators(name, arguments, 1)?.pop().ok_or_else(|| Refusal::Invalid("internal error: no result".into()))
+    pub fn operator(&mut self, operator: &Callee, arguments: &[Value<'_>]) -> Result<Tensor, Refusal> {
+        self.operators(operator, arguments, 1)?.pop().ok_or_else(|| Refusal::Invalid("internal error: no result".into()))
     }
 
     /// The results of another operator, which has so many.
     ///
     /// # Errors
     /// It fails.
-    pub fn operators(&mut self, name: &CStr, arguments: &[Value<'_>], results: usize) -> Result<Vec<Tensor>, Refusal> {
-        self.caller.call(name, arguments, results)
+    pub fn operators(&mut self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors, Refusal> {
+        self.caller.call(operator, arguments, results)
     }
 
     /// Copies a tensor's elements into another one, as `copy_` does.
@@ -436,7 +419,7 @@ impl<'a> Call<'a> {
     /// It fails.
     pub fn copy(&mut self, target: &Tensor, source: &Tensor) -> Outcome {
         let arguments = [Value::Tensor(target.clone()), Value::Tensor(source.clone()), Value::Number(Scalar::Bool(false))];
-        self.operator(c"copy_", &arguments).map(drop)
+        self.operator(&names::COPY, &arguments).map(drop)
     }
 
     /// A tensor in another dtype, as `to` makes it.
@@ -448,7 +431,7 @@ impl<'a> Call<'a> {
             return Ok(tensor.clone());
         }
         let (wanted, no) = (Value::Number(Scalar::Long(dtype as i64)), Value::Number(Scalar::Bool(false)));
-        self.operator(c"to.dtype", &[Value::Tensor(tensor.clone()), wanted, no.clone(), no, Value::None])
+        self.operator(&names::TO_DTYPE, &[Value::Tensor(tensor.clone()), wanted, no.clone(), no, Value::None])
     }
 
     /// Writes a number to every element, as `fill_` does.
@@ -456,7 +439,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// It fails.
     pub fn fill(&mut self, target: &Tensor, number: Scalar) -> Outcome {
-        self.operator(c"fill_.Scalar", &[Value::Tensor(target.clone()), Value::Number(number)]).map(drop)
+        self.operator(&names::FILL, &[Value::Tensor(target.clone()), Value::Number(number)]).map(drop)
     }
 
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
@@ -485,8 +468,11 @@ impl<'a> Call<'a> {
     /// # Errors
     /// As [`Call::launch`].
     pub fn launch_in(&mut self, compute: DType, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar]) -> Outcome {
-        let inputs: SmallVec<[Input<'_>; 4]> = inputs.iter().map(|&tensor| tensor.into()).collect();
-        self.launch_with(compute, outputs, &inputs, scalars)
+        let mut given = SmallVec::<[Input<'_>; 6]>::new();
+        for &input in inputs {
+            given.push(Input::Tensor(input));
+        }
+        self.launch_with(compute, outputs, &given, scalars)
     }
 
     /// The same, where inputs may be numbers.
@@ -531,6 +517,45 @@ impl<'a> Call<'a> {
     }
 }
 
+/// One call of an operator that is bound with a meta of PyTorch's.
+pub struct StructuredCall<'a>(Call<'a>);
+
+impl<'a> StructuredCall<'a> {
+    pub fn new(call: Call<'a>) -> Self {
+        Self(call)
+    }
+
+    /// What the meta says of the outputs.
+    ///
+    /// # Errors
+    /// It refuses the arguments.
+    pub fn meta(&mut self) -> Result<Shapes, Refusal> {
+        self.0.caller.meta()
+    }
+
+    /// The only output.
+    ///
+    /// # Errors
+    /// It refuses the arguments.
+    pub fn shape(&mut self) -> Result<Shape, Refusal> {
+        self.meta()?.pop().ok_or_else(|| Refusal::Invalid("internal error: a meta without outputs".into()))
+    }
+}
+
+impl<'a> Deref for StructuredCall<'a> {
+    type Target = Call<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for StructuredCall<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
 /// Two tensors of different devices, by their devices' names, if there are some.
 fn differing<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Option<[String; 2]> {
     let mut devices = tensors.map(Tensor::device);
@@ -540,11 +565,22 @@ fn differing<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Option<[String; 2
 }
 
 /// Refuses operands of several devices.
+#[inline]
 fn check_device(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Outcome {
+    let first = outputs.first().map_or(-1, |tensor| tensor.device());
+    let is_there = |input: &Input<'_>| if let Input::Tensor(tensor) = input { tensor.device() == first } else { true };
+    if outputs.iter().all(|tensor| tensor.device() == first) && inputs.iter().all(is_there) {
+        return Ok(());
+    }
+    Err(several_devices(kernel, outputs, inputs))
+}
+
+#[cold]
+fn several_devices(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Refusal {
     let tensors = inputs.iter().filter_map(|input| if let Input::Tensor(tensor) = input { Some(*tensor) } else { None });
-    let Some([first, other]) = differing(outputs.iter().copied().chain(tensors)) else { return Ok(()) };
+    let [first, other] = differing(outputs.iter().copied().chain(tensors)).unwrap_or_default();
     let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
-    Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+    Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}"))
 }
 
 /// Refuses tensors of several devices as PyTorch refuses the arguments of that method, which it calls `what`.

@@ -10,7 +10,21 @@ use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
 
 /// Sizes or strides: those of most tensors without an allocation.
-pub type Dims = SmallVec<[i64; 6]>;
+pub type Dims = SmallVec<[i64; INLINE]>;
+const INLINE: usize = 4;
+
+/// Sizes or strides of these values. A loop of known length is cheaper than the copy of a few bytes by a library.
+#[inline]
+pub fn dims(values: &[i64], value_of: impl Fn(i64) -> i64) -> Dims {
+    if values.len() > INLINE {
+        return values.iter().map(|&value| value_of(value)).collect();
+    }
+    let mut few = [0; INLINE];
+    for (target, &value) in few.iter_mut().zip(values) {
+        *target = value_of(value);
+    }
+    Dims::from_buf_and_len(few, values.len())
+}
 
 /// How the elements of a new tensor lie, and what a kernel may ask of an operand. The numbers are those of `c10::MemoryFormat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,26 +39,25 @@ pub enum Format {
 impl Format {
     /// Strides, in elements, of a dense tensor.
     pub fn strides(self, sizes: &[i64]) -> Dims {
-        let ndim = sizes.len();
-        let mut order: SmallVec<[usize; 6]> = (0..ndim).collect();
-        if self != Self::Contiguous && ndim > 2 {
-            // Channels vary fastest.
-            order.remove(1);
-            order.push(1);
-        }
-        let mut strides: Dims = smallvec![1; ndim];
+        let mut strides = dims(sizes, |_| 1);
         let mut stride = 1_i64;
-        for &dim in order.iter().rev() {
+        let mut place = |dim: usize| {
             strides[dim] = stride;
             stride = stride.saturating_mul(sizes[dim].max(1));
+        };
+        let has_channels = self != Self::Contiguous && sizes.len() > 2;
+        if has_channels {
+            // Channels vary fastest.
+            place(1);
         }
+        (0..sizes.len()).rev().filter(|&dim| !(has_channels && dim == 1)).for_each(place);
         strides
     }
 }
 
 /// A tensor of a call: where its first element is, its sizes and its strides in elements. What makes another one of it stays within the
 /// elements that it has.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tensor {
     /// The tensor of PyTorch's that this one is, or is a view of.
     handle: usize,
@@ -56,51 +69,69 @@ pub struct Tensor {
     strides: Dims,
 }
 
+impl Clone for Tensor {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.with(dims(&self.sizes, |size| size), dims(&self.strides, |stride| stride))
+    }
+}
+
 impl Tensor {
     /// Of its parts; `device`: -1 is none of ours.
+    #[inline]
     pub fn new(handle: usize, address: usize, dtype: DType, device: i32, flags: Flags, sizes: Dims, strides: Dims) -> Self {
         Self { handle, address, dtype, device, flags, sizes, strides }
     }
 
+    #[inline]
     pub fn handle(&self) -> usize {
         self.handle
     }
 
     /// Of the first element.
+    #[inline]
     pub fn address(&self) -> usize {
         self.address
     }
 
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
+    #[inline]
     pub fn device(&self) -> i32 {
         self.device
     }
 
+    #[inline]
     pub fn flags(&self) -> Flags {
         self.flags
     }
 
+    #[inline]
     pub fn sizes(&self) -> &[i64] {
         &self.sizes
     }
 
     /// In elements.
+    #[inline]
     pub fn strides(&self) -> &[i64] {
         &self.strides
     }
 
+    #[inline]
     pub fn ndim(&self) -> usize {
         self.sizes.len()
     }
 
+    #[inline]
     pub fn numel(&self) -> i64 {
         self.sizes.iter().product()
     }
 
     /// The size of a dimension, counted from the end.
+    #[inline]
     pub fn size_from_end(&self, dim: usize) -> i64 {
         self.sizes[self.ndim() - 1 - dim]
     }
@@ -186,6 +217,7 @@ impl Tensor {
     }
 
     /// The same elements with other sizes and strides.
+    #[inline]
     fn with(&self, sizes: Dims, strides: Dims) -> Self {
         let &Self { handle, address, dtype, device, flags, .. } = self;
         Self { handle, address, dtype, device, flags, sizes, strides }
@@ -231,14 +263,13 @@ impl Tensor {
     /// # Panics
     /// There is no such dimension.
     pub fn with_last(&self, dim: usize) -> Self {
-        let (mut sizes, mut strides) = (self.sizes.clone(), self.strides.clone());
-        if sizes.is_empty() {
+        if self.sizes.is_empty() {
             return self.with(smallvec![1], smallvec![1]);
         }
-        let (size, stride) = (sizes.remove(dim), strides.remove(dim));
-        sizes.push(size);
-        strides.push(stride);
-        self.with(sizes, strides)
+        let mut moved = self.clone();
+        moved.sizes[dim..].rotate_left(1);
+        moved.strides[dim..].rotate_left(1);
+        moved
     }
 
     /// Over other sizes: a dimension of stride 0 is one element, any other has no more elements than one of this tensor with its stride.

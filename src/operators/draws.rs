@@ -3,6 +3,7 @@
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
 use super::descriptor::{Format, Tensor};
+use super::names;
 use super::number_text::{NumberText, type_name};
 use super::options;
 use crate::kernels::random as kernels;
@@ -143,7 +144,7 @@ pub fn bernoulli_out(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome 
     let dtype = given.as_ref().map_or(p.dtype(), Tensor::dtype);
     // PyTorch resizes it without a warning.
     if let Some(given) = given.filter(|given| given.sizes() != p.sizes()) {
-        call.operator(c"resize_", &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
+        call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
     }
     let out = call.output(0, &Shape::new(p.sizes(), dtype, Format::Contiguous), Strides::Any)?;
     trials(call, &out, p, generator)
@@ -215,7 +216,7 @@ pub fn permutation_out(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcom
         given
     } else {
         // PyTorch resizes it without a warning.
-        call.operator(c"resize_", &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
+        call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
     };
     let shape = Shape::new(&[count], dtype, Format::Contiguous);
     if given.check_no_internal_overlap().is_err() {
@@ -257,8 +258,8 @@ fn check_deviations(call: &mut Call<'_>, std: &Tensor, other: &Tensor) -> Outcom
         return Ok(());
     }
     let std = near(call, std, other)?;
-    let least = call.operator(c"min", &[Value::Tensor(std)])?;
-    let is_valid = call.operator(c"ge.Scalar", &[Value::Tensor(least), Value::Number(Scalar::Long(0))])?;
+    let least = call.operator(&names::MIN, &[Value::Tensor(std)])?;
+    let is_valid = call.operator(&names::GE, &[Value::Tensor(least), Value::Number(Scalar::Long(0))])?;
     let reason = c"normal with a tensor of deviations (the least one is read on the host)";
     ensure!(call.read(&is_valid, reason)? != 0, "normal expects all elements of std >= 0.0");
     Ok(())
@@ -285,9 +286,9 @@ pub fn normal(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let dtype = given.as_ref().unwrap_or(first).dtype();
     let out = call.output(0, &Shape::new(&sizes, dtype, Format::Contiguous), Strides::Any)?;
     let (target, number) = (Value::Tensor(out), |value: f64| Value::Number(Scalar::Double(value)));
-    call.operator(c"normal_", &[target.clone(), number(0.0), number(width), generator.clone()])?;
+    call.operator(&names::NORMAL, &[target.clone(), number(0.0), number(width), generator.clone()])?;
     if let Value::Tensor(_) = std {
-        call.operator(c"mul_.Tensor", &[target.clone(), std.clone()])?;
+        call.operator(&names::MUL_IN_PLACE, &[target.clone(), std.clone()])?;
     }
     let mean = if let Value::Tensor(mean) = mean {
         mean.clone()
@@ -297,7 +298,7 @@ pub fn normal(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
         call.fill(&made, mean.number()?)?;
         made
     };
-    call.operator(c"add_.Tensor", &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)
+    call.operator(&names::ADD_IN_PLACE, &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
+use super::names;
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};
 use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
@@ -31,7 +32,7 @@ fn check_indices(indices: &Tensor, name: &str) -> Outcome {
 /// A contiguous tensor of 0.
 fn zeros(call: &mut Call<'_>, sizes: &[i64], dtype: DType) -> Result<Tensor, Refusal> {
     let made = call.empty(&Shape::new(sizes, dtype, Format::Contiguous))?;
-    call.operator(c"zero_", &[Value::Tensor(made)])
+    call.operator(&names::ZERO, &[Value::Tensor(made)])
 }
 
 /// 1 over how often the index at each position occurs among all, as a column.
@@ -41,8 +42,8 @@ fn inverse_counts(call: &mut Call<'_>, indices: &Tensor, num_rows: i64, dtype: D
         addressing.update(call, &counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
     }
     let number = |value: i64| Value::Number(Scalar::Long(value));
-    let counts = call.operator(c"index_select", &[Value::Tensor(counts), number(0), Value::Tensor(indices.clone())])?;
-    let inverse = call.operator(c"reciprocal_", &[Value::Tensor(counts)])?;
+    let counts = call.operator(&names::INDEX_SELECT, &[Value::Tensor(counts), number(0), Value::Tensor(indices.clone())])?;
+    let inverse = call.operator(&names::RECIPROCAL, &[Value::Tensor(counts)])?;
     Ok(call.cast(&inverse, dtype)?.view(&[indices.numel(), 1]))
 }
 
@@ -54,7 +55,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let (count, width) = (indices.numel(), grad.size_from_end(0));
     let indices = call.dense(indices, Format::Contiguous)?.view(&[count]);
     let out = call.output(0, &Shape::new(&[num_weights, width], grad.dtype(), Format::Contiguous), Strides::Any)?;
-    call.operator(c"zero_", &[Value::Tensor(out.clone())])?;
+    call.operator(&names::ZERO, &[Value::Tensor(out.clone())])?;
     if count == 0 {
         return Ok(());
     }
@@ -63,7 +64,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let mut rows = call.dense(grad, Format::Contiguous)?.view(&[count, width]);
     if scale_by_frequency.flag()? {
         let scales = inverse_counts(call, &indices, num_weights, grad.dtype())?;
-        rows = call.operator(c"mul.Tensor", &[Value::Tensor(rows), Value::Tensor(scales)])?;
+        rows = call.operator(&names::MUL, &[Value::Tensor(rows), Value::Tensor(scales)])?;
     }
     let update = Update { skipped: padding.integer()?, ..Operation::Add.into() };
     match Addressing::each_slice(&out, 0, &indices)? {
@@ -134,7 +135,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     }
     if has_last {
         let last = all_sizes.row(bags);
-        call.operator(c"zero_", &[Value::Tensor(last)])?;
+        call.operator(&names::ZERO, &[Value::Tensor(last)])?;
     }
     if dtype != DType::Long {
         call.copy(&results[0], &bag_of)?;

@@ -3,9 +3,10 @@
 
 use smallvec::SmallVec;
 
-use super::bindings::{Batch, Kernel, Operator, Row, Task};
+use super::bindings::{Batch, Kernel, Operator, Task, plain};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Dims, Format, Tensor};
+use super::names::{self, Row};
 use crate::kernels::attention::attention as kernel;
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
 use crate::tensor::launch::Scalar;
@@ -24,12 +25,12 @@ pub static OPERATORS: [Operator; 2] = [
     Operator {
         names: &[c"_scaled_dot_product_flash_attention_for_cpu"],
         kernel: Kernel::Either(Row::new(c"_scaled_dot_product_flash_attention_for_cpu"), LIBRARY),
-        prepare: forward,
+        prepare: plain(forward),
     },
     Operator {
         names: &[c"_scaled_dot_product_flash_attention_for_cpu_backward"],
         kernel: Kernel::Either(Row::new(c"_scaled_dot_product_flash_attention_for_cpu_backward"), LIBRARY),
-        prepare: backward,
+        prepare: plain(backward),
     },
 ];
 
@@ -124,7 +125,7 @@ impl<'a> Operands<'a> {
 
 /// A tensor whose values are those in memory, and not their negatives.
 fn as_stored(call: &mut Call<'_>, tensor: &Tensor) -> Result<Tensor, Refusal> {
-    call.operator(c"resolve_neg", &[Value::Tensor(tensor.clone())])
+    call.operator(&names::RESOLVE_NEG, &[Value::Tensor(tensor.clone())])
 }
 
 /// Of sizes [batch, heads, length, ...] with the memory of [batch, length, heads, ...], as PyTorch's kernels have it.

@@ -1,6 +1,6 @@
 //! Negative log likelihood loss, of rows and of images. Arguments that do not match are the fallback's, whose kernel raises the error.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
 use super::descriptor::{Format, Tensor};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
 use crate::tensor::dtype::DType;
@@ -90,7 +90,7 @@ impl<'a> Loss<'a> {
 }
 
 /// `nll_loss_forward`: of rows (N, C) or one row (C).
-pub fn forward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn forward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [input, target, weight, reduction, ignored] = arguments.all()?;
     let shapes = call.meta()?;
     Loss::new(input, target, weight, reduction, ignored)?.forward(call, &shapes[0], &shapes[1])
@@ -107,7 +107,7 @@ pub fn forward_of_images(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outc
 }
 
 /// `nll_loss_backward`.
-pub fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn backward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [grad, input, target, weight, reduction, ignored, total] = arguments.all()?;
     let shape = call.shape()?;
     let loss = Loss::new(input, target, weight, reduction, ignored)?;

@@ -2,13 +2,11 @@
 
 use smallvec::smallvec;
 
-use super::bindings::Row;
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, broadcast, ensure};
 use super::descriptor::{Format, Tensor};
+use super::names;
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
-
-static NONZERO_COUNT: Row = Row::new(c"nonzero_count");
 
 /// How many elements are not 0.
 fn count_of_nonzero(call: &mut Call<'_>, dense: &Tensor) -> Result<i64, Refusal> {
@@ -17,7 +15,7 @@ fn count_of_nonzero(call: &mut Call<'_>, dense: &Tensor) -> Result<i64, Refusal>
     }
     let count = call.empty(&Shape::new(&[], DType::Long, Format::Contiguous))?;
     // It computes in the dtype of what it counts.
-    call.with_kernel(&NONZERO_COUNT).launch_in(dense.dtype(), &[&count], &[dense], &[])?;
+    call.with_kernel(&names::NONZERO_COUNT).launch_in(dense.dtype(), &[&count], &[dense], &[])?;
     call.read(&count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
 }
 

@@ -1,7 +1,7 @@
 //! Reflection and replication padding of lines, images and volumes, and their gradients. A padding is a list of (before, after), the last
 //! dimension first.
 
-use super::call::{Arguments, Call, Outcome, Shape, Strides, ensure};
+use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
 use super::descriptor::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
@@ -19,17 +19,17 @@ fn launch(call: &mut Call<'_>, shape: Shape, like: &Tensor, source: &Tensor, pad
 }
 
 /// Padding with a meta of its own.
-pub fn pad(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn pad(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
     let shape = call.shape()?;
     launch(call, shape, input.tensor()?, input.tensor()?, padding.integers()?)
 }
 
 /// `reflection_pad2d`, which has no meta: that of replication, and no more padding than there is to reflect.
-pub fn reflect_images(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn reflect_images(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
     let (input, padding) = (input.tensor()?, padding.integers()?);
-    let shape = call.meta_of(c"replication_pad2d")?.swap_remove(0);
+    let shape = call.shape()?;
     for (pair, sides) in padding.chunks_exact(2).enumerate() {
         let (size, dim) = (input.size_from_end(pair), input.ndim() - 1 - pair);
         ensure!(
@@ -49,14 +49,14 @@ fn check_padding(padding: &[i64], dims: usize) -> Outcome {
 }
 
 /// Gradients with a meta of their own.
-pub fn pad_backward_of_meta(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn pad_backward_of_meta(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [grad, input, padding] = arguments.all()?;
     let shape = call.shape()?;
     launch(call, shape, input.tensor()?, grad.tensor()?, padding.integers()?)
 }
 
 /// `reflection_pad1d_backward`, whose meta reads both sides' padding without a look at how many there are.
-pub fn reflect_lines_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn reflect_lines_backward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [.., padding] = arguments.all::<3>()?;
     check_padding(padding.integers()?, 1)?;
     pad_backward_of_meta(arguments, call)

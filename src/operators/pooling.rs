@@ -1,6 +1,6 @@
 //! Maximum pooling of images: the kernels take planes, or samples in channels-last layout.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, ensure};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, ensure};
 use super::descriptor::{Format, Tensor};
 use super::windows::Windows;
 use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
@@ -34,7 +34,7 @@ fn check_plane(images: &Tensor) -> Outcome {
 }
 
 /// `max_pool2d_with_indices`: of images (N, C, H, W) or (C, H, W).
-pub fn max_pool2d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn max_pool2d(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [input, window, stride, padding, dilation, _ceil_mode] = arguments.all()?;
     let (input, window, stride) = (input.tensor()?, window.integers()?, stride.integers()?);
     let shapes = call.meta()?;
@@ -58,7 +58,7 @@ pub fn max_pool2d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `max_pool2d_with_indices_backward`.
-pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let [grad, input, .., positions] = arguments.all::<8>()?;
     let (grad, input, positions) = (grad.tensor()?, input.tensor()?, positions.tensor()?);
     let shape = call.shape()?;

@@ -1,8 +1,8 @@
 //! Ranges that models do not make at every step: `logspace`, `range`, the indices of triangles and of `repeat_interleave`.
 
-use super::bindings::Row;
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
+use super::names;
 use super::number_text::NumberText;
 use super::options;
 use crate::kernels::movement::range_factories::{arange as arange_kernel, logspace as logspace_kernel};
@@ -10,15 +10,13 @@ use crate::kernels::movement::triangle::tril_indices as triangle_kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
-static REPEATED: Row = Row::new(c"repeat_interleave");
-
 /// The caller's output with so many elements, which PyTorch resizes without a warning, and as a line, which is a copy where it has gaps.
 fn line_of(call: &mut Call<'_>, count: i64) -> Result<(Tensor, Tensor), Refusal> {
     let given = call.given(0)?.ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))?;
     let given = if given.numel() == count {
         given
     } else {
-        call.operator(c"resize_", &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
+        call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
     };
     let out = call.output(0, &Shape::new(given.sizes(), given.dtype(), Format::Contiguous), Strides::Any)?;
     let line = call.dense(&out, Format::Contiguous)?.view(&[count]);
@@ -114,17 +112,17 @@ pub fn repeated(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
         return call.output(0, &shape(0), Strides::Any).map(drop);
     }
     let all = Value::Tensor(repeats.clone());
-    let ends = call.operator(c"cumsum", &[all.clone(), Value::Number(Scalar::Long(0)), Value::None])?;
+    let ends = call.operator(&names::CUMSUM, &[all.clone(), Value::Number(Scalar::Long(0)), Value::None])?;
     let size = if let Value::None = size {
         let reason = c"repeat_interleave without output_size (it is read on the host)";
-        let least = call.operator(c"min", &[all])?;
+        let least = call.operator(&names::MIN, &[all])?;
         ensure!(call.read(&least, reason)? >= 0, "repeats can not be negative");
         call.read(&ends.row(count - 1), reason)?
     } else {
         size.integer()?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
-    call.with_kernel(&REPEATED).launch(&[&out], &[&ends], &[])
+    call.with_kernel(&names::REPEAT_INTERLEAVE).launch(&[&out], &[&ends], &[])
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
 use super::descriptor::{Format, Tensor};
+use super::names;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -44,7 +45,6 @@ impl<'a> Line<'a> {
         }
         let mut make = |index: usize, dtype: DType| {
             let made = call.output(index, &Shape::new(&sizes, dtype, Format::Contiguous), Strides::Any)?;
-            made.check_no_internal_overlap()?;
             Ok(if drops { made.unsqueeze(self.dim) } else { made })
         };
         Ok(Outputs { values: make(0, self.input.dtype())?, indices: make(1, DType::Long)? })
@@ -57,7 +57,7 @@ impl<'a> Line<'a> {
         }
         let mut source = lines_of(call, self.input, self.dim)?;
         if source.may_share_memory(&outputs.values) {
-            source = call.operator(c"clone", &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
+            source = call.operator(&names::CLONE, &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
         }
         let (values, indices) = (outputs.values.with_last(self.dim), outputs.indices.with_last(self.dim));
         call.launch(&[&values, &indices], &[&source], scalars)
@@ -113,7 +113,7 @@ pub fn mode(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     } else {
         let lines = lines_of(call, input, line.dim)?;
         let (yes, no) = (Value::Number(Scalar::Bool(true)), Value::Number(Scalar::Bool(false)));
-        Some(call.operators(c"sort.stable", &[Value::Tensor(lines), yes, number(-1), no], 2)?)
+        Some(call.operators(&names::SORT, &[Value::Tensor(lines), yes, number(-1), no], 2)?)
     };
     let outputs = line.outputs(call)?;
     for output in [&outputs.values, &outputs.indices] {

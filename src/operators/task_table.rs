@@ -4,9 +4,9 @@
 
 use std::ffi::CStr;
 
-use super::bindings::{Batch, Kernel, Operator, Task};
+use super::bindings::{Batch, Kernel, Operator, Task, plain, structured};
 use super::tasks::{
-    aten_pooling, distances, fourier, images, like, margins, matrices, of_meta, of_meta_unchecked, sequences, weight_norm,
+    OF_META, OF_META_UNCHECKED, aten_pooling, distances, fourier, images, like, margins, matrices, sequences, weight_norm,
 };
 use crate::tensor::dtype::{BYTE, DType, DTypeSet, FIELD, FLOATING, INTEGRAL, LONG, REAL, WIDE, WIDE_COMPLEX};
 
@@ -45,99 +45,99 @@ const fn task(out: Option<&'static CStr>, dtypes: DTypeSet, batch: Batch) -> Tas
 
 tasks! {
     // pooling
-    c"avg_pool2d" => c"avg_pool2d.out": FLOATING.and(LONG), Images, of_meta;
-    c"avg_pool2d_backward" => c"avg_pool2d_backward.grad_input": FLOATING, Images, of_meta;
-    c"avg_pool3d" => c"avg_pool3d.out": WIDE.and(LONG), Images, of_meta, widens;
-    c"avg_pool3d_backward" => c"avg_pool3d_backward.grad_input": WIDE, Images, of_meta, widens;
-    c"_adaptive_avg_pool2d" => c"adaptive_avg_pool2d.out": FLOATING, Images, aten_pooling::adaptive_average::<2>;
-    c"_adaptive_avg_pool3d" => c"adaptive_avg_pool3d.out": FLOATING, Images, aten_pooling::adaptive_average::<3>;
-    c"_adaptive_avg_pool2d_backward": FLOATING, Images, aten_pooling::adaptive_average_backward::<2>;
-    c"_adaptive_avg_pool3d_backward" => c"adaptive_avg_pool3d_backward.grad_input": FLOATING, Images, aten_pooling::adaptive_average_backward::<3>;
-    c"adaptive_max_pool2d" => c"adaptive_max_pool2d.out": FLOATING, Images, of_meta;
-    c"adaptive_max_pool2d_backward" => c"adaptive_max_pool2d_backward.grad_input": FLOATING, Images, of_meta, guarded;
-    c"adaptive_max_pool3d" => c"adaptive_max_pool3d.out": FLOATING, Images, of_meta;
-    c"adaptive_max_pool3d_backward" => c"adaptive_max_pool3d_backward.grad_input": FLOATING, Images, of_meta, guarded;
-    c"fractional_max_pool2d" => c"fractional_max_pool2d.output": FLOATING, Images, of_meta;
-    c"fractional_max_pool2d_backward" => c"fractional_max_pool2d_backward.grad_input": FLOATING, Images, of_meta, guarded;
-    c"fractional_max_pool3d" => c"fractional_max_pool3d.output": FLOATING, Images, of_meta;
-    c"fractional_max_pool3d_backward" => c"fractional_max_pool3d_backward.grad_input": FLOATING, Images, like::<1>, guarded;
-    c"max_pool3d_with_indices" => c"max_pool3d_with_indices.out": REAL, Images, aten_pooling::max_pool3d;
+    c"avg_pool2d" => c"avg_pool2d.out": FLOATING.and(LONG), Images, OF_META;
+    c"avg_pool2d_backward" => c"avg_pool2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"avg_pool3d" => c"avg_pool3d.out": WIDE.and(LONG), Images, OF_META, widens;
+    c"avg_pool3d_backward" => c"avg_pool3d_backward.grad_input": WIDE, Images, OF_META, widens;
+    c"_adaptive_avg_pool2d" => c"adaptive_avg_pool2d.out": FLOATING, Images, plain(aten_pooling::adaptive_average::<2>);
+    c"_adaptive_avg_pool3d" => c"adaptive_avg_pool3d.out": FLOATING, Images, plain(aten_pooling::adaptive_average::<3>);
+    c"_adaptive_avg_pool2d_backward": FLOATING, Images, plain(aten_pooling::adaptive_average_backward::<2>);
+    c"_adaptive_avg_pool3d_backward" => c"adaptive_avg_pool3d_backward.grad_input": FLOATING, Images, plain(aten_pooling::adaptive_average_backward::<3>);
+    c"adaptive_max_pool2d" => c"adaptive_max_pool2d.out": FLOATING, Images, OF_META;
+    c"adaptive_max_pool2d_backward" => c"adaptive_max_pool2d_backward.grad_input": FLOATING, Images, OF_META, guarded;
+    c"adaptive_max_pool3d" => c"adaptive_max_pool3d.out": FLOATING, Images, OF_META;
+    c"adaptive_max_pool3d_backward" => c"adaptive_max_pool3d_backward.grad_input": FLOATING, Images, OF_META, guarded;
+    c"fractional_max_pool2d" => c"fractional_max_pool2d.output": FLOATING, Images, OF_META;
+    c"fractional_max_pool2d_backward" => c"fractional_max_pool2d_backward.grad_input": FLOATING, Images, OF_META, guarded;
+    c"fractional_max_pool3d" => c"fractional_max_pool3d.output": FLOATING, Images, OF_META;
+    c"fractional_max_pool3d_backward" => c"fractional_max_pool3d_backward.grad_input": FLOATING, Images, plain(like::<1>), guarded;
+    c"max_pool3d_with_indices" => c"max_pool3d_with_indices.out": REAL, Images, plain(aten_pooling::max_pool3d);
     c"max_pool3d_with_indices_backward" => c"max_pool3d_with_indices_backward.grad_input":
-        FLOATING, Images, aten_pooling::max_pool3d_backward, guarded;
-    c"max_unpool2d" => c"max_unpool2d.out": FLOATING, Images, aten_pooling::max_unpool2d;
-    c"max_unpool3d" => c"max_unpool3d.out": FLOATING, Images, aten_pooling::max_unpool3d;
+        FLOATING, Images, plain(aten_pooling::max_pool3d_backward), guarded;
+    c"max_unpool2d" => c"max_unpool2d.out": FLOATING, Images, plain(aten_pooling::max_unpool2d);
+    c"max_unpool3d" => c"max_unpool3d.out": FLOATING, Images, plain(aten_pooling::max_unpool3d);
     // resampling
-    c"upsample_nearest1d" => c"upsample_nearest1d.out": PIXELS, Images, of_meta;
-    c"upsample_nearest1d_backward" => c"upsample_nearest1d_backward.grad_input": FLOATING, Images, of_meta;
-    c"upsample_nearest2d" => c"upsample_nearest2d.out": PIXELS, Images, of_meta;
-    c"upsample_nearest2d_backward" => c"upsample_nearest2d_backward.grad_input": FLOATING, Images, of_meta;
-    c"upsample_nearest3d" => c"upsample_nearest3d.out": PIXELS, Images, of_meta;
-    c"upsample_nearest3d_backward" => c"upsample_nearest3d_backward.grad_input": FLOATING, Images, of_meta;
-    c"_upsample_nearest_exact1d" => c"_upsample_nearest_exact1d.out": PIXELS, Images, of_meta;
-    c"_upsample_nearest_exact1d_backward" => c"_upsample_nearest_exact1d_backward.grad_input": FLOATING, Images, of_meta;
-    c"_upsample_nearest_exact2d" => c"_upsample_nearest_exact2d.out": PIXELS, Images, of_meta;
-    c"_upsample_nearest_exact2d_backward" => c"_upsample_nearest_exact2d_backward.grad_input": FLOATING, Images, of_meta;
-    c"_upsample_nearest_exact3d" => c"_upsample_nearest_exact3d.out": PIXELS, Images, of_meta;
-    c"_upsample_nearest_exact3d_backward" => c"_upsample_nearest_exact3d_backward.grad_input": FLOATING, Images, of_meta;
-    c"upsample_bilinear2d" => c"upsample_bilinear2d.out": PIXELS, Images, of_meta;
-    c"upsample_bilinear2d_backward" => c"upsample_bilinear2d_backward.grad_input": FLOATING, Images, of_meta;
-    c"upsample_bicubic2d" => c"upsample_bicubic2d.out": PIXELS, Images, of_meta;
-    c"upsample_bicubic2d_backward" => c"upsample_bicubic2d_backward.grad_input": FLOATING, Images, of_meta;
-    c"upsample_linear1d" => c"upsample_linear1d.out": FLOATING, Images, of_meta;
-    c"upsample_linear1d_backward" => c"upsample_linear1d_backward.grad_input": FLOATING, Images, of_meta;
-    c"upsample_trilinear3d" => c"upsample_trilinear3d.out": FLOATING, Images, of_meta;
-    c"upsample_trilinear3d_backward" => c"upsample_trilinear3d_backward.grad_input": FLOATING, Images, of_meta;
-    c"_upsample_bilinear2d_aa" => c"_upsample_bilinear2d_aa.out": WIDE_PIXELS, Images, of_meta, widens;
-    c"_upsample_bilinear2d_aa_backward" => c"_upsample_bilinear2d_aa_backward.grad_input": WIDE, Images, of_meta, widens;
-    c"_upsample_bicubic2d_aa" => c"_upsample_bicubic2d_aa.out": WIDE_PIXELS, Images, of_meta, widens;
-    c"_upsample_bicubic2d_aa_backward" => c"_upsample_bicubic2d_aa_backward.grad_input": WIDE, Images, of_meta, widens;
-    c"grid_sampler_2d" => c"grid_sampler_2d.out": FLOATING, Images, images::grid_sampler::<2>;
-    c"grid_sampler_3d" => c"grid_sampler_3d.out": FLOATING, Images, images::grid_sampler::<3>;
-    c"grid_sampler_2d_backward": FLOATING, Images, images::grid_sampler_backward, guarded;
-    c"grid_sampler_3d_backward": FLOATING, Images, images::grid_sampler_backward, guarded;
+    c"upsample_nearest1d" => c"upsample_nearest1d.out": PIXELS, Images, OF_META;
+    c"upsample_nearest1d_backward" => c"upsample_nearest1d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_nearest2d" => c"upsample_nearest2d.out": PIXELS, Images, OF_META;
+    c"upsample_nearest2d_backward" => c"upsample_nearest2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_nearest3d" => c"upsample_nearest3d.out": PIXELS, Images, OF_META;
+    c"upsample_nearest3d_backward" => c"upsample_nearest3d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_nearest_exact1d" => c"_upsample_nearest_exact1d.out": PIXELS, Images, OF_META;
+    c"_upsample_nearest_exact1d_backward" => c"_upsample_nearest_exact1d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_nearest_exact2d" => c"_upsample_nearest_exact2d.out": PIXELS, Images, OF_META;
+    c"_upsample_nearest_exact2d_backward" => c"_upsample_nearest_exact2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_nearest_exact3d" => c"_upsample_nearest_exact3d.out": PIXELS, Images, OF_META;
+    c"_upsample_nearest_exact3d_backward" => c"_upsample_nearest_exact3d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_bilinear2d" => c"upsample_bilinear2d.out": PIXELS, Images, OF_META;
+    c"upsample_bilinear2d_backward" => c"upsample_bilinear2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_bicubic2d" => c"upsample_bicubic2d.out": PIXELS, Images, OF_META;
+    c"upsample_bicubic2d_backward" => c"upsample_bicubic2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_linear1d" => c"upsample_linear1d.out": FLOATING, Images, OF_META;
+    c"upsample_linear1d_backward" => c"upsample_linear1d_backward.grad_input": FLOATING, Images, OF_META;
+    c"upsample_trilinear3d" => c"upsample_trilinear3d.out": FLOATING, Images, OF_META;
+    c"upsample_trilinear3d_backward" => c"upsample_trilinear3d_backward.grad_input": FLOATING, Images, OF_META;
+    c"_upsample_bilinear2d_aa" => c"_upsample_bilinear2d_aa.out": WIDE_PIXELS, Images, OF_META, widens;
+    c"_upsample_bilinear2d_aa_backward" => c"_upsample_bilinear2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
+    c"_upsample_bicubic2d_aa" => c"_upsample_bicubic2d_aa.out": WIDE_PIXELS, Images, OF_META, widens;
+    c"_upsample_bicubic2d_aa_backward" => c"_upsample_bicubic2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
+    c"grid_sampler_2d" => c"grid_sampler_2d.out": FLOATING, Images, plain(images::grid_sampler::<2>);
+    c"grid_sampler_3d" => c"grid_sampler_3d.out": FLOATING, Images, plain(images::grid_sampler::<3>);
+    c"grid_sampler_2d_backward": FLOATING, Images, plain(images::grid_sampler_backward), guarded;
+    c"grid_sampler_3d_backward": FLOATING, Images, plain(images::grid_sampler_backward), guarded;
     // matrices
-    c"linalg_inv_ex" => c"linalg_inv_ex.inverse": LAPACK, Matrices, of_meta_unchecked;
-    c"linalg_cholesky_ex" => c"linalg_cholesky_ex.L": LAPACK, Matrices, of_meta_unchecked;
-    c"linalg_lu_factor_ex" => c"linalg_lu_factor_ex.out": LAPACK, Matrices, of_meta_unchecked;
-    c"linalg_lu" => c"linalg_lu.out": LAPACK, Matrices, of_meta;
+    c"linalg_inv_ex" => c"linalg_inv_ex.inverse": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"linalg_cholesky_ex" => c"linalg_cholesky_ex.L": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"linalg_lu_factor_ex" => c"linalg_lu_factor_ex.out": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"linalg_lu" => c"linalg_lu.out": LAPACK, Matrices, OF_META;
     // For complex numbers it may set the conjugate bit of its result.
-    c"linalg_lu_solve" => c"linalg_lu_solve.out": WIDE, Matrices, of_meta;
-    c"linalg_qr" => c"linalg_qr.out": LAPACK, Matrices, of_meta;
-    c"linalg_ldl_factor_ex" => c"linalg_ldl_factor_ex.out": LAPACK, Matrices, of_meta_unchecked;
-    c"_linalg_det" => c"_linalg_det.result": LAPACK, Matrices, of_meta;
-    c"_linalg_slogdet" => c"_linalg_slogdet.sign": LAPACK, Matrices, of_meta;
-    c"_linalg_solve_ex" => c"_linalg_solve_ex.result": LAPACK, Matrices, of_meta_unchecked;
-    c"triangular_solve" => c"triangular_solve.X": LAPACK, Matrices, of_meta;
-    c"lu_unpack" => c"lu_unpack.out": LAPACK, Matrices, of_meta;
-    c"linalg_ldl_solve" => c"linalg_ldl_solve.out": LAPACK, Matrices, of_meta, guarded;
-    c"linalg_solve_triangular" => c"linalg_solve_triangular.out": LAPACK, Matrices, matrices::solve_triangular;
-    c"linalg_householder_product" => c"linalg_householder_product.out": LAPACK, Matrices, matrices::householder_product;
-    c"ormqr" => c"ormqr.out": LAPACK, Matrices, matrices::ormqr;
-    c"_cholesky_solve_helper": LAPACK, Matrices, matrices::cholesky_solve;
-    c"linalg_matrix_exp": FIELD, Matrices, matrices::matrix_exponential;
-    c"linalg_cross" => c"linalg_cross.out": FIELD.and(INTEGRAL), None, of_meta;
-    c"addbmm": FIELD.and(INTEGRAL), None, matrices::sum_of_products;
+    c"linalg_lu_solve" => c"linalg_lu_solve.out": WIDE, Matrices, OF_META;
+    c"linalg_qr" => c"linalg_qr.out": LAPACK, Matrices, OF_META;
+    c"linalg_ldl_factor_ex" => c"linalg_ldl_factor_ex.out": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"_linalg_det" => c"_linalg_det.result": LAPACK, Matrices, OF_META;
+    c"_linalg_slogdet" => c"_linalg_slogdet.sign": LAPACK, Matrices, OF_META;
+    c"_linalg_solve_ex" => c"_linalg_solve_ex.result": LAPACK, Matrices, OF_META_UNCHECKED;
+    c"triangular_solve" => c"triangular_solve.X": LAPACK, Matrices, OF_META;
+    c"lu_unpack" => c"lu_unpack.out": LAPACK, Matrices, OF_META;
+    c"linalg_ldl_solve" => c"linalg_ldl_solve.out": LAPACK, Matrices, OF_META, guarded;
+    c"linalg_solve_triangular" => c"linalg_solve_triangular.out": LAPACK, Matrices, plain(matrices::solve_triangular);
+    c"linalg_householder_product" => c"linalg_householder_product.out": LAPACK, Matrices, plain(matrices::householder_product);
+    c"ormqr" => c"ormqr.out": LAPACK, Matrices, plain(matrices::ormqr);
+    c"_cholesky_solve_helper": LAPACK, Matrices, plain(matrices::cholesky_solve);
+    c"linalg_matrix_exp": FIELD, Matrices, plain(matrices::matrix_exponential);
+    c"linalg_cross" => c"linalg_cross.out": FIELD.and(INTEGRAL), None, OF_META;
+    c"addbmm": FIELD.and(INTEGRAL), None, plain(matrices::sum_of_products);
     // distances
-    c"renorm" => c"renorm.out": FIELD, None, distances::renorm;
-    c"_cdist_forward": WIDE, Matrices, distances::of_rows;
-    c"_cdist_backward": WIDE, None, distances::of_rows_backward;
-    c"_pdist_forward": WIDE, None, distances::of_pairs;
-    c"_pdist_backward": WIDE, None, like::<1>;
+    c"renorm" => c"renorm.out": FIELD, None, structured(distances::renorm);
+    c"_cdist_forward": WIDE, Matrices, plain(distances::of_rows);
+    c"_cdist_backward": WIDE, None, plain(distances::of_rows_backward);
+    c"_pdist_forward": WIDE, None, plain(distances::of_pairs);
+    c"_pdist_backward": WIDE, None, plain(like::<1>);
     // Fourier transforms
-    c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, fourier::complex_to_complex;
-    c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, fourier::real_to_complex;
-    c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, fourier::complex_to_real;
+    c"_fft_c2c" => c"_fft_c2c.out": WIDE_COMPLEX, None, plain(fourier::complex_to_complex);
+    c"_fft_r2c" => c"_fft_r2c.out": WIDE, None, plain(fourier::real_to_complex);
+    c"_fft_c2r" => c"_fft_c2r.out": WIDE_COMPLEX, None, plain(fourier::complex_to_real);
     // losses
-    c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, margins::multi_margin, widens;
-    c"multi_margin_loss_backward" => c"multi_margin_loss_backward.grad_input": WIDE, None, like::<1>, widens;
-    c"multilabel_margin_loss_forward" => c"multilabel_margin_loss_forward.output": WIDE, None, margins::multilabel_margin, widens;
-    c"multilabel_margin_loss_backward" => c"multilabel_margin_loss_backward.grad_input": WIDE, None, like::<1>, widens;
+    c"multi_margin_loss" => c"multi_margin_loss.out": WIDE, None, plain(margins::multi_margin), widens;
+    c"multi_margin_loss_backward" => c"multi_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
+    c"multilabel_margin_loss_forward" => c"multilabel_margin_loss_forward.output": WIDE, None, plain(margins::multilabel_margin), widens;
+    c"multilabel_margin_loss_backward" => c"multilabel_margin_loss_backward.grad_input": WIDE, None, plain(like::<1>), widens;
     // sequences
-    c"_ctc_loss": WIDE, None, sequences::ctc_loss, guarded;
-    c"_ctc_loss_backward": WIDE, None, like::<1>, guarded;
-    c"segment_reduce": FLOATING, None, sequences::segment_reduce, guarded;
-    c"_segment_reduce_backward": FLOATING, None, like::<2>, guarded;
+    c"_ctc_loss": WIDE, None, plain(sequences::ctc_loss), guarded;
+    c"_ctc_loss_backward": WIDE, None, plain(like::<1>), guarded;
+    c"segment_reduce": FLOATING, None, plain(sequences::segment_reduce), guarded;
+    c"_segment_reduce_backward": FLOATING, None, plain(like::<2>), guarded;
     // normalisation of weights
-    c"_weight_norm_interface": NORMED, None, weight_norm::forward, widens;
-    c"_weight_norm_interface_backward": NORMED, None, weight_norm::backward, widens;
+    c"_weight_norm_interface": NORMED, None, plain(weight_norm::forward), widens;
+    c"_weight_norm_interface_backward": NORMED, None, plain(weight_norm::backward), widens;
 }

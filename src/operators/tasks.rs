@@ -12,7 +12,8 @@ pub mod matrices;
 pub mod sequences;
 pub mod weight_norm;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value};
+use super::bindings::{Prepare, structured};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
 use super::descriptor::{Format, Tensor};
 
 /// Leaves a call to the fallback unless this is so.
@@ -42,13 +43,17 @@ fn contiguous(sizes: &[i64], operand: &Tensor) -> Shape {
 }
 
 /// Results of PyTorch's meta.
-pub fn of_meta(_arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub const OF_META: Prepare = structured(of_meta);
+
+fn of_meta(_arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     let shapes = call.meta()?;
     results(call, &shapes)
 }
 
 /// The same, but with errors that are asked for by the last argument, `check_errors`: they are the fallback's, which sees values.
-pub fn of_meta_unchecked(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub const OF_META_UNCHECKED: Prepare = structured(of_meta_unchecked);
+
+fn of_meta_unchecked(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     take_if(!arguments.last().unwrap_or(&Value::None).flag()?)?;
     of_meta(arguments, call)
 }

@@ -2,11 +2,11 @@
 
 use super::matrices::{are_matrices, batch_of};
 use super::{contiguous, of_meta, result, take_if, with_elements};
-use crate::operators::call::{Arguments, Call, Outcome, Value, broadcast};
+use crate::operators::call::{Arguments, Call, Outcome, StructuredCall, Value, broadcast};
 use crate::operators::descriptor::Format;
 
 /// `renorm`. Without elements some norms are refused.
-pub fn renorm(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn renorm(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
     with_elements::<4>(arguments)?;
     of_meta(arguments, call)
 }

@@ -1,0 +1,214 @@
+// Calls of operators that are bound in Rust: see operator_call.h.
+#include "operator_call.h"
+
+#include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/cpu/Utils.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "awaited.h"
+#include "binding.h"
+#include "boxed_values.h"
+#include "check.h"
+#include "ops/aten_operator.h"
+#include "ops/factory.h"
+#include "outputs.h"
+#include "runtime/generator.h"
+
+namespace rustdev {
+
+Overload::Overload(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task)
+    : bound(bound),
+      op(find_operator(name)),
+      functional(find_operator(functional)),
+      meta(meta == nullptr ? nullptr : find_meta(find_operator(meta).operator_name())),
+      aten(task == nullptr ? nullptr : find_aten(name, *task)),
+      arguments(op.schema().arguments().size()) {
+  for (size_t index = 0; index < arguments; ++index) {
+    const c10::Argument& argument = op.schema().arguments()[index];
+    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
+      written.push_back(index);
+      inplace = !argument.kwarg_only() && !argument.is_out();
+    }
+  }
+}
+
+bool OperatorCall::run(const rd_value* values, size_t count) {
+  for (size_t index = 0; index < count && !device_.has_index(); ++index) {
+    if (values[index].kind == RD_VALUE_TENSOR) {
+      device_.set_index(static_cast<c10::DeviceIndex>(static_cast<const rd_tensor*>(values[index].data)->device));
+    }
+  }
+  const rd_caller caller{this, &meta, &output, &given, &empty, &dense, &call, &read, &draw, &leave_to_task};
+  const rd_status status = rd_operator_call(overload_.bound, values, count, &caller);
+  if (C10_UNLIKELY(failure_ != nullptr)) {
+    std::rethrow_exception(failure_);
+  }
+  if (C10_UNLIKELY(status == RD_FALLBACK)) {
+    return false;
+  }
+  RD_CHECK(status);
+  outputs_.resize(overload_.results());
+  return true;
+}
+
+void OperatorCall::finish() {
+  for (size_t index = 0; index < std::min(given_.size(), outputs_.size()); ++index) {
+    // An output that was not asked for has been written to where it is.
+    if (outputs_[index].defined() && !given_[index]->is_same(outputs_[index])) {
+      given_[index]->copy_(outputs_[index]);
+    }
+  }
+}
+
+// Runs a body for Rust: an exception is kept, and thrown again behind the call.
+template <class Body>
+rd_status OperatorCall::guarded(void* context, const Body& body) {
+  auto& call = *static_cast<OperatorCall*>(context);
+  try {
+    body(call);
+    return RD_OK;
+  } catch (...) {
+    call.failure_ = std::current_exception();
+    return RD_INTERNAL;
+  }
+}
+
+rd_status OperatorCall::meta(void* context, rd_tensor* shapes, size_t capacity, size_t* count) {
+  return guarded(context, [&](OperatorCall& call) {
+    call.arguments_.check();
+    // Metas keep references to outputs that they set later.
+    call.outputs_.resize(call.overload_.results());
+    for (size_t index = 0; index < call.given_.size(); ++index) {
+      call.outputs_[index] = *call.given_[index];
+    }
+    call.arguments_.run_meta(call);
+    *count = std::min(call.shapes_.size(), capacity);
+    for (size_t index = 0; index < *count; ++index) {
+      shapes[index] = described(call.shapes_[index]);
+    }
+  });
+}
+
+rd_status OperatorCall::output(void* context, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made) {
+  return guarded(context, [&](OperatorCall& call) {
+    call.arguments_.check();
+    *made = rustdev::described(call.make_output(index, *shape, strides));
+  });
+}
+
+rd_status OperatorCall::given(void* context, size_t index, rd_tensor* found) {
+  return guarded(context, [&](OperatorCall& call) {
+    *found = index < call.given_.size() ? rustdev::described(*call.given_[index]) : rd_tensor{};
+  });
+}
+
+rd_status OperatorCall::empty(void* context, const rd_tensor* shape, rd_tensor* made) {
+  return guarded(context, [&](OperatorCall& call) { *made = rustdev::described(call.keep(call.make(*shape))); });
+}
+
+rd_status OperatorCall::dense(void* context, const rd_tensor* tensor, int32_t format, rd_tensor* made) {
+  return guarded(context, [&](OperatorCall& call) {
+    *made = rustdev::described(call.keep(tensor_of(*tensor).contiguous(static_cast<at::MemoryFormat>(format))));
+  });
+}
+
+rd_status OperatorCall::call(void* context, const void* op, const rd_value* arguments, size_t count, rd_tensor* results,
+                             size_t capacity) {
+  return guarded(context, [&](OperatorCall& call) {
+    torch::jit::Stack stack;
+    stack.reserve(count);
+    std::transform(arguments, arguments + count, std::back_inserter(stack), &boxed);
+    static_cast<const c10::OperatorHandle*>(op)->callBoxed(stack);
+    for (size_t index = 0; index < std::min(capacity, stack.size()); ++index) {
+      results[index] = rustdev::described(call.keep(stack[index].toTensor()));
+    }
+  });
+}
+
+rd_status OperatorCall::read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value) {
+  return guarded(context, [&](OperatorCall&) { *value = awaited<int64_t>(tensor_of(*tensor), reason); });
+}
+
+rd_status OperatorCall::draw(void* context, void* generator, uint64_t count, rd_scalar* state) {
+  return guarded(context, [&](OperatorCall& call) {
+    const std::array<rd_scalar, 2> drawn = draw_state(generator_at(generator), call.device(), count);
+    std::copy(drawn.begin(), drawn.end(), state);
+  });
+}
+
+rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut) {
+  return guarded(context, [&](OperatorCall& call) { call.arguments_.leave_to_task(*cut); });
+}
+
+const at::Tensor& OperatorCall::get(int64_t index) const {
+  static const at::Tensor none;
+  return static_cast<size_t>(index) < outputs_.size() ? outputs_[index] : none;
+}
+
+void OperatorCall::set(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
+  shapes_.resize(std::max(shapes_.size(), static_cast<size_t>(index) + 1));
+  shapes_[index] = {at::DimVector(sizes), at::DimVector(strides), dtype};
+  make_output(index, described(shapes_[index]), RD_STRIDES_ANY);
+}
+
+rd_tensor OperatorCall::described(const Shape& shape) {
+  const auto ndim = static_cast<int32_t>(shape.sizes.size());
+  return {nullptr, nullptr, shape.sizes.data(), shape.strides.data(), ndim, static_cast<int32_t>(shape.dtype), -1, 0};
+}
+
+at::Device OperatorCall::device() const {
+  const at::Device named = device_.has_index() ? device_ : arguments_.device();
+  return {device_type, named.has_index() ? named.index() : static_cast<c10::DeviceIndex>(rd_device_current())};
+}
+
+at::Tensor OperatorCall::make(const rd_tensor& shape) const {
+  return new_empty_strided(sizes_of(shape), strides_of(shape), static_cast<at::ScalarType>(shape.dtype), device());
+}
+
+const at::Tensor& OperatorCall::make_output(size_t index, const rd_tensor& shape, int32_t strides) {
+  outputs_.resize(std::max(outputs_.size(), index + 1));
+  at::Tensor& result = outputs_[index];
+  const auto dtype = static_cast<at::ScalarType>(shape.dtype);
+  if (C10_LIKELY(index >= given_.size())) {
+    if (!result.defined() || result.scalar_type() != dtype || result.sizes() != sizes_of(shape) ||
+        result.strides() != strides_of(shape)) {
+      result = make(shape);
+    }
+    return result;
+  }
+  result = *given_[index];
+  const auto options = at::TensorOptions(device()).dtype(dtype);
+  if (overload_.inplace) {
+    check_inplace(result, sizes_of(shape), options);
+  } else {
+    resize_out(result, sizes_of(shape), strides_of(shape), options);
+    at::assert_no_internal_overlap(result);
+  }
+  if (result.strides() != strides_of(shape)) {
+    if (strides == RD_STRIDES_COPIED) {
+      result = make(shape);
+    } else if (strides == RD_STRIDES_GIVEN) {
+      result.unsafeGetTensorImpl()->set_sizes_and_strides(sizes_of(shape), strides_of(shape));
+    }
+  }
+  return result;
+}
+
+}  // namespace rustdev
+
+extern "C" {
+
+bool rd_shim_has_mkl() { return at::hasMKL(); }
+
+bool rd_shim_has_amx() {
+  static const bool has_amx = at::cpu::get_cpu_capabilities()["amx_tile"].toBool();
+  return has_amx;
+}
+
+bool rd_shim_is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
+
+}  // extern "C"

@@ -1,0 +1,106 @@
+// Calls of operators that are bound in Rust: outputs, copies, metas and other operators, as Rust asks for them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <exception>
+
+#include "metas.h"
+#include "tensor.h"
+
+namespace rustdev {
+
+struct AtenOperator;
+
+// One overload, and which of its arguments are written to.
+struct Overload {
+  const rd_operator* bound;
+  c10::OperatorHandle op, functional;
+  // Null where calls ask for none.
+  Meta meta;
+  // PyTorch's kernel, where that computes; else null.
+  const AtenOperator* aten;
+  size_t arguments = 0;
+  // The positions of those that are written to. Where they are inputs too, the variant is in place; those of `out=` are behind all
+  // others.
+  c10::SmallVector<size_t, 3> written;
+  bool inplace = false;
+
+  Overload(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task);
+
+  size_t inputs() const { return inplace ? arguments : arguments - written.size(); }
+  size_t results() const { return functional.schema().returns().size(); }
+};
+
+// The arguments of a call, in the form in which it came.
+class CallArguments {
+ public:
+  // Runs the overload's meta.
+  virtual void run_meta(MetaOutputs& outputs) = 0;
+  // Checks what has to be checked before a meta and before outputs are made.
+  virtual void check() {}
+  // The device that is named among them; without an index where there is none.
+  virtual at::Device device() const { return device_type; }
+  // Has the operator's task compute, where that is optional.
+  virtual void leave_to_task(const rd_cut& /*cut*/) {}
+
+ protected:
+  ~CallArguments() = default;
+};
+
+class OperatorCall final : MetaOutputs {
+ public:
+  // Of tensors to write to, none in the functional variant.
+  OperatorCall(const Overload& overload, CallArguments& arguments, at::ArrayRef<const at::Tensor*> given)
+      : overload_(overload), arguments_(arguments), given_(given) {}
+
+  // Has Rust do the call with these inputs. False: it is the fallback's, and nothing was done.
+  bool run(const rd_value* values, size_t count);
+
+  // The results: new ones, or what was written for the caller's, to which `finish` copies.
+  c10::SmallVector<at::Tensor, 2>& results() { return outputs_; }
+  void finish();
+
+ private:
+  // What a meta says of an output.
+  struct Shape {
+    at::DimVector sizes, strides;
+    at::ScalarType dtype = at::kFloat;
+  };
+
+  template <class Body>
+  static rd_status guarded(void* context, const Body& body);
+
+  static rd_status meta(void* context, rd_tensor* shapes, size_t capacity, size_t* count);
+  static rd_status output(void* context, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made);
+  static rd_status given(void* context, size_t index, rd_tensor* found);
+  static rd_status empty(void* context, const rd_tensor* shape, rd_tensor* made);
+  static rd_status dense(void* context, const rd_tensor* tensor, int32_t format, rd_tensor* made);
+  static rd_status call(void* context, const void* op, const rd_value* arguments, size_t count, rd_tensor* results,
+                        size_t capacity);
+  static rd_status read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value);
+  static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
+  static rd_status leave_to_task(void* context, const rd_cut* cut);
+
+  const at::Tensor& get(int64_t index) const override;
+  void set(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) override;
+
+  static rd_tensor described(const Shape& shape);
+  at::Device device() const;
+  at::Tensor make(const rd_tensor& shape) const;
+  at::Tensor& keep(at::Tensor tensor) { return kept_.emplace_back(std::move(tensor)); }
+  const at::Tensor& make_output(size_t index, const rd_tensor& shape, int32_t strides);
+
+  const Overload& overload_;
+  CallArguments& arguments_;
+  at::ArrayRef<const at::Tensor*> given_;
+  at::Device device_ = device_type;
+  c10::SmallVector<Shape, 2> shapes_;
+  c10::SmallVector<at::Tensor, 2> outputs_;
+  // Tensors of the call alone. Memory that they free is reused in the stream's order.
+  c10::SmallVector<at::Tensor, 4> kept_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace rustdev

@@ -1,0 +1,95 @@
+//! The kernels and the operators of PyTorch that calls name themselves. All are found when the library is loaded, which fails where one is
+//! missing.
+
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+use crate::kernels::table::Op;
+
+/// A row of the operator table by its name, looked up once.
+pub struct Row {
+    name: &'static CStr,
+    found: OnceLock<Option<&'static Op>>,
+}
+
+impl Row {
+    pub const fn new(name: &'static CStr) -> Self {
+        Self { name, found: OnceLock::new() }
+    }
+
+    pub fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// The row; nothing where the table has none of that name.
+    pub fn get(&self) -> Option<&'static Op> {
+        *self.found.get_or_init(|| Op::find(self.name.to_bytes()))
+    }
+}
+
+/// An operator of PyTorch by its name, without `aten::`.
+pub struct Callee {
+    name: &'static CStr,
+    handle: OnceLock<usize>,
+}
+
+impl Callee {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, handle: OnceLock::new() }
+    }
+
+    pub fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// What the shim knows it by.
+    pub fn bind(&self, handle: usize) {
+        let _ = self.handle.set(handle);
+    }
+
+    /// 0 before it is bound.
+    pub fn handle(&self) -> usize {
+        self.handle.get().copied().unwrap_or(0)
+    }
+}
+
+macro_rules! names {
+    ($kind:ident $all:ident: $($item:ident = $name:literal;)*) => {
+        $(pub static $item: $kind = $kind::new($name);)*
+        /// All of them.
+        pub static $all: [&$kind; [$($name),*].len()] = [$(&$item),*];
+    };
+}
+
+names! { Row KERNELS:
+    HISTOGRAM = c"histogram";
+    NONZERO_COUNT = c"nonzero_count";
+    REPEAT_INTERLEAVE = c"repeat_interleave";
+}
+
+names! { Callee CALLEES:
+    ADD_IN_PLACE = c"add_.Tensor";
+    AMINMAX = c"aminmax";
+    CLONE = c"clone";
+    COPY = c"copy_";
+    CUMSUM = c"cumsum";
+    DIFF = c"diff";
+    DIV = c"div.Tensor";
+    DIV_IN_PLACE = c"div_.Tensor";
+    FILL = c"fill_.Scalar";
+    GE = c"ge.Scalar";
+    INDEX_SELECT = c"index_select";
+    LINSPACE_OUT = c"linspace.out";
+    MIN = c"min";
+    MUL = c"mul.Tensor";
+    MUL_IN_PLACE = c"mul_.Tensor";
+    NORMAL = c"normal_";
+    RECIPROCAL = c"reciprocal_";
+    RESIZE = c"resize_";
+    RESOLVE_NEG = c"resolve_neg";
+    SORT = c"sort.stable";
+    SUM_OF_ALL = c"sum";
+    TO_DTYPE = c"to.dtype";
+    VIEW_DTYPE = c"view.dtype";
+    ZERO = c"zero_";
+}
