@@ -223,6 +223,7 @@ composed! {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names;
     use super::*;
 
     #[test]
@@ -230,6 +231,9 @@ mod tests {
         for operator in operators() {
             let is_there = operator.row().is_some() || matches!(operator.kernel, Kernel::Task(_) | Kernel::Others);
             assert!(is_there, "{:?} has no kernel", operator.names[0]);
+        }
+        for row in names::KERNELS {
+            assert!(row.get().is_some(), "{:?} is not in the table", row.name());
         }
     }
 }
