@@ -58,7 +58,6 @@ LAYOUTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "the result has the input's memory format, in three dimensions as in two": (
         ("layout", "channels_last", "nn_functional_conv_transpose3d"),
     ),
-    "the result is laid out as the query is": (("layout", "expanded, overlapping", "nn_functional_scaled_dot_product_attention"),),
     "of equal elements either may be named": (("layout", "expanded", "median nanmedian"),),
     "what an index finds missing is found by the task, as on every accelerator": (
         ("layout", "expanded", "repeat_interleave"),
