@@ -67,6 +67,7 @@ fn ipc_give_back(py: Python<'_>, handle: &[u8], number: u64) -> PyResult<()> {
 
 /// Takes back sends that nobody received, and nobody will.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "a list of Python's becomes a vector")]
 fn ipc_cancel(numbers: Vec<u64>) {
     sends::cancel(&numbers);
 }

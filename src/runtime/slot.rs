@@ -120,7 +120,7 @@ unsafe impl Sync for Slot {}
 impl Slot {
     /// A free slot.
     #[cfg(not(loom))]
-    #[expect(clippy::new_without_default, reason = "statics need a constant")]
+    #[allow(clippy::new_without_default, reason = "statics need a constant")]
     pub const fn new() -> Self {
         let next = [const { Next(AtomicUsize::new(0)) }; SHARES];
         Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }

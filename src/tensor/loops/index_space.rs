@@ -33,7 +33,7 @@ pub struct Patch {
 impl Patch {
     /// Number of elements; never 0 for a patch that [`Space::walk`] hands out.
     #[inline(always)]
-    #[expect(clippy::len_without_is_empty, reason = "no patch is empty")]
+    #[allow(clippy::len_without_is_empty, reason = "no patch is empty")]
     pub fn len(&self) -> usize {
         self.cols * self.rows
     }
