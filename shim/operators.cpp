@@ -2,6 +2,7 @@
 // take goes to the CPU fallback.
 #include <torch/library.h>
 
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -118,17 +119,40 @@ const void* find(void*, const char* name) {
   return op ? new c10::OperatorHandle(*op) : nullptr;
 }
 
+// What Rust binds to, and why it could not.
+struct Binder {
+  torch::Library& library;
+  std::exception_ptr failure;
+
+  void bind(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task) {
+    const Overload overload(bound, name, functional, meta, task);
+    TORCH_CHECK(meta == nullptr || overload.meta != nullptr, "metas.cpp lists no meta of ", meta);
+    Tier tier(library, "aten", /*noted=*/task != nullptr && !task->optional);
+    tier.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(overload)));
+  }
+};
+
+// No exception may go through Rust: the first one is thrown behind it.
 void bind_overload(void* context, const rd_operator* bound, const char* name, const char* functional, const char* meta,
                    const rd_task* task) {
-  const Overload overload(bound, name, functional, meta, task);
-  TORCH_CHECK(meta == nullptr || overload.meta != nullptr, "metas.cpp lists no meta of ", meta);
-  Tier tier(*static_cast<torch::Library*>(context), "aten", /*noted=*/task != nullptr && !task->optional);
-  tier.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(overload)));
+  auto& binder = *static_cast<Binder*>(context);
+  if (binder.failure != nullptr) {
+    return;
+  }
+  try {
+    binder.bind(bound, name, functional, meta, task);
+  } catch (...) {
+    binder.failure = std::current_exception();
+  }
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  const rd_binder binder{&m, &find, &bind_overload};
+  Binder context{m, nullptr};
+  const rd_binder binder{&context, &find, &bind_overload};
   RD_CHECK(rd_operators_bind(&binder));
+  if (context.failure != nullptr) {
+    std::rethrow_exception(context.failure);
+  }
 }
 
 }  // namespace
