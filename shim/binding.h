@@ -27,8 +27,10 @@ struct Names {
   const char* kernel;
 };
 
-// An operator by its name without "aten::"; an error where there is none.
+// The full name of an operator, from that without "aten::".
 c10::OperatorName operator_name(const char* name);
+
+// The operator of that name; an error where there is none.
 c10::OperatorHandle find_operator(const char* name);
 
 // Looks the kernel up and fills the binding.
