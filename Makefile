@@ -221,7 +221,7 @@ lint-python: dev $(STAMPS)/lint
 	mypy
 	$(PY) -m mypy.stubtest rustdev._rustdev --mypy-config-file pyproject.toml
 
-CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!shim/rustdev.h')
+CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!shim/rustdev.h' ':!shim/rustdev_operators.h')
 lint-cpp: $(STAMPS)/lint
 	clang-format --dry-run -Werror $(CPP)
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))
@@ -239,7 +239,7 @@ BENCH_THREADS ?= $(shell printf '%s\n' 1 "$$(nproc)" | sort -nu)
 bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; writes docs/models.md and benches/record/
 	KINETO_LOG_LEVEL=9 $(PY) benches/models/compare_models.py --threads $(BENCH_THREADS) --output benches/record --page docs/models.md
 
-header: ## write shim/rustdev.h from src/abi
+header: ## write the headers of the C ABI, shim/rustdev*.h, from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi
 
 WHEELS ?= dist

@@ -1,4 +1,4 @@
-// Boxed arguments as the descriptors of rustdev.h.
+// Boxed arguments as the descriptors of rustdev_operators.h.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "rustdev_operators.h"
 #include "tensor.h"
 
 namespace rustdev {

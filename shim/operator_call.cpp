@@ -36,14 +36,20 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
   }
 }
 
+const rd_caller OperatorCall::caller{&meta, &output, &give, &empty, &dense, &call, &read, &draw, &leave_to_task};
+
 bool OperatorCall::run(const rd_value* values, size_t count) {
   for (size_t index = 0; index < count && !device_.has_index(); ++index) {
     if (values[index].kind == RD_VALUE_TENSOR) {
       device_.set_index(static_cast<c10::DeviceIndex>(static_cast<const rd_tensor*>(values[index].data)->device));
     }
   }
-  const rd_caller caller{this, &meta, &output, &given, &empty, &dense, &call, &read, &draw, &leave_to_task};
-  const rd_status status = rd_operator_call(overload_.bound, values, count, &caller);
+  c10::SmallVector<rd_tensor, 3> given;
+  for (const at::Tensor* tensor : given_) {
+    given.push_back(tensor->defined() ? rustdev::described(*tensor) : rd_tensor{});
+  }
+  const rd_call call{this, &caller, values, count, given.data(), given.size()};
+  const rd_status status = rd_operator_call(overload_.bound, &call);
   if (C10_UNLIKELY(failure_ != nullptr)) {
     std::rethrow_exception(failure_);
   }
@@ -62,6 +68,17 @@ void OperatorCall::finish() {
       given_[index]->copy_(outputs_[index]);
     }
   }
+}
+
+// Whether a new tensor is as it is wanted.
+static bool is_as(const at::Tensor& tensor, const rd_tensor& shape) {
+  const bool has_strides = shape.strides == nullptr ? tensor.is_contiguous() : tensor.strides() == strides_of(shape);
+  return has_strides && tensor.sizes() == sizes_of(shape) && tensor.scalar_type() == static_cast<at::ScalarType>(shape.dtype);
+}
+
+// Where a tensor is that is as it was wanted.
+static rd_tensor placed(const at::Tensor& tensor) {
+  return {tensor.unsafeGetTensorImpl(), data_of(tensor), nullptr, nullptr, -1, 0, tensor.device().index(), 0};
 }
 
 // Runs a body for Rust: an exception is kept, and thrown again behind the call.
@@ -96,18 +113,25 @@ rd_status OperatorCall::meta(void* context, rd_tensor* shapes, size_t capacity, 
 rd_status OperatorCall::output(void* context, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made) {
   return guarded(context, [&](OperatorCall& call) {
     call.arguments_.check();
-    *made = rustdev::described(call.make_output(index, *shape, strides));
+    const at::Tensor& output = call.make_output(index, *shape, strides);
+    *made = index < call.given_.size() ? rustdev::described(output) : placed(output);
   });
 }
 
-rd_status OperatorCall::given(void* context, size_t index, rd_tensor* found) {
+rd_status OperatorCall::give(void* context, size_t index, const rd_tensor* tensor) {
   return guarded(context, [&](OperatorCall& call) {
-    *found = index < call.given_.size() ? rustdev::described(*call.given_[index]) : rd_tensor{};
+    const at::Tensor made = tensor_of(*tensor);
+    if (index < call.given_.size()) {
+      call.make_output(index, *tensor, RD_STRIDES_ANY).copy_(made);
+      return;
+    }
+    call.outputs_.resize(std::max(call.outputs_.size(), index + 1));
+    call.outputs_[index] = made;
   });
 }
 
 rd_status OperatorCall::empty(void* context, const rd_tensor* shape, rd_tensor* made) {
-  return guarded(context, [&](OperatorCall& call) { *made = rustdev::described(call.keep(call.make(*shape))); });
+  return guarded(context, [&](OperatorCall& call) { *made = placed(call.keep(call.make(*shape))); });
 }
 
 rd_status OperatorCall::dense(void* context, const rd_tensor* tensor, int32_t format, rd_tensor* made) {
@@ -166,33 +190,36 @@ at::Device OperatorCall::device() const {
 }
 
 at::Tensor OperatorCall::make(const rd_tensor& shape) const {
-  return new_empty_strided(sizes_of(shape), strides_of(shape), static_cast<at::ScalarType>(shape.dtype), device());
+  const auto dtype = static_cast<at::ScalarType>(shape.dtype);
+  return shape.strides == nullptr ? new_empty(sizes_of(shape), dtype, device())
+                                  : new_empty_strided(sizes_of(shape), strides_of(shape), dtype, device());
 }
 
 const at::Tensor& OperatorCall::make_output(size_t index, const rd_tensor& shape, int32_t strides) {
   outputs_.resize(std::max(outputs_.size(), index + 1));
   at::Tensor& result = outputs_[index];
-  const auto dtype = static_cast<at::ScalarType>(shape.dtype);
   if (C10_LIKELY(index >= given_.size())) {
-    if (!result.defined() || result.scalar_type() != dtype || result.sizes() != sizes_of(shape) ||
-        result.strides() != strides_of(shape)) {
+    if (!result.defined() || !is_as(result, shape)) {
       result = make(shape);
     }
     return result;
   }
   result = *given_[index];
-  const auto options = at::TensorOptions(device()).dtype(dtype);
+  const at::IntArrayRef sizes = sizes_of(shape);
+  const at::DimVector dense = shape.strides == nullptr ? c10::contiguous_strides(sizes) : at::DimVector();
+  const at::IntArrayRef wanted = shape.strides == nullptr ? at::IntArrayRef(dense) : strides_of(shape);
+  const auto options = at::TensorOptions(device()).dtype(static_cast<at::ScalarType>(shape.dtype));
   if (overload_.inplace) {
-    check_inplace(result, sizes_of(shape), options);
+    check_inplace(result, sizes, options);
   } else {
-    resize_out(result, sizes_of(shape), strides_of(shape), options);
+    resize_out(result, sizes, wanted, options);
     at::assert_no_internal_overlap(result);
   }
-  if (result.strides() != strides_of(shape)) {
+  if (result.strides() != wanted) {
     if (strides == RD_STRIDES_COPIED) {
       result = make(shape);
     } else if (strides == RD_STRIDES_GIVEN) {
-      result.unsafeGetTensorImpl()->set_sizes_and_strides(sizes_of(shape), strides_of(shape));
+      result.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, wanted);
     }
   }
   return result;

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "metas.h"
+#include "rustdev_operators.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -74,7 +75,7 @@ class OperatorCall final : MetaOutputs {
 
   static rd_status meta(void* context, rd_tensor* shapes, size_t capacity, size_t* count);
   static rd_status output(void* context, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made);
-  static rd_status given(void* context, size_t index, rd_tensor* found);
+  static rd_status give(void* context, size_t index, const rd_tensor* tensor);
   static rd_status empty(void* context, const rd_tensor* shape, rd_tensor* made);
   static rd_status dense(void* context, const rd_tensor* tensor, int32_t format, rd_tensor* made);
   static rd_status call(void* context, const void* op, const rd_value* arguments, size_t count, rd_tensor* results,
@@ -82,6 +83,7 @@ class OperatorCall final : MetaOutputs {
   static rd_status read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status leave_to_task(void* context, const rd_cut* cut);
+  static const rd_caller caller;
 
   const at::Tensor& get(int64_t index) const override;
   void set(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) override;

@@ -1,5 +1,5 @@
-// Binds the operators that Rust binds: each overload to one boxed kernel, which hands the arguments over. A call that Rust does not
-// take goes to the CPU fallback.
+// Binds the operators that Rust binds: each overload to a kernel for the types of its schema where typed_kernels.h lists it, else to a
+// boxed one. Both hand the arguments over. A call that Rust does not take goes to the CPU fallback.
 #include <torch/library.h>
 
 #include <exception>
@@ -13,6 +13,7 @@
 #include "ops/aten_operator.h"
 #include "ops/fallback.h"
 #include "ops/tier.h"
+#include "typed_kernels.h"
 
 namespace rustdev {
 namespace {
@@ -128,7 +129,11 @@ struct Binder {
     const Overload overload(bound, name, functional, meta, task);
     TORCH_CHECK(meta == nullptr || overload.meta != nullptr, "metas.cpp lists no meta of ", meta);
     Tier tier(library, "aten", /*noted=*/task != nullptr && !task->optional);
-    tier.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(overload)));
+    if (const TypedKernel typed = find_typed(overload.op.operator_name())) {
+      tier.impl(name, typed(overload));
+    } else {
+      tier.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(overload)));
+    }
   }
 };
 

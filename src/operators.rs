@@ -29,4 +29,4 @@ mod task_table;
 mod tasks;
 mod windows;
 
-pub use descriptor::{Dims, Format, Tensor, dims};
+pub use descriptor::{Dims, Format, Tensor, contiguous_strides, copied, dims};

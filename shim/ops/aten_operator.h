@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include "rustdev.h"
+#include "rustdev_operators.h"
 
 namespace rustdev {
 

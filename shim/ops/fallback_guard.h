@@ -4,7 +4,7 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/core/stack.h>
 
-#include "rustdev.h"
+#include "rustdev_operators.h"
 
 namespace rustdev {
 

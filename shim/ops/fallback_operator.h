@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "rustdev.h"
+#include "rustdev_operators.h"
 
 namespace rustdev {
 

@@ -3,11 +3,11 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/sort.h>
 
 #include "awaited.h"
 #include "ops/factory.h"
 #include "ops/lines.h"
-#include "ops/sorting.h"
 
 namespace rustdev {
 namespace {
@@ -100,7 +100,7 @@ struct IsinRule {
       return false;
     }
     const at::Tensor line = elements.to(dtype).reshape({-1}).contiguous();
-    const at::Tensor sorted = std::get<0>(sorted_with_indices(others.to(dtype).reshape({-1})));
+    const at::Tensor sorted = std::get<0>(at::sort(others.to(dtype).reshape({-1}), std::optional<bool>(true), 0));
     const at::Tensor target = new_empty(line.sizes(), at::kBool, out.device());
     const at::Tensor* const inputs[] = {&line, &sorted};
     launch_shaped_or_throw(binding, dtype, {&target}, inputs, {invert});
@@ -185,7 +185,7 @@ Triple unique_flat(const at::Tensor& self, bool consecutive, bool return_inverse
   }
   at::Tensor indices;
   if (!consecutive) {
-    std::tie(line, indices) = sorted_with_indices(line);
+    std::tie(line, indices) = at::sort(line, std::optional<bool>(true), 0);
     if (!return_inverse) {
       indices.reset();
     }

@@ -6,11 +6,11 @@
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
-use super::rd_operator::{elements, failure, rd_value, read};
+use super::rd_operator::{elements, failure, rd_value, values};
 use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
-use crate::operators::call::Value;
 use crate::operators::guards::{Argument, Change, Guard, Reader};
 use crate::operators::{Dims, Format, Tensor};
+use crate::tensor::arena::Arena;
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
@@ -93,13 +93,11 @@ pub unsafe extern "C" fn rd_guard_check(
     guard(|| {
         // SAFETY: the caller promises a guard.
         let guard = unsafe { bound.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no guard"))?;
-        // SAFETY: the caller promises so many readable arguments.
-        let given = unsafe { elements::<rd_value>(arguments.cast(), count) };
-        // SAFETY: the caller promises what they point at.
-        let values = given.iter().map(|value| unsafe { read(value) });
-        let values: Vec<Value<'_>> = values.collect::<Result<_, _>>()?;
-        let reader = HostMemory;
-        let found = guard.check(&values, has_values.then_some(&reader as &dyn Reader)).map_err(failure)?;
+        let reader = has_values.then_some(&HostMemory as &dyn Reader);
+        let arena = Arena::default();
+        // SAFETY: the caller promises so many arguments and what they point at.
+        let values = unsafe { values(&arena, arguments, count, true) }?;
+        let found = guard.check(values, reader).map_err(failure)?;
         if found.len() > RD_MAX_CHANGES {
             return Err(Failure::new(RD_INTERNAL, format!("internal error: a guard with {} changes", found.len())));
         }
@@ -128,7 +126,7 @@ fn described(argument: usize, change: Change) -> rd_change {
 struct HostMemory;
 
 impl Reader for HostMemory {
-    fn integers(&self, tensor: &Tensor) -> Vec<i64> {
+    fn integers(&self, tensor: Tensor<'_>) -> Vec<i64> {
         let (dtype, mut values) = (tensor.dtype(), Vec::new());
         let read = dispatch!(dtype in ALL, T => {
             // SAFETY: `rd_guard_check` is promised that they are readable, and the dtype is T's.
@@ -139,7 +137,7 @@ impl Reader for HostMemory {
         read.map_or_else(|_| Vec::new(), |()| values)
     }
 
-    fn minmax(&self, tensor: &Tensor) -> Option<(i64, i64)> {
+    fn minmax(&self, tensor: Tensor<'_>) -> Option<(i64, i64)> {
         let (dtype, mut least, mut greatest) = (tensor.dtype(), i64::MAX, i64::MIN);
         let mut visit = |value: i64| (least, greatest) = (value.min(least), value.max(greatest));
         dispatch!(dtype in INTEGRAL | UNSIGNED, T => {
@@ -151,7 +149,7 @@ impl Reader for HostMemory {
         (least <= greatest).then_some((least, greatest))
     }
 
-    fn is_finite(&self, tensor: &Tensor) -> bool {
+    fn is_finite(&self, tensor: Tensor<'_>) -> bool {
         let (dtype, mut is_finite) = (tensor.dtype(), true);
         let mut visit = |value: Complex64| is_finite &= value.is_finite();
         let read = dispatch!(dtype in FIELD, T => {
@@ -172,7 +170,7 @@ fn cast<T: Element, U: Number>(value: T) -> U {
 ///
 /// # Safety
 /// They are readable, and each is a `T`.
-unsafe fn each<T: Element>(tensor: &Tensor, mut visit: impl FnMut(T)) {
+unsafe fn each<T: Element>(tensor: Tensor<'_>, mut visit: impl FnMut(T)) {
     let is_dense = tensor.is_dense(Format::Contiguous);
     let (sizes, strides): (Dims, Dims) = if is_dense {
         (Dims::from_slice(&[tensor.numel()]), Dims::from_slice(&[1]))

@@ -8,8 +8,6 @@ use std::mem::offset_of;
 use std::ptr;
 use std::slice;
 
-use smallvec::SmallVec;
-
 use super::rd_launch::{
     self, RD_OPERAND_CONJ, RD_OPERAND_IMMEDIATE, RD_OPERAND_NEG, RD_SCALAR_CELL, rd_launch_args, rd_operand, rd_scalar,
 };
@@ -18,10 +16,11 @@ use super::{guard, rd_status};
 use crate::kernels::table::Op;
 use crate::operators::bindings::{Batch, Kernel, Operator, Run, Task, operators};
 use crate::operators::call::{
-    Arguments, Call, Caller, Cut, Input, Outcome, Refusal, Shape, Shapes, Strides, StructuredCall, Tensors, Value,
+    Arguments, Call, Caller, Cut, Input, Outcome, Refusal, Shape, Shapes, Strides, StructuredCall, Tensors, Value, Wanted,
 };
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
-use crate::operators::{Format, Tensor, dims};
+use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
+use crate::tensor::arena::Arena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Scalar};
 use crate::tensor::view::Flags;
@@ -103,14 +102,14 @@ pub struct rd_cut {
     pub cost: u64,
 }
 
-/// What the other side does for a call; `context` is its own, a status that is not `RD_OK` its failure, which it raises itself.
+/// What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_caller {
-    pub context: *mut c_void,
     /// The outputs of the meta that the overload is bound with, for the arguments. At most `capacity` of them, valid to the next call.
     pub meta: unsafe extern "C" fn(context: *mut c_void, shapes: *mut rd_tensor, capacity: usize, count: *mut usize) -> rd_status,
-    /// Output number `index`, new or the caller's; `strides`: `RD_STRIDES_...`.
+    /// Output number `index`, new or the caller's; `strides`: `RD_STRIDES_...`. A shape without strides is contiguous. `made->ndim` is -1 for a
+    /// tensor as wanted, of which nothing but handle, data and device are said.
     pub output: unsafe extern "C" fn(
         context: *mut c_void,
         index: usize,
@@ -118,9 +117,9 @@ pub struct rd_caller {
         strides: i32,
         made: *mut rd_tensor,
     ) -> rd_status,
-    /// The caller's tensor for output number `index`; without a handle where the call makes it.
-    pub given: unsafe extern "C" fn(context: *mut c_void, index: usize, found: *mut rd_tensor) -> rd_status,
-    /// A new tensor that lives to the end of the call.
+    /// Makes a tensor of the call output number `index`, or copies it to the caller's.
+    pub give: unsafe extern "C" fn(context: *mut c_void, index: usize, tensor: *const rd_tensor) -> rd_status,
+    /// As `output`, of a new tensor that lives to the end of the call.
     pub empty: unsafe extern "C" fn(context: *mut c_void, shape: *const rd_tensor, made: *mut rd_tensor) -> rd_status,
     /// A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
     pub dense: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, format: i32, made: *mut rd_tensor) -> rd_status,
@@ -140,6 +139,18 @@ pub struct rd_caller {
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Has the operator's task compute, where that is optional.
     pub leave_to_task: unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut) -> rd_status,
+}
+
+/// A call: its inputs, and the caller's tensors for the first outputs.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_call {
+    pub context: *mut c_void,
+    pub caller: *const rd_caller,
+    pub arguments: *const rd_value,
+    pub num_arguments: usize,
+    pub given: *const rd_tensor,
+    pub num_given: usize,
 }
 
 /// What an operator's first dimension is a batch of, in `rd_task`: nothing.
@@ -246,40 +257,39 @@ fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
 /// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, and nothing was done.
 ///
 /// # Safety
-/// `bound` came from [`rd_operators_bind`]; the arguments and what they point at are readable during the call, their strings are UTF-8.
-/// The functions of the caller may be called with its context, do not unwind, and what they make fits the shapes asked for. All tensors
-/// that the call sees, and those that it makes, stay in the stream's order.
+/// `bound` came from [`rd_operators_bind`]; the call and what it points at are readable during the call, its strings are UTF-8. The functions
+/// of the caller may be called with its context, do not unwind, and what they make fits the shapes asked for. All tensors that the call sees,
+/// and those that it makes, stay in the stream's order.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_operator_call(
-    bound: *const rd_operator,
-    arguments: *const rd_value,
-    count: usize,
-    caller: *const rd_caller,
-) -> rd_status {
+pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *const rd_call) -> rd_status {
     guard(|| {
         // SAFETY: the caller promises an operator.
         let operator = unsafe { bound.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no operator"))?;
+        // SAFETY: the caller promises a call.
+        let given = unsafe { call.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no call"))?;
         // SAFETY: the caller promises its functions.
-        let caller = unsafe { caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
-        // SAFETY: the caller promises so many readable arguments.
-        let given = unsafe { elements::<rd_value>(arguments.cast(), count) };
-        let mut values = SmallVec::<[Value<'_>; 8]>::new();
-        for value in given {
-            // SAFETY: the caller promises what an argument points at.
-            values.push(unsafe { read(value) }?);
-        }
-        let arguments = Arguments::new(&values);
-        if !operator.takes(&arguments) {
-            return Err(fallback());
-        }
-        let mut host = Host { caller };
-        let mut call = Call::new(operator.row(), &mut host);
-        let outcome = match operator.prepare.run {
-            Run::Plain(run) => run(&arguments, &mut call),
-            Run::Structured(_, run) => run(&arguments, &mut StructuredCall::new(call)),
-        };
-        outcome.map_err(failure)
+        let caller = unsafe { given.caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
+        let arena = &Arena::default();
+        let host = Host { context: given.context, caller, arena };
+        // A call that writes to no tensor of the caller's resizes none.
+        let lasting = given.num_given == 0;
+        // SAFETY: the caller promises so many arguments.
+        let values = unsafe { values(arena, given.arguments, given.num_arguments, lasting) }?;
+        // SAFETY: the caller promises so many tensors.
+        let outputs = unsafe { tensors(arena, given.given.cast(), given.num_given, false) }?;
+        run(operator, &Arguments::new(values), Call::new(operator.row(), &host, outputs, arena))
     })
+}
+
+fn run(operator: &Operator, arguments: &Arguments<'_>, call: Call<'_>) -> Result<(), Failure> {
+    if !operator.takes(arguments) {
+        return Err(fallback());
+    }
+    let outcome = match operator.prepare.run {
+        Run::Plain(run) => run(arguments, &call),
+        Run::Structured(_, run) => run(arguments, &StructuredCall::new(call)),
+    };
+    outcome.map_err(failure)
 }
 
 #[cold]
@@ -309,22 +319,33 @@ pub(super) unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [
     unsafe { slice::from_raw_parts(data.cast(), count) }
 }
 
+/// Arguments in the arena. `lasting`: sizes and strides of their tensors stay as they are to its end.
+///
 /// # Safety
-/// What the value points at is readable, and outlives the result.
+/// `data` points at `count` values; what they point at is readable, and outlives the result, but for sizes and strides that are not lasting.
+pub(super) unsafe fn values(arena: &Arena, data: *const rd_value, count: usize, lasting: bool) -> Result<&[Value<'_>], Failure> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { elements::<rd_value>(data.cast(), count) };
+    // SAFETY: as above.
+    arena.try_keep_all(count, |index| unsafe { value(arena, &given[index], lasting) })
+}
+
+/// # Safety
+/// As [`values`].
 #[inline]
-pub(super) unsafe fn read<'a>(value: &rd_value) -> Result<Value<'a>, Failure> {
-    let &rd_value { kind, count, data, scalar } = value;
+unsafe fn value<'a>(arena: &'a Arena, given: &rd_value, lasting: bool) -> Result<Value<'a>, Failure> {
+    let &rd_value { kind, count, data, ref scalar } = given;
     Ok(match kind {
         RD_VALUE_NONE => Value::None,
-        RD_VALUE_SCALAR => Value::Number(rd_launch::scalar(&scalar)?),
+        RD_VALUE_SCALAR => Value::Number(rd_launch::scalar(scalar)?),
         RD_VALUE_TENSOR => {
             // SAFETY: the caller's promise: one tensor.
             let given = unsafe { elements::<rd_tensor>(data, 1) };
             // SAFETY: as above.
-            Value::Tensor(unsafe { tensor(&given[0]) }?)
+            Value::Tensor(unsafe { tensor(arena, &given[0], lasting) }?)
         }
         // SAFETY: the caller's promise: so many tensors.
-        RD_VALUE_TENSORS => Value::Tensors(unsafe { tensors(data, count) }?),
+        RD_VALUE_TENSORS => Value::Tensors(unsafe { tensors(arena, data, count, lasting) }?),
         // SAFETY: the caller's promise: so many numbers.
         RD_VALUE_INTEGERS => Value::Integers(unsafe { elements(data, count) }),
         // SAFETY: as above.
@@ -343,27 +364,31 @@ pub(super) unsafe fn read<'a>(value: &rd_value) -> Result<Value<'a>, Failure> {
 }
 
 /// # Safety
-/// `data` has `count` readable tensors, whose sizes and strides are readable.
-unsafe fn tensors(data: *const c_void, count: usize) -> Result<Vec<Tensor>, Failure> {
+/// `data` has `count` readable tensors; for each of them as [`tensor`].
+unsafe fn tensors(arena: &Arena, data: *const c_void, count: usize, lasting: bool) -> Result<&[Tensor<'_>], Failure> {
     // SAFETY: the caller's promise.
     let given = unsafe { elements::<rd_tensor>(data, count) };
     // SAFETY: as above.
-    given.iter().map(|each| unsafe { tensor(each) }).collect()
+    arena.try_keep_all(count, |index| unsafe { tensor(arena, &given[index], lasting) })
 }
 
 /// # Safety
-/// Its sizes and strides are readable.
+/// Its sizes and strides are readable, and stay so for the time of the arena where they are `lasting`.
 #[inline]
-unsafe fn tensor(given: &rd_tensor) -> Result<Tensor, Failure> {
+unsafe fn tensor<'a>(arena: &'a Arena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
+    let &rd_tensor { handle, data, sizes, strides, ndim, dtype, device, flags } = given;
+    let ndim = ndim.max(0) as usize;
     // SAFETY: the caller's promise.
-    let shape = unsafe { shape(given) }?;
-    let flags = Flags(given.flags as u8);
-    Ok(Tensor::new(given.handle as usize, given.data as usize, shape.dtype, given.device, flags, shape.sizes, shape.strides))
+    let sizes = unsafe { elements::<i64>(sizes.cast(), ndim) };
+    // SAFETY: as above.
+    let strides = unsafe { elements::<i64>(strides.cast(), ndim) };
+    let (sizes, strides) = if lasting { (sizes, strides) } else { (copied(arena, sizes), copied(arena, strides)) };
+    let (place, dtype) = ((handle as usize, data as usize), rd_launch::dtype(dtype)?);
+    Ok(Tensor::new(arena, place, dtype, device, Flags(flags as u8), sizes, strides))
 }
 
 /// # Safety
 /// Its sizes and strides are readable.
-#[inline]
 unsafe fn shape(given: &rd_tensor) -> Result<Shape, Failure> {
     let ndim = given.ndim.max(0) as usize;
     // SAFETY: the caller's promise.
@@ -373,16 +398,14 @@ unsafe fn shape(given: &rd_tensor) -> Result<Shape, Failure> {
     Ok(Shape { sizes: dims(sizes, |size| size), strides: dims(strides, |stride| stride), dtype: rd_launch::dtype(given.dtype)? })
 }
 
-/// A descriptor of a shape, which outlives it.
-fn described(shape: &Shape) -> rd_tensor {
-    let Shape { sizes, strides, dtype } = shape;
-    let (ndim, dtype) = (sizes.len() as i32, *dtype as i32);
-    let (handle, data, sizes, strides) = (ptr::null_mut(), ptr::null_mut(), sizes.as_ptr(), strides.as_ptr());
-    rd_tensor { handle, data, sizes, strides, ndim, dtype, device: -1, flags: 0 }
+/// A descriptor of what is wanted, which outlives it.
+fn described(wanted: &Wanted<'_>) -> rd_tensor {
+    let strides = wanted.strides.map_or(ptr::null(), <[i64]>::as_ptr);
+    rd_tensor { sizes: wanted.sizes.as_ptr(), strides, ndim: wanted.sizes.len() as i32, dtype: wanted.dtype as i32, ..NO_TENSOR }
 }
 
 /// A descriptor of a tensor, which outlives it.
-fn view(tensor: &Tensor) -> rd_tensor {
+fn view(tensor: Tensor<'_>) -> rd_tensor {
     rd_tensor {
         handle: ptr::with_exposed_provenance_mut(tensor.handle()),
         data: ptr::with_exposed_provenance_mut(tensor.address()),
@@ -395,23 +418,16 @@ fn view(tensor: &Tensor) -> rd_tensor {
     }
 }
 
-/// The descriptors of an argument's tensors.
-fn tensors_of(value: &Value<'_>) -> Vec<rd_tensor> {
-    match value {
-        Value::Tensor(tensor) => vec![view(tensor)],
-        Value::Tensors(tensors) => tensors.iter().map(view).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// An argument for the other side; `tensors`: its own.
-fn written(value: &Value<'_>, tensors: &[rd_tensor]) -> rd_value {
-    let nothing = Scalar::Long(0);
-    let list = |kind, count, data| rd_value { kind, count, data, scalar: to_scalar(&nothing) };
+/// An argument for the other side.
+fn written(arena: &Arena, value: &Value<'_>) -> rd_value {
+    let list = |kind, count, data| rd_value { kind, count, data, scalar: to_scalar(&Scalar::Long(0)) };
     match value {
         Value::None | Value::Other => list(RD_VALUE_NONE, 0, ptr::null()),
-        Value::Tensor(_) => list(RD_VALUE_TENSOR, 1, tensors.as_ptr().cast()),
-        Value::Tensors(_) => list(RD_VALUE_TENSORS, tensors.len(), tensors.as_ptr().cast()),
+        Value::Tensor(tensor) => list(RD_VALUE_TENSOR, 1, ptr::from_ref(arena.keep(view(*tensor))).cast()),
+        Value::Tensors(tensors) => {
+            let views = arena.keep_all(tensors.len(), |index| view(tensors[index]));
+            list(RD_VALUE_TENSORS, views.len(), views.as_ptr().cast())
+        }
         Value::Number(number) => rd_value { kind: RD_VALUE_SCALAR, count: 1, data: ptr::null(), scalar: to_scalar(number) },
         Value::Integers(values) => list(RD_VALUE_INTEGERS, values.len(), values.as_ptr().cast()),
         Value::Numbers(values) => list(RD_VALUE_DOUBLES, values.len(), values.as_ptr().cast()),
@@ -438,18 +454,42 @@ const MAX_OUTPUTS: usize = 8;
 
 /// The other side of the boundary.
 struct Host<'a> {
+    context: *mut c_void,
     caller: &'a rd_caller,
+    arena: &'a Arena,
 }
 
 impl Host<'_> {
     /// What a function of the caller's made.
-    fn made(&self, ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status) -> Result<Tensor, Refusal> {
+    #[inline]
+    fn made(&self, ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status) -> Result<Tensor<'_>, Refusal> {
         let mut made = NO_TENSOR;
-        if ask(self.caller.context, &raw mut made) != RD_OK {
+        if ask(self.context, &raw mut made) != RD_OK {
             return Err(failed());
         }
         // SAFETY: the caller of `rd_operator_call` promises that its functions describe what they make.
-        unsafe { tensor(&made) }.map_err(|failure| Refusal::Unsupported(failure.message))
+        unsafe { tensor(self.arena, &made, false) }.map_err(unknown)
+    }
+
+    /// The same of a tensor with what is wanted, of which only the place is described; else of all of it.
+    #[inline]
+    fn made_as(
+        &self,
+        wanted: Wanted<'_>,
+        ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status,
+    ) -> Result<Tensor<'_>, Refusal> {
+        let mut made = NO_TENSOR;
+        if ask(self.context, &raw mut made) != RD_OK {
+            return Err(failed());
+        }
+        if made.ndim >= 0 {
+            // SAFETY: as above.
+            return unsafe { tensor(self.arena, &made, false) }.map_err(unknown);
+        }
+        let sizes = copied(self.arena, wanted.sizes);
+        let strides = wanted.strides.map_or_else(|| contiguous_strides(self.arena, sizes), |strides| copied(self.arena, strides));
+        let place = (made.handle as usize, made.data as usize);
+        Ok(Tensor::new(self.arena, place, wanted.dtype, made.device, Flags(0), sizes, strides))
     }
 }
 
@@ -481,111 +521,96 @@ mod torch {
 }
 
 impl Caller for Host<'_> {
-    fn meta(&mut self) -> Result<Shapes, Refusal> {
+    fn meta(&self) -> Result<Shapes, Refusal> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
-        let status = unsafe { (self.caller.meta)(self.caller.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) };
+        let status = unsafe { (self.caller.meta)(self.context, shapes.as_mut_ptr(), MAX_OUTPUTS, &raw mut count) };
         if status != RD_OK {
             return Err(failed());
         }
         // SAFETY: as above: it describes so many shapes.
         let read = shapes[..count.min(MAX_OUTPUTS)].iter().map(|each| unsafe { shape(each) });
-        read.collect::<Result<_, _>>().map_err(|failure: Failure| Refusal::Unsupported(failure.message))
+        read.collect::<Result<_, _>>().map_err(unknown)
     }
 
-    fn output(&mut self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor, Refusal> {
-        let wanted = described(shape);
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal> {
+        let shape = described(&wanted);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
-        self.made(|context, made| unsafe { (self.caller.output)(context, index, &raw const wanted, strides as i32, made) })
+        self.made_as(wanted, |context, made| unsafe {
+            (self.caller.output)(context, index, &raw const shape, strides as i32, made)
+        })
     }
 
-    fn given(&mut self, index: usize) -> Result<Option<Tensor>, Refusal> {
+    fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
+        let given = view(tensor);
+        // SAFETY: as above; the tensor is one of the call's.
+        let status = unsafe { (self.caller.give)(self.context, index, &raw const given) };
+        if status == RD_OK { Ok(()) } else { Err(failed()) }
+    }
+
+    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal> {
+        let shape = described(&wanted);
         // SAFETY: as above.
-        let found = self.made(|context, found| unsafe { (self.caller.given)(context, index, found) })?;
-        Ok((found.handle() != 0).then_some(found))
+        self.made_as(wanted, |context, made| unsafe { (self.caller.empty)(context, &raw const shape, made) })
     }
 
-    fn empty(&mut self, shape: &Shape) -> Result<Tensor, Refusal> {
-        let wanted = described(shape);
-        // SAFETY: as above.
-        self.made(|context, made| unsafe { (self.caller.empty)(context, &raw const wanted, made) })
-    }
-
-    fn dense(&mut self, tensor: &Tensor, format: Format) -> Result<Tensor, Refusal> {
+    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal> {
         let given = view(tensor);
         // SAFETY: as above; the tensor is one of the call's.
         self.made(|context, made| unsafe { (self.caller.dense)(context, &raw const given, format as i32, made) })
     }
 
-    fn call(&mut self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors, Refusal> {
-        let tensors: Vec<Vec<rd_tensor>> = arguments.iter().map(tensors_of).collect();
-        let values: Vec<rd_value> = arguments.iter().zip(&tensors).map(|(value, tensors)| written(value, tensors)).collect();
+    fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal> {
+        let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
         let mut made = [NO_TENSOR; MAX_OUTPUTS];
-        let (context, capacity) = (self.caller.context, results.min(MAX_OUTPUTS));
+        let (context, capacity) = (self.context, results.min(MAX_OUTPUTS));
         let operator = ptr::with_exposed_provenance(operator.handle());
-        // SAFETY: as above; the values borrow from the arguments.
+        // SAFETY: as above; the values live to the end of the call.
         let status = unsafe { (self.caller.call)(context, operator, values.as_ptr(), values.len(), made.as_mut_ptr(), capacity) };
         if status != RD_OK {
             return Err(failed());
         }
         // SAFETY: as above.
-        let read = made[..capacity].iter().map(|each| unsafe { tensor(each) });
-        read.collect::<Result<_, _>>().map_err(|failure: Failure| Refusal::Unsupported(failure.message))
+        let read = made[..capacity].iter().map(|each| unsafe { tensor(self.arena, each, false) });
+        read.collect::<Result<_, _>>().map_err(unknown)
     }
 
-    fn read(&mut self, tensor: &Tensor, reason: &CStr) -> Result<i64, Refusal> {
+    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal> {
         let (given, mut value) = (view(tensor), 0);
         // SAFETY: as above.
-        let status = unsafe { (self.caller.read)(self.caller.context, &raw const given, reason.as_ptr(), &raw mut value) };
+        let status = unsafe { (self.caller.read)(self.context, &raw const given, reason.as_ptr(), &raw mut value) };
         if status == RD_OK { Ok(value) } else { Err(failed()) }
     }
 
-    fn draw(&mut self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
+    fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
         let address = if let &Value::Generator(address) = generator { address } else { 0 };
         let mut state = [to_scalar(&Scalar::Long(0)); 2];
         // SAFETY: as above; the generator is an argument of the call.
-        let status = unsafe {
-            (self.caller.draw)(self.caller.context, ptr::with_exposed_provenance_mut(address), count, state.as_mut_ptr())
-        };
+        let status =
+            unsafe { (self.caller.draw)(self.context, ptr::with_exposed_provenance_mut(address), count, state.as_mut_ptr()) };
         if status != RD_OK {
             return Err(failed());
         }
-        let unknown = |failure: Failure| Refusal::Unsupported(failure.message);
         Ok([rd_launch::scalar(&state[0]).map_err(unknown)?, rd_launch::scalar(&state[1]).map_err(unknown)?])
     }
 
-    fn leave_to_task(&mut self, cut: Cut) -> Outcome {
+    fn leave_to_task(&self, cut: Cut) -> Outcome {
         let Cut { dim, size, least_ndim, cost } = cut;
         let cut = rd_cut { dim: dim as i64, size, least_ndim: least_ndim as i64, cost };
         // SAFETY: as above.
-        let status = unsafe { (self.caller.leave_to_task)(self.caller.context, &raw const cut) };
+        let status = unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) };
         if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 
-    fn launch(
-        &mut self,
-        op: &'static Op,
-        compute: DType,
-        outputs: &[&Tensor],
-        inputs: &[Input<'_>],
-        scalars: &[Scalar],
-    ) -> Outcome {
-        let mut arrays = Arrays::new(outputs, inputs);
-        for tensor in outputs {
-            arrays.tensor(tensor);
-        }
-        for input in inputs {
-            match input {
-                Input::Tensor(tensor) => arrays.tensor(tensor),
-                Input::Number(number) => arrays.number(number),
-            }
-        }
-        let operands = &arrays.operands;
-        let mut given = SmallVec::<[rd_scalar; 16]>::with_capacity(scalars.len());
-        for scalar in scalars {
-            given.push(to_scalar(scalar));
-        }
-        let scalars = given;
+    fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
+        let operands = self.arena.keep_all(outputs.len() + inputs.len(), |index| match index.checked_sub(outputs.len()) {
+            None => operand(self.arena, outputs[index]),
+            Some(index) => match &inputs[index] {
+                Input::Tensor(tensor) => operand(self.arena, *tensor),
+                Input::Number(number) => immediate(self.arena.keep(to_scalar(number))),
+            },
+        });
+        let scalars = self.arena.keep_all(scalars.len(), |index| to_scalar(&scalars[index]));
         let first = outputs.first().ok_or_else(|| Refusal::Invalid(format!("internal error: {} without outputs", op.text())))?;
         let args = rd_launch_args {
             operands: operands.as_ptr(),
@@ -620,55 +645,24 @@ impl Caller for Host<'_> {
     }
 }
 
-/// The descriptors of a launch's operands, and what they point at. That is reserved at the start, and stays where it is.
-struct Arrays {
-    operands: SmallVec<[rd_operand; 6]>,
-    /// In bytes.
-    strides: SmallVec<[i64; 24]>,
-    numbers: SmallVec<[rd_scalar; 2]>,
+/// The descriptor of an operand, with strides in bytes.
+#[inline]
+fn operand(arena: &Arena, tensor: Tensor<'_>) -> rd_operand {
+    let (item, strides) = (tensor.dtype().size() as i64, tensor.strides());
+    rd_operand {
+        data: ptr::with_exposed_provenance_mut(tensor.address()),
+        sizes: tensor.sizes().as_ptr(),
+        strides: arena.keep_all(strides.len(), |dim| strides[dim] * item).as_ptr(),
+        ndim: strides.len() as i32,
+        dtype: tensor.dtype() as i32,
+        flags: u32::from(tensor.flags().0) & (RD_OPERAND_CONJ | RD_OPERAND_NEG),
+    }
 }
 
-impl Arrays {
-    fn new(outputs: &[&Tensor], inputs: &[Input<'_>]) -> Self {
-        let (mut dims, mut numbers) = (0, 0);
-        for tensor in outputs {
-            dims += tensor.ndim();
-        }
-        for input in inputs {
-            match input {
-                Input::Tensor(tensor) => dims += tensor.ndim(),
-                Input::Number(_) => numbers += 1,
-            }
-        }
-        Self {
-            operands: SmallVec::with_capacity(outputs.len() + inputs.len()),
-            strides: SmallVec::with_capacity(dims),
-            numbers: SmallVec::with_capacity(numbers),
-        }
-    }
-
-    #[inline]
-    fn tensor(&mut self, tensor: &Tensor) {
-        let item = tensor.dtype().size() as i64;
-        let begin = self.strides.len();
-        for &stride in tensor.strides() {
-            self.strides.push(stride * item);
-        }
-        self.operands.push(rd_operand {
-            data: ptr::with_exposed_provenance_mut(tensor.address()),
-            sizes: tensor.sizes().as_ptr(),
-            strides: self.strides[begin..].as_ptr(),
-            ndim: tensor.ndim() as i32,
-            dtype: tensor.dtype() as i32,
-            flags: u32::from(tensor.flags().0) & (RD_OPERAND_CONJ | RD_OPERAND_NEG),
-        });
-    }
-
-    fn number(&mut self, number: &Scalar) {
-        let index = self.numbers.len();
-        self.numbers.push(to_scalar(number));
-        self.operands.push(immediate(&self.numbers[index]));
-    }
+/// A dtype that is not known here.
+#[cold]
+fn unknown(failure: Failure) -> Refusal {
+    Refusal::Unsupported(failure.message)
 }
 
 /// The other side failed, and knows why.

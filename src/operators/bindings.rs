@@ -35,9 +35,9 @@ pub struct Task {
 
 /// What an operator does in a call.
 pub enum Run {
-    Plain(fn(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome),
+    Plain(fn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome),
     /// With a meta of PyTorch's, which is found when the operator is bound: that of an operator with the same arguments, by default its own.
-    Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome),
+    Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome),
 }
 
 /// The same, and for which calls.
@@ -111,17 +111,17 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 }
 
 /// Without a meta of PyTorch's.
-pub const fn plain(run: fn(&Arguments<'_>, &mut Call<'_>) -> Outcome) -> Prepare {
+pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Plain(run), any_dtype: false }
 }
 
 /// With its own.
-pub const fn structured(run: fn(&Arguments<'_>, &mut StructuredCall<'_>) -> Outcome) -> Prepare {
+pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Structured(None, run), any_dtype: false }
 }
 
 /// With that of another operator, which has the same arguments.
-const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &mut StructuredCall<'_>) -> Outcome) -> Prepare {
+const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
     Prepare { run: Run::Structured(Some(meta), run), any_dtype: false }
 }
 
@@ -178,6 +178,9 @@ operators! {
     c"nanmedian": plain(selection::median) => c"nanmedian";
     c"nanmedian": plain(selection::median_along) => c"nanmedian.dim_values";
     c"mode": plain(selection::mode) => c"mode", c"mode.values";
+    c"sort.stable": plain(selection::sort) => c"sort", c"sort.values";
+    c"sort.stable": plain(selection::sort_stable) => c"sort.stable", c"sort.values_stable";
+    c"topk": plain(selection::topk) => c"topk", c"topk.values";
     // ranges
     c"logspace": plain(ranges::logspace) => c"logspace.out";
     c"arange": plain(ranges::range) => c"range.out";

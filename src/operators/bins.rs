@@ -1,6 +1,6 @@
 //! `histogram` and `histc`, with the checks and the choice of edges of PyTorch's own. Histograms of several dimensions go to the fallback.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::number_text::{NumberText, type_name};
@@ -18,29 +18,29 @@ enum Method {
 
 /// What is counted.
 struct Counted<'a> {
-    input: &'a Tensor,
-    weight: Option<&'a Tensor>,
+    input: Tensor<'a>,
+    weight: Option<Tensor<'a>>,
     density: bool,
 }
 
 /// Refuses what the two outputs of the caller's, counts and edges, are not to be, for so many bins.
-fn check_outputs(call: &mut Call<'_>, dtype: DType, bins: i64, has_edges: bool) -> Outcome {
-    let counts = call.given(0)?;
-    let edges = if has_edges { call.given(1)? } else { None };
-    let names = |given: &Option<Tensor>| {
-        let found = given.as_ref().map_or(dtype, Tensor::dtype);
+fn check_outputs(call: &Call<'_>, dtype: DType, bins: i64, has_edges: bool) -> Outcome {
+    let counts = call.given(0);
+    let edges = if has_edges { call.given(1) } else { None };
+    let names = |given: Option<Tensor<'_>>| {
+        let found = given.map_or(dtype, Tensor::dtype);
         (found == dtype, type_name(found))
     };
     let (own, text) = (type_name(dtype), "should have the same dtype, but got input");
-    let (is_same, other) = names(&counts);
+    let (is_same, other) = names(counts);
     ensure!(is_same, "torch.histogram: input tensor and hist tensor {text} {own} and hist {other}");
-    let (is_same, other) = names(&edges);
+    let (is_same, other) = names(edges);
     ensure!(is_same, "torch.histogram: input tensor and bin_edges tensor {text} {own} and bin_edges {other} for dimension 0");
     ensure!(bins > 0, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
     Ok(())
 }
 
-impl Counted<'_> {
+impl<'a> Counted<'a> {
     /// Refuses weights that do not go with the values.
     fn check_weight(&self) -> Outcome {
         let Some(weight) = self.weight else { return Ok(()) };
@@ -57,31 +57,27 @@ impl Counted<'_> {
         Ok(())
     }
 
-    fn shape(&self, sizes: &[i64]) -> Shape {
-        Shape::new(sizes, self.input.dtype(), Format::Contiguous)
-    }
-
     /// The least and the greatest value; waits for them.
-    fn limits(&self, call: &mut Call<'_>) -> Result<[f64; 2], Refusal> {
+    fn limits(&self, call: &Call<'a>) -> Result<[f64; 2], Refusal> {
         let line = call.dense(self.input, Format::Contiguous)?.view(&[self.input.numel()]);
         let no = Value::Number(Scalar::Bool(false));
         let found = call.operators(&names::AMINMAX, &[Value::Tensor(line), Value::None, no], 2)?;
-        Ok([value_of(call, &found[0])?, value_of(call, &found[1])?])
+        Ok([value_of(call, found[0])?, value_of(call, found[1])?])
     }
 
     /// Counts the values in bins between edges.
-    fn count(&self, call: &mut Call<'_>, edges: &Tensor, method: Method) -> Result<Tensor, Refusal> {
-        let counts = call.empty(&self.shape(&[edges.numel() - 1]))?;
+    fn count(&self, call: &Call<'a>, edges: Tensor<'a>, method: Method) -> Result<Tensor<'a>, Refusal> {
+        let counts = call.empty(&[edges.numel() - 1], self.input.dtype())?;
         let (dense, edges) = (call.dense(self.input, Format::Contiguous)?, call.dense(edges, Format::Contiguous)?);
         let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
         let scalars = kernel::Scalars { method: (method as i64).into(), has_weight: weight.is_some().into() };
-        let inputs: Vec<&Tensor> = [&dense, &edges].into_iter().chain(&weight).collect();
-        call.with_kernel(&names::HISTOGRAM).launch(&[&counts], &inputs, &scalars.list())?;
+        let inputs: Vec<Tensor<'_>> = [dense, edges].into_iter().chain(weight).collect();
+        call.with_kernel(&names::HISTOGRAM).launch(&[counts], &inputs, &scalars.list())?;
         if !self.density {
             return Ok(counts);
         }
         let (all, one) = (Value::Tensor(counts), |value| Value::Number(Scalar::Long(value)));
-        let sum = call.operator(&names::SUM_OF_ALL, &[all.clone(), Value::None])?;
+        let sum = call.operator(&names::SUM_OF_ALL, &[all, Value::None])?;
         let shares = call.operator(&names::DIV, &[all, Value::Tensor(sum)])?;
         let widths = call.operator(&names::DIFF, &[Value::Tensor(edges), one(1), one(-1), Value::None, Value::None])?;
         call.operator(&names::DIV_IN_PLACE, &[Value::Tensor(shares), Value::Tensor(widths)])
@@ -98,41 +94,40 @@ impl Counted<'_> {
 }
 
 /// A number of the device; waits for it.
-fn value_of(call: &mut Call<'_>, number: &Tensor) -> Result<f64, Refusal> {
+fn value_of(call: &Call<'_>, number: Tensor<'_>) -> Result<f64, Refusal> {
     let double = call.cast(number, DType::Double)?;
     let bits = call.operator(&names::VIEW_DTYPE, &[Value::Tensor(double), Value::Number(Scalar::Long(DType::Long as i64))])?;
-    let bits = call.read(&bits, c"a histogram without limits (they are read on the host)")?;
+    let bits = call.read(bits, c"a histogram without limits (they are read on the host)")?;
     Ok(f64::from_bits(bits as u64))
 }
 
 /// Writes the edges of so many bins of one width.
-fn space(call: &mut Call<'_>, edges: &Tensor, [least, greatest]: [f64; 2]) -> Outcome {
+fn space(call: &Call<'_>, edges: Tensor<'_>, [least, greatest]: [f64; 2]) -> Outcome {
     let number = |value| Value::Number(Scalar::Double(value));
     let steps = Value::Number(Scalar::Long(edges.numel()));
-    call.operator(&names::LINSPACE_OUT, &[number(least), number(greatest), steps, Value::Tensor(edges.clone())]).map(drop)
+    call.operator(&names::LINSPACE_OUT, &[number(least), number(greatest), steps, Value::Tensor(edges)]).map(drop)
 }
 
 /// Writes the counts to the first output.
-fn store(call: &mut Call<'_>, counts: &Tensor) -> Outcome {
-    if let Some(given) =
-        call.given(0)?.filter(|given| given.sizes() == counts.sizes() && given.check_no_internal_overlap().is_err())
+fn store(call: &Call<'_>, counts: Tensor<'_>) -> Outcome {
+    if let Some(given) = call.given(0).filter(|given| given.sizes() == counts.sizes() && given.check_no_internal_overlap().is_err())
     {
         // As the CPU's, where every bin is added to the one element.
-        let sum = call.operator(&names::SUM_OF_ALL, &[Value::Tensor(counts.clone()), Value::None])?;
-        return call.copy(&given.row(0), &sum);
+        let sum = call.operator(&names::SUM_OF_ALL, &[Value::Tensor(counts), Value::None])?;
+        return call.copy(given.row(0), sum);
     }
-    let out = call.output(0, &Shape::new(counts.sizes(), counts.dtype(), Format::Contiguous), Strides::Any)?;
-    call.copy(&out, counts)
+    let out = call.contiguous(0, counts.sizes(), counts.dtype(), Strides::Any)?;
+    call.copy(out, counts)
 }
 
 /// Refuses arguments and outputs of several devices.
-fn check_devices(arguments: &Arguments<'_>, call: &mut Call<'_>, outputs: usize) -> Outcome {
-    let given = (0..outputs).map(|index| call.given(index)).collect::<Result<Vec<_>, _>>()?;
-    check_same_device(arguments.tensors().chain(given.iter().flatten()), "tensor", "rustdev")
+fn check_devices(arguments: &Arguments<'_>, call: &Call<'_>, outputs: usize) -> Outcome {
+    let given = (0..outputs).filter_map(|index| call.given(index));
+    check_same_device(arguments.tensors().chain(given), "tensor", "rustdev")
 }
 
 /// `histogram` between given edges.
-pub fn between_edges(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn between_edges(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, bins, weight, density] = arguments.all()?;
     check_devices(arguments, call, 2)?;
     let (input, bins, weight, density) = (input.tensor()?, bins.tensor()?, weight.optional_tensor()?, density.flag()?);
@@ -148,20 +143,20 @@ pub fn between_edges(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome 
     counted.check_weight()?;
     check_outputs(call, dtype, edges - 1, true)?;
     counted.check_dtype()?;
-    let out = call.output(1, &counted.shape(&[edges]), Strides::Any)?;
-    call.copy(&out, bins)?;
-    let counts = counted.count(call, &out, Method::Search)?;
-    store(call, &counts)
+    let out = call.contiguous(1, &[edges], dtype, Strides::Any)?;
+    call.copy(out, bins)?;
+    let counts = counted.count(call, out, Method::Search)?;
+    store(call, counts)
 }
 
 /// `histogram` with a number of bins.
-pub fn in_bins(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn in_bins(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, bins, range, weight, density] = arguments.all()?;
     check_devices(arguments, call, 2)?;
     let (input, bins, weight) = (input.tensor()?, bins.integer()?, weight.optional_tensor()?);
     let counted = Counted { input, weight, density: density.flag()? };
     check_outputs(call, input.dtype(), bins, true)?;
-    let out = call.output(1, &counted.shape(&[bins + 1]), Strides::Any)?;
+    let out = call.contiguous(1, &[bins + 1], input.dtype(), Strides::Any)?;
     let limits = match range {
         Value::Numbers(range) => <[f64; 2]>::try_from(*range).map_err(|_| {
             let text = "torch.histogramdd: for a 1-dimensional histogram range should have 2 elements, but got";
@@ -175,11 +170,11 @@ pub fn in_bins(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     ensure!(least.is_finite() && greatest.is_finite(), "{text} dimension 0's range [{low}, {high}] is not finite");
     ensure!(least <= greatest, "{text} min should not exceed max, but got min {low} max {high} for dimension 0");
     let limits = if least == greatest { [least - 0.5, greatest + 0.5] } else { limits };
-    space(call, &out, limits)?;
+    space(call, out, limits)?;
     counted.check_weight()?;
     counted.check_dtype()?;
-    let counts = counted.count(call, &out, Method::Corrected)?;
-    store(call, &counts)
+    let counts = counted.count(call, out, Method::Corrected)?;
+    store(call, counts)
 }
 
 /// A number as a whole one, towards 0.
@@ -192,21 +187,21 @@ fn whole(number: Scalar) -> Result<f64, Refusal> {
 }
 
 /// `histc`. Integers are counted as on other accelerators: by limits in whole numbers, and with counts of their dtype.
-pub fn histc(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn histc(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, bins, min, max] = arguments.all()?;
     check_devices(arguments, call, 1)?;
     let (input, bins, limits) = (input.tensor()?, bins.integer()?, [min.number()?, max.number()?]);
     let is_whole = INTEGRAL.and(UNSIGNED).contains(input.dtype());
     if is_whole {
-        let (dtype, other) = (input.dtype(), call.given(0)?.map_or(input.dtype(), |given| given.dtype()));
+        let (dtype, other) = (input.dtype(), call.given(0).map_or(input.dtype(), Tensor::dtype));
         ensure!(dtype == other, "torch.histc: expected an output of dtype {dtype:?}, but got {other:?}");
         ensure!(bins > 0, "torch.histogram(): bins must be > 0, but got {bins} for dimension 0");
     } else {
         check_outputs(call, input.dtype(), bins, false)?;
     }
     // Distances of up to 2^53 are exact.
-    let values = if is_whole { call.cast(input, DType::Double)? } else { input.clone() };
-    let counted = Counted { input: &values, weight: None, density: false };
+    let values = if is_whole { call.cast(input, DType::Double)? } else { input };
+    let counted = Counted { input: values, weight: None, density: false };
     let [mut least, mut greatest] = if is_whole { [whole(limits[0])?, whole(limits[1])?] } else { limits.map(Scalar::to) };
     if least == greatest && input.numel() > 0 {
         [least, greatest] = counted.limits(call)?;
@@ -218,14 +213,14 @@ pub fn histc(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     ensure!(least.is_finite() && greatest.is_finite(), "torch.histc: range of [{low}, {high}] is not finite");
     ensure!(least < greatest, "torch.histc: max must be larger than min");
     counted.check_dtype()?;
-    let edges = call.empty(&counted.shape(&[bins + 1]))?;
-    space(call, &edges, [least, greatest])?;
-    let counts = counted.count(call, &edges, Method::Linear)?;
+    let edges = call.empty(&[bins + 1], values.dtype())?;
+    space(call, edges, [least, greatest])?;
+    let counts = counted.count(call, edges, Method::Linear)?;
     if !is_whole {
-        return store(call, &counts);
+        return store(call, counts);
     }
-    let out = call.output(0, &Shape::new(&[bins], input.dtype(), Format::Contiguous), Strides::Any)?;
-    call.copy(&out, &counts)
+    let out = call.contiguous(0, &[bins], input.dtype(), Strides::Any)?;
+    call.copy(out, counts)
 }
 
 #[cfg(test)]

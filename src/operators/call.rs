@@ -1,13 +1,14 @@
 //! [`Arguments`] and [`Call`]: what an operator was called with, and what it can do.
 
 use std::ffi::CStr;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 
 use smallvec::SmallVec;
 
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names::{self, Callee, Row};
 use crate::kernels::table::Op;
+use crate::tensor::arena::Arena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -43,12 +44,12 @@ pub(crate) use ensure;
 pub type Outcome = Result<(), Refusal>;
 
 /// One argument, as its schema has it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// Optional, and not given.
     None,
-    Tensor(Tensor),
-    Tensors(Vec<Tensor>),
+    Tensor(Tensor<'a>),
+    Tensors(&'a [Tensor<'a>]),
     Number(Scalar),
     Integers(&'a [i64]),
     Numbers(&'a [f64]),
@@ -68,9 +69,9 @@ impl<'a> Value<'a> {
     /// # Errors
     /// It is none.
     #[inline]
-    pub fn tensor(&self) -> Result<&Tensor, Refusal> {
+    pub fn tensor(&self) -> Result<Tensor<'a>, Refusal> {
         match self {
-            Self::Tensor(tensor) => Ok(tensor),
+            Self::Tensor(tensor) => Ok(*tensor),
             _ => Err(wrong("a tensor", self)),
         }
     }
@@ -79,7 +80,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     /// It is something else.
-    pub fn optional_tensor(&self) -> Result<Option<&Tensor>, Refusal> {
+    pub fn optional_tensor(&self) -> Result<Option<Tensor<'a>>, Refusal> {
         match self {
             Self::None => Ok(None),
             _ => self.tensor().map(Some),
@@ -149,13 +150,13 @@ impl<'a> Value<'a> {
 /// An input of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    Tensor(&'a Tensor),
+    Tensor(Tensor<'a>),
     /// Broadcast over all elements.
     Number(Scalar),
 }
 
-impl<'a> From<&'a Tensor> for Input<'a> {
-    fn from(tensor: &'a Tensor) -> Self {
+impl<'a> From<Tensor<'a>> for Input<'a> {
+    fn from(tensor: Tensor<'a>) -> Self {
         Self::Tensor(tensor)
     }
 }
@@ -173,7 +174,7 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     /// There are fewer or more.
-    pub fn all<const N: usize>(&self) -> Result<&[Value<'a>; N], Refusal> {
+    pub fn all<const N: usize>(&self) -> Result<&'a [Value<'a>; N], Refusal> {
         let wrong = |_| Refusal::Invalid(format!("internal error: {} arguments, and {N} expected", self.0.len()));
         self.0.try_into().map_err(wrong)
     }
@@ -182,13 +183,13 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     /// It is no tensor.
-    pub fn tensor(&self, index: usize) -> Result<&Tensor, Refusal> {
+    pub fn tensor(&self, index: usize) -> Result<Tensor<'a>, Refusal> {
         self.0.get(index).unwrap_or(&Value::None).tensor()
     }
 
     /// Those that are tensors, lists of them left out.
-    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        self.0.iter().filter_map(|value| if let Value::Tensor(tensor) = value { Some(tensor) } else { None })
+    pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
+        self.0.iter().filter_map(|value| if let Value::Tensor(tensor) = value { Some(*tensor) } else { None })
     }
 }
 
@@ -252,6 +253,14 @@ impl Shape {
     }
 }
 
+/// What a new tensor is to be like; without strides it is contiguous.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub sizes: &'a [i64],
+    pub strides: Option<&'a [i64]>,
+    pub dtype: DType,
+}
+
 /// What an output of the caller's (`out=`) must be like. All get their sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strides {
@@ -265,7 +274,7 @@ pub enum Strides {
 
 /// A few, without an allocation.
 pub type Shapes = SmallVec<[Shape; 2]>;
-pub type Tensors = SmallVec<[Tensor; 2]>;
+pub type Tensors<'a> = SmallVec<[Tensor<'a>; 2]>;
 
 /// How a task is cut into parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,63 +294,62 @@ pub trait Caller {
     ///
     /// # Errors
     /// It refuses the arguments.
-    fn meta(&mut self) -> Result<Shapes, Refusal>;
+    fn meta(&self) -> Result<Shapes, Refusal>;
 
     /// Output number `index`: a new tensor, or the caller's.
     ///
     /// # Errors
     /// No memory, or the caller's is of another dtype or device.
-    fn output(&mut self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor, Refusal>;
-
-    /// The caller's tensor for output number `index`; nothing where the call makes it.
-    ///
-    /// # Errors
-    /// Its dtype is not known here.
-    fn given(&mut self, index: usize) -> Result<Option<Tensor>, Refusal>;
+    fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal>;
 
     /// A new tensor for the time of the call.
     ///
     /// # Errors
     /// No memory.
-    fn empty(&mut self, shape: &Shape) -> Result<Tensor, Refusal>;
+    fn empty(&self, wanted: Wanted<'_>) -> Result<Tensor<'_>, Refusal>;
 
     /// A tensor of the call in an order of its elements, copied where it has another.
     ///
     /// # Errors
     /// No memory.
-    fn dense(&mut self, tensor: &Tensor, format: Format) -> Result<Tensor, Refusal>;
+    fn dense(&self, tensor: Tensor<'_>, format: Format) -> Result<Tensor<'_>, Refusal>;
 
     /// Calls an operator of PyTorch, which has so many results, all of them tensors.
     ///
     /// # Errors
     /// It fails.
-    fn call(&mut self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors, Refusal>;
+    fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal>;
+
+    /// Makes a tensor of the call output number `index`: that of the functional variant, or copied to the caller's.
+    ///
+    /// # Errors
+    /// No memory, or the caller's is of another dtype or device.
+    fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome;
 
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
     ///
     /// # Errors
     /// A task failed, or the stream captures.
-    fn read(&mut self, tensor: &Tensor, reason: &CStr) -> Result<i64, Refusal>;
+    fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal>;
 
     /// Takes `count` random numbers of 32 bits of a generator (an argument of the call) and says where they begin: seed and offset, which are
     /// cells while the stream captures.
     ///
     /// # Errors
     /// The generator is another device's.
-    fn draw(&mut self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
+    fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
 
     /// Leaves a call that may be either's to PyTorch's kernel, as a task.
     ///
     /// # Errors
     /// The operator has no task.
-    fn leave_to_task(&mut self, cut: Cut) -> Outcome;
+    fn leave_to_task(&self, cut: Cut) -> Outcome;
 
     /// Enqueues a kernel on the current stream of the tensors' device.
     ///
     /// # Errors
     /// It does not take the dtypes, or the device is another one for some.
-    fn launch(&mut self, op: &'static Op, compute: DType, outputs: &[&Tensor], inputs: &[Input<'_>], scalars: &[Scalar])
-    -> Outcome;
+    fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
 
     /// Whether PyTorch has MKL.
     fn has_mkl(&self) -> bool;
@@ -354,54 +362,81 @@ pub trait Caller {
 }
 
 /// One call of an operator.
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
     kernel: Option<&'static Op>,
-    caller: &'a mut dyn Caller,
+    caller: &'a (dyn Caller + 'a),
+    given: &'a [Tensor<'a>],
+    arena: &'a Arena,
 }
 
 impl<'a> Call<'a> {
-    /// Of an operator with this kernel, if it is one of ours.
-    pub fn new(kernel: Option<&'static Op>, caller: &'a mut dyn Caller) -> Self {
-        Self { kernel, caller }
+    /// Of an operator with this kernel, if it is one of ours. `given`: the caller's tensors for the first outputs, as they are before the call.
+    pub fn new(kernel: Option<&'static Op>, caller: &'a (dyn Caller + 'a), given: &'a [Tensor<'a>], arena: &'a Arena) -> Self {
+        Self { kernel, caller, given, arena }
+    }
+
+    /// Memory to the end of the call.
+    pub fn arena(&self) -> &'a Arena {
+        self.arena
+    }
+
+    /// Whether its kernel computes in a dtype.
+    pub fn takes(&self, dtype: DType) -> bool {
+        self.kernel.is_some_and(|kernel| kernel.dtypes().contains(dtype))
     }
 
     /// Output number `index`: a new tensor, or the caller's.
     ///
     /// # Errors
     /// No memory, or the caller's is of another dtype or device.
-    pub fn output(&mut self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor, Refusal> {
-        self.caller.output(index, shape, strides)
+    pub fn output(&self, index: usize, shape: &Shape, strides: Strides) -> Result<Tensor<'a>, Refusal> {
+        let wanted = Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype };
+        self.caller.output(index, wanted, strides)
     }
 
-    /// The caller's tensor for output number `index`; nothing where the call makes it.
+    /// The same, contiguous where it is new.
     ///
     /// # Errors
-    /// Its dtype is not known here.
-    pub fn given(&mut self, index: usize) -> Result<Option<Tensor>, Refusal> {
-        self.caller.given(index)
+    /// As [`Call::output`].
+    pub fn contiguous(&self, index: usize, sizes: &[i64], dtype: DType, strides: Strides) -> Result<Tensor<'a>, Refusal> {
+        self.caller.output(index, Wanted { sizes, strides: None, dtype }, strides)
+    }
+
+    /// The caller's tensor for output number `index`, as it was before the call; nothing where the call makes it.
+    pub fn given(&self, index: usize) -> Option<Tensor<'a>> {
+        self.given.get(index).copied().filter(|tensor| tensor.handle() != 0)
+    }
+
+    /// Makes a tensor of the call, or a view of one, output number `index`; it is copied to the caller's, if there is one.
+    ///
+    /// # Errors
+    /// No memory, or the caller's is of another dtype or device.
+    pub fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
+        self.caller.give(index, tensor)
     }
 
     /// A tensor of the call in an order of its elements, copied where it has another.
     ///
     /// # Errors
     /// No memory.
-    pub fn dense(&mut self, tensor: &Tensor, format: Format) -> Result<Tensor, Refusal> {
-        if tensor.is_dense(format) { Ok(tensor.clone()) } else { self.caller.dense(tensor, format) }
+    pub fn dense(&self, tensor: Tensor<'a>, format: Format) -> Result<Tensor<'a>, Refusal> {
+        if tensor.is_dense(format) { Ok(tensor) } else { self.caller.dense(tensor, format) }
     }
 
-    /// A new tensor for the time of the call.
+    /// A new contiguous tensor for the time of the call.
     ///
     /// # Errors
     /// No memory.
-    pub fn empty(&mut self, shape: &Shape) -> Result<Tensor, Refusal> {
-        self.caller.empty(shape)
+    pub fn empty(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
+        self.caller.empty(Wanted { sizes, strides: None, dtype })
     }
 
     /// The only result of another operator.
     ///
     /// # Errors
     /// It fails.
-    pub fn operator(&mut self, operator: &Callee, arguments: &[Value<'_>]) -> Result<Tensor, Refusal> {
+    pub fn operator(&self, operator: &Callee, arguments: &[Value<'_>]) -> Result<Tensor<'a>, Refusal> {
         self.operators(operator, arguments, 1)?.pop().ok_or_else(|| Refusal::Invalid("internal error: no result".into()))
     }
 
@@ -409,7 +444,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// It fails.
-    pub fn operators(&mut self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors, Refusal> {
+    pub fn operators(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'a>, Refusal> {
         self.caller.call(operator, arguments, results)
     }
 
@@ -417,8 +452,8 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// It fails.
-    pub fn copy(&mut self, target: &Tensor, source: &Tensor) -> Outcome {
-        let arguments = [Value::Tensor(target.clone()), Value::Tensor(source.clone()), Value::Number(Scalar::Bool(false))];
+    pub fn copy(&self, target: Tensor<'_>, source: Tensor<'_>) -> Outcome {
+        let arguments = [Value::Tensor(target), Value::Tensor(source), Value::Number(Scalar::Bool(false))];
         self.operator(&names::COPY, &arguments).map(drop)
     }
 
@@ -426,40 +461,40 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// It fails.
-    pub fn cast(&mut self, tensor: &Tensor, dtype: DType) -> Result<Tensor, Refusal> {
+    pub fn cast(&self, tensor: Tensor<'a>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
         if tensor.dtype() == dtype {
-            return Ok(tensor.clone());
+            return Ok(tensor);
         }
         let (wanted, no) = (Value::Number(Scalar::Long(dtype as i64)), Value::Number(Scalar::Bool(false)));
-        self.operator(&names::TO_DTYPE, &[Value::Tensor(tensor.clone()), wanted, no.clone(), no, Value::None])
+        self.operator(&names::TO_DTYPE, &[Value::Tensor(tensor), wanted, no, no, Value::None])
     }
 
     /// Writes a number to every element, as `fill_` does.
     ///
     /// # Errors
     /// It fails.
-    pub fn fill(&mut self, target: &Tensor, number: Scalar) -> Outcome {
-        self.operator(&names::FILL, &[Value::Tensor(target.clone()), Value::Number(number)]).map(drop)
+    pub fn fill(&self, target: Tensor<'_>, number: Scalar) -> Outcome {
+        self.operator(&names::FILL, &[Value::Tensor(target), Value::Number(number)]).map(drop)
     }
 
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
     ///
     /// # Errors
     /// A task failed, or the stream captures.
-    pub fn read(&mut self, tensor: &Tensor, reason: &CStr) -> Result<i64, Refusal> {
+    pub fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal> {
         self.caller.read(tensor, reason)
     }
 
     /// With another kernel.
-    pub fn with_kernel(&mut self, row: &Row) -> Call<'_> {
-        Call { kernel: row.get(), caller: self.caller }
+    pub fn with_kernel(&self, row: &Row) -> Self {
+        Self { kernel: row.get(), ..*self }
     }
 
     /// Launches the operator's kernel; it computes in the dtype of the first output.
     ///
     /// # Errors
     /// It does not take the dtypes, or tensors are on several devices.
-    pub fn launch(&mut self, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar]) -> Outcome {
+    pub fn launch(&self, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
         self.launch_in(outputs[0].dtype(), outputs, inputs, scalars)
     }
 
@@ -467,11 +502,8 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// As [`Call::launch`].
-    pub fn launch_in(&mut self, compute: DType, outputs: &[&Tensor], inputs: &[&Tensor], scalars: &[Scalar]) -> Outcome {
-        let mut given = SmallVec::<[Input<'_>; 6]>::new();
-        for &input in inputs {
-            given.push(Input::Tensor(input));
-        }
+    pub fn launch_in(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
+        let given: SmallVec<[Input<'_>; 6]> = inputs.iter().map(|&input| Input::Tensor(input)).collect();
         self.launch_with(compute, outputs, &given, scalars)
     }
 
@@ -479,7 +511,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// As [`Call::launch`].
-    pub fn launch_with(&mut self, compute: DType, outputs: &[&Tensor], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
+    pub fn launch_with(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
         let kernel = self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))?;
         check_device(kernel, outputs, inputs)?;
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
@@ -489,7 +521,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// The generator is another device's.
-    pub fn draw(&mut self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
+    pub fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
         self.caller.draw(generator, count)
     }
 
@@ -497,7 +529,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// The operator has no task.
-    pub fn leave_to_task(&mut self, cut: Cut) -> Outcome {
+    pub fn leave_to_task(&self, cut: Cut) -> Outcome {
         self.caller.leave_to_task(cut)
     }
 
@@ -529,7 +561,7 @@ impl<'a> StructuredCall<'a> {
     ///
     /// # Errors
     /// It refuses the arguments.
-    pub fn meta(&mut self) -> Result<Shapes, Refusal> {
+    pub fn meta(&self) -> Result<Shapes, Refusal> {
         self.0.caller.meta()
     }
 
@@ -537,7 +569,7 @@ impl<'a> StructuredCall<'a> {
     ///
     /// # Errors
     /// It refuses the arguments.
-    pub fn shape(&mut self) -> Result<Shape, Refusal> {
+    pub fn shape(&self) -> Result<Shape, Refusal> {
         self.meta()?.pop().ok_or_else(|| Refusal::Invalid("internal error: a meta without outputs".into()))
     }
 }
@@ -550,14 +582,8 @@ impl<'a> Deref for StructuredCall<'a> {
     }
 }
 
-impl DerefMut for StructuredCall<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
-
 /// Two tensors of different devices, by their devices' names, if there are some.
-fn differing<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Option<[String; 2]> {
+fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[String; 2]> {
     let mut devices = tensors.map(Tensor::device);
     let first = devices.next()?;
     let other = devices.find(|&device| device != first)?;
@@ -566,7 +592,7 @@ fn differing<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Option<[String; 2
 
 /// Refuses operands of several devices.
 #[inline]
-fn check_device(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Outcome {
+fn check_device(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Outcome {
     let first = outputs.first().map_or(-1, |tensor| tensor.device());
     let is_there = |input: &Input<'_>| if let Input::Tensor(tensor) = input { tensor.device() == first } else { true };
     if outputs.iter().all(|tensor| tensor.device() == first) && inputs.iter().all(is_there) {
@@ -576,7 +602,7 @@ fn check_device(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Outco
 }
 
 #[cold]
-fn several_devices(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Refusal {
+fn several_devices(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Refusal {
     let tensors = inputs.iter().filter_map(|input| if let Input::Tensor(tensor) = input { Some(*tensor) } else { None });
     let [first, other] = differing(outputs.iter().copied().chain(tensors)).unwrap_or_default();
     let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
@@ -587,7 +613,7 @@ fn several_devices(kernel: &Op, outputs: &[&Tensor], inputs: &[Input<'_>]) -> Re
 ///
 /// # Errors
 /// There are some.
-pub fn check_same_device<'t>(tensors: impl Iterator<Item = &'t Tensor>, what: &str, method: &str) -> Outcome {
+pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found =
         format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})");

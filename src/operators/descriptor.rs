@@ -1,11 +1,13 @@
 //! [`Tensor`]: what an operator knows of a tensor of its call.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Outcome, Refusal, ensure};
+use crate::tensor::arena::Arena;
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
 
@@ -36,6 +38,19 @@ pub enum Format {
     ChannelsLast3d = 3,
 }
 
+/// In an arena. A loop is cheaper than the copy of a few bytes by a library.
+#[inline]
+pub fn copied<'a>(arena: &'a Arena, values: &[i64]) -> &'a [i64] {
+    arena.keep_all(values.len(), |dim| values[dim])
+}
+
+/// The strides, in elements, of a contiguous tensor; in an arena.
+#[inline]
+pub fn contiguous_strides<'a>(arena: &'a Arena, sizes: &[i64]) -> &'a [i64] {
+    let stride_of = |dim: usize| sizes[dim + 1..].iter().fold(1_i64, |stride, &size| stride.saturating_mul(size.max(1)));
+    arena.keep_all(sizes.len(), stride_of)
+}
+
 impl Format {
     /// Strides, in elements, of a dense tensor.
     pub fn strides(self, sizes: &[i64]) -> Dims {
@@ -57,87 +72,100 @@ impl Format {
 
 /// A tensor of a call: where its first element is, its sizes and its strides in elements. What makes another one of it stays within the
 /// elements that it has.
-#[derive(Debug)]
-pub struct Tensor {
+#[derive(Clone, Copy)]
+pub struct Tensor<'a>(&'a Parts<'a>);
+
+/// What a tensor is made of, in the arena of its call.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    arena: &'a Arena,
     /// The tensor of PyTorch's that this one is, or is a view of.
     handle: usize,
     address: usize,
     dtype: DType,
-    device: i32,
     flags: Flags,
-    sizes: Dims,
-    strides: Dims,
+    device: i32,
+    sizes: &'a [i64],
+    strides: &'a [i64],
 }
 
-impl Clone for Tensor {
-    #[inline]
-    fn clone(&self) -> Self {
-        self.with(dims(&self.sizes, |size| size), dims(&self.strides, |stride| stride))
+impl fmt::Debug for Tensor<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Parts { dtype, device, sizes, strides, .. } = self.0;
+        write!(formatter, "{dtype:?} {sizes:?} with strides {strides:?} on device {device}")
     }
 }
 
-impl Tensor {
+impl<'a> Tensor<'a> {
     /// Of its parts; `device`: -1 is none of ours.
     #[inline]
-    pub fn new(handle: usize, address: usize, dtype: DType, device: i32, flags: Flags, sizes: Dims, strides: Dims) -> Self {
-        Self { handle, address, dtype, device, flags, sizes, strides }
+    pub fn new(
+        arena: &'a Arena,
+        (handle, address): (usize, usize),
+        dtype: DType,
+        device: i32,
+        flags: Flags,
+        sizes: &'a [i64],
+        strides: &'a [i64],
+    ) -> Self {
+        Self(arena.keep(Parts { arena, handle, address, dtype, flags, device, sizes, strides }))
     }
 
     #[inline]
-    pub fn handle(&self) -> usize {
-        self.handle
+    pub fn handle(self) -> usize {
+        self.0.handle
     }
 
     /// Of the first element.
     #[inline]
-    pub fn address(&self) -> usize {
-        self.address
+    pub fn address(self) -> usize {
+        self.0.address
     }
 
     #[inline]
-    pub fn dtype(&self) -> DType {
-        self.dtype
+    pub fn dtype(self) -> DType {
+        self.0.dtype
     }
 
     #[inline]
-    pub fn device(&self) -> i32 {
-        self.device
+    pub fn device(self) -> i32 {
+        self.0.device
     }
 
     #[inline]
-    pub fn flags(&self) -> Flags {
-        self.flags
+    pub fn flags(self) -> Flags {
+        self.0.flags
     }
 
     #[inline]
-    pub fn sizes(&self) -> &[i64] {
-        &self.sizes
+    pub fn sizes(self) -> &'a [i64] {
+        self.0.sizes
     }
 
     /// In elements.
     #[inline]
-    pub fn strides(&self) -> &[i64] {
-        &self.strides
+    pub fn strides(self) -> &'a [i64] {
+        self.0.strides
     }
 
     #[inline]
-    pub fn ndim(&self) -> usize {
-        self.sizes.len()
+    pub fn ndim(self) -> usize {
+        self.0.sizes.len()
     }
 
     #[inline]
-    pub fn numel(&self) -> i64 {
-        self.sizes.iter().product()
+    pub fn numel(self) -> i64 {
+        self.0.sizes.iter().product()
     }
 
     /// The size of a dimension, counted from the end.
     #[inline]
-    pub fn size_from_end(&self, dim: usize) -> i64 {
-        self.sizes[self.ndim() - 1 - dim]
+    pub fn size_from_end(self, dim: usize) -> i64 {
+        self.sizes()[self.ndim() - 1 - dim]
     }
 
     /// Whether the elements lie one behind the other in this order.
-    pub fn is_dense(&self, format: Format) -> bool {
+    pub fn is_dense(self, format: Format) -> bool {
         let needs = match format {
             Format::Contiguous => self.ndim(),
             Format::ChannelsLast => 4,
@@ -146,12 +174,21 @@ impl Tensor {
         if self.ndim() != needs {
             return false;
         }
-        let dense = format.strides(&self.sizes);
-        self.numel() == 0 || (0..self.ndim()).all(|dim| self.sizes[dim] == 1 || self.strides[dim] == dense[dim])
+        let (sizes, strides) = (self.sizes(), self.strides());
+        let mut expected = 1;
+        let mut is_next = |dim: usize| {
+            let fits = sizes[dim] == 1 || strides[dim] == expected;
+            expected *= sizes[dim];
+            fits
+        };
+        let has_channels = format != Format::Contiguous;
+        let are_next =
+            (!has_channels || is_next(1)) && (0..sizes.len()).rev().all(|dim| (has_channels && dim == 1) || is_next(dim));
+        are_next || self.numel() == 0
     }
 
     /// The order that the strides suggest, as `at::Tensor::suggest_memory_format` has it.
-    pub fn suggested_format(&self) -> Format {
+    pub fn suggested_format(self) -> Format {
         let format = match self.ndim() {
             4 => Format::ChannelsLast,
             5 => Format::ChannelsLast3d,
@@ -162,8 +199,8 @@ impl Tensor {
 
     /// Whether strides grow from the channels over the last dimension to the samples. Where sizes of 1 leave it open, contiguous tensors
     /// are not.
-    fn is_channels_last(&self) -> bool {
-        let (sizes, strides) = (&self.sizes, &self.strides);
+    fn is_channels_last(self) -> bool {
+        let (sizes, strides) = (self.sizes(), self.strides());
         if strides[1] == 0 {
             return false;
         }
@@ -179,9 +216,9 @@ impl Tensor {
     }
 
     /// The strides of a dense tensor in this one's order, as `empty_like` has them.
-    pub fn like_strides(&self) -> Dims {
+    pub fn like_strides(self) -> Dims {
         if self.dense_bytes().is_some() {
-            return self.strides.clone();
+            return Dims::from(self.strides());
         }
         // The dimensions from the innermost one. Where strides do not say which of two is further in, they stay as they are.
         let mut order: SmallVec<[usize; 6]> = (0..self.ndim()).rev().collect();
@@ -201,114 +238,122 @@ impl Tensor {
         let (mut strides, mut stride): (Dims, i64) = (smallvec![1; self.ndim()], 1);
         for dim in order {
             strides[dim] = stride;
-            stride *= self.sizes[dim].max(1);
+            stride *= self.sizes()[dim].max(1);
         }
         strides
     }
 
     /// Whether a dimension is further in than another (less), by strides, then by sizes; equal where that is open.
-    fn nesting(&self, one: usize, other: usize) -> Ordering {
-        let (first, second) = (self.strides[one], self.strides[other]);
+    fn nesting(self, one: usize, other: usize) -> Ordering {
+        let (first, second) = (self.strides()[one], self.strides()[other]);
         match first.cmp(&second) {
             _ if first == 0 || second == 0 => Ordering::Equal,
-            Ordering::Equal if self.sizes[one] > self.sizes[other] => Ordering::Greater,
+            Ordering::Equal if self.sizes()[one] > self.sizes()[other] => Ordering::Greater,
             ordering => ordering,
         }
     }
 
     /// The same elements with other sizes and strides.
     #[inline]
-    fn with(&self, sizes: Dims, strides: Dims) -> Self {
-        let &Self { handle, address, dtype, device, flags, .. } = self;
-        Self { handle, address, dtype, device, flags, sizes, strides }
+    fn with(self, sizes: &'a [i64], strides: &'a [i64]) -> Self {
+        Self(self.0.arena.keep(Parts { sizes, strides, ..*self.0 }))
+    }
+
+    #[inline]
+    fn keep(self, values: &[i64]) -> &'a [i64] {
+        copied(self.0.arena, values)
     }
 
     /// A contiguous tensor with other sizes of as many elements.
     ///
     /// # Panics
     /// It is not contiguous, or the sizes are of another number of elements.
-    pub fn view(&self, sizes: &[i64]) -> Self {
+    pub fn view(self, sizes: &[i64]) -> Self {
         assert!(self.is_dense(Format::Contiguous), "a view of a tensor that is not contiguous: {self:?}");
         assert_eq!(self.numel(), sizes.iter().product::<i64>(), "a view of sizes {sizes:?} of {self:?}");
-        self.with(sizes.into(), Format::Contiguous.strides(sizes))
+        self.with(self.keep(sizes), contiguous_strides(self.0.arena, sizes))
     }
 
     /// A tensor that is dense in this order as a contiguous one: channels are the last dimension of channels-last tensors.
     ///
     /// # Panics
     /// It is not dense in this order.
-    pub fn in_memory_order(&self, format: Format) -> Self {
+    pub fn in_memory_order(self, format: Format) -> Self {
         assert!(self.is_dense(format), "not dense: {self:?}");
-        let mut sizes = self.sizes.clone();
+        let mut sizes = Dims::from(self.sizes());
         if format != Format::Contiguous {
-            let channels = sizes.remove(1);
-            sizes.push(channels);
+            sizes[1..].rotate_left(1);
         }
-        let strides = Format::Contiguous.strides(&sizes);
-        self.with(sizes, strides)
+        self.with(self.keep(&sizes), contiguous_strides(self.0.arena, &sizes))
     }
 
     /// The elements at an index of the first dimension.
     ///
     /// # Panics
     /// There is none.
-    pub fn row(&self, index: i64) -> Self {
-        assert!((0..self.sizes[0]).contains(&index), "row {index} of {self:?}");
-        let address = self.address + index as usize * self.strides[0] as usize * self.dtype.size();
-        Self { address, ..self.with(self.sizes[1..].into(), self.strides[1..].into()) }
+    pub fn row(self, index: i64) -> Self {
+        assert!((0..self.sizes()[0]).contains(&index), "row {index} of {self:?}");
+        let address = self.address() + index as usize * self.strides()[0] as usize * self.dtype().size();
+        let (sizes, strides) = (&self.sizes()[1..], &self.strides()[1..]);
+        Self(self.0.arena.keep(Parts { address, sizes, strides, ..*self.0 }))
     }
 
     /// With a dimension as the last one; one without dimensions has one.
     ///
     /// # Panics
     /// There is no such dimension.
-    pub fn with_last(&self, dim: usize) -> Self {
-        if self.sizes.is_empty() {
-            return self.with(smallvec![1], smallvec![1]);
+    pub fn with_last(self, dim: usize) -> Self {
+        if self.sizes().is_empty() {
+            return self.with(&[1], &[1]);
         }
-        let mut moved = self.clone();
-        moved.sizes[dim..].rotate_left(1);
-        moved.strides[dim..].rotate_left(1);
-        moved
+        if dim + 1 == self.ndim() {
+            return self;
+        }
+        let moved = |values: &'a [i64]| {
+            let mut moved = Dims::from(values);
+            moved[dim..].rotate_left(1);
+            self.keep(&moved)
+        };
+        self.with(moved(self.sizes()), moved(self.strides()))
     }
 
     /// Over other sizes: a dimension of stride 0 is one element, any other has no more elements than one of this tensor with its stride.
     ///
     /// # Panics
     /// An element lies outside this tensor.
-    pub fn within(&self, sizes: Dims, strides: Dims) -> Self {
+    pub fn within(self, sizes: &[i64], strides: &[i64]) -> Self {
         let reach =
             |sizes: &[i64], strides: &[i64]| sizes.iter().zip(strides).map(|(size, stride)| (size - 1) * stride).sum::<i64>();
         let is_empty = sizes.contains(&0);
-        let fits = strides.iter().all(|&stride| stride >= 0) && reach(&sizes, &strides) <= reach(&self.sizes, &self.strides);
+        let fits = strides.iter().all(|&stride| stride >= 0) && reach(sizes, strides) <= reach(self.sizes(), self.strides());
         assert!(is_empty || (fits && self.numel() > 0), "sizes {sizes:?} with strides {strides:?} within {self:?}");
-        self.with(sizes, strides)
+        self.with(self.keep(sizes), self.keep(strides))
     }
 
     /// Broadcast to sizes; nothing where that does not go.
-    pub fn expand(&self, sizes: &[i64]) -> Option<Self> {
+    pub fn expand(self, sizes: &[i64]) -> Option<Self> {
         let leading = sizes.len().checked_sub(self.ndim())?;
         let mut strides: Dims = smallvec![0; sizes.len()];
-        for (dim, &size) in self.sizes.iter().enumerate() {
+        for (dim, &size) in self.sizes().iter().enumerate() {
             if size == sizes[leading + dim] {
-                strides[leading + dim] = self.strides[dim];
+                strides[leading + dim] = self.strides()[dim];
             } else if size != 1 {
                 return None;
             }
         }
-        Some(self.with(sizes.into(), strides))
+        Some(self.with(self.keep(sizes), self.keep(&strides)))
     }
 
     /// Broadcast to sizes, of which there are at least as many as dimensions.
     ///
     /// # Errors
     /// A size is another one.
-    pub fn expanded(&self, sizes: &[i64]) -> Result<Self, Refusal> {
+    pub fn expanded(self, sizes: &[i64]) -> Result<Self, Refusal> {
         let wrong = || {
             let leading = sizes.len().saturating_sub(self.ndim());
-            let differs = |&dim: &usize| self.sizes[dim] != 1 && Some(&self.sizes[dim]) != sizes.get(leading + dim);
+            let differs = |&dim: &usize| self.sizes()[dim] != 1 && Some(&self.sizes()[dim]) != sizes.get(leading + dim);
             let dim = (0..self.ndim()).rev().find(differs).unwrap_or(0);
-            let (wanted, own, place) = (sizes[leading + dim], self.sizes[dim], leading + dim);
+            let (wanted, own, place) = (sizes[leading + dim], self.sizes()[dim], leading + dim);
             Refusal::Invalid(format!(
                 "The expanded size of the tensor ({wanted}) must match the existing size ({own}) at non-singleton dimension {place}.  \
                  Target sizes: {sizes:?}.  Tensor sizes: {:?}",
@@ -318,25 +363,36 @@ impl Tensor {
         self.expand(sizes).ok_or_else(wrong)
     }
 
+    /// The first elements of a dimension.
+    ///
+    /// # Panics
+    /// There are fewer.
+    pub fn narrow(self, dim: usize, count: i64) -> Self {
+        assert!((0..=self.sizes()[dim]).contains(&count), "{count} elements of dimension {dim} of {self:?}");
+        let sizes = self.0.arena.keep_all(self.ndim(), |other| if other == dim { count } else { self.sizes()[other] });
+        self.with(sizes, self.strides())
+    }
+
     /// With another dimension of size 1 before `dim`.
-    pub fn unsqueeze(&self, dim: usize) -> Self {
-        let (mut sizes, mut strides) = (self.sizes.clone(), self.strides.clone());
-        sizes.insert(dim, 1);
-        strides.insert(dim, 1);
-        self.with(sizes, strides)
+    pub fn unsqueeze(self, dim: usize) -> Self {
+        let inserted = |values: &'a [i64]| {
+            let value_of = |place: usize| if place == dim { 1 } else { values[place - usize::from(place > dim)] };
+            self.0.arena.keep_all(values.len() + 1, value_of)
+        };
+        self.with(inserted(self.sizes()), inserted(self.strides()))
     }
 }
 
 const SHARED: &str = "Please clone() the tensor before performing the operation.";
 
 /// Overlap of memory, as PyTorch's checks see it: what they cannot tell is let through.
-impl Tensor {
+impl Tensor<'_> {
     /// Refuses a tensor to write to that has an element twice.
     ///
     /// # Errors
     /// It has one.
-    pub fn check_no_internal_overlap(&self) -> Outcome {
-        let is_expanded = self.sizes.iter().zip(&self.strides).any(|(&size, &stride)| size > 1 && stride == 0);
+    pub fn check_no_internal_overlap(self) -> Outcome {
+        let is_expanded = self.sizes().iter().zip(self.strides()).any(|(&size, &stride)| size > 1 && stride == 0);
         let text = "unsupported operation: more than one element of the written-to tensor refers to a single memory location.";
         ensure!(!is_expanded || self.numel() == 0, "{text} {SHARED}");
         Ok(())
@@ -346,7 +402,7 @@ impl Tensor {
     ///
     /// # Errors
     /// It does.
-    pub fn check_no_overlap(&self, input: &Self) -> Outcome {
+    pub fn check_no_overlap(self, input: Tensor<'_>) -> Outcome {
         let text =
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location.";
         ensure!(!self.overlaps(input), "{text} {SHARED}");
@@ -357,34 +413,34 @@ impl Tensor {
     ///
     /// # Errors
     /// It shares some of its memory with the input.
-    pub fn check_no_partial_overlap(&self, input: &Self) -> Outcome {
-        let place = |tensor: &Self| (tensor.address, tensor.dtype);
-        let is_same = place(self) == place(input) && self.sizes == input.sizes && self.strides == input.strides;
+    pub fn check_no_partial_overlap(self, input: Tensor<'_>) -> Outcome {
+        let place = |tensor: Tensor<'_>| (tensor.address(), tensor.dtype());
+        let is_same = place(self) == place(input) && self.sizes() == input.sizes() && self.strides() == input.strides();
         if is_same { Ok(()) } else { self.check_no_overlap(input) }
     }
 
     /// Whether its memory, gaps included, meets another tensor's.
-    pub fn may_share_memory(&self, other: &Self) -> bool {
+    pub fn may_share_memory(self, other: Tensor<'_>) -> bool {
         let (own, others) = (self.reach(), other.reach());
         own.start < others.end && others.start < own.end
     }
 
     /// The addresses from its first to its last element.
-    fn reach(&self) -> Range<usize> {
-        let last: i64 = self.sizes.iter().zip(&self.strides).map(|(size, stride)| (size - 1) * stride).sum();
+    fn reach(self) -> Range<usize> {
+        let last: i64 = self.sizes().iter().zip(self.strides()).map(|(size, stride)| (size - 1) * stride).sum();
         let elements = if self.numel() == 0 { 0 } else { last as usize + 1 };
-        self.address..self.address + elements * self.dtype.size()
+        self.address()..self.address() + elements * self.dtype().size()
     }
 
-    fn overlaps(&self, other: &Self) -> bool {
+    fn overlaps(self, other: Tensor<'_>) -> bool {
         let (Some(own), Some(others)) = (self.dense_bytes(), other.dense_bytes()) else { return false };
         own.start < others.end && others.start < own.end
     }
 
     /// The addresses of its memory where its elements fill it, each once.
-    fn dense_bytes(&self) -> Option<Range<usize>> {
+    fn dense_bytes(self) -> Option<Range<usize>> {
         let mut dims: SmallVec<[(i64, i64); 6]> =
-            self.strides.iter().copied().zip(self.sizes.iter().copied()).filter(|&(_, size)| size != 1).collect();
+            self.strides().iter().copied().zip(self.sizes().iter().copied()).filter(|&(_, size)| size != 1).collect();
         dims.sort_unstable();
         let mut expected = 1;
         for (stride, size) in dims {
@@ -393,8 +449,17 @@ impl Tensor {
             }
             expected *= size;
         }
-        let bytes = self.numel() as usize * self.dtype.size();
-        (bytes > 0).then(|| self.address..self.address + bytes)
+        let bytes = self.numel() as usize * self.dtype().size();
+        (bytes > 0).then(|| self.address()..self.address() + bytes)
+    }
+}
+
+#[cfg(test)]
+impl Tensor<'static> {
+    /// For tests: in an arena that stays.
+    pub fn leaked(handle: usize, dtype: DType, device: i32, sizes: &[i64], strides: &[i64]) -> Self {
+        let arena = Box::leak(Box::<Arena>::default());
+        Self::new(arena, (handle, 64), dtype, device, Flags(0), copied(arena, sizes), copied(arena, strides))
     }
 }
 
@@ -402,8 +467,12 @@ impl Tensor {
 mod tests {
     use super::*;
 
-    fn tensor(sizes: &[i64], strides: &[i64]) -> Tensor {
-        Tensor::new(1, 64, DType::Float, 0, Flags(0), sizes.into(), strides.into())
+    fn tensor(sizes: &[i64], strides: &[i64]) -> Tensor<'static> {
+        Tensor::leaked(1, DType::Float, 0, sizes, strides)
+    }
+
+    fn panics(body: impl FnOnce() -> Tensor<'static>) -> bool {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).is_err()
     }
 
     #[test]
@@ -443,12 +512,12 @@ mod tests {
         let ordered = last.in_memory_order(Format::ChannelsLast);
         assert_eq!((ordered.sizes(), ordered.strides()), (&[2, 4, 5, 3][..], &[60, 15, 3, 1][..]));
         assert_eq!(ordered.view(&[2, 60]).strides(), [60, 1]);
-        assert!(std::panic::catch_unwind(|| ordered.view(&[2, 61])).is_err());
-        assert!(std::panic::catch_unwind(|| last.view(&[120])).is_err());
+        assert!(panics(|| ordered.view(&[2, 61])));
+        assert!(panics(|| last.view(&[120])));
         assert_eq!(last.unsqueeze(0).sizes(), [1, 2, 3, 4, 5]);
         let rows = tensor(&[2, 3], &[3, 1]);
-        assert_eq!(rows.within(smallvec![2, 7], smallvec![3, 0]).sizes(), [2, 7]);
-        assert!(std::panic::catch_unwind(|| rows.within(smallvec![3, 3], smallvec![3, 1])).is_err());
+        assert_eq!(rows.within(&[2, 7], &[3, 0]).sizes(), [2, 7]);
+        assert!(panics(|| rows.within(&[3, 3], &[3, 1])));
         assert_eq!(rows.expand(&[4, 2, 3]).unwrap().strides(), [0, 3, 1]);
         assert!(rows.expand(&[3, 3]).is_none() && rows.expand(&[3]).is_none());
         let text = "The expanded size of the tensor (5) must match the existing size (2) at non-singleton dimension 1.  Target sizes: [4, 5, 3].  \
@@ -460,11 +529,11 @@ mod tests {
     fn shared_memory_is_seen() {
         let (rows, expanded) = (tensor(&[2, 3], &[3, 1]), tensor(&[2, 3], &[0, 1]));
         assert!(rows.check_no_internal_overlap().is_ok() && expanded.check_no_internal_overlap().is_err());
-        let mut behind = rows.clone();
-        behind.address += 24;
-        assert!(rows.check_no_overlap(&rows).is_err() && rows.check_no_overlap(&behind).is_ok());
-        assert!(rows.check_no_partial_overlap(&rows).is_ok() && rows.check_no_partial_overlap(&tensor(&[3, 2], &[2, 1])).is_err());
-        behind.address -= 4;
-        assert!(rows.check_no_overlap(&behind).is_err() && rows.check_no_overlap(&expanded).is_ok());
+        let at = |address| Tensor(Box::leak(Box::new(Parts { address, ..*rows.0 })));
+        let behind = at(rows.address() + 24);
+        assert!(rows.check_no_overlap(rows).is_err() && rows.check_no_overlap(behind).is_ok());
+        assert!(rows.check_no_partial_overlap(rows).is_ok() && rows.check_no_partial_overlap(tensor(&[3, 2], &[2, 1])).is_err());
+        let behind = at(rows.address() + 20);
+        assert!(rows.check_no_overlap(behind).is_err() && rows.check_no_overlap(expanded).is_ok());
     }
 }

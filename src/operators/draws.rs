@@ -15,9 +15,9 @@ const NUMBERS: u64 = 4;
 
 /// Launches the kernel over a tensor without an element twice; its scalars are the state and what `scalars` makes of it.
 fn draw(
-    call: &mut Call<'_>,
-    out: &Tensor,
-    inputs: &[&Tensor],
+    call: &Call<'_>,
+    out: Tensor<'_>,
+    inputs: &[Tensor<'_>],
     generator: &Value<'_>,
     scalars: impl FnOnce([Scalar; 2]) -> Vec<Scalar>,
 ) -> Outcome {
@@ -30,33 +30,33 @@ fn draw(
 }
 
 /// The tensor that an in-place variant writes to.
-fn written(call: &mut Call<'_>, this: &Value<'_>) -> Result<Tensor, Refusal> {
+fn written<'a>(call: &Call<'a>, this: &Value<'_>) -> Result<Tensor<'a>, Refusal> {
     let this = this.tensor()?;
-    call.output(0, &Shape::new(this.sizes(), this.dtype(), Format::Contiguous), Strides::Any)
+    call.contiguous(0, this.sizes(), this.dtype(), Strides::Any)
 }
 
 /// `log_normal_`.
-pub fn log_normal(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn log_normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, mean, std, generator] = arguments.all()?;
     let (mean, std) = (mean.double()?, std.double()?);
     ensure!(std > 0.0, "log_normal_ expects std > 0.0, but found std={}", NumberText(std));
     let out = written(call, this)?;
-    draw(call, &out, &[], generator, |[seed, offset]| {
+    draw(call, out, &[], generator, |[seed, offset]| {
         kernels::log_normal::Scalars { seed, offset, mean: Scalar::Double(mean), std: Scalar::Double(std) }.list()
     })
 }
 
 /// `geometric_`.
-pub fn geometric(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn geometric(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, p, generator] = arguments.all()?;
     let p = p.double()?;
     ensure!(0.0 < p && p < 1.0, "geometric_ expects p to be in (0, 1), but got p={}", NumberText(p));
     let out = written(call, this)?;
-    draw(call, &out, &[], generator, |[seed, offset]| kernels::geometric::Scalars { seed, offset, p: Scalar::Double(p) }.list())
+    draw(call, out, &[], generator, |[seed, offset]| kernels::geometric::Scalars { seed, offset, p: Scalar::Double(p) }.list())
 }
 
 /// `cauchy_`.
-pub fn cauchy(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn cauchy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, median, sigma, generator] = arguments.all()?;
     let (median, sigma) = (median.double()?, sigma.double()?);
     ensure!(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma={}", NumberText(sigma));
@@ -64,7 +64,7 @@ pub fn cauchy(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let text = "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified";
     ensure!(FLOATING.and(FLOAT8).contains(dtype), "{text} {}", type_name(dtype));
     let out = written(call, this)?;
-    draw(call, &out, &[], generator, |[seed, offset]| {
+    draw(call, out, &[], generator, |[seed, offset]| {
         let (median, sigma) = (Scalar::Double(median), Scalar::Double(sigma));
         kernels::cauchy::Scalars { seed, offset, median, sigma }.list()
     })
@@ -89,7 +89,7 @@ fn values_of(dtype: DType) -> Option<u64> {
 }
 
 /// `random_` without limits.
-pub fn whole_numbers(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn whole_numbers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, generator] = arguments.all()?;
     let out = written(call, this)?;
     if out.numel() == 0 {
@@ -97,23 +97,23 @@ pub fn whole_numbers(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome 
     }
     let dtype = out.dtype();
     let count = values_of(dtype).ok_or_else(|| Refusal::Unsupported(format!("\"random_\" not implemented for '{dtype:?}'")))?;
-    draw(call, &out, &[], generator, |[seed, offset]| {
+    draw(call, out, &[], generator, |[seed, offset]| {
         kernels::random::Scalars { seed, offset, from: Scalar::Long(0), count: Scalar::Long(count as i64) }.list()
     })
 }
 
 /// A tensor on the device of another one.
-fn near(call: &mut Call<'_>, tensor: &Tensor, other: &Tensor) -> Result<Tensor, Refusal> {
+fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     if tensor.device() == other.device() {
-        return Ok(tensor.clone());
+        return Ok(tensor);
     }
-    let made = call.empty(&Shape::new(tensor.sizes(), tensor.dtype(), Format::Contiguous))?;
-    call.copy(&made, tensor)?;
+    let made = call.empty(tensor.sizes(), tensor.dtype())?;
+    call.copy(made, tensor)?;
     Ok(made)
 }
 
 /// Writes for each probability whether a trial succeeds.
-fn trials(call: &mut Call<'_>, out: &Tensor, p: &Tensor, generator: &Value<'_>) -> Outcome {
+fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: &Value<'_>) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -126,28 +126,28 @@ fn trials(call: &mut Call<'_>, out: &Tensor, p: &Tensor, generator: &Value<'_>) 
     let (own, common) = (out.sizes(), broadcast(out.sizes(), p.sizes())?);
     ensure!(own == common, "output with shape {own:?} doesn't match the broadcast shape {common:?}");
     let each = p.expanded(own)?;
-    out.check_no_partial_overlap(&each)?;
-    draw(call, out, &[&each], generator, |[seed, offset]| kernels::bernoulli::Scalars { seed, offset }.list())
+    out.check_no_partial_overlap(each)?;
+    draw(call, out, &[each], generator, |[seed, offset]| kernels::bernoulli::Scalars { seed, offset }.list())
 }
 
 /// `bernoulli_` with a tensor of probabilities.
-pub fn bernoulli(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn bernoulli(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, p, generator] = arguments.all()?;
     let out = written(call, this)?;
-    trials(call, &out, p.tensor()?, generator)
+    trials(call, out, p.tensor()?, generator)
 }
 
 /// `bernoulli.out`: of its own probabilities.
-pub fn bernoulli_out(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn bernoulli_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [p, generator] = arguments.all()?;
-    let (p, given) = (p.tensor()?, call.given(0)?);
-    let dtype = given.as_ref().map_or(p.dtype(), Tensor::dtype);
+    let (p, given) = (p.tensor()?, call.given(0));
+    let dtype = given.map_or(p.dtype(), Tensor::dtype);
     // PyTorch resizes it without a warning.
     if let Some(given) = given.filter(|given| given.sizes() != p.sizes()) {
         call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(p.sizes()), Value::None])?;
     }
-    let out = call.output(0, &Shape::new(p.sizes(), dtype, Format::Contiguous), Strides::Any)?;
-    trials(call, &out, p, generator)
+    let out = call.contiguous(0, p.sizes(), dtype, Strides::Any)?;
+    trials(call, out, p, generator)
 }
 
 /// Refuses a dtype that no counts are drawn in, of tensors without elements too.
@@ -159,16 +159,16 @@ fn check_dtype(name: &str, dtypes: DTypeSet, dtype: DType) -> Outcome {
 }
 
 /// `poisson`.
-pub fn poisson(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn poisson(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [rate, generator] = arguments.all()?;
     let rate = rate.tensor()?;
     check_dtype("poisson", FLOATING, rate.dtype())?;
-    let out = call.output(0, &Shape::new(rate.sizes(), rate.dtype(), Format::Contiguous), Strides::Any)?;
-    draw(call, &out, &[rate], generator, |[seed, offset]| kernels::discrete::poisson::Scalars { seed, offset }.list())
+    let out = call.contiguous(0, rate.sizes(), rate.dtype(), Strides::Any)?;
+    draw(call, out, &[rate], generator, |[seed, offset]| kernels::discrete::poisson::Scalars { seed, offset }.list())
 }
 
 /// `binomial`.
-pub fn binomial(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn binomial(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [trials, p, generator] = arguments.all()?;
     let (trials, p) = (trials.tensor()?, p.tensor()?);
     let (dtype, other) = (trials.dtype(), p.dtype());
@@ -178,13 +178,13 @@ pub fn binomial(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     check_dtype("binomial", WIDE, dtype)?;
     ensure!(dtype == other, "Found dtype {other:?} but expected {dtype:?}");
     let sizes = broadcast(trials.sizes(), p.sizes())?;
-    let out = call.output(0, &Shape::new(&sizes, dtype, Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, &sizes, dtype, Strides::Any)?;
     let (trials, p) = (trials.expanded(&sizes)?, p.expanded(&sizes)?);
-    draw(call, &out, &[&trials, &p], generator, |[seed, offset]| kernels::discrete::binomial::Scalars { seed, offset }.list())
+    draw(call, out, &[trials, p], generator, |[seed, offset]| kernels::discrete::binomial::Scalars { seed, offset }.list())
 }
 
 /// Refuses a number of numbers that a dtype does not hold exactly.
-fn check_count(call: &mut Call<'_>, count: i64, dtype: DType) -> Outcome {
+fn check_count(call: &Call<'_>, count: i64, dtype: DType) -> Outcome {
     ensure!(count >= 0, "n must be non-negative, got{count}");
     let (digits, text) = match dtype {
         DType::Long => return Ok(()),
@@ -194,21 +194,21 @@ fn check_count(call: &mut Call<'_>, count: i64, dtype: DType) -> Outcome {
         _ => (63, ""),
     };
     // A tensor of the greatest number, as PyTorch makes it, refuses what its dtype does not hold.
-    let greatest = call.empty(&Shape::new(&[], dtype, Format::Contiguous))?;
-    call.fill(&greatest, Scalar::Long((count - 1).max(0)))?;
+    let greatest = call.empty(&[], dtype)?;
+    call.fill(greatest, Scalar::Long((count - 1).max(0)))?;
     ensure!(digits == 63 || count <= (1 << digits) + 1, "n cannot be greater than {text} for {dtype:?} type.");
     Ok(())
 }
 
 /// Writes the numbers below their count in any order to a contiguous tensor.
-fn permute(call: &mut Call<'_>, out: &Tensor, generator: &Value<'_>) -> Outcome {
+fn permute(call: &Call<'_>, out: Tensor<'_>, generator: &Value<'_>) -> Outcome {
     draw(call, out, &[], generator, |[seed, offset]| kernels::randperm::Scalars { seed, offset }.list())
 }
 
 /// `randperm.generator_out`.
-pub fn permutation_out(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn permutation_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [count, generator] = arguments.all()?;
-    let (count, given) = (count.integer()?, call.given(0)?);
+    let (count, given) = (count.integer()?, call.given(0));
     let given = given.ok_or_else(|| Refusal::Invalid("internal error: randperm without an output".into()))?;
     let dtype = given.dtype();
     check_count(call, count, dtype)?;
@@ -220,39 +220,39 @@ pub fn permutation_out(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcom
     };
     let shape = Shape::new(&[count], dtype, Format::Contiguous);
     if given.check_no_internal_overlap().is_err() {
-        let dense = call.empty(&shape)?;
-        permute(call, &dense, generator)?;
+        let dense = call.empty(&[count], dtype)?;
+        permute(call, dense, generator)?;
         // One element of an expanded result has any of the numbers.
-        return call.copy(&given.row(0), &dense.row(0));
+        return call.copy(given.row(0), dense.row(0));
     }
     let out = call.output(0, &shape, Strides::Copied)?;
-    permute(call, &out, generator)
+    permute(call, out, generator)
 }
 
 /// `randperm.generator`.
-pub fn permutation_drawn(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn permutation_drawn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [count, generator, dtype, layout, _device, pinned] = arguments.all()?;
     permutation(call, count, generator, [dtype, layout, pinned])
 }
 
 /// `randperm`, of the device's generator.
-pub fn permutation_of_device(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn permutation_of_device(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [count, dtype, layout, _device, pinned] = arguments.all()?;
     permutation(call, count, &Value::None, [dtype, layout, pinned])
 }
 
-fn permutation(call: &mut Call<'_>, count: &Value<'_>, generator: &Value<'_>, options: [&Value<'_>; 3]) -> Outcome {
+fn permutation(call: &Call<'_>, count: &Value<'_>, generator: &Value<'_>, options: [&Value<'_>; 3]) -> Outcome {
     let ([dtype, layout, pinned], count) = (options, count.integer()?);
     ensure!(count >= 0, "n must be non-negative, got{count}");
     options::check(layout, pinned)?;
     let dtype = options::dtype_of(dtype)?.unwrap_or(DType::Long);
     check_count(call, count, dtype)?;
-    let out = call.output(0, &Shape::new(&[count], dtype, Format::Contiguous), Strides::Any)?;
-    permute(call, &out, generator)
+    let out = call.contiguous(0, &[count], dtype, Strides::Any)?;
+    permute(call, out, generator)
 }
 
 /// Refuses deviations below 0; waits for them.
-fn check_deviations(call: &mut Call<'_>, std: &Tensor, other: &Tensor) -> Outcome {
+fn check_deviations(call: &Call<'_>, std: Tensor<'_>, other: Tensor<'_>) -> Outcome {
     ensure!(!COMPLEX.contains(std.dtype()), "normal expects standard deviation to be non-complex");
     if std.numel() == 0 {
         return Ok(());
@@ -261,17 +261,17 @@ fn check_deviations(call: &mut Call<'_>, std: &Tensor, other: &Tensor) -> Outcom
     let least = call.operator(&names::MIN, &[Value::Tensor(std)])?;
     let is_valid = call.operator(&names::GE, &[Value::Tensor(least), Value::Number(Scalar::Long(0))])?;
     let reason = c"normal with a tensor of deviations (the least one is read on the host)";
-    ensure!(call.read(&is_valid, reason)? != 0, "normal expects all elements of std >= 0.0");
+    ensure!(call.read(is_valid, reason)? != 0, "normal expects all elements of std >= 0.0");
     Ok(())
 }
 
 /// `normal` of means and deviations, one of which may be a number.
-pub fn normal(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [mean, std, generator] = arguments.all()?;
     let first = arguments.tensors().next().ok_or_else(|| Refusal::Invalid("internal error: normal of numbers".into()))?;
-    let given = call.given(0)?;
+    let given = call.given(0);
     let width = if let Value::Tensor(std) = std {
-        check_deviations(call, std, first)?;
+        check_deviations(call, *std, first)?;
         1.0
     } else {
         let std = std.double()?;
@@ -280,22 +280,22 @@ pub fn normal(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     };
     let sizes = match (mean, std) {
         (Value::Tensor(mean), Value::Tensor(std)) => broadcast(mean.sizes(), std.sizes())?,
-        (Value::Tensor(mean), _) => broadcast(mean.sizes(), given.as_ref().unwrap_or(mean).sizes())?,
+        (Value::Tensor(mean), _) => broadcast(mean.sizes(), given.unwrap_or(*mean).sizes())?,
         _ => first.sizes().to_vec(),
     };
-    let dtype = given.as_ref().unwrap_or(first).dtype();
-    let out = call.output(0, &Shape::new(&sizes, dtype, Format::Contiguous), Strides::Any)?;
+    let dtype = given.unwrap_or(first).dtype();
+    let out = call.contiguous(0, &sizes, dtype, Strides::Any)?;
     let (target, number) = (Value::Tensor(out), |value: f64| Value::Number(Scalar::Double(value)));
-    call.operator(&names::NORMAL, &[target.clone(), number(0.0), number(width), generator.clone()])?;
+    call.operator(&names::NORMAL, &[target, number(0.0), number(width), *generator])?;
     if let Value::Tensor(_) = std {
-        call.operator(&names::MUL_IN_PLACE, &[target.clone(), std.clone()])?;
+        call.operator(&names::MUL_IN_PLACE, &[target, *std])?;
     }
     let mean = if let Value::Tensor(mean) = mean {
-        mean.clone()
+        *mean
     } else {
         // Rounded to the dtype before it is added.
-        let made = call.empty(&Shape::new(&[], dtype, Format::Contiguous))?;
-        call.fill(&made, mean.number()?)?;
+        let made = call.empty(&[], dtype)?;
+        call.fill(made, mean.number()?)?;
         made
     };
     call.operator(&names::ADD_IN_PLACE, &[target, Value::Tensor(mean), Value::Number(Scalar::Long(1))]).map(drop)

@@ -1,7 +1,5 @@
 //! Embedding tables: their gradient, embedding bags, renorm.
 
-use smallvec::smallvec;
-
 use super::addressing::{Addressing, Operation, Update};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
@@ -15,7 +13,7 @@ const SUM: i64 = 0;
 const MEAN: i64 = 1;
 const MAX: i64 = 2;
 
-fn check_index_dtype(tensor: &Tensor, argument: &str, name: &str) -> Outcome {
+fn check_index_dtype(tensor: Tensor<'_>, argument: &str, name: &str) -> Outcome {
     let dtype = tensor.dtype();
     ensure!(
         [DType::Long, DType::Int].contains(&dtype),
@@ -25,37 +23,37 @@ fn check_index_dtype(tensor: &Tensor, argument: &str, name: &str) -> Outcome {
     Ok(())
 }
 
-fn check_indices(indices: &Tensor, name: &str) -> Outcome {
+fn check_indices(indices: Tensor<'_>, name: &str) -> Outcome {
     check_index_dtype(indices, "#2 'indices'", name)
 }
 
 /// A contiguous tensor of 0.
-fn zeros(call: &mut Call<'_>, sizes: &[i64], dtype: DType) -> Result<Tensor, Refusal> {
-    let made = call.empty(&Shape::new(sizes, dtype, Format::Contiguous))?;
+fn zeros<'a>(call: &Call<'a>, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
+    let made = call.empty(sizes, dtype)?;
     call.operator(&names::ZERO, &[Value::Tensor(made)])
 }
 
 /// 1 over how often the index at each position occurs among all, as a column.
-fn inverse_counts(call: &mut Call<'_>, indices: &Tensor, num_rows: i64, dtype: DType) -> Result<Tensor, Refusal> {
+fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype: DType) -> Result<Tensor<'a>, Refusal> {
     let counts = zeros(call, &[num_rows], DType::Double)?;
-    if let Some(addressing) = Addressing::each_slice(&counts, 0, indices)? {
-        addressing.update(call, &counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
+    if let Some(addressing) = Addressing::each_slice(counts, 0, indices)? {
+        addressing.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
     }
     let number = |value: i64| Value::Number(Scalar::Long(value));
-    let counts = call.operator(&names::INDEX_SELECT, &[Value::Tensor(counts), number(0), Value::Tensor(indices.clone())])?;
+    let counts = call.operator(&names::INDEX_SELECT, &[Value::Tensor(counts), number(0), Value::Tensor(indices)])?;
     let inverse = call.operator(&names::RECIPROCAL, &[Value::Tensor(counts)])?;
-    Ok(call.cast(&inverse, dtype)?.view(&[indices.numel(), 1]))
+    Ok(call.cast(inverse, dtype)?.view(&[indices.numel(), 1]))
 }
 
 /// `embedding_dense_backward`.
-pub fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, indices, num_weights, padding, scale_by_frequency] = arguments.all()?;
     let (grad, indices, num_weights) = (grad.tensor()?, indices.tensor()?, num_weights.integer()?);
     check_indices(indices, "embedding_backward")?;
     let (count, width) = (indices.numel(), grad.size_from_end(0));
     let indices = call.dense(indices, Format::Contiguous)?.view(&[count]);
-    let out = call.output(0, &Shape::new(&[num_weights, width], grad.dtype(), Format::Contiguous), Strides::Any)?;
-    call.operator(&names::ZERO, &[Value::Tensor(out.clone())])?;
+    let out = call.contiguous(0, &[num_weights, width], grad.dtype(), Strides::Any)?;
+    call.operator(&names::ZERO, &[Value::Tensor(out)])?;
     if count == 0 {
         return Ok(());
     }
@@ -63,17 +61,24 @@ pub fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     ensure!(count * width == elements, "embedding_backward: a gradient of {elements} elements for {count} indices of {width}");
     let mut rows = call.dense(grad, Format::Contiguous)?.view(&[count, width]);
     if scale_by_frequency.flag()? {
-        let scales = inverse_counts(call, &indices, num_weights, grad.dtype())?;
+        let scales = inverse_counts(call, indices, num_weights, grad.dtype())?;
         rows = call.operator(&names::MUL, &[Value::Tensor(rows), Value::Tensor(scales)])?;
     }
     let update = Update { skipped: padding.integer()?, ..Operation::Add.into() };
-    match Addressing::each_slice(&out, 0, &indices)? {
-        Some(addressing) => addressing.update(call, &out, Input::Tensor(&rows), update),
+    match Addressing::each_slice(out, 0, indices)? {
+        Some(addressing) => addressing.update(call, out, Input::Tensor(rows), update),
         None => Ok(()),
     }
 }
 
-fn check_bag(weight: &Tensor, indices: &Tensor, offsets: &Tensor, mode: i64, scales: Option<&Tensor>, has_last: bool) -> Outcome {
+fn check_bag(
+    weight: Tensor<'_>,
+    indices: Tensor<'_>,
+    offsets: Tensor<'_>,
+    mode: i64,
+    scales: Option<Tensor<'_>>,
+    has_last: bool,
+) -> Outcome {
     // The two may differ: the kernel reads each in its own dtype.
     check_indices(indices, "embedding_bag")?;
     check_index_dtype(offsets, "#3 'offsets'", "embedding_bag")?;
@@ -102,66 +107,65 @@ fn check_bag(weight: &Tensor, indices: &Tensor, offsets: &Tensor, mode: i64, sca
 
 /// `_embedding_bag`. Sizes and dtypes are those of PyTorch's meta kernel for accelerators: no maxima without mode "max", a size for the last
 /// offset.
-pub fn bag(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [weight, indices, offsets, _scale, mode, _sparse, scales, has_last, padding] = arguments.all()?;
     let (weight, indices, offsets, mode) = (weight.tensor()?, indices.tensor()?, offsets.tensor()?, mode.integer()?);
     let (scales, has_last) = (scales.optional_tensor()?, has_last.flag()?);
     check_bag(weight, indices, offsets, mode, scales, has_last)?;
     let bags = offsets.numel() - i64::from(has_last);
     let dtype = indices.dtype();
-    let flat = |sizes: &[i64], dtype: DType| Shape::new(sizes, dtype, Format::Contiguous);
     let sums = [bags, weight.sizes()[1]];
-    let out = call.output(0, &flat(&sums, weight.dtype()), Strides::Any)?;
+    let out = call.contiguous(0, &sums, weight.dtype(), Strides::Any)?;
     let results = [
-        call.output(1, &flat(indices.sizes(), dtype), Strides::Any)?,
-        call.output(2, &flat(offsets.sizes(), dtype), Strides::Any)?,
-        call.output(3, &flat(if mode == MAX { &sums } else { &[0] }, dtype), Strides::Any)?,
+        call.contiguous(1, indices.sizes(), dtype, Strides::Any)?,
+        call.contiguous(2, offsets.sizes(), dtype, Strides::Any)?,
+        call.contiguous(3, if mode == MAX { &sums } else { &[0] }, dtype, Strides::Any)?,
     ];
     // The kernel writes Long.
-    let long = |call: &mut Call<'_>, tensor: &Tensor| match dtype {
-        DType::Long => Ok(tensor.clone()),
-        _ => call.empty(&flat(tensor.sizes(), DType::Long)),
+    let long = |index: usize| match dtype {
+        DType::Long => Ok(results[index]),
+        _ => call.empty(results[index].sizes(), DType::Long),
     };
-    let [bag_of, all_sizes] = [long(call, &results[0])?, long(call, &results[1])?];
-    let maxima = if mode == MAX { long(call, &results[2])? } else { call.empty(&flat(&[bags], DType::Long))? };
+    let [bag_of, all_sizes] = [long(0)?, long(1)?];
+    let maxima = if mode == MAX { long(2)? } else { call.empty(&[bags], DType::Long)? };
     if bags != 0 {
         let [table, indices, offsets] = [weight, indices, offsets].map(|tensor| call.dense(tensor, Format::Contiguous));
         let (table, indices, offsets) = (table?, indices?, offsets?);
         let scales = scales.map(|scales| call.dense(scales, Format::Contiguous)).transpose()?;
-        let inputs: Vec<&Tensor> = [&table, &indices, &offsets].into_iter().chain(&scales).collect();
-        let sizes = all_sizes.within(smallvec![bags], smallvec![1]);
+        let inputs: Vec<Tensor<'_>> = [table, indices, offsets].into_iter().chain(scales).collect();
+        let sizes = all_sizes.within(&[bags], &[1]);
         let scalars = bag_kernel::Scalars { mode: mode.into(), padding: padding.integer()?.into() };
-        call.launch(&[&out, &bag_of, &sizes, &maxima], &inputs, &scalars.list())?;
+        call.launch(&[out, bag_of, sizes, maxima], &inputs, &scalars.list())?;
     }
     if has_last {
         let last = all_sizes.row(bags);
         call.operator(&names::ZERO, &[Value::Tensor(last)])?;
     }
     if dtype != DType::Long {
-        call.copy(&results[0], &bag_of)?;
-        call.copy(&results[1], &all_sizes)?;
+        call.copy(results[0], bag_of)?;
+        call.copy(results[1], all_sizes)?;
         if mode == MAX {
-            call.copy(&results[2], &maxima)?;
+            call.copy(results[2], maxima)?;
         }
     }
     Ok(())
 }
 
 /// `embedding_renorm_`: rows that are indexed get a norm of at most `max_norm`.
-pub fn renorm(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn renorm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [table, indices, max_norm, norm_type] = arguments.all()?;
     let (table, indices) = (table.tensor()?, indices.tensor()?);
     let ndim = table.ndim();
     let text = "dimensional tensor for argument #1 'self' (while checking arguments for embedding_renorm_)";
     ensure!(ndim == 2, "Expected 2-dimensional tensor, but got {ndim}-{text}");
     check_indices(indices, "embedding_renorm_")?;
-    let out = call.output(0, &Shape::new(table.sizes(), table.dtype(), Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, table.sizes(), table.dtype(), Strides::Any)?;
     if indices.numel() == 0 {
         return Ok(());
     }
     let indices = call.dense(indices, Format::Contiguous)?;
-    let dense = call.dense(&out, Format::Contiguous)?;
+    let dense = call.dense(out, Format::Contiguous)?;
     let scalars = renorm_kernel::Scalars { max_norm: max_norm.number()?, norm_type: norm_type.number()? };
-    call.launch(&[&dense], &[&indices], &scalars.list())?;
-    if dense.address() == out.address() { Ok(()) } else { call.copy(&out, &dense) }
+    call.launch(&[dense], &[indices], &scalars.list())?;
+    if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }

@@ -34,7 +34,7 @@ pub static OPERATORS: [Operator; 2] = [
     },
 ];
 
-fn check_size(what: &str, tensor: &Tensor, sizes: &[i64]) -> Outcome {
+fn check_size(what: &str, tensor: Tensor<'_>, sizes: &[i64]) -> Outcome {
     let found = tensor.sizes();
     ensure!(found == sizes, "{NAME}: expected {what} to have size {sizes:?}, but got {found:?}");
     Ok(())
@@ -42,10 +42,10 @@ fn check_size(what: &str, tensor: &Tensor, sizes: &[i64]) -> Outcome {
 
 /// The operands of both directions.
 struct Operands<'a> {
-    query: &'a Tensor,
-    key: &'a Tensor,
-    value: &'a Tensor,
-    mask: Option<&'a Tensor>,
+    query: Tensor<'a>,
+    key: Tensor<'a>,
+    value: Tensor<'a>,
+    mask: Option<Tensor<'a>>,
     is_causal: bool,
     scale: Option<f64>,
 }
@@ -77,7 +77,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Whether PyTorch's kernel is faster: its products of 16 bit floats use AMX. It takes rows without gaps, of `others` too.
-    fn suits_library(&self, call: &Call<'_>, others: &[&Tensor]) -> bool {
+    fn suits_library(&self, call: &Call<'_>, others: &[Tensor<'_>]) -> bool {
         let own = [self.query, self.key, self.value];
         HALVES.contains(self.query.dtype()) && own.iter().chain(others).all(|tensor| tensor.strides()[3] == 1) && call.has_amx()
     }
@@ -92,12 +92,12 @@ impl<'a> Operands<'a> {
     }
 
     /// The mask for each score, of the dtype that these are computed in.
-    fn expanded_mask(&self, call: &mut Call<'_>) -> Result<Option<Tensor>, Refusal> {
+    fn expanded_mask(&self, call: &Call<'a>) -> Result<Option<Tensor<'a>>, Refusal> {
         let Some(mask) = self.mask else { return Ok(None) };
         let ndim = mask.ndim();
         ensure!(ndim == 2 || ndim == 4, "{NAME}: expected a mask of 2 or 4 dimensions, but got {ndim}");
         let cast = call.cast(mask, self.score())?;
-        let scores = if cast.flags().has(Flags::NEG) { as_stored(call, &cast)? } else { cast };
+        let scores = if cast.flags().has(Flags::NEG) { as_stored(call, cast)? } else { cast };
         let sizes = [&self.query.sizes()[..3], &self.key.sizes()[2..3]].concat();
         scores.expanded(&sizes).map(Some)
     }
@@ -108,24 +108,21 @@ impl<'a> Operands<'a> {
     }
 
     /// Launches the kernel over query, key, value and mask in the place of the middle of its inputs.
-    fn launch(&self, call: &mut Call<'_>, outputs: &[&Tensor], before: &[&Tensor], behind: &[&Tensor]) -> Outcome {
+    fn launch(&self, call: &Call<'a>, outputs: &[Tensor<'_>], before: &[Tensor<'_>], behind: &[Tensor<'_>]) -> Outcome {
         let mask = self.expanded_mask(call)?;
         let own = [self.query, self.key, self.value];
-        let given: SmallVec<[&Tensor; 8]> = before.iter().chain(&own).chain(behind).copied().collect();
-        let negatives = given.iter().filter(|tensor| tensor.flags().has(Flags::NEG));
-        let stored = negatives.map(|tensor| as_stored(call, tensor)).collect::<Result<Vec<_>, _>>()?;
-        let (mut next, mut inputs) = (stored.iter(), SmallVec::<[&Tensor; 8]>::new());
-        for &tensor in &given {
-            inputs.push(if tensor.flags().has(Flags::NEG) { next.next().unwrap_or(tensor) } else { tensor });
+        let mut inputs = SmallVec::<[Tensor<'_>; 8]>::new();
+        for &tensor in before.iter().chain(&own).chain(behind) {
+            inputs.push(if tensor.flags().has(Flags::NEG) { as_stored(call, tensor)? } else { tensor });
         }
-        inputs.extend(&mask);
+        inputs.extend(mask);
         call.launch(outputs, &inputs, &self.scalars())
     }
 }
 
 /// A tensor whose values are those in memory, and not their negatives.
-fn as_stored(call: &mut Call<'_>, tensor: &Tensor) -> Result<Tensor, Refusal> {
-    call.operator(&names::RESOLVE_NEG, &[Value::Tensor(tensor.clone())])
+fn as_stored<'a>(call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    call.operator(&names::RESOLVE_NEG, &[Value::Tensor(tensor)])
 }
 
 /// Of sizes [batch, heads, length, ...] with the memory of [batch, length, heads, ...], as PyTorch's kernels have it.
@@ -138,7 +135,7 @@ fn length_first(sizes: &[i64], dtype: DType) -> Shape {
 }
 
 /// `_scaled_dot_product_flash_attention_for_cpu`.
-fn forward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [query, key, value, dropout, is_causal, mask, scale] = arguments.all()?;
     let dropout = dropout.double()?;
     ensure!(dropout == 0.0, "{NAME}: expected no dropout, but got {dropout}");
@@ -152,15 +149,15 @@ fn forward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
         return call.leave_to_task(operands.cut(2.0));
     }
     if out.strides()[3] == 1 {
-        return operands.launch(call, &[&out, &sums], &[], &[]);
+        return operands.launch(call, &[out, sums], &[], &[]);
     }
-    let rows = call.empty(&shape.in_format(Format::Contiguous))?;
-    operands.launch(call, &[&rows, &sums], &[], &[])?;
-    call.copy(&out, &rows)
+    let rows = call.empty(&shape.sizes, shape.dtype)?;
+    operands.launch(call, &[rows, sums], &[], &[])?;
+    call.copy(out, rows)
 }
 
 /// `_scaled_dot_product_flash_attention_for_cpu_backward`.
-fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, query, key, value, out, sums, _dropout, is_causal, mask, scale] = arguments.all()?;
     check_same_device(arguments.tensors(), "an operand", NAME)?;
     let operands = Operands::new([query, key, value], mask, is_causal, scale)?;
@@ -168,20 +165,20 @@ fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     check_size("grad_out", grad, operands.query.sizes())?;
     check_size("out", out, operands.query.sizes())?;
     check_size("logsumexp", sums, &operands.query.sizes()[..3])?;
-    let mut like = |index, tensor: &Tensor| call.output(index, &length_first(tensor.sizes(), tensor.dtype()), Strides::Any);
+    let like = |index, tensor: Tensor<'_>| call.output(index, &length_first(tensor.sizes(), tensor.dtype()), Strides::Any);
     let gradients = [like(0, operands.query)?, like(1, operands.key)?, like(2, operands.value)?];
     if operands.suits_library(call, &[grad, out]) {
         return call.leave_to_task(operands.cut(5.0));
     }
-    operands.launch(call, &gradients.each_ref(), &[grad], &[out, sums])
+    operands.launch(call, &gradients, &[grad], &[out, sums])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tensor(sizes: &[i64]) -> Tensor {
-        Tensor::new(1, 64, DType::BFloat16, 0, Flags(0), sizes.into(), Format::Contiguous.strides(sizes))
+    fn tensor(sizes: &[i64]) -> Tensor<'static> {
+        Tensor::leaked(1, DType::BFloat16, 0, sizes, &Format::Contiguous.strides(sizes))
     }
 
     fn cut_of(query: &[i64], key: &[i64]) -> (usize, i64, u64) {

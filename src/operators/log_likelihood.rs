@@ -11,9 +11,9 @@ const SUM: i64 = 2;
 
 /// What forward and backward have in common.
 struct Loss<'a> {
-    input: &'a Tensor,
-    target: &'a Tensor,
-    weight: Option<&'a Tensor>,
+    input: Tensor<'a>,
+    target: Tensor<'a>,
+    weight: Option<Tensor<'a>>,
     reduction: i64,
     ignored: i64,
 }
@@ -29,7 +29,7 @@ impl<'a> Loss<'a> {
         let (input, target, weight) = (input.tensor()?, target.tensor()?, weight.optional_tensor()?);
         let loss = Self { input, target, weight, reduction: reduction.integer()?, ignored: ignored.integer()? };
         let is_target = target.dtype() == DType::Long || (target.dtype() == DType::Byte && input.ndim() <= 2);
-        let fits = |weight: &Tensor| weight.dtype() == input.dtype() && weight.device() == input.device();
+        let fits = |weight: Tensor<'_>| weight.dtype() == input.dtype() && weight.device() == input.device();
         let is_taken = is_target && weight.is_none_or(fits) && target.device() == input.device();
         if is_taken { Ok(loss) } else { Err(Refusal::Fallback) }
     }
@@ -52,12 +52,12 @@ impl<'a> Loss<'a> {
         }
     }
 
-    fn forward(&self, call: &mut Call<'_>, out: &Shape, total: &Shape) -> Outcome {
+    fn forward(&self, call: &Call<'_>, out: &Shape, total: &Shape) -> Outcome {
         let out = call.output(0, out, Strides::Copied)?;
         let total = call.output(1, total, Strides::Copied)?;
         let [samples, _, height, width] = self.images();
         let is_rows = self.input.ndim() != 4;
-        let images = if is_rows { call.dense(self.input, Format::Contiguous)?.view(&self.images()) } else { self.input.clone() };
+        let images = if is_rows { call.dense(self.input, Format::Contiguous)?.view(&self.images()) } else { self.input };
         let target = call.dense(self.target, Format::Contiguous)?.view(&[samples, height, width]);
         let by_element = self.reduction == NONE && self.input.ndim() > 1;
         let losses = if by_element { out.view(target.sizes()) } else { out };
@@ -67,11 +67,11 @@ impl<'a> Loss<'a> {
         let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
         let scalars =
             kernel::Scalars { reduction: reduction.into(), ignored: self.ignored.into(), has_weight: weight.is_some().into() };
-        let inputs: Vec<&Tensor> = [&images, &target].into_iter().chain(&weight).collect();
-        call.launch(&[&losses, &total], &inputs, &scalars.list())
+        let inputs: Vec<Tensor<'_>> = [images, target].into_iter().chain(weight).collect();
+        call.launch(&[losses, total], &inputs, &scalars.list())
     }
 
-    fn backward(&self, call: &mut Call<'_>, shape: &Shape, grad: &Tensor, total: &Tensor) -> Outcome {
+    fn backward(&self, call: &Call<'_>, shape: &Shape, grad: Tensor<'_>, total: Tensor<'_>) -> Outcome {
         let out = call.output(0, shape, Strides::Copied)?;
         let [samples, classes, height, width] = self.images();
         let rows = out.view(&[samples, classes * height * width]);
@@ -84,20 +84,20 @@ impl<'a> Loss<'a> {
             has_weight: weight.is_some().into(),
             classes: classes.into(),
         };
-        let inputs: Vec<&Tensor> = [&grad, &target, total].into_iter().chain(&weight).collect();
-        call.launch(&[&rows], &inputs, &scalars.list())
+        let inputs: Vec<Tensor<'_>> = [grad, target, total].into_iter().chain(weight).collect();
+        call.launch(&[rows], &inputs, &scalars.list())
     }
 }
 
 /// `nll_loss_forward`: of rows (N, C) or one row (C).
-pub fn forward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn forward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, target, weight, reduction, ignored] = arguments.all()?;
     let shapes = call.meta()?;
     Loss::new(input, target, weight, reduction, ignored)?.forward(call, &shapes[0], &shapes[1])
 }
 
 /// `nll_loss2d_forward`: of images (N, C, H, W).
-pub fn forward_of_images(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn forward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, target, weight, reduction, ignored] = arguments.all()?;
     let loss = Loss::new(input, target, weight, reduction, ignored)?;
     loss.check_images()?;
@@ -107,7 +107,7 @@ pub fn forward_of_images(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outc
 }
 
 /// `nll_loss_backward`.
-pub fn backward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [grad, input, target, weight, reduction, ignored, total] = arguments.all()?;
     let shape = call.shape()?;
     let loss = Loss::new(input, target, weight, reduction, ignored)?;
@@ -115,7 +115,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Out
 }
 
 /// `nll_loss2d_backward`.
-pub fn backward_of_images(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn backward_of_images(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, target, weight, reduction, ignored, total] = arguments.all()?;
     let (grad, total) = (grad.tensor()?, total.tensor()?);
     let loss = Loss::new(input, target, weight, reduction, ignored)?;

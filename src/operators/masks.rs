@@ -9,42 +9,42 @@ use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
 
 /// How many elements are not 0.
-fn count_of_nonzero(call: &mut Call<'_>, dense: &Tensor) -> Result<i64, Refusal> {
+fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> {
     if dense.numel() == 0 {
         return Ok(0);
     }
-    let count = call.empty(&Shape::new(&[], DType::Long, Format::Contiguous))?;
+    let count = call.empty(&[], DType::Long)?;
     // It computes in the dtype of what it counts.
-    call.with_kernel(&names::NONZERO_COUNT).launch_in(dense.dtype(), &[&count], &[dense], &[])?;
-    call.read(&count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
+    call.with_kernel(&names::NONZERO_COUNT).launch_in(dense.dtype(), &[count], &[dense], &[])?;
+    call.read(count, c"nonzero, masked_select or an index that is a mask (the result's size is read on the host)")
 }
 
-fn expanded(tensor: &Tensor, sizes: &[i64]) -> Result<Tensor, Refusal> {
+fn expanded<'a>(tensor: Tensor<'a>, sizes: &[i64]) -> Result<Tensor<'a>, Refusal> {
     let (from, text) = (tensor.sizes(), "The expanded size of the tensor must match the existing size");
     tensor.expand(sizes).ok_or_else(|| Refusal::Invalid(format!("{text}. Target sizes: {sizes:?}. Tensor sizes: {from:?}")))
 }
 
 /// `masked_select`.
-pub fn select(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask] = arguments.all()?;
     let (input, mask) = (input.tensor()?, mask.tensor()?);
     ensure!(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask");
     ensure!(input.device() == mask.device(), "masked_select: expected self and mask on one device");
     let sizes = broadcast(mask.sizes(), input.sizes())?;
-    let dense_mask = call.dense(&expanded(mask, &sizes)?, Format::Contiguous)?;
-    let count = count_of_nonzero(call, &dense_mask)?;
-    let out = call.output(0, &Shape::new(&[count], input.dtype(), Format::Contiguous), Strides::Any)?;
+    let dense_mask = call.dense(expanded(mask, &sizes)?, Format::Contiguous)?;
+    let count = count_of_nonzero(call, dense_mask)?;
+    let out = call.contiguous(0, &[count], input.dtype(), Strides::Any)?;
     out.check_no_overlap(input)?;
     out.check_no_overlap(mask)?;
     if count == 0 {
         return Ok(());
     }
-    let dense = call.dense(&expanded(input, &sizes)?, Format::Contiguous)?;
-    call.launch(&[&out], &[&dense, &dense_mask], &[])
+    let dense = call.dense(expanded(input, &sizes)?, Format::Contiguous)?;
+    call.launch(&[out], &[dense, dense_mask], &[])
 }
 
 /// `masked_scatter_`.
-pub fn scatter(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn scatter(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, mask, source] = arguments.all()?;
     let (input, mask, source) = (input.tensor()?, mask.tensor()?, source.tensor()?);
     input.check_no_internal_overlap()?;
@@ -55,19 +55,19 @@ pub fn scatter(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     let devices = [mask.device(), source.device()];
     ensure!(devices == [input.device(); 2], "masked_scatter_: expected self, mask and source on one device");
     let mask = expanded(mask, input.sizes())?;
-    let out = call.output(0, &Shape::new(input.sizes(), own, Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, input.sizes(), own, Strides::Any)?;
     if out.numel() == 0 {
         return Ok(());
     }
-    let mask = call.dense(&mask, Format::Contiguous)?;
+    let mask = call.dense(mask, Format::Contiguous)?;
     let source = call.dense(source, Format::Contiguous)?.view(&[source.numel()]);
-    let dense = call.dense(&out, Format::Contiguous)?;
-    call.launch(&[&dense], &[&source, &mask], &[])?;
-    if dense.address() == out.address() { Ok(()) } else { call.copy(&out, &dense) }
+    let dense = call.dense(out, Format::Contiguous)?;
+    call.launch(&[dense], &[source, mask], &[])?;
+    if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }
 
 /// Launches the kernel of the positions; `fill` is for rows behind the last one.
-fn launch(call: &mut Call<'_>, out: &Tensor, dense: &Tensor, fill: i64) -> Outcome {
+fn launch(call: &Call<'_>, out: Tensor<'_>, dense: Tensor<'_>, fill: i64) -> Outcome {
     if out.numel() == 0 {
         return Ok(());
     }
@@ -75,28 +75,28 @@ fn launch(call: &mut Call<'_>, out: &Tensor, dense: &Tensor, fill: i64) -> Outco
 }
 
 /// `nonzero`.
-pub fn nonzero(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensor()?;
     let dense = call.dense(input, Format::Contiguous)?;
-    let (count, ndim) = (count_of_nonzero(call, &dense)?, input.ndim() as i64);
+    let (count, ndim) = (count_of_nonzero(call, dense)?, input.ndim() as i64);
     // Column by column, as PyTorch's.
     let shape = Shape { sizes: smallvec![count, ndim], strides: smallvec![1, count], dtype: DType::Long };
     let out = call.output(0, &shape, Strides::Any)?;
     out.check_no_overlap(input)?;
-    launch(call, &out, &dense, 0)
+    launch(call, out, dense, 0)
 }
 
 /// `nonzero_static`: with a given number of rows.
-pub fn nonzero_static(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn nonzero_static(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, size, fill] = arguments.all()?;
     let (input, size, fill) = (input.tensor()?, size.integer()?, fill.integer()?);
     ensure!(size >= 0, "nonzero_static: 'size' must be an non-negative integer");
-    let out = call.output(0, &Shape::new(&[size, input.ndim() as i64], DType::Long, Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, &[size, input.ndim() as i64], DType::Long, Strides::Any)?;
     out.check_no_overlap(input)?;
     if input.numel() == 0 {
-        return call.fill(&out, fill.into());
+        return call.fill(out, fill.into());
     }
     let dense = call.dense(input, Format::Contiguous)?;
-    launch(call, &out, &dense, fill)
+    launch(call, out, dense, fill)
 }

@@ -1,34 +1,51 @@
 //! Reflection and replication padding of lines, images and volumes, and their gradients. A padding is a list of (before, after), the last
-//! dimension first.
+//! dimension first. Calls with nothing unusual do without PyTorch's meta, which takes longer than all the rest of a small call.
 
 use super::call::{Arguments, Call, Outcome, Shape, Strides, StructuredCall, ensure};
 use super::descriptor::{Format, Tensor};
 use crate::tensor::launch::Scalar;
 
-/// Launches into an output of this shape. Results have the memory format of the tensor that their sizes come from, as those of PyTorch's CPU
+/// The sizes that padding gives a tensor where nothing is unusual; the meta looks at all others, and refuses some.
+fn usual_sizes<'a>(call: &Call<'a>, input: Tensor<'_>, padding: &[i64]) -> Option<&'a [i64]> {
+    let (sizes, spatial) = (input.sizes(), padding.len() / 2);
+    let batch = input.ndim().checked_sub(spatial + 1).filter(|&batch| batch < 2 && padding.len().is_multiple_of(2))?;
+    let sides = |dim: usize| (input.ndim() - 1 - dim < spatial).then(|| &padding[2 * (input.ndim() - 1 - dim)..][..2]);
+    let is_usual = |dim: usize| sides(dim).is_none_or(|sides| sides.iter().all(|side| (0..sizes[dim]).contains(side)));
+    let fits = (batch..input.ndim()).all(|dim| sizes[dim] > 0 && is_usual(dim));
+    fits.then(|| call.arena().keep_all(input.ndim(), |dim| sizes[dim] + sides(dim).map_or(0, |sides| sides[0] + sides[1])))
+}
+
+/// Launches into an output of these sizes. Results have the memory format of the tensor that their sizes come from, as those of PyTorch's CPU
 /// kernels have; its metas leave them contiguous.
-fn launch(call: &mut Call<'_>, shape: Shape, like: &Tensor, source: &Tensor, padding: &[i64]) -> Outcome {
-    let format = like.suggested_format();
-    let strides = if format == Format::Contiguous { Strides::Any } else { Strides::Given };
-    let out = call.output(0, &shape.in_format(format), strides)?;
+fn launch(call: &Call<'_>, sizes: &[i64], like: Tensor<'_>, source: Tensor<'_>, padding: &[i64]) -> Outcome {
+    let out = match like.suggested_format() {
+        Format::Contiguous => call.contiguous(0, sizes, like.dtype(), Strides::Any)?,
+        format => call.output(0, &Shape::new(sizes, like.dtype(), format), Strides::Given)?,
+    };
     if out.numel() == 0 {
         return Ok(());
     }
-    let before: Vec<Scalar> = padding.iter().step_by(2).map(|&before| Scalar::Long(before)).collect();
-    call.launch(&[&out], &[source], &before)
+    let before = call.arena().keep_all(padding.len() / 2, |pair| Scalar::Long(padding[2 * pair]));
+    call.launch(&[out], &[source], before)
 }
 
 /// Padding with a meta of its own.
-pub fn pad(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn pad(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
-    let shape = call.shape()?;
-    launch(call, shape, input.tensor()?, input.tensor()?, padding.integers()?)
+    let (input, padding) = (input.tensor()?, padding.integers()?);
+    match usual_sizes(call, input, padding) {
+        Some(sizes) => launch(call, sizes, input, input, padding),
+        None => launch(call, &call.shape()?.sizes, input, input, padding),
+    }
 }
 
 /// `reflection_pad2d`, which has no meta: that of replication, and no more padding than there is to reflect.
-pub fn reflect_images(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn reflect_images(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, padding] = arguments.all()?;
     let (input, padding) = (input.tensor()?, padding.integers()?);
+    if let Some(sizes) = usual_sizes(call, input, padding) {
+        return launch(call, sizes, input, input, padding);
+    }
     let shape = call.shape()?;
     for (pair, sides) in padding.chunks_exact(2).enumerate() {
         let (size, dim) = (input.size_from_end(pair), input.ndim() - 1 - pair);
@@ -40,7 +57,7 @@ pub fn reflect_images(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) 
             input.sizes()
         );
     }
-    launch(call, shape, input, input, padding)
+    launch(call, &shape.sizes, input, input, padding)
 }
 
 fn check_padding(padding: &[i64], dims: usize) -> Outcome {
@@ -49,21 +66,21 @@ fn check_padding(padding: &[i64], dims: usize) -> Outcome {
 }
 
 /// Gradients with a meta of their own.
-pub fn pad_backward_of_meta(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn pad_backward_of_meta(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [grad, input, padding] = arguments.all()?;
     let shape = call.shape()?;
-    launch(call, shape, input.tensor()?, grad.tensor()?, padding.integers()?)
+    launch(call, &shape.sizes, input.tensor()?, grad.tensor()?, padding.integers()?)
 }
 
 /// `reflection_pad1d_backward`, whose meta reads both sides' padding without a look at how many there are.
-pub fn reflect_lines_backward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn reflect_lines_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [.., padding] = arguments.all::<3>()?;
     check_padding(padding.integers()?, 1)?;
     pad_backward_of_meta(arguments, call)
 }
 
 /// Gradients without a meta: the output's has the sizes of the padded input.
-pub fn pad_backward<const DIMS: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn pad_backward<const DIMS: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, padding] = arguments.all()?;
     let (grad, input, padding) = (grad.tensor()?, input.tensor()?, padding.integers()?);
     check_padding(padding, DIMS)?;
@@ -79,5 +96,5 @@ pub fn pad_backward<const DIMS: usize>(arguments: &Arguments<'_>, call: &mut Cal
         *size += sides[0] + sides[1];
     }
     ensure!(grad.sizes() == padded, "grad_output unexpected. Expected: {padded:?}, Got: {:?}", grad.sizes());
-    launch(call, Shape::new(input.sizes(), input.dtype(), Format::Contiguous), input, grad, padding)
+    launch(call, input.sizes(), input, grad, padding)
 }

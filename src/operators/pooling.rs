@@ -1,6 +1,6 @@
 //! Maximum pooling of images: the kernels take planes, or samples in channels-last layout.
 
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, ensure};
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value, ensure};
 use super::descriptor::{Format, Tensor};
 use super::windows::Windows;
 use crate::kernels::max_pool::max_pool2d_backward as backward_kernel;
@@ -14,13 +14,13 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(images: &Tensor) -> Self {
+    fn of(images: Tensor<'_>) -> Self {
         let format = images.suggested_format();
         Self { format, channels: if format == Format::Contiguous { 1 } else { images.sizes()[1] } }
     }
 
     /// The elements of each plane or sample, in a row.
-    fn rows(&self, call: &mut Call<'_>, images: &Tensor) -> Result<Tensor, Refusal> {
+    fn rows<'a>(&self, call: &Call<'a>, images: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
         let ordered = call.dense(images, self.format)?.in_memory_order(self.format);
         let elements = images.size_from_end(0) * images.size_from_end(1) * self.channels;
         Ok(ordered.view(&[if elements == 0 { 0 } else { images.numel() / elements }, elements]))
@@ -28,37 +28,78 @@ impl Layout {
 }
 
 /// Positions are numbers of 32 bits in the kernels.
-fn check_plane(images: &Tensor) -> Outcome {
+fn check_plane(images: Tensor<'_>) -> Outcome {
     let elements = images.size_from_end(0) * images.size_from_end(1);
     if elements <= i64::from(i32::MAX) { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-/// `max_pool2d_with_indices`: of images (N, C, H, W) or (C, H, W).
-pub fn max_pool2d(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
-    let [input, window, stride, padding, dilation, _ceil_mode] = arguments.all()?;
-    let (input, window, stride) = (input.tensor()?, window.integers()?, stride.integers()?);
-    let shapes = call.meta()?;
-    check_plane(input)?;
-    let out = call.output(0, &shapes[0], Strides::Copied)?;
-    let positions = call.output(1, &shapes[1], Strides::Copied)?;
-    if out.numel() == 0 {
-        return Ok(());
+/// The outputs where nothing is unusual: values and positions. The meta looks at all other calls, and refuses some.
+fn usual_outputs<'a>(call: &Call<'a>, input: Tensor<'_>, windows: &Windows) -> Result<Option<[Tensor<'a>; 2]>, Refusal> {
+    let fits = |axis: usize| {
+        let (window, padding) = (windows.kernel[axis], windows.padding[axis]);
+        window > 0 && (0..=window / 2).contains(&padding) && windows.stride[axis] > 0 && windows.dilation[axis] > 0
+    };
+    if !(3..=4).contains(&input.ndim()) || input.numel() == 0 || !fits(0) || !fits(1) {
+        return Ok(None);
     }
+    check_plane(input)?;
+    let counts = windows.counts([input.size_from_end(1), input.size_from_end(0)]);
+    if counts[0] < 1 || counts[1] < 1 {
+        return Ok(None);
+    }
+    let first = input.ndim() - 2;
+    let size_of = |dim: usize| if dim < first { input.sizes()[dim] } else { counts[dim - first] };
+    let sizes = call.arena().keep_all(input.ndim(), size_of);
+    let output = |index, dtype| match input.suggested_format() {
+        Format::Contiguous => call.contiguous(index, sizes, dtype, Strides::Copied),
+        format => call.output(index, &Shape::new(sizes, dtype, format), Strides::Copied),
+    };
+    Ok(Some([output(0, input.dtype())?, output(1, DType::Long)?]))
+}
+
+/// One or two numbers for height and width; none are those of `default`.
+fn pair(values: &Value<'_>, default: [i64; 2]) -> Result<Option<[i64; 2]>, Refusal> {
+    Ok(match *values.integers()? {
+        [] => Some(default),
+        [both] => Some([both; 2]),
+        [height, width] => Some([height, width]),
+        _ => None,
+    })
+}
+
+/// `max_pool2d_with_indices`: of images (N, C, H, W) or (C, H, W).
+pub fn max_pool2d(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, window, stride, padding, dilation, ceil_mode] = arguments.all()?;
+    let input = input.tensor()?;
+    let kernel = pair(window, [0; 2])?;
+    let given = [pair(stride, kernel.unwrap_or_default())?, pair(padding, [0; 2])?, pair(dilation, [1; 2])?];
+    let windows = match (kernel, given) {
+        (Some(kernel), [Some(stride), Some(padding), Some(dilation)]) => Some(Windows { kernel, dilation, padding, stride }),
+        _ => None,
+    };
+    let usual = match &windows {
+        Some(windows) if !ceil_mode.flag()? => usual_outputs(call, input, windows)?,
+        _ => None,
+    };
+    let [out, positions] = if let Some(outputs) = usual {
+        outputs
+    } else {
+        let shapes = call.meta()?;
+        check_plane(input)?;
+        [call.output(0, &shapes[0], Strides::Copied)?, call.output(1, &shapes[1], Strides::Copied)?]
+    };
+    let Some(windows) = windows.filter(|_| out.numel() > 0) else { return Ok(()) };
     let layout = Layout::of(input);
-    let pair = |values: &[i64]| [values[0], values[values.len() - 1]];
-    let (window, stride) = (pair(window), pair(if stride.is_empty() { window } else { stride }));
-    let (padding, dilation) = (pair(padding.integers()?), pair(dilation.integers()?));
     let (height, width) = (out.size_from_end(1), out.size_from_end(0));
     let rows = layout.rows(call, input)?;
     let sizes = [rows.sizes()[0], height, width * layout.channels];
-    let rows_of = |images: &Tensor| images.in_memory_order(layout.format).view(&sizes);
-    let mut scalars = Windows { kernel: window, dilation, padding, stride }.scalars([height, width]).list();
+    let mut scalars = windows.scalars([height, width]).list();
     scalars.extend([input.size_from_end(1), input.size_from_end(0), layout.channels].map(Scalar::Long));
-    call.launch(&[&rows_of(&out), &rows_of(&positions)], &[&rows], &scalars)
+    call.launch(&[out, positions].map(|images| images.in_memory_order(layout.format).view(&sizes)), &[rows], &scalars)
 }
 
 /// `max_pool2d_with_indices_backward`.
-pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [grad, input, .., positions] = arguments.all::<8>()?;
     let (grad, input, positions) = (grad.tensor()?, input.tensor()?, positions.tensor()?);
     let shape = call.shape()?;
@@ -70,6 +111,6 @@ pub fn max_pool2d_backward(arguments: &Arguments<'_>, call: &mut StructuredCall<
         return Ok(());
     }
     let (grads, positions) = (layout.rows(call, grad)?, layout.rows(call, positions)?);
-    let rows = layout.rows(call, &out)?;
-    call.launch(&[&rows], &[&grads, &positions], &backward_kernel::Scalars { channels: layout.channels.into() }.list())
+    let rows = layout.rows(call, out)?;
+    call.launch(&[rows], &[grads, positions], &backward_kernel::Scalars { channels: layout.channels.into() }.list())
 }

@@ -6,7 +6,7 @@ use super::descriptor::Format;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 
 /// `put_`: by indices into all elements.
-pub fn put(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn put(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, index, source, accumulate] = arguments.all()?;
     let (input, index, source) = (input.tensor()?, index.tensor()?, source.tensor()?);
     ensure!(index.dtype() == DType::Long, "put_(): Expected a long tensor for index, but got {:?}", index.dtype());
@@ -30,15 +30,15 @@ pub fn put(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     if accumulate && !FLOATING.and(INTEGRAL).and(BOOL).and(COMPLEX).contains(own) {
         return Err(Refusal::Fallback);
     }
-    let out = call.output(0, &Shape::new(input.sizes(), own, Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, input.sizes(), own, Strides::Any)?;
     if index.numel() == 0 {
         return Ok(());
     }
     let index = call.dense(index, Format::Contiguous)?.view(source.sizes());
-    let dense = call.dense(&out, Format::Contiguous)?;
+    let dense = call.dense(out, Format::Contiguous)?;
     let operation = if accumulate { Operation::Add } else { Operation::Store };
-    if let Some(addressing) = Addressing::flat(&dense, &index) {
-        addressing.update(call, &dense, Input::Tensor(source), operation.into())?;
+    if let Some(addressing) = Addressing::flat(dense, index) {
+        addressing.update(call, dense, Input::Tensor(source), operation.into())?;
     }
-    if dense.address() == out.address() { Ok(()) } else { call.copy(&out, &dense) }
+    if dense.address() == out.address() { Ok(()) } else { call.copy(out, dense) }
 }

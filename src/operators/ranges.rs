@@ -11,30 +11,30 @@ use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
 /// The caller's output with so many elements, which PyTorch resizes without a warning, and as a line, which is a copy where it has gaps.
-fn line_of(call: &mut Call<'_>, count: i64) -> Result<(Tensor, Tensor), Refusal> {
-    let given = call.given(0)?.ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))?;
+fn line_of<'a>(call: &Call<'a>, count: i64) -> Result<[Tensor<'a>; 2], Refusal> {
+    let given = call.given(0).ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))?;
     let given = if given.numel() == count {
         given
     } else {
         call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
     };
-    let out = call.output(0, &Shape::new(given.sizes(), given.dtype(), Format::Contiguous), Strides::Any)?;
-    let line = call.dense(&out, Format::Contiguous)?.view(&[count]);
-    Ok((out, line))
+    let out = call.contiguous(0, given.sizes(), given.dtype(), Strides::Any)?;
+    let line = call.dense(out, Format::Contiguous)?.view(&[count]);
+    Ok([out, line])
 }
 
 /// Launches the kernel over the caller's output of so many elements.
-fn fill(call: &mut Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
-    let (out, line) = line_of(call, count)?;
+fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
+    let [out, line] = line_of(call, count)?;
     if count == 0 {
         return Ok(());
     }
-    call.launch(&[&line], &[], scalars)?;
-    if line.address() == out.address() { Ok(()) } else { call.copy(&out, &line.view(out.sizes())) }
+    call.launch(&[line], &[], scalars)?;
+    if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
 /// `logspace.out`.
-pub fn logspace(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn logspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, steps, base] = arguments.all()?;
     let (start, end, base, steps) = (start.number()?, end.number()?, base.number()?, steps.integer()?);
     ensure!(steps >= 0, "number of steps must be non-negative");
@@ -42,7 +42,7 @@ pub fn logspace(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `range.out`: with its end.
-pub fn range(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn range(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, step] = arguments.all()?;
     let (start, end, step) = (start.number()?, end.number()?, step.number()?);
     let [first, last, by] = [start, end, step].map(Scalar::to::<f64>);
@@ -70,7 +70,7 @@ fn elements_below(rows: i64, cols: i64, diagonal: i64) -> i64 {
     (triangle + i128::from(rows - growing) * i128::from(cols)) as i64
 }
 
-fn triangle_indices(arguments: &Arguments<'_>, call: &mut Call<'_>, triangle: Triangle) -> Outcome {
+fn triangle_indices(arguments: &Arguments<'_>, call: &Call<'_>, triangle: Triangle) -> Outcome {
     let [rows, cols, diagonal, dtype, layout, _device, _pinned] = arguments.all()?;
     let (rows, cols, diagonal) = (rows.integer()?, cols.integer()?, diagonal.integer()?);
     ensure!(rows >= 0, "row must be non-negative, got{rows}");
@@ -82,26 +82,26 @@ fn triangle_indices(arguments: &Arguments<'_>, call: &mut Call<'_>, triangle: Tr
         Triangle::Lower => elements_below(rows, cols, diagonal),
         Triangle::Upper => rows * cols - elements_below(rows, cols, diagonal.saturating_sub(1)),
     };
-    let out = call.output(0, &Shape::new(&[2, count], dtype, Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, &[2, count], dtype, Strides::Any)?;
     if count == 0 {
         return Ok(());
     }
     let scalars = triangle_kernel::Scalars { rows: rows.into(), cols: cols.into(), diagonal: diagonal.into() };
-    call.launch(&[&out], &[], &scalars.list())
+    call.launch(&[out], &[], &scalars.list())
 }
 
 /// `tril_indices`.
-pub fn lower_indices(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn lower_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     triangle_indices(arguments, call, Triangle::Lower)
 }
 
 /// `triu_indices`.
-pub fn upper_indices(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn upper_indices(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     triangle_indices(arguments, call, Triangle::Upper)
 }
 
 /// `repeat_interleave`: each index as often as its repeats say. Without `output_size` the size is in the repeats, and the call waits for it.
-pub fn repeated(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn repeated(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [repeats, size] = arguments.all()?;
     let repeats = repeats.tensor()?;
     let (count, dtype) = (repeats.numel(), repeats.dtype());
@@ -111,18 +111,18 @@ pub fn repeated(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     if count == 0 {
         return call.output(0, &shape(0), Strides::Any).map(drop);
     }
-    let all = Value::Tensor(repeats.clone());
-    let ends = call.operator(&names::CUMSUM, &[all.clone(), Value::Number(Scalar::Long(0)), Value::None])?;
+    let all = Value::Tensor(repeats);
+    let ends = call.operator(&names::CUMSUM, &[all, Value::Number(Scalar::Long(0)), Value::None])?;
     let size = if let Value::None = size {
         let reason = c"repeat_interleave without output_size (it is read on the host)";
         let least = call.operator(&names::MIN, &[all])?;
-        ensure!(call.read(&least, reason)? >= 0, "repeats can not be negative");
-        call.read(&ends.row(count - 1), reason)?
+        ensure!(call.read(least, reason)? >= 0, "repeats can not be negative");
+        call.read(ends.row(count - 1), reason)?
     } else {
         size.integer()?
     };
     let out = call.output(0, &shape(size), Strides::Any)?;
-    call.with_kernel(&names::REPEAT_INTERLEAVE).launch(&[&out], &[&ends], &[])
+    call.with_kernel(&names::REPEAT_INTERLEAVE).launch(&[out], &[ends], &[])
 }
 
 #[cfg(test)]

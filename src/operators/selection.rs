@@ -1,20 +1,24 @@
-//! Selection along a dimension: kthvalue, median, nanmedian, mode. The kernels take the dimension as the last one, without gaps.
+//! Sorting and selection along a dimension: sort, topk, kthvalue, median, nanmedian, mode.
+//!
+//! The kernels of selection take the dimension as the last one, without gaps; so does the sort of long lines, which all threads sort together
+//! with a workspace.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
 use super::descriptor::{Format, Tensor};
 use super::names;
+use crate::kernels::sorting::sort as sort_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
 /// The two outputs of a selection, as the caller sees them and with the dimension kept.
-struct Outputs {
-    values: Tensor,
-    indices: Tensor,
+struct Outputs<'a> {
+    values: Tensor<'a>,
+    indices: Tensor<'a>,
 }
 
 /// A dimension to select along, which has elements where anything is selected.
 struct Line<'a> {
-    input: &'a Tensor,
+    input: Tensor<'a>,
     dim: usize,
     keepdim: bool,
 }
@@ -35,7 +39,7 @@ impl<'a> Line<'a> {
     }
 
     /// Makes the outputs: one element for each line.
-    fn outputs(&self, call: &mut Call<'_>) -> Result<Outputs, Refusal> {
+    fn outputs(&self, call: &Call<'a>) -> Result<Outputs<'a>, Refusal> {
         let mut sizes = self.input.sizes().to_vec();
         let drops = !self.keepdim && !sizes.is_empty();
         if drops {
@@ -43,36 +47,36 @@ impl<'a> Line<'a> {
         } else if let Some(size) = sizes.get_mut(self.dim) {
             *size = 1;
         }
-        let mut make = |index: usize, dtype: DType| {
-            let made = call.output(index, &Shape::new(&sizes, dtype, Format::Contiguous), Strides::Any)?;
+        let make = |index: usize, dtype: DType| {
+            let made = call.contiguous(index, &sizes, dtype, Strides::Any)?;
             Ok(if drops { made.unsqueeze(self.dim) } else { made })
         };
         Ok(Outputs { values: make(0, self.input.dtype())?, indices: make(1, DType::Long)? })
     }
 
     /// Launches a kernel that selects into the outputs.
-    fn select(&self, call: &mut Call<'_>, outputs: &Outputs, scalars: &[Scalar]) -> Outcome {
+    fn select(&self, call: &Call<'a>, outputs: &Outputs<'a>, scalars: &[Scalar]) -> Outcome {
         if outputs.values.numel() == 0 {
             return Ok(());
         }
         let mut source = lines_of(call, self.input, self.dim)?;
-        if source.may_share_memory(&outputs.values) {
+        if source.may_share_memory(outputs.values) {
             source = call.operator(&names::CLONE, &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
         }
         let (values, indices) = (outputs.values.with_last(self.dim), outputs.indices.with_last(self.dim));
-        call.launch(&[&values, &indices], &[&source], scalars)
+        call.launch(&[values, indices], &[source], scalars)
     }
 }
 
 /// The lines along a dimension, each without gaps.
-fn lines_of(call: &mut Call<'_>, tensor: &Tensor, dim: usize) -> Result<Tensor, Refusal> {
+fn lines_of<'a>(call: &Call<'a>, tensor: Tensor<'a>, dim: usize) -> Result<Tensor<'a>, Refusal> {
     let moved = tensor.with_last(dim);
     let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
-    if has_gaps { call.dense(&moved, Format::Contiguous) } else { Ok(moved) }
+    if has_gaps { call.dense(moved, Format::Contiguous) } else { Ok(moved) }
 }
 
 /// `kthvalue`.
-pub fn kthvalue(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn kthvalue(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, k, dim, keepdim] = arguments.all()?;
     let line = Line::new(input, dim, keepdim, "kthvalue()")?;
     let k = k.integer()?;
@@ -83,7 +87,7 @@ pub fn kthvalue(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `median` and `nanmedian` along a dimension.
-pub fn median_along(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn median_along(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
     let line = Line::new(input, dim, keepdim, "median()")?;
     let outputs = line.outputs(call)?;
@@ -91,20 +95,20 @@ pub fn median_along(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `median` and `nanmedian` of all elements.
-pub fn median(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn median(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensor()?;
     if input.numel() == 0 {
         return Err(Refusal::Fallback);
     }
     let line = call.dense(input, Format::Contiguous)?.view(&[input.numel()]);
-    let out = call.output(0, &Shape::new(&[], input.dtype(), Format::Contiguous), Strides::Any)?;
-    let index = call.empty(&Shape::new(&[1], DType::Long, Format::Contiguous))?;
-    call.launch(&[&out.view(&[1]), &index], &[&line], &[])
+    let out = call.contiguous(0, &[], input.dtype(), Strides::Any)?;
+    let index = call.empty(&[1], DType::Long)?;
+    call.launch(&[out.view(&[1]), index], &[line], &[])
 }
 
 /// `mode`: of sorted lines.
-pub fn mode(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dim, keepdim] = arguments.all()?;
     let line = Line::new(input, dim, keepdim, "mode()")?;
     let (input, number) = (line.input, |value: i64| Value::Number(Scalar::Long(value)));
@@ -120,7 +124,102 @@ pub fn mode(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
         output.check_no_overlap(input)?;
     }
     let Some(sorted) = sorted else { return Ok(()) };
-    let values = lines_of(call, &sorted[0], sorted[0].ndim() - 1)?;
+    let values = lines_of(call, sorted[0], sorted[0].ndim() - 1)?;
     let targets = (outputs.values.with_last(line.dim), outputs.indices.with_last(line.dim));
-    call.launch(&[&targets.0, &targets.1], &[&values, &sorted[1]], &[])
+    call.launch(&[targets.0, targets.1], &[values, sorted[1]], &[])
+}
+
+// ---- sort and topk ----
+
+/// Lines above this length are sorted by all threads.
+const LONG_LINE: i64 = 16384;
+/// More than so many elements of a long line are not selected, but sorted.
+const MOST_SELECTED: i64 = 2048;
+
+/// Both outputs, values and indices, as they are; those of the caller may not share memory in part with the input.
+fn outputs_of<'a>(
+    call: &Call<'a>,
+    input: Tensor<'_>,
+    make: impl Fn(usize, DType) -> Result<Tensor<'a>, Refusal>,
+) -> Result<[Tensor<'a>; 2], Refusal> {
+    let outputs = [make(0, input.dtype())?, make(1, DType::Long)?];
+    if call.given(0).is_some() {
+        outputs.iter().try_for_each(|output| output.check_no_partial_overlap(input))?;
+    }
+    Ok(outputs)
+}
+
+/// Memory for the lines of an output: its own where it has no gaps.
+fn target_for<'a>(call: &Call<'a>, moved: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+    let has_gaps = moved.size_from_end(0) > 1 && moved.strides()[moved.ndim() - 1] != 1;
+    if has_gaps { call.empty(moved.sizes(), moved.dtype()) } else { Ok(moved) }
+}
+
+fn sort_long_lines<'a>(call: &Call<'a>, outputs: [Tensor<'a>; 2], input: Tensor<'a>, dim: usize, descending: bool) -> Outcome {
+    let mut source = lines_of(call, input, dim)?;
+    if source.may_share_memory(outputs[0]) {
+        source = call.operator(&names::CLONE, &[Value::Tensor(source), Value::Number(Scalar::Long(0))])?;
+    }
+    let moved = outputs.map(|output| output.with_last(dim));
+    let targets = [target_for(call, moved[0])?, target_for(call, moved[1])?];
+    let bytes = sort_kernel::workspace(input.dtype(), source.size_from_end(0) as usize) as i64;
+    let workspace = call.empty(&[bytes], DType::Byte)?;
+    let scalars = sort_kernel::sort::Scalars { dim: (source.ndim() as i64 - 1).into(), descending: descending.into() };
+    call.launch_in(input.dtype(), &[targets[0], targets[1], workspace], &[source], &scalars.list())?;
+    for (target, moved) in targets.into_iter().zip(moved).filter(|(target, moved)| target.address() != moved.address()) {
+        call.copy(moved, target)?;
+    }
+    Ok(())
+}
+
+/// Sorts along a dimension, always stably. The results lie in memory as the input does.
+fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &Value<'_>) -> Outcome {
+    let (input, descending) = (input.tensor()?, descending.flag()?);
+    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+    let outputs = if input.is_dense(Format::Contiguous) {
+        outputs_of(call, input, |index, dtype| call.contiguous(index, input.sizes(), dtype, Strides::Any))?
+    } else {
+        let strides = input.like_strides();
+        let shape = |dtype| Shape { sizes: input.sizes().into(), strides: strides.clone(), dtype };
+        outputs_of(call, input, |index, dtype| call.output(index, &shape(dtype), Strides::Any))?
+    };
+    if input.numel() == 0 {
+        return Ok(());
+    }
+    if input.sizes().get(dim).is_some_and(|&size| size > LONG_LINE) {
+        return sort_long_lines(call, outputs, input, dim, descending);
+    }
+    let scalars = sort_kernel::sort::Scalars { dim: (dim as i64).into(), descending: descending.into() };
+    call.launch_in(input.dtype(), &outputs, &[input], &scalars.list())
+}
+
+/// `sort`.
+pub fn sort(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dim, descending] = arguments.all()?;
+    sort_along(call, input, dim, descending)
+}
+
+/// `sort.stable`.
+pub fn sort_stable(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, _stable, dim, descending] = arguments.all()?;
+    sort_along(call, input, dim, descending)
+}
+
+/// `topk`.
+pub fn topk(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, k, dim, largest, _sorted] = arguments.all()?;
+    let (input, k) = (input.tensor()?, k.integer()?);
+    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+    let len = input.sizes().get(dim).copied().unwrap_or(1);
+    ensure!((0..=len).contains(&k), "selected index k out of range");
+    let sizes = call.arena().keep_all(input.ndim(), |other| if other == dim { k } else { input.sizes()[other] });
+    let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
+    if k > MOST_SELECTED && len > LONG_LINE {
+        let (yes, number) = (Value::Number(Scalar::Bool(true)), Value::Number(Scalar::Long(dim as i64)));
+        let sorted = call.operators(&names::SORT, &[Value::Tensor(input), yes, number, *largest], 2)?;
+        return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.narrow(dim, k)));
+    }
+    let [values, indices] = outputs;
+    let line = Line { input, dim, keepdim: true };
+    line.select(call, &Outputs { values, indices }, &[largest.flag()?.into()])
 }

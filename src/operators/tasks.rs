@@ -28,24 +28,24 @@ fn with_elements<'c, 'a, const N: usize>(arguments: &'c Arguments<'a>) -> Result
 }
 
 /// Makes the results.
-fn results(call: &mut Call<'_>, shapes: &[Shape]) -> Outcome {
+fn results(call: &Call<'_>, shapes: &[Shape]) -> Outcome {
     shapes.iter().enumerate().try_for_each(|(index, shape)| call.output(index, shape, Strides::Given).map(drop))
 }
 
 /// Makes the only result.
-fn result(call: &mut Call<'_>, shape: Shape) -> Outcome {
+fn result(call: &Call<'_>, shape: Shape) -> Outcome {
     results(call, &[shape])
 }
 
 /// A contiguous tensor of these sizes and the dtype of an operand.
-fn contiguous(sizes: &[i64], operand: &Tensor) -> Shape {
+fn contiguous(sizes: &[i64], operand: Tensor<'_>) -> Shape {
     Shape::new(sizes, operand.dtype(), Format::Contiguous)
 }
 
 /// Results of PyTorch's meta.
 pub const OF_META: Prepare = structured(of_meta);
 
-fn of_meta(_arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+fn of_meta(_arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let shapes = call.meta()?;
     results(call, &shapes)
 }
@@ -53,13 +53,13 @@ fn of_meta(_arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome
 /// The same, but with errors that are asked for by the last argument, `check_errors`: they are the fallback's, which sees values.
 pub const OF_META_UNCHECKED: Prepare = structured(of_meta_unchecked);
 
-fn of_meta_unchecked(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+fn of_meta_unchecked(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     take_if(!arguments.last().unwrap_or(&Value::None).flag()?)?;
     of_meta(arguments, call)
 }
 
 /// A contiguous result of the sizes and dtype of argument number `INDEX`.
-pub fn like<const INDEX: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn like<const INDEX: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let operand = arguments.tensor(INDEX)?;
     result(call, contiguous(operand.sizes(), operand))
 }

@@ -45,7 +45,7 @@ impl Windows {
         free.div_euclid(self.stride[axis]) + 1
     }
 
-    fn counts(&self, sizes: [i64; 2]) -> [i64; 2] {
+    pub fn counts(&self, sizes: [i64; 2]) -> [i64; 2] {
         [self.count(0, sizes[0]), self.count(1, sizes[1])]
     }
 
@@ -87,7 +87,7 @@ fn in_brackets([height, width]: [i64; 2]) -> String {
 }
 
 /// `im2col`: the windows of images (N, C, H, W) or (C, H, W) as columns.
-pub fn im2col(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn im2col(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, kernel, dilation, padding, stride] = arguments.all()?;
     let input = input.tensor()?;
     let windows = Windows::new(kernel, dilation, padding, stride)?;
@@ -112,18 +112,18 @@ pub fn im2col(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
             in_brackets(counts)
         )));
     }
-    let images = if sizes.len() == 3 { input.unsqueeze(0) } else { input.clone() };
+    let images = if sizes.len() == 3 { input.unsqueeze(0) } else { input };
     let mut columns = vec![images.sizes()[1] * windows.elements()?, counts[0] * counts[1]];
     if sizes.len() == 4 {
         columns.insert(0, sizes[0]);
     }
-    let out = call.output(0, &Shape::new(&columns, input.dtype(), Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, &columns, input.dtype(), Strides::Any)?;
     let samples = if sizes.len() == 3 { out.unsqueeze(0) } else { out };
-    if samples.numel() == 0 { Ok(()) } else { call.launch(&[&samples], &[&images], &windows.scalars(counts).list()) }
+    if samples.numel() == 0 { Ok(()) } else { call.launch(&[samples], &[images], &windows.scalars(counts).list()) }
 }
 
 /// `col2im`: the sums of windows, of columns (N, C * kernel, L) or (C * kernel, L), as images.
-pub fn col2im(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn col2im(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, size, kernel, dilation, padding, stride] = arguments.all()?;
     let input = input.tensor()?;
     let size: [i64; 2] = size.integers()?.try_into().map_err(|_| {
@@ -166,21 +166,21 @@ pub fn col2im(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
     if sizes.len() == 3 {
         image.insert(0, sizes[0]);
     }
-    let out = call.output(0, &Shape::new(&image, input.dtype(), Format::Contiguous), Strides::Any)?;
-    let (images, columns) = if sizes.len() == 2 { (out.unsqueeze(0), input.unsqueeze(0)) } else { (out, input.clone()) };
-    if images.numel() == 0 { Ok(()) } else { call.launch(&[&images], &[&columns], &windows.scalars(counts).list()) }
+    let out = call.contiguous(0, &image, input.dtype(), Strides::Any)?;
+    let (images, columns) = if sizes.len() == 2 { (out.unsqueeze(0), input.unsqueeze(0)) } else { (out, input) };
+    if images.numel() == 0 { Ok(()) } else { call.launch(&[images], &[columns], &windows.scalars(counts).list()) }
 }
 
 /// The gradient of `unfold`: of the tensor with these sizes.
-pub fn unfold_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn unfold_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, sizes, dim, size, step] = arguments.all()?;
     let (grad, sizes) = (grad.tensor()?, sizes.integers()?);
-    let out = call.output(0, &Shape::new(sizes, grad.dtype(), Format::Contiguous), Strides::Any)?;
+    let out = call.contiguous(0, sizes, grad.dtype(), Strides::Any)?;
     let dim = wrap_dim(dim.integer()?, sizes.len())? as i64;
     if out.numel() == 0 {
         return Ok(());
     }
     let (size, step) = (size.integer()?, step.integer()?);
     let scalars = backward_kernel::Scalars { dim: dim.into(), size: size.into(), step: step.into() };
-    call.launch(&[&out], &[grad], &scalars.list())
+    call.launch(&[out], &[grad], &scalars.list())
 }

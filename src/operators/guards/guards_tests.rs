@@ -7,27 +7,26 @@ use super::*;
 use crate::operators::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
-use crate::tensor::view::Flags;
 
 /// The elements of tensors by their handles.
 type Memory = HashMap<usize, Vec<i64>>;
 
 impl Reader for Memory {
-    fn integers(&self, tensor: &Tensor) -> Vec<i64> {
+    fn integers(&self, tensor: Tensor<'_>) -> Vec<i64> {
         self[&tensor.handle()].clone()
     }
 
-    fn minmax(&self, tensor: &Tensor) -> Option<(i64, i64)> {
+    fn minmax(&self, tensor: Tensor<'_>) -> Option<(i64, i64)> {
         minmax(self[&tensor.handle()].iter().copied())
     }
 
-    fn is_finite(&self, _tensor: &Tensor) -> bool {
+    fn is_finite(&self, _tensor: Tensor<'_>) -> bool {
         false
     }
 }
 
 fn of_dtype(dtype: DType, sizes: &[i64]) -> Value<'static> {
-    Value::Tensor(Tensor::new(1, 64, dtype, -1, Flags(0), sizes.into(), Format::Contiguous.strides(sizes)))
+    Value::Tensor(Tensor::leaked(1, dtype, -1, sizes, &Format::Contiguous.strides(sizes)))
 }
 
 fn floats(sizes: &[i64]) -> Value<'static> {
@@ -36,7 +35,7 @@ fn floats(sizes: &[i64]) -> Value<'static> {
 
 /// Integers that a reader finds under a handle.
 fn longs(handle: usize, sizes: &[i64], strides: &[i64]) -> Value<'static> {
-    Value::Tensor(Tensor::new(handle, 64, DType::Long, -1, Flags(0), sizes.into(), strides.into()))
+    Value::Tensor(Tensor::leaked(handle, DType::Long, -1, sizes, strides))
 }
 
 fn integer(value: i64) -> Value<'static> {
@@ -47,7 +46,7 @@ fn integer(value: i64) -> Value<'static> {
 fn outcome(operator: &str, call: &[(&str, Value<'_>)], reader: Option<&dyn Reader>) -> Result<Changes, Refusal> {
     let argument = |name: &str| Argument { name: name.trim_end_matches('!').into(), is_written: name.ends_with('!') };
     let arguments = call.iter().map(|(name, _)| argument(name)).collect();
-    let values: Vec<Value<'_>> = call.iter().map(|(_, value)| value.clone()).collect();
+    let values: Vec<Value<'_>> = call.iter().map(|(_, value)| *value).collect();
     Guard::find(operator, arguments).expect("an operator with a guard").check(&values, reader)
 }
 
@@ -186,8 +185,8 @@ fn targets_are_classes_as_far_as_their_lengths_go() {
     };
     let wrong = || index("aten::_ctc_loss: targets has the value 9, which is out of bounds: expected at least 0 and less than 5");
     let (padded, joined) = (longs(1, &[2, 3], &[3, 1]), longs(2, &[4], &[1]));
-    assert_eq!((ctc(padded.clone(), &[2, 1]), ctc(joined.clone(), &[2, 1])), (Ok(made([])), Ok(made([]))));
-    assert_eq!((ctc(padded.clone(), &[2, 2]), ctc(joined.clone(), &[2, 2])), (wrong(), wrong()));
+    assert_eq!((ctc(padded, &[2, 1]), ctc(joined, &[2, 1])), (Ok(made([])), Ok(made([]))));
+    assert_eq!((ctc(padded, &[2, 2]), ctc(joined, &[2, 2])), (wrong(), wrong()));
     assert_eq!(ctc(joined, &[3, 2]), invalid("aten::_ctc_loss: expected 5 targets, but got 4"));
     assert_eq!(ctc(padded, &[4, 0]), invalid("aten::_ctc_loss: expected target_lengths between 0 and 3, but got 4"));
 }

@@ -19,13 +19,13 @@ pub(super) use check;
 /// Reads tensors that are in the CPU's memory.
 pub trait Reader {
     /// The elements in the order of the dimensions, as PyTorch's cast makes integers of them.
-    fn integers(&self, tensor: &Tensor) -> Vec<i64>;
+    fn integers(&self, tensor: Tensor<'_>) -> Vec<i64>;
 
     /// The least and the greatest element of a tensor of integers; nothing where it has none.
-    fn minmax(&self, tensor: &Tensor) -> Option<(i64, i64)>;
+    fn minmax(&self, tensor: Tensor<'_>) -> Option<(i64, i64)>;
 
     /// Whether no element is infinite or NaN.
-    fn is_finite(&self, tensor: &Tensor) -> bool;
+    fn is_finite(&self, tensor: Tensor<'_>) -> bool;
 }
 
 /// What becomes of an argument before the kernel gets it.
@@ -74,7 +74,7 @@ impl<'a> NamedArguments<'a> {
     }
 
     /// A tensor; nothing where it is not given, or the schema has none of that name. The same holds for what follows.
-    pub fn tensor(&self, name: &str) -> Option<&'a Tensor> {
+    pub fn tensor(&self, name: &str) -> Option<Tensor<'a>> {
         self.find(name).tensor().ok()
     }
 
@@ -82,7 +82,7 @@ impl<'a> NamedArguments<'a> {
     ///
     /// # Errors
     /// It is not defined.
-    pub fn given(&self, name: &str) -> Result<&'a Tensor, Refusal> {
+    pub fn given(&self, name: &str) -> Result<Tensor<'a>, Refusal> {
         self.tensor(name).ok_or_else(|| Refusal::Invalid(format!("{}: expected {name} to be defined", self.operator)))
     }
 
@@ -120,7 +120,7 @@ impl<'a> NamedArguments<'a> {
     }
 
     /// The elements of a tensor of integers. It is empty where they have no values yet; indices of another dtype the kernels refuse.
-    pub fn elements(&self, tensor: &Tensor) -> Vec<i64> {
+    pub fn elements(&self, tensor: Tensor<'_>) -> Vec<i64> {
         let reader = self.reader.filter(|_| INTEGRAL.and(UNSIGNED).contains(tensor.dtype()));
         reader.map(|reader| reader.integers(tensor)).unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl<'a> NamedArguments<'a> {
     ///
     /// # Errors
     /// It is not defined.
-    pub fn contiguous(&mut self, name: &str) -> Result<&'a Tensor, Refusal> {
+    pub fn contiguous(&mut self, name: &str) -> Result<Tensor<'a>, Refusal> {
         let tensor = self.given(name)?;
         if !tensor.is_dense(Format::Contiguous) {
             self.change(name, Change::Contiguous);
@@ -223,7 +223,7 @@ impl NamedArguments<'_> {
 
     /// Every integer of a tensor is at least `low` and below `high`: `IndexError`.
     pub fn check_range(&self, name: &str, low: i64, high: i64) -> Outcome {
-        let minmax = |tensor: &Tensor| self.reader?.minmax(tensor);
+        let minmax = |tensor: Tensor<'_>| self.reader?.minmax(tensor);
         self.check_in_range(name, self.tensor(name).and_then(minmax), low, high)
     }
 
@@ -246,7 +246,7 @@ pub fn minmax(values: impl Iterator<Item = i64>) -> Option<(i64, i64)> {
 ///
 /// # Errors
 /// There is no such dimension.
-pub fn size(tensor: &Tensor, dim: i64) -> Result<i64, Refusal> {
+pub fn size(tensor: Tensor<'_>, dim: i64) -> Result<i64, Refusal> {
     if tensor.ndim() == 0 {
         return Err(Refusal::Index(format!("Dimension specified as {dim} but tensor has no dimensions")));
     }
@@ -254,7 +254,7 @@ pub fn size(tensor: &Tensor, dim: i64) -> Result<i64, Refusal> {
 }
 
 /// Elements from the first to the last one, both included.
-fn memory_of(tensor: &Tensor) -> i64 {
+fn memory_of(tensor: Tensor<'_>) -> i64 {
     if tensor.sizes().contains(&0) {
         return 0;
     }

@@ -18,7 +18,7 @@ fn checked_lengths(arguments: &NamedArguments<'_>, name: &str, batch: i64, most:
 }
 
 /// The targets of each sequence are classes, as far as its length goes; what pads them may be anything.
-fn check_targets(arguments: &NamedArguments<'_>, targets: &Tensor, lengths: &[i64], classes: i64) -> Outcome {
+fn check_targets(arguments: &NamedArguments<'_>, targets: Tensor<'_>, lengths: &[i64], classes: i64) -> Outcome {
     let Some(reader) = arguments.reader() else { return Ok(()) };
     let values = reader.integers(targets);
     let row = (targets.ndim() == 2).then(|| targets.sizes()[1] as usize);
@@ -77,7 +77,7 @@ pub fn ctc_backward(arguments: &mut NamedArguments<'_>) -> Outcome {
 // ---- segments ----
 
 /// Lengths or offsets of the segments along `axis`: as many rows as the data, within its bounds. Returns how many segments there are.
-fn check_segments_in(arguments: &mut NamedArguments<'_>, name: &str, data: &Tensor, axis: usize) -> Result<i64, Refusal> {
+fn check_segments_in(arguments: &mut NamedArguments<'_>, name: &str, data: Tensor<'_>, axis: usize) -> Result<i64, Refusal> {
     let given = arguments.contiguous(name)?;
     arguments.check_dim(name, axis + 1)?;
     let (sizes, expected) = (given.sizes(), data.sizes());

@@ -6,7 +6,7 @@ use crate::operators::descriptor::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// Whether these are images of so many dimensions, with or without a batch.
-fn are_images<const SPATIAL: usize>(images: &Tensor) -> bool {
+fn are_images<const SPATIAL: usize>(images: Tensor<'_>) -> bool {
     [SPATIAL + 1, SPATIAL + 2].contains(&images.ndim())
 }
 
@@ -15,18 +15,18 @@ fn are_positive(values: &[i64]) -> bool {
 }
 
 /// Results are channels last where the images are; those of volumes are contiguous.
-fn format_of<const SPATIAL: usize>(images: &Tensor) -> Format {
+fn format_of<const SPATIAL: usize>(images: Tensor<'_>) -> Format {
     if SPATIAL == 2 { images.suggested_format() } else { Format::Contiguous }
 }
 
 /// As many images of another size.
-fn resized<const SPATIAL: usize>(images: &Tensor, size: &[i64]) -> Shape {
+fn resized<const SPATIAL: usize>(images: Tensor<'_>, size: &[i64]) -> Shape {
     let leading = &images.sizes()[..images.ndim() - SPATIAL];
     Shape::new(&[leading, size].concat(), images.dtype(), format_of::<SPATIAL>(images))
 }
 
 /// `_adaptive_avg_pool2d`, `_adaptive_avg_pool3d`.
-pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [images, size] = with_elements(arguments)?;
     let (images, size) = (images.tensor()?, size.integers()?);
     take_if(are_images::<SPATIAL>(images) && size.len() == SPATIAL && are_positive(size))?;
@@ -34,7 +34,7 @@ pub fn adaptive_average<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &
 }
 
 /// Their gradients.
-pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, images] = with_elements(arguments)?;
     let (grad, images) = (grad.tensor()?, images.tensor()?);
     take_if(are_images::<SPATIAL>(images) && grad.dtype() == images.dtype())?;
@@ -42,7 +42,7 @@ pub fn adaptive_average_backward<const SPATIAL: usize>(arguments: &Arguments<'_>
 }
 
 /// Volumes; channels last only with a batch.
-fn are_volumes(images: &Tensor) -> bool {
+fn are_volumes(images: Tensor<'_>) -> bool {
     are_images::<3>(images) && (images.ndim() == 5 || images.suggested_format() == Format::Contiguous)
 }
 
@@ -70,7 +70,7 @@ impl Windows {
     }
 
     /// As many as there are windows, if there are some.
-    fn counts(&self, images: &Tensor) -> Option<[i64; 3]> {
+    fn counts(&self, images: Tensor<'_>) -> Option<[i64; 3]> {
         let mut counts = [0; 3];
         for (dim, count) in counts.iter_mut().enumerate() {
             *count = self.count(dim, images.size_from_end(2 - dim)).filter(|&count| count > 0)?;
@@ -94,7 +94,7 @@ fn triple(values: &[i64]) -> Result<[i64; 3], Refusal> {
 }
 
 /// `max_pool3d_with_indices`.
-pub fn max_pool3d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn max_pool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [images, kernel, stride, padding, dilation, ceil_mode] = with_elements(arguments)?;
     let (images, kernel, stride) = (images.tensor()?, kernel.integers()?, stride.integers()?);
     take_if(are_volumes(images))?;
@@ -113,7 +113,7 @@ pub fn max_pool3d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `max_pool3d_with_indices_backward`.
-pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [_, images, ..] = with_elements::<8>(arguments)?;
     let images = images.tensor()?;
     take_if(are_volumes(images))?;
@@ -121,20 +121,20 @@ pub fn max_pool3d_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Ou
 }
 
 /// The kernels refuse where algorithms have to be deterministic; the fallback's do so in the call.
-fn max_unpool<const SPATIAL: usize>(images: &Tensor, indices: &Tensor, size: &[i64], call: &mut Call<'_>) -> Outcome {
+fn max_unpool<const SPATIAL: usize>(images: Tensor<'_>, indices: Tensor<'_>, size: &[i64], call: &Call<'_>) -> Outcome {
     let is_index = indices.dtype() == DType::Long && indices.sizes() == images.sizes();
     take_if(are_images::<SPATIAL>(images) && is_index && size.len() == SPATIAL && are_positive(size) && !call.is_deterministic())?;
     result(call, resized::<SPATIAL>(images, size))
 }
 
 /// `max_unpool2d`.
-pub fn max_unpool2d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn max_unpool2d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [images, indices, size] = with_elements(arguments)?;
     max_unpool::<2>(images.tensor()?, indices.tensor()?, size.integers()?, call)
 }
 
 /// `max_unpool3d`.
-pub fn max_unpool3d(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn max_unpool3d(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [images, indices, size, stride, padding] = with_elements(arguments)?;
     let (stride, padding) = (stride.integers()?, padding.integers()?);
     take_if(stride.len() == 3 && are_positive(stride) && padding.len() == 3)?;

@@ -6,13 +6,13 @@ use crate::operators::call::{Arguments, Call, Outcome, StructuredCall, Value, br
 use crate::operators::descriptor::Format;
 
 /// `renorm`. Without elements some norms are refused.
-pub fn renorm(arguments: &Arguments<'_>, call: &mut StructuredCall<'_>) -> Outcome {
+pub fn renorm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     with_elements::<4>(arguments)?;
     of_meta(arguments, call)
 }
 
 /// `_cdist_forward`: of each row to each.
-pub fn of_rows(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn of_rows(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [x1, x2, p, mode] = with_elements(arguments)?;
     let (x1, x2, p) = (x1.tensor()?, x2.tensor()?, p.double()?);
     let mode = if matches!(mode, Value::None) { 0 } else { mode.integer()? };
@@ -23,7 +23,7 @@ pub fn of_rows(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `_cdist_backward`.
-pub fn of_rows_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn of_rows_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [_, x1, x2, ..] = with_elements::<5>(arguments)?;
     let (x1, x2) = (x1.tensor()?, x2.tensor()?);
     take_if(are_matrices(x1, x2))?;
@@ -32,7 +32,7 @@ pub fn of_rows_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outco
 }
 
 /// `_pdist_forward`: of each pair of rows.
-pub fn of_pairs(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn of_pairs(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [rows, p] = with_elements(arguments)?;
     let rows = rows.tensor()?;
     take_if(rows.ndim() == 2 && rows.is_dense(Format::Contiguous) && p.double()? >= 0.0)?;

@@ -52,14 +52,14 @@ fn result_strides(strides: &[i64], sizes: &[i64], transformed: &[usize], has_mkl
 }
 
 /// The transformed dimensions. The fallback refuses what there is not.
-fn dims_of(dims: &Value<'_>, operand: &Tensor) -> Result<Vec<usize>, Refusal> {
+fn dims_of(dims: &Value<'_>, operand: Tensor<'_>) -> Result<Vec<usize>, Refusal> {
     let dims = dims.integers()?;
     take_if(dims.iter().all(|dim| (0..operand.ndim() as i64).contains(dim)))?;
     Ok(dims.iter().map(|&dim| dim as usize).collect())
 }
 
 /// `_fft_c2c`.
-pub fn complex_to_complex(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn complex_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [operand, dims, ..] = arguments.all::<4>()?;
     let operand = operand.tensor()?;
     let dims = by_stride(operand.strides(), dims_of(dims, operand)?);
@@ -68,7 +68,7 @@ pub fn complex_to_complex(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Out
 }
 
 /// `_fft_r2c`.
-pub fn real_to_complex(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn real_to_complex(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [operand, dims, _, is_onesided] = arguments.all()?;
     let (operand, mut dims) = (operand.tensor()?, dims_of(dims, arguments.tensor(0)?)?);
     let Some(last) = dims.pop() else {
@@ -86,7 +86,7 @@ pub fn real_to_complex(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcom
 }
 
 /// `_fft_c2r`. The last dimension is transformed behind the others.
-pub fn complex_to_real(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn complex_to_real(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [operand, dims, _, last_size] = arguments.all()?;
     let (operand, mut dims) = (operand.tensor()?, dims_of(dims, arguments.tensor(0)?)?);
     let Some(last) = dims.pop() else {

@@ -4,7 +4,7 @@ use super::{contiguous, result, take_if};
 use crate::operators::call::{Arguments, Call, Outcome, Strides};
 
 /// `grid_sampler_2d`, `grid_sampler_3d`.
-pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, grid, ..] = arguments.all::<5>()?;
     let (input, grid) = (input.tensor()?, grid.tensor()?);
     take_if(input.ndim() == SPATIAL + 2 && grid.ndim() == SPATIAL + 2)?;
@@ -15,12 +15,12 @@ pub fn grid_sampler<const SPATIAL: usize>(arguments: &Arguments<'_>, call: &mut 
 }
 
 /// Their gradients: of the input and of the grid, as far as they are wanted.
-pub fn grid_sampler_backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn grid_sampler_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [_, input, grid, _, _, _, wanted] = arguments.all()?;
     let (operands, wanted) = ([input.tensor()?, grid.tensor()?], wanted.flags()?);
     take_if(wanted.contains(&true))?;
     for (index, (operand, _)) in operands.iter().zip(wanted).enumerate().filter(|(_, (_, wanted))| **wanted) {
-        call.output(index, &contiguous(operand.sizes(), operand), Strides::Given)?;
+        call.output(index, &contiguous(operand.sizes(), *operand), Strides::Given)?;
     }
     Ok(())
 }

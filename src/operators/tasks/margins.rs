@@ -7,16 +7,16 @@ use crate::operators::descriptor::Tensor;
 /// Number of `at::Reduction`.
 const NONE: i64 = 0;
 
-fn rows_of(scores: &Tensor) -> i64 {
+fn rows_of(scores: Tensor<'_>) -> i64 {
     if scores.ndim() == 2 { scores.sizes()[0] } else { 1 }
 }
 
-fn losses(scores: &Tensor, by_row: bool) -> Shape {
+fn losses(scores: Tensor<'_>, by_row: bool) -> Shape {
     if by_row { contiguous(&[rows_of(scores)], scores) } else { contiguous(&[], scores) }
 }
 
 /// `multi_margin_loss`.
-pub fn multi_margin(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn multi_margin(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [scores, target, _, _, weight, reduction] = with_elements(arguments)?;
     let (scores, target, weight) = (scores.tensor()?, target.tensor()?, weight.optional_tensor()?);
     take_if(scores.ndim() <= 2 && target.ndim() <= 1 && target.numel() == rows_of(scores))?;
@@ -25,7 +25,7 @@ pub fn multi_margin(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `multilabel_margin_loss_forward`.
-pub fn multilabel_margin(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn multilabel_margin(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [scores, target, reduction] = with_elements(arguments)?;
     let (scores, target) = (scores.tensor()?, target.tensor()?);
     take_if(match scores.ndim() {

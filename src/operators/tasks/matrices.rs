@@ -6,24 +6,24 @@ use crate::operators::descriptor::{Format, Tensor};
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
 
-pub(super) fn are_matrices(a: &Tensor, b: &Tensor) -> bool {
+pub(super) fn are_matrices(a: Tensor<'_>, b: Tensor<'_>) -> bool {
     a.ndim() >= 2 && b.ndim() >= 2
 }
 
 /// The sizes before the last `inner` ones.
-pub(super) fn batch_of(tensor: &Tensor, inner: usize) -> &[i64] {
+pub(super) fn batch_of(tensor: Tensor<'_>, inner: usize) -> &[i64] {
     &tensor.sizes()[..tensor.ndim().saturating_sub(inner)]
 }
 
-fn rows_of(tensor: &Tensor) -> i64 {
+fn rows_of(tensor: Tensor<'_>) -> i64 {
     tensor.size_from_end(1)
 }
 
-fn columns_of(tensor: &Tensor) -> i64 {
+fn columns_of(tensor: Tensor<'_>) -> i64 {
     tensor.size_from_end(0)
 }
 
-fn are_square(a: &Tensor) -> bool {
+fn are_square(a: Tensor<'_>) -> bool {
     a.ndim() >= 2 && rows_of(a) == columns_of(a)
 }
 
@@ -37,12 +37,12 @@ fn by_column(sizes: &[i64], dtype: DType) -> Shape {
 }
 
 /// A result like an operand, each matrix column by column.
-fn by_column_like(call: &mut Call<'_>, operand: &Tensor) -> Outcome {
+fn by_column_like(call: &Call<'_>, operand: Tensor<'_>) -> Outcome {
     result(call, by_column(operand.sizes(), operand.dtype()))
 }
 
 /// Whether the transposed matrices lie one behind the other in a tensor that is expanded to a batch.
-fn are_contiguous_by_column(a: &Tensor, batch: &[i64]) -> bool {
+fn are_contiguous_by_column(a: Tensor<'_>, batch: &[i64]) -> bool {
     let (sizes, strides) = (a.sizes(), a.strides());
     let [rows, columns] = [a.ndim() - 2, a.ndim() - 1];
     let mut expected = sizes[rows] * sizes[columns];
@@ -60,7 +60,7 @@ fn are_contiguous_by_column(a: &Tensor, batch: &[i64]) -> bool {
 }
 
 /// `linalg_solve_triangular`.
-pub fn solve_triangular(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn solve_triangular(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [a, b, _, left, _] = with_elements(arguments)?;
     let (a, b, left) = (a.tensor()?, b.tensor()?, left.flag()?);
     take_if(are_matrices(a, b) && a.dtype() == b.dtype() && are_square(a))?;
@@ -73,7 +73,7 @@ pub fn solve_triangular(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outco
 }
 
 /// `linalg_householder_product`.
-pub fn householder_product(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn householder_product(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, tau] = with_elements(arguments)?;
     let (input, tau) = (input.tensor()?, tau.tensor()?);
     take_if(input.ndim() >= 2 && tau.ndim() == input.ndim() - 1 && input.dtype() == tau.dtype())?;
@@ -82,7 +82,7 @@ pub fn householder_product(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Ou
 }
 
 /// `ormqr`.
-pub fn ormqr(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn ormqr(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, tau, other, left, _] = with_elements(arguments)?;
     let (input, tau, other) = (input.tensor()?, tau.tensor()?, other.tensor()?);
     take_if(are_matrices(input, other) && tau.ndim() == input.ndim() - 1 && other.ndim() == input.ndim())?;
@@ -94,7 +94,7 @@ pub fn ormqr(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `_cholesky_solve_helper`.
-pub fn cholesky_solve(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn cholesky_solve(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [b, a, _] = with_elements(arguments)?;
     let (b, a) = (b.tensor()?, a.tensor()?);
     take_if(are_matrices(a, b) && are_square(a) && rows_of(a) == rows_of(b) && a.dtype() == b.dtype())?;
@@ -103,7 +103,7 @@ pub fn cholesky_solve(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome
 }
 
 /// `linalg_matrix_exp`. Of one element it is the exponential, whose result has the strides of the operand.
-pub fn matrix_exponential(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn matrix_exponential(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [a] = with_elements(arguments)?;
     let a = a.tensor()?;
     take_if(are_square(a) && columns_of(a) > 1)?;
@@ -111,7 +111,7 @@ pub fn matrix_exponential(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Out
 }
 
 /// `addbmm`: the sum of the products of two batches and a matrix.
-pub fn sum_of_products(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn sum_of_products(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, a, b, ..] = with_elements::<5>(arguments)?;
     let (input, a, b) = (input.tensor()?, a.tensor()?, b.tensor()?);
     take_if(a.ndim() == 3 && b.ndim() == 3 && batch_of(a, 2) == batch_of(b, 2) && columns_of(a) == rows_of(b))?;
@@ -130,12 +130,12 @@ mod tests {
     fn matrices_lie_column_by_column() {
         assert_eq!(by_column(&[2, 3, 4], DType::Float).strides[..], [12, 1, 3]);
         assert_eq!(by_column(&[3], DType::Float).strides[..], [1]);
-        let tensor = |sizes: &[i64], strides: &[i64]| Tensor::new(1, 64, DType::Float, 0, Flags(0), sizes.into(), strides.into());
-        assert!(are_contiguous_by_column(&tensor(&[2, 3, 3], &[9, 1, 3]), &[2]));
-        assert!(!are_contiguous_by_column(&tensor(&[2, 3, 3], &[9, 3, 1]), &[2]));
-        assert!(are_contiguous_by_column(&tensor(&[3, 3], &[1, 3]), &[1]));
+        let tensor = |sizes: &[i64], strides: &[i64]| Tensor::leaked(1, DType::Float, 0, sizes, strides);
+        assert!(are_contiguous_by_column(tensor(&[2, 3, 3], &[9, 1, 3]), &[2]));
+        assert!(!are_contiguous_by_column(tensor(&[2, 3, 3], &[9, 3, 1]), &[2]));
+        assert!(are_contiguous_by_column(tensor(&[3, 3], &[1, 3]), &[1]));
         // Expanded, all are the same.
-        assert!(!are_contiguous_by_column(&tensor(&[3, 3], &[1, 3]), &[2]));
-        assert!(!are_contiguous_by_column(&tensor(&[1, 3, 3], &[9, 1, 3]), &[2]));
+        assert!(!are_contiguous_by_column(tensor(&[3, 3], &[1, 3]), &[2]));
+        assert!(!are_contiguous_by_column(tensor(&[1, 3, 3], &[9, 1, 3]), &[2]));
     }
 }

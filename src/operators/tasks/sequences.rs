@@ -8,7 +8,7 @@ fn are_within(lengths: &[i64], most: i64) -> bool {
 }
 
 /// `_ctc_loss`. Lengths that tensors hold are read at the call: they are the fallback's.
-pub fn ctc_loss(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn ctc_loss(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [scores, targets, lengths, target_lengths, ..] = with_elements::<6>(arguments)?;
     let (scores, targets) = (scores.tensor()?, targets.tensor()?);
     let (lengths, target_lengths) = (lengths.integers()?, target_lengths.integers()?);
@@ -21,7 +21,7 @@ pub fn ctc_loss(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `segment_reduce`. Lengths that have to fill the data are read at the call.
-pub fn segment_reduce(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn segment_reduce(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [data, _, lengths, _, offsets, axis, is_unsafe, _] = with_elements(arguments)?;
     let (data, axis) = (data.tensor()?, axis.integer()?);
     take_if((0..data.ndim() as i64).contains(&axis))?;

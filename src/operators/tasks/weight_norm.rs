@@ -5,18 +5,18 @@ use crate::operators::call::{Arguments, Call, Outcome, Shape};
 use crate::operators::descriptor::{Format, Tensor};
 use crate::tensor::dtype::DType;
 
-fn is_contiguous(tensor: &Tensor) -> bool {
+fn is_contiguous(tensor: Tensor<'_>) -> bool {
     tensor.is_dense(Format::Contiguous)
 }
 
 /// Whether there is a length in `g` for each slice of `v` along its first or last dimension.
-fn are_slices(v: &Tensor, g: &Tensor, dim: i64) -> bool {
+fn are_slices(v: Tensor<'_>, g: Tensor<'_>, dim: i64) -> bool {
     let is_outer = v.ndim() > 0 && (dim == 0 || dim == v.ndim() as i64 - 1);
     is_outer && is_contiguous(v) && is_contiguous(g) && g.numel() == v.sizes()[dim as usize] && v.dtype() == g.dtype()
 }
 
 /// `_weight_norm_interface`. The norms of BFloat16 are in Float.
-pub fn forward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [v, g, dim] = with_elements(arguments)?;
     let (v, g) = (v.tensor()?, g.tensor()?);
     take_if(are_slices(v, g, dim.integer()?))?;
@@ -25,7 +25,7 @@ pub fn forward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
 }
 
 /// `_weight_norm_interface_backward`.
-pub fn backward(arguments: &Arguments<'_>, call: &mut Call<'_>) -> Outcome {
+pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, v, g, norms, dim] = with_elements(arguments)?;
     let (grad, v, g, norms) = (grad.tensor()?, v.tensor()?, g.tensor()?, norms.tensor()?);
     take_if(are_slices(v, g, dim.integer()?))?;
