@@ -26,6 +26,7 @@
 #include <ATen/ops/fractional_max_pool2d_backward_meta.h>
 #include <ATen/ops/fractional_max_pool2d_meta.h>
 #include <ATen/ops/fractional_max_pool3d_meta.h>
+#include <ATen/ops/isin_meta.h>
 #include <ATen/ops/linalg_cholesky_ex_meta.h>
 #include <ATen/ops/linalg_cross_meta.h>
 #include <ATen/ops/linalg_inv_ex_meta.h>
@@ -143,6 +144,8 @@ const std::unordered_map<std::string, Meta>& metas() {
                                                                              META(replication_pad1d_backward),
                                                                              META(replication_pad2d),
                                                                              META(replication_pad3d),
+                                                                             META(isin_Scalar_Tensor),
+                                                                             META(isin_Tensor_Tensor),
                                                                              META(max_pool2d_with_indices),
                                                                              META(max_pool2d_with_indices_backward),
                                                                              META(nll_loss_forward),

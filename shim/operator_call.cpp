@@ -238,4 +238,6 @@ bool rd_shim_has_amx() {
 
 bool rd_shim_is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
 
+int32_t rd_shim_default_dtype() { return static_cast<int32_t>(c10::get_default_dtype_as_scalartype()); }
+
 }  // extern "C"

@@ -22,11 +22,14 @@ mod number_text;
 mod options;
 mod padding;
 mod pooling;
+mod promotion;
 mod put;
 mod ranges;
+mod search;
 mod selection;
 mod task_table;
 mod tasks;
+mod unique;
 mod windows;
 
 pub use descriptor::{Dims, Format, Tensor, contiguous_strides, copied, dims};

@@ -501,6 +501,7 @@ mod torch {
         pub safe fn rd_shim_has_mkl() -> bool;
         pub safe fn rd_shim_has_amx() -> bool;
         pub safe fn rd_shim_is_deterministic() -> bool;
+        pub safe fn rd_shim_default_dtype() -> i32;
     }
 }
 
@@ -517,6 +518,10 @@ mod torch {
 
     pub fn rd_shim_is_deterministic() -> bool {
         false
+    }
+
+    pub fn rd_shim_default_dtype() -> i32 {
+        crate::tensor::dtype::DType::Float as i32
     }
 }
 
@@ -642,6 +647,10 @@ impl Caller for Host<'_> {
 
     fn is_deterministic(&self) -> bool {
         torch::rd_shim_is_deterministic()
+    }
+
+    fn default_dtype(&self) -> DType {
+        DType::from_number(torch::rd_shim_default_dtype()).unwrap_or(DType::Float)
     }
 }
 

@@ -6,7 +6,8 @@ use super::call::{Arguments, Call, Outcome, StructuredCall};
 use super::names::Row;
 use super::task_table::TASKS;
 use super::{
-    bins, draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, ranges, selection, windows,
+    bins, draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, ranges, search, selection,
+    unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -181,6 +182,19 @@ operators! {
     c"sort.stable": plain(selection::sort) => c"sort", c"sort.values";
     c"sort.stable": plain(selection::sort_stable) => c"sort.stable", c"sort.values_stable";
     c"topk": plain(selection::topk) => c"topk", c"topk.values";
+    // search
+    c"searchsorted": any_dtype(plain(search::searchsorted)) => c"searchsorted.Tensor", c"searchsorted.Tensor_out";
+    c"searchsorted": any_dtype(plain(search::searchsorted)) => c"searchsorted.Scalar", c"searchsorted.Scalar_out";
+    c"searchsorted": any_dtype(plain(search::bucketize)) => c"bucketize.Tensor", c"bucketize.Tensor_out";
+    c"searchsorted": any_dtype(plain(search::bucketize)) => c"bucketize.Scalar";
+    c"isin": any_dtype(structured(search::isin)) => c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out";
+    c"isin": any_dtype(structured(search::isin)) => c"isin.Scalar_Tensor";
+    // elements that differ
+    c"unique_groups": plain(unique::with_inverse) => c"_unique";
+    c"unique_groups": plain(unique::unique) => c"_unique2";
+    c"unique_groups": plain(unique::unique_dim) => c"unique_dim";
+    c"unique_groups": plain(unique::unique_dim_consecutive) => c"unique_dim_consecutive";
+    c"unique_groups": plain(unique::unique_consecutive) => c"unique_consecutive";
     // ranges
     c"logspace": plain(ranges::logspace) => c"logspace.out";
     c"arange": plain(ranges::range) => c"range.out";
@@ -218,6 +232,7 @@ composed! {
     plain(bins::histc) => c"histc", c"histc.out";
     plain(bins::in_bins) => c"histogram.bin_ct", c"histogram.bin_ct_out";
     plain(bins::between_edges) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
+    plain(search::is_number) => c"isin.Tensor_Scalar";
     plain(ranges::repeated) => c"repeat_interleave.Tensor";
     plain(draws::normal) => c"normal.Tensor_float", c"normal.Tensor_float_out";
     plain(draws::normal) => c"normal.float_Tensor", c"normal.float_Tensor_out";

@@ -65,6 +65,12 @@ fn wrong(wanted: &str, value: &Value<'_>) -> Refusal {
     Refusal::Invalid(format!("internal error: expected {wanted} as an argument, but got {value:?}"))
 }
 
+impl From<Scalar> for Value<'_> {
+    fn from(number: Scalar) -> Self {
+        Self::Number(number)
+    }
+}
+
 impl<'a> Value<'a> {
     /// # Errors
     /// It is none.
@@ -359,6 +365,9 @@ pub trait Caller {
 
     /// Whether the user asked for deterministic algorithms.
     fn is_deterministic(&self) -> bool;
+
+    /// The dtype of floating point numbers that say none.
+    fn default_dtype(&self) -> DType;
 }
 
 /// One call of an operator.
@@ -547,6 +556,11 @@ impl<'a> Call<'a> {
     pub fn is_deterministic(&self) -> bool {
         self.caller.is_deterministic()
     }
+
+    /// The dtype of floating point numbers that say none.
+    pub fn default_dtype(&self) -> DType {
+        self.caller.default_dtype()
+    }
 }
 
 /// One call of an operator that is bound with a meta of PyTorch's.
@@ -587,7 +601,12 @@ fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[String; 2
     let mut devices = tensors.map(Tensor::device);
     let first = devices.next()?;
     let other = devices.find(|&device| device != first)?;
-    Some([first, other].map(|device| if device < 0 { "cpu".into() } else { format!("rustdev:{device}") }))
+    Some([first, other].map(device_name))
+}
+
+/// The name of a device by its index, which is -1 for any that is not ours.
+pub fn device_name(device: i32) -> String {
+    if device < 0 { "cpu".into() } else { format!("rustdev:{device}") }
 }
 
 /// Refuses operands of several devices.

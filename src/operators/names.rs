@@ -65,6 +65,10 @@ names! { Row KERNELS:
     HISTOGRAM = c"histogram";
     NONZERO_COUNT = c"nonzero_count";
     REPEAT_INTERLEAVE = c"repeat_interleave";
+    UNIQUE_COLLECT = c"unique_collect";
+    UNIQUE_LINE = c"unique_line";
+    UNIQUE_ORDER = c"unique_order";
+    UNIQUE_ROWS = c"unique_rows";
 }
 
 names! { Callee CALLEES:
@@ -76,6 +80,7 @@ names! { Callee CALLEES:
     DIFF = c"diff";
     DIV = c"div.Tensor";
     DIV_IN_PLACE = c"div_.Tensor";
+    EQ = c"eq.Scalar";
     FILL = c"fill_.Scalar";
     GE = c"ge.Scalar";
     INDEX_SELECT = c"index_select";
@@ -83,6 +88,7 @@ names! { Callee CALLEES:
     MIN = c"min";
     MUL = c"mul.Tensor";
     MUL_IN_PLACE = c"mul_.Tensor";
+    NE = c"ne.Scalar";
     NORMAL = c"normal_";
     RECIPROCAL = c"reciprocal_";
     RESIZE = c"resize_";

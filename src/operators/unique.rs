@@ -1,0 +1,207 @@
+//! `unique` in its forms. All wait for the number of elements that differ.
+
+use std::ffi::CStr;
+
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure, wrap_dim};
+use super::descriptor::{Dims, Format, Tensor, dims};
+use super::names;
+use crate::kernels::sorting::unique as kernels;
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Scalar;
+
+const REASON: &CStr = c"unique (the result's size is read on the host)";
+
+/// Elements of a line that one thread sorts in less time than more launches would take.
+const SHORT_LINE: i64 = 4096;
+
+/// Rows of two dimensions, to be grouped.
+struct Rows<'a> {
+    table: Tensor<'a>,
+    /// The rows' numbers in their order, if it is not their own.
+    indices: Option<Tensor<'a>>,
+    /// Whether the rows lie in that order already.
+    in_order: bool,
+    /// Memory for the number of each row's group.
+    numbers: Tensor<'a>,
+}
+
+/// What the results look like.
+struct Results<'a> {
+    /// Of the rows that differ, but for their number in the first dimension, which is then this one.
+    sizes: &'a [i64],
+    dim: usize,
+    /// Of the group of every row; where it is not wanted nothing.
+    inverse: Option<&'a [i64]>,
+    with_counts: bool,
+}
+
+/// The shape whose dimension `dim` varies slowest and has so many elements; `sizes` begin with that dimension.
+fn moved_back(sizes: &[i64], count: i64, dim: usize, dtype: DType) -> Shape {
+    let mut sizes = dims(sizes, |size| size);
+    sizes[0] = count;
+    let mut strides = Format::Contiguous.strides(&sizes);
+    sizes[..=dim].rotate_left(1);
+    strides[..=dim].rotate_left(1);
+    Shape { sizes, strides, dtype }
+}
+
+impl<'a> Rows<'a> {
+    /// Makes the results. Waits for the number of groups.
+    fn group(&self, call: &Call<'a>, results: &Results<'_>) -> Outcome {
+        let (table, numbers) = (self.table, self.numbers);
+        let order = self.indices.filter(|_| !self.in_order);
+        let compared: Vec<Tensor<'_>> = [table].into_iter().chain(order).collect();
+        call.launch_in(table.dtype(), &[numbers], &compared, &[])?;
+        let different = call.read(numbers.row(numbers.numel() - 1), REASON)? + 1;
+        let starts = call.empty(&[different], DType::Long)?;
+        let inverse = longs(call, 1, results.inverse.unwrap_or(&[0]))?;
+        let counts = longs(call, 2, &[if results.with_counts { different } else { 0 }])?;
+        let grouped: Vec<Tensor<'_>> = [numbers].into_iter().chain(self.indices).collect();
+        let targets = [starts, inverse.view(&[inverse.numel()]), counts];
+        let scalars = kernels::collect::Scalars { in_order: self.in_order.into() };
+        call.with_kernel(&names::UNIQUE_COLLECT).launch_in(DType::Long, &targets, &grouped, &scalars.list())?;
+        let out = call.output(0, &moved_back(results.sizes, different, results.dim, table.dtype()), Strides::Any)?;
+        let cols = table.sizes()[1];
+        let target = out.within(&[different, cols], &[cols, 1]);
+        call.with_kernel(&names::UNIQUE_ROWS).launch(&[target], &[table, starts], &[])
+    }
+}
+
+/// An output of integers.
+fn longs<'a>(call: &Call<'a>, index: usize, sizes: &[i64]) -> Result<Tensor<'a>, Refusal> {
+    call.contiguous(index, sizes, DType::Long, Strides::Any)
+}
+
+/// Makes the results of a tensor without elements.
+fn nothing(call: &Call<'_>, sizes: &[i64], dtype: DType, inverse: &[i64]) -> Outcome {
+    call.contiguous(0, sizes, dtype, Strides::Any)?;
+    longs(call, 1, inverse)?;
+    longs(call, 2, &[0]).map(drop)
+}
+
+/// The elements that differ from those before them, of a line in order or of one that is taken as it is. Waits for their number.
+fn of_line(call: &Call<'_>, line: Tensor<'_>, as_it_is: bool) -> Outcome {
+    let (values, count) = (call.empty(line.sizes(), line.dtype())?, call.empty(&[1], DType::Long)?);
+    let scalars = kernels::unique_line::Scalars { as_it_is: as_it_is.into() };
+    call.with_kernel(&names::UNIQUE_LINE).launch(&[values, count], &[line], &scalars.list())?;
+    let kept = call.read(count, REASON)?;
+    let result = if 2 * kept < line.numel() {
+        // Few of many take memory of their own.
+        call.operator(&names::CLONE, &[Value::Tensor(values.narrow(0, kept)), Value::None])?
+    } else {
+        call.operator(&names::RESIZE, &[Value::Tensor(values), Value::Integers(&[kept]), Value::None])?
+    };
+    call.give(0, result)?;
+    longs(call, 1, &[0])?;
+    longs(call, 2, &[0]).map(drop)
+}
+
+/// The elements of any tensor as rows.
+fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inverse: bool, with_counts: bool) -> Outcome {
+    let (sizes, numel) = (input.sizes(), input.numel());
+    let inverse = with_inverse.then_some(sizes);
+    if numel == 0 {
+        return nothing(call, &[0], input.dtype(), inverse.unwrap_or(&[0]));
+    }
+    let line = call.dense(input, Format::Contiguous)?.view(&[numel]);
+    if !with_inverse && !with_counts && (consecutive || numel <= SHORT_LINE) {
+        return of_line(call, line, consecutive);
+    }
+    let results = Results { sizes: &[numel], dim: 0, inverse, with_counts };
+    let (line, indices, numbers) = if consecutive {
+        (line, None, call.empty(&[numel], DType::Long)?)
+    } else {
+        let (yes, no, first) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
+        let sorted = call.operators(&names::SORT, &[Value::Tensor(line), yes.into(), first.into(), no.into()], 2)?;
+        if with_inverse { (sorted[0], Some(sorted[1]), call.empty(&[numel], DType::Long)?) } else { (sorted[0], None, sorted[1]) }
+    };
+    Rows { table: line.view(&[numel, 1]), indices, in_order: true, numbers }.group(call, &results)
+}
+
+/// With a dimension as the first one; a tensor without dimensions has one.
+fn with_first(tensor: Tensor<'_>, dim: usize) -> Tensor<'_> {
+    if tensor.ndim() == 0 {
+        return tensor.view(&[1]);
+    }
+    let moved = |values: &[i64]| {
+        let mut moved = Dims::from(values);
+        moved[..=dim].rotate_right(1);
+        moved
+    };
+    tensor.within(&moved(tensor.sizes()), &moved(tensor.strides()))
+}
+
+/// Rows along a dimension.
+fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool) -> Outcome {
+    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+    let zeros = input.sizes().iter().filter(|&&size| size == 0).count();
+    if input.sizes().get(dim) == Some(&0) {
+        ensure!(zeros == 1, "Number of zero sized dimensions is more than one, so unique cannot be applied ");
+        return nothing(call, input.sizes(), input.dtype(), &[0]);
+    }
+    ensure!(zeros == 0, "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    let moved = with_first(input, dim);
+    let count = moved.sizes()[0];
+    let table = call.dense(moved, Format::Contiguous)?.view(&[count, moved.numel() / count]);
+    let indices = if consecutive {
+        None
+    } else {
+        let order = call.empty(&[count], DType::Long)?;
+        call.with_kernel(&names::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
+        Some(order)
+    };
+    let rows = Rows { table, indices, in_order: consecutive, numbers: call.empty(&[count], DType::Long)? };
+    rows.group(call, &Results { sizes: moved.sizes(), dim, inverse: Some(&[count]), with_counts: true })
+}
+
+/// `_unique`.
+pub fn with_inverse(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, _sorted, inverse] = arguments.all()?;
+    of_elements(call, input.tensor()?, false, inverse.flag()?, false)
+}
+
+/// `_unique2`.
+pub fn unique(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, _sorted, inverse, counts] = arguments.all()?;
+    of_elements(call, input.tensor()?, false, inverse.flag()?, counts.flag()?)
+}
+
+/// `unique_dim`.
+pub fn unique_dim(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dim, _sorted, _inverse, _counts] = arguments.all()?;
+    along(call, input.tensor()?, dim, false)
+}
+
+/// `unique_dim_consecutive`.
+pub fn unique_dim_consecutive(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dim, _inverse, _counts] = arguments.all()?;
+    along(call, input.tensor()?, dim, true)
+}
+
+/// `unique_consecutive`.
+pub fn unique_consecutive(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, inverse, counts, dim] = arguments.all()?;
+    let input = input.tensor()?;
+    let is_line = |dim: i64| dim == 0 && input.ndim() == 1;
+    if matches!(dim, Value::None) || is_line(dim.integer()?) {
+        return of_elements(call, input, true, inverse.flag()?, counts.flag()?);
+    }
+    along(call, input, dim, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_views_along_their_dimension() {
+        let tensor = Tensor::leaked(1, DType::Float, 0, &[2, 3, 4], &[12, 4, 1]);
+        let moved = with_first(tensor, 1);
+        assert_eq!((moved.sizes(), moved.strides()), (&[3, 2, 4][..], &[4, 12, 1][..]));
+        assert_eq!(with_first(Tensor::leaked(1, DType::Float, 0, &[], &[]), 0).sizes(), [1]);
+        let shape = moved_back(moved.sizes(), 2, 1, DType::Float);
+        assert_eq!((&shape.sizes[..], &shape.strides[..]), (&[2, 2, 4][..], &[4, 8, 1][..]));
+        let line = moved_back(&[9], 5, 0, DType::Long);
+        assert_eq!((&line.sizes[..], &line.strides[..]), (&[5][..], &[1][..]));
+    }
+}
