@@ -51,6 +51,8 @@
 #include <ATen/ops/replication_pad2d_meta.h>
 #include <ATen/ops/replication_pad3d_meta.h>
 #include <ATen/ops/triangular_solve_meta.h>
+#include <ATen/ops/tril_meta.h>
+#include <ATen/ops/triu_meta.h>
 #include <ATen/ops/upsample_bicubic2d_backward_meta.h>
 #include <ATen/ops/upsample_bicubic2d_meta.h>
 #include <ATen/ops/upsample_bilinear2d_backward_meta.h>
@@ -199,7 +201,9 @@ const std::unordered_map<std::string, Meta>& metas() {
                                                                              META(linalg_qr),
                                                                              META(lu_unpack),
                                                                              META(renorm),
-                                                                             META(triangular_solve)};
+                                                                             META(triangular_solve),
+                                                                             META(tril),
+                                                                             META(triu)};
   return *found;
 }
 

@@ -125,10 +125,12 @@ struct Binder {
   torch::Library& library;
   std::exception_ptr failure;
 
-  void bind(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task) {
+  void bind(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task,
+            bool composed) {
     const Overload overload(bound, name, functional, meta, task);
     TORCH_CHECK(meta == nullptr || overload.meta != nullptr, "metas.cpp lists no meta of ", meta);
-    Tier tier(library, "aten", /*noted=*/task != nullptr && !task->optional);
+    const bool is_aten = task != nullptr && !task->optional;
+    Tier tier(library, composed ? "composite" : "aten", /*noted=*/composed || is_aten);
     if (const TypedKernel typed = find_typed(overload.op.operator_name())) {
       tier.impl(name, typed(overload));
     } else {
@@ -139,13 +141,13 @@ struct Binder {
 
 // No exception may go through Rust: the first one is thrown behind it.
 void bind_overload(void* context, const rd_operator* bound, const char* name, const char* functional, const char* meta,
-                   const rd_task* task) {
+                   const rd_task* task, bool composed) {
   auto& binder = *static_cast<Binder*>(context);
   if (binder.failure != nullptr) {
     return;
   }
   try {
-    binder.bind(bound, name, functional, meta, task);
+    binder.bind(bound, name, functional, meta, task, composed);
   } catch (...) {
     binder.failure = std::current_exception();
   }

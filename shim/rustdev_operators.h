@@ -86,13 +86,14 @@ typedef struct rd_binder {
   // An operator by its name in ATen, which lives forever; null: there is none.
   const void *(*find)(void *context, const char *name);
   // Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
-  // where a kernel of ours computes.
+  // where a kernel of ours computes; `composed`: whether other operators compute.
   void (*bind)(void *context,
                const struct rd_operator *bound,
                const char *name,
                const char *functional,
                const char *meta,
-               const struct rd_task *task);
+               const struct rd_task *task,
+               bool composed);
 } rd_binder;
 
 // A tensor, or a view of one: `handle` is the `c10::TensorImpl` of the tensor, or null of a shape of one that is still to be made. Sizes

@@ -1,8 +1,11 @@
 // Kernels for the types of schemas, and their list: see typed_kernels.h.
 #include "typed_kernels.h"
 
+#include <ATen/ops/_thnn_fused_lstm_cell_backward_impl_ops.h>
+#include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
 #include <ATen/ops/bernoulli_ops.h>
 #include <ATen/ops/embedding_dense_backward_ops.h>
+#include <ATen/ops/flip_ops.h>
 #include <ATen/ops/masked_select_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_ops.h>
@@ -17,8 +20,11 @@
 #include <ATen/ops/reflection_pad2d_backward_ops.h>
 #include <ATen/ops/replication_pad2d_ops.h>
 #include <ATen/ops/replication_pad2d_backward_ops.h>
+#include <ATen/ops/roll_ops.h>
 #include <ATen/ops/sort_ops.h>
 #include <ATen/ops/topk_ops.h>
+#include <ATen/ops/tril_ops.h>
+#include <ATen/ops/triu_ops.h>
 
 #include <array>
 #include <optional>
@@ -158,8 +164,11 @@ torch::CppFunction make(const Overload& overload) {
 
 const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
   static const auto* const found = new std::unordered_map<c10::OperatorName, TypedKernel>{
+      TYPED(_thnn_fused_lstm_cell),
+      TYPED(_thnn_fused_lstm_cell_backward_impl),
       TYPED(bernoulli__Tensor),
       TYPED(embedding_dense_backward),
+      TYPED(flip),
       TYPED(masked_select),
       TYPED(max_pool2d_with_indices),
       TYPED(max_pool2d_with_indices_backward),
@@ -175,9 +184,12 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
       TYPED(reflection_pad2d_backward),
       TYPED(replication_pad2d),
       TYPED(replication_pad2d_backward),
+      TYPED(roll),
       TYPED(sort),
       TYPED(sort_stable),
       TYPED(topk),
+      TYPED(tril),
+      TYPED(triu),
   };
   return *found;
 }

@@ -189,7 +189,7 @@ pub struct rd_binder {
     /// An operator by its name in ATen, which lives forever; null: there is none.
     pub find: unsafe extern "C" fn(context: *mut c_void, name: *const c_char) -> *const c_void,
     /// Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
-    /// where a kernel of ours computes.
+    /// where a kernel of ours computes; `composed`: whether other operators compute.
     pub bind: unsafe extern "C" fn(
         context: *mut c_void,
         bound: *const rd_operator,
@@ -197,6 +197,7 @@ pub struct rd_binder {
         functional: *const c_char,
         meta: *const c_char,
         task: *const rd_task,
+        composed: bool,
     ),
 }
 
@@ -222,10 +223,10 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
             let task = task_of(operator)?;
             let (task, meta) =
                 (task.as_ref().map_or(ptr::null(), ptr::from_ref), operator.meta().map_or(ptr::null(), CStr::as_ptr));
-            let functional = operator.names[0].as_ptr();
+            let (functional, composed) = (operator.names[0].as_ptr(), operator.is_composed());
             for name in operator.names {
                 // SAFETY: as above; the task is there during the call, the others live forever.
-                unsafe { (binder.bind)(binder.context, operator, name.as_ptr(), functional, meta, task) };
+                unsafe { (binder.bind)(binder.context, operator, name.as_ptr(), functional, meta, task, composed) };
             }
         }
         Ok(())

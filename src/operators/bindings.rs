@@ -6,8 +6,8 @@ use super::call::{Arguments, Call, Outcome, StructuredCall};
 use super::names::Row;
 use super::task_table::TASKS;
 use super::{
-    bins, draws, embedding_tables, flash_attention, log_likelihood, masks, padding, pooling, put, ranges, search, selection,
-    unique, windows,
+    bins, draws, embedding_tables, flash_attention, flips_and_rolls, log_likelihood, masks, padding, pooling, put, ranges,
+    recurrent_cells, search, selection, triangles, unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -74,6 +74,11 @@ impl Operator {
             Kernel::Row(row) | Kernel::Either(row, _) => row.get(),
             Kernel::Task(_) | Kernel::Others => None,
         }
+    }
+
+    /// Whether it is made of other operators alone.
+    pub fn is_composed(&self) -> bool {
+        matches!(self.kernel, Kernel::Others)
     }
 
     /// The dtypes of the first tensor that it takes.
@@ -161,6 +166,11 @@ operators! {
     c"max_pool2d_with_indices": structured(pooling::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
     c"max_pool2d_with_indices_backward": structured(pooling::max_pool2d_backward) =>
         c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
+    // movement
+    c"flip": plain(flips_and_rolls::flip) => c"flip";
+    c"roll": plain(flips_and_rolls::roll) => c"roll";
+    c"tril": structured(triangles::triangle) => c"tril", c"tril_", c"tril.out";
+    c"triu": structured(triangles::triangle) => c"triu", c"triu_", c"triu.out";
     // through indices
     c"put": plain(put::put) => c"put_";
     c"embedding_dense_backward": plain(embedding_tables::backward) => c"embedding_dense_backward";
@@ -195,11 +205,16 @@ operators! {
     c"unique_groups": plain(unique::unique_dim) => c"unique_dim";
     c"unique_groups": plain(unique::unique_dim_consecutive) => c"unique_dim_consecutive";
     c"unique_groups": plain(unique::unique_consecutive) => c"unique_consecutive";
+    // histograms
+    c"histogram": any_dtype(plain(bins::histc)) => c"histc", c"histc.out";
+    c"histogram": any_dtype(plain(bins::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
+    c"histogram": any_dtype(plain(bins::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
     c"logspace": plain(ranges::logspace) => c"logspace.out";
     c"arange": plain(ranges::range) => c"range.out";
     c"tril_indices": plain(ranges::lower_indices) => c"tril_indices";
     c"triu_indices": plain(ranges::upper_indices) => c"triu_indices";
+    c"repeat_interleave": any_dtype(plain(ranges::repeated)) => c"repeat_interleave.Tensor";
     // random numbers, which refuse other dtypes: a call in vain would draw some
     c"log_normal_": any_dtype(plain(draws::log_normal)) => c"log_normal_";
     c"geometric_": any_dtype(plain(draws::geometric)) => c"geometric_";
@@ -212,6 +227,10 @@ operators! {
     c"randperm": any_dtype(plain(draws::permutation_drawn)) => c"randperm.generator";
     c"randperm": any_dtype(plain(draws::permutation_out)) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(draws::binomial)) => c"binomial";
+    // steps of recurrent layers, which refuse other dtypes: the CPU has no such operator
+    c"_thnn_fused_lstm_cell": any_dtype(plain(recurrent_cells::lstm_cell)) => c"_thnn_fused_lstm_cell";
+    c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(recurrent_cells::lstm_cell_backward)) =>
+        c"_thnn_fused_lstm_cell_backward_impl";
     // losses
     c"nll_loss_forward": structured(log_likelihood::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
     c"nll_loss_forward": plain(log_likelihood::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
@@ -229,14 +248,12 @@ macro_rules! composed {
 }
 
 composed! {
-    plain(bins::histc) => c"histc", c"histc.out";
-    plain(bins::in_bins) => c"histogram.bin_ct", c"histogram.bin_ct_out";
-    plain(bins::between_edges) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     plain(search::is_number) => c"isin.Tensor_Scalar";
-    plain(ranges::repeated) => c"repeat_interleave.Tensor";
     plain(draws::normal) => c"normal.Tensor_float", c"normal.Tensor_float_out";
     plain(draws::normal) => c"normal.float_Tensor", c"normal.float_Tensor_out";
     plain(draws::normal) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
+    plain(recurrent_cells::gru_cell) => c"_thnn_fused_gru_cell";
+    plain(recurrent_cells::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
 }
 
 #[cfg(test)]

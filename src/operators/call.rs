@@ -441,6 +441,15 @@ impl<'a> Call<'a> {
         self.caller.empty(Wanted { sizes, strides: None, dtype })
     }
 
+    /// The same of 0.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn zeros(&self, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
+        let made = self.empty(sizes, dtype)?;
+        self.operator(&names::ZERO, &[Value::Tensor(made)])
+    }
+
     /// The only result of another operator.
     ///
     /// # Errors

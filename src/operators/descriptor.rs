@@ -368,9 +368,19 @@ impl<'a> Tensor<'a> {
     /// # Panics
     /// There are fewer.
     pub fn narrow(self, dim: usize, count: i64) -> Self {
-        assert!((0..=self.sizes()[dim]).contains(&count), "{count} elements of dimension {dim} of {self:?}");
+        self.section(dim, 0, count)
+    }
+
+    /// So many elements of a dimension, from one on.
+    ///
+    /// # Panics
+    /// There are fewer.
+    pub fn section(self, dim: usize, begin: i64, count: i64) -> Self {
+        let is_within = begin >= 0 && count >= 0 && begin + count <= self.sizes()[dim];
+        assert!(is_within, "{count} elements from {begin} of dimension {dim} of {self:?}");
+        let address = self.address() + begin as usize * self.strides()[dim] as usize * self.dtype().size();
         let sizes = self.0.arena.keep_all(self.ndim(), |other| if other == dim { count } else { self.sizes()[other] });
-        self.with(sizes, self.strides())
+        Self(self.0.arena.keep(Parts { address, sizes, ..*self.0 }))
     }
 
     /// With another dimension of size 1 before `dim`.
@@ -518,6 +528,9 @@ mod tests {
         let rows = tensor(&[2, 3], &[3, 1]);
         assert_eq!(rows.within(&[2, 7], &[3, 0]).sizes(), [2, 7]);
         assert!(panics(|| rows.within(&[3, 3], &[3, 1])));
+        let columns = rows.section(1, 1, 2);
+        assert_eq!((columns.sizes(), columns.strides(), columns.address()), (&[2, 2][..], &[3, 1][..], rows.address() + 4));
+        assert!(panics(|| rows.section(1, 2, 2)) && panics(|| rows.section(1, -1, 2)));
         assert_eq!(rows.expand(&[4, 2, 3]).unwrap().strides(), [0, 3, 1]);
         assert!(rows.expand(&[3, 3]).is_none() && rows.expand(&[3]).is_none());
         let text = "The expanded size of the tensor (5) must match the existing size (2) at non-singleton dimension 1.  Target sizes: [4, 5, 3].  \

@@ -27,15 +27,9 @@ fn check_indices(indices: Tensor<'_>, name: &str) -> Outcome {
     check_index_dtype(indices, "#2 'indices'", name)
 }
 
-/// A contiguous tensor of 0.
-fn zeros<'a>(call: &Call<'a>, sizes: &[i64], dtype: DType) -> Result<Tensor<'a>, Refusal> {
-    let made = call.empty(sizes, dtype)?;
-    call.operator(&names::ZERO, &[Value::Tensor(made)])
-}
-
 /// 1 over how often the index at each position occurs among all, as a column.
 fn inverse_counts<'a>(call: &Call<'a>, indices: Tensor<'_>, num_rows: i64, dtype: DType) -> Result<Tensor<'a>, Refusal> {
-    let counts = zeros(call, &[num_rows], DType::Double)?;
+    let counts = call.zeros(&[num_rows], DType::Double)?;
     if let Some(addressing) = Addressing::each_slice(counts, 0, indices)? {
         addressing.update(call, counts, Input::Number(Scalar::Long(1)), Operation::Add.into())?;
     }

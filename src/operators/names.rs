@@ -72,8 +72,11 @@ names! { Row KERNELS:
 }
 
 names! { Callee CALLEES:
+    ADD = c"add.Tensor";
     ADD_IN_PLACE = c"add_.Tensor";
+    ADD_NUMBER = c"add.Scalar";
     AMINMAX = c"aminmax";
+    CAT = c"cat";
     CLONE = c"clone";
     COPY = c"copy_";
     CUMSUM = c"cumsum";
@@ -89,12 +92,17 @@ names! { Callee CALLEES:
     MUL = c"mul.Tensor";
     MUL_IN_PLACE = c"mul_.Tensor";
     NE = c"ne.Scalar";
+    NEG = c"neg";
     NORMAL = c"normal_";
     RECIPROCAL = c"reciprocal_";
     RESIZE = c"resize_";
     RESOLVE_NEG = c"resolve_neg";
+    SIGMOID_IN_PLACE = c"sigmoid_";
     SORT = c"sort.stable";
+    SUB = c"sub.Tensor";
+    SUM = c"sum.dim_IntList";
     SUM_OF_ALL = c"sum";
+    TANH_IN_PLACE = c"tanh_";
     TO_DTYPE = c"to.dtype";
     VIEW_DTYPE = c"view.dtype";
     ZERO = c"zero_";

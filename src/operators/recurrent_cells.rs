@@ -1,0 +1,205 @@
+//! Cells of LSTM, a kernel, and of GRU, made of pointwise operators. PyTorch has them for CUDA only, but its recurrent layers call them on
+//! every accelerator. Forward and backward share a workspace of activated gates.
+
+use std::array;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
+use super::descriptor::{Format, Tensor};
+use super::names::{self, Callee};
+use crate::tensor::launch::Scalar;
+
+/// Gates of an LSTM.
+const LSTM_GATES: i64 = 4;
+
+/// The size of each of so many parts of gates along dimension 1.
+fn part_size(gates: Tensor<'_>, count: i64) -> Result<i64, Refusal> {
+    match *gates.sizes() {
+        [_, width] if width > 0 && width % count == 0 => Ok(width / count),
+        ref sizes => Err(Refusal::Invalid(format!("expected gates of [batch, {count} * hidden size], but got: {sizes:?}"))),
+    }
+}
+
+/// The parts of a tensor of gates along dimension 1.
+fn parts_of<const N: usize>(gates: Tensor<'_>) -> Result<[Tensor<'_>; N], Refusal> {
+    let size = part_size(gates, N as i64)?;
+    Ok(array::from_fn(|part| gates.section(1, part as i64 * size, size)))
+}
+
+/// Whether a state is of a quarter of the gates' size.
+fn is_quarter(state: Tensor<'_>, gates: &[i64]) -> bool {
+    matches!(*state.sizes(), [batch, size] if gates == [batch, LSTM_GATES * size])
+}
+
+/// An operator of two tensors.
+fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    call.operator(operator, &[Value::Tensor(one), Value::Tensor(other)])
+}
+
+/// An operator of two tensors, the second one times 1.
+fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    call.operator(operator, &[Value::Tensor(one), Value::Tensor(other), Value::Number(Scalar::Long(1))])
+}
+
+/// 1 - y.
+fn complement<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    let (negative, one) = (call.operator(&names::NEG, &[Value::Tensor(y)])?, Value::Number(Scalar::Long(1)));
+    call.operator(&names::ADD_NUMBER, &[Value::Tensor(negative), one, one])
+}
+
+/// d/dx of sigmoid, from its result.
+fn sigmoid_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    of_two(call, &names::MUL, y, complement(call, y)?)
+}
+
+/// d/dx of tanh, from its result.
+fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    complement(call, of_two(call, &names::MUL, y, y)?)
+}
+
+fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+    let no = Value::Number(Scalar::Bool(false));
+    call.operator(&names::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
+}
+
+/// Side by side.
+fn joined<'a>(call: &Call<'a>, parts: &[Tensor<'_>]) -> Result<Tensor<'a>, Refusal> {
+    call.operator(&names::CAT, &[Value::Tensors(parts), Value::Number(Scalar::Long(1))])
+}
+
+/// Gates and their bias, if there is one.
+fn biased<'a>(call: &Call<'a>, gates: Tensor<'a>, bias: Option<Tensor<'_>>) -> Result<Tensor<'a>, Refusal> {
+    bias.map_or(Ok(gates), |bias| of_sum(call, &names::ADD, gates, bias))
+}
+
+/// Launches the kernel of a cell.
+fn launch_cell(call: &Call<'_>, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>]) -> Outcome {
+    let dtype = outputs[0].dtype();
+    for input in inputs {
+        ensure!(input.dtype() == dtype, "expected operands of one dtype, but got {:?} and {dtype:?}", input.dtype());
+    }
+    if outputs[0].numel() == 0 { Ok(()) } else { call.launch(outputs, inputs, &[]) }
+}
+
+/// `_thnn_fused_lstm_cell`.
+pub fn lstm_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input_gates, hidden_gates, cx, input_bias, hidden_bias] = arguments.all()?;
+    let (input_gates, hidden_gates, cx) = (input_gates.tensor()?, hidden_gates.tensor()?, cx.tensor()?);
+    let biases = [input_bias.optional_tensor()?, hidden_bias.optional_tensor()?];
+    part_size(input_gates, LSTM_GATES)?;
+    // One bias alone is added before.
+    let (inputs, biases): (_, SmallVec<[Tensor<'_>; 2]>) = match biases {
+        [Some(one), Some(other)] => (input_gates, smallvec![one, other]),
+        [one, other] => (biased(call, input_gates, one.or(other))?, smallvec![]),
+    };
+    let (gates, hidden, state) = (input_gates.sizes(), hidden_gates.sizes(), cx.sizes());
+    ensure!(
+        hidden == gates && is_quarter(cx, gates),
+        "expected gates of one size and a cell state of a quarter, but got: {gates:?}, {hidden:?} and {state:?}"
+    );
+    for bias in &biases {
+        ensure!(bias.sizes() == &gates[1..], "expected a bias for each gate, but got: {:?}", bias.sizes());
+    }
+    let given = [cx, inputs, hidden_gates].into_iter().chain(biases);
+    let operands = given.map(|tensor| call.dense(tensor, Format::Contiguous)).collect::<Result<SmallVec<[_; 5]>, _>>()?;
+    let make = |index: usize, sizes: &[i64]| call.contiguous(index, sizes, cx.dtype(), Strides::Any);
+    let outputs = [make(0, state)?, make(1, state)?, make(2, gates)?];
+    launch_cell(call, &outputs, &operands)
+}
+
+/// `_thnn_fused_lstm_cell_backward_impl`. Without gradients of the results it has no results.
+pub fn lstm_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad_hy, grad_cy, cx, cy, workspace, has_bias] = arguments.all()?;
+    let grads = [grad_hy.optional_tensor()?, grad_cy.optional_tensor()?];
+    let (cx, cy, workspace) = (cx.tensor()?, cy.tensor()?, workspace.tensor()?);
+    if grads.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    part_size(workspace, LSTM_GATES)?;
+    let (gates, zeros) = (workspace.sizes(), || call.zeros(cy.sizes(), cy.dtype()));
+    let [grad_hy, grad_cy] = grads.map(|grad| grad.map_or_else(zeros, Ok));
+    let states = [grad_hy?, grad_cy?, cx, cy];
+    for state in states {
+        let sizes = state.sizes();
+        let text = "expected states of a quarter of the workspace's size, but got:";
+        ensure!(is_quarter(state, gates), "{text} {sizes:?} and {gates:?}");
+    }
+    let given = states.into_iter().chain([workspace]);
+    let operands = given.map(|tensor| call.dense(tensor, Format::Contiguous)).collect::<Result<SmallVec<[_; 5]>, _>>()?;
+    let grad_gates = call.contiguous(0, gates, cx.dtype(), Strides::Any)?;
+    let grad_cx = call.contiguous(1, cx.sizes(), cx.dtype(), Strides::Any)?;
+    launch_cell(call, &[grad_gates, grad_cx], &operands)?;
+    if has_bias.flag()? { call.give(2, sum_of_rows(call, grad_gates)?) } else { Ok(()) }
+}
+
+/// `_thnn_fused_gru_cell`.
+pub fn gru_cell(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input_gates, hidden_gates, hx, input_bias, hidden_bias] = arguments.all()?;
+    let (input_gates, hidden_gates, hx) = (input_gates.tensor()?, hidden_gates.tensor()?, hx.tensor()?);
+    let from_input: [_; 3] = parts_of(biased(call, input_gates, input_bias.optional_tensor()?)?)?;
+    let from_hidden: [_; 3] = parts_of(biased(call, hidden_gates, hidden_bias.optional_tensor()?)?)?;
+    let gate = |part: usize| {
+        let sum = of_sum(call, &names::ADD, from_input[part], from_hidden[part])?;
+        call.operator(&names::SIGMOID_IN_PLACE, &[Value::Tensor(sum)])
+    };
+    let (reset, update) = (gate(0)?, gate(1)?);
+    let kept = of_two(call, &names::MUL, reset, from_hidden[2])?;
+    let sum = of_sum(call, &names::ADD, from_input[2], kept)?;
+    let fresh = call.operator(&names::TANH_IN_PLACE, &[Value::Tensor(sum)])?;
+    let change = of_two(call, &names::MUL_IN_PLACE, of_sum(call, &names::SUB, hx, fresh)?, update)?;
+    call.give(0, of_sum(call, &names::ADD_IN_PLACE, change, fresh)?)?;
+    call.give(1, joined(call, &[reset, update, fresh, hx, from_hidden[2]])?)
+}
+
+/// `_thnn_fused_gru_cell_backward`.
+pub fn gru_cell_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad_hy, workspace, has_bias] = arguments.all()?;
+    let (grad_hy, workspace, has_bias) = (grad_hy.tensor()?, workspace.tensor()?, has_bias.flag()?);
+    let [reset, update, fresh, hx, hidden] = parts_of(workspace)?;
+    let product = |one, other| of_two(call, &names::MUL, one, other);
+    let scaled = |one, other| of_two(call, &names::MUL_IN_PLACE, one, other);
+    let grad_fresh = scaled(product(grad_hy, complement(call, update)?)?, tanh_slope(call, fresh)?)?;
+    let change = of_sum(call, &names::SUB, hx, fresh)?;
+    let grad_update = scaled(product(grad_hy, change)?, sigmoid_slope(call, update)?)?;
+    let grad_reset = scaled(product(grad_fresh, hidden)?, sigmoid_slope(call, reset)?)?;
+    let grad_input = joined(call, &[grad_reset, grad_update, grad_fresh])?;
+    let grad_hidden = joined(call, &[grad_reset, grad_update, product(grad_fresh, reset)?])?;
+    call.give(0, grad_input)?;
+    call.give(1, grad_hidden)?;
+    call.give(2, product(grad_hy, update)?)?;
+    if !has_bias {
+        return Ok(());
+    }
+    call.give(3, sum_of_rows(call, grad_input)?)?;
+    call.give(4, sum_of_rows(call, grad_hidden)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::DType;
+
+    fn tensor(sizes: &[i64]) -> Tensor<'static> {
+        Tensor::leaked(1, DType::Float, 0, sizes, &Format::Contiguous.strides(sizes))
+    }
+
+    #[test]
+    fn gates_are_cut_into_parts() {
+        let gates = tensor(&[2, 6]);
+        let [first, second, third] = parts_of(gates).unwrap();
+        assert_eq!((first.sizes(), second.sizes(), third.strides()), (&[2, 2][..], &[2, 2][..], &[6, 1][..]));
+        assert_eq!([first, second, third].map(|part| part.address() - gates.address()), [0, 8, 16]);
+        let text = "expected gates of [batch, 4 * hidden size], but got: [2, 6]";
+        assert_eq!(part_size(gates, LSTM_GATES), Err(Refusal::Invalid(text.into())));
+        assert!(part_size(tensor(&[8]), LSTM_GATES).is_err() && part_size(tensor(&[2, 0]), LSTM_GATES).is_err());
+    }
+
+    #[test]
+    fn states_are_a_quarter_of_the_gates() {
+        assert!(is_quarter(tensor(&[2, 3]), &[2, 12]));
+        assert!(
+            !is_quarter(tensor(&[1, 3]), &[2, 12]) && !is_quarter(tensor(&[3]), &[3, 12]) && !is_quarter(tensor(&[2, 4]), &[2, 12])
+        );
+    }
+}
