@@ -20,6 +20,14 @@
 
 namespace rustdev {
 
+// Whether a result is the tensor that was written to.
+static bool is_result(const c10::FunctionSchema& schema, const c10::AliasInfo& written) {
+  const auto& results = schema.returns();
+  return std::any_of(results.begin(), results.end(), [&](const c10::Argument& result) {
+    return result.alias_info() != nullptr && result.alias_info()->beforeSets() == written.beforeSets();
+  });
+}
+
 Overload::Overload(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task)
     : bound(bound),
       op(find_operator(name)),
@@ -29,7 +37,8 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
       arguments(op.schema().arguments().size()) {
   for (size_t index = 0; index < arguments; ++index) {
     const c10::Argument& argument = op.schema().arguments()[index];
-    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
+    const c10::AliasInfo* const alias = argument.alias_info();
+    if (alias != nullptr && alias->isWrite() && is_result(op.schema(), *alias)) {
       written.push_back(index);
       inplace = !argument.kwarg_only() && !argument.is_out();
     }

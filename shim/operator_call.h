@@ -14,7 +14,7 @@ namespace rustdev {
 
 struct AtenOperator;
 
-// One overload, and which of its arguments are written to.
+// One overload, and which of its arguments are results.
 struct Overload {
   const rd_operator* bound;
   c10::OperatorHandle op, functional;
@@ -23,8 +23,8 @@ struct Overload {
   // PyTorch's kernel, where that computes; else null.
   const AtenOperator* aten;
   size_t arguments = 0;
-  // The positions of those that are written to. Where they are inputs too, the variant is in place; those of `out=` are behind all
-  // others.
+  // The positions of those that are written to and returned. Where they are inputs too, the variant is in place; those of `out=`
+  // are behind all others. What is written to and not returned, as the running statistics of batch normalisation, is an input.
   c10::SmallVector<size_t, 3> written;
   bool inplace = false;
 

@@ -1,5 +1,5 @@
-// Binds the operators that Rust binds: each overload to a kernel for the types of its schema where typed_kernels.h lists it, else to a
-// boxed one. Both hand the arguments over. A call that Rust does not take goes to the CPU fallback.
+// Binds the operators that Rust binds: each overload to a kernel for the types of its schema where typed_kernels.h lists it, else
+// to a boxed one. Both hand the arguments over. A call that Rust does not take goes to the CPU fallback.
 #include <torch/library.h>
 
 #include <exception>

@@ -21,12 +21,8 @@ inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 
 inline bool on_device(const at::TensorBase& tensor) { return tensor.defined() && tensor.device().type() == device_type; }
 
-// An optional argument as a tensor, which is undefined where it is not given; and as a contiguous one.
+// An optional argument as a tensor, which is undefined where it is not given.
 inline at::Tensor given(const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); }
-inline at::Tensor dense_given(const std::optional<at::Tensor>& tensor) {
-  const at::Tensor result = given(tensor);
-  return result.defined() ? result.contiguous() : result;
-}
 
 inline void* data_of(const at::TensorBase& tensor) { return const_cast<void*>(tensor.const_data_ptr()); }
 

@@ -1,25 +1,33 @@
 // Kernels for the types of schemas, and their list: see typed_kernels.h.
 #include "typed_kernels.h"
 
+#include <ATen/ops/_batch_norm_no_update_ops.h>
+#include <ATen/ops/_batch_norm_with_update_ops.h>
+#include <ATen/ops/_native_batch_norm_legit_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_backward_impl_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
+#include <ATen/ops/batch_norm_backward_ops.h>
 #include <ATen/ops/bernoulli_ops.h>
 #include <ATen/ops/embedding_dense_backward_ops.h>
 #include <ATen/ops/flip_ops.h>
 #include <ATen/ops/masked_select_ops.h>
-#include <ATen/ops/max_pool2d_with_indices_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_ops.h>
+#include <ATen/ops/max_pool2d_with_indices_ops.h>
 #include <ATen/ops/median_ops.h>
+#include <ATen/ops/native_batch_norm_backward_ops.h>
+#include <ATen/ops/native_batch_norm_ops.h>
+#include <ATen/ops/native_group_norm_backward_ops.h>
+#include <ATen/ops/native_group_norm_ops.h>
 #include <ATen/ops/nll_loss2d_backward_ops.h>
 #include <ATen/ops/nll_loss2d_forward_ops.h>
 #include <ATen/ops/nll_loss_backward_ops.h>
 #include <ATen/ops/nll_loss_forward_ops.h>
 #include <ATen/ops/nonzero_ops.h>
 #include <ATen/ops/reflection_pad1d_ops.h>
-#include <ATen/ops/reflection_pad2d_ops.h>
 #include <ATen/ops/reflection_pad2d_backward_ops.h>
-#include <ATen/ops/replication_pad2d_ops.h>
+#include <ATen/ops/reflection_pad2d_ops.h>
 #include <ATen/ops/replication_pad2d_backward_ops.h>
+#include <ATen/ops/replication_pad2d_ops.h>
 #include <ATen/ops/roll_ops.h>
 #include <ATen/ops/sort_ops.h>
 #include <ATen/ops/topk_ops.h>
@@ -57,6 +65,10 @@ class TypedValues {
   }
   void add(at::IntArrayRef values) { list(RD_VALUE_INTEGERS, values.size(), values.data()); }
   void add(at::OptionalIntArrayRef values) { values ? add(*values) : none(); }
+  template <size_t count>
+  void add(const std::array<bool, count>& flags) {
+    list(RD_VALUE_BOOLS, count, flags.data());
+  }
   void add(c10::string_view text) { list(RD_VALUE_TEXT, text.size(), text.data()); }
   void add(const at::Scalar& value) { values_[count_++] = {RD_VALUE_SCALAR, 1, nullptr, to_scalar(value)}; }
   void add(bool value) { number(c10::ScalarType::Bool, value, value); }
@@ -111,13 +123,19 @@ struct ResultOf<at::Tensor> {
   static at::Tensor take(c10::SmallVector<at::Tensor, 2>& results) { return std::move(results[0]); }
 };
 
+// Whether results are arguments that are written to.
+template <class Result>
+inline constexpr bool are_given = std::is_reference_v<Result>;
+template <class... Results>
+inline constexpr bool are_given<std::tuple<Results...>> = (std::is_reference_v<Results> && ...);
+
 template <class Schema>
 class Kernel;
 
 template <class Result, class... Args>
 class Kernel<Result(Args...)> {
   template <class Arg>
-  static constexpr bool is_given = std::is_same_v<Arg, at::Tensor&>;
+  static constexpr bool is_given = are_given<Result> && std::is_same_v<Arg, at::Tensor&>;
   static constexpr size_t num_given = (size_t{is_given<Args>} + ... + 0);
 
  public:
@@ -164,8 +182,13 @@ torch::CppFunction make(const Overload& overload) {
 
 const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
   static const auto* const found = new std::unordered_map<c10::OperatorName, TypedKernel>{
+      TYPED(_batch_norm_no_update),
+      TYPED(_batch_norm_with_update),
+      TYPED(_native_batch_norm_legit),
+      TYPED(_native_batch_norm_legit_no_stats),
       TYPED(_thnn_fused_lstm_cell),
       TYPED(_thnn_fused_lstm_cell_backward_impl),
+      TYPED(batch_norm_backward),
       TYPED(bernoulli__Tensor),
       TYPED(embedding_dense_backward),
       TYPED(flip),
@@ -174,6 +197,10 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
       TYPED(max_pool2d_with_indices_backward),
       TYPED(median),
       TYPED(median_dim),
+      TYPED(native_batch_norm),
+      TYPED(native_batch_norm_backward),
+      TYPED(native_group_norm),
+      TYPED(native_group_norm_backward),
       TYPED(nll_loss2d_backward),
       TYPED(nll_loss2d_forward),
       TYPED(nll_loss_backward),

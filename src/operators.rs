@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod addressing;
+mod batch_normalisation;
 pub mod bindings;
 mod bins;
 pub mod call;
@@ -15,9 +16,11 @@ mod draws;
 mod embedding_tables;
 mod flash_attention;
 mod flips_and_rolls;
+mod group_normalisation;
 pub mod guards;
 mod log_likelihood;
 mod masks;
+mod mixed_dtype;
 pub mod names;
 mod number_text;
 mod options;

@@ -6,8 +6,8 @@ use super::call::{Arguments, Call, Outcome, StructuredCall};
 use super::names::Row;
 use super::task_table::TASKS;
 use super::{
-    bins, draws, embedding_tables, flash_attention, flips_and_rolls, log_likelihood, masks, padding, pooling, put, ranges,
-    recurrent_cells, search, selection, triangles, unique, windows,
+    batch_normalisation, bins, draws, embedding_tables, flash_attention, flips_and_rolls, group_normalisation, log_likelihood,
+    masks, padding, pooling, put, ranges, recurrent_cells, search, selection, triangles, unique, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -231,6 +231,16 @@ operators! {
     c"_thnn_fused_lstm_cell": any_dtype(plain(recurrent_cells::lstm_cell)) => c"_thnn_fused_lstm_cell";
     c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(recurrent_cells::lstm_cell_backward)) =>
         c"_thnn_fused_lstm_cell_backward_impl";
+    // normalisation, which looks itself at dtypes behind what it refuses
+    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"native_batch_norm";
+    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"_native_batch_norm_legit";
+    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward_without_statistics)) => c"_native_batch_norm_legit.no_stats";
+    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward_with_reserve::<true>)) => c"_batch_norm_with_update";
+    c"native_batch_norm": any_dtype(plain(batch_normalisation::forward_with_reserve::<false>)) => c"_batch_norm_no_update";
+    c"native_batch_norm_backward": any_dtype(plain(batch_normalisation::backward)) => c"native_batch_norm_backward";
+    c"native_batch_norm_backward": any_dtype(plain(batch_normalisation::backward_with_reserve)) => c"batch_norm_backward";
+    c"native_group_norm": any_dtype(plain(group_normalisation::forward)) => c"native_group_norm";
+    c"native_group_norm_backward": any_dtype(plain(group_normalisation::backward)) => c"native_group_norm_backward";
     // losses
     c"nll_loss_forward": structured(log_likelihood::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
     c"nll_loss_forward": plain(log_likelihood::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";

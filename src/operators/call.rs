@@ -167,7 +167,7 @@ impl<'a> From<Tensor<'a>> for Input<'a> {
     }
 }
 
-/// The arguments of a call, those to write to left out.
+/// The arguments of a call, the caller's outputs left out.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a>(&'a [Value<'a>]);
 

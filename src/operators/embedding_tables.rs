@@ -1,7 +1,7 @@
 //! Embedding tables: their gradient, embedding bags, renorm.
 
 use super::addressing::{Addressing, Operation, Update};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use crate::kernels::indexing::embedding::{embedding_bag as bag_kernel, embedding_renorm as renorm_kernel};

@@ -47,7 +47,9 @@ fn check_of(operator: &str) -> Option<Check> {
         "_transformer_encoder_layer_fwd" => layers::encoder_layer,
         "_transform_bias_rescale_qkv" => layers::rescale,
         // normalisation
-        "native_batch_norm" | "_native_batch_norm_legit" | "_batch_norm_with_update" => layers::batch_norm,
+        "native_batch_norm" | "_native_batch_norm_legit" | "_batch_norm_with_update" | "_batch_norm_no_update" => {
+            layers::batch_norm
+        }
         "batch_norm_update_stats" => layers::batch_norm_statistics,
         "_weight_norm_interface" => layers::weight_norm,
         "_weight_norm_interface_backward" => layers::weight_norm_backward,

@@ -1,7 +1,7 @@
 //! `put_`: writes through indices into all elements.
 
 use super::addressing::{Addressing, Operation};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, ensure};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, ensure};
 use super::descriptor::Format;
 use crate::tensor::dtype::{BOOL, COMPLEX, DType, FLOATING, INTEGRAL};
 

@@ -1,0 +1,225 @@
+//! Group normalisation, forward and backward, with the checks of PyTorch's own. The kernels take a row for each sample and channel.
+
+use smallvec::SmallVec;
+
+use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
+use super::descriptor::{Dims, Format, Tensor};
+use super::mixed_dtype;
+use crate::kernels::channel_norm::{native_group_norm as kernel, native_group_norm_backward as backward_kernel};
+use crate::tensor::launch::Scalar;
+
+/// What the caller says of the samples' sizes.
+struct Groups {
+    samples: i64,
+    channels: i64,
+    positions: i64,
+    /// Groups of channels.
+    count: i64,
+}
+
+impl Groups {
+    fn new([samples, channels, positions, groups]: [&Value<'_>; 4]) -> Result<Self, Refusal> {
+        let (samples, channels) = (samples.integer()?, channels.integer()?);
+        Ok(Self { samples, channels, positions: positions.integer()?, count: groups.integer()? })
+    }
+
+    /// The sizes of the matrix that the kernels take, of so many elements.
+    fn sizes(&self, numel: i64) -> Result<[i64; 2], Refusal> {
+        let sizes = [self.samples.saturating_mul(self.channels), self.positions];
+        let fits = sizes.iter().all(|&size| size >= 0) && sizes[0].checked_mul(sizes[1]) == Some(numel);
+        ensure!(fits, "shape '{sizes:?}' is invalid for input of size {numel}");
+        Ok(sizes)
+    }
+
+    fn rows<'a>(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+        let sizes = self.sizes(tensor.numel())?;
+        Ok(call.dense(tensor, Format::Contiguous)?.view(&sizes))
+    }
+
+    /// Refuses a parameter that is no vector of channels.
+    fn check_parameter(&self, input: Tensor<'_>, parameter: Option<Tensor<'_>>, name: &str) -> Outcome {
+        let Some(parameter) = parameter else { return Ok(()) };
+        let (found, sizes) = (parameter.sizes(), input.sizes());
+        ensure!(
+            found == [self.channels],
+            "Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {found:?} \
+             and input of shape {sizes:?}"
+        );
+        Ok(())
+    }
+
+    fn check(&self, input: Tensor<'_>, weight: Option<Tensor<'_>>, bias: Option<Tensor<'_>>) -> Outcome {
+        let (groups, sizes) = (self.count, input.sizes());
+        ensure!(groups > 0, "Expected num groups to be greater than 0, got {groups}");
+        ensure!(
+            self.channels % groups == 0,
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape {sizes:?} and \
+             num_groups={groups}"
+        );
+        self.check_parameter(input, weight, "weight")?;
+        self.check_parameter(input, bias, "bias")
+    }
+}
+
+/// What a result of samples is like: dense in the order that their strides suggest.
+fn result_shape(input: Tensor<'_>) -> Shape {
+    let format = input.suggested_format();
+    let shape = Shape::new(input.sizes(), input.dtype(), format);
+    if input.is_dense(format) { Shape { strides: Dims::from(input.strides()), ..shape } } else { shape }
+}
+
+/// Makes output number 0 like samples and launches into its rows, or into new ones that are copied to it where it has none.
+fn with_result(call: &Call<'_>, input: Tensor<'_>, sizes: [i64; 2], launch: impl FnOnce(Tensor<'_>) -> Outcome) -> Outcome {
+    let out = call.output(0, &result_shape(input), Strides::Any)?;
+    if out.is_dense(Format::Contiguous) {
+        return launch(out.view(&sizes));
+    }
+    let rows = call.empty(&sizes, input.dtype())?;
+    launch(rows)?;
+    call.copy(out, rows.view(input.sizes()))
+}
+
+fn fill_all<const N: usize>(call: &Call<'_>, outputs: [(Option<Tensor<'_>>, f64); N]) -> Outcome {
+    outputs.into_iter().try_for_each(|(output, value)| output.map_or(Ok(()), |output| call.fill(output, Scalar::Double(value))))
+}
+
+/// The tensors that are there, without gaps.
+fn dense_given<'a, const N: usize>(
+    call: &Call<'a>,
+    tensors: [Option<Tensor<'a>>; N],
+) -> Result<SmallVec<[Tensor<'a>; 3]>, Refusal> {
+    tensors.into_iter().flatten().map(|tensor| call.dense(tensor, Format::Contiguous)).collect()
+}
+
+/// `native_group_norm`.
+pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    check_same_device(arguments.tensors(), "tensor", "rustdev")?;
+    let [input, weight, bias, samples, channels, positions, groups, eps] = arguments.all()?;
+    let (input, weight, bias) = (input.tensor()?, weight.optional_tensor()?, bias.optional_tensor()?);
+    let groups = Groups::new([samples, channels, positions, groups])?;
+    groups.check(input, weight, bias)?;
+    mixed_dtype::check(input, &[weight, bias])?;
+    let dtype = mixed_dtype::of_statistics(input, &[weight, bias]);
+    let statistics = |index: usize| call.contiguous(index, &[groups.samples, groups.count], dtype, Strides::Any);
+    let (mean, inverse) = (statistics(1)?, statistics(2)?);
+    if input.numel() == 0 {
+        call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+        return fill_all(call, [(Some(mean), 0.0), (Some(inverse), f64::NAN)]);
+    }
+    let mut inputs: SmallVec<[Tensor<'_>; 3]> = SmallVec::new();
+    inputs.push(groups.rows(call, input)?);
+    inputs.extend(dense_given(call, [weight, bias])?);
+    let scalars = kernel::Scalars {
+        channels: groups.channels.into(),
+        groups: groups.count.into(),
+        has_weight: weight.is_some().into(),
+        has_bias: bias.is_some().into(),
+        eps: Scalar::Double(eps.double()?),
+    };
+    let sizes = groups.sizes(input.numel())?;
+    with_result(call, input, sizes, |out| call.launch(&[out, mean, inverse], &inputs, &scalars.list()))
+}
+
+/// The operands of the backward direction.
+struct Backward<'a> {
+    grad: Tensor<'a>,
+    input: Tensor<'a>,
+    mean: Tensor<'a>,
+    inverse: Tensor<'a>,
+    weight: Option<Tensor<'a>>,
+    groups: Groups,
+    /// Which gradients are asked for: those of the input, the weight and the bias.
+    wanted: [bool; 3],
+}
+
+impl<'a> Backward<'a> {
+    fn new(arguments: &'a [Value<'_>; 10]) -> Result<Self, Refusal> {
+        let [grad, input, mean, inverse, weight, samples, channels, positions, groups, mask] = arguments;
+        let (grad, input, weight) = (grad.tensor()?, input.tensor()?, weight.optional_tensor()?);
+        let (mean, inverse) = (mean.tensor()?, inverse.tensor()?);
+        ensure!(input.dtype() == grad.dtype(), "Expected scalar types of X and dY are same.");
+        mixed_dtype::check(input, &[Some(mean), Some(inverse)])?;
+        let groups = Groups::new([samples, channels, positions, groups])?;
+        let &[of_input, of_weight, of_bias] = mask.flags()? else {
+            return Err(Refusal::Invalid("internal error: expected three flags".into()));
+        };
+        Ok(Self { grad, input, mean, inverse, weight, groups, wanted: [of_input, of_weight, of_bias] })
+    }
+
+    fn run(&self, call: &Call<'_>) -> Outcome {
+        let &Self { input, ref groups, wanted, .. } = self;
+        let dtype = self.weight.unwrap_or(input).dtype();
+        let sums =
+            |index: usize| wanted[index].then(|| call.contiguous(index, &[groups.channels], dtype, Strides::Any)).transpose();
+        let (of_weight, of_bias) = (sums(1)?, sums(2)?);
+        if input.numel() == 0 {
+            if wanted[0] {
+                call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+            }
+            return fill_all(call, [(of_weight, 0.0), (of_bias, 0.0)]);
+        }
+        let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
+        inputs.extend([groups.rows(call, self.grad)?, groups.rows(call, input)?]);
+        inputs.extend(dense_given(call, [Some(self.mean), Some(self.inverse), self.weight])?);
+        let launch = |out: Tensor<'_>| {
+            let outputs: SmallVec<[Tensor<'_>; 3]> = [Some(out), of_weight, of_bias].into_iter().flatten().collect();
+            call.launch(&outputs, &inputs, &self.scalars().list())
+        };
+        let sizes = groups.sizes(input.numel())?;
+        if wanted[0] { with_result(call, input, sizes, launch) } else { launch(call.empty(&sizes, input.dtype())?) }
+    }
+
+    fn scalars(&self) -> backward_kernel::Scalars {
+        backward_kernel::Scalars {
+            channels: self.groups.channels.into(),
+            groups: self.groups.count.into(),
+            has_grad_weight: self.wanted[1].into(),
+            has_grad_bias: self.wanted[2].into(),
+            has_weight: self.weight.is_some().into(),
+        }
+    }
+}
+
+/// `native_group_norm_backward`.
+pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    check_same_device(arguments.tensors(), "tensor", "rustdev")?;
+    Backward::new(arguments.all()?)?.run(call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::DType;
+
+    fn tensor(sizes: &[i64], strides: &[i64]) -> Tensor<'static> {
+        Tensor::leaked(1, DType::Float, 0, sizes, strides)
+    }
+
+    #[test]
+    fn the_sizes_make_as_many_elements() {
+        let groups = Groups { samples: 2, channels: 4, positions: 3, count: 2 };
+        assert_eq!(groups.sizes(24), Ok([8, 3]));
+        let text = "shape '[8, 3]' is invalid for input of size 30";
+        assert_eq!(groups.sizes(30), Err(Refusal::Invalid(text.into())));
+        assert!(Groups { channels: -4, positions: -3, ..groups }.sizes(24).is_err());
+    }
+
+    #[test]
+    fn parameters_have_an_element_for_each_channel() {
+        let groups = |count| Groups { samples: 2, channels: 4, positions: 3, count };
+        let input = tensor(&[2, 4, 3], &[12, 3, 1]);
+        let (four, three) = (Some(tensor(&[4], &[1])), Some(tensor(&[3], &[1])));
+        assert!(groups(2).check(input, four, four).is_ok() && groups(4).check(input, None, None).is_ok());
+        assert!(groups(2).check(input, three, None).is_err() && groups(2).check(input, four, three).is_err());
+        assert!(groups(3).check(input, None, None).is_err() && groups(0).check(input, None, None).is_err());
+    }
+
+    #[test]
+    fn results_lie_as_samples_do() {
+        assert_eq!(result_shape(tensor(&[2, 3, 4, 5], &[60, 1, 15, 3])).strides[..], [60, 1, 15, 3]);
+        assert_eq!(result_shape(tensor(&[2, 3, 4, 5], &[120, 1, 30, 6])).strides[..], [60, 1, 15, 3]);
+        assert_eq!(result_shape(tensor(&[2, 3], &[1, 2])).strides[..], [3, 1]);
+        // The stride of a dimension of one element stays.
+        assert_eq!(result_shape(tensor(&[1, 3], &[9, 1])).strides[..], [9, 1]);
+    }
+}
