@@ -8,6 +8,7 @@
 #include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
 #include <ATen/ops/batch_norm_backward_ops.h>
 #include <ATen/ops/bernoulli_ops.h>
+#include <ATen/ops/bucketize_ops.h>
 #include <ATen/ops/embedding_dense_backward_ops.h>
 #include <ATen/ops/flip_ops.h>
 #include <ATen/ops/masked_select_ops.h>
@@ -29,6 +30,7 @@
 #include <ATen/ops/replication_pad2d_backward_ops.h>
 #include <ATen/ops/replication_pad2d_ops.h>
 #include <ATen/ops/roll_ops.h>
+#include <ATen/ops/searchsorted_ops.h>
 #include <ATen/ops/sort_ops.h>
 #include <ATen/ops/topk_ops.h>
 #include <ATen/ops/tril_ops.h>
@@ -190,6 +192,7 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
       TYPED(_thnn_fused_lstm_cell_backward_impl),
       TYPED(batch_norm_backward),
       TYPED(bernoulli__Tensor),
+      TYPED(bucketize_Tensor),
       TYPED(embedding_dense_backward),
       TYPED(flip),
       TYPED(masked_select),
@@ -212,6 +215,7 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
       TYPED(replication_pad2d),
       TYPED(replication_pad2d_backward),
       TYPED(roll),
+      TYPED(searchsorted_Tensor),
       TYPED(sort),
       TYPED(sort_stable),
       TYPED(topk),

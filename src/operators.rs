@@ -35,7 +35,7 @@ mod selection;
 mod task_table;
 mod tasks;
 mod triangles;
-mod unique;
+mod unique_elements;
 mod windows;
 
 pub use descriptor::{Dims, Format, Tensor, contiguous_strides, copied, dims};

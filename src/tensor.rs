@@ -1,7 +1,7 @@
 //! Typed, checked views of operands and the loops over them.
 
 pub mod approximate;
-pub mod arena;
+pub mod bump_arena;
 pub mod dtype;
 pub mod float8;
 pub mod kernel_error;

@@ -10,7 +10,7 @@ use super::rd_operator::{elements, failure, rd_value, values};
 use super::{Failure, RD_INTERNAL, RD_INVALID_ARGUMENT, guard, rd_status};
 use crate::operators::guards::{Argument, Change, Guard, Reader};
 use crate::operators::{Dims, Format, Tensor};
-use crate::tensor::arena::Arena;
+use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn rd_guard_check(
         // SAFETY: the caller promises a guard.
         let guard = unsafe { bound.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no guard"))?;
         let reader = has_values.then_some(&HostMemory as &dyn Reader);
-        let arena = Arena::default();
+        let arena = BumpArena::default();
         // SAFETY: the caller promises so many arguments and what they point at.
         let values = unsafe { values(&arena, arguments, count, true) }?;
         let found = guard.check(values, reader).map_err(failure)?;

@@ -20,7 +20,7 @@ use crate::operators::call::{
 };
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
-use crate::tensor::arena::Arena;
+use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Scalar};
 use crate::tensor::view::Flags;
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
         let given = unsafe { call.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no call"))?;
         // SAFETY: the caller promises its functions.
         let caller = unsafe { given.caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
-        let arena = &Arena::default();
+        let arena = &BumpArena::default();
         let host = Host { context: given.context, caller, arena };
         // A call that writes to no tensor of the caller's resizes none.
         let lasting = given.num_given == 0;
@@ -324,7 +324,12 @@ pub(super) unsafe fn elements<'a, T>(data: *const c_void, count: usize) -> &'a [
 ///
 /// # Safety
 /// `data` points at `count` values; what they point at is readable, and outlives the result, but for sizes and strides that are not lasting.
-pub(super) unsafe fn values(arena: &Arena, data: *const rd_value, count: usize, lasting: bool) -> Result<&[Value<'_>], Failure> {
+pub(super) unsafe fn values(
+    arena: &BumpArena,
+    data: *const rd_value,
+    count: usize,
+    lasting: bool,
+) -> Result<&[Value<'_>], Failure> {
     // SAFETY: the caller's promise.
     let given = unsafe { elements::<rd_value>(data.cast(), count) };
     // SAFETY: as above.
@@ -334,7 +339,7 @@ pub(super) unsafe fn values(arena: &Arena, data: *const rd_value, count: usize, 
 /// # Safety
 /// As [`values`].
 #[inline]
-unsafe fn value<'a>(arena: &'a Arena, given: &rd_value, lasting: bool) -> Result<Value<'a>, Failure> {
+unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Result<Value<'a>, Failure> {
     let &rd_value { kind, count, data, ref scalar } = given;
     Ok(match kind {
         RD_VALUE_NONE => Value::None,
@@ -366,7 +371,7 @@ unsafe fn value<'a>(arena: &'a Arena, given: &rd_value, lasting: bool) -> Result
 
 /// # Safety
 /// `data` has `count` readable tensors; for each of them as [`tensor`].
-unsafe fn tensors(arena: &Arena, data: *const c_void, count: usize, lasting: bool) -> Result<&[Tensor<'_>], Failure> {
+unsafe fn tensors(arena: &BumpArena, data: *const c_void, count: usize, lasting: bool) -> Result<&[Tensor<'_>], Failure> {
     // SAFETY: the caller's promise.
     let given = unsafe { elements::<rd_tensor>(data, count) };
     // SAFETY: as above.
@@ -376,7 +381,7 @@ unsafe fn tensors(arena: &Arena, data: *const c_void, count: usize, lasting: boo
 /// # Safety
 /// Its sizes and strides are readable, and stay so for the time of the arena where they are `lasting`.
 #[inline]
-unsafe fn tensor<'a>(arena: &'a Arena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
+unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
     let &rd_tensor { handle, data, sizes, strides, ndim, dtype, device, flags } = given;
     let ndim = ndim.max(0) as usize;
     // SAFETY: the caller's promise.
@@ -420,7 +425,7 @@ fn view(tensor: Tensor<'_>) -> rd_tensor {
 }
 
 /// An argument for the other side.
-fn written(arena: &Arena, value: &Value<'_>) -> rd_value {
+fn written(arena: &BumpArena, value: &Value<'_>) -> rd_value {
     let list = |kind, count, data| rd_value { kind, count, data, scalar: to_scalar(&Scalar::Long(0)) };
     match value {
         Value::None | Value::Other => list(RD_VALUE_NONE, 0, ptr::null()),
@@ -457,7 +462,7 @@ const MAX_OUTPUTS: usize = 8;
 struct Host<'a> {
     context: *mut c_void,
     caller: &'a rd_caller,
-    arena: &'a Arena,
+    arena: &'a BumpArena,
 }
 
 impl Host<'_> {
@@ -657,7 +662,7 @@ impl Caller for Host<'_> {
 
 /// The descriptor of an operand, with strides in bytes.
 #[inline]
-fn operand(arena: &Arena, tensor: Tensor<'_>) -> rd_operand {
+fn operand(arena: &BumpArena, tensor: Tensor<'_>) -> rd_operand {
     let (item, strides) = (tensor.dtype().size() as i64, tensor.strides());
     rd_operand {
         data: ptr::with_exposed_provenance_mut(tensor.address()),

@@ -137,8 +137,8 @@ macro_rules! signature {
                 }
 
                 /// In order, for a launch.
-                pub fn list(&self) -> Vec<$crate::tensor::launch::Scalar> {
-                    vec![$(self.$scalar),*]
+                pub fn list(&self) -> [$crate::tensor::launch::Scalar; <[&str]>::len(&[$(stringify!($scalar)),*])] {
+                    [$(self.$scalar),*]
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::names::Row;
 use super::task_table::TASKS;
 use super::{
     batch_normalisation, bins, draws, embedding_tables, flash_attention, flips_and_rolls, group_normalisation, log_likelihood,
-    masks, padding, pooling, put, ranges, recurrent_cells, search, selection, triangles, unique, windows,
+    masks, padding, pooling, put, ranges, recurrent_cells, search, selection, triangles, unique_elements, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -200,11 +200,11 @@ operators! {
     c"isin": any_dtype(structured(search::isin)) => c"isin.Tensor_Tensor", c"isin.Tensor_Tensor_out";
     c"isin": any_dtype(structured(search::isin)) => c"isin.Scalar_Tensor";
     // elements that differ
-    c"unique_groups": plain(unique::with_inverse) => c"_unique";
-    c"unique_groups": plain(unique::unique) => c"_unique2";
-    c"unique_groups": plain(unique::unique_dim) => c"unique_dim";
-    c"unique_groups": plain(unique::unique_dim_consecutive) => c"unique_dim_consecutive";
-    c"unique_groups": plain(unique::unique_consecutive) => c"unique_consecutive";
+    c"unique_groups": plain(unique_elements::with_inverse) => c"_unique";
+    c"unique_groups": plain(unique_elements::unique) => c"_unique2";
+    c"unique_groups": plain(unique_elements::unique_dim) => c"unique_dim";
+    c"unique_groups": plain(unique_elements::unique_dim_consecutive) => c"unique_dim_consecutive";
+    c"unique_groups": plain(unique_elements::unique_consecutive) => c"unique_consecutive";
     // histograms
     c"histogram": any_dtype(plain(bins::histc)) => c"histc", c"histc.out";
     c"histogram": any_dtype(plain(bins::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names::{self, Callee, Row};
 use crate::kernels::table::Op;
-use crate::tensor::arena::Arena;
+use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
@@ -376,17 +376,17 @@ pub struct Call<'a> {
     kernel: Option<&'static Op>,
     caller: &'a (dyn Caller + 'a),
     given: &'a [Tensor<'a>],
-    arena: &'a Arena,
+    arena: &'a BumpArena,
 }
 
 impl<'a> Call<'a> {
     /// Of an operator with this kernel, if it is one of ours. `given`: the caller's tensors for the first outputs, as they are before the call.
-    pub fn new(kernel: Option<&'static Op>, caller: &'a (dyn Caller + 'a), given: &'a [Tensor<'a>], arena: &'a Arena) -> Self {
+    pub fn new(kernel: Option<&'static Op>, caller: &'a (dyn Caller + 'a), given: &'a [Tensor<'a>], arena: &'a BumpArena) -> Self {
         Self { kernel, caller, given, arena }
     }
 
     /// Memory to the end of the call.
-    pub fn arena(&self) -> &'a Arena {
+    pub fn arena(&self) -> &'a BumpArena {
         self.arena
     }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Outcome, Refusal, ensure};
-use crate::tensor::arena::Arena;
+use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::view::Flags;
 
@@ -40,13 +40,13 @@ pub enum Format {
 
 /// In an arena. A loop is cheaper than the copy of a few bytes by a library.
 #[inline]
-pub fn copied<'a>(arena: &'a Arena, values: &[i64]) -> &'a [i64] {
+pub fn copied<'a>(arena: &'a BumpArena, values: &[i64]) -> &'a [i64] {
     arena.keep_all(values.len(), |dim| values[dim])
 }
 
 /// The strides, in elements, of a contiguous tensor; in an arena.
 #[inline]
-pub fn contiguous_strides<'a>(arena: &'a Arena, sizes: &[i64]) -> &'a [i64] {
+pub fn contiguous_strides<'a>(arena: &'a BumpArena, sizes: &[i64]) -> &'a [i64] {
     let stride_of = |dim: usize| sizes[dim + 1..].iter().fold(1_i64, |stride, &size| stride.saturating_mul(size.max(1)));
     arena.keep_all(sizes.len(), stride_of)
 }
@@ -78,7 +78,7 @@ pub struct Tensor<'a>(&'a Parts<'a>);
 /// What a tensor is made of, in the arena of its call.
 #[derive(Clone, Copy)]
 struct Parts<'a> {
-    arena: &'a Arena,
+    arena: &'a BumpArena,
     /// The tensor of PyTorch's that this one is, or is a view of.
     handle: usize,
     address: usize,
@@ -100,7 +100,7 @@ impl<'a> Tensor<'a> {
     /// Of its parts; `device`: -1 is none of ours.
     #[inline]
     pub fn new(
-        arena: &'a Arena,
+        arena: &'a BumpArena,
         (handle, address): (usize, usize),
         dtype: DType,
         device: i32,
@@ -468,7 +468,7 @@ impl Tensor<'_> {
 impl Tensor<'static> {
     /// For tests: in an arena that stays.
     pub fn leaked(handle: usize, dtype: DType, device: i32, sizes: &[i64], strides: &[i64]) -> Self {
-        let arena = Box::leak(Box::<Arena>::default());
+        let arena = Box::leak(Box::<BumpArena>::default());
         Self::new(arena, (handle, 64), dtype, device, Flags(0), copied(arena, sizes), copied(arena, strides))
     }
 }

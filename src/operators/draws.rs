@@ -14,12 +14,12 @@ use crate::tensor::launch::Scalar;
 const NUMBERS: u64 = 4;
 
 /// Launches the kernel over a tensor without an element twice; its scalars are the state and what `scalars` makes of it.
-fn draw(
+fn draw<const N: usize>(
     call: &Call<'_>,
     out: Tensor<'_>,
     inputs: &[Tensor<'_>],
     generator: &Value<'_>,
-    scalars: impl FnOnce([Scalar; 2]) -> Vec<Scalar>,
+    scalars: impl FnOnce([Scalar; 2]) -> [Scalar; N],
 ) -> Outcome {
     if out.numel() == 0 {
         return Ok(());

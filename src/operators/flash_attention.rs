@@ -104,7 +104,7 @@ impl<'a> Operands<'a> {
 
     fn scalars(&self) -> Vec<Scalar> {
         let (is_causal, has_scale) = (self.is_causal.into(), self.scale.is_some().into());
-        kernel::Scalars { is_causal, has_scale, scale: Scalar::Double(self.scale.unwrap_or(0.0)) }.list()
+        kernel::Scalars { is_causal, has_scale, scale: Scalar::Double(self.scale.unwrap_or(0.0)) }.list().into()
     }
 
     /// Launches the kernel over query, key, value and mask in the place of the middle of its inputs.

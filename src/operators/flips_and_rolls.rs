@@ -28,8 +28,12 @@ pub fn flip(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, dims] = arguments.all()?;
     let input = input.tensor()?;
     let flipped = set_of(dims.integers()?, input.ndim())?;
-    let shape = Shape { sizes: input.sizes().into(), strides: input.like_strides(), dtype: input.dtype() };
-    let out = call.output(0, &shape, Strides::Any)?;
+    let out = if input.is_dense(Format::Contiguous) {
+        call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?
+    } else {
+        let shape = Shape { sizes: input.sizes().into(), strides: input.like_strides(), dtype: input.dtype() };
+        call.output(0, &shape, Strides::Any)?
+    };
     if out.numel() == 0 {
         return Ok(());
     }
@@ -39,7 +43,7 @@ pub fn flip(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// Dimensions in one launch: each doubles the copies.
 const ROLLS_PER_LAUNCH: usize = 4;
 
-/// A dimension, and how many places its elements move on: fewer than there are.
+/// A dimension, and how far its elements move on: less than its size.
 type Move = (usize, i64);
 
 /// The moves of each launch, for a tensor that has elements.

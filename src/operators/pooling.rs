@@ -93,7 +93,7 @@ pub fn max_pool2d(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outco
     let (height, width) = (out.size_from_end(1), out.size_from_end(0));
     let rows = layout.rows(call, input)?;
     let sizes = [rows.sizes()[0], height, width * layout.channels];
-    let mut scalars = windows.scalars([height, width]).list();
+    let mut scalars = windows.scalars([height, width]).list().to_vec();
     scalars.extend([input.size_from_end(1), input.size_from_end(0), layout.channels].map(Scalar::Long));
     call.launch(&[out, positions].map(|images| images.in_memory_order(layout.format).view(&sizes)), &[rows], &scalars)
 }

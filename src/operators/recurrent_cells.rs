@@ -63,7 +63,7 @@ fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, Refu
     call.operator(&names::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
 }
 
-/// Side by side.
+/// Next to each other along dimension 1.
 fn joined<'a>(call: &Call<'a>, parts: &[Tensor<'_>]) -> Result<Tensor<'a>, Refusal> {
     call.operator(&names::CAT, &[Value::Tensors(parts), Value::Number(Scalar::Long(1))])
 }

@@ -7,7 +7,11 @@ use crate::kernels::movement::triangle::tril as kernel;
 pub fn triangle(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [input, diagonal] = arguments.all()?;
     let (input, diagonal) = (input.tensor()?, diagonal.integer()?);
-    let out = call.output(0, &call.shape()?, Strides::Any)?;
+    if input.ndim() < 2 {
+        // It refuses the call.
+        call.meta()?;
+    }
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
     if out.numel() == 0 {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! [`Arena`]: memory of one call for its descriptors, which is freed as a whole.
+//! [`BumpArena`]: memory of one call for its descriptors, which is freed as a whole.
 
 use std::alloc::Layout;
 use std::cell::{Cell, UnsafeCell};
@@ -11,21 +11,21 @@ use bumpalo::Bump;
 const WORDS: usize = 192;
 
 /// Memory of one call.
-pub struct Arena {
+pub struct BumpArena {
     words: UnsafeCell<[MaybeUninit<u64>; WORDS]>,
     used: Cell<usize>,
     /// What the words have no room for.
     more: Bump,
 }
 
-impl Default for Arena {
+impl Default for BumpArena {
     #[inline(always)]
     fn default() -> Self {
         Self { words: UnsafeCell::new([MaybeUninit::uninit(); WORDS]), used: Cell::new(0), more: Bump::new() }
     }
 }
 
-impl Arena {
+impl BumpArena {
     /// Memory for so many values, which no one else has.
     #[inline]
     fn room<T>(&self, count: usize) -> *mut T {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn values_stay_as_they_are_behind_the_words_too() {
-        let arena = Arena::default();
+        let arena = BumpArena::default();
         let kept: Vec<(&[u8], &[i64], &u64)> = (0..100_u8)
             .map(|number| {
                 let bytes = arena.keep_all(3, |index| number + index as u8);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_ends_a_list() {
-        let arena = Arena::default();
+        let arena = BumpArena::default();
         let outcome = arena.try_keep_all(4, |index| if index < 2 { Ok(index) } else { Err(index) });
         assert_eq!(outcome, Err(2));
         assert_eq!(arena.try_keep_all::<_, ()>(2, Ok), Ok(&[0, 1][..]));

@@ -15,7 +15,7 @@ const REASON: &CStr = c"unique (the result's size is read on the host)";
 const SHORT_LINE: i64 = 4096;
 
 /// Rows of two dimensions, to be grouped.
-struct Rows<'a> {
+struct Grouping<'a> {
     table: Tensor<'a>,
     /// The rows' numbers in their order, if it is not their own.
     indices: Option<Tensor<'a>>,
@@ -45,7 +45,7 @@ fn moved_back(sizes: &[i64], count: i64, dim: usize, dtype: DType) -> Shape {
     Shape { sizes, strides, dtype }
 }
 
-impl<'a> Rows<'a> {
+impl<'a> Grouping<'a> {
     /// Makes the results. Waits for the number of groups.
     fn group(&self, call: &Call<'a>, results: &Results<'_>) -> Outcome {
         let (table, numbers) = (self.table, self.numbers);
@@ -107,15 +107,19 @@ fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inver
     if !with_inverse && !with_counts && (consecutive || numel <= SHORT_LINE) {
         return of_line(call, line, consecutive);
     }
-    let results = Results { sizes: &[numel], dim: 0, inverse, with_counts };
-    let (line, indices, numbers) = if consecutive {
-        (line, None, call.empty(&[numel], DType::Long)?)
+    let (line, indices) = if consecutive {
+        (line, None)
     } else {
         let (yes, no, first) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
         let sorted = call.operators(&names::SORT, &[Value::Tensor(line), yes.into(), first.into(), no.into()], 2)?;
-        if with_inverse { (sorted[0], Some(sorted[1]), call.empty(&[numel], DType::Long)?) } else { (sorted[0], None, sorted[1]) }
+        if !with_inverse && !with_counts {
+            return of_line(call, sorted[0], true);
+        }
+        (sorted[0], Some(sorted[1]).filter(|_| with_inverse))
     };
-    Rows { table: line.view(&[numel, 1]), indices, in_order: true, numbers }.group(call, &results)
+    let results = Results { sizes: &[numel], dim: 0, inverse, with_counts };
+    let numbers = call.empty(&[numel], DType::Long)?;
+    Grouping { table: line.view(&[numel, 1]), indices, in_order: true, numbers }.group(call, &results)
 }
 
 /// With a dimension as the first one; a tensor without dimensions has one.
@@ -150,8 +154,8 @@ fn along(call: &Call<'_>, input: Tensor<'_>, dim: &Value<'_>, consecutive: bool)
         call.with_kernel(&names::UNIQUE_ORDER).launch_in(input.dtype(), &[order], &[table], &[])?;
         Some(order)
     };
-    let rows = Rows { table, indices, in_order: consecutive, numbers: call.empty(&[count], DType::Long)? };
-    rows.group(call, &Results { sizes: moved.sizes(), dim, inverse: Some(&[count]), with_counts: true })
+    let grouping = Grouping { table, indices, in_order: consecutive, numbers: call.empty(&[count], DType::Long)? };
+    grouping.group(call, &Results { sizes: moved.sizes(), dim, inverse: Some(&[count]), with_counts: true })
 }
 
 /// `_unique`.
