@@ -419,10 +419,6 @@ rd_status rd_op_check_scalars(const struct rd_op *op, const char *names);
 // Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
 bool rd_convolution_is_regular(const struct rd_convolution_dimension *dimensions, size_t count, bool transposed);
 
-// Bytes of the workspace with which `sort.stable` sorts lines of `len` elements by all threads; 0 for a dtype that it does not take.
-size_t rd_sort_workspace(int32_t dtype,
-                         size_t len);
-
 // Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
 void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 

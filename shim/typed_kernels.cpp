@@ -199,7 +199,6 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
       TYPED(max_pool2d_with_indices),
       TYPED(max_pool2d_with_indices_backward),
       TYPED(median),
-      TYPED(median_dim),
       TYPED(native_batch_norm),
       TYPED(native_batch_norm_backward),
       TYPED(native_group_norm),

@@ -12,7 +12,6 @@ use super::rd_device::device_index;
 use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status, shield};
 use crate::kernels::convolution::{self, Dimension};
 use crate::kernels::matmul::library::{self, Columns, Gemm};
-use crate::kernels::sorting::sort;
 use crate::kernels::table::Op;
 use crate::runtime::error::Cause;
 use crate::runtime::hardware::{self, Transfer};
@@ -177,12 +176,6 @@ pub unsafe extern "C" fn rd_convolution_is_regular(
         };
         convolution::is_regular(&given.iter().map(inner).collect::<Vec<_>>(), transposed)
     })
-}
-
-/// Bytes of the workspace with which `sort.stable` sorts lines of `len` elements by all threads; 0 for a dtype that it does not take.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_sort_workspace(dtype: i32, len: usize) -> usize {
-    DType::from_number(dtype).map_or(0, |dtype| sort::workspace(dtype, len))
 }
 
 /// A column-major matrix of a product with its leading dimension, in elements; `transposed`: of its transpose.
