@@ -53,10 +53,6 @@ fn check_operands(call: &Call<'_>, input: Tensor<'_>, parameters: &[Option<Tenso
     if call.takes(input.dtype()) && input.numel() > 0 && are_here { Ok(()) } else { Err(Refusal::Fallback) }
 }
 
-fn dense_given<'a>(call: &Call<'a>, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
-    tensor.map(|tensor| call.dense(tensor, Format::Contiguous)).transpose()
-}
-
 /// The operands of the forward direction.
 struct Forward<'a> {
     input: Tensor<'a>,
@@ -105,12 +101,12 @@ impl<'a> Forward<'a> {
         let count = [if self.training { samples.channels } else { 0 }];
         let saved = [call.contiguous(1, &count, dtype, Strides::Any)?, call.contiguous(2, &count, dtype, Strides::Any)?];
         let [mean, var] = self.running;
-        let running = [dense_given(call, mean)?, dense_given(call, var)?];
+        let running = [call.dense_given(mean)?, call.dense_given(var)?];
         let mut outputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
         outputs.push(samples.rows(call, out)?);
         outputs.extend(saved.into_iter().filter(|_| self.training));
         outputs.extend(running.into_iter().flatten());
-        let [weight, bias] = [dense_given(call, self.weight)?, dense_given(call, self.bias)?];
+        let [weight, bias] = [call.dense_given(self.weight)?, call.dense_given(self.bias)?];
         let rows = samples.rows(call, self.input)?;
         let inputs: SmallVec<[Tensor<'_>; 3]> = [Some(rows), weight, bias].into_iter().flatten().collect();
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())?;
@@ -204,7 +200,7 @@ impl<'a> Backward<'a> {
         let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
         inputs.extend([samples.rows(call, self.grad)?, samples.rows(call, input)?]);
         inputs.extend([call.dense(self.mean, Format::Contiguous)?, call.dense(self.spread, Format::Contiguous)?]);
-        inputs.extend(dense_given(call, self.weight)?);
+        inputs.extend(call.dense_given(self.weight)?);
         call.launch(&outputs, &inputs, &self.scalars(&samples).list())
     }
 

@@ -69,7 +69,7 @@ impl<'a> Counted<'a> {
     fn count(&self, call: &Call<'a>, edges: Tensor<'a>, method: Method) -> Result<Tensor<'a>, Refusal> {
         let counts = call.empty(&[edges.numel() - 1], self.input.dtype())?;
         let (dense, edges) = (call.dense(self.input, Format::Contiguous)?, call.dense(edges, Format::Contiguous)?);
-        let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
+        let weight = call.dense_given(self.weight)?;
         let scalars = kernel::Scalars { method: (method as i64).into(), has_weight: weight.is_some().into() };
         let inputs: Vec<Tensor<'_>> = [dense, edges].into_iter().chain(weight).collect();
         call.with_kernel(&names::HISTOGRAM).launch(&[counts], &inputs, &scalars.list())?;

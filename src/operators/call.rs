@@ -433,6 +433,14 @@ impl<'a> Call<'a> {
         if tensor.is_dense(format) { Ok(tensor) } else { self.caller.dense(tensor, format) }
     }
 
+    /// The same of a tensor that may be left out, contiguous.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn dense_given(&self, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
+        tensor.map(|tensor| self.dense(tensor, Format::Contiguous)).transpose()
+    }
+
     /// A new contiguous tensor for the time of the call.
     ///
     /// # Errors

@@ -125,7 +125,7 @@ pub fn bag(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if bags != 0 {
         let [table, indices, offsets] = [weight, indices, offsets].map(|tensor| call.dense(tensor, Format::Contiguous));
         let (table, indices, offsets) = (table?, indices?, offsets?);
-        let scales = scales.map(|scales| call.dense(scales, Format::Contiguous)).transpose()?;
+        let scales = call.dense_given(scales)?;
         let inputs: Vec<Tensor<'_>> = [table, indices, offsets].into_iter().chain(scales).collect();
         let sizes = all_sizes.within(&[bags], &[1]);
         let scalars = bag_kernel::Scalars { mode: mode.into(), padding: padding.integer()?.into() };

@@ -64,7 +64,7 @@ impl<'a> Loss<'a> {
         // The loss of one row without a batch is a sum with its weight.
         let is_one = self.input.ndim() == 1 && self.reduction == NONE;
         let reduction = if is_one { SUM } else { self.reduction };
-        let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
+        let weight = call.dense_given(self.weight)?;
         let scalars =
             kernel::Scalars { reduction: reduction.into(), ignored: self.ignored.into(), has_weight: weight.is_some().into() };
         let inputs: Vec<Tensor<'_>> = [images, target].into_iter().chain(weight).collect();
@@ -77,7 +77,7 @@ impl<'a> Loss<'a> {
         let rows = out.view(&[samples, classes * height * width]);
         let target = call.dense(self.target, Format::Contiguous)?.view(&[samples, height * width]);
         let grad = call.dense(grad, Format::Contiguous)?;
-        let weight = self.weight.map(|weight| call.dense(weight, Format::Contiguous)).transpose()?;
+        let weight = call.dense_given(self.weight)?;
         let scalars = backward_kernel::Scalars {
             reduction: self.reduction.into(),
             ignored: self.ignored.into(),

@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
             return Err(Refusal::Fallback);
         }
         let out = call.contiguous(0, sizes, self.dtype(), Strides::Copied)?;
-        let sorter = self.sorter.map(|sorter| call.dense(sorter, Format::Contiguous)).transpose()?;
+        let sorter = call.dense_given(self.sorter)?;
         let operands = [elements(call, Input::Tensor(sorted), dtype)?, elements(call, self.values, dtype)?];
         let inputs: Vec<Tensor<'_>> = operands.into_iter().chain(sorter).collect();
         let right = self.side.map_or(self.right, |side| side == "right");
