@@ -45,7 +45,7 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
   }
 }
 
-const rd_caller OperatorCall::caller{&meta, &output, &give, &empty, &dense, &call, &read, &draw, &leave_to_task};
+const rd_caller OperatorCall::caller{&meta, &output, &give, &empty, &dense, &call, &read, &draw, &warn, &leave_to_task};
 
 bool OperatorCall::run(const rd_value* values, size_t count) {
   for (size_t index = 0; index < count && !device_.has_index(); ++index) {
@@ -173,6 +173,10 @@ rd_status OperatorCall::draw(void* context, void* generator, uint64_t count, rd_
   });
 }
 
+rd_status OperatorCall::warn(void* context, const char* text) {
+  return guarded(context, [&](OperatorCall&) { TORCH_WARN(text); });
+}
+
 rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut) {
   return guarded(context, [&](OperatorCall& call) { call.arguments_.leave_to_task(*cut); });
 }
@@ -185,7 +189,7 @@ const at::Tensor& OperatorCall::get(int64_t index) const {
 void OperatorCall::set(int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
   shapes_.resize(std::max(shapes_.size(), static_cast<size_t>(index) + 1));
   shapes_[index] = {at::DimVector(sizes), at::DimVector(strides), dtype};
-  make_output(index, described(shapes_[index]), RD_STRIDES_ANY);
+  make_output(index, described(shapes_[index]), RD_STRIDES_SHARED);
 }
 
 rd_tensor OperatorCall::described(const Shape& shape) {
@@ -222,7 +226,9 @@ const at::Tensor& OperatorCall::make_output(size_t index, const rd_tensor& shape
     check_inplace(result, sizes, options);
   } else {
     resize_out(result, sizes, wanted, options);
-    at::assert_no_internal_overlap(result);
+    if (strides != RD_STRIDES_SHARED) {
+      at::assert_no_internal_overlap(result);
+    }
   }
   if (result.strides() != wanted) {
     if (strides == RD_STRIDES_COPIED) {

@@ -82,6 +82,7 @@ class OperatorCall final : MetaOutputs {
                         size_t capacity);
   static rd_status read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
+  static rd_status warn(void* context, const char* text);
   static rd_status leave_to_task(void* context, const rd_cut* cut);
   static const rd_caller caller;
 

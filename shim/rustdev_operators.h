@@ -52,6 +52,9 @@ extern "C" {
 // It gets those of the shape.
 #define RD_STRIDES_GIVEN 2
 
+// As `RD_STRIDES_ANY`, and its elements may share memory.
+#define RD_STRIDES_SHARED 3
+
 // What an operator's first dimension is a batch of, in `rd_task`: nothing.
 #define RD_BATCH_NONE 0
 
@@ -152,6 +155,8 @@ typedef struct rd_caller {
   rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, int64_t *value);
   // Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
+  // Raises a `UserWarning`.
+  rd_status (*warn)(void *context, const char *text);
   // Has the operator's task compute, where that is optional.
   rd_status (*leave_to_task)(void *context, const struct rd_cut *cut);
 } rd_caller;

@@ -3,18 +3,33 @@
 
 #include <ATen/ops/_batch_norm_no_update_ops.h>
 #include <ATen/ops/_batch_norm_with_update_ops.h>
+#include <ATen/ops/_log_softmax_backward_data_ops.h>
+#include <ATen/ops/_log_softmax_ops.h>
 #include <ATen/ops/_native_batch_norm_legit_ops.h>
+#include <ATen/ops/_softmax_backward_data_ops.h>
+#include <ATen/ops/_softmax_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_backward_impl_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
+#include <ATen/ops/all_ops.h>
+#include <ATen/ops/amax_ops.h>
+#include <ATen/ops/amin_ops.h>
+#include <ATen/ops/any_ops.h>
+#include <ATen/ops/argmax_ops.h>
+#include <ATen/ops/argmin_ops.h>
 #include <ATen/ops/batch_norm_backward_ops.h>
 #include <ATen/ops/bernoulli_ops.h>
 #include <ATen/ops/bucketize_ops.h>
+#include <ATen/ops/cumsum_ops.h>
 #include <ATen/ops/embedding_dense_backward_ops.h>
 #include <ATen/ops/flip_ops.h>
+#include <ATen/ops/linalg_vector_norm_ops.h>
 #include <ATen/ops/masked_select_ops.h>
+#include <ATen/ops/max_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_ops.h>
+#include <ATen/ops/mean_ops.h>
 #include <ATen/ops/median_ops.h>
+#include <ATen/ops/min_ops.h>
 #include <ATen/ops/native_batch_norm_backward_ops.h>
 #include <ATen/ops/native_batch_norm_ops.h>
 #include <ATen/ops/native_group_norm_backward_ops.h>
@@ -24,6 +39,7 @@
 #include <ATen/ops/nll_loss_backward_ops.h>
 #include <ATen/ops/nll_loss_forward_ops.h>
 #include <ATen/ops/nonzero_ops.h>
+#include <ATen/ops/prod_ops.h>
 #include <ATen/ops/reflection_pad1d_ops.h>
 #include <ATen/ops/reflection_pad2d_backward_ops.h>
 #include <ATen/ops/reflection_pad2d_ops.h>
@@ -32,9 +48,13 @@
 #include <ATen/ops/roll_ops.h>
 #include <ATen/ops/searchsorted_ops.h>
 #include <ATen/ops/sort_ops.h>
+#include <ATen/ops/std_ops.h>
+#include <ATen/ops/sum_ops.h>
 #include <ATen/ops/topk_ops.h>
 #include <ATen/ops/tril_ops.h>
 #include <ATen/ops/triu_ops.h>
+#include <ATen/ops/var_mean_ops.h>
+#include <ATen/ops/var_ops.h>
 
 #include <array>
 #include <optional>
@@ -75,6 +95,7 @@ class TypedValues {
   void add(const at::Scalar& value) { values_[count_++] = {RD_VALUE_SCALAR, 1, nullptr, to_scalar(value)}; }
   void add(bool value) { number(c10::ScalarType::Bool, value, value); }
   void add(int64_t value) { number(c10::ScalarType::Long, value, static_cast<double>(value)); }
+  void add(at::ScalarType dtype) { add(static_cast<int64_t>(dtype)); }
   void add(double value) { number(c10::ScalarType::Double, 0, value); }
   void add(const at::Generator& generator) { list(RD_VALUE_GENERATOR, 1, generator.unsafeGetGeneratorImpl()); }
   template <class T>
@@ -186,19 +207,39 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
   static const auto* const found = new std::unordered_map<c10::OperatorName, TypedKernel>{
       TYPED(_batch_norm_no_update),
       TYPED(_batch_norm_with_update),
+      TYPED(_log_softmax),
+      TYPED(_log_softmax_backward_data),
       TYPED(_native_batch_norm_legit),
       TYPED(_native_batch_norm_legit_no_stats),
+      TYPED(_softmax),
+      TYPED(_softmax_backward_data),
       TYPED(_thnn_fused_lstm_cell),
       TYPED(_thnn_fused_lstm_cell_backward_impl),
+      TYPED(all),
+      TYPED(all_dim),
+      TYPED(amax),
+      TYPED(amin),
+      TYPED(any),
+      TYPED(any_dim),
+      TYPED(argmax),
+      TYPED(argmin),
       TYPED(batch_norm_backward),
       TYPED(bernoulli__Tensor),
       TYPED(bucketize_Tensor),
+      TYPED(cumsum),
       TYPED(embedding_dense_backward),
       TYPED(flip),
+      TYPED(linalg_vector_norm),
       TYPED(masked_select),
+      TYPED(max),
+      TYPED(max_dim),
       TYPED(max_pool2d_with_indices),
       TYPED(max_pool2d_with_indices_backward),
+      TYPED(mean),
+      TYPED(mean_dim),
       TYPED(median),
+      TYPED(min),
+      TYPED(min_dim),
       TYPED(native_batch_norm),
       TYPED(native_batch_norm_backward),
       TYPED(native_group_norm),
@@ -208,6 +249,8 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
       TYPED(nll_loss_backward),
       TYPED(nll_loss_forward),
       TYPED(nonzero),
+      TYPED(prod),
+      TYPED(prod_dim_int),
       TYPED(reflection_pad1d),
       TYPED(reflection_pad2d),
       TYPED(reflection_pad2d_backward),
@@ -217,9 +260,14 @@ const std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
       TYPED(searchsorted_Tensor),
       TYPED(sort),
       TYPED(sort_stable),
+      TYPED(std_correction),
+      TYPED(sum),
+      TYPED(sum_dim_IntList),
       TYPED(topk),
       TYPED(tril),
       TYPED(triu),
+      TYPED(var_correction),
+      TYPED(var_mean_correction),
   };
   return *found;
 }

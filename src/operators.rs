@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod addressing;
+mod along_dimension;
 mod batch_normalisation;
 pub mod bindings;
 mod bins;
@@ -30,6 +31,7 @@ mod promotion;
 mod put;
 mod ranges;
 mod recurrent_cells;
+mod reductions;
 mod search;
 mod selection;
 mod task_table;

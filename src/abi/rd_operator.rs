@@ -85,10 +85,13 @@ pub const RD_STRIDES_ANY: i32 = 0;
 pub const RD_STRIDES_COPIED: i32 = 1;
 /// It gets those of the shape.
 pub const RD_STRIDES_GIVEN: i32 = 2;
+/// As `RD_STRIDES_ANY`, and its elements may share memory.
+pub const RD_STRIDES_SHARED: i32 = 3;
 const _: () = assert!(
     RD_STRIDES_ANY == Strides::Any as i32
         && RD_STRIDES_COPIED == Strides::Copied as i32
         && RD_STRIDES_GIVEN == Strides::Given as i32
+        && RD_STRIDES_SHARED == Strides::Shared as i32
 );
 
 /// How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
@@ -137,6 +140,8 @@ pub struct rd_caller {
         unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, reason: *const c_char, value: *mut i64) -> rd_status,
     /// Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
+    /// Raises a `UserWarning`.
+    pub warn: unsafe extern "C" fn(context: *mut c_void, text: *const c_char) -> rd_status,
     /// Has the operator's task compute, where that is optional.
     pub leave_to_task: unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut) -> rd_status,
 }
@@ -603,6 +608,12 @@ impl Caller for Host<'_> {
             return Err(failed());
         }
         Ok([rd_launch::scalar(&state[0]).map_err(unknown)?, rd_launch::scalar(&state[1]).map_err(unknown)?])
+    }
+
+    fn warn(&self, text: &CStr) -> Outcome {
+        // SAFETY: as above.
+        let status = unsafe { (self.caller.warn)(self.context, text.as_ptr()) };
+        if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 
     fn leave_to_task(&self, cut: Cut) -> Outcome {

@@ -6,8 +6,9 @@ use super::call::{Arguments, Call, Outcome, StructuredCall};
 use super::names::Row;
 use super::task_table::TASKS;
 use super::{
-    batch_normalisation, bins, draws, embedding_tables, flash_attention, flips_and_rolls, group_normalisation, log_likelihood,
-    masks, padding, pooling, put, ranges, recurrent_cells, search, selection, triangles, unique_elements, windows,
+    along_dimension, batch_normalisation, bins, draws, embedding_tables, flash_attention, flips_and_rolls, group_normalisation,
+    log_likelihood, masks, padding, pooling, put, ranges, recurrent_cells, reductions, search, selection, triangles,
+    unique_elements, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -166,6 +167,48 @@ operators! {
     c"max_pool2d_with_indices": structured(pooling::max_pool2d) => c"max_pool2d_with_indices", c"max_pool2d_with_indices.out";
     c"max_pool2d_with_indices_backward": structured(pooling::max_pool2d_backward) =>
         c"max_pool2d_with_indices_backward", c"max_pool2d_with_indices_backward.grad_input";
+    // reductions
+    c"sum": any_dtype(plain(reductions::sum_of_all)) => c"sum";
+    c"mean": any_dtype(plain(reductions::mean_of_all)) => c"mean";
+    c"sum": any_dtype(structured(reductions::sum)) => c"sum.dim_IntList", c"sum.IntList_out";
+    c"mean": any_dtype(structured(reductions::mean)) => c"mean.dim", c"mean.out";
+    c"prod": any_dtype(structured(reductions::product_along)) => c"prod.dim_int", c"prod.int_out";
+    c"prod": any_dtype(plain(reductions::product)) => c"prod";
+    c"amax": structured(reductions::amax) => c"amax", c"amax.out";
+    c"amin": structured(reductions::amax) => c"amin", c"amin.out";
+    c"all": any_dtype(structured(reductions::all)) => c"all", c"all.all_out";
+    c"all": any_dtype(structured(reductions::all_along)) => c"all.dim", c"all.out";
+    c"all": any_dtype(structured(reductions::all_along)) => c"all.dims", c"all.dims_out";
+    c"any": any_dtype(structured(reductions::any)) => c"any", c"any.all_out";
+    c"any": any_dtype(structured(reductions::any_along)) => c"any.dim", c"any.out";
+    c"any": any_dtype(structured(reductions::any_along)) => c"any.dims", c"any.dims_out";
+    c"linalg_vector_norm": any_dtype(structured(reductions::vector_norm)) => c"linalg_vector_norm", c"linalg_vector_norm.out";
+    c"nansum": any_dtype(plain(reductions::nansum)) => c"nansum", c"nansum.out";
+    c"count_nonzero": plain(reductions::count_nonzero) => c"count_nonzero.dim_IntList";
+    c"count_nonzero": plain(reductions::count_nonzero) => c"count_nonzero";
+    c"max.dim": structured(reductions::max_along) => c"max.dim", c"max.dim_max";
+    c"min.dim": structured(reductions::max_along) => c"min.dim", c"min.dim_min";
+    c"aminmax": structured(reductions::aminmax) => c"aminmax", c"aminmax.out";
+    c"amax": plain(reductions::max) => c"max", c"max.unary_out";
+    c"amin": plain(reductions::max) => c"min", c"min.unary_out";
+    c"argmax": structured(reductions::argmax) => c"argmax", c"argmax.out";
+    c"argmin": structured(reductions::argmax) => c"argmin", c"argmin.out";
+    c"var": any_dtype(plain(reductions::variance)) => c"var.correction", c"var.correction_out";
+    c"std": any_dtype(plain(reductions::variance)) => c"std.correction", c"std.correction_out";
+    c"var": any_dtype(plain(reductions::variance_and_mean)) => c"var_mean.correction";
+    c"std": any_dtype(plain(reductions::variance_and_mean)) => c"std_mean.correction";
+    // along a dimension
+    c"_softmax": any_dtype(structured(along_dimension::softmax)) => c"_softmax", c"_softmax.out";
+    c"_log_softmax": any_dtype(structured(along_dimension::softmax)) => c"_log_softmax", c"_log_softmax.out";
+    c"_softmax_backward_data": any_dtype(structured(along_dimension::softmax_backward)) =>
+        c"_softmax_backward_data", c"_softmax_backward_data.out";
+    c"_log_softmax_backward_data": any_dtype(structured(along_dimension::softmax_backward)) =>
+        c"_log_softmax_backward_data", c"_log_softmax_backward_data.out";
+    c"cumsum": any_dtype(structured(along_dimension::scan)) => c"cumsum", c"cumsum_", c"cumsum.out";
+    c"cumprod": any_dtype(structured(along_dimension::scan)) => c"cumprod", c"cumprod_", c"cumprod.out";
+    c"_logcumsumexp": plain(along_dimension::logcumsumexp) => c"_logcumsumexp", c"_logcumsumexp.out";
+    c"_cummax_helper": plain(along_dimension::cummax) => c"_cummax_helper";
+    c"_cummin_helper": plain(along_dimension::cummax) => c"_cummin_helper";
     // movement
     c"flip": plain(flips_and_rolls::flip) => c"flip";
     c"roll": plain(flips_and_rolls::roll) => c"roll";

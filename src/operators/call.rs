@@ -1,6 +1,6 @@
 //! [`Arguments`] and [`Call`]: what an operator was called with, and what it can do.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ops::Deref;
 
 use smallvec::SmallVec;
@@ -276,6 +276,8 @@ pub enum Strides {
     Copied = 1,
     /// It gets those of the shape.
     Given = 2,
+    /// As `Any`, and its elements may share memory.
+    Shared = 3,
 }
 
 /// A few, without an allocation.
@@ -345,6 +347,12 @@ pub trait Caller {
     /// The generator is another device's.
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal>;
 
+    /// Raises a `UserWarning`.
+    ///
+    /// # Errors
+    /// Warnings are errors.
+    fn warn(&self, text: &CStr) -> Outcome;
+
     /// Leaves a call that may be either's to PyTorch's kernel, as a task.
     ///
     /// # Errors
@@ -388,6 +396,11 @@ impl<'a> Call<'a> {
     /// Memory to the end of the call.
     pub fn arena(&self) -> &'a BumpArena {
         self.arena
+    }
+
+    /// The name of its kernel; empty where it has none.
+    pub fn kernel_name(&self) -> &'static str {
+        self.kernel.map_or("", Op::text)
     }
 
     /// Whether its kernel computes in a dtype.
@@ -529,8 +542,8 @@ impl<'a> Call<'a> {
     /// # Errors
     /// As [`Call::launch`].
     pub fn launch_in(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Tensor<'_>], scalars: &[Scalar]) -> Outcome {
-        let given: SmallVec<[Input<'_>; 6]> = inputs.iter().map(|&input| Input::Tensor(input)).collect();
-        self.launch_with(compute, outputs, &given, scalars)
+        let inputs = self.arena.keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
+        self.launch_with(compute, outputs, inputs, scalars)
     }
 
     /// The same, where inputs may be numbers.
@@ -549,6 +562,14 @@ impl<'a> Call<'a> {
     /// The generator is another device's.
     pub fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
         self.caller.draw(generator, count)
+    }
+
+    /// Raises a `UserWarning`.
+    ///
+    /// # Errors
+    /// Warnings are errors.
+    pub fn warn(&self, text: &str) -> Outcome {
+        self.caller.warn(&CString::new(text).unwrap_or_default())
     }
 
     /// Leaves the call to PyTorch's kernel as a task, behind its outputs; for operators with kernels of both.

@@ -330,6 +330,22 @@ impl<'a> Tensor<'a> {
         self.with(self.keep(sizes), self.keep(strides))
     }
 
+    /// Over other sizes: each dimension is one of this tensor, in their order, or the same element all along.
+    ///
+    /// # Panics
+    /// One is of another size.
+    pub fn over(self, sizes: &'a [i64], own: impl Fn(usize) -> Option<usize>) -> Self {
+        let mut least = 0;
+        let strides = self.0.arena.keep_all(sizes.len(), |dim| {
+            let Some(own) = own(dim) else { return 0 };
+            assert!(own >= least && self.sizes()[own] == sizes[dim], "sizes {sizes:?} over {self:?}");
+            least = own + 1;
+            self.strides()[own]
+        });
+        assert!(self.numel() > 0 || sizes.contains(&0), "sizes {sizes:?} over {self:?}");
+        self.with(sizes, strides)
+    }
+
     /// Broadcast to sizes; nothing where that does not go.
     pub fn expand(self, sizes: &[i64]) -> Option<Self> {
         let leading = sizes.len().checked_sub(self.ndim())?;

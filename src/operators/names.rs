@@ -65,6 +65,7 @@ names! { Row KERNELS:
     HISTOGRAM = c"histogram";
     NONZERO_COUNT = c"nonzero_count";
     REPEAT_INTERLEAVE = c"repeat_interleave";
+    SUM_KERNEL = c"sum";
     UNIQUE_COLLECT = c"unique_collect";
     UNIQUE_LINE = c"unique_line";
     UNIQUE_ORDER = c"unique_order";
@@ -75,6 +76,7 @@ names! { Callee CALLEES:
     ADD = c"add.Tensor";
     ADD_IN_PLACE = c"add_.Tensor";
     ADD_NUMBER = c"add.Scalar";
+    ADD_OUT = c"add.out";
     AMINMAX = c"aminmax";
     CAT = c"cat";
     CLONE = c"clone";
@@ -86,24 +88,29 @@ names! { Callee CALLEES:
     EQ = c"eq.Scalar";
     FILL = c"fill_.Scalar";
     GE = c"ge.Scalar";
+    IMAG = c"imag";
     INDEX_SELECT = c"index_select";
     LINSPACE_OUT = c"linspace.out";
+    MEAN_OUT = c"mean.out";
     MIN = c"min";
     MUL = c"mul.Tensor";
     MUL_IN_PLACE = c"mul_.Tensor";
     NE = c"ne.Scalar";
     NEG = c"neg";
     NORMAL = c"normal_";
+    REAL = c"real";
     RECIPROCAL = c"reciprocal_";
     RESIZE = c"resize_";
     RESOLVE_NEG = c"resolve_neg";
     SIGMOID_IN_PLACE = c"sigmoid_";
     SORT = c"sort.stable";
+    SQRT_IN_PLACE = c"sqrt_";
     SUB = c"sub.Tensor";
     SUM = c"sum.dim_IntList";
     SUM_OF_ALL = c"sum";
     TANH_IN_PLACE = c"tanh_";
     TO_DTYPE = c"to.dtype";
+    VAR = c"var.correction";
     VIEW_DTYPE = c"view.dtype";
     ZERO = c"zero_";
 }

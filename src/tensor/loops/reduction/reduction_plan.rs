@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use smallvec::SmallVec;
+
 use super::super::{BLOCK, GRAIN};
 use super::{BlockFold, FoldBlock, MAX_OUTPUTS, Targets};
 use crate::tensor::dtype::DType;
@@ -38,11 +40,14 @@ struct Dim {
     outputs: [isize; MAX_OUTPUTS],
 }
 
+/// A few, without an allocation.
+type Dims = SmallVec<[Dim; 3]>;
+
 impl Dim {
     const UNIT: Self = Self { size: 1, input: 0, outputs: [0; MAX_OUTPUTS] };
 
     /// Takes the dimension with the shortest input stride out of `dims`.
-    fn take_nearest(dims: &mut Vec<Self>) -> Self {
+    fn take_nearest(dims: &mut Dims) -> Self {
         let nearest = dims.iter().enumerate().min_by_key(|(_, dim)| dim.input.unsigned_abs()).map(|(number, _)| number);
         nearest.map_or(Self::UNIT, |number| dims.remove(number))
     }
@@ -78,8 +83,8 @@ pub(super) struct Plan<'a> {
     cols: Dim,
     rows: Dim,
     /// The other dimensions.
-    kept: Vec<Dim>,
-    reduced: Vec<Dim>,
+    kept: Dims,
+    reduced: Dims,
     /// Outputs of a tile, at most.
     pub width: usize,
     /// Rows of a block, at most.
@@ -101,7 +106,7 @@ impl<'a> Plan<'a> {
         let count = launch.num_outputs();
         let input = launch.view(count);
         let outputs = std::array::from_fn(|index| launch.view(index.min(count - 1)));
-        let (mut kept, mut reduced) = (Vec::new(), Vec::new());
+        let (mut kept, mut reduced) = (Dims::new(), Dims::new());
         for (dim, &size) in input.sizes().iter().enumerate().filter(|&(_, &size)| size != 1) {
             let strides = outputs.each_ref().map(|output: &View<'_>| output.stride(dim));
             let dim = Dim { size: size as usize, input: input.stride(dim), outputs: strides };
@@ -173,6 +178,11 @@ impl<'a> Plan<'a> {
     /// Elements that go into one output.
     pub fn extent(&self) -> usize {
         Dim::count(&self.reduced) * self.rows.size
+    }
+
+    /// States of rows that are folded together, at most.
+    pub fn wide_len(&self) -> usize {
+        WIDE.min(self.block_len())
     }
 
     /// Elements of a tile and of a block, at most.

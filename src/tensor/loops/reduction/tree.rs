@@ -97,7 +97,7 @@ impl Counter {
 }
 
 /// The most states that take no memory of the heap.
-const HELD: usize = 8;
+const HELD: usize = 16;
 
 /// States that begin with a cache line where their size allows it.
 enum States<S> {
@@ -141,7 +141,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
     fn new(plan: &'a Plan<'a>, blocks: &'a dyn BlockFold<S>, count: usize) -> Self {
         let depth = count.ilog2() as usize + 2;
         let scratch = if plan.is_cast() { (PATCH * plan.element.size()).div_ceil(16) } else { 0 };
-        let wide = if plan.is_wide { WIDE + plan.width } else { 0 };
+        let wide = if plan.is_wide { plan.wide_len() + plan.width } else { 0 };
         Self { plan, blocks, stack: States::new(depth * plan.width), wide: States::new(wide), scratch: vec![0; scratch] }
     }
 
@@ -168,7 +168,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
         let cols = block.cols;
         let together = (WIDE / cols).min(block.rows);
         let rows = block.rows / together;
-        let (wide, rest) = self.wide.get().split_at_mut(WIDE);
+        let (wide, rest) = self.wide.get().split_at_mut(self.plan.wide_len());
         let length = block.row_step * together as isize;
         self.blocks.fold(&FoldBlock { cols: cols * together, rows, row_step: length, ..*block }, &mut wide[..cols * together]);
         // Halving keeps the tree balanced.

@@ -1,0 +1,89 @@
+//! Softmax, its gradients and scans: operators along one dimension, whose kernels get [output, inputs...] and the scalar [dim].
+//!
+//! As for reductions, a call of nothing unusual does without PyTorch's meta.
+
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Value, wrap_dim};
+use super::descriptor::Tensor;
+use super::options::dtype_of;
+use super::reductions::promoted;
+use crate::tensor::dtype::DType;
+
+/// A contiguous output of an input's sizes where the call is `usual`; else what the meta says.
+fn output<'a>(call: &StructuredCall<'a>, like: Tensor<'_>, usual: Option<DType>) -> Result<Tensor<'a>, Refusal> {
+    match usual {
+        Some(dtype) if call.given(0).is_none() => call.contiguous(0, like.sizes(), dtype, Strides::Shared),
+        _ => call.output(0, &call.shape()?, Strides::Shared),
+    }
+}
+
+/// Launches the kernel over a dimension, or leaves the call to the fallback.
+fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: &Value<'_>) -> Outcome {
+    if !call.takes(out.dtype()) {
+        return Err(Refusal::Fallback);
+    }
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let dim = wrap_dim(dim.integer()?, inputs[0].ndim())? as i64;
+    call.launch(&[out], inputs, &[dim.into()])
+}
+
+/// Whether a dimension is there.
+fn has_dim(tensor: Tensor<'_>, dim: &Value<'_>) -> Result<bool, Refusal> {
+    Ok(wrap_dim(dim.integer()?, tensor.ndim()).is_ok())
+}
+
+/// `_softmax` and `_log_softmax`.
+pub fn softmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dim, half_to_float] = arguments.all()?;
+    let input = input.tensor()?;
+    let usual = Some(input.dtype()).filter(|_| !half_to_float.flag().unwrap_or(true));
+    let usual = if has_dim(input, dim)? { usual } else { None };
+    let out = output(call, input, usual)?;
+    launch(call, out, &[input], dim)
+}
+
+/// `_softmax_backward_data` and `_log_softmax_backward_data`.
+pub fn softmax_backward(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [grad, result, dim, input_dtype] = arguments.all()?;
+    let (grad, result) = (grad.tensor()?, result.tensor()?);
+    let dtypes = [Some(result.dtype()), dtype_of(input_dtype)?];
+    let is_usual = dtypes == [Some(grad.dtype()); 2] && grad.sizes() == result.sizes() && has_dim(grad, dim)?;
+    let out = output(call, grad, Some(grad.dtype()).filter(|_| is_usual))?;
+    launch(call, out, &[grad, result], dim)
+}
+
+/// `cumsum` and `cumprod`.
+pub fn scan(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dim, dtype] = arguments.all()?;
+    let input = input.tensor()?;
+    let usual = dtype_of(dtype)?.unwrap_or(promoted(input.dtype()));
+    let usual = if has_dim(input, dim)? { Some(usual) } else { None };
+    let out = output(call, input, usual)?;
+    if call.given(0).is_some() {
+        out.check_no_internal_overlap()?;
+        out.check_no_partial_overlap(input)?;
+    }
+    launch(call, out, &[input], dim)
+}
+
+/// `_logcumsumexp`.
+pub fn logcumsumexp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dim] = arguments.all()?;
+    let input = input.tensor()?;
+    wrap_dim(dim.integer()?, input.ndim())?;
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+    out.check_no_partial_overlap(input)?;
+    launch(call, out, &[input], dim)
+}
+
+/// `_cummax_helper` and `_cummin_helper`: the caller has made values and indices.
+pub fn cummax(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, values, indices, dim] = arguments.all()?;
+    let input = input.tensor()?;
+    if input.numel() == 0 {
+        return Ok(());
+    }
+    let dim = wrap_dim(dim.integer()?, input.ndim())? as i64;
+    call.launch_in(input.dtype(), &[values.tensor()?, indices.tensor()?], &[input], &[dim.into()])
+}

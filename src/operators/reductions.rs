@@ -1,0 +1,472 @@
+//! Reductions. The kernels get [outputs..., input] over the input's sizes, the outputs with stride 0 in the dimensions that are reduced.
+//!
+//! Where a call asks for nothing unusual, sizes are computed here, at a third of what PyTorch's metas cost. All others ask the meta, which
+//! refuses in PyTorch's words what is wrong: dimensions out of range, dtypes, reductions of nothing.
+
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Tensors, Value, ensure, wrap_dim};
+use super::descriptor::{Format, Tensor};
+use super::names;
+use super::options::dtype_of;
+use crate::tensor::bump_arena::BumpArena;
+use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
+use crate::tensor::launch::Scalar;
+
+/// The input of a reduction, and which of its dimensions are reduced: bit by bit.
+struct Reduction<'a> {
+    input: Tensor<'a>,
+    reduced: u64,
+    keepdim: bool,
+}
+
+impl<'a> Reduction<'a> {
+    /// Over every element.
+    fn of_all(input: Tensor<'a>) -> Self {
+        Self { input, reduced: all_bits(input.ndim()), keepdim: false }
+    }
+
+    /// Over a dimension, a list of them where nothing or none means all, or all.
+    ///
+    /// # Errors
+    /// A dimension is out of range, or there twice.
+    fn along(input: Tensor<'a>, dims: &Value<'_>, keepdim: bool) -> Result<Self, Refusal> {
+        let reduced = match dims {
+            Value::Number(_) => bit_of(dims.integer()?, input.ndim())?,
+            Value::None => all_bits(input.ndim()),
+            _ => {
+                let dims = dims.integers()?;
+                let mut found = if dims.is_empty() { all_bits(input.ndim()) } else { 0 };
+                for &dim in dims {
+                    let bit = bit_of(dim, input.ndim())?;
+                    ensure!(found & bit == 0, "dim {} appears multiple times in the list of dims", bit.trailing_zeros());
+                    found |= bit;
+                }
+                found
+            }
+        };
+        Ok(Self { input, reduced, keepdim })
+    }
+
+    fn is_reduced(&self, dim: usize) -> bool {
+        self.reduced >> dim & 1 == 1
+    }
+
+    /// The sizes of the outputs.
+    fn sizes<'t>(&self, arena: &'t BumpArena) -> &'t [i64] {
+        let (sizes, mut next) = (self.input.sizes(), 0);
+        let dropped = if self.keepdim { 0 } else { self.reduced.count_ones() as usize };
+        arena.keep_all(sizes.len() - dropped, |_| {
+            while !self.keepdim && self.is_reduced(next) {
+                next += 1;
+            }
+            next += 1;
+            if self.is_reduced(next - 1) { 1 } else { sizes[next - 1] }
+        })
+    }
+
+    /// Output number `index`.
+    fn output<'t>(&self, call: &Call<'t>, index: usize, dtype: DType, strides: Strides) -> Result<Tensor<'t>, Refusal> {
+        call.contiguous(index, self.sizes(call.arena()), dtype, strides)
+    }
+
+    /// An output over the input's sizes.
+    fn over_input<'t>(&self, output: Tensor<'t>) -> Tensor<'t>
+    where
+        'a: 't,
+    {
+        // A meta may take an empty list of dimensions for none.
+        if output.sizes() == self.input.sizes() {
+            return output;
+        }
+        let before = |dim: usize| dim - (self.reduced & ((1 << dim) - 1)).count_ones() as usize;
+        let own = |dim| (!self.is_reduced(dim)).then(|| if self.keepdim { dim } else { before(dim) });
+        output.over(self.input.sizes(), own)
+    }
+
+    /// Launches the kernel; `of_nothing`: the result over no elements, without which such a call is the fallback's.
+    fn launch(
+        &self,
+        call: &Call<'_>,
+        compute: DType,
+        outputs: &[Tensor<'_>],
+        of_nothing: Option<f64>,
+        scalars: &[Scalar],
+    ) -> Outcome {
+        if outputs[0].numel() == 0 {
+            return Ok(());
+        }
+        if self.input.numel() == 0 {
+            let number = of_nothing.ok_or(Refusal::Fallback)?;
+            return outputs.iter().try_for_each(|output| call.fill(*output, Scalar::Double(number)));
+        }
+        match outputs {
+            [output] => call.launch_in(compute, &[self.over_input(*output)], &[self.input], scalars),
+            [first, second, ..] => {
+                call.launch_in(compute, &[self.over_input(*first), self.over_input(*second)], &[self.input], scalars)
+            }
+            [] => Ok(()),
+        }
+    }
+}
+
+fn all_bits(ndim: usize) -> u64 {
+    1_u64.checked_shl(ndim as u32).unwrap_or(0).wrapping_sub(1)
+}
+
+/// A number has no dimension to reduce, but one of size 1 to name.
+fn bit_of(dim: i64, ndim: usize) -> Result<u64, Refusal> {
+    wrap_dim(dim, ndim).map(|dim| if ndim == 0 { 0 } else { 1 << dim })
+}
+
+/// Leaves the call to the fallback where the kernel does not compute in this dtype.
+fn take(call: &Call<'_>, compute: DType) -> Outcome {
+    if call.takes(compute) { Ok(()) } else { Err(Refusal::Fallback) }
+}
+
+/// What sums and products of a dtype are.
+pub fn promoted(dtype: DType) -> DType {
+    if INTEGRAL.and(UNSIGNED).and(BOOL).contains(dtype) { DType::Long } else { dtype }
+}
+
+/// The first of the outputs of a call with these dtypes, where nothing is unusual; else those of the meta.
+fn outputs<'a, const N: usize>(
+    call: &StructuredCall<'a>,
+    usual: Option<(&Reduction<'_>, [DType; N])>,
+) -> Result<[Tensor<'a>; N], Refusal> {
+    if let Some((reduction, dtypes)) = usual.filter(|(reduction, _)| call.given(0).is_none() && reduction.input.numel() > 0) {
+        let first = reduction.output(call, 0, dtypes[0], Strides::Shared)?;
+        let mut made = [first; N];
+        for index in 1..N {
+            made[index] = reduction.output(call, index, dtypes[index], Strides::Shared)?;
+        }
+        return Ok(made);
+    }
+    let shapes = call.meta()?;
+    let mut made = [call.output(0, &shapes[0], Strides::Shared)?; N];
+    for index in 1..N {
+        made[index] = call.output(index, &shapes[index], Strides::Shared)?;
+    }
+    Ok(made)
+}
+
+/// The only output of a call, over the dimensions of an argument, with the dtype `usual`. The meta is asked where there is none.
+fn reduce(
+    call: &StructuredCall<'_>,
+    [input, dims, keepdim]: [&Value<'_>; 3],
+    usual: Option<DType>,
+    compute: Option<DType>,
+    of_nothing: Option<f64>,
+    scalars: &[Scalar],
+) -> Outcome {
+    let input = input.tensor()?;
+    let reduction = Reduction::along(input, dims, keepdim.flag()?);
+    let usual = usual.and_then(|dtype| Some((reduction.as_ref().ok()?, [dtype])));
+    let outputs = outputs(call, usual)?;
+    let compute = compute.unwrap_or(outputs[0].dtype());
+    take(call, compute)?;
+    reduction?.launch(call, compute, &outputs, of_nothing, scalars)
+}
+
+const NO: Value<'static> = Value::Number(Scalar::Bool(false));
+
+/// `sum` along dimensions.
+pub fn sum(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dims, keepdim, dtype] = arguments.all()?;
+    let usual = dtype_of(dtype)?.unwrap_or(promoted(input.tensor()?.dtype()));
+    reduce(call, [input, dims, keepdim], Some(usual), None, Some(0.0), &[])
+}
+
+/// `sum` of all elements.
+pub fn sum_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dtype] = arguments.all()?;
+    let input = input.tensor()?;
+    add_up(&Reduction::of_all(input), call, dtype_of(dtype)?.unwrap_or(promoted(input.dtype())), 0.0)
+}
+
+/// `mean` of all elements.
+pub fn mean_of_all(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dtype] = arguments.all()?;
+    let (input, given) = (input.tensor()?, dtype_of(dtype)?);
+    let (dtype, what) = (given.unwrap_or(input.dtype()), if given.is_none() { "Input" } else { "Optional" });
+    let text = "mean(): could not infer output dtype.";
+    ensure!(FIELD.contains(dtype), "{text} {what} dtype must be either a floating point or complex dtype. Got: {dtype:?}");
+    add_up(&Reduction::of_all(input), call, dtype, f64::NAN)
+}
+
+/// `mean` along dimensions.
+pub fn mean(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dims, keepdim, dtype] = arguments.all()?;
+    if call.given(0).is_some() {
+        // Of the reductions that PyTorch gives a meta, this one refuses results with elements in one place.
+        call.output(0, &call.shape()?, Strides::Any)?;
+    }
+    let usual = Some(dtype_of(dtype)?.unwrap_or(input.tensor()?.dtype())).filter(|&dtype| FIELD.contains(dtype));
+    reduce(call, [input, dims, keepdim], usual, None, Some(f64::NAN), &[])
+}
+
+/// `prod` along a dimension.
+pub fn product_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dim, keepdim, dtype] = arguments.all()?;
+    let usual = dtype_of(dtype)?.unwrap_or(promoted(input.tensor()?.dtype()));
+    reduce(call, [input, dim, keepdim], Some(usual), None, Some(1.0), &[])
+}
+
+/// `prod` of all elements.
+pub fn product(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dtype] = arguments.all()?;
+    let input = input.tensor()?;
+    let reduction = Reduction::of_all(input);
+    let dtype = dtype_of(dtype)?.unwrap_or(promoted(input.dtype()));
+    take(call, dtype)?;
+    let out = reduction.output(call, 0, dtype, Strides::Any)?;
+    reduction.launch(call, dtype, &[out], Some(1.0), &[])
+}
+
+/// `amax` and `amin`.
+pub fn amax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dims, keepdim] = arguments.all()?;
+    reduce(call, [input, dims, keepdim], Some(input.tensor()?.dtype()), None, None, &[])
+}
+
+/// `all` and `any` compute in bool, and have results of it but for bytes.
+fn logical(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], of_nothing: f64) -> Outcome {
+    let dtype = if input.tensor()?.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
+    // An empty list is none of the dimensions.
+    let usual = Some(dtype).filter(|_| !matches!(dims, Value::Integers([])));
+    reduce(call, [input, dims, keepdim], usual, Some(DType::Bool), Some(of_nothing), &[])
+}
+
+/// `all` of all elements.
+pub fn all(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input] = arguments.all()?;
+    logical(call, [input, &Value::None, &NO], 1.0)
+}
+
+/// `all` along one dimension or several.
+pub fn all_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dims, keepdim] = arguments.all()?;
+    logical(call, [input, dims, keepdim], 1.0)
+}
+
+/// `any` of all elements.
+pub fn any(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input] = arguments.all()?;
+    logical(call, [input, &Value::None, &NO], 0.0)
+}
+
+/// `any` along one dimension or several.
+pub fn any_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dims, keepdim] = arguments.all()?;
+    logical(call, [input, dims, keepdim], 0.0)
+}
+
+/// `linalg_vector_norm`.
+pub fn vector_norm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, order, dims, keepdim, dtype] = arguments.all()?;
+    let order = order.number()?.to::<f64>();
+    let (own, given) = (input.tensor()?.dtype(), dtype_of(dtype)?);
+    let usual = Some(own).filter(|&own| given.is_none() && FLOATING.contains(own));
+    let of_nothing = if order < 0.0 { f64::INFINITY } else { 0.0 };
+    reduce(call, [input, dims, keepdim], usual, Some(given.unwrap_or(own)), Some(of_nothing), &[Scalar::Double(order)])
+}
+
+/// `nansum`: of integers the sum.
+pub fn nansum(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dims, keepdim, dtype] = arguments.all()?;
+    let (input, dtype) = (input.tensor()?, dtype_of(dtype)?);
+    let given = call.given(0);
+    let is_taken = given.is_none_or(|given| given.device() >= 0 && dtype.is_none_or(|dtype| dtype == given.dtype()));
+    let is_floating = FLOATING.contains(input.dtype());
+    let sums = !is_floating && given.is_none() && promoted(input.dtype()) == DType::Long;
+    if !is_taken || !(is_floating || sums) {
+        return Err(Refusal::Fallback);
+    }
+    let reduction = Reduction::along(input, dims, keepdim.flag()?)?;
+    let dtype = dtype.unwrap_or(given.map_or(promoted(input.dtype()), Tensor::dtype));
+    if sums {
+        return add_up(&reduction, &call.with_kernel(&names::SUM_KERNEL), dtype, 0.0);
+    }
+    add_up(&reduction, call, dtype, 0.0)
+}
+
+/// A reduction with an output of this dtype, which it computes in.
+fn add_up(reduction: &Reduction<'_>, call: &Call<'_>, dtype: DType, of_nothing: f64) -> Outcome {
+    take(call, dtype)?;
+    let out = reduction.output(call, 0, dtype, Strides::Shared)?;
+    reduction.launch(call, dtype, &[out], Some(of_nothing), &[])
+}
+
+/// `count_nonzero`.
+pub fn count_nonzero(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dims] = arguments.all()?;
+    let input = input.tensor()?;
+    let reduction = Reduction::along(input, dims, false)?;
+    let out = reduction.output(call, 0, DType::Long, Strides::Any)?;
+    reduction.launch(call, input.dtype(), &[out], Some(0.0), &[])
+}
+
+// ---- minimum and maximum ----
+
+/// Two outputs that may not be the input: `max` and `min` along a dimension with their indices, `aminmax`.
+fn pair(call: &StructuredCall<'_>, [input, dims, keepdim]: [&Value<'_>; 3], second: DType) -> Outcome {
+    let input = input.tensor()?;
+    let reduction = Reduction::along(input, dims, keepdim.flag()?);
+    let outputs = outputs(call, reduction.as_ref().ok().map(|reduction| (reduction, [input.dtype(), second])))?;
+    for (_, output) in outputs.iter().enumerate().filter(|(index, _)| call.given(*index).is_some()) {
+        output.check_no_internal_overlap()?;
+        output.check_no_overlap(input)?;
+    }
+    take(call, outputs[0].dtype())?;
+    reduction?.launch(call, outputs[0].dtype(), &outputs, None, &[])
+}
+
+/// `max` and `min` along a dimension.
+pub fn max_along(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dim, keepdim] = arguments.all()?;
+    pair(call, [input, dim, keepdim], DType::Long)
+}
+
+/// `aminmax`.
+pub fn aminmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dim, keepdim] = arguments.all()?;
+    pair(call, [input, dim, keepdim], input.tensor()?.dtype())
+}
+
+/// `max` and `min` of all elements.
+pub fn max(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input] = arguments.all()?;
+    let input = input.tensor()?;
+    ensure!(
+        input.numel() > 0,
+        "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+        call.kernel_name().trim_start_matches('a')
+    );
+    if let Some(out) = call.given(0) {
+        let (found, wanted) = (out.dtype(), input.dtype());
+        ensure!(found == wanted, "expected scalar_type {wanted:?} but found {found:?}");
+    }
+    let reduction = Reduction::of_all(input);
+    let out = reduction.output(call, 0, input.dtype(), Strides::Shared)?;
+    reduction.launch(call, input.dtype(), &[out], None, &[])
+}
+
+/// `argmax` and `argmin`: along one dimension, or in the order of all elements.
+pub fn argmax(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [input, dim, keepdim] = arguments.all()?;
+    if !matches!(dim, Value::None) {
+        return reduce(call, [input, dim, keepdim], Some(DType::Long), Some(input.tensor()?.dtype()), None, &[]);
+    }
+    let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
+    let reduction = Reduction { keepdim, ..Reduction::of_all(input) };
+    let outputs = outputs(call, Some((&reduction, [DType::Long])))?;
+    take(call, input.dtype())?;
+    let line = call.dense(input, Format::Contiguous)?.view(&[input.numel()]);
+    Reduction::of_all(line).launch(call, input.dtype(), &[outputs[0].view(&[])], None, &[])
+}
+
+// ---- variance ----
+
+/// Variance or standard deviation of numbers that are not complex, and the mean where there is a second output.
+fn moments(call: &Call<'_>, name: &str, arguments: &[Value<'_>; 4], count: usize) -> Outcome {
+    let [input, dims, correction, keepdim] = arguments;
+    let (input, keepdim) = (input.tensor()?, keepdim.flag()?);
+    take(call, input.dtype())?;
+    if call.given(0).is_some_and(|given| given.dtype() != input.dtype() || given.device() < 0) {
+        return Err(Refusal::Fallback);
+    }
+    let correction = if matches!(correction, Value::None) { 1.0 } else { correction.number()?.to::<f64>() };
+    let reduction = Reduction::along(input, dims, keepdim)?;
+    let made = |index| reduction.output(call, index, input.dtype(), Strides::Shared);
+    let outputs = (0..count).map(made).collect::<Result<Tensors<'_>, _>>()?;
+    let results = outputs[0].numel();
+    if results == 0 || (input.numel() / results) as f64 <= correction {
+        let text = "degrees of freedom is <= 0. Correction should be strictly less than the reduction factor";
+        let text = format!("{name}(): {text} (input numel divided by output numel).");
+        call.warn(&text)?;
+    }
+    reduction.launch(call, input.dtype(), &outputs, Some(f64::NAN), &[Scalar::Double(correction)])
+}
+
+/// The variance of complex numbers is the sum of those of their parts.
+fn of_parts<'a>(call: &Call<'a>, arguments: &[Value<'_>; 4]) -> Result<Tensor<'a>, Refusal> {
+    let [input, dims, correction, keepdim] = arguments;
+    let variance_of = |part| {
+        let part = Value::Tensor(call.operator(part, &[*input])?);
+        call.operator(&names::VAR, &[part, *dims, *correction, *keepdim])
+    };
+    let (real, imaginary) = (variance_of(&names::REAL)?, variance_of(&names::IMAG)?);
+    let out = call.contiguous(0, real.sizes(), real.dtype(), Strides::Any)?;
+    let one = Value::Number(Scalar::Long(1));
+    call.operator(&names::ADD_OUT, &[Value::Tensor(real), Value::Tensor(imaginary), one, Value::Tensor(out)])?;
+    if call.kernel_name() == "std" {
+        call.operator(&names::SQRT_IN_PLACE, &[Value::Tensor(out)])?;
+    }
+    Ok(out)
+}
+
+fn check_moments(name: &str, input: Tensor<'_>) -> Outcome {
+    let is_taken = FLOATING.and(COMPLEX).contains(input.dtype());
+    ensure!(is_taken, "{name} only support floating point and complex dtypes");
+    Ok(())
+}
+
+/// `var` and `std`.
+pub fn variance(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let arguments = arguments.all::<4>()?;
+    let input = arguments[0].tensor()?;
+    check_moments("std and var", input)?;
+    if input.dtype().is_complex() && call.given(0).is_none() {
+        return of_parts(call, arguments).map(drop);
+    }
+    moments(call, call.kernel_name(), arguments, 1)
+}
+
+/// `var_mean` and `std_mean`.
+pub fn variance_and_mean(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let arguments = arguments.all::<4>()?;
+    let [input, dims, _, keepdim] = arguments;
+    let values = input.tensor()?;
+    let name = format!("{}_mean", call.kernel_name());
+    check_moments(&name, values)?;
+    if !values.dtype().is_complex() || values.dtype() == DType::ComplexHalf {
+        return moments(call, &name, arguments, 2);
+    }
+    let variance = of_parts(call, arguments)?;
+    let mean = call.contiguous(1, variance.sizes(), values.dtype(), Strides::Any)?;
+    call.operator(&names::MEAN_OUT, &[*input, *dims, *keepdim, Value::None, Value::Tensor(mean)]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(sizes: &[i64]) -> Tensor<'static> {
+        Tensor::leaked(1, DType::Float, 0, sizes, &Format::Contiguous.strides(sizes))
+    }
+
+    #[test]
+    fn dimensions_are_wrapped_and_named_once() {
+        let input = tensor(&[2, 3, 4]);
+        let arena = BumpArena::default();
+        let sizes =
+            |dims: &[i64], keepdim| Reduction::along(input, &Value::Integers(dims), keepdim).map(|found| found.sizes(&arena));
+        assert_eq!(sizes(&[-1, 0], false).unwrap()[..], [3]);
+        assert_eq!(sizes(&[1], true).unwrap()[..], [2, 1, 4]);
+        assert!(sizes(&[], false).unwrap().is_empty());
+        assert_eq!(sizes(&[1, -2], false), Err(Refusal::Invalid("dim 1 appears multiple times in the list of dims".into())));
+        assert!(matches!(sizes(&[3], false), Err(Refusal::Index(_))));
+        let number = tensor(&[]);
+        assert!(Reduction::along(number, &Value::Number(Scalar::Long(-1)), false).is_ok());
+    }
+
+    #[test]
+    fn outputs_have_no_stride_where_the_input_is_reduced() {
+        let input = tensor(&[2, 3, 4]);
+        let over = |keepdim, sizes: &[i64]| {
+            let reduction = Reduction { input, reduced: 0b010, keepdim };
+            reduction.over_input(tensor(sizes)).strides().to_vec()
+        };
+        assert_eq!((over(false, &[2, 4]), over(true, &[2, 1, 4])), (vec![4, 0, 1], vec![4, 0, 1]));
+        // None of the dimensions.
+        assert_eq!(over(false, &[2, 3, 4]), [12, 4, 1]);
+    }
+}
