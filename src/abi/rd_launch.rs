@@ -240,24 +240,26 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
         let op = unsafe { op.as_ref() }.ok_or_else(|| invalid("no operator".into()))?;
         // SAFETY: the caller promises arguments that are readable during the call.
         let args = unsafe { args.as_ref() }.ok_or_else(|| invalid("no arguments".into()))?;
-        let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
-        if args.dense_numel > 0 && is_small {
-            // SAFETY: as above, for everything that the arguments point at.
-            unsafe { launch_dense(op, device::current_stream(device_index(device)?), args) }
-        } else {
-            // SAFETY: as above.
-            unsafe { launch(op, device, args) }
-        }
+        // SAFETY: as above, for everything that the arguments point at.
+        unsafe { launch(op, device, args) }
     })
 }
 
-/// A launch of operands with sizes.
+/// The same of an operator and arguments that are there.
 ///
 /// # Safety
 /// As [`rd_launch`].
+#[inline(always)]
 pub(super) unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    unsafe { launch_any(op, device::current_stream(device_index(device)?), args) }
+    let stream = device::current_stream(device_index(device)?);
+    let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
+    if args.dense_numel > 0 && is_small {
+        // SAFETY: the caller's promise.
+        unsafe { launch_dense(op, stream, args) }
+    } else {
+        // SAFETY: as above.
+        unsafe { launch_any(op, stream, args) }
+    }
 }
 
 const LONG: i32 = DType::Long as i32;

@@ -22,7 +22,7 @@ use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
-use crate::tensor::launch::{Cell, Scalar};
+use crate::tensor::launch::{Cell, Layout, Scalar};
 use crate::tensor::view::Flags;
 
 /// An operator that is bound in Rust; it lives forever.
@@ -641,7 +641,7 @@ impl Caller for Host<'_> {
             scalars: scalars.as_ptr(),
             num_scalars: scalars.len(),
             compute_dtype: compute as i32,
-            dense_numel: 0,
+            dense_numel: if op.layout() == Layout::Elementwise { dense_numel(outputs, inputs) } else { 0 },
         };
         // SAFETY: the operands are tensors of the call or elements of them, which the caller of `rd_operator_call` keeps in the stream's order;
         // outputs are those that it made, or that the call writes to.
@@ -669,6 +669,16 @@ impl Caller for Host<'_> {
     fn default_dtype(&self) -> DType {
         DType::from_number(torch::rd_shim_default_dtype()).unwrap_or(DType::Float)
     }
+}
+
+/// The number of elements of tensors that are contiguous and of one shape; 0 where they are not.
+#[inline]
+fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
+    let Some(first) = outputs.first() else { return 0 };
+    let is_plain =
+        |tensor: &Tensor<'_>| tensor.sizes() == first.sizes() && tensor.flags().0 == 0 && tensor.is_dense(Format::Contiguous);
+    let is_plain_input = |input: &Input<'_>| if let Input::Tensor(tensor) = input { is_plain(tensor) } else { true };
+    if outputs.iter().all(is_plain) && inputs.iter().all(is_plain_input) { first.numel() } else { 0 }
 }
 
 /// The descriptor of an operand, with strides in bytes.
