@@ -9,7 +9,7 @@
 namespace rustdev {
 
 c10::OperatorName operator_name(const char* name) {
-  const std::string full = std::string("aten::") + name;
+  const std::string given = name, full = given.find("::") == std::string::npos ? "aten::" + given : given;
   const size_t dot = full.find('.');
   return {full.substr(0, dot), dot == std::string::npos ? "" : full.substr(dot + 1)};
 }

@@ -27,7 +27,7 @@ struct Names {
   const char* kernel;
 };
 
-// The full name of an operator, from that without "aten::".
+// The full name of an operator, from that without "aten::" or with another library's name.
 c10::OperatorName operator_name(const char* name);
 
 // The operator of that name; an error where there is none.

@@ -1,6 +1,8 @@
 // Boxed arguments as descriptors: see boxed_values.h.
 #include "boxed_values.h"
 
+#include <ATen/core/IListRef.h>
+
 #include <string>
 
 namespace rustdev {
@@ -17,6 +19,12 @@ rd_tensor described(const at::Tensor& tensor) {
           static_cast<int32_t>(tensor.scalar_type()),
           on_device(tensor) && is_strided ? tensor.device().index() : -1,
           conj | neg};
+}
+
+void describe(const c10::List<std::optional<at::Tensor>>& tensors, c10::SmallVectorImpl<rd_tensor>& described) {
+  for (const at::OptionalTensorRef& tensor : at::IOptTensorListRef(tensors)) {
+    described.push_back(tensor.has_value() ? rustdev::described(*tensor) : rd_tensor{});
+  }
 }
 
 at::Tensor tensor_of(const rd_tensor& tensor) {
@@ -38,7 +46,9 @@ at::ArrayRef<T> items(const rd_value& value) {
   return at::ArrayRef<T>(static_cast<const T*>(value.data), value.count);
 }
 
-c10::IValue number(const rd_scalar& value) {
+}  // namespace
+
+c10::IValue number_of(const rd_scalar& value) {
   switch (static_cast<c10::ScalarType>(value.dtype)) {
     case c10::ScalarType::Bool:
       return value.integer != 0;
@@ -51,14 +61,19 @@ c10::IValue number(const rd_scalar& value) {
   }
 }
 
-}  // namespace
-
 std::optional<at::Generator> generator_at(void* generator) {
   using Impl = c10::intrusive_ptr<c10::GeneratorImpl>;
   if (generator == nullptr) {
     return std::nullopt;
   }
   return at::Generator(Impl::reclaim_copy(static_cast<c10::GeneratorImpl*>(generator)));
+}
+
+static_assert(RD_DEVICE_TYPE == static_cast<int32_t>(device_type));
+
+rd_value device_value(at::Device device) {
+  const auto kind = static_cast<size_t>(device.type());
+  return {RD_VALUE_DEVICE, kind, nullptr, to_scalar(static_cast<int64_t>(device.index()))};
 }
 
 c10::IValue boxed(const rd_value& value) {
@@ -73,7 +88,14 @@ c10::IValue boxed(const rd_value& value) {
       return tensors;
     }
     case RD_VALUE_SCALAR:
-      return number(value.scalar);
+      return number_of(value.scalar);
+    case RD_VALUE_SCALARS: {
+      c10::impl::GenericList numbers(c10::NumberType::get());
+      for (const rd_scalar& value : items<rd_scalar>(value)) {
+        numbers.push_back(number_of(value));
+      }
+      return numbers;
+    }
     case RD_VALUE_INTEGERS:
       return items<int64_t>(value);
     case RD_VALUE_DOUBLES:
@@ -89,6 +111,8 @@ c10::IValue boxed(const rd_value& value) {
       return std::string(static_cast<const char*>(value.data), value.count);
     case RD_VALUE_GENERATOR:
       return *generator_at(const_cast<void*>(value.data));
+    case RD_VALUE_DEVICE:
+      return at::Device(static_cast<at::DeviceType>(value.count), static_cast<c10::DeviceIndex>(value.scalar.integer));
     default:
       return {};
   }
@@ -114,10 +138,16 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
   }
   if (argument.isTensorList()) {
     auto& found = next(lists_);
-    for (const at::Tensor& tensor : argument.toTensorVector()) {
-      found.push_back(described(tensor));
+    found.reserve(argument.toListRef().size());
+    for (const c10::IValue& tensor : argument.toListRef()) {
+      found.push_back(described(tensor.toTensor()));
     }
     return list(RD_VALUE_TENSORS, found.size(), found.data());
+  }
+  if (argument.isOptionalTensorList()) {
+    auto& found = next(lists_);
+    describe(argument.toOptionalTensorList(), found);
+    return list(RD_VALUE_OPTIONAL_TENSORS, found.size(), found.data());
   }
   if (argument.isScalar()) {
     return {RD_VALUE_SCALAR, 1, nullptr, to_scalar(argument.toScalar())};
@@ -139,11 +169,21 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
     }
     return list(RD_VALUE_BOOLS, found.size(), found.data());
   }
+  if (argument.isList() && argument.toList().elementType()->kind() == c10::TypeKind::NumberType) {
+    auto& found = next(scalars_);
+    for (const c10::IValue& number : argument.toListRef()) {
+      found.push_back(to_scalar(number.toScalar()));
+    }
+    return list(RD_VALUE_SCALARS, found.size(), found.data());
+  }
   if (argument.isString()) {
     return list(RD_VALUE_TEXT, argument.toStringRef().size(), argument.toStringRef().data());
   }
   if (argument.isGenerator()) {
     return list(RD_VALUE_GENERATOR, 1, argument.toGenerator().unsafeGetGeneratorImpl());
+  }
+  if (argument.isDevice()) {
+    return device_value(argument.toDevice());
   }
   return list(argument.isNone() ? RD_VALUE_NONE : RD_VALUE_OTHER, 0, nullptr);
 }

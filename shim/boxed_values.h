@@ -15,11 +15,20 @@ namespace rustdev {
 // A descriptor of a tensor, whose sizes and strides it borrows; and of sizes and strides that are still to be a tensor's.
 rd_tensor described(const at::Tensor& tensor);
 
+// The same of each tensor of a list; those that are left out have no handle.
+void describe(const c10::List<std::optional<at::Tensor>>& tensors, c10::SmallVectorImpl<rd_tensor>& described);
+
 // The tensor that a descriptor is of, or the view of it.
 at::Tensor tensor_of(const rd_tensor& tensor);
 
 // The generator at an address; nothing at null.
 std::optional<at::Generator> generator_at(void* generator);
+
+// A number of a descriptor.
+c10::IValue number_of(const rd_scalar& value);
+
+// A device as an argument.
+rd_value device_value(at::Device device);
 
 // An argument of a descriptor.
 c10::IValue boxed(const rd_value& value);
@@ -54,6 +63,7 @@ class BoxedValues {
   c10::SmallVector<c10::SmallVector<rd_tensor, 4>, 1> lists_;
   c10::SmallVector<c10::SmallVector<double, 4>, 1> doubles_;
   c10::SmallVector<c10::SmallVector<bool, 4>, 1> bools_;
+  c10::SmallVector<c10::SmallVector<rd_scalar, 1>, 1> scalars_;
 };
 
 }  // namespace rustdev

@@ -23,6 +23,8 @@
 #include <ATen/ops/adaptive_max_pool2d_meta.h>
 #include <ATen/ops/adaptive_max_pool3d_backward_meta.h>
 #include <ATen/ops/adaptive_max_pool3d_meta.h>
+#include <ATen/ops/addmm_meta.h>
+#include <ATen/ops/addmv_meta.h>
 #include <ATen/ops/all_meta.h>
 #include <ATen/ops/amax_meta.h>
 #include <ATen/ops/amin_meta.h>
@@ -34,11 +36,18 @@
 #include <ATen/ops/avg_pool2d_meta.h>
 #include <ATen/ops/avg_pool3d_backward_meta.h>
 #include <ATen/ops/avg_pool3d_meta.h>
+#include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/cat_meta.h>
 #include <ATen/ops/cumprod_meta.h>
 #include <ATen/ops/cumsum_meta.h>
 #include <ATen/ops/fractional_max_pool2d_backward_meta.h>
 #include <ATen/ops/fractional_max_pool2d_meta.h>
 #include <ATen/ops/fractional_max_pool3d_meta.h>
+#include <ATen/ops/gather_meta.h>
+#include <ATen/ops/index_add_meta.h>
+#include <ATen/ops/index_copy_meta.h>
+#include <ATen/ops/index_reduce_meta.h>
 #include <ATen/ops/isin_meta.h>
 #include <ATen/ops/linalg_cholesky_ex_meta.h>
 #include <ATen/ops/linalg_cross_meta.h>
@@ -56,6 +65,7 @@
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 #include <ATen/ops/mean_meta.h>
 #include <ATen/ops/min_meta.h>
+#include <ATen/ops/mm_meta.h>
 #include <ATen/ops/nll_loss_backward_meta.h>
 #include <ATen/ops/nll_loss_forward_meta.h>
 #include <ATen/ops/prod_meta.h>
@@ -68,6 +78,9 @@
 #include <ATen/ops/replication_pad1d_meta.h>
 #include <ATen/ops/replication_pad2d_meta.h>
 #include <ATen/ops/replication_pad3d_meta.h>
+#include <ATen/ops/scatter_add_meta.h>
+#include <ATen/ops/scatter_meta.h>
+#include <ATen/ops/scatter_reduce_meta.h>
 #include <ATen/ops/sum_meta.h>
 #include <ATen/ops/triangular_solve_meta.h>
 #include <ATen/ops/tril_meta.h>
@@ -166,6 +179,8 @@ const std::unordered_map<std::string, Meta>& metas() {
       META(adaptive_max_pool2d_backward),
       META(adaptive_max_pool3d),
       META(adaptive_max_pool3d_backward),
+      META(addmm),
+      META(addmv),
       META(all),
       META(all_dim),
       META(all_dims),
@@ -181,11 +196,18 @@ const std::unordered_map<std::string, Meta>& metas() {
       META(avg_pool2d_backward),
       META(avg_pool3d),
       META(avg_pool3d_backward),
+      META(baddbmm),
+      META(bmm),
+      META(cat),
       META(cumprod),
       META(cumsum),
       META(fractional_max_pool2d),
       META(fractional_max_pool2d_backward),
       META(fractional_max_pool3d),
+      META(gather),
+      META(index_add),
+      META(index_copy),
+      META(index_reduce),
       META(isin_Scalar_Tensor),
       META(isin_Tensor_Tensor),
       META(linalg_cholesky_ex),
@@ -209,6 +231,7 @@ const std::unordered_map<std::string, Meta>& metas() {
       META(max_pool2d_with_indices_backward),
       META(mean_dim),
       META(min_dim),
+      META(mm),
       META(nll_loss_backward),
       META(nll_loss_forward),
       META(prod_dim_int),
@@ -221,6 +244,12 @@ const std::unordered_map<std::string, Meta>& metas() {
       META(replication_pad1d_backward),
       META(replication_pad2d),
       META(replication_pad3d),
+      META(scatter_add),
+      META(scatter_reduce),
+      META(scatter_reduce_two),
+      META(scatter_src),
+      META(scatter_value),
+      META(scatter_value_reduce),
       META(_softmax),
       META(_softmax_backward_data),
       META(sum_dim_IntList),

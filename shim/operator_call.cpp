@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/cpu/Utils.h>
+#include <ATen/native/ForeachUtils.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,8 @@
 #include "check.h"
 #include "ops/aten_operator.h"
 #include "ops/factory.h"
+#include "ops/fallback.h"
+#include "ops/fill.h"
 #include "outputs.h"
 #include "runtime/generator.h"
 
@@ -34,7 +37,10 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
       functional(find_operator(functional)),
       meta(meta == nullptr ? nullptr : find_meta(find_operator(meta).operator_name())),
       aten(task == nullptr ? nullptr : find_aten(name, *task)),
-      arguments(op.schema().arguments().size()) {
+      divided(find_divided_task(name)),
+      arguments(op.schema().arguments().size()),
+      is_void(op.schema().returns().empty()),
+      returns_list(!is_void && op.schema().returns()[0].type()->kind() == c10::TypeKind::ListType) {
   for (size_t index = 0; index < arguments; ++index) {
     const c10::Argument& argument = op.schema().arguments()[index];
     const c10::AliasInfo* const alias = argument.alias_info();
@@ -45,11 +51,21 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
   }
 }
 
-const rd_caller OperatorCall::caller{&meta, &output, &give, &empty, &dense, &call, &read, &draw, &warn, &leave_to_task};
+const rd_caller OperatorCall::caller{&meta,          &output, &give,         &empty, &dense, &call,          &read,  &numbers,
+                                     &bump_versions, &item,   &check_number, &draw,  &warn,  &leave_to_task, &divide};
 
-bool OperatorCall::run(const rd_value* values, size_t count) {
+// Runs PyTorch's composition of an operator, which is registered for all backends.
+static void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const bool is_implicit = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  op.callBoxedForDispatchKey(
+      is_implicit ? c10::DispatchKey::CompositeImplicitAutograd : c10::DispatchKey::CompositeExplicitAutograd, *stack);
+}
+
+c10::BoxedKernel OperatorCall::run(const rd_value* values, size_t count) {
+  values_ = values;
   for (size_t index = 0; index < count && !device_.has_index(); ++index) {
-    if (values[index].kind == RD_VALUE_TENSOR) {
+    const int32_t kind = values[index].kind;
+    if (kind == RD_VALUE_TENSOR || (kind == RD_VALUE_TENSORS && values[index].count > 0)) {
       device_.set_index(static_cast<c10::DeviceIndex>(static_cast<const rd_tensor*>(values[index].data)->device));
     }
   }
@@ -57,17 +73,22 @@ bool OperatorCall::run(const rd_value* values, size_t count) {
   for (const at::Tensor* tensor : given_) {
     given.push_back(tensor->defined() ? rustdev::described(*tensor) : rd_tensor{});
   }
-  const rd_call call{this, &caller, values, count, given.data(), given.size()};
+  const rd_call call{this, &caller, values, count, given.data(), given.size(), overload_.is_void};
   const rd_status status = rd_operator_call(overload_.bound, &call);
   if (C10_UNLIKELY(failure_ != nullptr)) {
     std::rethrow_exception(failure_);
   }
   if (C10_UNLIKELY(status == RD_FALLBACK)) {
-    return false;
+    return c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
+  }
+  if (C10_UNLIKELY(status == RD_COMPOSITE)) {
+    return c10::BoxedKernel::makeFromFunction<&run_composite>();
   }
   RD_CHECK(status);
-  outputs_.resize(overload_.results());
-  return true;
+  if (!overload_.returns_list) {
+    outputs_.resize(overload_.results());
+  }
+  return {};
 }
 
 void OperatorCall::finish() {
@@ -166,6 +187,27 @@ rd_status OperatorCall::read(void* context, const rd_tensor* tensor, const char*
   return guarded(context, [&](OperatorCall&) { *value = awaited<int64_t>(tensor_of(*tensor), reason); });
 }
 
+rd_status OperatorCall::numbers(void* context, const rd_tensor* tensor, rd_scalar* values, size_t count) {
+  return guarded(context, [&](OperatorCall&) {
+    const auto found = at::native::convert_tensor_to_scalar_list(tensor_of(*tensor), static_cast<int64_t>(count));
+    std::transform(found.begin(), found.end(), values, &to_scalar);
+  });
+}
+
+rd_status OperatorCall::bump_versions(void* context, void* const* tensors, size_t count) {
+  return guarded(context, [&](OperatorCall&) {
+    std::for_each_n(tensors, count, [](void* tensor) { static_cast<c10::TensorImpl*>(tensor)->bump_version(); });
+  });
+}
+
+rd_status OperatorCall::item(void* context, const rd_tensor* tensor, rd_scalar* value) {
+  return guarded(context, [&](OperatorCall&) { *value = to_scalar(tensor_of(*tensor).item()); });
+}
+
+rd_status OperatorCall::check_number(void* context, const rd_scalar* number, int32_t dtype) {
+  return guarded(context, [&](OperatorCall&) { check_value(number_of(*number).toScalar(), static_cast<at::ScalarType>(dtype)); });
+}
+
 rd_status OperatorCall::draw(void* context, void* generator, uint64_t count, rd_scalar* state) {
   return guarded(context, [&](OperatorCall& call) {
     const std::array<rd_scalar, 2> drawn = draw_state(generator_at(generator), call.device(), count);
@@ -179,6 +221,14 @@ rd_status OperatorCall::warn(void* context, const char* text) {
 
 rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut) {
   return guarded(context, [&](OperatorCall& call) { call.arguments_.leave_to_task(*cut); });
+}
+
+rd_status OperatorCall::divide(void* context, const rd_division* division) {
+  return guarded(context, [&](OperatorCall& call) {
+    TORCH_INTERNAL_ASSERT(call.overload_.divided != nullptr);
+    call.outputs_.resize(call.overload_.results());
+    call.overload_.divided(call.values_, call.outputs_, *division);
+  });
 }
 
 const at::Tensor& OperatorCall::get(int64_t index) const {

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "metas.h"
+#include "ops/convolution.h"
 #include "rustdev_operators.h"
 #include "tensor.h"
 
@@ -22,6 +23,8 @@ struct Overload {
   Meta meta;
   // PyTorch's kernel, where that computes; else null.
   const AtenOperator* aten;
+  // The task that calls divide, where that computes; else null.
+  DividedTask divided;
   size_t arguments = 0;
   // The positions of those that are written to and returned. Where they are inputs too, the variant is in place; those of `out=`
   // are behind all others. What is written to and not returned, as the running statistics of batch normalisation, is an input.
@@ -30,8 +33,11 @@ struct Overload {
 
   Overload(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task);
 
+  // Whether nothing is returned, and whether the results are one list of tensors, as many as a call makes.
+  bool is_void = false, returns_list = false;
+
   size_t inputs() const { return inplace ? arguments : arguments - written.size(); }
-  size_t results() const { return functional.schema().returns().size(); }
+  size_t results() const { return is_void ? 0 : functional.schema().returns().size(); }
 };
 
 // The arguments of a call, in the form in which it came.
@@ -56,8 +62,8 @@ class OperatorCall final : MetaOutputs {
   OperatorCall(const Overload& overload, CallArguments& arguments, at::ArrayRef<const at::Tensor*> given)
       : overload_(overload), arguments_(arguments), given_(given) {}
 
-  // Has Rust do the call with these inputs. False: it is the fallback's, and nothing was done.
-  bool run(const rd_value* values, size_t count);
+  // Has Rust do the call with these inputs. What it leaves to another kernel is that one's, and nothing was done.
+  c10::BoxedKernel run(const rd_value* values, size_t count);
 
   // The results: new ones, or what was written for the caller's, to which `finish` copies.
   c10::SmallVector<at::Tensor, 2>& results() { return outputs_; }
@@ -81,9 +87,14 @@ class OperatorCall final : MetaOutputs {
   static rd_status call(void* context, const void* op, const rd_value* arguments, size_t count, rd_tensor* results,
                         size_t capacity);
   static rd_status read(void* context, const rd_tensor* tensor, const char* reason, int64_t* value);
+  static rd_status numbers(void* context, const rd_tensor* tensor, rd_scalar* values, size_t count);
+  static rd_status bump_versions(void* context, void* const* tensors, size_t count);
+  static rd_status item(void* context, const rd_tensor* tensor, rd_scalar* value);
+  static rd_status check_number(void* context, const rd_scalar* number, int32_t dtype);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status warn(void* context, const char* text);
   static rd_status leave_to_task(void* context, const rd_cut* cut);
+  static rd_status divide(void* context, const rd_division* division);
   static const rd_caller caller;
 
   const at::Tensor& get(int64_t index) const override;
@@ -98,6 +109,7 @@ class OperatorCall final : MetaOutputs {
   const Overload& overload_;
   CallArguments& arguments_;
   at::ArrayRef<const at::Tensor*> given_;
+  const rd_value* values_ = nullptr;
   at::Device device_ = device_type;
   c10::SmallVector<Shape, 2> shapes_;
   c10::SmallVector<at::Tensor, 2> outputs_;

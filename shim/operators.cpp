@@ -6,12 +6,13 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "binding.h"
 #include "boxed_values.h"
 #include "operator_call.h"
 #include "ops/aten_operator.h"
-#include "ops/fallback.h"
 #include "ops/tier.h"
 #include "typed_kernels.h"
 
@@ -98,14 +99,17 @@ class BoxedKernel final : public c10::OperatorKernel {
     const auto given = arguments.given();
     OperatorCall call(overload_, arguments, given);
     const BoxedValues values(all.slice(0, overload_.inputs()));
-    if (C10_UNLIKELY(!call.run(values.data(), values.size()))) {
-      cpu_fallback(op, c10::DispatchKeySet(), &stack);
+    if (const c10::BoxedKernel other = call.run(values.data(), values.size()); C10_UNLIKELY(other.isValid())) {
+      other.callBoxed(op, c10::DispatchKeySet(), &stack);
       return;
     }
     arguments.submit(call.results());
     call.finish();
     c10::SmallVector<c10::IValue, 4> results;
-    for (size_t index = 0; index < call.results().size(); ++index) {
+    if (overload_.returns_list) {
+      results.emplace_back(at::ArrayRef<at::Tensor>(call.results()));
+    }
+    for (size_t index = 0; index < call.results().size() && !overload_.returns_list; ++index) {
       results.emplace_back(index < given.size() ? *given[index] : std::move(call.results()[index]));
     }
     torch::jit::drop(stack, overload_.arguments);
@@ -122,44 +126,58 @@ const void* find(void*, const char* name) {
 
 // What Rust binds to, and why it could not.
 struct Binder {
-  torch::Library& library;
+  torch::Library &aten, &own;
   std::exception_ptr failure;
 
   void bind(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task,
             bool composed) {
     const Overload overload(bound, name, functional, meta, task);
     TORCH_CHECK(meta == nullptr || overload.meta != nullptr, "metas.cpp lists no meta of ", meta);
-    const bool is_aten = task != nullptr && !task->optional;
-    Tier tier(library, composed ? "composite" : "aten", /*noted=*/composed || is_aten);
-    if (const TypedKernel typed = find_typed(overload.op.operator_name())) {
-      tier.impl(name, typed(overload));
+    const bool is_aten = (task != nullptr && !task->optional) || overload.divided != nullptr;
+    const TypedKernel typed = take_typed(overload.op);
+    torch::CppFunction function =
+        typed != nullptr ? typed(overload) : torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(overload));
+    if (overload.op.operator_name().getNamespace() == "rustdev") {
+      own.impl(name, torch::dispatch(c10::DispatchKey::PrivateUse1, std::move(function)));
     } else {
-      tier.impl(name, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(overload)));
+      Tier(aten, composed ? "composite" : "aten", /*noted=*/composed || is_aten).impl(name, std::move(function));
     }
   }
 };
 
 // No exception may go through Rust: the first one is thrown behind it.
-void bind_overload(void* context, const rd_operator* bound, const char* name, const char* functional, const char* meta,
-                   const rd_task* task, bool composed) {
+template <class Body>
+void guarded(void* context, const Body& body) {
   auto& binder = *static_cast<Binder*>(context);
   if (binder.failure != nullptr) {
     return;
   }
   try {
-    binder.bind(bound, name, functional, meta, task, composed);
+    body(binder);
   } catch (...) {
     binder.failure = std::current_exception();
   }
 }
 
+void define(void* context, const char* name, const char* signature) {
+  guarded(context, [&](Binder& binder) { binder.own.def((std::string(name) + signature).c_str()); });
+}
+
+void bind_overload(void* context, const rd_operator* bound, const char* name, const char* functional, const char* meta,
+                   const rd_task* task, bool composed) {
+  guarded(context, [&](Binder& binder) { binder.bind(bound, name, functional, meta, task, composed); });
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  Binder context{m, nullptr};
-  const rd_binder binder{&context, &find, &bind_overload};
-  RD_CHECK(rd_operators_bind(&binder));
+  static torch::Library own(torch::Library::FRAGMENT, "rustdev", std::nullopt, __FILE__, __LINE__);
+  Binder context{m, own, nullptr};
+  const rd_binder binder{&context, &find, &define, &bind_overload};
+  const rd_status status = rd_operators_bind(&binder);
   if (context.failure != nullptr) {
     std::rethrow_exception(context.failure);
   }
+  RD_CHECK(status);
+  check_all_taken();
 }
 
 }  // namespace

@@ -336,16 +336,6 @@ void rd_host_write_end(void);
 // An entry of the operator table; it lives forever.
 typedef struct rd_op rd_op;
 
-// One spatial dimension of a convolution, in elements, in the direction of one that is not transposed: windows over an image.
-typedef struct rd_convolution_dimension {
-  int64_t image;
-  int64_t windows;
-  int64_t kernel;
-  int64_t stride;
-  int64_t padding;
-  int64_t dilation;
-} rd_convolution_dimension;
-
 // A column-major matrix of a product with its leading dimension, in elements; `transposed`: of its transpose.
 typedef struct rd_columns {
   void *data;
@@ -415,9 +405,6 @@ uint64_t rd_op_dtypes(const struct rd_op *op);
 
 // Refuses an operator whose signature names other scalars than these, which are joined by `, `.
 rd_status rd_op_check_scalars(const struct rd_op *op, const char *names);
-
-// Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
-bool rd_convolution_is_regular(const struct rd_convolution_dimension *dimensions, size_t count, bool transposed);
 
 // Has matrix products of these dtypes (bit `c10::ScalarType`) made by a library, where it is the faster way. The first call counts.
 void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);

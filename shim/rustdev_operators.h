@@ -43,6 +43,18 @@ extern "C" {
 // A `c10::GeneratorImpl`.
 #define RD_VALUE_GENERATOR 9
 
+// `count` of `rd_scalar`.
+#define RD_VALUE_SCALARS 10
+
+// `count` of `rd_tensor`; those that are not given have no handle.
+#define RD_VALUE_OPTIONAL_TENSORS 11
+
+// A device: `count` is its `c10::DeviceType`, its index, or -1 for the current one, the integer of `scalar`.
+#define RD_VALUE_DEVICE 12
+
+// The `c10::DeviceType` of our devices.
+#define RD_DEVICE_TYPE 20
+
 // An output of the caller's keeps its strides where it has the sizes.
 #define RD_STRIDES_ANY 0
 
@@ -86,8 +98,10 @@ typedef struct rd_task {
 // What the other side does while operators are bound; `context` is its own.
 typedef struct rd_binder {
   void *context;
-  // An operator by its name in ATen, which lives forever; null: there is none.
+  // An operator by its name, that of ATen's without `aten::`; it lives forever. Null: there is none.
   const void *(*find)(void *context, const char *name);
+  // Defines an operator of our own library: its name, and the rest of its schema.
+  void (*define)(void *context, const char *name, const char *signature);
   // Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
   // where a kernel of ours computes; `composed`: whether other operators compute.
   void (*bind)(void *context,
@@ -131,6 +145,15 @@ typedef struct rd_cut {
   uint64_t cost;
 } rd_cut;
 
+// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
+// all parts. `in_float32`: 16 bit floats are computed in float32.
+typedef struct rd_division {
+  int64_t parts;
+  uint64_t cost;
+  bool by_channels;
+  bool in_float32;
+} rd_division;
+
 // What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.
 typedef struct rd_caller {
   // The outputs of the meta that the overload is bound with, for the arguments. At most `capacity` of them, valid to the next call.
@@ -153,12 +176,22 @@ typedef struct rd_caller {
                     size_t capacity);
   // Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
   rd_status (*read)(void *context, const struct rd_tensor *tensor, const char *reason, int64_t *value);
+  // The numbers that a tensor on the CPU packs, which must be so many.
+  rd_status (*numbers)(void *context, const struct rd_tensor *tensor, rd_scalar *values, size_t count);
+  // Tells autograd that tensors are written to; of their handles.
+  rd_status (*bump_versions)(void *context, void *const *tensors, size_t count);
+  // The value of a tensor of one element, which is waited for.
+  rd_status (*item)(void *context, const struct rd_tensor *tensor, rd_scalar *value);
+  // Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+  rd_status (*check_number)(void *context, const rd_scalar *number, int32_t dtype);
   // Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Raises a `UserWarning`.
   rd_status (*warn)(void *context, const char *text);
   // Has the operator's task compute, where that is optional.
   rd_status (*leave_to_task)(void *context, const struct rd_cut *cut);
+  // Has the operator's own task compute, divided so; an error where it has none.
+  rd_status (*divide)(void *context, const struct rd_division *division);
 } rd_caller;
 
 // A call: its inputs, and the caller's tensors for the first outputs.
@@ -169,13 +202,22 @@ typedef struct rd_call {
   size_t num_arguments;
   const struct rd_tensor *given;
   size_t num_given;
+  // Whether the overload returns nothing.
+  bool is_void;
 } rd_call;
+
+// From `rd_operator_call`: the call is for PyTorch's composition of other operators.
+#define RD_COMPOSITE 10
+
+// How many parts a task of so many nanoseconds is worth.
+int64_t rd_parts_worth(uint64_t cost);
 
 // Has every overload bound that is bound here. Fails where a kernel or an operator is missing that a call names.
 rd_status rd_operators_bind(const struct rd_binder *binder);
 
-// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, and nothing was done.
-rd_status rd_operator_call(const struct rd_operator *bound, const struct rd_call *call);
+// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, `RD_COMPOSITE`: for its composition, and nothing was done.
+rd_status rd_operator_call(const struct rd_operator *bound,
+                           const struct rd_call *call);
 
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
 // The shim finds the guard of an overload once, and has it check the boxed arguments before each call of the CPU kernel. What a guard wants

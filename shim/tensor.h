@@ -109,11 +109,6 @@ inline IntegerRange integer_range(c10::ScalarType dtype) {
   return {is_signed ? -greatest - 1 : 0, greatest};
 }
 
-// Whether two tensors share memory, but are not the same elements.
-inline bool overlap_in_part(const at::Tensor& first, const at::Tensor& second) {
-  return first.is_alias_of(second) && at::get_overlap_status(first, second) == at::MemOverlapStatus::Partial;
-}
-
 // The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
 at::Tensor distinct(const at::Tensor& tensor);
 
@@ -137,8 +132,6 @@ inline void check_separate(std::initializer_list<at::Tensor> outputs, const at::
 class Launch {
  public:
   static constexpr size_t max_operands = 10;
-  // Those that loops over the elements of all operands take.
-  static constexpr size_t max_loop_operands = 8;
   static constexpr size_t max_scalars = 16;
   static constexpr size_t max_dims = 64;
 

@@ -16,9 +16,9 @@ use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
 use rustdev::abi::rd_graph::{rd_cell, rd_start};
 use rustdev::abi::rd_guard::{rd_argument, rd_change};
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
-use rustdev::abi::rd_launch::{rd_columns, rd_convolution_dimension, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
+use rustdev::abi::rd_launch::{rd_columns, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
-use rustdev::abi::rd_operator::{rd_binder, rd_call, rd_caller, rd_cut, rd_task, rd_tensor, rd_value};
+use rustdev::abi::rd_operator::{rd_binder, rd_call, rd_caller, rd_cut, rd_division, rd_task, rd_tensor, rd_value};
 use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::rd_trace_row;
 
@@ -164,15 +164,17 @@ fn layouts() -> [Layout; 23] {
         layout!(rd_operand: data, sizes, strides, ndim, dtype, flags),
         layout!(rd_scalar: dtype, integer, real, imaginary),
         layout!(rd_launch_args: operands, num_outputs, scalars, num_scalars, compute_dtype),
-        layout!(rd_convolution_dimension: image, stride, dilation),
         layout!(rd_columns: data, transposed, leading),
         layout!(rd_gemm: dtype, k, a, out, beta),
         layout!(rd_tensor: handle, data, sizes, strides, ndim, dtype, device, flags),
         layout!(rd_value: kind, count, data, scalar),
         layout!(rd_task: out, dtypes, batch, widens, guarded, optional),
         layout!(rd_cut: dim, size, least_ndim, cost),
-        layout!(rd_binder: context, find, bind),
-        layout!(rd_caller: meta, output, give, empty, dense, call, read, draw, leave_to_task),
+        layout!(rd_division: parts, cost, by_channels, in_float32),
+        layout!(rd_binder: context, find, define, bind),
+        layout!(
+            rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, item, check_number, draw, warn, leave_to_task, divide
+        ),
         layout!(rd_call: context, caller, arguments, num_arguments, given, num_given),
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),

@@ -134,7 +134,7 @@ void submit_boxed(const AtenOperator& op, Stack stack, at::ArrayRef<at::Tensor> 
   const int32_t batch = op.task.batch;
   const rd_cut cut = given ? *given : cut_of(batch, inputs, outputs);
   const uint64_t cost = cut.cost;
-  const int64_t parts = std::min(parts_worth(cost), std::max<int64_t>(cut.size, 1));
+  const int64_t parts = std::min(rd_parts_worth(cost), std::max<int64_t>(cut.size, 1));
   const int64_t dims = inputs[0].dim();
   // Rounding errors of Fourier transforms follow from the threads.
   const int threads = !given && parts == 1 && (cost >= large || batch == RD_BATCH_NONE) ? at::get_num_threads() : 1;

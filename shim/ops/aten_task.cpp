@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -15,9 +14,6 @@
 
 namespace rustdev {
 namespace {
-
-constexpr uint64_t part_cost = 100'000;  // ns: smaller parts cost more to hand out than they save
-constexpr uint64_t max_parts = 16;
 
 // The thread counts of the OpenMP and MKL that libtorch_cpu itself uses; both are settings of one thread.
 struct ThreadSettings {
@@ -151,8 +147,6 @@ void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRe
   RD_CHECK(rd_stream_submit_aten(device, rd_stream_current(device), name, accesses.data(), accesses.size(), cost, &run_job,
                                  new Job{std::move(work)}, &destroy_job));
 }
-
-int64_t parts_worth(uint64_t cost) { return static_cast<int64_t>(std::clamp<uint64_t>(cost / part_cost, 1, max_parts)); }
 
 at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t parts) {
   const int64_t size = tensor.size(dim);

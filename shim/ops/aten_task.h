@@ -40,9 +40,6 @@ class SerialAten {
 void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRef<at::Tensor> inputs, uint64_t cost,
                  std::function<void()> work);
 
-// How many parts work of that cost is worth, from 1 to 16.
-int64_t parts_worth(uint64_t cost);
-
 // Part number `part` of `parts` of a tensor along a dimension.
 at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t parts);
 

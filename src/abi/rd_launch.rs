@@ -9,8 +9,7 @@ use std::ptr;
 use std::sync::atomic::AtomicU64;
 
 use super::rd_device::device_index;
-use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status, shield};
-use crate::kernels::convolution::{self, Dimension};
+use super::{Failure, RD_INVALID_ARGUMENT, RD_UNSUPPORTED, guard, rd_status};
 use crate::kernels::matmul::library::{self, Columns, Gemm};
 use crate::kernels::table::Op;
 use crate::runtime::error::Cause;
@@ -142,39 +141,6 @@ pub unsafe extern "C" fn rd_op_check_scalars(op: *const rd_op, names: *const c_c
         }
         let (name, signature) = (op.text(), op.signature().text());
         Err(invalid(format!("{name} takes {signature}, and is bound with the scalars [{names}]")))
-    })
-}
-
-/// One spatial dimension of a convolution, in elements, in the direction of one that is not transposed: windows over an image.
-#[allow(non_camel_case_types)]
-#[repr(C)]
-pub struct rd_convolution_dimension {
-    pub image: i64,
-    pub windows: i64,
-    pub kernel: i64,
-    pub stride: i64,
-    pub padding: i64,
-    pub dilation: i64,
-}
-
-/// Whether PyTorch's kernels may compute a convolution of 16 bit numbers and its gradients as they are; otherwise in float32.
-///
-/// # Safety
-/// `dimensions` points at `count` of them.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_convolution_is_regular(
-    dimensions: *const rd_convolution_dimension,
-    count: usize,
-    transposed: bool,
-) -> bool {
-    shield(false, || {
-        // SAFETY: the caller promises so many dimensions.
-        let given = unsafe { std::slice::from_raw_parts(dimensions, count) };
-        let inner = |dimension: &rd_convolution_dimension| {
-            let &rd_convolution_dimension { image, windows, kernel, stride, padding, dilation } = dimension;
-            Dimension { image, windows, kernel, stride, padding, dilation }
-        };
-        convolution::is_regular(&given.iter().map(inner).collect::<Vec<_>>(), transposed)
     })
 }
 

@@ -14,9 +14,10 @@ use super::rd_launch::{
 use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
-use crate::operators::bindings::{Batch, Kernel, Operator, Run, Task, operators};
+use crate::operators::bindings::{Batch, Kernel, Operator, Run, Task, definitions, operators};
 use crate::operators::call::{
-    Arguments, Call, Caller, Cut, Input, Outcome, Refusal, Shape, Shapes, Strides, StructuredCall, Tensors, Value, Wanted,
+    Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Shape, Shapes, Strides, StructuredCall, Tensors,
+    Value, Wanted, parts_worth,
 };
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
@@ -24,6 +25,9 @@ use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Layout, Scalar};
 use crate::tensor::view::Flags;
+
+/// From [`rd_operator_call`]: the call is for PyTorch's composition of other operators.
+pub const RD_COMPOSITE: rd_status = 10;
 
 /// An operator that is bound in Rust; it lives forever.
 #[allow(non_camel_case_types)]
@@ -67,6 +71,16 @@ pub const RD_VALUE_TEXT: i32 = 7;
 pub const RD_VALUE_OTHER: i32 = 8;
 /// A `c10::GeneratorImpl`.
 pub const RD_VALUE_GENERATOR: i32 = 9;
+/// `count` of `rd_scalar`.
+pub const RD_VALUE_SCALARS: i32 = 10;
+/// `count` of `rd_tensor`; those that are not given have no handle.
+pub const RD_VALUE_OPTIONAL_TENSORS: i32 = 11;
+/// A device: `count` is its `c10::DeviceType`, its index, or -1 for the current one, the integer of `scalar`.
+pub const RD_VALUE_DEVICE: i32 = 12;
+
+/// The `c10::DeviceType` of our devices.
+pub const RD_DEVICE_TYPE: i32 = 20;
+const _: () = assert!(RD_DEVICE_TYPE == Device::OURS);
 
 /// An argument of a call.
 #[allow(non_camel_case_types)]
@@ -105,6 +119,23 @@ pub struct rd_cut {
     pub cost: u64,
 }
 
+/// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
+/// all parts. `in_float32`: 16 bit floats are computed in float32.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_division {
+    pub parts: i64,
+    pub cost: u64,
+    pub by_channels: bool,
+    pub in_float32: bool,
+}
+
+/// How many parts a task of so many nanoseconds is worth.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_parts_worth(cost: u64) -> i64 {
+    parts_worth(cost)
+}
+
 /// What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.
 #[allow(non_camel_case_types)]
 #[repr(C)]
@@ -138,12 +169,23 @@ pub struct rd_caller {
     /// Waits for a tensor of one integer and reads it; `reason` says in reports what waits.
     pub read:
         unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, reason: *const c_char, value: *mut i64) -> rd_status,
+    /// The numbers that a tensor on the CPU packs, which must be so many.
+    pub numbers:
+        unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, values: *mut rd_scalar, count: usize) -> rd_status,
+    /// Tells autograd that tensors are written to; of their handles.
+    pub bump_versions: unsafe extern "C" fn(context: *mut c_void, tensors: *const *mut c_void, count: usize) -> rd_status,
+    /// The value of a tensor of one element, which is waited for.
+    pub item: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, value: *mut rd_scalar) -> rd_status,
+    /// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+    pub check_number: unsafe extern "C" fn(context: *mut c_void, number: *const rd_scalar, dtype: i32) -> rd_status,
     /// Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Raises a `UserWarning`.
     pub warn: unsafe extern "C" fn(context: *mut c_void, text: *const c_char) -> rd_status,
     /// Has the operator's task compute, where that is optional.
     pub leave_to_task: unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut) -> rd_status,
+    /// Has the operator's own task compute, divided so; an error where it has none.
+    pub divide: unsafe extern "C" fn(context: *mut c_void, division: *const rd_division) -> rd_status,
 }
 
 /// A call: its inputs, and the caller's tensors for the first outputs.
@@ -156,6 +198,8 @@ pub struct rd_call {
     pub num_arguments: usize,
     pub given: *const rd_tensor,
     pub num_given: usize,
+    /// Whether the overload returns nothing.
+    pub is_void: bool,
 }
 
 /// What an operator's first dimension is a batch of, in `rd_task`: nothing.
@@ -191,8 +235,10 @@ pub struct rd_task {
 #[repr(C)]
 pub struct rd_binder {
     pub context: *mut c_void,
-    /// An operator by its name in ATen, which lives forever; null: there is none.
+    /// An operator by its name, that of ATen's without `aten::`; it lives forever. Null: there is none.
     pub find: unsafe extern "C" fn(context: *mut c_void, name: *const c_char) -> *const c_void,
+    /// Defines an operator of our own library: its name, and the rest of its schema.
+    pub define: unsafe extern "C" fn(context: *mut c_void, name: *const c_char, signature: *const c_char),
     /// Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
     /// where a kernel of ours computes; `composed`: whether other operators compute.
     pub bind: unsafe extern "C" fn(
@@ -216,11 +262,15 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
         // SAFETY: the caller's promise.
         let binder = unsafe { &*binder };
         KERNELS.into_iter().try_for_each(check_kernel)?;
+        for (name, signature) in definitions() {
+            // SAFETY: as above.
+            unsafe { (binder.define)(binder.context, name.as_ptr(), signature.as_ptr()) };
+        }
         for callee in CALLEES {
             // SAFETY: as above.
             let found = unsafe { (binder.find)(binder.context, callee.name().as_ptr()) };
             if found.is_null() {
-                return Err(Failure::new(RD_INTERNAL, format!("PyTorch has no aten::{}", callee.name().to_string_lossy())));
+                return Err(Failure::new(RD_INTERNAL, format!("there is no operator {}", callee.name().to_string_lossy())));
             }
             callee.bind(found.expose_provenance());
         }
@@ -247,7 +297,7 @@ fn check_kernel(row: &Row) -> Result<(), Failure> {
 fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     match &operator.kernel {
         Kernel::Row(row) => check_kernel(row).map(|()| None),
-        Kernel::Others => Ok(None),
+        Kernel::Others | Kernel::Divided => Ok(None),
         Kernel::Task(task) | Kernel::Either(_, task) => {
             let &Task { out, dtypes, batch, widens, guarded } = task;
             let (out, batch) = (out.map_or(ptr::null(), CStr::as_ptr), batch as i32);
@@ -260,7 +310,7 @@ fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
     }
 }
 
-/// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, and nothing was done.
+/// Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, `RD_COMPOSITE`: for its composition, and nothing was done.
 ///
 /// # Safety
 /// `bound` came from [`rd_operators_bind`]; the call and what it points at are readable during the call, its strings are UTF-8. The functions
@@ -276,7 +326,7 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
         // SAFETY: the caller promises its functions.
         let caller = unsafe { given.caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
         let arena = &BumpArena::default();
-        let host = Host { context: given.context, caller, arena };
+        let host = Host { context: given.context, caller, arena, is_void: given.is_void };
         // A call that writes to no tensor of the caller's resizes none.
         let lasting = given.num_given == 0;
         // SAFETY: the caller promises so many arguments.
@@ -307,6 +357,7 @@ fn fallback() -> Failure {
 pub(super) fn failure(refusal: Refusal) -> Failure {
     match refusal {
         Refusal::Fallback => fallback(),
+        Refusal::Composite => Failure::new(RD_COMPOSITE, String::new()),
         Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
         Refusal::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
         Refusal::Value(text) => Failure::new(RD_INVALID_VALUE, text),
@@ -357,6 +408,13 @@ unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Re
         }
         // SAFETY: the caller's promise: so many tensors.
         RD_VALUE_TENSORS => Value::Tensors(unsafe { tensors(arena, data, count, lasting) }?),
+        RD_VALUE_SCALARS => {
+            // SAFETY: the caller's promise: so many numbers.
+            let numbers = unsafe { elements::<rd_scalar>(data, count) };
+            Value::Scalars(arena.try_keep_all(count, |index| rd_launch::scalar(&numbers[index]))?)
+        }
+        // SAFETY: as above.
+        RD_VALUE_OPTIONAL_TENSORS => Value::OptionalTensors(unsafe { optional_tensors(arena, data, count, lasting) }?),
         // SAFETY: the caller's promise: so many numbers.
         RD_VALUE_INTEGERS => Value::Integers(unsafe { elements(data, count) }),
         // SAFETY: as above.
@@ -369,6 +427,7 @@ unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Re
             Value::Text(std::str::from_utf8(bytes).map_err(|error| Failure::new(RD_INVALID_ARGUMENT, error.to_string()))?)
         }
         RD_VALUE_GENERATOR => Value::Generator(data as usize),
+        RD_VALUE_DEVICE => Value::Device(Device { kind: count as i32, index: scalar.integer as i32 }),
         RD_VALUE_OTHER => Value::Other,
         _ => return Err(Failure::new(RD_INVALID_ARGUMENT, format!("an argument of kind {kind}"))),
     })
@@ -381,6 +440,23 @@ unsafe fn tensors(arena: &BumpArena, data: *const c_void, count: usize, lasting:
     let given = unsafe { elements::<rd_tensor>(data, count) };
     // SAFETY: as above.
     arena.try_keep_all(count, |index| unsafe { tensor(arena, &given[index], lasting) })
+}
+
+/// # Safety
+/// As [`tensors`]; those without a handle are not looked at.
+unsafe fn optional_tensors(
+    arena: &BumpArena,
+    data: *const c_void,
+    count: usize,
+    lasting: bool,
+) -> Result<&[Option<Tensor<'_>>], Failure> {
+    // SAFETY: the caller's promise.
+    let given = unsafe { elements::<rd_tensor>(data, count) };
+    arena.try_keep_all(count, |index| {
+        let given = &given[index];
+        // SAFETY: as above.
+        (!given.handle.is_null()).then(|| unsafe { tensor(arena, given, lasting) }).transpose()
+    })
 }
 
 /// # Safety
@@ -433,17 +509,25 @@ fn view(tensor: Tensor<'_>) -> rd_tensor {
 fn written(arena: &BumpArena, value: &Value<'_>) -> rd_value {
     let list = |kind, count, data| rd_value { kind, count, data, scalar: to_scalar(&Scalar::Long(0)) };
     match value {
-        Value::None | Value::Other => list(RD_VALUE_NONE, 0, ptr::null()),
+        Value::None | Value::Other | Value::OptionalTensors(_) => list(RD_VALUE_NONE, 0, ptr::null()),
         Value::Tensor(tensor) => list(RD_VALUE_TENSOR, 1, ptr::from_ref(arena.keep(view(*tensor))).cast()),
         Value::Tensors(tensors) => {
             let views = arena.keep_all(tensors.len(), |index| view(tensors[index]));
             list(RD_VALUE_TENSORS, views.len(), views.as_ptr().cast())
         }
         Value::Number(number) => rd_value { kind: RD_VALUE_SCALAR, count: 1, data: ptr::null(), scalar: to_scalar(number) },
+        Value::Scalars(numbers) => {
+            let numbers = arena.keep_all(numbers.len(), |index| to_scalar(&numbers[index]));
+            list(RD_VALUE_SCALARS, numbers.len(), numbers.as_ptr().cast())
+        }
         Value::Integers(values) => list(RD_VALUE_INTEGERS, values.len(), values.as_ptr().cast()),
         Value::Numbers(values) => list(RD_VALUE_DOUBLES, values.len(), values.as_ptr().cast()),
         Value::Flags(values) => list(RD_VALUE_BOOLS, values.len(), values.as_ptr().cast()),
         Value::Text(text) => list(RD_VALUE_TEXT, text.len(), text.as_ptr().cast()),
+        Value::Device(device) => {
+            let (kind, index) = (device.kind as usize, to_scalar(&Scalar::Long(device.index.into())));
+            rd_value { kind: RD_VALUE_DEVICE, count: kind, data: ptr::null(), scalar: index }
+        }
         Value::Generator(address) => list(RD_VALUE_GENERATOR, 1, ptr::with_exposed_provenance(*address)),
     }
 }
@@ -468,6 +552,7 @@ struct Host<'a> {
     context: *mut c_void,
     caller: &'a rd_caller,
     arena: &'a BumpArena,
+    is_void: bool,
 }
 
 impl Host<'_> {
@@ -519,6 +604,7 @@ mod torch {
 /// Without a shim there is no PyTorch.
 #[cfg(not(feature = "shim"))]
 mod torch {
+
     pub fn rd_shim_has_mkl() -> bool {
         false
     }
@@ -598,6 +684,42 @@ impl Caller for Host<'_> {
         if status == RD_OK { Ok(value) } else { Err(failed()) }
     }
 
+    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal> {
+        let (given, mut values) = (view(tensor), vec![to_scalar(&Scalar::Long(0)); count]);
+        // SAFETY: as above; there is room for so many numbers.
+        let status = unsafe { (self.caller.numbers)(self.context, &raw const given, values.as_mut_ptr(), count) };
+        if status != RD_OK {
+            return Err(failed());
+        }
+        self.arena.try_keep_all(count, |index| rd_launch::scalar(&values[index])).map_err(unknown)
+    }
+
+    fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome {
+        let handle_of = |index: usize| ptr::with_exposed_provenance_mut::<c_void>(tensors[index].handle());
+        let handles = self.arena.keep_all(tensors.len(), handle_of);
+        // SAFETY: as above; the tensors are ones of the call.
+        let status = unsafe { (self.caller.bump_versions)(self.context, handles.as_ptr(), handles.len()) };
+        if status == RD_OK { Ok(()) } else { Err(failed()) }
+    }
+
+    fn is_void(&self) -> bool {
+        self.is_void
+    }
+
+    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal> {
+        let (given, mut value) = (view(tensor), to_scalar(&Scalar::Long(0)));
+        // SAFETY: as above.
+        let status = unsafe { (self.caller.item)(self.context, &raw const given, &raw mut value) };
+        if status == RD_OK { rd_launch::scalar(&value).map_err(unknown) } else { Err(failed()) }
+    }
+
+    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
+        let number = to_scalar(&number);
+        // SAFETY: as above.
+        let status = unsafe { (self.caller.check_number)(self.context, &raw const number, dtype as i32) };
+        if status == RD_OK { Ok(()) } else { Err(failed()) }
+    }
+
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
         let address = if let &Value::Generator(address) = generator { address } else { 0 };
         let mut state = [to_scalar(&Scalar::Long(0)); 2];
@@ -621,6 +743,14 @@ impl Caller for Host<'_> {
         let cut = rd_cut { dim: dim as i64, size, least_ndim: least_ndim as i64, cost };
         // SAFETY: as above.
         let status = unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) };
+        if status == RD_OK { Ok(()) } else { Err(failed()) }
+    }
+
+    fn divide(&self, division: &Division) -> Outcome {
+        let &Division { parts, cost, by_channels, in_float32 } = division;
+        let division = rd_division { parts, cost, by_channels, in_float32 };
+        // SAFETY: as above.
+        let status = unsafe { (self.caller.divide)(self.context, &raw const division) };
         if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 
@@ -652,6 +782,33 @@ impl Caller for Host<'_> {
             }
             Err(failure) => Err(Refusal::Failed(failure.status, failure.message)),
         }
+    }
+
+    fn launch_lists(
+        &self,
+        op: &'static Op,
+        compute: DType,
+        written: usize,
+        lists: &[&[Tensor<'_>]],
+        scalars: &[Scalar],
+    ) -> Outcome {
+        let count = |lists: &[&[Tensor<'_>]]| lists.iter().map(|list| list.len()).sum::<usize>();
+        let mut tensors = lists.iter().flat_map(|list| list.iter());
+        let operands = self.arena.keep_all(count(lists), |_| tensors.next().map_or(NO_OPERAND, |tensor| line(self.arena, *tensor)));
+        let scalars = self.arena.keep_all(scalars.len(), |index| to_scalar(&scalars[index]));
+        let args = rd_launch_args {
+            operands: operands.as_ptr(),
+            num_operands: operands.len(),
+            num_outputs: count(&lists[..written]),
+            scalars: scalars.as_ptr(),
+            num_scalars: scalars.len(),
+            compute_dtype: compute as i32,
+            dense_numel: 0,
+        };
+        let device = lists[0].first().map_or(-1, |tensor| tensor.device());
+        // SAFETY: as in `launch`.
+        let launched = unsafe { rd_launch::launch(op, device, &args) };
+        launched.map_err(|Failure { status, message }| Refusal::Failed(status, message))
     }
 
     fn has_mkl(&self) -> bool {
@@ -692,6 +849,23 @@ fn operand(arena: &BumpArena, tensor: Tensor<'_>) -> rd_operand {
         ndim: strides.len() as i32,
         dtype: tensor.dtype() as i32,
         flags: u32::from(tensor.flags().0) & (RD_OPERAND_CONJ | RD_OPERAND_NEG),
+    }
+}
+
+/// No operand.
+const NO_OPERAND: rd_operand =
+    rd_operand { data: ptr::null_mut(), sizes: ptr::null(), strides: ptr::null(), ndim: 0, dtype: 0, flags: 0 };
+
+/// The descriptor of a dense tensor as one dimension.
+#[inline]
+fn line(arena: &BumpArena, tensor: Tensor<'_>) -> rd_operand {
+    rd_operand {
+        data: ptr::with_exposed_provenance_mut(tensor.address()),
+        sizes: arena.keep(tensor.numel()),
+        strides: tensor.dtype().size_word().as_ptr(),
+        ndim: 1,
+        dtype: tensor.dtype() as i32,
+        flags: 0,
     }
 }
 

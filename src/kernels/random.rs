@@ -106,7 +106,7 @@ fn fill<T: Element<Acc = T> + Number, D: Distribution<T>>(launch: &Launch<'_>, d
 }
 
 /// Digits of the significand: what a uniform number of the dtype has.
-fn digits(dtype: DType) -> u32 {
+pub fn digits(dtype: DType) -> u32 {
     match dtype {
         DType::BFloat16 => bf16::MANTISSA_DIGITS,
         DType::Half => f16::MANTISSA_DIGITS,

@@ -6,9 +6,11 @@ use super::call::{Arguments, Call, Outcome, StructuredCall};
 use super::names::Row;
 use super::task_table::TASKS;
 use super::{
-    along_dimension, batch_normalisation, bins, draws, embedding_tables, flash_attention, flips_and_rolls, group_normalisation,
-    log_likelihood, masks, padding, pooling, put, ranges, recurrent_cells, reductions, search, selection, triangles,
-    unique_elements, windows,
+    advanced_indexing, along_dimension, batch_normalisation, bins, concatenation, convolutions, draws, dropout, embedding_tables,
+    flash_attention, flips_and_rolls, foreach_lists, gathers, gradient_scaling, group_normalisation, layer_normalisation,
+    log_likelihood, losses, masks, optimizers, padding, pooling, products, put, random_factories, random_fills, ranges,
+    recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters, search, selection, triangles, unique_elements,
+    windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
@@ -47,6 +49,8 @@ pub struct Prepare {
     pub run: Run,
     /// Whether it takes a first tensor of any dtype: it looks itself at what the kernel has to compute in.
     pub any_dtype: bool,
+    /// Whether it takes tensors on any device, as those that refuse them.
+    pub any_device: bool,
 }
 
 /// What computes.
@@ -57,11 +61,13 @@ pub enum Kernel {
     Either(Row, Task),
     /// Other operators, of any dtype.
     Others,
+    /// A function of the shim's as a task, which the call divides: `shim/ops/convolution.cpp`.
+    Divided,
 }
 
 /// An operator.
 pub struct Operator {
-    /// Its overloads, without `aten::`: the functional variant first, those that write to arguments behind it.
+    /// Its overloads, those of PyTorch's own library without `aten::`: the functional variant first, those that write to arguments behind it.
     pub names: &'static [&'static CStr],
     /// Where the first tensor of a call has a dtype that this does not take, the call is the fallback's.
     pub kernel: Kernel,
@@ -73,7 +79,7 @@ impl Operator {
     pub fn row(&self) -> Option<&'static Op> {
         match &self.kernel {
             Kernel::Row(row) | Kernel::Either(row, _) => row.get(),
-            Kernel::Task(_) | Kernel::Others => None,
+            Kernel::Task(_) | Kernel::Others | Kernel::Divided => None,
         }
     }
 
@@ -87,7 +93,7 @@ impl Operator {
         match &self.kernel {
             Kernel::Row(_) | Kernel::Either(..) => self.row().map_or(DTypeSet::of(&[]), Op::dtypes),
             Kernel::Task(task) => task.dtypes,
-            Kernel::Others => ANY,
+            Kernel::Others | Kernel::Divided => ANY,
         }
     }
 
@@ -99,9 +105,12 @@ impl Operator {
         }
     }
 
-    /// Whether a call is for it: the first tensor, if there is one, is on a device of ours and has a dtype that it takes, and for a task all
-    /// others are there.
+    /// Whether a call is for it, unless that is its own to say: the first tensor, if there is one, is on a device of ours and has a dtype that
+    /// it takes, and for a task all others are there.
     pub fn takes(&self, arguments: &Arguments<'_>) -> bool {
+        if self.prepare.any_device || matches!(self.kernel, Kernel::Divided) {
+            return true;
+        }
         let mut tensors = arguments.tensors();
         let Some(first) = tensors.next() else { return true };
         let takes = |dtype| self.prepare.any_dtype || self.dtypes().contains(dtype);
@@ -114,27 +123,38 @@ impl Operator {
 
 /// Every operator.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.iter().chain(&COMPOSED).chain(&flash_attention::OPERATORS).chain(&TASKS)
+    let others = flash_attention::OPERATORS.iter().chain(&foreach_lists::OPERATORS).chain(&convolutions::OPERATORS);
+    OPERATORS.iter().chain(&COMPOSED).chain(others).chain(&TASKS)
+}
+
+/// The operators of our own library, which PyTorch does not have: their names, and the rest of their schemas.
+pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
+    recurrent_layers::DEFINITIONS.into_iter()
 }
 
 /// Without a meta of PyTorch's.
 pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Plain(run), any_dtype: false }
+    Prepare { run: Run::Plain(run), any_dtype: false, any_device: false }
 }
 
 /// With its own.
 pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Structured(None, run), any_dtype: false }
+    Prepare { run: Run::Structured(None, run), any_dtype: false, any_device: false }
 }
 
 /// With that of another operator, which has the same arguments.
 const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Structured(Some(meta), run), any_dtype: false }
+    Prepare { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false }
 }
 
 /// It looks itself at dtypes.
 const fn any_dtype(prepare: Prepare) -> Prepare {
     Prepare { any_dtype: true, ..prepare }
+}
+
+/// It looks itself at dtypes and devices.
+pub const fn any_device(prepare: Prepare) -> Prepare {
+    Prepare { any_dtype: true, any_device: true, ..prepare }
 }
 
 macro_rules! operators {
@@ -197,6 +217,12 @@ operators! {
     c"std": any_dtype(plain(reductions::variance)) => c"std.correction", c"std.correction_out";
     c"var": any_dtype(plain(reductions::variance_and_mean)) => c"var_mean.correction";
     c"std": any_dtype(plain(reductions::variance_and_mean)) => c"std_mean.correction";
+    // matrix products
+    c"mm": any_dtype(structured(products::multiply::<2>)) => c"mm", c"mm.out";
+    c"bmm": any_dtype(structured(products::multiply::<3>)) => c"bmm", c"bmm.out";
+    c"addmm": any_dtype(structured(products::multiply_and_add::<2, 2>)) => c"addmm", c"addmm_", c"addmm.out";
+    c"baddbmm": any_dtype(structured(products::multiply_and_add::<3, 3>)) => c"baddbmm", c"baddbmm_", c"baddbmm.out";
+    c"addmv": any_dtype(structured(products::multiply_and_add::<2, 1>)) => c"addmv", c"addmv_", c"addmv.out";
     // along a dimension
     c"_softmax": any_dtype(structured(along_dimension::softmax)) => c"_softmax", c"_softmax.out";
     c"_log_softmax": any_dtype(structured(along_dimension::softmax)) => c"_log_softmax", c"_log_softmax.out";
@@ -210,11 +236,31 @@ operators! {
     c"_cummax_helper": plain(along_dimension::cummax) => c"_cummax_helper";
     c"_cummin_helper": plain(along_dimension::cummax) => c"_cummin_helper";
     // movement
+    c"cat": structured(concatenation::join) => c"cat", c"cat.out";
     c"flip": plain(flips_and_rolls::flip) => c"flip";
     c"roll": plain(flips_and_rolls::roll) => c"roll";
     c"tril": structured(triangles::triangle) => c"tril", c"tril_", c"tril.out";
     c"triu": structured(triangles::triangle) => c"triu", c"triu_", c"triu.out";
     // through indices
+    c"scatter": structured(scatters::scatter) => c"scatter.src", c"scatter_.src", c"scatter.src_out";
+    c"scatter": structured(scatters::scatter) => c"scatter.value", c"scatter_.value", c"scatter.value_out";
+    c"scatter_reduce": structured(scatters::scatter_reduced) => c"scatter.reduce", c"scatter_.reduce", c"scatter.reduce_out";
+    c"scatter_reduce": structured(scatters::scatter_reduced) =>
+        c"scatter.value_reduce", c"scatter_.value_reduce", c"scatter.value_reduce_out";
+    c"scatter_add": structured(scatters::scatter_add) => c"scatter_add", c"scatter_add_", c"scatter_add.out";
+    c"scatter_reduce": structured(scatters::scatter_reduce) =>
+        c"scatter_reduce.two", c"scatter_reduce_.two", c"scatter_reduce.two_out";
+    c"index_add": structured(scatters::index_add) => c"index_add", c"index_add_", c"index_add.out";
+    c"index_copy": structured(scatters::index_copy) => c"index_copy", c"index_copy_", c"index_copy.out";
+    c"index_reduce": structured(scatters::index_reduce) => c"index_reduce", c"index_reduce_", c"index_reduce.out";
+    c"index_fill": plain(scatters::index_fill) => c"index_fill_.int_Scalar";
+    c"index_fill": plain(scatters::index_fill_tensor) => c"index_fill_.int_Tensor";
+    c"index": plain(advanced_indexing::index) => c"index.Tensor", c"index.Tensor_out";
+    c"index_put": plain(advanced_indexing::put) => c"index_put_";
+    c"index_put": plain(advanced_indexing::put_unchecked) => c"_index_put_impl_";
+    c"gather": structured(gathers::gather) => c"gather", c"gather.out";
+    c"index_select": plain(gathers::select) => c"index_select", c"index_select.out";
+    c"take": plain(gathers::take) => c"take", c"take.out";
     c"put": plain(put::put) => c"put_";
     c"embedding_dense_backward": plain(embedding_tables::backward) => c"embedding_dense_backward";
     c"_embedding_bag": plain(embedding_tables::bag) => c"_embedding_bag";
@@ -222,6 +268,8 @@ operators! {
     c"embedding_renorm_": plain(embedding_tables::renorm) => c"embedding_renorm_";
     // through masks
     c"masked_select": plain(masks::select) => c"masked_select", c"masked_select.out";
+    c"where": plain(masks::fill) => c"masked_fill_.Scalar";
+    c"where": plain(masks::fill_with_tensor) => c"masked_fill_.Tensor";
     c"masked_scatter": plain(masks::scatter) => c"masked_scatter_";
     c"nonzero": plain(masks::nonzero) => c"nonzero", c"nonzero.out";
     c"nonzero": plain(masks::nonzero_static) => c"nonzero_static", c"nonzero_static.out";
@@ -270,10 +318,39 @@ operators! {
     c"randperm": any_dtype(plain(draws::permutation_drawn)) => c"randperm.generator";
     c"randperm": any_dtype(plain(draws::permutation_out)) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(draws::binomial)) => c"binomial";
+    c"uniform_": any_dtype(plain(random_fills::uniform)) => c"uniform_";
+    c"normal_": any_dtype(plain(random_fills::normal)) => c"normal_";
+    c"exponential_": any_dtype(plain(random_fills::exponential)) => c"exponential_";
+    c"bernoulli_.float": any_dtype(plain(random_fills::trials)) => c"bernoulli_.float";
+    c"random_": any_dtype(plain(random_fills::whole_between)) => c"random_.from";
+    c"random_": any_dtype(plain(random_fills::whole_below)) => c"random_.to";
+    c"uniform_": any_dtype(plain(random_factories::uniform)) => c"rand";
+    c"uniform_": any_dtype(plain(random_factories::uniform)) => c"rand.generator";
+    c"uniform_": any_dtype(plain(random_factories::uniform_like)) => c"rand_like";
+    c"normal_": any_dtype(plain(random_factories::normal)) => c"randn";
+    c"normal_": any_dtype(plain(random_factories::normal)) => c"randn.generator";
+    c"normal_": any_dtype(plain(random_factories::normal_like)) => c"randn_like";
+    c"random_": any_dtype(plain(random_factories::whole_below)) => c"randint";
+    c"random_": any_dtype(plain(random_factories::whole_below)) => c"randint.generator";
+    c"random_": any_dtype(plain(random_factories::whole_between)) => c"randint.low";
+    c"random_": any_dtype(plain(random_factories::whole_between)) => c"randint.low_generator";
+    c"random_": any_dtype(plain(random_factories::whole_below_like)) => c"randint_like";
+    c"random_": any_dtype(plain(random_factories::whole_between_like)) => c"randint_like.low_dtype";
+    c"native_dropout": any_dtype(plain(dropout::forward)) => c"native_dropout";
+    c"native_dropout_backward": any_dtype(plain(dropout::backward)) => c"native_dropout_backward";
     // steps of recurrent layers, which refuse other dtypes: the CPU has no such operator
     c"_thnn_fused_lstm_cell": any_dtype(plain(recurrent_cells::lstm_cell)) => c"_thnn_fused_lstm_cell";
     c"_thnn_fused_lstm_cell_backward_impl": any_dtype(plain(recurrent_cells::lstm_cell_backward)) =>
         c"_thnn_fused_lstm_cell_backward_impl";
+    // recurrent layers over whole sequences
+    c"lstm_layer": plain(recurrent_layers::lstm) => c"rustdev::lstm_layer";
+    c"lstm_layer_backward": plain(recurrent_layers::lstm_backward) => c"rustdev::lstm_layer_backward";
+    c"gru_layer": plain(recurrent_layers::gru) => c"rustdev::gru_layer";
+    c"gru_layer_backward": plain(recurrent_layers::gru_backward) => c"rustdev::gru_layer_backward";
+    c"elman_layer": plain(recurrent_layers::elman::<false>) => c"rustdev::rnn_tanh_layer";
+    c"elman_layer_backward": plain(recurrent_layers::elman_backward::<false>) => c"rustdev::rnn_tanh_layer_backward";
+    c"elman_layer": plain(recurrent_layers::elman::<true>) => c"rustdev::rnn_relu_layer";
+    c"elman_layer_backward": plain(recurrent_layers::elman_backward::<true>) => c"rustdev::rnn_relu_layer_backward";
     // normalisation, which looks itself at dtypes behind what it refuses
     c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"native_batch_norm";
     c"native_batch_norm": any_dtype(plain(batch_normalisation::forward)) => c"_native_batch_norm_legit";
@@ -284,10 +361,32 @@ operators! {
     c"native_batch_norm_backward": any_dtype(plain(batch_normalisation::backward_with_reserve)) => c"batch_norm_backward";
     c"native_group_norm": any_dtype(plain(group_normalisation::forward)) => c"native_group_norm";
     c"native_group_norm_backward": any_dtype(plain(group_normalisation::backward)) => c"native_group_norm_backward";
+    c"native_layer_norm": any_dtype(plain(layer_normalisation::forward)) => c"native_layer_norm";
+    c"native_layer_norm_backward": any_dtype(plain(layer_normalisation::backward)) => c"native_layer_norm_backward";
+    // lists of tensors; src/operators/foreach_lists.rs has those of each element
+    c"_foreach_copy_": any_device(plain(foreach_lists::copy)) => c"_foreach_copy_";
+    c"_foreach_max": any_device(plain(foreach_lists::max)) => c"_foreach_max";
+    c"_foreach_norm.Scalar": any_device(plain(foreach_lists::norm)) => c"_foreach_norm.Scalar";
+    c"_foreach_pow.ScalarAndTensor": any_device(plain(foreach_lists::powers)) => c"_foreach_pow.ScalarAndTensor";
+    c"_foreach_zero_": any_device(plain(foreach_lists::elementwise)) => c"_foreach_zero_";
+    // steps of optimizers
+    c"_fused_adagrad_": any_device(plain(optimizers::adagrad)) => c"_fused_adagrad_", c"_fused_adagrad_.tensor_lr";
+    c"_fused_adam_": any_device(plain(optimizers::adam)) => c"_fused_adam_", c"_fused_adam_.tensor_lr";
+    c"_fused_adamw_": any_device(plain(optimizers::adam)) => c"_fused_adamw_", c"_fused_adamw_.tensor_lr";
+    c"_fused_sgd_": any_device(plain(optimizers::sgd)) => c"_fused_sgd_", c"_fused_sgd_.tensor_lr";
+    // scaling of gradients
+    c"_amp_foreach_non_finite_check_and_unscale_": any_device(plain(gradient_scaling::unscale)) =>
+        c"_amp_foreach_non_finite_check_and_unscale_";
+    c"_amp_update_scale_": any_device(plain(gradient_scaling::update_scale)) => c"_amp_update_scale_";
     // losses
     c"nll_loss_forward": structured(log_likelihood::forward) => c"nll_loss_forward", c"nll_loss_forward.output";
     c"nll_loss_forward": plain(log_likelihood::forward_of_images) => c"nll_loss2d_forward", c"nll_loss2d_forward.output";
     c"nll_loss_backward": structured(log_likelihood::backward) => c"nll_loss_backward", c"nll_loss_backward.grad_input";
+    c"binary_cross_entropy": any_dtype(plain(losses::entropy)) => c"binary_cross_entropy", c"binary_cross_entropy.out";
+    c"binary_cross_entropy_backward": any_dtype(plain(losses::entropy_backward)) =>
+        c"binary_cross_entropy_backward", c"binary_cross_entropy_backward.grad_input";
+    c"log_sigmoid_forward": any_dtype(plain(losses::log_sigmoid)) => c"log_sigmoid_forward", c"log_sigmoid_forward.output";
+    c"log_sigmoid_backward": any_dtype(plain(losses::log_sigmoid_backward)) => c"log_sigmoid_backward", c"log_sigmoid_backward.grad_input";
     c"nll_loss_backward": plain(log_likelihood::backward_of_images) => c"nll_loss2d_backward", c"nll_loss2d_backward.grad_input";
 }
 
@@ -307,6 +406,11 @@ composed! {
     plain(draws::normal) => c"normal.Tensor_Tensor", c"normal.Tensor_Tensor_out";
     plain(recurrent_cells::gru_cell) => c"_thnn_fused_gru_cell";
     plain(recurrent_cells::gru_cell_backward) => c"_thnn_fused_gru_cell_backward";
+    // recurrent networks over whole sequences
+    any_device(plain(recurrent_networks::lstm)) => c"lstm.input";
+    any_device(plain(recurrent_networks::gru)) => c"gru.input";
+    any_device(plain(recurrent_networks::rnn_tanh)) => c"rnn_tanh.input";
+    any_device(plain(recurrent_networks::rnn_relu)) => c"rnn_relu.input";
 }
 
 #[cfg(test)]
@@ -317,7 +421,8 @@ mod tests {
     #[test]
     fn every_operator_has_a_kernel() {
         for operator in operators() {
-            let is_there = operator.row().is_some() || matches!(operator.kernel, Kernel::Task(_) | Kernel::Others);
+            let is_there =
+                operator.row().is_some() || matches!(operator.kernel, Kernel::Task(_) | Kernel::Others | Kernel::Divided);
             assert!(is_there, "{:?} has no kernel", operator.names[0]);
         }
         for row in names::KERNELS {

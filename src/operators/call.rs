@@ -17,6 +17,8 @@ use crate::tensor::launch::Scalar;
 pub enum Refusal {
     /// PyTorch's CPU kernel takes it.
     Fallback,
+    /// PyTorch's composition of other operators takes it, which is registered for all backends.
+    Composite,
     /// `RuntimeError`.
     Invalid(String),
     /// `IndexError`.
@@ -40,6 +42,14 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
+/// Refuses by an `IndexError` what is not so.
+///
+/// # Errors
+/// It is not.
+pub fn check_index(condition: bool, text: &str) -> Outcome {
+    if condition { Ok(()) } else { Err(Refusal::Index(text.into())) }
+}
+
 /// The outcome of a call.
 pub type Outcome = Result<(), Refusal>;
 
@@ -50,15 +60,37 @@ pub enum Value<'a> {
     None,
     Tensor(Tensor<'a>),
     Tensors(&'a [Tensor<'a>]),
+    /// Of which some may be left out.
+    OptionalTensors(&'a [Option<Tensor<'a>>]),
     Number(Scalar),
+    Scalars(&'a [Scalar]),
     Integers(&'a [i64]),
     Numbers(&'a [f64]),
     Flags(&'a [bool]),
     Text(&'a str),
     /// A random generator, by PyTorch's address of it.
     Generator(usize),
-    /// Devices, and what no operator here asks for.
+    /// That a factory is asked for.
+    Device(Device),
+    /// What no operator here asks for.
     Other,
+}
+
+/// A device of any kind: its number among those of `c10::DeviceType`, and an index, -1 for the current device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    pub kind: i32,
+    pub index: i32,
+}
+
+impl Device {
+    /// The kind of ours: `PrivateUse1`.
+    pub const OURS: i32 = 20;
+
+    /// Whether it is ours of this index, and says so.
+    pub fn is(self, index: i32) -> bool {
+        self == Self { kind: Self::OURS, index } && index >= 0
+    }
 }
 
 fn wrong(wanted: &str, value: &Value<'_>) -> Refusal {
@@ -90,6 +122,35 @@ impl<'a> Value<'a> {
         match self {
             Self::None => Ok(None),
             _ => self.tensor().map(Some),
+        }
+    }
+
+    /// A tensor or a number, as a kernel's input.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn input(&self) -> Result<Input<'a>, Refusal> {
+        if let Self::Number(number) = self { Ok(Input::Number(*number)) } else { self.tensor().map(Input::Tensor) }
+    }
+
+    /// Tensors of which some may be left out.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn optional_tensors(&self) -> Result<&'a [Option<Tensor<'a>>], Refusal> {
+        match self {
+            Self::OptionalTensors(tensors) => Ok(tensors),
+            _ => Err(wrong("tensors", self)),
+        }
+    }
+
+    /// # Errors
+    /// It is no list of tensors.
+    #[inline]
+    pub fn tensors(&self) -> Result<&'a [Tensor<'a>], Refusal> {
+        match self {
+            Self::Tensors(tensors) => Ok(tensors),
+            _ => Err(wrong("tensors", self)),
         }
     }
 
@@ -130,6 +191,16 @@ impl<'a> Value<'a> {
         match self {
             Self::Number(Scalar::Double(value)) => Ok(*value),
             _ => Err(wrong("a floating point number", self)),
+        }
+    }
+
+    /// # Errors
+    /// It is none.
+    #[inline]
+    pub fn text(&self) -> Result<&'a str, Refusal> {
+        match self {
+            Self::Text(text) => Ok(text),
+            _ => Err(wrong("a text", self)),
         }
     }
 
@@ -296,6 +367,27 @@ pub struct Cut {
     pub cost: u64,
 }
 
+/// How a convolution's task is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    pub parts: i64,
+    /// Nanoseconds of one thread, of all parts.
+    pub cost: u64,
+    /// Along the channels that its parts do not share, those of the output forward and of the input backward; else along the batch.
+    pub by_channels: bool,
+    /// 16 bit floats are computed in `Float`.
+    pub in_float32: bool,
+}
+
+/// Nanoseconds: smaller parts of a task cost more to hand out than they save.
+const PART_COST: u64 = 100_000;
+const MAX_PARTS: u64 = 16;
+
+/// How many parts a task of a cost is worth.
+pub fn parts_worth(cost: u64) -> i64 {
+    (cost / PART_COST).clamp(1, MAX_PARTS) as i64
+}
+
 /// The side of a call that has PyTorch's tensors.
 pub trait Caller {
     /// What PyTorch's meta that the operator is bound with says of its outputs for these arguments.
@@ -340,6 +432,33 @@ pub trait Caller {
     /// A task failed, or the stream captures.
     fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal>;
 
+    /// The numbers that a tensor on the CPU packs, which must be so many.
+    ///
+    /// # Errors
+    /// They are others, or are elsewhere.
+    fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&[Scalar], Refusal>;
+
+    /// Tells autograd that tensors are written to.
+    ///
+    /// # Errors
+    /// They may not be.
+    fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome;
+
+    /// Whether the overload returns nothing: it writes to arguments alone.
+    fn is_void(&self) -> bool;
+
+    /// The value of a tensor of one element, which is waited for.
+    ///
+    /// # Errors
+    /// A task failed, the stream captures, or there are more elements.
+    fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal>;
+
+    /// Refuses a number that a dtype does not hold.
+    ///
+    /// # Errors
+    /// It does not.
+    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome;
+
     /// Takes `count` random numbers of 32 bits of a generator (an argument of the call) and says where they begin: seed and offset, which are
     /// cells while the stream captures.
     ///
@@ -359,11 +478,25 @@ pub trait Caller {
     /// The operator has no task.
     fn leave_to_task(&self, cut: Cut) -> Outcome;
 
+    /// Has the operator's own task compute, behind its outputs.
+    ///
+    /// # Errors
+    /// It is none of [`Kernel::Divided`](super::bindings::Kernel::Divided).
+    fn divide(&self, division: &Division) -> Outcome;
+
     /// Enqueues a kernel on the current stream of the tensors' device.
     ///
     /// # Errors
     /// It does not take the dtypes, or the device is another one for some.
     fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome;
+
+    /// The same over lists of dense tensors on one device, each of them as one dimension. The operands are the tensors of one list after the
+    /// other; those of the first `written` lists are outputs.
+    ///
+    /// # Errors
+    /// It does not take the dtypes.
+    fn launch_lists(&self, op: &'static Op, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar])
+    -> Outcome;
 
     /// Whether PyTorch has MKL.
     fn has_mkl(&self) -> bool;
@@ -425,6 +558,15 @@ impl<'a> Call<'a> {
         self.caller.output(index, Wanted { sizes, strides: None, dtype }, strides)
     }
 
+    /// The same with the sizes, the strides and the dtype of a tensor.
+    ///
+    /// # Errors
+    /// As [`Call::output`].
+    pub fn output_like(&self, index: usize, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+        let wanted = Wanted { sizes: tensor.sizes(), strides: Some(tensor.strides()), dtype: tensor.dtype() };
+        self.caller.output(index, wanted, Strides::Any)
+    }
+
     /// The caller's tensor for output number `index`, as it was before the call; nothing where the call makes it.
     pub fn given(&self, index: usize) -> Option<Tensor<'a>> {
         self.given.get(index).copied().filter(|tensor| tensor.handle() != 0)
@@ -462,7 +604,15 @@ impl<'a> Call<'a> {
         self.caller.empty(Wanted { sizes, strides: None, dtype })
     }
 
-    /// The same of 0.
+    /// A new tensor of a shape for the time of the call.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn empty_as(&self, shape: &Shape) -> Result<Tensor<'a>, Refusal> {
+        self.caller.empty(Wanted { sizes: &shape.sizes, strides: Some(&shape.strides), dtype: shape.dtype })
+    }
+
+    /// The same of 0, contiguous.
     ///
     /// # Errors
     /// No memory.
@@ -524,6 +674,57 @@ impl<'a> Call<'a> {
         self.caller.read(tensor, reason)
     }
 
+    /// The numbers that a tensor on the CPU packs, which must be so many.
+    ///
+    /// # Errors
+    /// They are others, or are elsewhere.
+    pub fn numbers(&self, tensor: Tensor<'_>, count: usize) -> Result<&'a [Scalar], Refusal> {
+        self.caller.numbers(tensor, count)
+    }
+
+    /// Tells autograd that the tensors of a list are written to, which PyTorch leaves to some kernels.
+    ///
+    /// # Errors
+    /// They may not be.
+    pub fn bump_versions(&self, tensors: &[Tensor<'_>]) -> Outcome {
+        self.caller.bump_versions(tensors)
+    }
+
+    /// Whether the overload returns nothing: it writes to arguments alone.
+    pub fn is_void(&self) -> bool {
+        self.caller.is_void()
+    }
+
+    /// The value of a tensor of one element, which is waited for.
+    ///
+    /// # Errors
+    /// A task failed, the stream captures, or there are more elements.
+    pub fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal> {
+        self.caller.item(tensor)
+    }
+
+    /// Refuses a number that a dtype does not hold.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
+        if number.surely_fits(dtype) { Ok(()) } else { self.caller.check_number(number, dtype) }
+    }
+
+    /// A tensor on the device of the call, copied there if it is elsewhere.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn on_device(&self, device: i32, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+        if tensor.device() == device {
+            return Ok(tensor);
+        }
+        let strides = tensor.like_strides();
+        let made = self.caller.empty(Wanted { sizes: tensor.sizes(), strides: Some(&strides), dtype: tensor.dtype() })?;
+        self.copy(made, tensor)?;
+        Ok(made)
+    }
+
     /// With another kernel.
     pub fn with_kernel(&self, row: &Row) -> Self {
         Self { kernel: row.get(), ..*self }
@@ -551,9 +752,26 @@ impl<'a> Call<'a> {
     /// # Errors
     /// As [`Call::launch`].
     pub fn launch_with(&self, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
-        let kernel = self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))?;
+        let kernel = self.kernel()?;
         check_device(kernel, outputs, inputs)?;
         self.caller.launch(kernel, compute, outputs, inputs, scalars)
+    }
+
+    /// Launches the kernel over lists of dense tensors on one device, each of them as one dimension. The operands are the tensors of one list
+    /// after the other; those of the first `written` lists are outputs.
+    ///
+    /// # Errors
+    /// It does not take the dtypes.
+    pub fn launch_lists(&self, compute: DType, written: usize, lists: &[&[Tensor<'_>]], scalars: &[Scalar]) -> Outcome {
+        self.caller.launch_lists(self.kernel()?, compute, written, lists, scalars)
+    }
+
+    /// Its kernel.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn kernel(&self) -> Result<&'static Op, Refusal> {
+        self.kernel.ok_or_else(|| Refusal::Invalid("internal error: an operator without a kernel".into()))
     }
 
     /// Takes `count` random numbers of 32 bits of a generator, an argument of the call: its seed and offset, which are scalars of the kernel.
@@ -578,6 +796,14 @@ impl<'a> Call<'a> {
     /// The operator has no task.
     pub fn leave_to_task(&self, cut: Cut) -> Outcome {
         self.caller.leave_to_task(cut)
+    }
+
+    /// Has the operator's own task compute, behind its outputs.
+    ///
+    /// # Errors
+    /// It is none of [`Kernel::Divided`](super::bindings::Kernel::Divided).
+    pub fn divide(&self, division: &Division) -> Outcome {
+        self.caller.divide(division)
     }
 
     /// Whether PyTorch's products of 16 bit floats use AMX.
@@ -674,6 +900,16 @@ pub fn check_same_device<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &s
     let Some([first, other]) = differing(tensors) else { return Ok(()) };
     let found =
         format!("got {what} is on {other}, different from other tensors on {first} (when checking argument in method {method})");
+    Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
+}
+
+/// Refuses tensors of several devices as PyTorch's kernels refuse such arguments.
+///
+/// # Errors
+/// There are some.
+pub fn check_same_device_in<'t>(tensors: impl Iterator<Item = Tensor<'t>>, what: &str, method: &str) -> Outcome {
+    let Some([first, other]) = differing(tensors) else { return Ok(()) };
+    let found = format!("found at least two devices, {first} and {other}! (when checking argument for {what} in method {method})");
     Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }
 

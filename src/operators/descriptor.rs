@@ -70,6 +70,40 @@ impl Format {
     }
 }
 
+/// Whether a dimension is further in than another (less), by strides, then by sizes; equal where that is open.
+fn nesting(sizes: &[i64], strides: &[i64], one: usize, other: usize) -> Ordering {
+    let (first, second) = (strides[one], strides[other]);
+    match first.cmp(&second) {
+        _ if first == 0 || second == 0 => Ordering::Equal,
+        Ordering::Equal if sizes[one] > sizes[other] => Ordering::Greater,
+        ordering => ordering,
+    }
+}
+
+/// The dimensions from the innermost one, as PyTorch's iterators order them for operands with these strides: the first that tells two apart
+/// decides. Where none says which of two is further in, they stay as they are.
+pub fn iteration_order(sizes: &[i64], operands: &[&[i64]]) -> SmallVec<[usize; 6]> {
+    let compare = |one, other| {
+        let decided = |strides: &&[i64]| Some(nesting(sizes, strides, one, other)).filter(|ordering| ordering.is_ne());
+        operands.iter().find_map(decided).unwrap_or(Ordering::Equal)
+    };
+    let mut order: SmallVec<[usize; 6]> = (0..sizes.len()).rev().collect();
+    for next in 1..order.len() {
+        let mut position = next;
+        for before in (0..next).rev() {
+            match compare(order[before], order[position]) {
+                Ordering::Greater => {
+                    order.swap(before, position);
+                    position = before;
+                }
+                Ordering::Less => break,
+                Ordering::Equal => {}
+            }
+        }
+    }
+    order
+}
+
 /// A tensor of a call: where its first element is, its sizes and its strides in elements. What makes another one of it stays within the
 /// elements that it has.
 #[derive(Clone, Copy)]
@@ -187,6 +221,11 @@ impl<'a> Tensor<'a> {
         are_next || self.numel() == 0
     }
 
+    /// Whether the elements fill the memory from the first to the last one, each once, in any order of the dimensions.
+    pub fn fills_memory(self) -> bool {
+        self.is_dense(Format::Contiguous) || self.dense_bytes().is_some()
+    }
+
     /// The order that the strides suggest, as `at::Tensor::suggest_memory_format` has it.
     pub fn suggested_format(self) -> Format {
         let format = match self.ndim() {
@@ -217,40 +256,10 @@ impl<'a> Tensor<'a> {
 
     /// The strides of a dense tensor in this one's order, as `empty_like` has them.
     pub fn like_strides(self) -> Dims {
-        if self.dense_bytes().is_some() {
+        if self.fills_memory() {
             return Dims::from(self.strides());
         }
-        // The dimensions from the innermost one. Where strides do not say which of two is further in, they stay as they are.
-        let mut order: SmallVec<[usize; 6]> = (0..self.ndim()).rev().collect();
-        for next in 1..order.len() {
-            let mut position = next;
-            for before in (0..next).rev() {
-                match self.nesting(order[before], order[position]) {
-                    Ordering::Greater => {
-                        order.swap(before, position);
-                        position = before;
-                    }
-                    Ordering::Less => break,
-                    Ordering::Equal => {}
-                }
-            }
-        }
-        let (mut strides, mut stride): (Dims, i64) = (smallvec![1; self.ndim()], 1);
-        for dim in order {
-            strides[dim] = stride;
-            stride *= self.sizes()[dim].max(1);
-        }
-        strides
-    }
-
-    /// Whether a dimension is further in than another (less), by strides, then by sizes; equal where that is open.
-    fn nesting(self, one: usize, other: usize) -> Ordering {
-        let (first, second) = (self.strides()[one], self.strides()[other]);
-        match first.cmp(&second) {
-            _ if first == 0 || second == 0 => Ordering::Equal,
-            Ordering::Equal if self.sizes()[one] > self.sizes()[other] => Ordering::Greater,
-            ordering => ordering,
-        }
+        dense_strides(&[self])
     }
 
     /// The same elements with other sizes and strides.
@@ -409,6 +418,33 @@ impl<'a> Tensor<'a> {
     }
 }
 
+/// The strides of a dense tensor, in elements, as PyTorch's iterators give them to the output of operands of the same sizes.
+///
+/// # Panics
+/// There are no operands.
+pub fn joint_strides(operands: &[Tensor<'_>]) -> Dims {
+    let first = operands[0];
+    let are_dense = |&format: &Format| operands.iter().all(|operand| operand.is_dense(format));
+    if let Some(format) = [Format::Contiguous, Format::ChannelsLast].into_iter().find(are_dense) {
+        return format.strides(first.sizes());
+    }
+    let are_alike = operands.iter().all(|operand| operand.strides() == first.strides());
+    if are_alike { first.like_strides() } else { dense_strides(operands) }
+}
+
+/// The strides of a dense tensor in the order of others of its sizes: of two dimensions, the first tensor decides that says which one is further
+/// in.
+pub fn dense_strides(tensors: &[Tensor<'_>]) -> Dims {
+    let sizes = tensors[0].sizes();
+    let operands: SmallVec<[&[i64]; 4]> = tensors.iter().map(|tensor| tensor.strides()).collect();
+    let (mut strides, mut stride): (Dims, i64) = (smallvec![1; sizes.len()], 1);
+    for dim in iteration_order(sizes, &operands) {
+        strides[dim] = stride;
+        stride *= sizes[dim].max(1);
+    }
+    strides
+}
+
 const SHARED: &str = "Please clone() the tensor before performing the operation.";
 
 /// Overlap of memory, as PyTorch's checks see it: what they cannot tell is let through.
@@ -435,6 +471,12 @@ impl Tensor<'_> {
         Ok(())
     }
 
+    /// Whether both are one tensor of PyTorch's, in the same view.
+    pub fn is_identical(self, other: Tensor<'_>) -> bool {
+        let parts = |tensor: Tensor<'_>| (tensor.handle(), tensor.address());
+        self.handle() != 0 && parts(self) == parts(other) && self.sizes() == other.sizes() && self.strides() == other.strides()
+    }
+
     /// The same, unless the input has the same elements.
     ///
     /// # Errors
@@ -459,6 +501,9 @@ impl Tensor<'_> {
     }
 
     fn overlaps(self, other: Tensor<'_>) -> bool {
+        if self.is_identical(other) {
+            return true;
+        }
         let (Some(own), Some(others)) = (self.dense_bytes(), other.dense_bytes()) else { return false };
         own.start < others.end && others.start < own.end
     }
@@ -529,6 +574,16 @@ mod tests {
         assert_eq!(of(&[2, 3, 4], &[24, 2, 6])[..], [12, 1, 3]);
         assert_eq!(of(&[2, 3, 4], &[0, 4, 1])[..], [12, 4, 1]);
         assert_eq!(of(&[2, 0], &[1, 2])[..], [1, 2]);
+    }
+
+    #[test]
+    fn outputs_lie_as_the_operands_do() {
+        let joint = |one: &[i64], other: &[i64]| joint_strides(&[tensor(&[2, 3], one), tensor(&[2, 3], other)]);
+        assert_eq!(joint(&[1, 2], &[1, 2])[..], [1, 2]);
+        assert_eq!(joint(&[3, 1], &[3, 1])[..], [3, 1]);
+        // An expanded operand leaves it to the next one.
+        assert_eq!(joint(&[0, 0], &[1, 2])[..], [1, 2]);
+        assert_eq!(joint(&[1, 2], &[3, 1])[..], [1, 2]);
     }
 
     #[test]

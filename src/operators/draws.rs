@@ -1,5 +1,5 @@
-//! Random numbers that models do not draw at every step. The kernels begin with the state of a generator; the checks are those of
-//! PyTorch's own templates.
+//! Random numbers that models do not draw at every step, and what all draws have in common. The kernels begin with the state of
+//! a generator; the checks are those of PyTorch's own templates.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
 use super::descriptor::{Format, Tensor};
@@ -11,10 +11,13 @@ use crate::tensor::dtype::{COMPLEX, DType, DTypeSet, FLOAT8, FLOATING, WIDE};
 use crate::tensor::launch::Scalar;
 
 /// What every launch takes of the generator, whatever its size: one Philox block of each subsequence.
-const NUMBERS: u64 = 4;
+pub const NUMBERS: u64 = 4;
 
 /// Launches the kernel over a tensor without an element twice; its scalars are the state and what `scalars` makes of it.
-fn draw<const N: usize>(
+///
+/// # Errors
+/// The tensor has an element twice, the generator is another device's, or the kernel does not take the dtype.
+pub fn draw<const N: usize>(
     call: &Call<'_>,
     out: Tensor<'_>,
     inputs: &[Tensor<'_>],
@@ -29,18 +32,12 @@ fn draw<const N: usize>(
     call.launch(&[out], inputs, &scalars(state))
 }
 
-/// The tensor that an in-place variant writes to.
-fn written<'a>(call: &Call<'a>, this: &Value<'_>) -> Result<Tensor<'a>, Refusal> {
-    let this = this.tensor()?;
-    call.contiguous(0, this.sizes(), this.dtype(), Strides::Any)
-}
-
 /// `log_normal_`.
 pub fn log_normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, mean, std, generator] = arguments.all()?;
     let (mean, std) = (mean.double()?, std.double()?);
     ensure!(std > 0.0, "log_normal_ expects std > 0.0, but found std={}", NumberText(std));
-    let out = written(call, this)?;
+    let out = this.tensor()?;
     draw(call, out, &[], generator, |[seed, offset]| {
         kernels::log_normal::Scalars { seed, offset, mean: Scalar::Double(mean), std: Scalar::Double(std) }.list()
     })
@@ -51,7 +48,7 @@ pub fn geometric(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, p, generator] = arguments.all()?;
     let p = p.double()?;
     ensure!(0.0 < p && p < 1.0, "geometric_ expects p to be in (0, 1), but got p={}", NumberText(p));
-    let out = written(call, this)?;
+    let out = this.tensor()?;
     draw(call, out, &[], generator, |[seed, offset]| kernels::geometric::Scalars { seed, offset, p: Scalar::Double(p) }.list())
 }
 
@@ -60,10 +57,9 @@ pub fn cauchy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, median, sigma, generator] = arguments.all()?;
     let (median, sigma) = (median.double()?, sigma.double()?);
     ensure!(sigma > 0.0, "cauchy_ expects sigma > 0.0, but found sigma={}", NumberText(sigma));
-    let dtype = this.tensor()?.dtype();
+    let out = this.tensor()?;
     let text = "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified";
-    ensure!(FLOATING.and(FLOAT8).contains(dtype), "{text} {}", type_name(dtype));
-    let out = written(call, this)?;
+    ensure!(FLOATING.and(FLOAT8).contains(out.dtype()), "{text} {}", type_name(out.dtype()));
     draw(call, out, &[], generator, |[seed, offset]| {
         let (median, sigma) = (Scalar::Double(median), Scalar::Double(sigma));
         kernels::cauchy::Scalars { seed, offset, median, sigma }.list()
@@ -91,7 +87,7 @@ fn values_of(dtype: DType) -> Option<u64> {
 /// `random_` without limits.
 pub fn whole_numbers(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, generator] = arguments.all()?;
-    let out = written(call, this)?;
+    let out = this.tensor()?;
     if out.numel() == 0 {
         return Ok(());
     }
@@ -133,7 +129,7 @@ fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: &Value<'_>
 /// `bernoulli_` with a tensor of probabilities.
 pub fn bernoulli(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [this, p, generator] = arguments.all()?;
-    let out = written(call, this)?;
+    let out = this.tensor()?;
     trials(call, out, p.tensor()?, generator)
 }
 

@@ -2,12 +2,9 @@
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
 use super::descriptor::{Format, Tensor};
+use super::losses::{NONE, SUM};
 use crate::kernels::nll_loss::{nll_loss_backward as backward_kernel, nll_loss_forward as kernel};
 use crate::tensor::dtype::DType;
-
-/// Numbers of `at::Reduction`.
-const NONE: i64 = 0;
-const SUM: i64 = 2;
 
 /// What forward and backward have in common.
 struct Loss<'a> {

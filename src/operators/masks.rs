@@ -1,12 +1,15 @@
-//! masked_select, masked_scatter_ and nonzero. Results whose size depends on values wait for the device.
+//! masked_fill_, masked_select, masked_scatter_ and nonzero. Results whose size depends on values wait for the device.
 
 use smallvec::smallvec;
 
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, broadcast, ensure};
+use super::broadcasting;
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
+use super::number_text::type_name;
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
+use crate::tensor::launch::Scalar;
 
 /// How many elements are not 0.
 fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> {
@@ -41,6 +44,51 @@ pub fn select(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let dense = call.dense(expanded(input, &sizes)?, Format::Contiguous)?;
     call.launch(&[out], &[dense, dense_mask], &[])
+}
+
+/// Refuses a mask that is none. A tensor that has elements twice is the fallback's, which warns of it.
+fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
+    let dtype = mask.dtype();
+    let text = "masked_fill_ only supports boolean masks, but got mask with dtype";
+    ensure!(dtype == DType::Bool, "{text} {}", type_name(dtype));
+    input.check_no_internal_overlap().map_err(|_| Refusal::Fallback)?;
+    input.check_no_partial_overlap(mask)
+}
+
+/// Writes a value to the elements of a tensor where the mask is true.
+fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
+    if mask.sizes() != input.sizes() {
+        let (own, sizes) = (input.sizes(), broadcast(input.sizes(), mask.sizes())?);
+        ensure!(own == sizes, "output with shape {own:?} doesn't match the broadcast shape {sizes:?}");
+    }
+    let tensor = if let Input::Tensor(tensor) = value { Some(tensor) } else { None };
+    broadcasting::check_devices([input, mask].into_iter().chain(tensor))?;
+    broadcasting::launch(call, input, &[mask.into(), value, input.into()], &[])
+}
+
+fn fill_with_number(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, number: Scalar) -> Outcome {
+    check_fill(input, mask)?;
+    call.check_number(number, input.dtype())?;
+    fill_masked(call, input, mask, Input::Number(number))
+}
+
+/// `masked_fill_.Scalar`.
+pub fn fill(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, mask, value] = arguments.all()?;
+    fill_with_number(call, input.tensor()?, mask.tensor()?, value.number()?)
+}
+
+/// `masked_fill_.Tensor`, of a tensor without dimensions.
+pub fn fill_with_tensor(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, mask, value] = arguments.all()?;
+    let (input, mask, value) = (input.tensor()?, mask.tensor()?, value.tensor()?);
+    let ndim = value.ndim();
+    ensure!(ndim == 0, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {ndim} dimension(s).");
+    if value.device() < 0 || (value.dtype().is_complex() && !input.dtype().is_complex()) {
+        return fill_with_number(call, input, mask, call.item(value)?);
+    }
+    check_fill(input, mask)?;
+    fill_masked(call, input, mask, Input::Tensor(value))
 }
 
 /// `masked_scatter_`.

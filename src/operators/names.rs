@@ -27,7 +27,7 @@ impl Row {
     }
 }
 
-/// An operator of PyTorch by its name, without `aten::`.
+/// An operator by its name, that of PyTorch's own library without `aten::`.
 pub struct Callee {
     name: &'static CStr,
     handle: OnceLock<usize>,
@@ -62,6 +62,7 @@ macro_rules! names {
 }
 
 names! { Row KERNELS:
+    COPY_ELEMENTS = c"copy_";
     HISTOGRAM = c"histogram";
     NONZERO_COUNT = c"nonzero_count";
     REPEAT_INTERLEAVE = c"repeat_interleave";
@@ -74,43 +75,69 @@ names! { Row KERNELS:
 
 names! { Callee CALLEES:
     ADD = c"add.Tensor";
+    ADDMM_IN_PLACE = c"addmm_";
     ADD_IN_PLACE = c"add_.Tensor";
     ADD_NUMBER = c"add.Scalar";
     ADD_OUT = c"add.out";
     AMINMAX = c"aminmax";
+    BERNOULLI_NUMBER = c"bernoulli_.float";
     CAT = c"cat";
+    CLAMP_MIN_IN_PLACE = c"clamp_min_";
     CLONE = c"clone";
     COPY = c"copy_";
     CUMSUM = c"cumsum";
     DIFF = c"diff";
     DIV = c"div.Tensor";
     DIV_IN_PLACE = c"div_.Tensor";
+    DIV_NUMBER_IN_PLACE = c"div_.Scalar";
+    DIV_ROUNDED_IN_PLACE = c"div_.Tensor_mode";
+    DROPOUT = c"dropout";
+    EMPTY_LIKE = c"empty_like";
     EQ = c"eq.Scalar";
     FILL = c"fill_.Scalar";
     GE = c"ge.Scalar";
+    GRU_LAYER = c"rustdev::gru_layer";
     IMAG = c"imag";
     INDEX_SELECT = c"index_select";
+    LINEAR = c"linear";
     LINSPACE_OUT = c"linspace.out";
+    LSTM_LAYER = c"rustdev::lstm_layer";
+    MASKED_FILL = c"masked_fill_.Tensor";
+    MASKED_SELECT = c"masked_select";
+    MEAN = c"mean";
     MEAN_OUT = c"mean.out";
     MIN = c"min";
+    MM = c"mm";
     MUL = c"mul.Tensor";
     MUL_IN_PLACE = c"mul_.Tensor";
+    MUL_NUMBER = c"mul.Scalar";
+    MUL_NUMBER_IN_PLACE = c"mul_.Scalar";
     NE = c"ne.Scalar";
     NEG = c"neg";
+    NONZERO = c"nonzero";
     NORMAL = c"normal_";
+    RANDOM_FROM = c"random_.from";
     REAL = c"real";
     RECIPROCAL = c"reciprocal_";
     RESIZE = c"resize_";
     RESOLVE_NEG = c"resolve_neg";
+    RNN_RELU_LAYER = c"rustdev::rnn_relu_layer";
+    RNN_TANH_LAYER = c"rustdev::rnn_tanh_layer";
+    SELECT = c"select.int";
     SIGMOID_IN_PLACE = c"sigmoid_";
     SORT = c"sort.stable";
     SQRT_IN_PLACE = c"sqrt_";
+    STACK = c"stack";
     SUB = c"sub.Tensor";
     SUM = c"sum.dim_IntList";
     SUM_OF_ALL = c"sum";
+    SUM_OUT = c"sum.IntList_out";
     TANH_IN_PLACE = c"tanh_";
     TO_DTYPE = c"to.dtype";
+    TRANSPOSE = c"transpose.int";
+    UNIFORM = c"uniform_";
     VAR = c"var.correction";
+    VIEW_AS_REAL = c"view_as_real";
     VIEW_DTYPE = c"view.dtype";
     ZERO = c"zero_";
 }

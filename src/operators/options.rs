@@ -1,6 +1,8 @@
-//! What factories are asked for besides a size: dtype, layout, pinned memory. The device is the shim's.
+//! What factories are asked for besides a size: dtype, layout, pinned memory, memory format. The device of a new tensor is the
+//! shim's.
 
-use super::call::{Outcome, Refusal, Value, ensure};
+use super::call::{Outcome, Refusal, Shape, Value, ensure};
+use super::descriptor::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
 /// The dtype that is asked for, if one is.
@@ -38,8 +40,39 @@ pub fn check(layout: &Value<'_>, pinned: &Value<'_>) -> Outcome {
     Ok(())
 }
 
+/// The strides that a new tensor like another one has in a memory format; nothing of formats that are not for every tensor.
+fn strides_like(this: Tensor<'_>, format: &Value<'_>) -> Result<Option<Dims>, Refusal> {
+    const CONTIGUOUS: i64 = Format::Contiguous as i64;
+    const PRESERVE: i64 = 1;
+    match if let Value::None = format { PRESERVE } else { format.integer()? } {
+        PRESERVE => Ok(Some(this.like_strides())),
+        CONTIGUOUS => Ok(Some(Format::Contiguous.strides(this.sizes()))),
+        _ => Ok(None),
+    }
+}
+
+/// What `empty_like` makes of a tensor and its options (dtype, layout, device, pinned memory, memory format). Nothing,
+/// where PyTorch's own is to make it: other layouts, other devices, pinned memory.
+///
+/// # Errors
+/// The dtype is not known here.
+pub fn shape_like(this: Tensor<'_>, options: [&Value<'_>; 5]) -> Result<Option<Shape>, Refusal> {
+    let [dtype, layout, device, pinned, format] = options;
+    let is_here = match device {
+        Value::Device(device) => device.is(this.device()),
+        _ => true,
+    };
+    let is_pinned = !matches!(pinned, Value::None) && pinned.flag()?;
+    if !is_here || is_pinned || other_layout(layout)?.is_some() {
+        return Ok(None);
+    }
+    let dtype = dtype_of(dtype)?.unwrap_or(this.dtype());
+    Ok(strides_like(this, format)?.map(|strides| Shape { sizes: Dims::from(this.sizes()), strides, dtype }))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::call::Device;
     use super::*;
     use crate::tensor::launch::Scalar;
 
@@ -52,5 +85,20 @@ mod tests {
         let no = Value::Number(Scalar::Bool(false));
         assert!(check(&Value::None, &no).is_ok() && check(&number(2), &no).is_err());
         assert!(check(&number(0), &Value::Number(Scalar::Bool(true))).is_err());
+    }
+
+    #[test]
+    fn tensors_are_made_like_others() {
+        let this = Tensor::leaked(1, DType::Float, 0, &[2, 3], &[1, 2]);
+        let of = |device: &Value<'_>, format: &Value<'_>| {
+            let none = &Value::None;
+            shape_like(this, [none, none, device, none, format]).unwrap().map(|shape| shape.strides.to_vec())
+        };
+        let device = |index| Value::Device(Device { kind: Device::OURS, index });
+        let number = |value| Value::Number(Scalar::Long(value));
+        assert_eq!(of(&device(0), &Value::None), Some(vec![1, 2]));
+        assert_eq!(of(&Value::None, &number(0)), Some(vec![3, 1]));
+        assert_eq!((of(&device(1), &Value::None), of(&device(-1), &Value::None), of(&Value::None, &number(2))), (None, None, None));
+        assert_eq!(of(&Value::Device(Device { kind: 0, index: -1 }), &Value::None), None);
     }
 }

@@ -8,10 +8,8 @@ use smallvec::{SmallVec, smallvec};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names::{self, Callee};
+use super::recurrent_layers::LSTM_GATES;
 use crate::tensor::launch::Scalar;
-
-/// Gates of an LSTM.
-const LSTM_GATES: i64 = 4;
 
 /// The size of each of so many parts of gates along dimension 1.
 fn part_size(gates: Tensor<'_>, count: i64) -> Result<i64, Refusal> {
@@ -33,12 +31,18 @@ fn is_quarter(state: Tensor<'_>, gates: &[i64]) -> bool {
 }
 
 /// An operator of two tensors.
-fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+///
+/// # Errors
+/// It fails.
+pub fn of_two<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other)])
 }
 
 /// An operator of two tensors, the second one times 1.
-fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+///
+/// # Errors
+/// It fails.
+pub fn of_sum<'a>(call: &Call<'a>, operator: &Callee, one: Tensor<'_>, other: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     call.operator(operator, &[Value::Tensor(one), Value::Tensor(other), Value::Number(Scalar::Long(1))])
 }
 
@@ -58,7 +62,11 @@ fn tanh_slope<'a>(call: &Call<'a>, y: Tensor<'_>) -> Result<Tensor<'a>, Refusal>
     complement(call, of_two(call, &names::MUL, y, y)?)
 }
 
-fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+/// The sum along dimension 0.
+///
+/// # Errors
+/// It fails.
+pub fn sum_of_rows<'a>(call: &Call<'a>, grad: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
     let no = Value::Number(Scalar::Bool(false));
     call.operator(&names::SUM, &[Value::Tensor(grad), Value::Integers(&[0]), no, Value::None])
 }

@@ -8,11 +8,6 @@ use crate::kernels::sorting::searchsorted as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// A tensor or a number.
-fn input_of<'a>(value: &Value<'a>) -> Result<Input<'a>, Refusal> {
-    if let Value::Number(number) = value { Ok(Input::Number(*number)) } else { value.tensor().map(Input::Tensor) }
-}
-
 /// A number is a tensor without dimensions.
 fn sizes_of(input: Input<'_>) -> &[i64] {
     if let Input::Tensor(tensor) = input { tensor.sizes() } else { &[] }
@@ -163,7 +158,7 @@ pub fn searchsorted(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [sorted, values, out_int32, right, side, sorter] = arguments.all()?;
     let search = Search {
         sorted: sorted.tensor()?,
-        values: input_of(values)?,
+        values: values.input()?,
         out_int32: out_int32.flag()?,
         right: right.flag()?,
         side: if let Value::Text(side) = side { Some(side) } else { None },
@@ -175,7 +170,7 @@ pub fn searchsorted(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `bucketize`.
 pub fn bucketize(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [values, boundaries, out_int32, right] = arguments.all()?;
-    let (sorted, values) = (boundaries.tensor()?, input_of(values)?);
+    let (sorted, values) = (boundaries.tensor()?, values.input()?);
     ensure!(sorted.ndim() == 1, "boundaries tensor must be 1 dimension, but got dim({})", sorted.ndim());
     Search { sorted, values, out_int32: out_int32.flag()?, right: right.flag()?, side: None, sorter: None }.run(call)
 }
@@ -185,7 +180,7 @@ pub fn bucketize(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 /// `isin` among the elements of a tensor.
 pub fn isin(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
     let [tested, others, _assume_unique, invert] = arguments.all()?;
-    let (tested, others, invert) = (input_of(tested)?, others.tensor()?, invert.flag()?);
+    let (tested, others, invert) = (tested.input()?, others.tensor()?, invert.flag()?);
     call.meta()?;
     let out = call.contiguous(0, sizes_of(tested), DType::Bool, Strides::Any)?;
     if out.numel() == 0 {

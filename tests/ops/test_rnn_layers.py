@@ -116,8 +116,9 @@ def test_the_order_of_batches_changes_nothing(kind: str) -> None:
 
 
 @every_kind
-def test_second_derivatives(kind: str) -> None:
-    _, on_device = pair(kind, torch.float64, bidirectional=True)
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_second_derivatives(kind: str, batch_first: bool) -> None:
+    _, on_device = pair(kind, torch.float64, bidirectional=True, batch_first=batch_first)
     values = sequence(on_device, 2, torch.float64)[:2].to("rustdev").requires_grad_()
     names, weights = zip(*on_device.named_parameters(), strict=True)
 
@@ -210,6 +211,14 @@ def test_bad_arguments_are_refused_as_on_the_cpu(kind: str) -> None:
     with pytest.raises(RuntimeError):  # an input in host memory
         function(sequence(on_device), given, list(on_device.parameters()), True, 1, 0.0, False, False, False)
     run(on_device, sequence(on_device))
+
+
+def test_layers_refuse_sizes_that_do_not_go_together() -> None:
+    weights = [torch.zeros(4, 2, device="rustdev"), torch.zeros(4, 1, device="rustdev")]
+    state = torch.zeros(3, 1, device="rustdev")
+    for sizes, other in (((5, 3, 1), [state]), ((3, 2), [state]), ((5, 3, 2), [state[:2]]), ((5, 3, 2), [])):
+        with pytest.raises(RuntimeError, match="expected"):
+            torch.ops.rustdev.lstm_layer(torch.zeros(sizes, device="rustdev"), weights, [state, *other], False)
 
 
 @every_kind

@@ -1,8 +1,8 @@
 """The strides of convolutions' results, for tensors without data.
 
 Graphs are traced with fake tensors, whose strides must be those that the device's kernels give. For a backend outside PyTorch a
-fake convolution is always contiguous; the device's is in the format of its input, else of its weight, as on the CPU (``format_of``
-in ``shim/ops/convolution.cpp``).
+fake convolution is always contiguous; the device's is in the format of its input, else of its weight, as on the CPU (``format`` in
+``src/operators/convolutions.rs``).
 """
 
 import functools

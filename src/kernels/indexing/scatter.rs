@@ -21,7 +21,7 @@ signature! {
 /// The first scalar that belongs to an index.
 const FIRST_PAIR: usize = 4;
 
-/// The operators of a scatter, as the shim numbers them.
+/// The operators of a scatter: the numbers of `operators::addressing::Operation`.
 const STORE: i64 = 0;
 const ADD: i64 = 1;
 const MULTIPLY: i64 = 2;

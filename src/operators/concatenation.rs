@@ -1,0 +1,105 @@
+//! `cat`. Calls with nothing unusual do without PyTorch's meta, which takes longer than all the rest of a small call.
+
+use super::call::{Arguments, Outcome, Refusal, Shape, Strides, StructuredCall, Value, check_same_device_in, wrap_dim};
+use super::descriptor::{Dims, Format, Tensor};
+use crate::kernels::movement::cat_flip_roll::cat as kernel;
+use crate::tensor::launch::Scalar;
+
+/// Sizes and strides that the descriptors of one launch may hold, and some to spare.
+const WORDS_PER_LAUNCH: usize = 60_000;
+
+/// Whether PyTorch passes over a tensor, whatever the sizes of the others.
+fn is_passed_over(tensor: Tensor<'_>) -> bool {
+    tensor.sizes() == [0]
+}
+
+/// The memory format that all tensors suggest; contiguous where they differ.
+fn common_format(tensors: &[Tensor<'_>]) -> Format {
+    let first = tensors[0].suggested_format();
+    let is_common = first == Format::Contiguous || tensors.iter().all(|tensor| tensor.suggested_format() == first);
+    if is_common { first } else { Format::Contiguous }
+}
+
+/// The result where nothing is unusual: one dtype, and sizes that differ in one dimension alone. The meta looks at all others, and
+/// refuses some.
+fn usual_shape(tensors: &[Tensor<'_>], dim: i64) -> Option<Shape> {
+    let first = *tensors.first()?;
+    let dim = wrap_dim(dim, first.ndim()).ok().filter(|&dim| dim < first.ndim())?;
+    let fits = |tensor: &Tensor<'_>| {
+        let (own, sizes) = (tensor.sizes(), first.sizes());
+        let are_same = own.len() == sizes.len() && (0..own.len()).all(|other| other == dim || own[other] == sizes[other]);
+        are_same && tensor.dtype() == first.dtype() && !is_passed_over(*tensor)
+    };
+    if !tensors.iter().all(fits) {
+        return None;
+    }
+    let mut sizes = Dims::from(first.sizes());
+    sizes[dim] = tensors.iter().map(|tensor| tensor.sizes()[dim]).sum();
+    Some(Shape::new(&sizes, first.dtype(), common_format(tensors)))
+}
+
+/// Launches over as many tensors at a time as a launch takes.
+fn launch(call: &StructuredCall<'_>, out: Tensor<'_>, inputs: &[Tensor<'_>], dim: usize) -> Outcome {
+    let scalars = kernel::Scalars { dim: Scalar::Long(dim as i64) }.list();
+    let per_launch = WORDS_PER_LAUNCH / (2 * out.ndim().max(1));
+    if inputs.len() <= per_launch && !inputs.is_empty() {
+        return call.launch(&[out], inputs, &scalars);
+    }
+    let mut begin = 0;
+    for part in inputs.chunks(per_launch) {
+        let length = part.iter().map(|tensor| tensor.sizes()[dim]).sum();
+        call.launch(&[out.section(dim, begin, length)], part, &scalars)?;
+        begin += length;
+    }
+    Ok(())
+}
+
+/// `cat`.
+pub fn join(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [tensors, dim] = arguments.all()?;
+    let &Value::Tensors(tensors) = tensors else {
+        return Err(Refusal::Invalid("internal error: cat without a list".into()));
+    };
+    let given = call.given(0);
+    check_same_device_in(given.into_iter().chain(tensors.iter().copied()), "argument tensors", "cat")?;
+    let dim = dim.integer()?;
+    let shape = if given.is_none() { usual_shape(tensors, dim) } else { None };
+    let shape = shape.map_or_else(|| call.shape(), Ok)?;
+    let out = call.output(0, &shape, Strides::Any)?;
+    if tensors.iter().all(|tensor| tensor.numel() != 0) {
+        return launch(call, out, tensors, wrap_dim(dim, out.ndim())?);
+    }
+    let filled: Vec<_> = tensors.iter().copied().filter(|tensor| tensor.numel() != 0).collect();
+    if filled.is_empty() { Ok(()) } else { launch(call, out, &filled, wrap_dim(dim, out.ndim())?) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::DType;
+
+    fn tensor(sizes: &[i64], format: Format) -> Tensor<'static> {
+        Tensor::leaked(1, DType::Float, 0, sizes, &format.strides(sizes))
+    }
+
+    #[test]
+    fn usual_calls_need_no_meta() {
+        let of = |sizes: &[i64]| tensor(sizes, Format::Contiguous);
+        let sizes = |tensors: &[Tensor<'_>], dim| usual_shape(tensors, dim).map(|shape| shape.sizes.to_vec());
+        assert_eq!(sizes(&[of(&[2, 3]), of(&[2, 0]), of(&[2, 4])], -1), Some(vec![2, 7]));
+        assert_eq!(sizes(&[of(&[2, 3]), of(&[3, 3])], 1), None);
+        assert_eq!(
+            (sizes(&[of(&[2]), of(&[0])], 0), sizes(&[of(&[])], 0), sizes(&[of(&[2])], 1), sizes(&[], 0)),
+            (None, None, None, None)
+        );
+        let whole = Tensor::leaked(1, DType::Long, 0, &[2], &[1]);
+        assert_eq!(sizes(&[of(&[2]), whole], 0), None);
+    }
+
+    #[test]
+    fn results_have_the_format_of_all() {
+        let (last, plain) = (tensor(&[2, 3, 4, 5], Format::ChannelsLast), tensor(&[2, 3, 4, 5], Format::Contiguous));
+        assert_eq!(common_format(&[last, last]), Format::ChannelsLast);
+        assert_eq!((common_format(&[last, plain]), common_format(&[plain, last])), (Format::Contiguous, Format::Contiguous));
+    }
+}

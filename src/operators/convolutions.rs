@@ -1,0 +1,265 @@
+//! Convolutions in all directions: PyTorch's CPU kernels (`shim/ops/convolution.cpp`) as tasks that are divided along the batch or the
+//! channels. The parts depend on the shapes alone, so that results do not depend on the number of threads.
+
+use super::bindings::{Kernel, Operator, plain};
+use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure, parts_worth};
+use super::descriptor::{Dims, Format, Tensor, dims};
+use super::names;
+use crate::kernels::convolution::{Dimension, is_regular};
+use crate::tensor::dtype::{DTypeSet, FLOAT8, HALVES};
+
+const NAME: &str = "convolution";
+
+/// Positions of the output for which a kernel's reordering of the weights is a small share of its work.
+const LEAST_POSITIONS: i64 = 1024;
+/// Channels of a part; fewer where a call would not be divided at all.
+const LEAST_CHANNELS: i64 = 64;
+const FEWEST_CHANNELS: i64 = 32;
+
+const NARROW: DTypeSet = HALVES.and(FLOAT8);
+
+/// The operators.
+pub static OPERATORS: [Operator; 2] = [
+    Operator { names: &[c"convolution_overrideable"], kernel: Kernel::Divided, prepare: plain(forward) },
+    Operator { names: &[c"convolution_backward_overrideable"], kernel: Kernel::Divided, prepare: plain(backward) },
+];
+
+/// Refuses an operand that does not go with the input.
+fn check_operand(input: Tensor<'_>, operand: Tensor<'_>, what: &str) -> Outcome {
+    check_same_device([input, operand].into_iter(), what, NAME)?;
+    let (own, other) = (input.dtype(), operand.dtype());
+    ensure!(own == other, "Input type (rustdev{own:?}Type) and {what} type (rustdev{other:?}Type) should be the same");
+    Ok(())
+}
+
+/// The greatest power of two up to both, at least 1.
+fn power_of_two(limit: i64, other: i64) -> i64 {
+    1 << limit.min(other).max(1).ilog2()
+}
+
+/// A convolution of an input by weights.
+struct Convolution<'a> {
+    input: Tensor<'a>,
+    weight: Tensor<'a>,
+    stride: &'a [i64],
+    padding: &'a [i64],
+    dilation: &'a [i64],
+    output_padding: &'a [i64],
+    transposed: bool,
+    groups: i64,
+}
+
+impl<'a> Convolution<'a> {
+    /// `other`: a bias or the output's gradient. Refuses what PyTorch's convolutions have refused before they call these, for those who call
+    /// these themselves.
+    fn new([input, weight]: [&'a Value<'a>; 2], other: Option<Tensor<'_>>, geometry: &'a [Value<'a>; 6]) -> Result<Self, Refusal> {
+        let [stride, padding, dilation, transposed, output_padding, groups] = geometry;
+        let (input, weight) = (input.tensor()?, weight.tensor()?);
+        check_operand(input, weight, "weight")?;
+        other.map_or(Ok(()), |other| check_operand(input, other, "bias"))?;
+        let convolution = Self {
+            input,
+            weight,
+            stride: stride.integers()?,
+            padding: padding.integers()?,
+            dilation: dilation.integers()?,
+            output_padding: output_padding.integers()?,
+            transposed: transposed.flag()?,
+            groups: groups.integer()?,
+        };
+        convolution.check()?;
+        Ok(convolution)
+    }
+
+    fn check(&self) -> Outcome {
+        let (ndim, of_weight) = (self.input.ndim(), self.weight.ndim());
+        ensure!(
+            ndim >= 3 && of_weight == ndim,
+            "convolution: expected input and weight of as many dimensions, 3 or more, got {ndim} and {of_weight}"
+        );
+        let spatial = ndim - 2;
+        for numbers in [self.stride, self.padding, self.dilation, self.output_padding] {
+            let count = numbers.len();
+            ensure!(count == spatial, "convolution: expected {spatial} numbers for each parameter, got {count}");
+        }
+        let are_positive = [self.stride, self.dilation].into_iter().flatten().all(|&number| number > 0);
+        ensure!(are_positive, "convolution: expected positive strides and dilations");
+        let (sizes, groups, channels) = (self.weight.sizes(), self.groups, self.input.sizes()[1]);
+        let wanted = if self.transposed { sizes[0] } else { sizes[1].saturating_mul(groups) };
+        ensure!(
+            groups > 0 && sizes[0] % groups == 0 && channels == wanted,
+            "convolution: weights of sizes {sizes:?} in {groups} groups do not fit {channels} channels"
+        );
+        Ok(())
+    }
+
+    /// The order of results.
+    fn format(&self) -> Format {
+        let format = self.input.suggested_format();
+        if format == Format::Contiguous { self.weight.suggested_format() } else { format }
+    }
+
+    fn like(&self, tensor: Tensor<'_>) -> Shape {
+        Shape::new(tensor.sizes(), tensor.dtype(), self.format())
+    }
+
+    fn output_channels(&self) -> i64 {
+        let sizes = self.weight.sizes();
+        if self.transposed { sizes[1] * self.groups } else { sizes[0] }
+    }
+
+    fn output_sizes(&self) -> Result<Dims, Refusal> {
+        let (input, weight) = (self.input.sizes(), self.weight.sizes());
+        let mut sizes = dims(input, |size| size);
+        sizes[1] = self.output_channels();
+        for dim in 2..sizes.len() {
+            let at = dim - 2;
+            let (stride, padding) = (self.stride[at], 2 * self.padding[at]);
+            let kernel = self.dilation[at] * (weight[dim] - 1) + 1;
+            sizes[dim] = if self.transposed {
+                (input[dim] - 1) * stride - padding + kernel + self.output_padding[at]
+            } else {
+                (input[dim] + padding - kernel) / stride + 1
+            };
+        }
+        self.check_output(&sizes[2..])?;
+        Ok(sizes)
+    }
+
+    fn check_output(&self, spatial: &[i64]) -> Outcome {
+        // As on the CPU, whose transposed convolutions of 16 bit numbers may be empty.
+        let least = i64::from(!(self.transposed && NARROW.contains(self.input.dtype())));
+        let sizes = &self.input.sizes()[2..];
+        ensure!(
+            spatial.iter().all(|&size| size >= least),
+            "Given input size per channel: {sizes:?}. Calculated output size per channel: {spatial:?}. Output size is too small"
+        );
+        Ok(())
+    }
+
+    /// How a call is divided that makes `factor` such products. `channels`: those that can be divided.
+    fn division(&self, output: Tensor<'_>, channels: i64, factor: f64) -> Division {
+        // Each weight meets every position of the smaller side once.
+        let smaller = if self.transposed { self.input } else { output };
+        let positions = smaller.numel() / smaller.sizes()[1].max(1);
+        let product = if NARROW.contains(self.input.dtype()) { 0.006 } else { 0.03 };
+        let cost = (factor * positions as f64 * self.weight.numel() as f64 * product) as u64 + 1000;
+        let worth = parts_worth(cost);
+        let by_batch = power_of_two(worth.min(self.input.sizes()[0]), positions / LEAST_POSITIONS);
+        let is_divided = by_batch > 1 || channels >= 2 * LEAST_CHANNELS;
+        let least = if is_divided { LEAST_CHANNELS } else { FEWEST_CHANNELS };
+        let can_divide_channels = !self.transposed && self.groups == 1;
+        let by_channels = if can_divide_channels { power_of_two(worth, channels / least) } else { 1 };
+        let in_float32 = self.needs_float32(output);
+        Division { parts: by_batch.max(by_channels), cost, by_channels: by_channels > by_batch, in_float32 }
+    }
+
+    /// Whether the kernels for 16 bit numbers are not to be trusted with it.
+    fn needs_float32(&self, output: Tensor<'_>) -> bool {
+        if !NARROW.contains(self.input.dtype()) {
+            return false;
+        }
+        let (image, windows) = if self.transposed { (output, self.input) } else { (self.input, output) };
+        let dimension = |(at, ((&image, &windows), &kernel)): (usize, ((&i64, &i64), &i64))| Dimension {
+            image,
+            windows,
+            kernel,
+            stride: self.stride[at],
+            padding: self.padding[at],
+            dilation: self.dilation[at],
+        };
+        let sizes = image.sizes()[2..].iter().zip(&windows.sizes()[2..]).zip(&self.weight.sizes()[2..]);
+        let dimensions: Vec<Dimension> = sizes.enumerate().map(dimension).collect();
+        !is_regular(&dimensions, self.transposed)
+    }
+}
+
+/// `convolution_overrideable`.
+fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, weight, bias, geometry @ ..] = arguments.all::<9>()?;
+    let convolution = Convolution::new([input, weight], bias.optional_tensor()?, geometry)?;
+    let shape = Shape::new(&convolution.output_sizes()?, convolution.input.dtype(), convolution.format());
+    let out = call.output(0, &shape, Strides::Any)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    call.divide(&convolution.division(out, convolution.weight.sizes()[0], 1.0))
+}
+
+/// `convolution_backward_overrideable`.
+fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad, input, weight, geometry @ .., wanted] = arguments.all::<10>()?;
+    let grad = grad.tensor()?;
+    let convolution = Convolution::new([input, weight], Some(grad), geometry)?;
+    let (input, weight) = (convolution.input, convolution.weight);
+    let of_bias = Shape::new(&[convolution.output_channels()], grad.dtype(), Format::Contiguous);
+    let shapes = [convolution.like(input), convolution.like(weight), of_bias];
+    let is_empty = grad.numel() == 0 || input.numel() == 0;
+    for (index, shape) in shapes.iter().enumerate().filter(|&(index, _)| wanted.flags().is_ok_and(|wanted| wanted[index])) {
+        let gradient = call.output(index, shape, Strides::Any)?;
+        if is_empty {
+            call.operator(&names::ZERO, &[Value::Tensor(gradient)])?;
+        }
+    }
+    if is_empty { Ok(()) } else { call.divide(&convolution.division(grad, weight.sizes()[1], 2.0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::DType;
+
+    fn tensor(sizes: &[i64], dtype: DType) -> Tensor<'static> {
+        Tensor::leaked(1, dtype, 0, sizes, &Format::Contiguous.strides(sizes))
+    }
+
+    fn convolution(input: &[i64], weight: &[i64]) -> Convolution<'static> {
+        Convolution {
+            input: tensor(input, DType::Float),
+            weight: tensor(weight, DType::Float),
+            stride: &[2, 1],
+            padding: &[1, 0],
+            dilation: &[1, 2],
+            output_padding: &[1, 0],
+            transposed: false,
+            groups: 1,
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_pytorch() {
+        let forward = convolution(&[2, 3, 9, 10], &[5, 3, 3, 4]);
+        assert_eq!(forward.output_sizes().unwrap()[..], [2, 5, 5, 4]);
+        let transposed = Convolution { transposed: true, ..convolution(&[2, 5, 5, 4], &[5, 3, 3, 4]) };
+        assert_eq!(transposed.output_sizes().unwrap()[..], [2, 3, 10, 10]);
+        let text = "Given input size per channel: [9, 6]. Calculated output size per channel: [5, 0]. Output size is too small";
+        let small = convolution(&[2, 3, 9, 6], &[5, 3, 3, 4]).output_sizes();
+        assert_eq!(small, Err(Refusal::Invalid(text.into())));
+    }
+
+    #[test]
+    fn operands_that_do_not_fit_are_refused() {
+        let is_refused = |input: &[i64], weight: &[i64]| convolution(input, weight).check().is_err();
+        assert!(!is_refused(&[2, 3, 9, 10], &[5, 3, 3, 4]));
+        assert!(is_refused(&[2, 4, 9, 10], &[5, 3, 3, 4]) && is_refused(&[2, 3, 9], &[5, 3, 3]) && is_refused(&[2, 3], &[5, 3]));
+        let groups = Convolution { groups: 2, ..convolution(&[2, 6, 9, 10], &[5, 3, 3, 4]) };
+        assert!(groups.check().is_err());
+        let types = check_operand(tensor(&[1], DType::Float), tensor(&[1], DType::Half), "weight");
+        let text = "Input type (rustdevFloatType) and weight type (rustdevHalfType) should be the same";
+        assert_eq!(types, Err(Refusal::Invalid(text.into())));
+    }
+
+    #[test]
+    fn large_calls_are_divided() {
+        let division = |input: &[i64], weight: &[i64]| {
+            let convolution = Convolution { stride: &[1, 1], padding: &[0, 0], dilation: &[1, 1], ..convolution(input, weight) };
+            let output = tensor(&convolution.output_sizes().unwrap(), DType::Float);
+            let Division { parts, by_channels, .. } = convolution.division(output, weight[0], 1.0);
+            (parts, by_channels)
+        };
+        assert_eq!(division(&[1, 3, 8, 8], &[4, 3, 3, 3]), (1, false));
+        assert_eq!(division(&[8, 64, 56, 56], &[64, 64, 1, 1]), (8, false));
+        assert_eq!(division(&[1, 512, 16, 16], &[512, 512, 3, 3]), (8, true));
+        assert_eq!((power_of_two(5, 100), power_of_two(100, 0), power_of_two(16, 8)), (4, 1, 8));
+    }
+}

@@ -1,0 +1,90 @@
+//! Dropout and its gradient.
+
+use super::call::{Arguments, Call, Outcome, Shape, Strides, Tensors, Value, broadcast, ensure};
+use super::descriptor::{Dims, Tensor, joint_strides};
+use super::draws;
+use super::names;
+use super::number_text::NumberText;
+use crate::kernels::random as kernels;
+use crate::tensor::dtype::{DType, FLOATING};
+use crate::tensor::launch::Scalar;
+
+/// A tensor as `empty_like` makes it.
+fn like(tensor: Tensor<'_>, dtype: DType) -> Shape {
+    Shape { sizes: Dims::from(tensor.sizes()), strides: tensor.like_strides(), dtype }
+}
+
+fn double(value: f64) -> Value<'static> {
+    Value::Number(Scalar::Double(value))
+}
+
+/// Keeps all: a copy and a mask of ones.
+fn keep_all(call: &Call<'_>, input: Tensor<'_>) -> Outcome {
+    let copy = call.operator(&names::CLONE, &[Value::Tensor(input), Value::None])?;
+    call.give(0, copy)?;
+    let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
+    call.fill(mask, Scalar::Long(1))
+}
+
+/// Drops of tensors that the kernel does not compute in: complex numbers, and what these operators refuse.
+fn drop_by_others(call: &Call<'_>, input: Tensor<'_>, [kept, scale]: [f64; 2]) -> Outcome {
+    let mask = call.output(1, &like(input, DType::Bool), Strides::Any)?;
+    call.operator(&names::BERNOULLI_NUMBER, &[Value::Tensor(mask), double(kept), Value::None])?;
+    let product = call.operator(&names::MUL, &[Value::Tensor(input), Value::Tensor(mask)])?;
+    call.operator(&names::MUL_NUMBER_IN_PLACE, &[Value::Tensor(product), double(scale)])?;
+    call.give(0, product)
+}
+
+/// `native_dropout`.
+pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, p, train] = arguments.all()?;
+    let (input, kept) = (input.tensor()?, 1.0 - p.double()?);
+    if input.numel() == 0 {
+        call.give(0, input)?;
+        return call.output(1, &like(input, input.dtype()), Strides::Any).map(drop);
+    }
+    if !matches!(train, Value::None) && !train.flag()? {
+        return keep_all(call, input);
+    }
+    let scale = if kept == 0.0 { 0.0 } else { 1.0 / kept };
+    if !FLOATING.contains(input.dtype()) {
+        return drop_by_others(call, input, [kept, scale]);
+    }
+    let is_probability = (0.0..=1.0).contains(&kept);
+    ensure!(is_probability, "dropout expects a probability in [0, 1], but got p={}", NumberText(p.double()?));
+    let shape = like(input, input.dtype());
+    let out = call.output(0, &shape, Strides::Any)?;
+    let mask = call.output(1, &Shape { dtype: DType::Bool, ..shape }, Strides::Any)?;
+    let [seed, offset] = call.draw(&Value::None, draws::NUMBERS)?;
+    let [p, scale] = [kept, scale].map(Scalar::Double);
+    call.launch(&[out, mask], &[input], &kernels::native_dropout::Scalars { seed, offset, p, scale }.list())
+}
+
+/// The gradient by other operators.
+fn backward_by_others(call: &Call<'_>, grad: Tensor<'_>, mask: Tensor<'_>, scale: f64) -> Outcome {
+    let scaled = call.operator(&names::MUL_NUMBER, &[Value::Tensor(call.cast(mask, grad.dtype())?), double(scale)])?;
+    let product = call.operator(&names::MUL, &[Value::Tensor(grad), Value::Tensor(scaled)])?;
+    call.give(0, product)
+}
+
+/// `native_dropout_backward`.
+pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad, mask, scale] = arguments.all()?;
+    let (grad, mask, scale) = (grad.tensor()?, mask.tensor()?, scale.double()?);
+    if !FLOATING.contains(grad.dtype()) {
+        return backward_by_others(call, grad, mask, scale);
+    }
+    let operands = if grad.sizes() == mask.sizes() {
+        Tensors::from_slice(&[grad, mask])
+    } else {
+        let sizes = broadcast(grad.sizes(), mask.sizes())?;
+        Tensors::from_slice(&[grad.expanded(&sizes)?, mask.expanded(&sizes)?])
+    };
+    let strides = joint_strides(&operands);
+    let shape = Shape { sizes: Dims::from(operands[0].sizes()), strides, dtype: grad.dtype() };
+    let out = call.output(0, &shape, Strides::Any)?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    call.launch(&[out], &operands, &kernels::native_dropout_backward::Scalars { scale: Scalar::Double(scale) }.list())
+}

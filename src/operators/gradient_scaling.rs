@@ -1,0 +1,90 @@
+//! Operators of `torch.amp.GradScaler`. Gradients and the scale stay on the device.
+
+use std::slice;
+
+use smallvec::SmallVec;
+
+use super::call::{Arguments, Call, Outcome, ensure};
+use super::descriptor::{Format, Tensor};
+use super::tensor_lists::{self, List};
+use crate::kernels::optimizer::amp::update_scale as kernel;
+use crate::tensor::dtype::DType;
+use crate::tensor::launch::Scalar;
+
+/// The checks that PyTorch makes of a number on the device.
+fn check_single(tensor: Tensor<'_>, name: &str, dtype: DType, dtype_name: &str) -> Outcome {
+    ensure!(tensor.device() >= 0, "{name} must be a rustdev tensor.");
+    ensure!(tensor.numel() == 1, "{name} must be a 1-element tensor.");
+    ensure!(tensor.dtype() == dtype, "{name} must be {dtype_name} tensor.");
+    Ok(())
+}
+
+/// The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
+fn distinct(tensor: Tensor<'_>) -> Tensor<'_> {
+    let is_expanded = |tensor: Tensor<'_>, dim: usize| tensor.strides()[dim] == 0 && tensor.sizes()[dim] > 1;
+    (0..tensor.ndim()).fold(tensor, |tensor, dim| if is_expanded(tensor, dim) { tensor.narrow(dim, 1) } else { tensor })
+}
+
+/// Unscales dense gradients of one dtype.
+fn launch_unscale(call: &Call<'_>, grads: List<'_>, found: Tensor<'_>, inverse: Tensor<'_>) -> Outcome {
+    for part in tensor_lists::parts(grads.len()) {
+        let scalars = [Scalar::Long(part.len() as i64)];
+        let lists = [&grads[part], slice::from_ref(&found), slice::from_ref(&inverse)];
+        call.launch_lists(grads[0].dtype(), 2, &lists, &scalars)?;
+    }
+    Ok(())
+}
+
+/// `_amp_foreach_non_finite_check_and_unscale_`: a launch for the gradients of each dtype. Those with gaps are unscaled in copies,
+/// which are written back.
+pub fn unscale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grads, found, inverse] = arguments.all()?;
+    let (grads, found, inverse) = (grads.tensors()?, found.tensor()?, inverse.tensor()?);
+    if grads.is_empty() {
+        return Ok(());
+    }
+    check_single(inverse, "inv_scale", DType::Float, "a float")?;
+    check_single(found, "found_inf", DType::Float, "a float")?;
+    let (mut dense, mut copies) = (Vec::with_capacity(grads.len()), SmallVec::<[(Tensor<'_>, Tensor<'_>); 2]>::new());
+    for &given in grads {
+        ensure!(given.device() >= 0, "one of scaled_grads was not a rustdev tensor.");
+        let is_near = given.device() == found.device() && given.device() == inverse.device();
+        ensure!(is_near, "scaled_grads, found_inf and inv_scale must be on one device.");
+        let grad = distinct(given);
+        let has_gaps = !grad.fills_memory();
+        dense.push(if has_gaps { call.dense(grad, Format::Contiguous)? } else { grad });
+        copies.extend(has_gaps.then(|| (grad, dense[dense.len() - 1])));
+    }
+    if !dense.is_sorted_by_key(|grad| grad.dtype() as i32) {
+        dense.sort_by_key(|grad| grad.dtype() as i32);
+    }
+    for group in dense.chunk_by(|one, other| one.dtype() == other.dtype()) {
+        launch_unscale(call, group, found, inverse)?;
+    }
+    copies.into_iter().try_for_each(|(grad, copy)| call.copy(grad, copy))
+}
+
+/// `_amp_update_scale_`.
+pub fn update_scale(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [scale, tracker, found, growth, backoff, interval] = arguments.all()?;
+    let (scale, tracker, found) = (scale.tensor()?, tracker.tensor()?, found.tensor()?);
+    check_single(tracker, "growth_tracker", DType::Int, "an int")?;
+    check_single(scale, "current_scale", DType::Float, "a float")?;
+    check_single(found, "found_inf", DType::Float, "a float")?;
+    let scalars =
+        kernel::Scalars { growth_factor: growth.number()?, backoff_factor: backoff.number()?, growth_interval: interval.number()? };
+    call.launch(&[scale, tracker], &[found], &scalars.list())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_in_the_same_memory_count_once() {
+        let expanded = Tensor::leaked(1, DType::Float, 0, &[2, 3, 1, 0], &[0, 1, 0, 0]);
+        assert_eq!(distinct(expanded).sizes(), [1, 3, 1, 0]);
+        let text = check_single(expanded, "found_inf", DType::Float, "a float");
+        assert!(text.is_err() && check_single(Tensor::leaked(1, DType::Int, 0, &[], &[]), "x", DType::Int, "an int").is_ok());
+    }
+}

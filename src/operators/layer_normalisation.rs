@@ -1,0 +1,181 @@
+//! Layer normalisation, forward and backward, with the checks of PyTorch's own. The kernels take a row of a matrix for each mean.
+
+use smallvec::SmallVec;
+
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
+use super::descriptor::{Format, Tensor};
+use super::mixed_dtype;
+use crate::kernels::layer_norm::{native_layer_norm as kernel, native_layer_norm_backward as backward_kernel};
+use crate::tensor::launch::Scalar;
+
+/// What both directions have.
+struct Normalised<'a> {
+    input: Tensor<'a>,
+    /// The sizes of a row.
+    shape: &'a [i64],
+    weight: Option<Tensor<'a>>,
+    bias: Option<Tensor<'a>>,
+}
+
+impl<'a> Normalised<'a> {
+    /// Checked; what the kernels do not take is the fallback's.
+    fn new(call: &Call<'_>, [input, shape, weight, bias]: [&'a Value<'_>; 4]) -> Result<Self, Refusal> {
+        let (input, shape) = (input.tensor()?, shape.integers()?);
+        let normalised = Self { input, shape, weight: weight.optional_tensor()?, bias: bias.optional_tensor()? };
+        normalised.check()?;
+        let [rows, columns] = normalised.matrix();
+        let is_taken = call.takes(input.dtype()) && (columns > 0 || rows == 0);
+        if is_taken { Ok(normalised) } else { Err(Refusal::Fallback) }
+    }
+
+    fn check(&self) -> Outcome {
+        let (shape, sizes) = (self.shape, self.input.sizes());
+        ensure!(
+            !shape.is_empty(),
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got \
+             normalized_shape = {shape:?}"
+        );
+        self.check_parameter(self.weight, "weight")?;
+        self.check_parameter(self.bias, "bias")?;
+        let listed = || format!("{shape:?}").split_off(1);
+        ensure!(
+            sizes.ends_with(shape),
+            "Given normalized_shape={shape:?}, expected input with shape [*, {}, but got input of size{sizes:?}",
+            listed()
+        );
+        Ok(())
+    }
+
+    fn check_parameter(&self, parameter: Option<Tensor<'_>>, name: &str) -> Outcome {
+        let Some(parameter) = parameter else { return Ok(()) };
+        let (shape, found) = (self.shape, parameter.sizes());
+        ensure!(
+            found == shape,
+            "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {found:?} and normalized_shape = \
+             {shape:?}"
+        );
+        Ok(())
+    }
+
+    /// How many dimensions are before those of a row.
+    fn leading(&self) -> usize {
+        self.input.ndim() - self.shape.len()
+    }
+
+    /// The sizes of the matrix that the kernels take.
+    fn matrix(&self) -> [i64; 2] {
+        let (rows, columns) = self.input.sizes().split_at(self.leading());
+        [rows.iter().product(), columns.iter().product()]
+    }
+
+    fn rows(&self, call: &Call<'a>, tensor: Tensor<'a>) -> Result<Tensor<'a>, Refusal> {
+        Ok(call.dense(tensor, Format::Contiguous)?.view(&self.matrix()))
+    }
+
+    /// A weight or bias as the kernels take it.
+    fn parameter(&self, call: &Call<'a>, tensor: Option<Tensor<'a>>) -> Result<Option<Tensor<'a>>, Refusal> {
+        Ok(call.dense_given(tensor)?.map(|dense| dense.view(&self.matrix()[1..])))
+    }
+
+    fn parameters(&self) -> [Option<Tensor<'a>>; 2] {
+        [self.weight, self.bias]
+    }
+
+    /// Output number `index`, a value for each row.
+    fn statistics(&self, call: &Call<'a>, index: usize) -> Result<Tensor<'a>, Refusal> {
+        let (leading, sizes) = (self.leading(), self.input.sizes());
+        let sizes = call.arena().keep_all(sizes.len(), |dim| if dim < leading { sizes[dim] } else { 1 });
+        let dtype = mixed_dtype::of_statistics(self.input, &self.parameters());
+        call.contiguous(index, sizes, dtype, Strides::Any)
+    }
+}
+
+/// `native_layer_norm`.
+pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, shape, weight, bias, eps] = arguments.all()?;
+    let normalised = Normalised::new(call, [input, shape, weight, bias])?;
+    let input = normalised.input;
+    mixed_dtype::check(input, &normalised.parameters())?;
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&normalised.matrix());
+    let (mean, inverse) = (normalised.statistics(call, 1)?, normalised.statistics(call, 2)?);
+    let scalars = kernel::Scalars {
+        eps: Scalar::Double(eps.double()?),
+        has_weight: normalised.weight.is_some().into(),
+        has_bias: normalised.bias.is_some().into(),
+    };
+    let mut inputs: SmallVec<[Tensor<'_>; 3]> = SmallVec::new();
+    inputs.push(normalised.rows(call, input)?);
+    inputs.extend(normalised.parameter(call, normalised.weight)?);
+    inputs.extend(normalised.parameter(call, normalised.bias)?);
+    call.launch(&[out, mean, inverse], &inputs, &scalars.list())
+}
+
+/// `native_layer_norm_backward`.
+pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad, input, shape, mean, inverse, weight, bias, wanted] = arguments.all()?;
+    let normalised = Normalised::new(call, [input, shape, weight, bias])?;
+    let (grad, input) = (grad.tensor()?, normalised.input);
+    let (found, sizes) = (grad.sizes(), input.sizes());
+    ensure!(found == sizes, "layer norm: expected a gradient of sizes {sizes:?}, got {found:?}");
+    let wanted = wanted.flags()?;
+    let scalars = backward_kernel::Scalars {
+        has_grad_weight: wanted[1].into(),
+        has_grad_bias: wanted[2].into(),
+        has_weight: normalised.weight.is_some().into(),
+    };
+    let outputs = gradients(call, &normalised, wanted)?;
+    let mut inputs: SmallVec<[Tensor<'_>; 5]> = SmallVec::new();
+    inputs.extend([normalised.rows(call, grad)?, normalised.rows(call, input)?]);
+    inputs.extend([call.dense(mean.tensor()?, Format::Contiguous)?, call.dense(inverse.tensor()?, Format::Contiguous)?]);
+    inputs.extend(normalised.parameter(call, normalised.weight)?);
+    call.launch(&outputs, &inputs, &scalars.list())
+}
+
+/// Makes the gradients that are asked for. The kernel computes that of the input in any case.
+fn gradients<'a>(call: &Call<'a>, normalised: &Normalised<'a>, wanted: &[bool]) -> Result<SmallVec<[Tensor<'a>; 3]>, Refusal> {
+    let Normalised { input, shape, weight, bias } = *normalised;
+    let matrix = normalised.matrix();
+    let mut outputs = SmallVec::new();
+    outputs.push(if wanted[0] {
+        call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?.view(&matrix)
+    } else {
+        call.empty(&matrix, input.dtype())?
+    });
+    for (index, like) in [(1, weight), (2, bias.or(weight))].into_iter().filter(|&(index, _)| wanted[index]) {
+        outputs.push(call.contiguous(index, shape, like.unwrap_or(input).dtype(), Strides::Any)?);
+    }
+    Ok(outputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::dtype::DType;
+
+    fn tensor(sizes: &[i64]) -> Tensor<'static> {
+        Tensor::leaked(1, DType::Float, 0, sizes, &Format::Contiguous.strides(sizes))
+    }
+
+    fn normalised(shape: &'static [i64], weight: Option<&[i64]>) -> Normalised<'static> {
+        Normalised { input: tensor(&[2, 3, 4, 5]), shape, weight: weight.map(tensor), bias: None }
+    }
+
+    #[test]
+    fn the_last_dimensions_are_a_row() {
+        assert_eq!(normalised(&[4, 5], None).matrix(), [6, 20]);
+        assert_eq!(normalised(&[2, 3, 4, 5], None).matrix(), [1, 120]);
+        assert_eq!(Normalised { input: tensor(&[0, 3]), ..normalised(&[3], None) }.matrix(), [0, 3]);
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        let check = |shape: &'static [i64], weight: Option<&[i64]>| normalised(shape, weight).check();
+        assert!(check(&[4, 5], Some(&[4, 5])).is_ok() && check(&[5], None).is_ok());
+        let text = "Given normalized_shape=[4, 6], expected input with shape [*, 4, 6], but got input of size[2, 3, 4, 5]";
+        assert_eq!(check(&[4, 6], None), Err(Refusal::Invalid(text.into())));
+        let text =
+            "Expected weight to be of same shape as normalized_shape, but got weight of shape [20] and normalized_shape = [4, 5]";
+        assert_eq!(check(&[4, 5], Some(&[20])), Err(Refusal::Invalid(text.into())));
+        assert!(check(&[], None).is_err() && check(&[1, 2, 3, 4, 5], None).is_err());
+    }
+}

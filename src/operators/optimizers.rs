@@ -1,0 +1,138 @@
+//! Fused optimizers: one launch takes the step of all parameters. Step counts, learning rates given as tensors, the scale of
+//! gradients and whether they overflowed are read on the device when the step runs.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::call::{Arguments, Call, Outcome, Refusal, Value, ensure};
+use super::descriptor::Tensor;
+use super::names;
+use super::tensor_lists::{self, List, Lists};
+use crate::tensor::launch::Scalar;
+
+/// The learning rate: a number, or 0 and the tensor that the kernel reads.
+fn rate_of<'a>(call: &Call<'_>, rate: &Value<'a>) -> Result<(Scalar, Option<Tensor<'a>>), Refusal> {
+    let &Value::Tensor(tensor) = rate else { return Ok((rate.number()?, None)) };
+    if tensor.device() >= 0 {
+        return Ok((Scalar::Double(0.0), Some(tensor)));
+    }
+    let numel = tensor.numel();
+    ensure!(numel == 1, "a Tensor with {numel} elements cannot be converted to Scalar");
+    let number = call.numbers(tensor.view(&[1]), 1)?[0];
+    let is_real = !matches!(number, Scalar::Complex(_, imaginary) if imaginary != 0.0);
+    ensure!(is_real, "value cannot be converted to type double without overflow");
+    Ok((Scalar::Double(number.to()), None))
+}
+
+/// A number that may be kept elsewhere, on a device. What is copied lives until the kernel has its task.
+fn near<'a>(call: &Call<'a>, tensor: Tensor<'a>, device: i32) -> Result<Tensor<'a>, Refusal> {
+    if tensor.device() == device {
+        return Ok(tensor);
+    }
+    let copy = call.empty(tensor.sizes(), tensor.dtype())?;
+    let non_blocking = Scalar::Bool(true).into();
+    call.operator(&names::COPY, &[Value::Tensor(copy), Value::Tensor(tensor), non_blocking]).map(|_| copy)
+}
+
+/// What a step works on.
+struct Step<'a> {
+    /// Parameters, states, gradients.
+    lists: Lists<'a>,
+    counts: List<'a>,
+    /// The learning rate, the scale of gradients, and whether they overflowed.
+    singles: [Option<Tensor<'a>>; 3],
+    settings: SmallVec<[Scalar; 8]>,
+}
+
+impl<'a> Step<'a> {
+    fn check(&self, name: &str) -> Outcome {
+        let (count, steps) = (self.lists[0].len(), self.counts.len());
+        if let Some(other) = self.lists.iter().find(|list| list.len() != count) {
+            return Err(Refusal::Invalid(format!("{name}: expected lists of {count} tensors, but found one of {}", other.len())));
+        }
+        ensure!(steps == 0 || steps == count, "{name}: expected {count} state_steps, but found {steps}");
+        let are_alike = tensor_lists::have_one_dtype(&self.lists) && tensor_lists::are_alike(&self.lists);
+        let text = "parameters, gradients and states must be dense and have the same dtype, device, sizes and strides";
+        ensure!(are_alike, "{name}: {text}");
+        let text = "some elements of one tensor are other elements of another. Please clone() one of them first.";
+        ensure!(!tensor_lists::overlap_in_part(&self.lists, self.lists.len()), "{name}: {text}");
+        Ok(())
+    }
+
+    fn run(&self, call: &Call<'a>) -> Outcome {
+        let Some(&parameter) = self.lists[0].first() else { return Ok(()) };
+        self.check(call.kernel()?.text())?;
+        let singles = self.singles.into_iter().flatten().map(|single| near(call, single, parameter.device()));
+        let singles = singles.collect::<Result<SmallVec<[Tensor<'_>; 3]>, _>>()?;
+        let counts = call.arena().try_keep_all(self.counts.len(), |place| near(call, self.counts[place], parameter.device()))?;
+        // Gradients, the last list, are written only where they are unscaled.
+        let written = self.lists.len() - usize::from(self.singles[1].is_none());
+        for part in tensor_lists::parts(self.lists[0].len()) {
+            let mut lists: Lists<'_> = self.lists.iter().map(|list| &list[part.clone()]).collect();
+            lists.extend([counts.get(part.clone()).unwrap_or_default(), &singles]);
+            let mut scalars: SmallVec<[Scalar; 12]> = smallvec![Scalar::Long(part.len() as i64)];
+            scalars.extend(self.singles.iter().map(|single| Scalar::Bool(single.is_some())));
+            scalars.extend_from_slice(&self.settings);
+            call.launch_lists(parameter.dtype(), written, &lists, &scalars)?;
+        }
+        Ok(())
+    }
+}
+
+/// Numbers and flags in the order of the kernel's scalars.
+fn settings<const N: usize>(rate: Scalar, place: usize, others: [&Value<'_>; N]) -> Result<SmallVec<[Scalar; 8]>, Refusal> {
+    let mut settings = others.into_iter().map(Value::number).collect::<Result<SmallVec<[Scalar; 8]>, _>>()?;
+    settings.insert(place, rate);
+    Ok(settings)
+}
+
+/// `_fused_adam_` and `_fused_adamw_`.
+pub fn adam(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [parameters, grads, means, squares, greatest, counts, rate, others @ .., scale, found] = arguments.all::<15>()?;
+    let (rate, rate_tensor) = rate_of(call, rate)?;
+    let [beta1, beta2, decay, eps, amsgrad, maximize] = others;
+    let mut lists: Lists<'_> = smallvec![parameters.tensors()?, means.tensors()?, squares.tensors()?];
+    if amsgrad.flag()? {
+        lists.push(greatest.tensors()?);
+    }
+    lists.push(grads.tensors()?);
+    let step = Step {
+        lists,
+        counts: counts.tensors()?,
+        singles: [rate_tensor, scale.optional_tensor()?, found.optional_tensor()?],
+        settings: settings(rate, 0, [beta1, beta2, decay, eps, amsgrad, maximize])?,
+    };
+    step.run(call)
+}
+
+/// `_fused_sgd_`.
+pub fn sgd(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [parameters, grads, buffers, decay, momentum, rate, others @ .., scale, found] = arguments.all::<12>()?;
+    let (rate, rate_tensor) = rate_of(call, rate)?;
+    let [dampening, nesterov, maximize, is_first] = others;
+    let mut lists: Lists<'_> = smallvec![parameters.tensors()?];
+    if momentum.double()? != 0.0 {
+        lists.push(buffers.tensors()?);
+    }
+    lists.push(grads.tensors()?);
+    let step = Step {
+        lists,
+        counts: &[],
+        singles: [rate_tensor, scale.optional_tensor()?, found.optional_tensor()?],
+        settings: settings(rate, 2, [decay, momentum, dampening, nesterov, maximize, is_first])?,
+    };
+    step.run(call)
+}
+
+/// `_fused_adagrad_`.
+pub fn adagrad(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [parameters, grads, sums, counts, rate, others @ .., scale, found] = arguments.all::<11>()?;
+    let (rate, rate_tensor) = rate_of(call, rate)?;
+    let [rate_decay, decay, eps, maximize] = others;
+    let step = Step {
+        lists: smallvec![parameters.tensors()?, sums.tensors()?, grads.tensors()?],
+        counts: counts.tensors()?,
+        singles: [rate_tensor, scale.optional_tensor()?, found.optional_tensor()?],
+        settings: settings(rate, 0, [rate_decay, decay, eps, maximize])?,
+    };
+    step.run(call)
+}

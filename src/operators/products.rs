@@ -1,0 +1,105 @@
+//! Matrix products. The kernels get [output, a, b], or [output, addend, a, b] and the scalars [beta, alpha]; the addend has the output's sizes.
+//!
+//! Where a call asks for nothing unusual, sizes are computed here. All others ask PyTorch's meta, which refuses in its words what is wrong.
+
+use super::call::{Arguments, Outcome, Refusal, Strides, StructuredCall, check_same_device, ensure};
+use super::descriptor::Tensor;
+use super::number_text::type_name;
+use crate::tensor::launch::Scalar;
+
+/// The operands of a product, with so many dimensions.
+struct Product<'a> {
+    ndims: [usize; 2],
+    addend: Option<Tensor<'a>>,
+    a: Tensor<'a>,
+    b: Tensor<'a>,
+}
+
+impl<'a> Product<'a> {
+    fn operands(&self) -> impl Iterator<Item = Tensor<'a>> {
+        self.addend.into_iter().chain([self.a, self.b])
+    }
+
+    fn check_devices(&self, call: &StructuredCall<'a>) -> Outcome {
+        check_same_device(call.given(0).into_iter().chain(self.operands()), "an operand", call.kernel_name())
+    }
+
+    /// The output's sizes, of matrices, batches of them, or a matrix and a vector; nothing where the operands do not fit.
+    fn sizes(&self, call: &StructuredCall<'a>) -> Option<&'a [i64]> {
+        if [self.a.ndim(), self.b.ndim()] != self.ndims {
+            return None;
+        }
+        let (a, b) = (self.a.sizes(), self.b.sizes());
+        let sizes = match (a, b) {
+            (&[m, k], &[other, n]) if k == other => call.arena().keep_all(2, |dim| [m, n][dim]),
+            (&[batch, m, k], &[batches, other, n]) if k == other && batch == batches => {
+                call.arena().keep_all(3, |dim| [batch, m, n][dim])
+            }
+            (&[m, k], &[other]) if k == other => call.arena().keep_all(1, |_| m),
+            _ => return None,
+        };
+        self.addend.is_none_or(|addend| addend.expand(sizes).is_some()).then_some(sizes)
+    }
+
+    fn output(&self, call: &StructuredCall<'a>) -> Result<Tensor<'a>, Refusal> {
+        let has_one_dtype = self.operands().all(|operand| operand.dtype() == self.a.dtype());
+        match self.sizes(call) {
+            Some(sizes) if has_one_dtype && call.given(0).is_none() => call.contiguous(0, sizes, self.a.dtype(), Strides::Shared),
+            _ => call.output(0, &call.shape()?, Strides::Shared),
+        }
+    }
+
+    /// Refuses what PyTorch's CPU kernels refuse rather than its metas.
+    fn check_dtypes(&self) -> Outcome {
+        let (a, b) = (self.a.dtype(), self.b.dtype());
+        if self.a.ndim() == 3 {
+            ensure!(a == b, "expected scalar type {a:?} but found {b:?}");
+        }
+        ensure!(a == b, "expected m1 and m2 to have the same dtype, but got: {} != {}", type_name(a), type_name(b));
+        Ok(())
+    }
+
+    /// Refuses an output with elements in one place, where it is no batch, and with elements of the addend, unless it is that.
+    fn check_overlap(&self, out: Tensor<'_>) -> Outcome {
+        if out.ndim() == 2 {
+            out.check_no_internal_overlap()?;
+        }
+        let Some(addend) = self.addend.filter(|addend| addend.handle() != out.handle()) else { return Ok(()) };
+        out.check_no_internal_overlap()?;
+        out.check_no_partial_overlap(addend)
+    }
+
+    fn launch(&self, call: &StructuredCall<'a>, factors: &[Scalar]) -> Outcome {
+        self.check_devices(call)?;
+        let out = self.output(call)?;
+        self.check_dtypes()?;
+        if !self.operands().all(|operand| operand.dtype() == out.dtype()) || !call.takes(out.dtype()) {
+            return Err(Refusal::Fallback);
+        }
+        let addend = self.addend.map(|addend| addend.expanded(out.sizes())).transpose()?;
+        if out.numel() == 0 {
+            return Ok(());
+        }
+        if call.given(0).is_some() {
+            self.check_overlap(out)?;
+        }
+        factors.iter().try_for_each(|&factor| call.check_number(factor, out.dtype().opmath()))?;
+        match addend {
+            Some(addend) => call.launch(&[out], &[addend, self.a, self.b], factors),
+            None => call.launch(&[out], &[self.a, self.b], factors),
+        }
+    }
+}
+
+/// `mm` and `bmm`.
+pub fn multiply<const NDIM: usize>(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [a, b] = arguments.all()?;
+    Product { ndims: [NDIM; 2], addend: None, a: a.tensor()?, b: b.tensor()? }.launch(call, &[])
+}
+
+/// `addmm`, `baddbmm` and `addmv`.
+pub fn multiply_and_add<const A: usize, const B: usize>(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome {
+    let [addend, a, b, beta, alpha] = arguments.all()?;
+    let product = Product { ndims: [A, B], addend: Some(addend.tensor()?), a: a.tensor()?, b: b.tensor()? };
+    product.launch(call, &[beta.number()?, alpha.number()?])
+}

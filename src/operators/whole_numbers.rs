@@ -1,0 +1,164 @@
+//! Which whole numbers `random_` draws of a range: those that the tensor's dtype holds, as PyTorch's own template finds them.
+
+use half::{bf16, f16};
+
+use super::call::{Call, Outcome, Refusal, ensure};
+use super::number_text::type_name;
+use crate::kernels::random::digits;
+use crate::tensor::dtype::{DType, FLOAT8, FLOATING};
+
+/// How many binary digits a floating point dtype has; nothing of others. `what` is PyTorch's name of the function that asks.
+fn digits_of(dtype: DType, what: &str) -> Result<Option<u32>, Refusal> {
+    if FLOAT8.contains(dtype) {
+        return Err(Refusal::Unsupported(format!("\"{what}\" not implemented for '{dtype:?}'")));
+    }
+    Ok(FLOATING.contains(dtype).then(|| digits(dtype)))
+}
+
+/// The greatest finite number of a floating point dtype.
+pub fn greatest_finite(dtype: DType) -> Option<f64> {
+    match dtype {
+        DType::Half => Some(f16::MAX.to_f64()),
+        DType::BFloat16 => Some(bf16::MAX.to_f64()),
+        DType::Float => Some(f64::from(f32::MAX)),
+        DType::Double => Some(f64::MAX),
+        _ => None,
+    }
+}
+
+/// The least and the greatest number of a dtype without fractions, as far as 64 bits with a sign hold them.
+fn limits(dtype: DType) -> Option<[i64; 2]> {
+    Some(match dtype {
+        DType::Bool => [0, 1],
+        DType::Byte => [0, u8::MAX.into()],
+        DType::Char => [i8::MIN.into(), i8::MAX.into()],
+        DType::Short => [i16::MIN.into(), i16::MAX.into()],
+        DType::Int => [i32::MIN.into(), i32::MAX.into()],
+        DType::Long => [i64::MIN, i64::MAX],
+        DType::UInt16 => [0, u16::MAX.into()],
+        DType::UInt32 => [0, u32::MAX.into()],
+        DType::UInt64 => [0, i64::MAX],
+        _ => return None,
+    })
+}
+
+/// What a dtype makes of a number. Beyond 64 bits it is the least one, which x86 converts such numbers to.
+fn rounded(number: i64, dtype: DType) -> i64 {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    let single = number as f32;
+    let value = match dtype {
+        DType::Half => f16::from_f32(single).to_f64(),
+        DType::BFloat16 => bf16::from_f32(single).to_f64(),
+        DType::Float => f64::from(single),
+        _ => number as f64,
+    };
+    if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
+}
+
+/// How far apart numbers of so many digits are near one that was rounded.
+fn gap(number: i64, digits: u32) -> i64 {
+    let width = number.unsigned_abs().max(1).ilog2() + 1;
+    1_i64.wrapping_shl(width.saturating_sub(digits))
+}
+
+/// The first number from `from` on that the dtype does not round to one before.
+fn first(from: i64, dtype: DType, digits: u32) -> i64 {
+    let next = from.wrapping_add(1);
+    let held = rounded(next, dtype);
+    if held >= from { from } else { held.wrapping_add(gap(next, digits)) }
+}
+
+/// The greatest end up to `to` that no number before it is rounded to.
+fn end(to: i64, dtype: DType, digits: u32) -> i64 {
+    let last = to.wrapping_sub(1);
+    let held = rounded(last, dtype);
+    if held < to { to } else { held.wrapping_sub(gap(last, digits)) }
+}
+
+/// Refuses a limit that a floating point dtype does not hold, and warns of one that it rounds.
+fn check_rounded(call: &Call<'_>, (limit, name): (i64, &str), dtype: DType, digits: u32) -> Outcome {
+    let (greatest, dtype) = (greatest_finite(dtype).unwrap_or(0.0), type_name(dtype));
+    ensure!((-greatest..=greatest).contains(&(limit as f64)), "{name} is out of bounds for {dtype}");
+    let held = 1_i64 << digits;
+    if !(-held..=held).contains(&limit) {
+        call.warn(&format!(
+            "{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {dtype} can support discrete \
+             uniform distribution only within this range. This warning will become an error in version 1.7 release, please fix the code in advance"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Refuses what the dtype does not hold of the numbers from `from` to `last`.
+fn check_limits(call: &Call<'_>, [from, last]: [i64; 2], dtype: DType) -> Outcome {
+    if let Some(digits) = digits_of(dtype, "check_random_fp_bounds")? {
+        check_rounded(call, (from, "from"), dtype, digits)?;
+        return check_rounded(call, (last, "to - 1"), dtype, digits);
+    }
+    let text = "check_random_bounds handles only integral, floating-point and boolean types";
+    let [least, greatest] = limits(dtype).ok_or_else(|| Refusal::Invalid(text.into()))?;
+    for (limit, name) in [(from, "from"), (last, "to - 1")] {
+        ensure!((least..=greatest).contains(&limit), "{name} is out of bounds for {}", type_name(dtype));
+    }
+    Ok(())
+}
+
+/// The first number and how many there are, modulo 2^64, from `from` to below `to`.
+fn below(call: &Call<'_>, [mut from, mut to]: [i64; 2], dtype: DType) -> Result<[i64; 2], Refusal> {
+    ensure!(from < to, "random_ expects 'from' to be less than 'to', but got from={from} >= to={to}");
+    if let Some(digits) = digits_of(dtype, "random_update_from_to")? {
+        (from, to) = (first(from, dtype, digits), end(to, dtype, digits));
+        let text = "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got";
+        ensure!(from < to, "{text} from={from} >= to={to}");
+    }
+    check_limits(call, [from, to.wrapping_sub(1)], dtype)?;
+    Ok([from, to.wrapping_sub(from)])
+}
+
+/// The same of all that the dtype holds from `from` on.
+fn all_from(call: &Call<'_>, mut from: i64, dtype: DType) -> Result<[i64; 2], Refusal> {
+    let last = if let Some(digits) = digits_of(dtype, "random_from_to_range_calc")? {
+        let last = 1_i64 << digits;
+        from = first(from, dtype, digits);
+        let text = "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, but got";
+        ensure!(from < last, "{text} from={from} > to_inc={last}");
+        last
+    } else {
+        let text = "random_from_to_impl handles only integral, floating-point and boolean types";
+        let [_, greatest] = limits(dtype).ok_or_else(|| Refusal::Invalid(text.into()))?;
+        // The greatest of all does not fit, and is refused.
+        if dtype == DType::UInt64 { -1 } else { greatest }
+    };
+    check_limits(call, [from, last], dtype)?;
+    Ok([from, last.wrapping_sub(from).wrapping_add(1)])
+}
+
+/// The first number and how many there are, modulo 2^64; without `to` all from `from` on, which may be everything that 64 bits
+/// can be.
+///
+/// # Errors
+/// There are none, or the dtype does not hold them.
+pub fn range(call: &Call<'_>, from: i64, to: Option<i64>, dtype: DType) -> Result<[i64; 2], Refusal> {
+    match to {
+        Some(to) => below(call, [from, to], dtype),
+        None if from == i64::MIN => Ok([from, 0]),
+        None => all_from(call, from, dtype),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_moved_to_what_the_dtype_holds() {
+        let half = digits(DType::Half);
+        assert_eq!((end(65504, DType::Half, half), end(2048, DType::Half, half)), (65472, 2048));
+        assert_eq!((first(-65504, DType::Half, half), first(-2048, DType::Half, half)), (-65472, -2048));
+        let single = digits(DType::Float);
+        assert_eq!(end((1 << 24) + 3, DType::Float, single), (1 << 24) + 2);
+        assert_eq!((end(7, DType::Float, single), first(0, DType::Float, single)), (7, 0));
+        // What is beyond 64 bits is left as it is.
+        assert_eq!(end(i64::MAX, DType::Float, single), i64::MAX);
+    }
+}
