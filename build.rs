@@ -5,6 +5,9 @@
 //! one, so that only what changed is compiled again.
 
 #[cfg(feature = "shim")]
+#[path = "build/lists.rs"]
+mod lists;
+#[cfg(feature = "shim")]
 #[path = "build/objects.rs"]
 mod objects;
 #[cfg(feature = "shim")]

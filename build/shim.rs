@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::lists;
 use crate::objects;
 use crate::torch;
 
@@ -22,8 +23,10 @@ pub fn build() -> Result<(), String> {
     let torch = torch::find()?;
     println!("cargo::rustc-env=RUSTDEV_TORCH_VERSION={}", torch.version);
 
-    let compiler = compiler(&torch)?;
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let generated = out.join("include");
+    lists::write(&generated).map_err(|error| format!("{} cannot be written: {error}", generated.display()))?;
+    let compiler = compiler(&torch, &generated)?;
     let sources = sources(Path::new(SHIM)).map_err(|error| format!("{SHIM}/ cannot be read: {error}"))?;
     let objects = objects::compile(&compiler, &torch.version, &sources, &out.join("objects"))?;
     cc::Build::new().cargo_metadata(false).objects(objects).try_compile(LIBRARY).map_err(|error| error.to_string())?;
@@ -41,10 +44,10 @@ pub fn build() -> Result<(), String> {
     Ok(())
 }
 
-fn compiler(torch: &torch::Torch) -> Result<cc::Tool, String> {
+fn compiler(torch: &torch::Torch, generated: &Path) -> Result<cc::Tool, String> {
     let mut build = cc::Build::new();
     build.cpp(true).std("c++20").opt_level(2).debug(false).pic(true).warnings(false).cargo_metadata(false);
-    build.flag("-Wall").flag("-fvisibility=hidden").define("USE_KINETO", None).include(SHIM);
+    build.flag("-Wall").flag("-fvisibility=hidden").define("USE_KINETO", None).include(SHIM).include(generated);
     for directory in ["include", "include/torch/csrc/api/include", "include/kineto"] {
         build.flag("-isystem").flag(torch.root.join(directory));
     }

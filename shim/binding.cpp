@@ -29,9 +29,9 @@ void find_kernel(Binding& binding, const Names& names) {
   }
 }
 
-void check_scalars(const Binding& binding, Scalars scalars) {
+void check_scalars(const rd_op* op, const c10::FunctionSchema& schema) {
   std::vector<std::string> names;
-  for (const c10::Argument& argument : binding.functional->schema().arguments()) {
+  for (const c10::Argument& argument : schema.arguments()) {
     const auto* const optional = argument.type()->castRaw<c10::OptionalType>();
     const c10::TypeKind kind = (optional != nullptr ? *optional->getElementType() : *argument.type()).kind();
     if (optional != nullptr && kind != c10::TypeKind::StringType) {
@@ -41,12 +41,7 @@ void check_scalars(const Binding& binding, Scalars scalars) {
       names.push_back(argument.name());
     }
   }
-  if (scalars == Scalars::none) {
-    names.clear();
-  }
-  if (scalars != Scalars::zero) {
-    RD_CHECK(rd_op_check_scalars(binding.op, c10::Join(", ", names).c_str()));
-  }
+  RD_CHECK(rd_op_check_scalars(op, c10::Join(", ", names).c_str()));
 }
 
 Binding named_kernel(const char* name) {

@@ -10,15 +10,19 @@
 
 namespace rustdev {
 
-// One operator variant at run time: its kernel, and the way to the fallback.
-struct Binding {
+// A kernel, and the dtypes that it computes in.
+struct BoundKernel {
   const rd_op* op = nullptr;
   uint64_t dtypes = 0;
+};
+
+// One operator variant at run time: its kernel, and the way to the fallback.
+struct Binding : BoundKernel {
   std::optional<c10::OperatorHandle> functional, inplace, out;
 };
 
 // Whether the kernel takes a dtype.
-inline bool takes_dtype(const Binding& binding, c10::ScalarType dtype) { return is_among(binding.dtypes, dtype); }
+inline bool takes_dtype(const BoundKernel& binding, c10::ScalarType dtype) { return is_among(binding.dtypes, dtype); }
 
 struct Names {
   const char* functional;
@@ -36,18 +40,8 @@ c10::OperatorHandle find_operator(const char* name);
 // Looks the kernel up and fills the binding.
 void find_kernel(Binding& binding, const Names& names);
 
-// The parts of a launch that are not operands of the iterator.
-enum class Scalars {
-  arguments,  // every argument that is not a tensor
-  exact,      // as arguments; numbers must fit the dtype itself, not only what it is computed in
-  checked,    // as arguments; the meta has looked at the numbers
-  none,       // no scalars: the meta makes operands of the numbers
-  zero,       // the one scalar 0
-  loss,       // as arguments; a reduction, which the meta does not describe, is an operator of its own
-};
-
-// Refuses a kernel whose signature does not name the scalars that the operator's arguments become.
-void check_scalars(const Binding& binding, Scalars scalars);
+// Refuses a kernel whose signature does not name the scalars that arguments of a schema become.
+void check_scalars(const rd_op* op, const c10::FunctionSchema& schema);
 
 // The kernel of that name, for an operator without variants that go to the fallback.
 Binding named_kernel(const char* name);

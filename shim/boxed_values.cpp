@@ -7,23 +7,31 @@
 
 namespace rustdev {
 
-rd_tensor described(const at::Tensor& tensor) {
-  const uint32_t conj = tensor.is_conj() ? RD_OPERAND_CONJ : 0;
-  const uint32_t neg = tensor.is_neg() ? RD_OPERAND_NEG : 0;
+void describe(const at::Tensor& tensor, rd_tensor& described) {
   const bool is_strided = tensor.layout() == at::kStrided;
-  return {tensor.unsafeGetTensorImpl(),
-          is_strided ? data_of(tensor) : nullptr,
-          tensor.sizes().data(),
-          is_strided ? tensor.strides().data() : nullptr,
-          static_cast<int32_t>(is_strided ? tensor.dim() : 0),
-          static_cast<int32_t>(tensor.scalar_type()),
-          on_device(tensor) && is_strided ? tensor.device().index() : -1,
-          conj | neg};
+  uint32_t host = 0;
+  if (C10_UNLIKELY(is_strided && tensor.is_cpu())) {
+    host = RD_OPERAND_HOST;
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      host |= RD_TENSOR_WRAPPED_NUMBER;
+    }
+  }
+  described.handle = tensor.unsafeGetTensorImpl();
+  described.data = is_strided ? data_of(tensor) : nullptr;
+  described.sizes = tensor.sizes().data();
+  described.strides = is_strided ? tensor.strides().data() : nullptr;
+  described.ndim = static_cast<int32_t>(is_strided ? tensor.dim() : 0);
+  described.dtype = static_cast<int32_t>(tensor.scalar_type());
+  described.device = on_device(tensor) && is_strided ? tensor.device().index() : -1;
+  described.flags = (tensor.is_conj() ? RD_OPERAND_CONJ : 0) | (tensor.is_neg() ? RD_OPERAND_NEG : 0) | host;
 }
 
 void describe(const c10::List<std::optional<at::Tensor>>& tensors, c10::SmallVectorImpl<rd_tensor>& described) {
   for (const at::OptionalTensorRef& tensor : at::IOptTensorListRef(tensors)) {
-    described.push_back(tensor.has_value() ? rustdev::described(*tensor) : rd_tensor{});
+    rd_tensor& found = described.emplace_back();
+    if (tensor.has_value()) {
+      describe(*tensor, found);
+    }
   }
 }
 
@@ -133,14 +141,14 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
     if (!tensor.defined()) {
       return list(RD_VALUE_NONE, 0, nullptr);
     }
-    tensors_.push_back(described(tensor));
+    describe(tensor, tensors_.emplace_back());
     return list(RD_VALUE_TENSOR, 1, &tensors_.back());
   }
   if (argument.isTensorList()) {
     auto& found = next(lists_);
     found.reserve(argument.toListRef().size());
     for (const c10::IValue& tensor : argument.toListRef()) {
-      found.push_back(described(tensor.toTensor()));
+      describe(tensor.toTensor(), found.emplace_back());
     }
     return list(RD_VALUE_TENSORS, found.size(), found.data());
   }
@@ -150,7 +158,8 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
     return list(RD_VALUE_OPTIONAL_TENSORS, found.size(), found.data());
   }
   if (argument.isScalar()) {
-    return {RD_VALUE_SCALAR, 1, nullptr, to_scalar(argument.toScalar())};
+    const at::Scalar number = argument.toScalar();
+    return {kind_of(number), 1, nullptr, to_scalar(number)};
   }
   if (argument.isIntList()) {
     const at::DimVector& found = integers_.emplace_back(argument.toDimVector());

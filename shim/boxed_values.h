@@ -12,8 +12,8 @@
 
 namespace rustdev {
 
-// A descriptor of a tensor, whose sizes and strides it borrows; and of sizes and strides that are still to be a tensor's.
-rd_tensor described(const at::Tensor& tensor);
+// Writes the descriptor of a tensor, whose sizes and strides it borrows, where it stays: what reads a copy soon after waits for it.
+void describe(const at::Tensor& tensor, rd_tensor& described);
 
 // The same of each tensor of a list; those that are left out have no handle.
 void describe(const c10::List<std::optional<at::Tensor>>& tensors, c10::SmallVectorImpl<rd_tensor>& described);
@@ -23,6 +23,9 @@ at::Tensor tensor_of(const rd_tensor& tensor);
 
 // The generator at an address; nothing at null.
 std::optional<at::Generator> generator_at(void* generator);
+
+// The kind of value that a number is.
+inline int32_t kind_of(const at::Scalar& number) { return number.type() == at::kUInt64 ? RD_VALUE_LARGE_INTEGER : RD_VALUE_SCALAR; }
 
 // A number of a descriptor.
 c10::IValue number_of(const rd_scalar& value);

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/operator_name.h>
 #include <ATen/core/stack.h>
+
+#include <string_view>
 
 namespace rustdev {
 
@@ -21,7 +22,7 @@ class MetaOutputs {
 // Runs a meta for boxed arguments.
 using Meta = void (*)(const c10::IValue* arguments, MetaOutputs& outputs);
 
-// The meta of an operator's functional variant; null where none is listed.
-Meta find_meta(const c10::OperatorName& name);
+// The meta of an operator by its name, which is one of src/operators/compiled_names.rs.
+Meta find_meta(std::string_view name);
 
 }  // namespace rustdev

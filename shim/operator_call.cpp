@@ -17,9 +17,11 @@
 #include "ops/aten_operator.h"
 #include "ops/factory.h"
 #include "ops/fallback.h"
+#include "ops/fallback_guard.h"
 #include "ops/fill.h"
 #include "outputs.h"
 #include "runtime/generator.h"
+#include "torch_version.h"
 
 namespace rustdev {
 
@@ -35,12 +37,13 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
     : bound(bound),
       op(find_operator(name)),
       functional(find_operator(functional)),
-      meta(meta == nullptr ? nullptr : find_meta(find_operator(meta).operator_name())),
+      meta(meta == nullptr ? nullptr : find_meta(meta)),
       aten(task == nullptr ? nullptr : find_aten(name, *task)),
       divided(find_divided_task(name)),
       arguments(op.schema().arguments().size()),
       is_void(op.schema().returns().empty()),
-      returns_list(!is_void && op.schema().returns()[0].type()->kind() == c10::TypeKind::ListType) {
+      returns_list(!is_void && op.schema().returns()[0].type()->kind() == c10::TypeKind::ListType),
+      results(is_void ? 0 : this->functional.schema().returns().size()) {
   for (size_t index = 0; index < arguments; ++index) {
     const c10::Argument& argument = op.schema().arguments()[index];
     const c10::AliasInfo* const alias = argument.alias_info();
@@ -56,39 +59,53 @@ const rd_caller OperatorCall::caller{&meta,          &output, &give,         &em
 
 // Runs PyTorch's composition of an operator, which is registered for all backends.
 static void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-  const bool is_implicit = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  op.callBoxedForDispatchKey(
-      is_implicit ? c10::DispatchKey::CompositeImplicitAutograd : c10::DispatchKey::CompositeExplicitAutograd, *stack);
+  constexpr std::array keys{c10::DispatchKey::CompositeImplicitAutograd, c10::DispatchKey::CompositeExplicitAutograd,
+                            c10::DispatchKey::CompositeExplicitAutogradNonFunctional};
+  const auto has_kernel = [&](c10::DispatchKey key) { return op.hasKernelForDispatchKey(key); };
+  op.callBoxedForDispatchKey(*std::find_if(keys.begin(), keys.end() - 1, has_kernel), *stack);
 }
 
-c10::BoxedKernel OperatorCall::run(const rd_value* values, size_t count) {
+bool OperatorCall::run(const rd_value* values, size_t count) {
   values_ = values;
   for (size_t index = 0; index < count && !device_.has_index(); ++index) {
     const int32_t kind = values[index].kind;
-    if (kind == RD_VALUE_TENSOR || (kind == RD_VALUE_TENSORS && values[index].count > 0)) {
+    if (kind == RD_VALUE_DEVICE) {
+      device_.set_index(static_cast<c10::DeviceIndex>(values[index].scalar.integer));
+    } else if (kind == RD_VALUE_TENSOR || (kind == RD_VALUE_TENSORS && values[index].count > 0)) {
       device_.set_index(static_cast<c10::DeviceIndex>(static_cast<const rd_tensor*>(values[index].data)->device));
     }
   }
-  c10::SmallVector<rd_tensor, 3> given;
-  for (const at::Tensor* tensor : given_) {
-    given.push_back(tensor->defined() ? rustdev::described(*tensor) : rd_tensor{});
+  c10::SmallVector<rd_tensor, 3> given(given_.size());
+  for (size_t index = 0; index < given_.size(); ++index) {
+    if (given_[index]->defined()) {
+      describe(*given_[index], given[index]);
+    }
   }
-  const rd_call call{this, &caller, values, count, given.data(), given.size(), overload_.is_void};
-  const rd_status status = rd_operator_call(overload_.bound, &call);
+  const rd_call call{this,
+                     &caller,
+                     values,
+                     count,
+                     given.data(),
+                     given.size(),
+                     overload_.is_void,
+                     overload_.aten != nullptr ? overload_.aten->guard : nullptr};
+  status_ = rd_operator_call(overload_.bound, &call);
   if (C10_UNLIKELY(failure_ != nullptr)) {
     std::rethrow_exception(failure_);
   }
-  if (C10_UNLIKELY(status == RD_FALLBACK)) {
-    return c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
+  if (C10_UNLIKELY(status_ == RD_FALLBACK || status_ == RD_COMPOSITE)) {
+    return false;
   }
-  if (C10_UNLIKELY(status == RD_COMPOSITE)) {
-    return c10::BoxedKernel::makeFromFunction<&run_composite>();
-  }
-  RD_CHECK(status);
+  RD_CHECK(status_);
   if (!overload_.returns_list) {
-    outputs_.resize(overload_.results());
+    outputs_.resize(overload_.results);
   }
-  return {};
+  return true;
+}
+
+c10::BoxedKernel OperatorCall::other() const {
+  return status_ == RD_COMPOSITE ? c10::BoxedKernel::makeFromFunction<&run_composite>()
+                                 : c10::BoxedKernel::makeFromFunction<&cpu_fallback>();
 }
 
 void OperatorCall::finish() {
@@ -106,9 +123,12 @@ static bool is_as(const at::Tensor& tensor, const rd_tensor& shape) {
   return has_strides && tensor.sizes() == sizes_of(shape) && tensor.scalar_type() == static_cast<at::ScalarType>(shape.dtype);
 }
 
-// Where a tensor is that is as it was wanted.
-static rd_tensor placed(const at::Tensor& tensor) {
-  return {tensor.unsafeGetTensorImpl(), data_of(tensor), nullptr, nullptr, -1, 0, tensor.device().index(), 0};
+// Says where a tensor is that is as it was wanted.
+static void place(const at::Tensor& tensor, rd_tensor& made) {
+  made.handle = tensor.unsafeGetTensorImpl();
+  made.data = data_of(tensor);
+  made.ndim = -1;
+  made.device = tensor.device().index();
 }
 
 // Runs a body for Rust: an exception is kept, and thrown again behind the call.
@@ -126,13 +146,12 @@ rd_status OperatorCall::guarded(void* context, const Body& body) {
 
 rd_status OperatorCall::meta(void* context, rd_tensor* shapes, size_t capacity, size_t* count) {
   return guarded(context, [&](OperatorCall& call) {
-    call.arguments_.check();
     // Metas keep references to outputs that they set later.
-    call.outputs_.resize(call.overload_.results());
+    call.outputs_.resize(call.overload_.results);
     for (size_t index = 0; index < call.given_.size(); ++index) {
       call.outputs_[index] = *call.given_[index];
     }
-    call.arguments_.run_meta(call);
+    call.overload_.meta(call.boxed_().data(), call);
     *count = std::min(call.shapes_.size(), capacity);
     for (size_t index = 0; index < *count; ++index) {
       shapes[index] = described(call.shapes_[index]);
@@ -142,9 +161,8 @@ rd_status OperatorCall::meta(void* context, rd_tensor* shapes, size_t capacity, 
 
 rd_status OperatorCall::output(void* context, size_t index, const rd_tensor* shape, int32_t strides, rd_tensor* made) {
   return guarded(context, [&](OperatorCall& call) {
-    call.arguments_.check();
     const at::Tensor& output = call.make_output(index, *shape, strides);
-    *made = index < call.given_.size() ? rustdev::described(output) : placed(output);
+    index < call.given_.size() ? describe(output, *made) : place(output, *made);
   });
 }
 
@@ -161,12 +179,12 @@ rd_status OperatorCall::give(void* context, size_t index, const rd_tensor* tenso
 }
 
 rd_status OperatorCall::empty(void* context, const rd_tensor* shape, rd_tensor* made) {
-  return guarded(context, [&](OperatorCall& call) { *made = placed(call.keep(call.make(*shape))); });
+  return guarded(context, [&](OperatorCall& call) { place(call.keep(call.make(*shape)), *made); });
 }
 
 rd_status OperatorCall::dense(void* context, const rd_tensor* tensor, int32_t format, rd_tensor* made) {
   return guarded(context, [&](OperatorCall& call) {
-    *made = rustdev::described(call.keep(tensor_of(*tensor).contiguous(static_cast<at::MemoryFormat>(format))));
+    describe(call.keep(tensor_of(*tensor).contiguous(static_cast<at::MemoryFormat>(format))), *made);
   });
 }
 
@@ -176,9 +194,9 @@ rd_status OperatorCall::call(void* context, const void* op, const rd_value* argu
     torch::jit::Stack stack;
     stack.reserve(count);
     std::transform(arguments, arguments + count, std::back_inserter(stack), &boxed);
-    static_cast<const c10::OperatorHandle*>(op)->callBoxed(stack);
+    (op != nullptr ? *static_cast<const c10::OperatorHandle*>(op) : call.overload_.functional).callBoxed(stack);
     for (size_t index = 0; index < std::min(capacity, stack.size()); ++index) {
-      results[index] = rustdev::described(call.keep(stack[index].toTensor()));
+      describe(call.keep(stack[index].toTensor()), results[index]);
     }
   });
 }
@@ -219,14 +237,20 @@ rd_status OperatorCall::warn(void* context, const char* text) {
   return guarded(context, [&](OperatorCall&) { TORCH_WARN(text); });
 }
 
-rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut) {
-  return guarded(context, [&](OperatorCall& call) { call.arguments_.leave_to_task(*cut); });
+rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count) {
+  return guarded(context, [&](OperatorCall& call) {
+    TORCH_INTERNAL_ASSERT(call.overload_.aten != nullptr);
+    torch::jit::Stack arguments = call.boxed_().vec();
+    change_arguments({changes, count}, arguments, arguments.size());
+    call.outputs_.resize(call.overload_.results);
+    submit_boxed(*call.overload_.aten, std::move(arguments), call.outputs_, *cut);
+  });
 }
 
 rd_status OperatorCall::divide(void* context, const rd_division* division) {
   return guarded(context, [&](OperatorCall& call) {
     TORCH_INTERNAL_ASSERT(call.overload_.divided != nullptr);
-    call.outputs_.resize(call.overload_.results());
+    call.outputs_.resize(call.overload_.results);
     call.overload_.divided(call.values_, call.outputs_, *division);
   });
 }
@@ -248,8 +272,7 @@ rd_tensor OperatorCall::described(const Shape& shape) {
 }
 
 at::Device OperatorCall::device() const {
-  const at::Device named = device_.has_index() ? device_ : arguments_.device();
-  return {device_type, named.has_index() ? named.index() : static_cast<c10::DeviceIndex>(rd_device_current())};
+  return {device_type, device_.has_index() ? device_.index() : static_cast<c10::DeviceIndex>(rd_device_current())};
 }
 
 at::Tensor OperatorCall::make(const rd_tensor& shape) const {
@@ -300,6 +323,8 @@ bool rd_shim_has_amx() {
   static const bool has_amx = at::cpu::get_cpu_capabilities()["amx_tile"].toBool();
   return has_amx;
 }
+
+bool rd_shim_has_complex_bfloat16() { return RUSTDEV_TORCH_HAS_BCOMPLEX32; }
 
 bool rd_shim_is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
 

@@ -3,17 +3,27 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/FunctionRef.h>
 
 #include <exception>
+#include <optional>
 
+#include "binding.h"
 #include "metas.h"
 #include "ops/convolution.h"
 #include "rustdev_operators.h"
+#include "structured.h"
 #include "tensor.h"
 
 namespace rustdev {
 
 struct AtenOperator;
+
+// A pointwise operator: its kernel, and which calls with dense operands need nothing else.
+struct Pointwise {
+  BoundKernel kernel;
+  Fast fast = Fast::none;
+};
 
 // One overload, and which of its arguments are results.
 struct Overload {
@@ -25,6 +35,8 @@ struct Overload {
   const AtenOperator* aten;
   // The task that calls divide, where that computes; else null.
   DividedTask divided;
+  // Of pointwise operators.
+  std::optional<Pointwise> pointwise;
   size_t arguments = 0;
   // The positions of those that are written to and returned. Where they are inputs too, the variant is in place; those of `out=`
   // are behind all others. What is written to and not returned, as the running statistics of batch normalisation, is an input.
@@ -35,35 +47,26 @@ struct Overload {
 
   // Whether nothing is returned, and whether the results are one list of tensors, as many as a call makes.
   bool is_void = false, returns_list = false;
+  // How many tensors are returned.
+  size_t results = 0;
 
   size_t inputs() const { return inplace ? arguments : arguments - written.size(); }
-  size_t results() const { return is_void ? 0 : functional.schema().returns().size(); }
 };
 
-// The arguments of a call, in the form in which it came.
-class CallArguments {
- public:
-  // Runs the overload's meta.
-  virtual void run_meta(MetaOutputs& outputs) = 0;
-  // Checks what has to be checked before a meta and before outputs are made.
-  virtual void check() {}
-  // The device that is named among them; without an index where there is none.
-  virtual at::Device device() const { return device_type; }
-  // Has the operator's task compute, where that is optional.
-  virtual void leave_to_task(const rd_cut& /*cut*/) {}
-
- protected:
-  ~CallArguments() = default;
-};
+// All arguments of a call in boxes, for which few calls ask.
+using BoxedArguments = c10::function_ref<at::ArrayRef<c10::IValue>()>;
 
 class OperatorCall final : MetaOutputs {
  public:
   // Of tensors to write to, none in the functional variant.
-  OperatorCall(const Overload& overload, CallArguments& arguments, at::ArrayRef<const at::Tensor*> given)
-      : overload_(overload), arguments_(arguments), given_(given) {}
+  OperatorCall(const Overload& overload, BoxedArguments boxed, at::ArrayRef<const at::Tensor*> given)
+      : overload_(overload), boxed_(boxed), given_(given) {}
 
-  // Has Rust do the call with these inputs. What it leaves to another kernel is that one's, and nothing was done.
-  c10::BoxedKernel run(const rd_value* values, size_t count);
+  // Has Rust do the call with these inputs. False where it leaves the call to another kernel: nothing was done.
+  bool run(const rd_value* values, size_t count);
+
+  // The kernel that a call is left to.
+  c10::BoxedKernel other() const;
 
   // The results: new ones, or what was written for the caller's, to which `finish` copies.
   c10::SmallVector<at::Tensor, 2>& results() { return outputs_; }
@@ -93,7 +96,7 @@ class OperatorCall final : MetaOutputs {
   static rd_status check_number(void* context, const rd_scalar* number, int32_t dtype);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status warn(void* context, const char* text);
-  static rd_status leave_to_task(void* context, const rd_cut* cut);
+  static rd_status leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count);
   static rd_status divide(void* context, const rd_division* division);
   static const rd_caller caller;
 
@@ -107,7 +110,7 @@ class OperatorCall final : MetaOutputs {
   const at::Tensor& make_output(size_t index, const rd_tensor& shape, int32_t strides);
 
   const Overload& overload_;
-  CallArguments& arguments_;
+  BoxedArguments boxed_;
   at::ArrayRef<const at::Tensor*> given_;
   const rd_value* values_ = nullptr;
   at::Device device_ = device_type;
@@ -116,6 +119,7 @@ class OperatorCall final : MetaOutputs {
   // Tensors of the call alone. Memory that they free is reused in the stream's order.
   c10::SmallVector<at::Tensor, 4> kept_;
   std::exception_ptr failure_;
+  rd_status status_ = RD_OK;
 };
 
 }  // namespace rustdev

@@ -47,6 +47,9 @@ typedef int32_t rd_status;
 // From `rd_operator_call`: the call is for PyTorch's CPU kernel.
 #define RD_FALLBACK 9
 
+// An argument of another type than those that are accepted: `TypeError`.
+#define RD_INVALID_TYPE 11
+
 // The text of the last failure on this thread; never null, valid until the next failing call of the thread.
 const char *rd_last_error(void);
 
@@ -412,20 +415,6 @@ void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 // Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
 
-// ---- the CPU fallback's rules and statistics (abi/rd_fallback.rs) -------------------------------
-
-// An operator that the fallback was asked for; it lives forever.
-typedef struct rd_fallback rd_fallback;
-
-// The operator of a name with namespace and overload, `aten::sort.stable`.
-rd_status rd_fallback_find(const char *name, const struct rd_fallback **found);
-
-// Refuses a call that the rules forbid (`RD_UNSUPPORTED`), or says whether it deserves a warning.
-rd_status rd_fallback_check(const struct rd_fallback *op, bool *warns);
-
-// Counts a call, whose kernel took so long.
-void rd_fallback_count(const struct rd_fallback *op, uint64_t nanoseconds);
-
 // ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
 
 // Nobody may wait for the device.
@@ -536,9 +525,6 @@ void rd_graph_destroy(struct rd_graph *graph);
 // A trace that is over, opaque to the other side.
 typedef struct rd_trace rd_trace;
 
-// Work of the caller's thread in a trace, opaque to the other side.
-typedef struct rd_trace_call rd_trace_call;
-
 // One task of a trace. Strings live as long as the process, but for `title`, which the caller frees with `rd_string_free`.
 //
 // `rd_string_free`: super::rd_string_free
@@ -601,14 +587,6 @@ void rd_trace_enter(uint64_t id, bool is_user);
 
 // This thread leaves the innermost one.
 void rd_trace_leave(bool is_user);
-
-// Work that the fallback does on this thread begins, in the order of the current stream of the device; null where no trace is taken.
-// `rd_trace_call_end` ends it.
-struct rd_trace_call *rd_trace_call_begin(int32_t device,
-                                          const char *name);
-
-// That work has ended; null is allowed.
-void rd_trace_call_end(struct rd_trace_call *call, bool failed);
 
 // ---- race detector (abi/rd_sanitizer.rs) --------------------------------------------------------
 

@@ -13,6 +13,9 @@ extern "C" {
 // The shim registers each overload of `rd_operators_bind` with a boxed kernel, which hands the arguments over as plain descriptors and does
 // with PyTorch's tensors what `rd_caller` asks for.
 
+// Of a tensor without dimensions that stands for a number of the program's.
+#define RD_TENSOR_WRAPPED_NUMBER 16
+
 // An argument that is not given, or an undefined tensor.
 #define RD_VALUE_NONE 0
 
@@ -52,6 +55,9 @@ extern "C" {
 // A device: `count` is its `c10::DeviceType`, its index, or -1 for the current one, the integer of `scalar`.
 #define RD_VALUE_DEVICE 12
 
+// An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
+#define RD_VALUE_LARGE_INTEGER 13
+
 // The `c10::DeviceType` of our devices.
 #define RD_DEVICE_TYPE 20
 
@@ -67,14 +73,35 @@ extern "C" {
 // As `RD_STRIDES_ANY`, and its elements may share memory.
 #define RD_STRIDES_SHARED 3
 
-// What an operator's first dimension is a batch of, in `rd_task`: nothing.
-#define RD_BATCH_NONE 0
+// The argument becomes a contiguous copy.
+#define RD_CHANGE_CONTIGUOUS 0
 
-// Images.
-#define RD_BATCH_IMAGES 1
+// It becomes a copy with `numbers` in the place of NaN, infinity and negative infinity.
+#define RD_CHANGE_FINITE 1
 
-// Matrices.
-#define RD_BATCH_MATRICES 2
+// It is resized, as `out=` is, to the sizes of argument number `like`.
+#define RD_CHANGE_RESIZED 2
+
+// Dense calls that the other side may launch itself, in `rd_pointwise`: none.
+#define RD_DENSE_NEVER 0
+
+// Of floating point numbers; the result has their dtype.
+#define RD_DENSE_FLOATING 1
+
+// Of floating point numbers or integers; the result has their dtype.
+#define RD_DENSE_NUMERIC 2
+
+// The same; the result is Bool.
+#define RD_DENSE_BOOLEAN 3
+
+// The same, where the other operand is a number.
+#define RD_DENSE_NUMBER 4
+
+// As `RD_DENSE_FLOATING`, with the scalar 0.
+#define RD_DENSE_QUOTIENT 5
+
+// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
+typedef struct rd_guard rd_guard;
 
 // An operator that is bound in Rust; it lives forever.
 typedef struct rd_operator rd_operator;
@@ -83,17 +110,17 @@ typedef struct rd_operator rd_operator;
 typedef struct rd_task {
   // The overload that the task runs, without `aten::`; null: the functional one, whose results are copied.
   const char *out;
-  // Bit `c10::ScalarType`: of the first operand.
-  uint64_t dtypes;
-  // `RD_BATCH_...`.
-  int32_t batch;
-  // 16 bit floats outside `dtypes` are computed in float32 and rounded.
-  bool widens;
   // The guard looks at values too, in the task.
   bool guarded;
-  // A kernel of ours computes the calls that are not left to the task.
-  bool optional;
 } rd_task;
+
+// A pointwise operator. Calls with dense operands of one shape and dtype, or numbers of the program's, may be launched without another
+// look: operands and scalars are the arguments in their order.
+typedef struct rd_pointwise {
+  const rd_op *kernel;
+  // `RD_DENSE_...`.
+  int32_t dense;
+} rd_pointwise;
 
 // What the other side does while operators are bound; `context` is its own.
 typedef struct rd_binder {
@@ -103,14 +130,15 @@ typedef struct rd_binder {
   // Defines an operator of our own library: its name, and the rest of its schema.
   void (*define)(void *context, const char *name, const char *signature);
   // Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
-  // where a kernel of ours computes; `composed`: whether other operators compute.
+  // where no kernel of PyTorch's computes; `tier`: what computes, or null for a kernel of ours; `pointwise`: null of any other operator.
   void (*bind)(void *context,
                const struct rd_operator *bound,
                const char *name,
                const char *functional,
                const char *meta,
                const struct rd_task *task,
-               bool composed);
+               const char *tier,
+               const struct rd_pointwise *pointwise);
 } rd_binder;
 
 // A tensor, or a view of one: `handle` is the `c10::TensorImpl` of the tensor, or null of a shape of one that is still to be made. Sizes
@@ -124,7 +152,7 @@ typedef struct rd_tensor {
   int32_t dtype;
   // The index of a device of ours, or -1.
   int32_t device;
-  // `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`.
+  // `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`; `RD_OPERAND_HOST` on the CPU; `RD_TENSOR_WRAPPED_NUMBER`.
   uint32_t flags;
 } rd_tensor;
 
@@ -137,13 +165,25 @@ typedef struct rd_value {
 } rd_value;
 
 // How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
-// are whole. `cost`: nanoseconds of one thread, of all parts.
+// are whole. `cost`: nanoseconds of one thread, of all parts. `takes_threads`: the libraries use their own threads.
 typedef struct rd_cut {
   int64_t dim;
   int64_t size;
   int64_t least_ndim;
+  int64_t parts;
   uint64_t cost;
+  bool takes_threads;
 } rd_cut;
+
+// What a guard wants changed.
+typedef struct rd_change {
+  // `RD_CHANGE_...`.
+  int32_t kind;
+  // The number of the argument, a tensor.
+  size_t argument;
+  size_t like;
+  double numbers[3];
+} rd_change;
 
 // How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
 // all parts. `in_float32`: 16 bit floats are computed in float32.
@@ -167,7 +207,8 @@ typedef struct rd_caller {
   rd_status (*empty)(void *context, const struct rd_tensor *shape, struct rd_tensor *made);
   // A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
   rd_status (*dense)(void *context, const struct rd_tensor *tensor, int32_t format, struct rd_tensor *made);
-  // Calls an operator that was found; its tensors, at most `capacity`, live to the end of the call.
+  // Calls an operator that was found, or the functional variant of this one (null); its tensors, at most `capacity`, live to the end of the
+  // call.
   rd_status (*call)(void *context,
                     const void *callee,
                     const struct rd_value *arguments,
@@ -188,8 +229,8 @@ typedef struct rd_caller {
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Raises a `UserWarning`.
   rd_status (*warn)(void *context, const char *text);
-  // Has the operator's task compute, where that is optional.
-  rd_status (*leave_to_task)(void *context, const struct rd_cut *cut);
+  // Has the operator's task compute over the outputs, with so many changes to the arguments.
+  rd_status (*leave_to_task)(void *context, const struct rd_cut *cut, const struct rd_change *changes, size_t count);
   // Has the operator's own task compute, divided so; an error where it has none.
   rd_status (*divide)(void *context, const struct rd_division *division);
 } rd_caller;
@@ -204,13 +245,12 @@ typedef struct rd_call {
   size_t num_given;
   // Whether the overload returns nothing.
   bool is_void;
+  // That of the operator's task, or null.
+  const struct rd_guard *guard;
 } rd_call;
 
 // From `rd_operator_call`: the call is for PyTorch's composition of other operators.
 #define RD_COMPOSITE 10
-
-// How many parts a task of so many nanoseconds is worth.
-int64_t rd_parts_worth(uint64_t cost);
 
 // Has every overload bound that is bound here. Fails where a kernel or an operator is missing that a call names.
 rd_status rd_operators_bind(const struct rd_binder *binder);
@@ -220,23 +260,25 @@ rd_status rd_operator_call(const struct rd_operator *bound,
                            const struct rd_call *call);
 
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
-// The shim finds the guard of an overload once, and has it check the boxed arguments before each call of the CPU kernel. What a guard wants
-// changed of an argument, the shim changes.
-
-// The argument becomes a contiguous copy.
-#define RD_CHANGE_CONTIGUOUS 0
-
-// It becomes a copy with `numbers` in the place of NaN, infinity and negative infinity.
-#define RD_CHANGE_FINITE 1
-
-// It is resized, as `out=` is, to the sizes of argument number `like`.
-#define RD_CHANGE_RESIZED 2
+// The shim has it check the boxed arguments before each call of the CPU kernel. What a guard wants changed of an argument, the shim changes.
 
 // Changes of one call at most.
 #define RD_MAX_CHANGES 4
 
-// The guard of an overload; it lives forever.
-typedef struct rd_guard rd_guard;
+// Checks the arguments of a call, one for each of the schema, and says what to change of them. Tensors are on the CPU.
+rd_status rd_guard_check(const rd_guard *bound,
+                         const rd_value *arguments,
+                         size_t count,
+                         rd_change *changes,
+                         size_t *count_of_changes);
+
+// ---- the CPU fallback (abi/rd_fallback.rs) ------------------------------------------------------
+
+// An operator that the fallback was asked for; it lives forever.
+typedef struct rd_fallback rd_fallback;
+
+// A kernel that runs on this thread, opaque to the other side.
+typedef struct rd_fallback_run rd_fallback_run;
 
 // An argument of a schema.
 typedef struct rd_argument {
@@ -245,27 +287,43 @@ typedef struct rd_argument {
   bool is_written;
 } rd_argument;
 
-// What a guard wants changed.
-typedef struct rd_change {
-  // `RD_CHANGE_...`.
-  int32_t kind;
-  // The number of the argument, a tensor.
-  size_t argument;
-  size_t like;
-  double numbers[3];
-} rd_change;
+// The operator of a name with namespace and overload, `aten::sort.stable`, and these arguments.
+rd_status rd_fallback_find(const char *name, const struct rd_argument *arguments, size_t count, const struct rd_fallback **found);
 
-// The guard of an overload of an operator (`aten::segment_reduce`), or null.
-rd_status rd_guard_find(const char *name, const struct rd_argument *arguments, size_t count, const struct rd_guard **found);
+// Its name.
+const char *rd_fallback_name(const struct rd_fallback *op);
 
-// Checks the arguments of a call, one for each of the schema, and says what to change of them. Tensors are on the CPU, unless
-// `has_values` says that they have no values yet: sizes and dtypes are checked then.
-rd_status rd_guard_check(const struct rd_guard *bound,
-                         const rd_value *arguments,
-                         size_t count,
-                         bool has_values,
-                         struct rd_change *changes,
-                         size_t *changed);
+// The guard of its CPU kernel, or null.
+const rd_guard *rd_fallback_guard(const struct rd_fallback *op);
+
+// Whether an argument of it lives on the CPU for a device's operators too.
+bool rd_fallback_takes_host(const struct rd_fallback *op, const char *argument);
+
+// Says of a call with arguments on so many devices, in their order, on which one its results are, and whether it deserves a warning.
+// `with_host`: a tensor among them is on the CPU. Refuses several devices, and what the rules forbid (`RD_UNSUPPORTED`).
+rd_status rd_fallback_begin(const struct rd_fallback *op,
+                            const int32_t *devices,
+                            size_t count,
+                            bool with_host,
+                            int32_t *device,
+                            bool *warns);
+
+// Waits for this thread's streams of the devices of a call, and checks what its kernel does to so many ranges of their memory. A stream that
+// captures refuses.
+rd_status rd_fallback_wait(const struct rd_fallback *op,
+                           const int32_t *devices,
+                           size_t num_devices,
+                           const rd_access *accesses,
+                           size_t num_accesses);
+
+// Its kernel begins on this thread, in the order of the current stream of the device; `rd_fallback_run_end` ends it.
+struct rd_fallback_run *rd_fallback_run_begin(const struct rd_fallback *op, int32_t device);
+
+// That kernel has ended; null is allowed.
+void rd_fallback_run_end(struct rd_fallback_run *run, bool failed);
+
+// The seed of a CPU generator for a kernel that draws where a generator of the device's is.
+uint64_t rd_fallback_seed(uint64_t seed, uint64_t offset);
 
 #ifdef __cplusplus
 }

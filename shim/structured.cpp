@@ -1,4 +1,4 @@
-// Parts of structured.h that do not depend on the operator.
+// Launches over iterators and of dense operands: see structured.h.
 #include "structured.h"
 #include "ops/factory.h"
 
@@ -12,7 +12,7 @@ bool plain_dtype(Fast fast, c10::ScalarType dtype) {
   if (c10::isFloatingType(dtype)) {
     return true;
   }
-  return fast != Fast::floating && c10::isIntegralType(dtype, /*includeBool=*/false);
+  return fast != Fast::floating && fast != Fast::quotient && c10::isIntegralType(dtype, /*includeBool=*/false);
 }
 
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided && tensor.is_contiguous(); }
@@ -79,7 +79,7 @@ bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding,
 
 namespace {
 
-bool plain_self(Fast fast, const Binding& binding, const at::Tensor& self, const Launch& launch) {
+bool plain_self(Fast fast, const BoundKernel& binding, const at::Tensor& self, const Launch& launch) {
   const c10::ScalarType dtype = self.scalar_type();
   return plain_dtype(fast, dtype) && takes_dtype(binding, dtype) && on_device(self) && is_dense(self) &&
          launch.plain_scalars(dtype);
@@ -91,7 +91,7 @@ bool both_contiguous(const at::Tensor& self, const at::Tensor& other) {
   return on_device(self) && is_dense(self) && matches(self, other);
 }
 
-at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
+at::Tensor launch_plain(Fast fast, const BoundKernel& binding, const at::Tensor& self, at::ArrayRef<const at::Tensor*> others,
                         bool inplace, Launch& launch) {
   if (!plain_self(fast, binding, self, launch)) {
     return {};
@@ -125,7 +125,7 @@ at::Tensor launch_plain(Fast fast, const Binding& binding, const at::Tensor& sel
   return result;
 }
 
-at::Tensor launch_plain_number(const Binding& binding, const at::Tensor& self, const at::Scalar& number, Launch& launch) {
+at::Tensor launch_plain_number(const BoundKernel& binding, const at::Tensor& self, const at::Scalar& number, Launch& launch) {
   const c10::ScalarType dtype = self.scalar_type();
   if (!plain_self(Fast::boolean, binding, self, launch) || number.isComplex() ||
       !(c10::isFloatingType(dtype) || number.isIntegral(/*includeBool=*/false))) {

@@ -1,4 +1,4 @@
-// Kernels for the types of schemas, and their list: see typed_kernels.h.
+// Kernels for the types of schemas: see typed_kernels.h. build/lists.rs writes the list of them, generated_typed_kernels.h.
 #include "typed_kernels.h"
 
 #include <ATen/Operators.h>
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -17,20 +17,37 @@
 #include <vector>
 
 #include "boxed_values.h"
+#include "generated_typed_kernels.h"
+#include "structured.h"
 
 namespace rustdev {
 namespace {
 
-// The descriptors of a call's inputs, which borrow from the arguments: so many, some of them lists.
-template <size_t size, size_t lists>
+// Whether an argument has that type, if it is there.
+template <class Arg, class T>
+inline constexpr bool is_of = std::is_same_v<std::decay_t<Arg>, T> || std::is_same_v<std::decay_t<Arg>, std::optional<T>>;
+
+// The memory of values that calls have no argument for.
+struct Nothing {};
+template <bool there, class T>
+using If = std::conditional_t<there, T, Nothing>;
+
+// The descriptors of a call's inputs, which borrow from the arguments.
+template <class... Args>
 class TypedValues {
+  static constexpr size_t num_tensors = (size_t{is_of<Args, at::Tensor>} + ... + 0);
+  static constexpr size_t num_lists = (size_t{is_of<Args, at::TensorList>} + ... + 0);
+  static constexpr bool has_scalars = (is_of<Args, at::ArrayRef<at::Scalar>> || ...);
+  static constexpr bool has_list = ((is_of<Args, c10::List<std::optional<at::Tensor>>> || is_of<Args, at::ITensorListRef>) || ...);
+
  public:
   const rd_value* data() const { return values_.data(); }
   size_t count() const { return count_; }
 
   void add(const at::Tensor& tensor) {
     if (tensor.defined()) {
-      rd_tensor& found = tensors_[num_tensors_++] = described(tensor);
+      rd_tensor& found = tensors_[num_tensors_++];
+      describe(tensor, found);
       list(RD_VALUE_TENSOR, 1, &found);
     } else {
       none();
@@ -38,7 +55,9 @@ class TypedValues {
   }
   void add(at::TensorList tensors) {
     auto& found = lists_[num_lists_++] = std::make_unique_for_overwrite<rd_tensor[]>(tensors.size());
-    std::transform(tensors.begin(), tensors.end(), found.get(), &described);
+    for (size_t index = 0; index < tensors.size(); ++index) {
+      describe(tensors[index], found[index]);
+    }
     list(RD_VALUE_TENSORS, tensors.size(), found.get());
   }
   // At most one such list.
@@ -53,7 +72,7 @@ class TypedValues {
   }
   void add(const at::ITensorListRef& tensors) {
     for (const at::Tensor& tensor : tensors) {
-      list_.push_back(described(tensor));
+      describe(tensor, list_.emplace_back());
     }
     list(RD_VALUE_TENSORS, list_.size(), list_.data());
   }
@@ -64,7 +83,7 @@ class TypedValues {
     list(RD_VALUE_BOOLS, count, flags.data());
   }
   void add(c10::string_view text) { list(RD_VALUE_TEXT, text.size(), text.data()); }
-  void add(const at::Scalar& value) { values_[count_++] = {RD_VALUE_SCALAR, 1, nullptr, to_scalar(value)}; }
+  void add(const at::Scalar& value) { next(kind_of(value), 1, nullptr).scalar = to_scalar(value); }
   void add(bool value) { number(c10::ScalarType::Bool, value, value); }
   void add(int64_t value) { number(c10::ScalarType::Long, value, static_cast<double>(value)); }
   void add(at::ScalarType value) { add(static_cast<int64_t>(value)); }
@@ -80,48 +99,31 @@ class TypedValues {
   }
 
  private:
+  // A value, whose number is read where its kind says that it has one.
+  rd_value& next(int32_t kind, size_t count, const void* data) {
+    rd_value& value = values_[count_++];
+    value.kind = kind;
+    value.count = count;
+    value.data = data;
+    return value;
+  }
   void none() { list(RD_VALUE_NONE, 0, nullptr); }
-  void list(int32_t kind, size_t count, const void* data) { values_[count_++] = {kind, count, data, {}}; }
+  void list(int32_t kind, size_t count, const void* data) { next(kind, count, data); }
   void number(c10::ScalarType dtype, int64_t integer, double real) {
-    values_[count_++] = {RD_VALUE_SCALAR, 1, nullptr, {static_cast<int32_t>(dtype), integer, real, 0.0}};
+    rd_scalar& scalar = next(RD_VALUE_SCALAR, 1, nullptr).scalar;
+    scalar.dtype = static_cast<int32_t>(dtype);
+    scalar.integer = integer;
+    scalar.real = real;
+    scalar.imaginary = 0.0;
   }
 
-  std::array<rd_value, size> values_;
-  std::array<rd_tensor, size> tensors_;
-  std::array<std::unique_ptr<rd_tensor[]>, lists> lists_;
-  std::vector<rd_scalar> scalars_;
+  std::array<rd_value, sizeof...(Args)> values_;
+  std::array<rd_tensor, num_tensors> tensors_;
+  [[no_unique_address]] std::array<std::unique_ptr<rd_tensor[]>, num_lists> lists_;
+  [[no_unique_address]] If<has_scalars, std::vector<rd_scalar>> scalars_;
   // Of the one list of another type.
-  c10::SmallVector<rd_tensor, 4> list_;
+  [[no_unique_address]] If<has_list, c10::SmallVector<rd_tensor, 4>> list_;
   size_t count_ = 0, num_tensors_ = 0, num_lists_ = 0;
-};
-
-// The arguments of a call, boxed where a meta is asked for: calls that are worth a kernel of their own ask seldom.
-template <class... Args>
-class TypedArguments final : public CallArguments {
- public:
-  explicit TypedArguments(const Overload& overload, const Args&... arguments) : overload_(overload), arguments_(arguments...) {}
-
-  void run_meta(MetaOutputs& outputs) override {
-    const auto stack = std::apply([](const auto&... arguments) { return c10::impl::boxArgs(arguments...); }, arguments_);
-    overload_.meta(stack.data(), outputs);
-  }
-
-  at::Device device() const override {
-    at::Device named = device_type;
-    std::apply([&](const auto&... arguments) { (take_device(arguments, named), ...); }, arguments_);
-    return named;
-  }
-
- private:
-  template <class Arg>
-  static void take_device(const Arg& argument, at::Device& named) {
-    if constexpr (std::is_same_v<Arg, std::optional<at::Device>>) {
-      named = argument.value_or(named);
-    }
-  }
-
-  const Overload& overload_;
-  std::tuple<const Args&...> arguments_;
 };
 
 template <class Result>
@@ -163,13 +165,12 @@ class Kernel<Result(Args...)> {
   template <class Arg>
   static constexpr bool is_given = are_given<Result> && std::is_same_v<Arg, at::Tensor&>;
   static constexpr size_t num_given = (size_t{is_given<Args>} + ... + 0);
-  static constexpr size_t num_lists = (size_t{std::is_same_v<Args, at::TensorList>} + ... + 0);
 
  public:
   explicit Kernel(const Overload& overload) : overload_(overload) {}
 
   Result operator()(typename c10::remove_symint<Args>::type... args) const {
-    TypedValues<sizeof...(Args), num_lists> values;
+    TypedValues<Args...> values;
     std::array<at::Tensor*, num_given> given;
     [[maybe_unused]] size_t next = 0;
     const auto add = [&]<class Arg>(std::type_identity<Arg>, auto&& arg) {
@@ -181,11 +182,17 @@ class Kernel<Result(Args...)> {
       }
     };
     (add(std::type_identity<Args>(), args), ...);
-    TypedArguments<typename c10::remove_symint<Args>::type...> arguments(overload_, args...);
-    OperatorCall call(overload_, arguments, {const_cast<const at::Tensor**>(given.data()), num_given});
-    if (const c10::BoxedKernel other = call.run(values.data(), values.count()); C10_UNLIKELY(other.isValid())) {
+    torch::jit::Stack boxes;
+    const auto boxed = [&]() -> at::ArrayRef<c10::IValue> {
+      if (boxes.empty()) {
+        boxes = c10::impl::boxArgs(args...);
+      }
+      return boxes;
+    };
+    OperatorCall call(overload_, boxed, {const_cast<const at::Tensor**>(given.data()), num_given});
+    if (C10_UNLIKELY(!call.run(values.data(), values.count()))) {
       using Boxed = c10::impl::BoxedKernelWrapper<Result(typename c10::remove_symint<Args>::type...)>;
-      return Boxed::call(other, overload_.op, c10::DispatchKeySet(), args...);
+      return Boxed::call(call.other(), overload_.op, c10::DispatchKeySet(), args...);
     }
     if constexpr (num_given == 0) {
       return ResultOf<Result>::take(call.results());
@@ -201,208 +208,137 @@ class Kernel<Result(Args...)> {
   Overload overload_;
 };
 
+// Launches a dense call of a pointwise operator. Undefined where it is none.
+template <class... Rest>
+at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tensor& self, const Rest&... rest) {
+  if (pointwise.fast == Fast::none || (inplace && (pointwise.fast == Fast::boolean || pointwise.fast == Fast::number))) {
+    return {};
+  }
+  Launch launch;
+  if constexpr (std::is_same_v<std::tuple<Rest...>, std::tuple<at::Scalar>>) {
+    if (pointwise.fast == Fast::number) {
+      return launch_plain_number(pointwise.kernel, self, rest..., launch);
+    }
+  }
+  if constexpr ((std::is_same_v<Rest, std::optional<at::Scalar>> || ...)) {
+    if (!(rest.has_value() || ...)) {
+      return {};
+    }
+  }
+  if (pointwise.fast == Fast::quotient) {
+    launch.scalar(0);
+  } else {
+    (add_scalar(launch, rest), ...);
+  }
+  std::array<const at::Tensor*, (size_t{std::is_same_v<Rest, at::Tensor>} + ... + 0)> others{};
+  [[maybe_unused]] size_t count = 0;
+  const auto add = [&](const auto& argument) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, at::Tensor>) {
+      others[count++] = &argument;
+    }
+  };
+  (add(rest), ...);
+  return launch_plain(pointwise.fast, pointwise.kernel, self, others, inplace, launch);
+}
+
+// The kernel of a pointwise operator that launches dense calls itself.
+template <class Schema>
+class DenseKernel;
+
+template <class Result, class Self, class... Rest>
+class DenseKernel<Result(Self, Rest...)> {
+ public:
+  explicit DenseKernel(const Overload& overload) : pointwise_(*overload.pointwise), other_(overload) {}
+
+  Result operator()(Self self, Rest... rest) const {
+    constexpr bool inplace = std::is_reference_v<Result>;
+    at::Tensor result = launch_dense(pointwise_, inplace, self, rest...);
+    if (C10_UNLIKELY(!result.defined())) {
+      return other_(self, rest...);
+    }
+    if constexpr (inplace) {
+      return self;
+    } else {
+      return result;
+    }
+  }
+
+ private:
+  Pointwise pointwise_;
+  Kernel<Result(Self, Rest...)> other_;
+};
+
 template <class Schema>
 torch::CppFunction make(const Overload& overload) {
   return torch::CppFunction(Kernel<Schema>(overload));
 }
 
-#define TYPED(op) {c10::OperatorName(at::_ops::op::name, at::_ops::op::overload_name), &make<at::_ops::op::schema>}
+template <class Schema>
+torch::CppFunction make_dense(const Overload& overload) {
+  return torch::CppFunction(DenseKernel<Schema>(overload));
+}
 
-// Those that are not bound yet.
-std::unordered_map<c10::OperatorName, TypedKernel>& kernels() {
-  static auto* const found = new std::unordered_map<c10::OperatorName, TypedKernel>{
-      TYPED(_amp_foreach_non_finite_check_and_unscale_),
-      TYPED(_batch_norm_no_update),
-      TYPED(_batch_norm_with_update),
-      TYPED(_foreach_norm_Scalar),
-      TYPED(_fused_adam_),
-      TYPED(_fused_adamw_),
-      TYPED(_fused_sgd_),
-      TYPED(_index_put_impl_),
-      TYPED(_log_softmax),
-      TYPED(_log_softmax_backward_data),
-      TYPED(_native_batch_norm_legit),
-      TYPED(_native_batch_norm_legit_no_stats),
-      TYPED(_softmax),
-      TYPED(_softmax_backward_data),
-      TYPED(_thnn_fused_lstm_cell),
-      TYPED(_thnn_fused_lstm_cell_backward_impl),
-      TYPED(addmm),
-      TYPED(addmv),
-      TYPED(all),
-      TYPED(all_dim),
-      TYPED(amax),
-      TYPED(amin),
-      TYPED(any),
-      TYPED(any_dim),
-      TYPED(argmax),
-      TYPED(argmin),
-      TYPED(baddbmm),
-      TYPED(batch_norm_backward),
-      TYPED(bernoulli__Tensor),
-      TYPED(bernoulli__float),
-      TYPED(binary_cross_entropy),
-      TYPED(binary_cross_entropy_backward),
-      TYPED(bmm),
-      TYPED(bucketize_Tensor),
-      TYPED(cat),
-      TYPED(cauchy_),
-      TYPED(convolution_backward_overrideable),
-      TYPED(convolution_overrideable),
-      TYPED(cumsum),
-      TYPED(embedding_dense_backward),
-      TYPED(exponential_),
-      TYPED(flip),
-      TYPED(gather),
-      TYPED(geometric_),
-      TYPED(histc),
-      TYPED(im2col),
-      TYPED(index_Tensor),
-      TYPED(index_add),
-      TYPED(index_add_),
-      TYPED(index_copy_),
-      TYPED(index_fill__int_Scalar),
-      TYPED(index_put_),
-      TYPED(index_select),
-      TYPED(kthvalue_values),
-      TYPED(linalg_vector_norm),
-      TYPED(log_normal_),
-      TYPED(log_sigmoid_backward),
-      TYPED(log_sigmoid_forward),
-      TYPED(logspace_out),
-      TYPED(masked_fill__Scalar),
-      TYPED(masked_fill__Tensor),
-      TYPED(masked_select),
-      TYPED(max),
-      TYPED(max_dim),
-      TYPED(max_pool2d_with_indices),
-      TYPED(max_pool2d_with_indices_backward),
-      TYPED(mean),
-      TYPED(mean_dim),
-      TYPED(median),
-      TYPED(min),
-      TYPED(min_dim),
-      TYPED(mm),
-      TYPED(mode),
-      TYPED(native_batch_norm),
-      TYPED(native_batch_norm_backward),
-      TYPED(native_dropout),
-      TYPED(native_dropout_backward),
-      TYPED(native_group_norm),
-      TYPED(native_group_norm_backward),
-      TYPED(native_layer_norm),
-      TYPED(native_layer_norm_backward),
-      TYPED(nll_loss2d_backward),
-      TYPED(nll_loss2d_forward),
-      TYPED(nll_loss_backward),
-      TYPED(nll_loss_forward),
-      TYPED(nonzero),
-      TYPED(normal_),
-      TYPED(prod),
-      TYPED(prod_dim_int),
-      TYPED(rand),
-      TYPED(rand_generator),
-      TYPED(rand_like),
-      TYPED(randint),
-      TYPED(randint_low),
-      TYPED(randn),
-      TYPED(randn_generator),
-      TYPED(randn_like),
-      TYPED(random_),
-      TYPED(random__from),
-      TYPED(random__to),
-      TYPED(reflection_pad1d),
-      TYPED(reflection_pad2d),
-      TYPED(reflection_pad2d_backward),
-      TYPED(reflection_pad3d),
-      TYPED(replication_pad1d),
-      TYPED(replication_pad2d),
-      TYPED(replication_pad2d_backward),
-      TYPED(replication_pad3d),
-      TYPED(roll),
-      TYPED(scatter__src),
-      TYPED(scatter__value),
-      TYPED(scatter_add),
-      TYPED(scatter_add_),
-      TYPED(scatter_reduce_two),
-      TYPED(scatter_src),
-      TYPED(scatter_value),
-      TYPED(searchsorted_Tensor),
-      TYPED(sort),
-      TYPED(sort_stable),
-      TYPED(std_correction),
-      TYPED(sum),
-      TYPED(sum_dim_IntList),
-      TYPED(take),
-      TYPED(topk),
-      TYPED(tril),
-      TYPED(triu),
-      TYPED(uniform_),
-      TYPED(var_correction),
-      TYPED(var_mean_correction),
+// Kernels of a pointwise operator, and the schema of the functional one.
+struct PointwiseKernels {
+  c10::FunctionSchema schema;
+  TypedKernel functional, inplace, out;
+};
+
+// Of a tensor and other arguments.
+template <class... Rest>
+PointwiseKernels dense_kernels() {
+  return {c10::inferFunctionSchemaFlattenedReturns<at::Tensor(const at::Tensor&, Rest...)>(),
+          &make_dense<at::Tensor(const at::Tensor&, Rest...)>, &make_dense<at::Tensor&(at::Tensor&, Rest...)>,
+          &make<at::Tensor&(const at::Tensor&, Rest..., at::Tensor&)>};
+}
+
+const std::vector<PointwiseKernels>& pointwise_kernels() {
+  using Tensor = const at::Tensor&;
+  using Number = const at::Scalar&;
+  using Limit = const std::optional<at::Scalar>&;
+  using Text = c10::string_view;
+  static const auto* const found = new std::vector<PointwiseKernels>{
+      dense_kernels<>(),
+      dense_kernels<Number>(),
+      dense_kernels<Number, Number>(),
+      dense_kernels<Number, Number, Number>(),
+      dense_kernels<int64_t>(),
+      dense_kernels<Text>(),
+      dense_kernels<Limit, Limit>(),
+      dense_kernels<Tensor>(),
+      dense_kernels<Tensor, Number>(),
+      dense_kernels<Tensor, Number, Number>(),
+      dense_kernels<Tensor, Number, bool>(),
+      dense_kernels<Tensor, Text>(),
+      dense_kernels<Tensor, std::optional<Text>>(),
+      dense_kernels<Tensor, Tensor>(),
+      dense_kernels<Tensor, Tensor, Number>(),
+      dense_kernels<Tensor, int64_t>(),
+      dense_kernels<Tensor, int64_t, double>(),
   };
   return *found;
 }
 
-#undef TYPED
-
-// A kernel and the schema of its types.
-struct ListKernel {
-  c10::FunctionSchema schema;
-  TypedKernel make;
-};
-
-template <class Schema>
-ListKernel list_kernel() {
-  return {c10::inferFunctionSchemaFlattenedReturns<Schema>(), &make<Schema>};
-}
-
-// Of operators over a list of tensors: the functional variant, and that in place.
-template <class... Args>
-void add_both(std::vector<ListKernel>& kernels) {
-  kernels.push_back(list_kernel<std::vector<at::Tensor>(at::TensorList, Args...)>());
-  kernels.push_back(list_kernel<void(at::TensorList, Args...)>());
-}
-
-const std::vector<ListKernel>& list_kernels() {
-  using List = at::TensorList;
-  using Number = const at::Scalar&;
-  using Numbers = at::ArrayRef<at::Scalar>;
-  static const auto* const found = [] {
-    auto* const kernels = new std::vector<ListKernel>{list_kernel<void(List, List, bool)>()};
-    add_both<>(*kernels);
-    add_both<Number>(*kernels);
-    add_both<Numbers>(*kernels);
-    add_both<const at::Tensor&>(*kernels);
-    add_both<const at::Tensor&, Number>(*kernels);
-    add_both<List>(*kernels);
-    add_both<List, Number>(*kernels);
-    add_both<List, List>(*kernels);
-    add_both<List, List, Number>(*kernels);
-    add_both<List, List, Numbers>(*kernels);
-    return kernels;
-  }();
-  return *found;
-}
-
-TypedKernel find_list(const c10::FunctionSchema& schema) {
-  const auto is_same = [&](const ListKernel& kernel) { return !c10::findSchemaDifferences(kernel.schema, schema); };
-  const auto found = std::find_if(list_kernels().begin(), list_kernels().end(), is_same);
-  return found == list_kernels().end() ? nullptr : found->make;
+TypedKernel find_pointwise(const Overload& overload) {
+  for (const PointwiseKernels& kernels : pointwise_kernels()) {
+    if (!c10::findSchemaDifferences(kernels.schema, overload.functional.schema())) {
+      return overload.written.empty() ? kernels.functional : overload.inplace ? kernels.inplace : kernels.out;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-TypedKernel take_typed(const c10::OperatorHandle& op) {
-  if (const auto taken = kernels().extract(op.operator_name()); !taken.empty()) {
-    return taken.mapped();
+TypedKernel find_typed(std::string_view name, const Overload& overload) {
+  if (overload.pointwise) {
+    return find_pointwise(overload);
   }
-  const bool takes_lists = op.operator_name().name.starts_with("aten::_foreach_");
-  return takes_lists ? find_list(op.schema()) : nullptr;
-}
-
-void check_all_taken() {
-  TORCH_CHECK(kernels().empty(), "typed_kernels.cpp lists ", kernels().begin()->first, ", which Rust does not bind");
+#define TYPED(name, op) {name, &make<at::_ops::op::schema>},
+  static const auto* const kernels = new std::unordered_map<std::string_view, TypedKernel>{RUSTDEV_TYPED_LIST(TYPED)};
+#undef TYPED
+  const auto found = kernels->find(name);
+  return found == kernels->end() ? nullptr : found->second;
 }
 
 }  // namespace rustdev

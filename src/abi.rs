@@ -47,6 +47,8 @@ pub const RD_RACE: rd_status = 7;
 pub const RD_OUT_OF_RANGE: rd_status = 8;
 /// From `rd_operator_call`: the call is for PyTorch's CPU kernel.
 pub const RD_FALLBACK: rd_status = 9;
+/// An argument of another type than those that are accepted: `TypeError`.
+pub const RD_INVALID_TYPE: rd_status = 11;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();

@@ -14,6 +14,9 @@ pub mod bindings;
 mod bins;
 mod broadcasting;
 pub mod call;
+mod channel_shuffles;
+#[cfg(test)]
+mod compiled_names;
 mod concatenation;
 mod convolutions;
 mod descriptor;
@@ -37,6 +40,8 @@ mod number_text;
 mod optimizers;
 mod options;
 mod padding;
+mod pointwise_calls;
+mod pointwise_table;
 mod pooling;
 mod products;
 mod promotion;

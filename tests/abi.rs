@@ -13,12 +13,14 @@ use std::sync::LazyLock;
 use std::{env, fs};
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
+use rustdev::abi::rd_fallback::rd_argument;
 use rustdev::abi::rd_graph::{rd_cell, rd_start};
-use rustdev::abi::rd_guard::{rd_argument, rd_change};
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::rd_launch::{rd_columns, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
-use rustdev::abi::rd_operator::{rd_binder, rd_call, rd_caller, rd_cut, rd_division, rd_task, rd_tensor, rd_value};
+use rustdev::abi::rd_operator::{
+    rd_binder, rd_call, rd_caller, rd_change, rd_cut, rd_division, rd_pointwise, rd_task, rd_tensor, rd_value,
+};
 use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::rd_trace_row;
 
@@ -45,7 +47,6 @@ const HEADERS: [Header; 2] = [
             ("abi/rd_host_memory", "pinned host memory"),
             ("abi/rd_ipc", "memory of several processes"),
             ("abi/rd_launch", "kernels"),
-            ("abi/rd_fallback", "the CPU fallback's rules and statistics"),
             ("abi/rd_graph", "graphs"),
             ("abi/rd_trace", "traces"),
             ("abi/rd_sanitizer", "race detector"),
@@ -55,7 +56,11 @@ const HEADERS: [Header; 2] = [
         name: "rustdev_operators.h",
         about: "The C ABI of what a call of PyTorch's becomes in Rust.",
         includes: &["\"rustdev.h\""],
-        sections: &[("abi/rd_operator", "operators that are bound in Rust"), ("abi/rd_guard", "guards of PyTorch's CPU kernels")],
+        sections: &[
+            ("abi/rd_operator", "operators that are bound in Rust"),
+            ("abi/rd_guard", "guards of PyTorch's CPU kernels"),
+            ("abi/rd_fallback", "the CPU fallback"),
+        ],
     },
 ];
 
@@ -154,7 +159,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 23] {
+fn layouts() -> [Layout; 24] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -168,14 +173,15 @@ fn layouts() -> [Layout; 23] {
         layout!(rd_gemm: dtype, k, a, out, beta),
         layout!(rd_tensor: handle, data, sizes, strides, ndim, dtype, device, flags),
         layout!(rd_value: kind, count, data, scalar),
-        layout!(rd_task: out, dtypes, batch, widens, guarded, optional),
-        layout!(rd_cut: dim, size, least_ndim, cost),
+        layout!(rd_task: out, guarded),
+        layout!(rd_cut: dim, size, least_ndim, parts, cost, takes_threads),
         layout!(rd_division: parts, cost, by_channels, in_float32),
+        layout!(rd_pointwise: kernel, dense),
         layout!(rd_binder: context, find, define, bind),
         layout!(
             rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, item, check_number, draw, warn, leave_to_task, divide
         ),
-        layout!(rd_call: context, caller, arguments, num_arguments, given, num_given),
+        layout!(rd_call: context, caller, arguments, num_arguments, given, num_given, is_void, guard),
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),
         layout!(rd_start: seed, offset),

@@ -17,7 +17,8 @@ def flags() -> list[str]:
         sys.exit("tidy: this Python has no torch")
     include = Path(spec.origin).parent / "include"
     system = [include, include / "torch/csrc/api/include", include / "kineto"]
-    return ["-std=c++20", "-Ishim", "-DUSE_KINETO", *(f"-isystem{directory}" for directory in system)]
+    generated = max(Path("target/release/build").glob("rustdev-*/out/include"), key=lambda directory: directory.stat().st_mtime)
+    return ["-std=c++20", "-Ishim", f"-I{generated}", "-DUSE_KINETO", *(f"-isystem{directory}" for directory in system)]
 
 
 def check(source: str) -> subprocess.CompletedProcess[str]:

@@ -54,16 +54,6 @@ bool run_job(void* context, char* message, size_t capacity) {
 
 void destroy_job(void* context) { delete static_cast<Job*>(context); }
 
-rd_access access_of(const at::Tensor& tensor, bool write) {
-  const auto* begin = static_cast<const char*>(data_of(tensor));
-  int64_t last = 0;
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    last += (tensor.size(dim) - 1) * tensor.stride(dim);
-  }
-  const int64_t bytes = tensor.numel() == 0 ? 0 : (last + 1) * static_cast<int64_t>(tensor.itemsize());
-  return {begin, begin + bytes, write};
-}
-
 // One parallel_aten on its way through rd_parallel.
 struct Parts {
   const std::function<void(int64_t)>& body;
@@ -127,6 +117,16 @@ SerialAten::~SerialAten() {
   if (set.mkl_set != nullptr) {
     set.mkl_set(mkl_);
   }
+}
+
+rd_access access_of(const at::Tensor& tensor, bool write) {
+  const auto* begin = static_cast<const char*>(data_of(tensor));
+  int64_t last = 0;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    last += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  const int64_t bytes = tensor.numel() == 0 ? 0 : (last + 1) * static_cast<int64_t>(tensor.itemsize());
+  return {begin, begin + bytes, write};
 }
 
 void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRef<at::Tensor> inputs, uint64_t cost,

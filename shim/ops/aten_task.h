@@ -40,6 +40,9 @@ class SerialAten {
 void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRef<at::Tensor> inputs, uint64_t cost,
                  std::function<void()> work);
 
+// What a task or the host does to a tensor's memory.
+rd_access access_of(const at::Tensor& tensor, bool write);
+
 // Part number `part` of `parts` of a tensor along a dimension.
 at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t parts);
 

@@ -2,19 +2,13 @@
 // composition. Those of few calls are in python/rustdev/_ops/.
 #include <ATen/Functions.h>
 #include <ATen/ScalarOps.h>
-#include <ATen/ops/_stack_native.h>
-#include <ATen/ops/channel_shuffle_native.h>
 #include <ATen/ops/hardtanh_native.h>
 #include <ATen/ops/isnan_native.h>
-#include <ATen/ops/narrow_copy_native.h>
-#include <ATen/ops/native_channel_shuffle_native.h>
-#include <ATen/ops/norm_meta.h>
-#include <ATen/ops/pixel_shuffle_native.h>
-#include <ATen/ops/pixel_unshuffle_native.h>
 #include <ATen/ops/remainder_native.h>
 #include <ATen/ops/rsub_native.h>
 
 #include "awaited.h"
+#include "outputs.h"
 #include "structured.h"
 #include "tier.h"
 
@@ -74,33 +68,12 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
          (self.numel() == 0 || awaited<bool>(at::eq(self, other).all(), "equal (the answer is read on the host)"));
 }
 
-// PyTorch's kernel is the same call, behind a meta of its own.
-at::Tensor norm(const at::Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim) {
-  Functional<at::meta::structured_norm_ScalarOpt_dim> op;
-  op.meta(self, p ? at::OptionalScalarRef(*p) : at::OptionalScalarRef(), dim, keepdim);
-  at::Tensor result = op.take(0);
-  return at::linalg_vector_norm_out(result, self, p.value_or(2.0), dim, keepdim);
-}
-
-// PyTorch's composition views its input, which has to lie in one piece for that; the result has the input's memory format.
-at::Tensor native_channel_shuffle(const at::Tensor& self, int64_t groups) {
-  return at::native::math_channel_shuffle(self.contiguous(), groups).contiguous(self.suggest_memory_format());
-}
-
-at::Tensor trace(const at::Tensor& self) {
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  return self.diagonal().sum();
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier composite(m, "composite");
   bind_shifts<const at::Tensor&>(composite, ".Tensor");
   bind_shifts<const at::Scalar&>(composite, ".Scalar");
-  composite.impl("_stack", TORCH_FN(at::native::_stack));
-  composite.impl("_stack.out", TORCH_FN(at::native::_stack_out));
-  composite.impl("channel_shuffle", TORCH_FN(at::native::channel_shuffle));
   composite.impl("equal", TORCH_FN(equal));
   composite.impl("floor_divide", TORCH_FN(floor_divide));
   composite.impl("floor_divide.out", TORCH_FN(floor_divide_out));
@@ -109,18 +82,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   composite.impl("hardtanh.out", TORCH_FN(at::native::hardtanh_out));
   composite.impl("hardtanh_", TORCH_FN(at::native::hardtanh_));
   composite.impl("isnan", TORCH_FN(at::native::isnan));
-  composite.impl("narrow_copy", TORCH_FN(at::native::narrow_copy_dense_symint));
-  composite.impl("native_channel_shuffle", TORCH_FN(native_channel_shuffle));
-  composite.impl("norm.ScalarOpt_dim", TORCH_FN(norm));
-  composite.impl("pixel_shuffle", TORCH_FN(at::native::math_pixel_shuffle));
-  composite.impl("pixel_unshuffle", TORCH_FN(at::native::math_pixel_unshuffle));
   composite.impl("pow.Scalar", TORCH_FN(pow));
   composite.impl("pow.Scalar_out", TORCH_FN(pow_out));
   composite.impl("remainder.Scalar_Tensor",
                  static_cast<at::Tensor (*)(const at::Scalar&, const at::Tensor&)>(at::native::remainder));
   composite.impl("rsub.Tensor",
                  static_cast<at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Scalar&)>(at::native::rsub));
-  composite.impl("trace", TORCH_FN(trace));
 }
 
 }  // namespace rustdev

@@ -7,13 +7,16 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/clone_native.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/item_native.h>
 #include <torch/library.h>
 
 #include <memory>
 
+#include "ops/tier.h"
 #include "runtime/ipc.h"
+#include "runtime/label.h"
 #include "runtime/sync_debug.h"
 #include "tensor.h"
 
@@ -162,6 +165,13 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   return self;
 }
 
+// PyTorch's own code; the copy keeps the label.
+at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> memory_format) {
+  at::Tensor copy = at::native::clone(self, memory_format);
+  carry_label(self, copy);
+  return copy;
+}
+
 // A read that the sanitizers know of.
 at::Scalar checked_scalar(const at::Tensor& self) {
   const HostAccess access;
@@ -213,6 +223,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_assert_async", TORCH_FN(assert_async));
   m.impl("_assert_async.msg", TORCH_FN(assert_async_msg));
   m.impl("record_stream", TORCH_FN(record_stream));
+  Tier(m, "aten").impl("clone", TORCH_FN(clone));
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)); }

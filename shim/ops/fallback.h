@@ -7,7 +7,12 @@
 
 #include <optional>
 
+#include "rustdev_operators.h"
+
 namespace rustdev {
+
+// What is known of an operator (src/abi/rd_fallback.rs); it lives forever.
+const rd_fallback* fallback_operator(const c10::OperatorHandle& op);
 
 // Runs an operator's CPU kernel on aliases of device memory, for arguments in boxed form.
 void cpu_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);

@@ -1,6 +1,5 @@
 // Aliases: see fallback_alias.h.
 #include "ops/fallback_alias.h"
-#include "runtime/sync_debug.h"
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorImpl.h>
@@ -12,26 +11,14 @@
 #include <cstring>
 
 #include "runtime/ipc.h"
+#include "runtime/sync_debug.h"
 #include "tensor.h"
 
 namespace rustdev {
 namespace {
 
+using c10::BackendComponent;
 using c10::DispatchKey;
-
-// The dispatch keys of a tensor of one kind, on the CPU or on the device.
-struct Keys {
-  DispatchKey dense, quantized, sparse, sparse_csr, nested;
-};
-constexpr Keys cpu_keys{DispatchKey::CPU, DispatchKey::QuantizedCPU, DispatchKey::SparseCPU, DispatchKey::SparseCsrCPU,
-                        DispatchKey::NestedTensorCPU};
-constexpr Keys device_keys{DispatchKey::PrivateUse1, DispatchKey::QuantizedPrivateUse1, DispatchKey::SparsePrivateUse1,
-                           DispatchKey::SparseCsrPrivateUse1, DispatchKey::NestedTensorPrivateUse1};
-
-bool is_compressed(const at::Tensor& tensor) {
-  const at::Layout layout = tensor.layout();
-  return layout == at::kSparseCsr || layout == at::kSparseCsc || layout == at::kSparseBsr || layout == at::kSparseBsc;
-}
 
 void release_storage(void* context) { c10::raw::intrusive_ptr::decref(static_cast<c10::intrusive_ptr_target*>(context)); }
 
@@ -55,22 +42,20 @@ void copy_bits(const at::Tensor& from, const at::Tensor& to) {
 }
 
 // A tensor of the kind of `model` over another storage, with the model's geometry.
-at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, const Keys& keys) {
-  at::Tensor tensor;
-  if (C10_UNLIKELY(model.is_quantized())) {
-    auto* impl = static_cast<at::QTensorImpl*>(model.unsafeGetTensorImpl());
-    tensor = at::detail::make_tensor<at::QTensorImpl>(std::move(storage), c10::DispatchKeySet(keys.quantized), model.dtype(),
-                                                      impl->quantizer());
-  } else if (C10_UNLIKELY(model.is_nested())) {
+at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, BackendComponent backend) {
+  const auto keys = [&](DispatchKey kind) { return c10::DispatchKeySet(key_of(kind, backend)); };
+  if (C10_UNLIKELY(model.is_nested())) {
     auto* impl = at::native::get_nested_tensor_impl(model);
     // Without autograd's own key for them the composites of dense tensors are chosen, which ask for sizes.
-    const c10::DispatchKeySet nested_keys({keys.nested, DispatchKey::AutogradNestedTensor});
-    return at::detail::make_tensor<at::native::NestedTensorImpl>(std::move(storage), nested_keys, model.dtype(),
-                                                                 impl->get_nested_sizes(), impl->get_nested_strides(),
-                                                                 impl->get_storage_offsets());
-  } else {
-    tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(keys.dense), model.dtype());
+    return at::detail::make_tensor<at::native::NestedTensorImpl>(
+        std::move(storage), keys(DispatchKey::NestedTensor).add(DispatchKey::AutogradNestedTensor), model.dtype(),
+        impl->get_nested_sizes(), impl->get_nested_strides(), impl->get_storage_offsets());
   }
+  const at::Tensor tensor =
+      C10_UNLIKELY(model.is_quantized())
+          ? at::detail::make_tensor<at::QTensorImpl>(std::move(storage), keys(DispatchKey::Quantized), model.dtype(),
+                                                     static_cast<at::QTensorImpl*>(model.unsafeGetTensorImpl())->quantizer())
+          : at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys(DispatchKey::Dense), model.dtype());
   auto* impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(model.sizes(), model.strides(), model.storage_offset());
   if (C10_UNLIKELY(model.unsafeGetTensorImpl()->is_wrapped_number())) {
@@ -80,42 +65,38 @@ at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, const Keys&
   return tensor;
 }
 
-// A sparse tensor of the kind of `model`, with its members sent through `convert`.
-template <class Convert>
-at::Tensor sparse_like(const at::Tensor& model, const Keys& keys, at::Device device, const Convert& convert) {
-  if (model.is_sparse()) {
-    auto* from = static_cast<at::SparseTensorImpl*>(model.unsafeGetTensorImpl());
-    at::Tensor tensor = at::detail::make_tensor<at::SparseTensorImpl>(c10::DispatchKeySet(keys.sparse), model.dtype());
-    auto* to = static_cast<at::SparseTensorImpl*>(tensor.unsafeGetTensorImpl());
-    to->resize_(from->sparse_dim(), from->dense_dim(), model.sizes());
-    to->set_indices_and_values_unsafe(convert(from->indices()), convert(from->values()));
-    to->set_coalesced(from->coalesced());
-    return tensor;
-  }
-  auto* from = static_cast<at::SparseCsrTensorImpl*>(model.unsafeGetTensorImpl());
-  at::Tensor tensor =
-      at::detail::make_tensor<at::SparseCsrTensorImpl>(c10::DispatchKeySet(keys.sparse_csr), device, model.layout(), model.dtype());
-  auto* to = static_cast<at::SparseCsrTensorImpl*>(tensor.unsafeGetTensorImpl());
-  to->set_member_tensors(convert(from->compressed_indices()), convert(from->plain_indices()), convert(from->values()),
-                         model.sizes());
-  return tensor;
+bool is_sparse_layout(const at::Tensor& tensor) {
+  return tensor.is_sparse() || tensor.unsafeGetTensorImpl()->is_sparse_compressed();
 }
 
-bool is_sparse_layout(const at::Tensor& tensor) { return tensor.is_sparse() || is_compressed(tensor); }
-
-// Gives a sparse tensor the members of another.
-void assign_sparse(const at::Tensor& from, const at::Tensor& to) {
+// Gives a sparse tensor the members of another, sent through `convert`.
+template <class Convert>
+void set_members(const at::Tensor& to, const at::Tensor& from, const Convert& convert) {
   if (from.is_sparse()) {
     auto* source = static_cast<at::SparseTensorImpl*>(from.unsafeGetTensorImpl());
     auto* target = static_cast<at::SparseTensorImpl*>(to.unsafeGetTensorImpl());
+    const at::Tensor indices = convert(source->indices()), values = convert(source->values());
     target->raw_resize_(source->sparse_dim(), source->dense_dim(), from.sizes());
-    target->set_indices_and_values_unsafe(source->indices(), source->values());
+    target->set_indices_and_values_unsafe(indices, values);
     target->set_coalesced(source->coalesced());
-    return;
+  } else {
+    auto* source = static_cast<at::SparseCsrTensorImpl*>(from.unsafeGetTensorImpl());
+    static_cast<at::SparseCsrTensorImpl*>(to.unsafeGetTensorImpl())
+        ->set_member_tensors(convert(source->compressed_indices()), convert(source->plain_indices()), convert(source->values()),
+                             from.sizes());
   }
-  auto* source = static_cast<at::SparseCsrTensorImpl*>(from.unsafeGetTensorImpl());
-  auto* target = static_cast<at::SparseCsrTensorImpl*>(to.unsafeGetTensorImpl());
-  target->set_member_tensors(source->compressed_indices(), source->plain_indices(), source->values(), from.sizes());
+}
+
+// A sparse tensor of the kind of `model`, with its members sent through `convert`.
+template <class Convert>
+at::Tensor sparse_like(const at::Tensor& model, BackendComponent backend, at::Device device, const Convert& convert) {
+  const auto keys = [&](DispatchKey kind) { return c10::DispatchKeySet(key_of(kind, backend)); };
+  const at::Tensor tensor =
+      model.is_sparse()
+          ? at::detail::make_tensor<at::SparseTensorImpl>(keys(DispatchKey::Sparse), model.dtype())
+          : at::detail::make_tensor<at::SparseCsrTensorImpl>(keys(DispatchKey::SparseCsr), device, model.layout(), model.dtype());
+  set_members(tensor, model, convert);
+  return tensor;
 }
 
 // Device memory with the bytes of a host block. Memory from the cache may still be in use by what is queued on its stream.
@@ -140,17 +121,14 @@ at::Tensor Aliases::to_cpu(const at::Tensor& tensor) {
       return pair.cpu;
     }
   }
-  at::Tensor alias = make_cpu(tensor);
+  const bool is_sparse = is_sparse_layout(tensor);
+  TORCH_CHECK_NOT_IMPLEMENTED(is_sparse || tensor.has_storage(), "rustdev: the CPU fallback does not take tensors of layout ",
+                              tensor.layout());
+  at::Tensor alias = C10_UNLIKELY(is_sparse) ? sparse_like(tensor, cpu_backend, at::Device(at::kCPU),
+                                                           [this](const at::Tensor& member) { return to_cpu(member); })
+                                             : dense_like(tensor, storage_to_cpu(tensor.storage()), cpu_backend);
   tensors_.push_back({tensor, alias});
   return alias;
-}
-
-at::Tensor Aliases::make_cpu(const at::Tensor& tensor) {
-  if (C10_UNLIKELY(is_sparse_layout(tensor))) {
-    return sparse_like(tensor, cpu_keys, at::Device(at::kCPU), [this](const at::Tensor& member) { return to_cpu(member); });
-  }
-  TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage(), "rustdev: the CPU fallback does not take tensors of layout ", tensor.layout());
-  return dense_like(tensor, storage_to_cpu(tensor.storage()), cpu_keys);
 }
 
 c10::Storage Aliases::storage_to_cpu(const c10::Storage& storage) {
@@ -186,17 +164,10 @@ at::Tensor Aliases::to_device(const at::Tensor& result, at::Device device) {
       return pair.device;
     }
   }
-  return make_device(result, device);
-}
-
-at::Tensor Aliases::make_device(const at::Tensor& result, at::Device device) {
   if (C10_UNLIKELY(is_sparse_layout(result))) {
-    return sparse_like(result, device_keys, device, [&](const at::Tensor& member) { return to_device(member, device); });
+    return sparse_like(result, device_backend, device, [&](const at::Tensor& member) { return to_device(member, device); });
   }
-  if (!result.has_storage()) {
-    return result;
-  }
-  return dense_like(result, storage_to_device(result.storage(), device), device_keys);
+  return result.has_storage() ? dense_like(result, storage_to_device(result.storage(), device), device_backend) : result;
 }
 
 void Aliases::write_back() {
@@ -224,8 +195,7 @@ void Aliases::write_back_tensor(const TensorPair& pair) {
   const at::Tensor& from = pair.cpu;
   const at::Tensor& to = pair.device;
   if (C10_UNLIKELY(is_sparse_layout(to))) {
-    const auto convert = [&](const at::Tensor& member) { return to_device(member, to.device()); };
-    assign_sparse(sparse_like(from, device_keys, to.device(), convert), to);
+    set_members(to, from, [&](const at::Tensor& member) { return to_device(member, to.device()); });
     return;
   }
   if (C10_UNLIKELY(to.is_nested())) {

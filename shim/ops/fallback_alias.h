@@ -7,10 +7,18 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKey.h>
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
 namespace rustdev {
+
+constexpr c10::BackendComponent cpu_backend = c10::BackendComponent::CPUBit, device_backend = c10::BackendComponent::PrivateUse1Bit;
+
+// The dispatch key of tensors of a kind, as DispatchKey::Sparse, on a backend.
+constexpr c10::DispatchKey key_of(c10::DispatchKey kind, c10::BackendComponent backend) {
+  return c10::toRuntimePerBackendFunctionalityKey(kind, backend);
+}
 
 class Aliases {
  public:
@@ -35,8 +43,6 @@ class Aliases {
 
   c10::Storage storage_to_cpu(const c10::Storage& storage);
   c10::Storage storage_to_device(const c10::Storage& storage, at::Device device);
-  at::Tensor make_cpu(const at::Tensor& tensor);
-  at::Tensor make_device(const at::Tensor& result, at::Device device);
   void write_back_tensor(const TensorPair& pair);
   void write_back_storage(StoragePair& pair);
 

@@ -6,8 +6,6 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/nan_to_num.h>
 
-#include <vector>
-
 #include "boxed_values.h"
 #include "check.h"
 
@@ -23,38 +21,28 @@ at::Tensor sizes_of_nested(const at::Tensor& tensor) {
   return at::detail::empty_meta(sizes, tensor.scalar_type());
 }
 
-void apply(const rd_change& change, at::ArrayRef<c10::IValue> arguments, c10::IValue& value) {
-  const at::Tensor& tensor = value.toTensor();
-  switch (change.kind) {
-    case RD_CHANGE_CONTIGUOUS:
-      value = tensor.contiguous();
-      break;
-    case RD_CHANGE_FINITE:
-      value = at::nan_to_num(tensor, change.numbers[0], change.numbers[1], change.numbers[2]);
-      break;
-    default:
-      at::native::resize_output(tensor, arguments[change.like].toTensor().sizes());
-  }
-}
-
 }  // namespace
 
-const rd_guard* find_guard(const c10::FunctionSchema& schema) {
-  std::vector<rd_argument> arguments;
-  for (const c10::Argument& argument : schema.arguments()) {
-    arguments.push_back({argument.name().c_str(), argument.alias_info() != nullptr && argument.alias_info()->isWrite()});
+void change_arguments(at::ArrayRef<rd_change> changes, torch::jit::Stack& stack, size_t arguments) {
+  c10::IValue* const values = stack.data() + stack.size() - arguments;
+  for (const rd_change& change : changes) {
+    c10::IValue& value = values[change.argument];
+    const at::Tensor& tensor = value.toTensor();
+    switch (change.kind) {
+      case RD_CHANGE_CONTIGUOUS:
+        value = tensor.contiguous();
+        break;
+      case RD_CHANGE_FINITE:
+        value = at::nan_to_num(tensor, change.numbers[0], change.numbers[1], change.numbers[2]);
+        break;
+      default:
+        at::native::resize_output(tensor, values[change.like].toTensor().sizes());
+    }
   }
-  const rd_guard* found = nullptr;
-  RD_CHECK(rd_guard_find(schema.name().c_str(), arguments.data(), arguments.size(), &found));
-  return found;
 }
 
-void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack, bool has_values) {
-  if (guard == nullptr) {
-    return;
-  }
-  const at::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, schema.arguments().size());
-  torch::jit::Stack seen = arguments.vec();
+void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
+  torch::jit::Stack seen = torch::jit::last(stack, schema.arguments().size()).vec();
   for (c10::IValue& value : seen) {
     if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_nested()) {
       value = sizes_of_nested(value.toTensor());
@@ -63,10 +51,8 @@ void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, t
   const BoxedValues values(seen);
   rd_change changes[RD_MAX_CHANGES];
   size_t changed = 0;
-  RD_CHECK(rd_guard_check(guard, values.data(), values.size(), has_values, changes, &changed));
-  for (const rd_change& change : at::ArrayRef<rd_change>(changes, changed)) {
-    apply(change, arguments, stack[stack.size() - arguments.size() + change.argument]);
-  }
+  RD_CHECK(rd_guard_check(guard, values.data(), values.size(), changes, &changed));
+  change_arguments({changes, changed}, stack, seen.size());
 }
 
 }  // namespace rustdev

@@ -8,11 +8,10 @@
 
 namespace rustdev {
 
-// The guard of an overload, or null.
-const rd_guard* find_guard(const c10::FunctionSchema& schema);
+// Replaces arguments, of which the stack ends in so many, by what a guard wants of them.
+void change_arguments(at::ArrayRef<rd_change> changes, torch::jit::Stack& stack, size_t arguments);
 
-// Refuses arguments that the kernel would not survive, and replaces those that it does not take as they are. Before a task tensors
-// have no values yet: sizes and dtypes are checked then. `guard`: null lets everything through.
-void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack, bool has_values);
+// Refuses arguments, with values, that the kernel would not survive, and replaces those that it does not take as they are.
+void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack);
 
 }  // namespace rustdev

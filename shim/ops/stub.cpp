@@ -30,6 +30,7 @@
 #include <ATen/ops/nan_to_num_native.h>
 #include <ATen/ops/polar_native.h>
 #include <ATen/ops/smooth_l1_loss_backward_native.h>
+#include <torch/library.h>
 
 #include "structured.h"
 

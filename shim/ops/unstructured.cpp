@@ -5,6 +5,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/ldexp_native.h>
 #include <ATen/ops/result_type.h>
+#include <torch/library.h>
 
 #include "ops/factory.h"
 #include "structured.h"

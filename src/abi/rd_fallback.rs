@@ -1,55 +1,221 @@
-//! C ABI of the CPU fallback's rules and statistics.
+//! C ABI of the CPU fallback: what it knows of operators, its rules and its statistics, and the waits before a call.
 
-use std::ffi::{CStr, c_char};
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char};
+use std::ptr;
+use std::time::Instant;
 
-use super::rd_stream::give;
+use super::rd_device::{device_index, small};
+use super::rd_guard::guard_of;
+use super::rd_operator::{elements, rd_guard};
+use super::rd_stream::{give, rd_access};
 use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
+use crate::operators::guards::Guard;
 use crate::runtime::fallback::FallbackOperator;
+use crate::runtime::sync::{LazyLock, Mutex};
+use crate::runtime::trace::{self, Kind, Mark};
+use crate::runtime::{device, rng, sanitizer};
 
 /// An operator that the fallback was asked for; it lives forever.
 #[allow(non_camel_case_types)]
-pub type rd_fallback = FallbackOperator;
+pub struct rd_fallback {
+    operator: &'static FallbackOperator,
+    name: CString,
+    /// Of its CPU kernel.
+    guard: Option<Guard>,
+}
 
-/// The operator of a name with namespace and overload, `aten::sort.stable`.
+/// An argument of a schema.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_argument {
+    pub name: *const c_char,
+    /// Whether the operator writes to it.
+    pub is_written: bool,
+}
+
+/// A kernel that runs on this thread, opaque to the other side.
+#[allow(non_camel_case_types)]
+pub struct rd_fallback_run {
+    operator: &'static FallbackOperator,
+    begin: Instant,
+    mark: Option<Mark>,
+}
+
+static FOUND: LazyLock<Mutex<HashMap<CString, &'static rd_fallback>>> = LazyLock::new(Mutex::default);
+
+/// The operator of a name with namespace and overload, `aten::sort.stable`, and these arguments.
 ///
 /// # Safety
-/// `name` is NUL-terminated, `found` is valid for a write.
+/// `name` is NUL-terminated, and so are the names of so many readable arguments; `found` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_find(name: *const c_char, found: *mut *const rd_fallback) -> rd_status {
+pub unsafe extern "C" fn rd_fallback_find(
+    name: *const c_char,
+    arguments: *const rd_argument,
+    count: usize,
+    found: *mut *const rd_fallback,
+) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-        // SAFETY: as above.
-        unsafe { give(found, FallbackOperator::find(&name)) };
+        let name = unsafe { CStr::from_ptr(name) };
+        let mut known = FOUND.lock();
+        let operator = known.get(name).copied().unwrap_or_else(|| {
+            // SAFETY: the caller promises so many arguments.
+            let arguments = unsafe { elements::<rd_argument>(arguments.cast(), count) };
+            // SAFETY: as above, and that they are strings.
+            let guard = unsafe { guard_of(name, arguments) };
+            let operator = FallbackOperator::find(&name.to_string_lossy());
+            let made: &'static rd_fallback = Box::leak(Box::new(rd_fallback { operator, name: name.into(), guard }));
+            known.insert(name.into(), made);
+            made
+        });
+        // SAFETY: the caller's promise.
+        unsafe { give(found, operator) };
         Ok(())
     })
 }
 
-/// Refuses a call that the rules forbid (`RD_UNSUPPORTED`), or says whether it deserves a warning.
-///
-/// # Safety
-/// `op` came from [`rd_fallback_find`], `warns` is valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_check(op: *const rd_fallback, warns: *mut bool) -> rd_status {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let op = unsafe { op.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no operator"))?;
-        // SAFETY: as above.
-        unsafe { give(warns, op.check()?) };
-        Ok(())
-    })
-}
-
-/// Counts a call, whose kernel took so long.
+/// Its name.
 ///
 /// # Safety
 /// `op` came from [`rd_fallback_find`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_count(op: *const rd_fallback, nanoseconds: u64) {
-    shield((), || {
+pub unsafe extern "C" fn rd_fallback_name(op: *const rd_fallback) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe { op.as_ref() }.map_or(c"".as_ptr(), |op| op.name.as_ptr())
+}
+
+/// The guard of its CPU kernel, or null.
+///
+/// # Safety
+/// `op` came from [`rd_fallback_find`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_guard {
+    // SAFETY: the caller's promise.
+    unsafe { op.as_ref() }.and_then(|op| op.guard.as_ref()).map_or(ptr::null(), ptr::from_ref)
+}
+
+/// Whether an argument of it lives on the CPU for a device's operators too.
+///
+/// # Safety
+/// `op` came from [`rd_fallback_find`], `argument` is NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_takes_host(op: *const rd_fallback, argument: *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    let argument = unsafe { CStr::from_ptr(argument) }.to_string_lossy();
+    // SAFETY: as above.
+    shield(false, || unsafe { op.as_ref() }.is_some_and(|op| op.operator.takes_host(&argument)))
+}
+
+/// The operator that is asked for.
+///
+/// # Safety
+/// `op` came from [`rd_fallback_find`].
+unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { op.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no operator"))
+}
+
+/// Says of a call with arguments on so many devices, in their order, on which one its results are, and whether it deserves a warning.
+/// `with_host`: a tensor among them is on the CPU. Refuses several devices, and what the rules forbid (`RD_UNSUPPORTED`).
+///
+/// # Safety
+/// `op` came from [`rd_fallback_find`], there are so many readable devices, `device` and `warns` are valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_begin(
+    op: *const rd_fallback,
+    devices: *const i32,
+    count: usize,
+    with_host: bool,
+    device: *mut i32,
+    warns: *mut bool,
+) -> rd_status {
+    guard(|| {
         // SAFETY: the caller's promise.
-        if let Some(op) = unsafe { op.as_ref() } {
-            op.count(nanoseconds);
+        let operator = unsafe { known(op) }?.operator;
+        // SAFETY: as above.
+        let devices = unsafe { elements::<i32>(devices.cast(), count) };
+        let place = operator.device_of(devices, with_host)?.unwrap_or_else(|| small(device::current()));
+        // SAFETY: as above.
+        unsafe { give(device, place) };
+        // SAFETY: as above.
+        unsafe { give(warns, operator.check()?) };
+        Ok(())
+    })
+}
+
+/// Waits for this thread's streams of the devices of a call, and checks what its kernel does to so many ranges of their memory. A stream that
+/// captures refuses.
+///
+/// # Safety
+/// `op` came from [`rd_fallback_find`], there are so many readable devices and accesses, whose addresses are compared and never followed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_wait(
+    op: *const rd_fallback,
+    devices: *const i32,
+    num_devices: usize,
+    accesses: *const rd_access,
+    num_accesses: usize,
+) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let name = unsafe { known(op) }?.operator.name();
+        // SAFETY: as above.
+        let devices = unsafe { elements::<i32>(devices.cast(), num_devices) };
+        for (position, &device) in devices.iter().enumerate() {
+            if devices[..position].contains(&device) {
+                continue;
+            }
+            let index = device_index(device)?;
+            device::get(index)?;
+            let what = || format!("{name} (computed by PyTorch's CPU kernel, which waits for the device)");
+            device::current_stream(index).synchronize_for(what)?;
         }
-    });
+        // SAFETY: as above.
+        for access in unsafe { elements::<rd_access>(accesses.cast(), num_accesses) } {
+            sanitizer::host_touches(name, access.begin.addr(), access.end.addr(), access.write)?;
+        }
+        Ok(())
+    })
+}
+
+/// Its kernel begins on this thread, in the order of the current stream of the device; [`rd_fallback_run_end`] ends it.
+///
+/// # Safety
+/// `op` came from [`rd_fallback_find`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_run_begin(op: *const rd_fallback, device: i32) -> *mut rd_fallback_run {
+    shield(ptr::null_mut(), || {
+        // SAFETY: the caller's promise.
+        let Some(operator) = unsafe { op.as_ref() }.map(|op| op.operator) else { return ptr::null_mut() };
+        let stream = device_index(device).ok().filter(|_| trace::is_on()).map(device::current_stream);
+        let mark = stream.and_then(|stream| trace::mark_call(stream, operator.name(), Kind::Fallback));
+        Box::into_raw(Box::new(rd_fallback_run { operator, begin: Instant::now(), mark }))
+    })
+}
+
+/// That kernel has ended; null is allowed.
+///
+/// # Safety
+/// `run` came from [`rd_fallback_run_begin`] and was not ended before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_run_end(run: *mut rd_fallback_run, failed: bool) {
+    if run.is_null() {
+        return;
+    }
+    // SAFETY: the caller hands back what `rd_fallback_run_begin` made with `Box::into_raw`.
+    let run = unsafe { Box::from_raw(run) };
+    if let Some(mark) = &run.mark {
+        mark.end(failed);
+        mark.submitted();
+    }
+    if !failed {
+        run.operator.count(run.begin.elapsed().as_nanos() as u64);
+    }
+}
+
+/// The seed of a CPU generator for a kernel that draws where a generator of the device's is.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_fallback_seed(seed: u64, offset: u64) -> u64 {
+    rng::derived_seed(seed, offset)
 }

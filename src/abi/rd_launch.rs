@@ -216,74 +216,110 @@ pub unsafe extern "C" fn rd_launch(op: *const rd_op, device: i32, args: *const r
 /// # Safety
 /// As [`rd_launch`].
 #[inline(always)]
-pub(super) unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<(), Failure> {
-    let stream = device::current_stream(device_index(device)?);
-    let is_small = args.num_operands <= INLINE_OPERANDS && args.num_scalars <= INLINE_SCALARS;
-    if args.dense_numel > 0 && is_small {
-        // SAFETY: the caller's promise.
-        unsafe { launch_dense(op, stream, args) }
-    } else {
-        // SAFETY: as above.
-        unsafe { launch_any(op, stream, args) }
-    }
-}
-
-const LONG: i32 = DType::Long as i32;
-const DOUBLE: i32 = DType::Double as i32;
-
-/// A dense launch that needs no allocation. Every value is written once, where it stays.
-///
-/// # Safety
-/// The arrays that `args` points at are readable.
-#[inline(always)]
-unsafe fn launch_dense(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    let parts = unsafe { Parts::new(op, args) }?;
-    op.count_call();
-    let mut work = KernelCall { op, record: Record::dense(args.dense_numel, args.num_outputs, parts.compute) };
-    for number in parts.scalars {
-        match number.dtype {
-            LONG => work.record.push_scalar(Scalar::Long(number.integer)),
-            DOUBLE => work.record.push_scalar(Scalar::Double(number.real)),
-            _ => work.record.push_scalar(scalar(number)?),
-        }
-    }
-    for operand in parts.operands {
-        if operand.data.is_null() {
-            return Err(invalid("an operand has no memory".into()));
-        }
-        let (data, dtype, flags) = (operand.data.cast(), dtype(operand.dtype)?, Flags(operand.flags as u8));
-        // SAFETY: the caller of `rd_launch` promises that operands can be read during the call, an immediate's element too.
-        unsafe { work.record.push_dense(data, dtype, flags) };
-    }
-    let cost = op.dense_cost(args.dense_numel as usize, &work.launch());
-    Ok(stream.launch(op.text(), cost, &mut work)?)
-}
-
-/// Any launch.
-///
-/// # Safety
-/// The arrays that `args` points at are readable, and the operands' sizes and strides.
-unsafe fn launch_any(op: &'static Op, stream: &'static Stream, args: &rd_launch_args) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
-    let parts = unsafe { Parts::new(op, args) }?;
-    op.count_call();
-    for operand in parts.operands {
-        // SAFETY: as above.
+unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<(), Failure> {
+    // SAFETY: the caller promises the arrays; `slice` checks null.
+    let operands = unsafe { slice(args.operands, args.num_operands) }?;
+    // SAFETY: as above.
+    let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
+    for operand in operands {
+        // SAFETY: as above, of sizes and strides.
         unsafe { check(operand, args.dense_numel) }?;
     }
-    let operands = Checked { operands: parts.operands, dense_numel: &args.dense_numel };
-    let mut work = KernelCall { op, record: Record::empty(args.num_outputs, parts.compute) };
-    let filled = work.record.fill(op.layout(), &operands, parts.scalars.len());
-    filled.map_err(|error| invalid(format!("{}: {error}", op.text())))?;
-    for number in parts.scalars {
-        work.record.push_scalar(scalar(number)?);
+    let Some(first) = operands.first() else { return Err(wrong_number(op, 0, scalars.len())) };
+    let compute = dtype(if args.compute_dtype < 0 { first.dtype } else { args.compute_dtype })?;
+    let operands = Checked { operands, dense_numel: &args.dense_numel };
+    let call = Launched { op, device, compute, num_outputs: args.num_outputs, dense_numel: args.dense_numel };
+    // SAFETY: the caller's promise.
+    unsafe { call.launch(&operands, scalars.len(), |index| scalar(&scalars[index])) }
+}
+
+/// A launch without its operands and scalars.
+pub(super) struct Launched {
+    pub op: &'static Op,
+    pub device: i32,
+    pub compute: DType,
+    pub num_outputs: usize,
+    /// As in [`rd_launch_args`].
+    pub dense_numel: i64,
+}
+
+impl Launched {
+    /// Enqueues it.
+    ///
+    /// # Safety
+    /// As [`rd_launch`], of the operands' memory.
+    #[inline(always)]
+    pub(super) unsafe fn launch<'a>(
+        &self,
+        operands: &impl Operands<'a>,
+        num_scalars: usize,
+        scalar_of: impl Fn(usize) -> Result<Scalar, Failure>,
+    ) -> Result<(), Failure> {
+        let &Self { op, num_outputs, .. } = self;
+        let stream = device::current_stream(device_index(self.device)?);
+        if num_outputs == 0 || num_outputs > operands.count() {
+            return Err(invalid(format!("{}: {num_outputs} outputs of {} operands", op.text(), operands.count())));
+        }
+        if !op.signature().takes(operands.count(), num_scalars) {
+            return Err(wrong_number(op, operands.count(), num_scalars));
+        }
+        if !op.dtypes().contains(self.compute) {
+            return Err(not_implemented(op, self.compute));
+        }
+        op.count_call();
+        let is_small = operands.count() <= INLINE_OPERANDS && num_scalars <= INLINE_SCALARS;
+        if self.dense_numel > 0 && is_small {
+            self.launch_dense(stream, operands, num_scalars, scalar_of)
+        } else {
+            self.launch_any(stream, operands, num_scalars, scalar_of)
+        }
     }
-    if hardware::is_installed() && host_copy::is_meant(&work) {
-        return host_copy::submit(stream, &work);
+
+    /// A dense launch that needs no allocation. Every value is written once, where it stays.
+    #[inline(always)]
+    fn launch_dense<'a>(
+        &self,
+        stream: &'static Stream,
+        operands: &impl Operands<'a>,
+        num_scalars: usize,
+        scalar_of: impl Fn(usize) -> Result<Scalar, Failure>,
+    ) -> Result<(), Failure> {
+        let &Self { op, num_outputs, dense_numel, .. } = self;
+        let mut work = KernelCall { op, record: Record::dense(dense_numel, num_outputs, self.compute) };
+        for index in 0..num_scalars {
+            work.record.push_scalar(scalar_of(index)?);
+        }
+        for index in 0..operands.count() {
+            let operand = operands.get(index);
+            // SAFETY: `View::new` promises the element of an immediate.
+            unsafe { work.record.push_dense(operand.data(), operand.dtype(), operand.flags()) };
+        }
+        let cost = op.dense_cost(dense_numel as usize, &work.launch());
+        Ok(stream.launch(op.text(), cost, &mut work)?)
     }
-    let cost = op.cost(&work.launch());
-    Ok(stream.launch(op.text(), cost, &mut work)?)
+
+    /// Any launch.
+    #[inline(always)]
+    fn launch_any<'a>(
+        &self,
+        stream: &'static Stream,
+        operands: &impl Operands<'a>,
+        num_scalars: usize,
+        scalar_of: impl Fn(usize) -> Result<Scalar, Failure>,
+    ) -> Result<(), Failure> {
+        let op = self.op;
+        let mut work = KernelCall { op, record: Record::empty(self.num_outputs, self.compute) };
+        let filled = work.record.fill(op.layout(), operands, num_scalars);
+        filled.map_err(|error| invalid(format!("{}: {error}", op.text())))?;
+        for index in 0..num_scalars {
+            work.record.push_scalar(scalar_of(index)?);
+        }
+        if hardware::is_installed() && host_copy::is_meant(&work) {
+            return host_copy::submit(stream, &work);
+        }
+        let cost = op.cost(&work.launch());
+        Ok(stream.launch(op.text(), cost, &mut work)?)
+    }
 }
 
 /// A launch as the work of a task.
@@ -427,34 +463,9 @@ fn wrong_number(op: &Op, operands: usize, scalars: usize) -> Failure {
     invalid(format!("{name} takes {signature}, not {operands} operands and {scalars} scalars"))
 }
 
-/// The arguments of a launch, read and checked as far as they do not depend on its kind.
-struct Parts<'a> {
-    operands: &'a [rd_operand],
-    scalars: &'a [rd_scalar],
-    compute: DType,
-}
-
-impl<'a> Parts<'a> {
-    /// # Safety
-    /// The arrays that `args` points at are readable.
-    #[inline(always)]
-    unsafe fn new(op: &Op, args: &'a rd_launch_args) -> Result<Self, Failure> {
-        // SAFETY: the caller promises the arrays; `slice` checks null.
-        let operands = unsafe { slice(args.operands, args.num_operands) }?;
-        // SAFETY: as above.
-        let scalars = unsafe { slice(args.scalars, args.num_scalars) }?;
-        if args.num_outputs == 0 || args.num_outputs > operands.len() {
-            return Err(invalid(format!("{}: {} outputs of {} operands", op.text(), args.num_outputs, operands.len())));
-        }
-        if !op.signature().takes(operands.len(), scalars.len()) {
-            return Err(wrong_number(op, operands.len(), scalars.len()));
-        }
-        let compute = dtype(if args.compute_dtype < 0 { operands[0].dtype } else { args.compute_dtype })?;
-        if !op.dtypes().contains(compute) {
-            return Err(Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text())));
-        }
-        Ok(Self { operands, scalars, compute })
-    }
+#[cold]
+fn not_implemented(op: &Op, compute: DType) -> Failure {
+    Failure::new(RD_UNSUPPORTED, format!("{}: not implemented for {compute:?}", op.text()))
 }
 
 /// Checks an operand: what [`Checked`] relies on, and its sizes. `dense_numel`: its only size in a dense launch; else 0.

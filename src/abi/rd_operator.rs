@@ -3,28 +3,30 @@
 //! The shim registers each overload of `rd_operators_bind` with a boxed kernel, which hands the arguments over as plain descriptors and does
 //! with PyTorch's tensors what `rd_caller` asks for.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::offset_of;
 use std::ptr;
 use std::slice;
 
-use super::rd_launch::{
-    self, RD_OPERAND_CONJ, RD_OPERAND_IMMEDIATE, RD_OPERAND_NEG, RD_SCALAR_CELL, rd_launch_args, rd_operand, rd_scalar,
+use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
+use super::{
+    Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_TYPE, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE,
+    RD_UNSUPPORTED,
 };
-use super::{Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE, RD_UNSUPPORTED};
 use super::{guard, rd_status};
 use crate::kernels::table::Op;
-use crate::operators::bindings::{Batch, Kernel, Operator, Run, Task, definitions, operators};
+use crate::operators::bindings::{Dense, Kernel, Operator, definitions, operators};
 use crate::operators::call::{
-    Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Shape, Shapes, Strides, StructuredCall, Tensors,
-    Value, Wanted, parts_worth,
+    Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Shape, Shapes, Strides, Tensors, Value, Wanted,
 };
+use crate::operators::guards::{Change, Changes, Guard};
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::{Cell, Layout, Scalar};
-use crate::tensor::view::Flags;
+use crate::tensor::view::{Flags, View};
 
 /// From [`rd_operator_call`]: the call is for PyTorch's composition of other operators.
 pub const RD_COMPOSITE: rd_status = 10;
@@ -47,9 +49,13 @@ pub struct rd_tensor {
     pub dtype: i32,
     /// The index of a device of ours, or -1.
     pub device: i32,
-    /// `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`.
+    /// `RD_OPERAND_CONJ`, `RD_OPERAND_NEG`; `RD_OPERAND_HOST` on the CPU; `RD_TENSOR_WRAPPED_NUMBER`.
     pub flags: u32,
 }
+
+/// Of a tensor without dimensions that stands for a number of the program's.
+pub const RD_TENSOR_WRAPPED_NUMBER: u32 = 16;
+const _: () = assert!(RD_TENSOR_WRAPPED_NUMBER == Flags::WRAPPED_NUMBER.0 as u32);
 
 /// An argument that is not given, or an undefined tensor.
 pub const RD_VALUE_NONE: i32 = 0;
@@ -77,6 +83,8 @@ pub const RD_VALUE_SCALARS: i32 = 10;
 pub const RD_VALUE_OPTIONAL_TENSORS: i32 = 11;
 /// A device: `count` is its `c10::DeviceType`, its index, or -1 for the current one, the integer of `scalar`.
 pub const RD_VALUE_DEVICE: i32 = 12;
+/// An integer beyond `int64_t`: `scalar` is the `double` nearest to it.
+pub const RD_VALUE_LARGE_INTEGER: i32 = 13;
 
 /// The `c10::DeviceType` of our devices.
 pub const RD_DEVICE_TYPE: i32 = 20;
@@ -109,14 +117,16 @@ const _: () = assert!(
 );
 
 /// How a task is cut into parts: along dimension `dim` of the tensors with `least_ndim` dimensions or more that have that size in it; others
-/// are whole. `cost`: nanoseconds of one thread, of all parts.
+/// are whole. `cost`: nanoseconds of one thread, of all parts. `takes_threads`: the libraries use their own threads.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_cut {
     pub dim: i64,
     pub size: i64,
     pub least_ndim: i64,
+    pub parts: i64,
     pub cost: u64,
+    pub takes_threads: bool,
 }
 
 /// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
@@ -130,10 +140,28 @@ pub struct rd_division {
     pub in_float32: bool,
 }
 
-/// How many parts a task of so many nanoseconds is worth.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_parts_worth(cost: u64) -> i64 {
-    parts_worth(cost)
+/// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
+#[allow(non_camel_case_types)]
+pub type rd_guard = Guard;
+
+/// The argument becomes a contiguous copy.
+pub const RD_CHANGE_CONTIGUOUS: i32 = 0;
+/// It becomes a copy with `numbers` in the place of NaN, infinity and negative infinity.
+pub const RD_CHANGE_FINITE: i32 = 1;
+/// It is resized, as `out=` is, to the sizes of argument number `like`.
+pub const RD_CHANGE_RESIZED: i32 = 2;
+
+/// What a guard wants changed.
+#[allow(non_camel_case_types)]
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rd_change {
+    /// `RD_CHANGE_...`.
+    pub kind: i32,
+    /// The number of the argument, a tensor.
+    pub argument: usize,
+    pub like: usize,
+    pub numbers: [f64; 3],
 }
 
 /// What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.
@@ -157,7 +185,8 @@ pub struct rd_caller {
     pub empty: unsafe extern "C" fn(context: *mut c_void, shape: *const rd_tensor, made: *mut rd_tensor) -> rd_status,
     /// A tensor in a memory format (`c10::MemoryFormat`), which lives to the end of the call.
     pub dense: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, format: i32, made: *mut rd_tensor) -> rd_status,
-    /// Calls an operator that was found; its tensors, at most `capacity`, live to the end of the call.
+    /// Calls an operator that was found, or the functional variant of this one (null); its tensors, at most `capacity`, live to the end of the
+    /// call.
     pub call: unsafe extern "C" fn(
         context: *mut c_void,
         callee: *const c_void,
@@ -182,8 +211,9 @@ pub struct rd_caller {
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Raises a `UserWarning`.
     pub warn: unsafe extern "C" fn(context: *mut c_void, text: *const c_char) -> rd_status,
-    /// Has the operator's task compute, where that is optional.
-    pub leave_to_task: unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut) -> rd_status,
+    /// Has the operator's task compute over the outputs, with so many changes to the arguments.
+    pub leave_to_task:
+        unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut, changes: *const rd_change, count: usize) -> rd_status,
     /// Has the operator's own task compute, divided so; an error where it has none.
     pub divide: unsafe extern "C" fn(context: *mut c_void, division: *const rd_division) -> rd_status,
 }
@@ -200,17 +230,9 @@ pub struct rd_call {
     pub num_given: usize,
     /// Whether the overload returns nothing.
     pub is_void: bool,
+    /// That of the operator's task, or null.
+    pub guard: *const rd_guard,
 }
-
-/// What an operator's first dimension is a batch of, in `rd_task`: nothing.
-pub const RD_BATCH_NONE: i32 = 0;
-/// Images.
-pub const RD_BATCH_IMAGES: i32 = 1;
-/// Matrices.
-pub const RD_BATCH_MATRICES: i32 = 2;
-const _: () = assert!(
-    RD_BATCH_NONE == Batch::None as i32 && RD_BATCH_IMAGES == Batch::Images as i32 && RD_BATCH_MATRICES == Batch::Matrices as i32
-);
 
 /// PyTorch's CPU kernel as a task of the stream: the call checks and makes the outputs, the shim has the task run.
 #[allow(non_camel_case_types)]
@@ -218,16 +240,39 @@ const _: () = assert!(
 pub struct rd_task {
     /// The overload that the task runs, without `aten::`; null: the functional one, whose results are copied.
     pub out: *const c_char,
-    /// Bit `c10::ScalarType`: of the first operand.
-    pub dtypes: u64,
-    /// `RD_BATCH_...`.
-    pub batch: i32,
-    /// 16 bit floats outside `dtypes` are computed in float32 and rounded.
-    pub widens: bool,
     /// The guard looks at values too, in the task.
     pub guarded: bool,
-    /// A kernel of ours computes the calls that are not left to the task.
-    pub optional: bool,
+}
+
+/// Dense calls that the other side may launch itself, in `rd_pointwise`: none.
+pub const RD_DENSE_NEVER: i32 = 0;
+/// Of floating point numbers; the result has their dtype.
+pub const RD_DENSE_FLOATING: i32 = 1;
+/// Of floating point numbers or integers; the result has their dtype.
+pub const RD_DENSE_NUMERIC: i32 = 2;
+/// The same; the result is Bool.
+pub const RD_DENSE_BOOLEAN: i32 = 3;
+/// The same, where the other operand is a number.
+pub const RD_DENSE_NUMBER: i32 = 4;
+/// As `RD_DENSE_FLOATING`, with the scalar 0.
+pub const RD_DENSE_QUOTIENT: i32 = 5;
+const _: () = assert!(
+    RD_DENSE_NEVER == Dense::Never as i32
+        && RD_DENSE_FLOATING == Dense::Floating as i32
+        && RD_DENSE_NUMERIC == Dense::Numeric as i32
+        && RD_DENSE_BOOLEAN == Dense::Boolean as i32
+        && RD_DENSE_NUMBER == Dense::Number as i32
+        && RD_DENSE_QUOTIENT == Dense::Quotient as i32
+);
+
+/// A pointwise operator. Calls with dense operands of one shape and dtype, or numbers of the program's, may be launched without another
+/// look: operands and scalars are the arguments in their order.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_pointwise {
+    pub kernel: *const rd_op,
+    /// `RD_DENSE_...`.
+    pub dense: i32,
 }
 
 /// What the other side does while operators are bound; `context` is its own.
@@ -240,7 +285,7 @@ pub struct rd_binder {
     /// Defines an operator of our own library: its name, and the rest of its schema.
     pub define: unsafe extern "C" fn(context: *mut c_void, name: *const c_char, signature: *const c_char),
     /// Binds an overload. `functional`: the name of the functional one; `meta`: the operator whose meta calls ask for, or null; `task`: null
-    /// where a kernel of ours computes; `composed`: whether other operators compute.
+    /// where no kernel of PyTorch's computes; `tier`: what computes, or null for a kernel of ours; `pointwise`: null of any other operator.
     pub bind: unsafe extern "C" fn(
         context: *mut c_void,
         bound: *const rd_operator,
@@ -248,7 +293,8 @@ pub struct rd_binder {
         functional: *const c_char,
         meta: *const c_char,
         task: *const rd_task,
-        composed: bool,
+        tier: *const c_char,
+        pointwise: *const rd_pointwise,
     ),
 }
 
@@ -276,12 +322,15 @@ pub unsafe extern "C" fn rd_operators_bind(binder: *const rd_binder) -> rd_statu
         }
         for operator in operators() {
             let task = task_of(operator)?;
-            let (task, meta) =
-                (task.as_ref().map_or(ptr::null(), ptr::from_ref), operator.meta().map_or(ptr::null(), CStr::as_ptr));
-            let (functional, composed) = (operator.names[0].as_ptr(), operator.is_composed());
+            let task = task.as_ref().map_or(ptr::null(), ptr::from_ref);
+            let [meta, tier] = [operator.meta(), operator.tier()].map(|name| name.map_or(ptr::null(), CStr::as_ptr));
+            let functional = operator.names[0].as_ptr();
+            let kernel = operator.row().map_or(ptr::null(), ptr::from_ref);
+            let pointwise = operator.prepare.dense.map(|dense| rd_pointwise { kernel, dense: dense as i32 });
+            let pointwise = pointwise.as_ref().map_or(ptr::null(), ptr::from_ref);
             for name in operator.names {
-                // SAFETY: as above; the task is there during the call, the others live forever.
-                unsafe { (binder.bind)(binder.context, operator, name.as_ptr(), functional, meta, task, composed) };
+                // SAFETY: as above; the task and what is pointwise are there during the call, the others live forever.
+                unsafe { (binder.bind)(binder.context, operator, name.as_ptr(), functional, meta, task, tier, pointwise) };
             }
         }
         Ok(())
@@ -299,13 +348,10 @@ fn task_of(operator: &Operator) -> Result<Option<rd_task>, Failure> {
         Kernel::Row(row) => check_kernel(row).map(|()| None),
         Kernel::Others | Kernel::Divided => Ok(None),
         Kernel::Task(task) | Kernel::Either(_, task) => {
-            let &Task { out, dtypes, batch, widens, guarded } = task;
-            let (out, batch) = (out.map_or(ptr::null(), CStr::as_ptr), batch as i32);
-            let optional = matches!(operator.kernel, Kernel::Either(..));
             if let Kernel::Either(row, _) = &operator.kernel {
                 check_kernel(row)?;
             }
-            Ok(Some(rd_task { out, dtypes: dtypes.0, batch, widens, guarded, optional }))
+            Ok(Some(rd_task { out: task.out.map_or(ptr::null(), CStr::as_ptr), guarded: task.guarded }))
         }
     }
 }
@@ -326,41 +372,33 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
         // SAFETY: the caller promises its functions.
         let caller = unsafe { given.caller.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no caller"))?;
         let arena = &BumpArena::default();
-        let host = Host { context: given.context, caller, arena, is_void: given.is_void };
+        let host = Host { context: given.context, caller, arena, is_void: given.is_void, outputs: RefCell::default() };
         // A call that writes to no tensor of the caller's resizes none.
         let lasting = given.num_given == 0;
         // SAFETY: the caller promises so many arguments.
-        let values = unsafe { values(arena, given.arguments, given.num_arguments, lasting) }?;
+        let mut values = unsafe { values(arena, given.arguments, given.num_arguments, lasting) }?;
+        if operator.prepare.dense.is_some() {
+            // SAFETY: as above.
+            let given = unsafe { elements::<rd_value>(given.arguments.cast(), given.num_arguments) };
+            values = with_large_integers(arena, values, given);
+        }
         // SAFETY: the caller promises so many tensors.
         let outputs = unsafe { tensors(arena, given.given.cast(), given.num_given, false) }?;
-        run(operator, &Arguments::new(values), Call::new(operator.row(), &host, outputs, arena))
+        // SAFETY: the caller promises a guard, if there is one.
+        let guard = unsafe { given.guard.as_ref() };
+        operator.run(&Arguments::new(values), Call::new(operator.row(), &host, outputs, arena), guard).map_err(failure)
     })
-}
-
-fn run(operator: &Operator, arguments: &Arguments<'_>, call: Call<'_>) -> Result<(), Failure> {
-    if !operator.takes(arguments) {
-        return Err(fallback());
-    }
-    let outcome = match operator.prepare.run {
-        Run::Plain(run) => run(arguments, &call),
-        Run::Structured(_, run) => run(arguments, &StructuredCall::new(call)),
-    };
-    outcome.map_err(failure)
-}
-
-#[cold]
-fn fallback() -> Failure {
-    Failure::new(RD_FALLBACK, String::new())
 }
 
 #[cold]
 pub(super) fn failure(refusal: Refusal) -> Failure {
     match refusal {
-        Refusal::Fallback => fallback(),
+        Refusal::Fallback => Failure::new(RD_FALLBACK, String::new()),
         Refusal::Composite => Failure::new(RD_COMPOSITE, String::new()),
         Refusal::Invalid(text) => Failure::new(RD_INVALID_ARGUMENT, text),
         Refusal::Index(text) => Failure::new(RD_OUT_OF_RANGE, text),
         Refusal::Value(text) => Failure::new(RD_INVALID_VALUE, text),
+        Refusal::Type(text) => Failure::new(RD_INVALID_TYPE, text),
         Refusal::Unsupported(text) => Failure::new(RD_UNSUPPORTED, text),
         Refusal::Failed(status, text) => Failure::new(status, text),
     }
@@ -392,6 +430,17 @@ pub(super) unsafe fn values(
     arena.try_keep_all(count, |index| unsafe { value(arena, &given[index], lasting) })
 }
 
+/// Values with the integers that no `i64` holds as what they are: pointwise operators tell them from floating point numbers.
+fn with_large_integers<'a>(arena: &'a BumpArena, values: &'a [Value<'a>], given: &[rd_value]) -> &'a [Value<'a>] {
+    let is_large = |value: &rd_value| value.kind == RD_VALUE_LARGE_INTEGER;
+    if !given.iter().any(is_large) {
+        return values;
+    }
+    let value_of =
+        |index: usize| if is_large(&given[index]) { Value::LargeInteger(given[index].scalar.real) } else { values[index] };
+    arena.keep_all(values.len(), value_of)
+}
+
 /// # Safety
 /// As [`values`].
 #[inline]
@@ -399,7 +448,7 @@ unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Re
     let &rd_value { kind, count, data, ref scalar } = given;
     Ok(match kind {
         RD_VALUE_NONE => Value::None,
-        RD_VALUE_SCALAR => Value::Number(rd_launch::scalar(scalar)?),
+        RD_VALUE_SCALAR | RD_VALUE_LARGE_INTEGER => Value::Number(rd_launch::scalar(scalar)?),
         RD_VALUE_TENSOR => {
             // SAFETY: the caller's promise: one tensor.
             let given = unsafe { elements::<rd_tensor>(data, 1) };
@@ -516,6 +565,9 @@ fn written(arena: &BumpArena, value: &Value<'_>) -> rd_value {
             list(RD_VALUE_TENSORS, views.len(), views.as_ptr().cast())
         }
         Value::Number(number) => rd_value { kind: RD_VALUE_SCALAR, count: 1, data: ptr::null(), scalar: to_scalar(number) },
+        Value::LargeInteger(nearest) => {
+            rd_value { kind: RD_VALUE_SCALAR, count: 1, data: ptr::null(), scalar: to_scalar(&Scalar::Double(*nearest)) }
+        }
         Value::Scalars(numbers) => {
             let numbers = arena.keep_all(numbers.len(), |index| to_scalar(&numbers[index]));
             list(RD_VALUE_SCALARS, numbers.len(), numbers.as_ptr().cast())
@@ -553,12 +605,13 @@ struct Host<'a> {
     caller: &'a rd_caller,
     arena: &'a BumpArena,
     is_void: bool,
+    outputs: RefCell<Tensors<'a>>,
 }
 
-impl Host<'_> {
+impl<'a> Host<'a> {
     /// What a function of the caller's made.
     #[inline]
-    fn made(&self, ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status) -> Result<Tensor<'_>, Refusal> {
+    fn made(&self, ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status) -> Result<Tensor<'a>, Refusal> {
         let mut made = NO_TENSOR;
         if ask(self.context, &raw mut made) != RD_OK {
             return Err(failed());
@@ -573,7 +626,7 @@ impl Host<'_> {
         &self,
         wanted: Wanted<'_>,
         ask: impl FnOnce(*mut c_void, *mut rd_tensor) -> rd_status,
-    ) -> Result<Tensor<'_>, Refusal> {
+    ) -> Result<Tensor<'a>, Refusal> {
         let mut made = NO_TENSOR;
         if ask(self.context, &raw mut made) != RD_OK {
             return Err(failed());
@@ -587,6 +640,21 @@ impl Host<'_> {
         let place = (made.handle as usize, made.data as usize);
         Ok(Tensor::new(self.arena, place, wanted.dtype, made.device, Flags(0), sizes, strides))
     }
+
+    /// The results of an operator, which has no more than so many; of this one where it is null.
+    fn results(&self, operator: *const c_void, arguments: &[Value<'_>], capacity: usize) -> Result<Tensors<'_>, Refusal> {
+        let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
+        let mut made = [NO_TENSOR; MAX_OUTPUTS];
+        let (context, capacity) = (self.context, capacity.min(MAX_OUTPUTS));
+        // SAFETY: as above; the values live to the end of the call.
+        let status = unsafe { (self.caller.call)(context, operator, values.as_ptr(), values.len(), made.as_mut_ptr(), capacity) };
+        if status != RD_OK {
+            return Err(failed());
+        }
+        let found = made.iter().take_while(|each| !each.handle.is_null());
+        // SAFETY: as above.
+        found.map(|each| unsafe { tensor(self.arena, each, false) }).collect::<Result<_, _>>().map_err(unknown)
+    }
 }
 
 /// What the shim knows of PyTorch.
@@ -596,6 +664,7 @@ mod torch {
     unsafe extern "C" {
         pub safe fn rd_shim_has_mkl() -> bool;
         pub safe fn rd_shim_has_amx() -> bool;
+        pub safe fn rd_shim_has_complex_bfloat16() -> bool;
         pub safe fn rd_shim_is_deterministic() -> bool;
         pub safe fn rd_shim_default_dtype() -> i32;
     }
@@ -610,6 +679,10 @@ mod torch {
     }
 
     pub fn rd_shim_has_amx() -> bool {
+        false
+    }
+
+    pub fn rd_shim_has_complex_bfloat16() -> bool {
         false
     }
 
@@ -638,9 +711,11 @@ impl Caller for Host<'_> {
     fn output(&self, index: usize, wanted: Wanted<'_>, strides: Strides) -> Result<Tensor<'_>, Refusal> {
         let shape = described(&wanted);
         // SAFETY: the caller of `rd_operator_call` promises its functions.
-        self.made_as(wanted, |context, made| unsafe {
+        let made = self.made_as(wanted, |context, made| unsafe {
             (self.caller.output)(context, index, &raw const shape, strides as i32, made)
-        })
+        })?;
+        self.outputs.borrow_mut().push(made);
+        Ok(made)
     }
 
     fn give(&self, index: usize, tensor: Tensor<'_>) -> Outcome {
@@ -663,18 +738,15 @@ impl Caller for Host<'_> {
     }
 
     fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal> {
-        let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
-        let mut made = [NO_TENSOR; MAX_OUTPUTS];
-        let (context, capacity) = (self.context, results.min(MAX_OUTPUTS));
-        let operator = ptr::with_exposed_provenance(operator.handle());
-        // SAFETY: as above; the values live to the end of the call.
-        let status = unsafe { (self.caller.call)(context, operator, values.as_ptr(), values.len(), made.as_mut_ptr(), capacity) };
-        if status != RD_OK {
-            return Err(failed());
-        }
-        // SAFETY: as above.
-        let read = made[..capacity].iter().map(|each| unsafe { tensor(self.arena, each, false) });
-        read.collect::<Result<_, _>>().map_err(unknown)
+        self.results(ptr::with_exposed_provenance(operator.handle()), arguments, results)
+    }
+
+    fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'_>, Refusal> {
+        self.results(ptr::null(), arguments, MAX_OUTPUTS)
+    }
+
+    fn outputs(&self) -> Tensors<'_> {
+        self.outputs.borrow().iter().copied().collect()
     }
 
     fn read(&self, tensor: Tensor<'_>, reason: &CStr) -> Result<i64, Refusal> {
@@ -738,11 +810,13 @@ impl Caller for Host<'_> {
         if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 
-    fn leave_to_task(&self, cut: Cut) -> Outcome {
-        let Cut { dim, size, least_ndim, cost } = cut;
-        let cut = rd_cut { dim: dim as i64, size, least_ndim: least_ndim as i64, cost };
+    fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
+        let Cut { dim, size, least_ndim, cost, takes_threads } = cut;
+        let (dim, least_ndim, parts) = (dim as i64, least_ndim as i64, cut.parts());
+        let cut = rd_cut { dim, size, least_ndim, parts, cost, takes_threads };
+        let changes = self.arena.keep_all(changes.len(), |index| changed(changes[index]));
         // SAFETY: as above.
-        let status = unsafe { (self.caller.leave_to_task)(self.context, &raw const cut) };
+        let status = unsafe { (self.caller.leave_to_task)(self.context, &raw const cut, changes.as_ptr(), changes.len()) };
         if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 
@@ -755,27 +829,20 @@ impl Caller for Host<'_> {
     }
 
     fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
+        let dense_numel = if op.layout() == Layout::Elementwise { dense_numel(outputs, inputs) } else { 0 };
         let operands = self.arena.keep_all(outputs.len() + inputs.len(), |index| match index.checked_sub(outputs.len()) {
-            None => operand(self.arena, outputs[index]),
+            None => operand(self.arena, outputs[index], dense_numel > 0),
             Some(index) => match &inputs[index] {
-                Input::Tensor(tensor) => operand(self.arena, *tensor),
+                Input::Tensor(tensor) => operand(self.arena, *tensor, dense_numel > 0),
+                Input::Immediate(tensor) => host_number(*tensor),
                 Input::Number(number) => immediate(self.arena.keep(to_scalar(number))),
             },
         });
-        let scalars = self.arena.keep_all(scalars.len(), |index| to_scalar(&scalars[index]));
         let first = outputs.first().ok_or_else(|| Refusal::Invalid(format!("internal error: {} without outputs", op.text())))?;
-        let args = rd_launch_args {
-            operands: operands.as_ptr(),
-            num_operands: operands.len(),
-            num_outputs: outputs.len(),
-            scalars: scalars.as_ptr(),
-            num_scalars: scalars.len(),
-            compute_dtype: compute as i32,
-            dense_numel: if op.layout() == Layout::Elementwise { dense_numel(outputs, inputs) } else { 0 },
-        };
+        let launched = Launched { op, device: first.device(), compute, num_outputs: outputs.len(), dense_numel };
         // SAFETY: the operands are tensors of the call or elements of them, which the caller of `rd_operator_call` keeps in the stream's order;
         // outputs are those that it made, or that the call writes to.
-        match unsafe { rd_launch::launch(op, first.device(), &args) } {
+        match unsafe { launched.launch(&operands, scalars.len(), |index| Ok(scalars[index])) } {
             Ok(()) => Ok(()),
             Err(Failure { status: RD_UNSUPPORTED, .. }) => {
                 Err(Refusal::Unsupported(format!("\"{}\" not implemented for '{compute:?}'", op.text())))
@@ -793,22 +860,20 @@ impl Caller for Host<'_> {
         scalars: &[Scalar],
     ) -> Outcome {
         let count = |lists: &[&[Tensor<'_>]]| lists.iter().map(|list| list.len()).sum::<usize>();
-        let mut tensors = lists.iter().flat_map(|list| list.iter());
-        let operands = self.arena.keep_all(count(lists), |_| tensors.next().map_or(NO_OPERAND, |tensor| line(self.arena, *tensor)));
-        let scalars = self.arena.keep_all(scalars.len(), |index| to_scalar(&scalars[index]));
-        let args = rd_launch_args {
-            operands: operands.as_ptr(),
-            num_operands: operands.len(),
-            num_outputs: count(&lists[..written]),
-            scalars: scalars.as_ptr(),
-            num_scalars: scalars.len(),
-            compute_dtype: compute as i32,
-            dense_numel: 0,
-        };
+        let (count, num_outputs) = (count(lists), count(&lists[..written]));
+        let (mut list, mut next) = (0, 0);
+        let operands = self.arena.keep_all(count, |_| {
+            while next == lists[list].len() {
+                (list, next) = (list + 1, 0);
+            }
+            next += 1;
+            line(self.arena, lists[list][next - 1])
+        });
         let device = lists[0].first().map_or(-1, |tensor| tensor.device());
+        let launched = Launched { op, device, compute, num_outputs, dense_numel: 0 };
         // SAFETY: as in `launch`.
-        let launched = unsafe { rd_launch::launch(op, device, &args) };
-        launched.map_err(|Failure { status, message }| Refusal::Failed(status, message))
+        let outcome = unsafe { launched.launch(&operands, scalars.len(), |index| Ok(scalars[index])) };
+        outcome.map_err(|Failure { status, message }| Refusal::Failed(status, message))
     }
 
     fn has_mkl(&self) -> bool {
@@ -819,6 +884,10 @@ impl Caller for Host<'_> {
         torch::rd_shim_has_amx()
     }
 
+    fn has_complex_bfloat16(&self) -> bool {
+        torch::rd_shim_has_complex_bfloat16()
+    }
+
     fn is_deterministic(&self) -> bool {
         torch::rd_shim_is_deterministic()
     }
@@ -826,6 +895,15 @@ impl Caller for Host<'_> {
     fn default_dtype(&self) -> DType {
         DType::from_number(torch::rd_shim_default_dtype()).unwrap_or(DType::Float)
     }
+}
+
+pub(super) fn changed((argument, change): (usize, Change)) -> rd_change {
+    let (kind, like, numbers) = match change {
+        Change::Contiguous => (RD_CHANGE_CONTIGUOUS, 0, [0.0; 3]),
+        Change::Finite(numbers) => (RD_CHANGE_FINITE, 0, numbers),
+        Change::Resized(like) => (RD_CHANGE_RESIZED, like, [0.0; 3]),
+    };
+    rd_change { kind, argument, like, numbers }
 }
 
 /// The number of elements of tensors that are contiguous and of one shape; 0 where they are not.
@@ -838,35 +916,22 @@ fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
     if outputs.iter().all(is_plain) && inputs.iter().all(is_plain_input) { first.numel() } else { 0 }
 }
 
-/// The descriptor of an operand, with strides in bytes.
+/// A tensor as an operand, with strides in bytes. Those of a dense launch are not read.
 #[inline]
-fn operand(arena: &BumpArena, tensor: Tensor<'_>) -> rd_operand {
-    let (item, strides) = (tensor.dtype().size() as i64, tensor.strides());
-    rd_operand {
-        data: ptr::with_exposed_provenance_mut(tensor.address()),
-        sizes: tensor.sizes().as_ptr(),
-        strides: arena.keep_all(strides.len(), |dim| strides[dim] * item).as_ptr(),
-        ndim: strides.len() as i32,
-        dtype: tensor.dtype() as i32,
-        flags: u32::from(tensor.flags().0) & (RD_OPERAND_CONJ | RD_OPERAND_NEG),
-    }
+fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>, is_dense: bool) -> View<'a> {
+    let (item, sizes, strides) = (tensor.dtype().size() as i64, tensor.sizes(), tensor.strides());
+    let bytes = if is_dense { strides } else { arena.keep_all(strides.len(), |dim| strides[dim] * item) };
+    let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0));
+    // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors, of which no size is negative, and as many strides.
+    unsafe { View::from_checked(ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype(), flags, sizes, bytes) }
 }
 
-/// No operand.
-const NO_OPERAND: rd_operand =
-    rd_operand { data: ptr::null_mut(), sizes: ptr::null(), strides: ptr::null(), ndim: 0, dtype: 0, flags: 0 };
-
-/// The descriptor of a dense tensor as one dimension.
+/// A dense tensor as one dimension.
 #[inline]
-fn line(arena: &BumpArena, tensor: Tensor<'_>) -> rd_operand {
-    rd_operand {
-        data: ptr::with_exposed_provenance_mut(tensor.address()),
-        sizes: arena.keep(tensor.numel()),
-        strides: tensor.dtype().size_word().as_ptr(),
-        ndim: 1,
-        dtype: tensor.dtype() as i32,
-        flags: 0,
-    }
+fn line<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
+    let (data, dtype) = (ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype());
+    // SAFETY: as in `operand`; the elements fill the memory.
+    unsafe { View::from_checked(data, dtype, Flags(0), slice::from_ref(arena.keep(tensor.numel())), dtype.size_word()) }
 }
 
 /// A dtype that is not known here.
@@ -881,13 +946,23 @@ fn failed() -> Refusal {
     Refusal::Failed(RD_INTERNAL, String::new())
 }
 
-/// The descriptor of a number, which is read during the launch.
-fn immediate(number: &rd_scalar) -> rd_operand {
-    let is_whole = [DType::Long as i32, DType::Bool as i32].contains(&number.dtype);
+/// A tensor of the CPU without dimensions, which is read during the launch. One of another device, or of dimensions, is not.
+fn host_number(tensor: Tensor<'_>) -> View<'_> {
+    assert!(tensor.is_host() && tensor.ndim() == 0, "not a number on the host: {tensor:?}");
+    let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0) | Flags::IMMEDIATE.0);
+    let data = ptr::with_exposed_provenance_mut(tensor.address());
+    // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors; this one's is on the CPU, and only read.
+    unsafe { View::from_checked(data, tensor.dtype(), flags, &[], &[]) }
+}
+
+/// A number, which is read during the launch.
+fn immediate(number: &rd_scalar) -> View<'_> {
+    let dtype = DType::from_number(number.dtype).unwrap_or(DType::Double);
+    let is_whole = matches!(dtype, DType::Long | DType::Bool);
     let offset = if is_whole { offset_of!(rd_scalar, integer) } else { offset_of!(rd_scalar, real) };
-    let data = ptr::from_ref(number).wrapping_byte_add(offset).cast::<c_void>();
-    let (sizes, strides, flags) = (ptr::null(), ptr::null(), RD_OPERAND_IMMEDIATE);
-    rd_operand { data: data.cast_mut(), sizes, strides, ndim: 0, dtype: number.dtype, flags }
+    let data = ptr::from_ref(number).wrapping_byte_add(offset).cast::<u8>();
+    // SAFETY: the field at the offset holds a number of the dtype; it is only read.
+    unsafe { View::from_checked(data.cast_mut(), dtype, Flags::IMMEDIATE, &[], &[]) }
 }
 
 fn to_scalar(value: &Scalar) -> rd_scalar {

@@ -2,22 +2,17 @@
 //!
 //! Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CString, c_char};
 
-use super::rd_device::{device_index, small};
+use super::rd_device::small;
 use super::rd_stream::give;
 use super::{guard, rd_status, shield};
-use crate::runtime::device;
 use crate::runtime::sync::Arc;
-use crate::runtime::trace::{self, Kind, Mark, Row, Trace};
+use crate::runtime::trace::{self, Kind, Row, Trace};
 
 /// A trace that is over, opaque to the other side.
 #[allow(non_camel_case_types)]
 pub struct rd_trace(Arc<Trace>);
-
-/// Work of the caller's thread in a trace, opaque to the other side.
-#[allow(non_camel_case_types)]
-pub struct rd_trace_call(Mark);
 
 /// Of [`rd_trace_row`]: computes.
 pub const RD_TRACE_KERNEL: i32 = 0;
@@ -191,37 +186,4 @@ pub extern "C" fn rd_trace_enter(id: u64, is_user: bool) {
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_trace_leave(is_user: bool) {
     shield((), || trace::leave(is_user));
-}
-
-/// Work that the fallback does on this thread begins, in the order of the current stream of the device; null where no trace is taken.
-/// [`rd_trace_call_end`] ends it.
-///
-/// # Safety
-/// `name` is a NUL-terminated string that outlives the process.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_call_begin(device: i32, name: *const c_char) -> *mut rd_trace_call {
-    if !trace::is_on() {
-        return std::ptr::null_mut();
-    }
-    shield(std::ptr::null_mut(), || {
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("fallback");
-        let stream = device_index(device).ok().map(device::current_stream);
-        let mark = stream.and_then(|stream| trace::mark_call(stream, name, Kind::Fallback));
-        mark.map_or(std::ptr::null_mut(), |mark| Box::into_raw(Box::new(rd_trace_call(mark))))
-    })
-}
-
-/// That work has ended; null is allowed.
-///
-/// # Safety
-/// `call` came from [`rd_trace_call_begin`] and was not ended before.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_call_end(call: *mut rd_trace_call, failed: bool) {
-    if !call.is_null() {
-        // SAFETY: the caller hands back what `rd_trace_call_begin` made with `Box::into_raw`.
-        let call = unsafe { Box::from_raw(call) };
-        call.0.end(failed);
-        call.0.submitted();
-    }
 }

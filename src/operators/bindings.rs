@@ -2,25 +2,28 @@
 
 use std::ffi::CStr;
 
-use super::call::{Arguments, Call, Outcome, StructuredCall};
+use super::call::{Arguments, Call, Outcome, Refusal, StructuredCall};
+use super::guards::Guard;
 use super::names::Row;
+use super::pointwise_calls::Pointwise;
+use super::pointwise_table::{NAMED, POINTWISE};
 use super::task_table::TASKS;
 use super::{
-    advanced_indexing, along_dimension, batch_normalisation, bins, concatenation, convolutions, draws, dropout, embedding_tables,
-    flash_attention, flips_and_rolls, foreach_lists, gathers, gradient_scaling, group_normalisation, layer_normalisation,
-    log_likelihood, losses, masks, optimizers, padding, pooling, products, put, random_factories, random_fills, ranges,
-    recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters, search, selection, triangles, unique_elements,
-    windows,
+    advanced_indexing, along_dimension, batch_normalisation, bins, channel_shuffles, concatenation, convolutions, draws, dropout,
+    embedding_tables, flash_attention, flips_and_rolls, foreach_lists, gathers, gradient_scaling, group_normalisation,
+    layer_normalisation, log_likelihood, losses, masks, optimizers, padding, pooling, products, put, random_factories,
+    random_fills, ranges, recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters, search, selection, tasks,
+    triangles, unique_elements, windows,
 };
 use crate::kernels::table::Op;
 use crate::tensor::dtype::{ANY, DTypeSet};
 
-/// What the first dimension of an operator's tensors is a batch of. The numbers are the C ABI's.
+/// What the first dimension of an operator's tensors is a batch of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    None = 0,
-    Images = 1,
-    Matrices = 2,
+    None,
+    Images,
+    Matrices,
 }
 
 /// PyTorch's CPU kernel as a task of the stream.
@@ -42,6 +45,25 @@ pub enum Run {
     Plain(fn(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome),
     /// With a meta of PyTorch's, which is found when the operator is bound: that of an operator with the same arguments, by default its own.
     Structured(Option<&'static CStr>, fn(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outcome),
+    /// Elementwise over operands that are broadcast.
+    Pointwise(Pointwise),
+}
+
+/// Which calls of a pointwise operator with dense operands of one shape and dtype, or numbers of the program's, the shim may launch itself:
+/// nothing of them is refused. The numbers are the C ABI's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dense {
+    Never = 0,
+    /// Of floating point numbers; the result has their dtype.
+    Floating = 1,
+    /// Of floating point numbers or integers; the result has their dtype.
+    Numeric = 2,
+    /// The same; the result is Bool.
+    Boolean = 3,
+    /// The same, where the other operand is a number.
+    Number = 4,
+    /// As `Floating`, with the scalar 0.
+    Quotient = 5,
 }
 
 /// The same, and for which calls.
@@ -51,6 +73,8 @@ pub struct Prepare {
     pub any_dtype: bool,
     /// Whether it takes tensors on any device, as those that refuse them.
     pub any_device: bool,
+    /// Of a pointwise operator, whose kernel gets all arguments that are no tensors.
+    pub dense: Option<Dense>,
 }
 
 /// What computes.
@@ -83,9 +107,13 @@ impl Operator {
         }
     }
 
-    /// Whether it is made of other operators alone.
-    pub fn is_composed(&self) -> bool {
-        matches!(self.kernel, Kernel::Others)
+    /// What computes, by the name of its tier, unless a kernel of ours does.
+    pub fn tier(&self) -> Option<&'static CStr> {
+        match self.kernel {
+            Kernel::Row(_) | Kernel::Either(..) => None,
+            Kernel::Task(_) | Kernel::Divided => Some(c"aten"),
+            Kernel::Others => Some(c"composite"),
+        }
     }
 
     /// The dtypes of the first tensor that it takes.
@@ -100,14 +128,14 @@ impl Operator {
     /// The operator whose meta a call asks for.
     pub fn meta(&self) -> Option<&'static CStr> {
         match self.prepare.run {
-            Run::Plain(_) => None,
+            Run::Plain(_) | Run::Pointwise(_) => None,
             Run::Structured(other, _) => Some(other.unwrap_or(self.names[0])),
         }
     }
 
     /// Whether a call is for it, unless that is its own to say: the first tensor, if there is one, is on a device of ours and has a dtype that
     /// it takes, and for a task all others are there.
-    pub fn takes(&self, arguments: &Arguments<'_>) -> bool {
+    fn takes(&self, arguments: &Arguments<'_>) -> bool {
         if self.prepare.any_device || matches!(self.kernel, Kernel::Divided) {
             return true;
         }
@@ -119,12 +147,43 @@ impl Operator {
         }
         !matches!(self.kernel, Kernel::Task(..)) || tensors.all(|tensor| tensor.device() == first.device())
     }
+
+    /// Does a call. `guard`: that of PyTorch's kernel, where a task computes and there is one.
+    ///
+    /// # Errors
+    /// The call is not for it, or is refused.
+    pub fn run(&self, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {
+        if let Kernel::Task(task) = &self.kernel
+            && let Some(dtype) = tasks::rounded_dtype(task, arguments)
+        {
+            return tasks::run_widened(dtype, arguments, &call);
+        }
+        if !self.takes(arguments) {
+            return Err(Refusal::Fallback);
+        }
+        match &self.kernel {
+            Kernel::Task(task) => tasks::run(self, task, arguments, call, guard),
+            _ => self.prepare_call(arguments, call),
+        }
+    }
+
+    /// Checks a call, makes its outputs, and launches what is not a task's.
+    ///
+    /// # Errors
+    /// As [`Operator::run`].
+    pub fn prepare_call(&self, arguments: &Arguments<'_>, call: Call<'_>) -> Outcome {
+        match self.prepare.run {
+            Run::Plain(run) => run(arguments, &call),
+            Run::Structured(_, run) => run(arguments, &StructuredCall::new(call)),
+            Run::Pointwise(operator) => operator.run(arguments, &call),
+        }
+    }
 }
 
 /// Every operator.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     let others = flash_attention::OPERATORS.iter().chain(&foreach_lists::OPERATORS).chain(&convolutions::OPERATORS);
-    OPERATORS.iter().chain(&COMPOSED).chain(others).chain(&TASKS)
+    OPERATORS.iter().chain(&COMPOSED).chain(&POINTWISE).chain(&NAMED).chain(others).chain(&TASKS)
 }
 
 /// The operators of our own library, which PyTorch does not have: their names, and the rest of their schemas.
@@ -134,17 +193,17 @@ pub fn definitions() -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
 
 /// Without a meta of PyTorch's.
 pub const fn plain(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Plain(run), any_dtype: false, any_device: false }
+    Prepare { run: Run::Plain(run), any_dtype: false, any_device: false, dense: None }
 }
 
 /// With its own.
 pub const fn structured(run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Structured(None, run), any_dtype: false, any_device: false }
+    Prepare { run: Run::Structured(None, run), any_dtype: false, any_device: false, dense: None }
 }
 
 /// With that of another operator, which has the same arguments.
 const fn structured_as(meta: &'static CStr, run: fn(&Arguments<'_>, &StructuredCall<'_>) -> Outcome) -> Prepare {
-    Prepare { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false }
+    Prepare { run: Run::Structured(Some(meta), run), any_dtype: false, any_device: false, dense: None }
 }
 
 /// It looks itself at dtypes.
@@ -152,10 +211,18 @@ const fn any_dtype(prepare: Prepare) -> Prepare {
     Prepare { any_dtype: true, ..prepare }
 }
 
+/// Elementwise over operands that are broadcast; it looks itself at dtypes and devices.
+pub const fn pointwise(operator: Pointwise) -> Prepare {
+    Prepare { run: Run::Pointwise(operator), any_dtype: true, any_device: true, dense: Some(Dense::Never) }
+}
+
 /// It looks itself at dtypes and devices.
 pub const fn any_device(prepare: Prepare) -> Prepare {
     Prepare { any_dtype: true, any_device: true, ..prepare }
 }
+
+/// Leaves every call to PyTorch's composition, which the operator has beside its kernel for the CPU.
+const COMPOSITION: Prepare = any_device(plain(|_, _| Err(Refusal::Composite)));
 
 macro_rules! operators {
     ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
@@ -241,6 +308,8 @@ operators! {
     c"roll": plain(flips_and_rolls::roll) => c"roll";
     c"tril": structured(triangles::triangle) => c"tril", c"tril_", c"tril.out";
     c"triu": structured(triangles::triangle) => c"triu", c"triu_", c"triu.out";
+    c"copy_": any_dtype(plain(channel_shuffles::shuffle)) => c"channel_shuffle";
+    c"copy_": any_dtype(plain(channel_shuffles::shuffle)) => c"native_channel_shuffle";
     // through indices
     c"scatter": structured(scatters::scatter) => c"scatter.src", c"scatter_.src", c"scatter.src_out";
     c"scatter": structured(scatters::scatter) => c"scatter.value", c"scatter_.value", c"scatter.value_out";
@@ -301,6 +370,12 @@ operators! {
     c"histogram": any_dtype(plain(bins::in_bins)) => c"histogram.bin_ct", c"histogram.bin_ct_out";
     c"histogram": any_dtype(plain(bins::between_edges)) => c"histogram.bins_tensor", c"histogram.bins_tensor_out";
     // ranges
+    c"arange": plain(ranges::arange) => c"arange";
+    c"arange": plain(ranges::arange_from) => c"arange.start";
+    c"arange": plain(ranges::arange_by) => c"arange.start_step";
+    c"arange": plain(ranges::arange_out) => c"arange.start_out";
+    c"linspace": plain(ranges::linspace) => c"linspace";
+    c"linspace": plain(ranges::linspace_out) => c"linspace.out";
     c"logspace": plain(ranges::logspace) => c"logspace.out";
     c"arange": plain(ranges::range) => c"range.out";
     c"tril_indices": plain(ranges::lower_indices) => c"tril_indices";
@@ -411,11 +486,24 @@ composed! {
     any_device(plain(recurrent_networks::gru)) => c"gru.input";
     any_device(plain(recurrent_networks::rnn_tanh)) => c"rnn_tanh.input";
     any_device(plain(recurrent_networks::rnn_relu)) => c"rnn_relu.input";
+    // matrices
+    plain(ranges::eye) => c"eye.out";
+    plain(ranges::eye_of) => c"eye.m_out";
+    plain(ranges::trace) => c"trace";
+    plain(reductions::norm) => c"norm.ScalarOpt_dim";
+    // those that PyTorch composes, though the CPU has kernels
+    COMPOSITION => c"_stack";
+    COMPOSITION => c"_stack.out";
+    COMPOSITION => c"narrow_copy";
+    COMPOSITION => c"pixel_shuffle";
+    COMPOSITION => c"pixel_unshuffle";
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::names;
+    use std::collections::BTreeSet;
+
+    use super::super::{compiled_names, names};
     use super::*;
 
     #[test]
@@ -427,6 +515,29 @@ mod tests {
         }
         for row in names::KERNELS {
             assert!(row.get().is_some(), "{:?} is not in the table", row.name());
+        }
+    }
+
+    #[test]
+    fn each_meta_that_is_asked_for_is_compiled_and_no_other() {
+        let asked: BTreeSet<_> = operators().filter_map(Operator::meta).map(CStr::to_bytes).collect();
+        assert_eq!(compiled_names::METAS.split_whitespace().map(str::as_bytes).collect::<BTreeSet<_>>(), asked);
+    }
+
+    #[test]
+    fn kernels_for_the_types_of_schemas_are_of_operators_that_are_bound() {
+        let bound: BTreeSet<_> = operators().flat_map(|operator| operator.names).map(|name| name.to_bytes()).collect();
+        let others: Vec<_> = compiled_names::typed().filter(|name| !bound.contains(name.as_bytes())).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
+
+    #[test]
+    fn lists_of_compiled_names_have_each_once() {
+        let metas = compiled_names::METAS.split_whitespace().map(str::to_owned).collect();
+        let sparse = compiled_names::sparse().map(|(name, _)| name.to_owned()).collect();
+        let lists: [Vec<String>; 3] = [metas, compiled_names::typed().collect(), sparse];
+        for list in lists {
+            assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len(), "{list:?}");
         }
     }
 }

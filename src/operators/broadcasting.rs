@@ -1,39 +1,127 @@
 //! Calls of elementwise kernels over operands that are broadcast, by the rules of PyTorch's TensorIterator.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
-use super::call::{Call, Input, Outcome, Refusal, Shape, broadcast, device_name, ensure};
-use super::descriptor::{Dims, Tensor, dense_strides, joint_strides};
+use super::call::{Call, Input, Outcome, Refusal, Shape, Strides, broadcast, device_name, ensure};
+use super::descriptor::{Dims, Format, Tensor, dims, iteration_order, joint_strides};
+use super::promotion::{can_cast, is_whole, result_type};
+use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
 
-/// Inputs of one dtype, which the output has too.
+/// What the dtypes of operands have to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Types {
+    /// All have one.
+    Same,
+    /// The same, where the inputs are taken as ones of this dtype.
+    As(DType),
+    /// Inputs are promoted to this dtype, which is cast to the output's.
+    Cast(DType),
+    /// Inputs are promoted to the dtype that they have in common, which is cast to the output's.
+    Common,
+    /// The same; integers are computed in the default dtype of floating point numbers.
+    Floating,
+    /// Inputs are promoted; the output is Bool, or the caller's of any dtype.
+    Compared,
+    /// The inputs have any one dtype, and the output is Bool.
+    Predicate,
+}
+
+/// How operands go together.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    pub types: Types,
+    /// Whether one input may be a tensor of the CPU without dimensions.
+    pub takes_host_number: bool,
+    /// Whether the output may share memory with itself and with inputs.
+    pub may_overlap: bool,
+}
+
+impl Rule {
+    /// Of tensors of one device, without shared memory.
+    pub const fn new(types: Types) -> Self {
+        Self { types, takes_host_number: false, may_overlap: false }
+    }
+
+    /// The same, where one input may be a tensor of the CPU without dimensions.
+    pub const fn with_host_number(types: Types) -> Self {
+        Self { takes_host_number: true, ..Self::new(types) }
+    }
+}
+
+type Inputs<'a> = SmallVec<[Input<'a>; 3]>;
+
+/// Operands that go together.
 pub struct Elementwise<'a> {
-    inputs: SmallVec<[Tensor<'a>; 3]>,
+    inputs: Inputs<'a>,
     sizes: Dims,
+    given: Option<Tensor<'a>>,
+    may_overlap: bool,
+    /// What is computed in.
+    compute: DType,
+    /// The output's.
+    dtype: DType,
+    /// Whether the kernel has the two inputs in the other order.
+    is_swapped: bool,
 }
 
 impl<'a> Elementwise<'a> {
-    /// Of inputs and the caller's tensor for the output, if there is one.
+    /// Of inputs of one dtype, which the output has too, and the caller's tensor for it, if there is one.
     ///
     /// # Errors
     /// They do not go together.
-    pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'_>>) -> Result<Self, Refusal> {
-        if let Some(out) = given {
+    pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, Refusal> {
+        let inputs: Inputs<'_> = inputs.iter().map(|&input| input.into()).collect();
+        Self::of(Rule::new(Types::Same), &inputs, given, DType::Float)
+    }
+
+    /// Of inputs by a rule; `default` is the dtype of floating point numbers that say none.
+    ///
+    /// # Errors
+    /// They do not go together.
+    pub fn of(rule: Rule, inputs: &[Input<'a>], given: Option<Tensor<'a>>, default: DType) -> Result<Self, Refusal> {
+        let tensors = || inputs.iter().filter_map(Input::tensor);
+        if let Some(out) = given.filter(|_| !rule.may_overlap) {
             out.check_no_internal_overlap()?;
-            inputs.iter().try_for_each(|&input| out.check_no_partial_overlap(input))?;
+            tensors().filter(|input| !out.is_identical(*input)).try_for_each(|input| out.check_no_partial_overlap(input))?;
         }
         let sizes = common_sizes(inputs)?;
-        let expected = inputs[0].dtype();
-        for dtype in given.iter().chain(inputs).map(|tensor| tensor.dtype()) {
-            ensure!(dtype == expected, "Found dtype {dtype:?} but expected {expected:?}");
+        if let Some(out) = given {
+            let is_input = || tensors().any(|input| input.handle() == out.handle());
+            let (own, all) = (out.sizes(), &sizes[..]);
+            ensure!(own == all || !is_input(), "output with shape {own:?} doesn't match the broadcast shape {all:?}");
         }
-        check_devices(given.into_iter().chain(inputs.iter().copied()))?;
-        Ok(Self { inputs: inputs.into(), sizes })
+        let compute = compute_dtype(rule.types, inputs, given, default)?;
+        let number = if rule.takes_host_number { host_number(inputs)? } else { None };
+        check_devices(given.into_iter().chain(tensors().filter(|input| Some(input.handle()) != number)))?;
+        let is_bool = matches!(rule.types, Types::Compared | Types::Predicate);
+        let dtype = given.map_or(if is_bool { DType::Bool } else { compute }, Tensor::dtype);
+        if matches!(rule.types, Types::Common | Types::Floating | Types::Cast(_)) {
+            let is_held = dtype == compute || can_cast(compute, dtype);
+            ensure!(is_held, "result type {compute:?} can't be cast to the desired output type {dtype:?}");
+        }
+        let as_read = |input: &Input<'a>| match *input {
+            Input::Tensor(tensor) if Some(tensor.handle()) == number => Input::Immediate(tensor),
+            other => other,
+        };
+        let inputs = inputs.iter().map(as_read).collect();
+        Ok(Self { inputs, sizes, given, may_overlap: rule.may_overlap, compute, dtype, is_swapped: false })
+    }
+
+    /// What is computed in.
+    pub fn compute(&self) -> DType {
+        self.compute
+    }
+
+    /// The output's dtype.
+    pub fn dtype(&self) -> DType {
+        self.dtype
     }
 
     /// Of a new output: in the order of the inputs.
     pub fn shape(&self) -> Shape {
-        Shape { sizes: self.sizes.clone(), strides: self.strides(), dtype: self.inputs[0].dtype() }
+        let strides = self.strides().unwrap_or_else(|| Format::Contiguous.strides(&self.sizes));
+        Shape { sizes: self.sizes.clone(), strides, dtype: self.dtype }
     }
 
     /// The same in the order of one tensor, where that has all elements.
@@ -41,16 +129,49 @@ impl<'a> Elementwise<'a> {
         if tensor.sizes() != &self.sizes[..] {
             return self.shape();
         }
-        Shape { sizes: self.sizes.clone(), strides: tensor.like_strides(), dtype: tensor.dtype() }
+        Shape { sizes: self.sizes.clone(), strides: tensor.like_strides(), dtype: self.dtype }
     }
 
-    fn strides(&self) -> Dims {
-        let inputs = &self.inputs;
-        if inputs.iter().all(|input| input.sizes() == &self.sizes[..]) {
-            return joint_strides(inputs);
+    /// Of a new output; none where it is contiguous.
+    fn strides(&self) -> Option<Dims> {
+        let sizes = &self.sizes[..];
+        let all: Option<SmallVec<[Tensor<'_>; 3]>> =
+            self.inputs.iter().map(|input| input.tensor().filter(|tensor| tensor.sizes() == sizes)).collect();
+        if let Some(all) = all {
+            return Some(joint_strides(&all));
         }
-        let expanded: SmallVec<[Tensor<'_>; 3]> = inputs.iter().filter_map(|input| input.expand(&self.sizes)).collect();
-        dense_strides(&expanded)
+        let tensors = self.inputs.iter().filter_map(|input| input.tensor()?.expand(sizes));
+        let strides: SmallVec<[&[i64]; 3]> = tensors.map(Tensor::strides).collect();
+        let order = iteration_order(sizes, &strides);
+        if order.iter().rev().copied().eq(0..sizes.len()) {
+            return None;
+        }
+        let (mut strides, mut stride): (Dims, i64) = (smallvec![0; sizes.len()], 1);
+        for dim in order {
+            strides[dim] = stride;
+            stride *= sizes[dim];
+        }
+        Some(strides)
+    }
+
+    /// Makes output number 0, or takes the caller's.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn output(&self, call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
+        if let Some(out) = self.given.filter(|out| out.sizes() == &self.sizes[..]) {
+            return Ok(out);
+        }
+        let strides = if self.may_overlap { Strides::Shared } else { Strides::Any };
+        let is_dense = |tensor: Tensor<'_>| tensor.sizes() == &self.sizes[..] && tensor.is_dense(Format::Contiguous);
+        let is_contiguous = |input: &Input<'_>| input.tensor().is_some_and(is_dense);
+        if self.inputs.iter().all(is_contiguous) {
+            return call.contiguous(0, &self.sizes, self.dtype, strides);
+        }
+        match self.strides() {
+            None => call.contiguous(0, &self.sizes, self.dtype, strides),
+            Some(wanted) => call.output(0, &Shape { sizes: self.sizes.clone(), strides: wanted, dtype: self.dtype }, strides),
+        }
     }
 
     /// Launches into an output of these sizes.
@@ -58,15 +179,60 @@ impl<'a> Elementwise<'a> {
     /// # Errors
     /// The kernel does not take the dtype.
     pub fn launch(&self, call: &Call<'_>, out: Tensor<'_>, scalars: &[Scalar]) -> Outcome {
-        let inputs: SmallVec<[Input<'_>; 4]> = self.inputs.iter().map(|&input| Input::Tensor(input)).collect();
-        launch(call, out, &inputs, scalars)
+        let inputs = &self.inputs[..];
+        match *inputs {
+            [first, second] if self.is_swapped => launch_in(call, self.compute, out, &[second, first], scalars),
+            _ => launch_in(call, self.compute, out, inputs, scalars),
+        }
+    }
+
+    /// The same, where the kernel has the two inputs in the other order.
+    pub fn swapped(self) -> Self {
+        Self { is_swapped: true, ..self }
     }
 }
 
+/// What operands are computed in.
+fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, default: DType) -> Result<DType, Refusal> {
+    let dtypes = || inputs.iter().filter_map(|input| input.tensor().map(Tensor::dtype));
+    let first = dtypes().next().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
+    let expected = if let Types::As(dtype) = types { dtype } else { first };
+    match types {
+        Types::Predicate => return Ok(first),
+        Types::Cast(dtype) => return Ok(dtype),
+        Types::Same | Types::As(_) => {
+            let others = dtypes().filter(|_| types == Types::Same);
+            for dtype in given.map(Tensor::dtype).into_iter().chain(others) {
+                ensure!(dtype == expected, "Found dtype {dtype:?} but expected {expected:?}");
+            }
+            return Ok(expected);
+        }
+        Types::Common | Types::Floating | Types::Compared => {}
+    }
+    let is_plain = |input: &Input<'_>| input.tensor().is_some_and(|tensor| tensor.dtype() == first);
+    let has_dims = |input: &Input<'_>| input.tensor().is_some_and(|tensor| tensor.ndim() > 0);
+    let is_same = inputs.iter().all(is_plain) && inputs.iter().any(has_dims);
+    let common = if is_same { first } else { result_type(inputs, default)? };
+    Ok(if types == Types::Floating && is_whole(common) { default } else { common })
+}
+
+/// The input that is a tensor of the CPU without dimensions among ones of a device, by its handle.
+///
+/// # Errors
+/// There are more.
+fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
+    let tensors = || inputs.iter().filter_map(Input::tensor);
+    let mut numbers = tensors().filter(|tensor| tensor.is_host() && tensor.ndim() == 0);
+    let first = numbers.next();
+    ensure!(numbers.next().is_none(), "Trying to pass too many CPU scalars to non-CPU kernel!");
+    Ok(first.map(Tensor::handle))
+}
+
 /// The sizes that all are broadcast to.
-fn common_sizes(tensors: &[Tensor<'_>]) -> Result<Dims, Refusal> {
-    let mut sizes = Dims::from(tensors[0].sizes());
-    for tensor in &tensors[1..] {
+fn common_sizes(inputs: &[Input<'_>]) -> Result<Dims, Refusal> {
+    let mut tensors = inputs.iter().filter_map(Input::tensor);
+    let mut sizes = tensors.next().map_or_else(Dims::new, |first| dims(first.sizes(), |size| size));
+    for tensor in tensors {
         if tensor.sizes() != &sizes[..] {
             sizes = broadcast(&sizes, tensor.sizes())?.into();
         }
@@ -93,7 +259,12 @@ pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> O
 /// # Errors
 /// It does not take the dtype, or an input does not fit the output.
 pub fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
-    if out.numel() == 0 && call.takes(out.dtype()) {
+    launch_in(call, out.dtype(), out, inputs, scalars)
+}
+
+/// The same, and computes in a dtype.
+fn launch_in(call: &Call<'_>, compute: DType, out: Tensor<'_>, inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
+    if out.numel() == 0 && call.takes(compute) {
         return Ok(());
     }
     let mut operands: SmallVec<[Input<'_>; 4]> = SmallVec::new();
@@ -103,13 +274,13 @@ pub fn launch(call: &Call<'_>, out: Tensor<'_>, inputs: &[Input<'_>], scalars: &
             other => other,
         });
     }
-    call.launch_with(out.dtype(), &[out], &operands, scalars)
+    call.launch_with(compute, &[out], &operands, scalars)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::dtype::DType;
+    use crate::tensor::view::Flags;
 
     fn tensor(sizes: &[i64], strides: &[i64]) -> Tensor<'static> {
         Tensor::leaked(1, DType::Float, 0, sizes, strides)
@@ -153,5 +324,46 @@ mod tests {
         let devices = "Expected all tensors to be on the same device, but found at least two devices, rustdev:0 and cpu!";
         assert_eq!(refused(&[host, floats], None), text(devices));
         assert!(refused(&[floats, tensor(&[3], &[1])], None).is_some() && refused(&[floats, floats], Some(floats)).is_none());
+    }
+    #[test]
+    fn rules_say_what_is_computed_in() {
+        let of = |dtype: DType| Tensor::leaked(dtype as usize + 1, dtype, 0, &[2], &[1]).at(4096 * (dtype as usize + 1));
+        let (ints, floats, doubles) = (of(DType::Int), of(DType::Float), of(DType::Double));
+        let dtypes = |types, inputs: &[Tensor<'static>], given| {
+            let inputs: Vec<Input<'_>> = inputs.iter().map(|&input| input.into()).collect();
+            Elementwise::of(Rule::with_host_number(types), &inputs, given, DType::Float)
+                .map(|found| (found.compute(), found.dtype()))
+        };
+        assert_eq!(dtypes(Types::Common, &[ints, doubles], None), Ok((DType::Double, DType::Double)));
+        assert_eq!(dtypes(Types::Common, &[ints, ints], Some(floats)), Ok((DType::Int, DType::Float)));
+        assert_eq!(dtypes(Types::Floating, &[ints, ints], None), Ok((DType::Float, DType::Float)));
+        assert_eq!(dtypes(Types::Compared, &[ints, floats], None), Ok((DType::Float, DType::Bool)));
+        assert_eq!(dtypes(Types::Compared, &[doubles, floats], Some(ints)), Ok((DType::Double, DType::Int)));
+        assert_eq!(dtypes(Types::Predicate, &[ints], None), Ok((DType::Int, DType::Bool)));
+        assert_eq!(dtypes(Types::As(DType::Float), &[ints], None), Ok((DType::Float, DType::Float)));
+        let text = "result type Float can't be cast to the desired output type Int";
+        assert_eq!(dtypes(Types::Floating, &[ints], Some(ints)), Err(Refusal::Invalid(text.into())));
+    }
+
+    #[test]
+    fn a_number_of_the_cpu_goes_with_tensors_of_a_device() {
+        let host = |handle| {
+            let tensor = Tensor::leaked(handle, DType::Double, -1, &[], &[]);
+            Input::Tensor(tensor.with_flags(Flags::HOST))
+        };
+        let floats = Input::Tensor(Tensor::leaked(1, DType::Float, 0, &[2], &[1]));
+        let of = |inputs: &[Input<'static>]| Elementwise::of(Rule::with_host_number(Types::Common), inputs, None, DType::Float);
+        let operands = of(&[floats, host(2)]).unwrap();
+        assert!(operands.compute() == DType::Float && matches!(operands.inputs[1], Input::Immediate(_)));
+        let text = "Trying to pass too many CPU scalars to non-CPU kernel!";
+        assert_eq!(of(&[floats, host(2), host(3)]).err(), Some(Refusal::Invalid(text.into())));
+        assert!(Elementwise::of(Rule::new(Types::Common), &[floats, host(2)], None, DType::Float).is_err());
+    }
+
+    #[test]
+    fn an_output_that_is_an_input_keeps_its_sizes() {
+        let (line, rows) = (tensor(&[3], &[1]), Tensor::leaked(2, DType::Float, 0, &[2, 3], &[3, 1]).at(4096));
+        let text = "output with shape [3] doesn't match the broadcast shape [2, 3]";
+        assert_eq!(Elementwise::new(&[line, rows], Some(line)).err(), Some(Refusal::Invalid(text.into())));
     }
 }

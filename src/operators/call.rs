@@ -6,6 +6,7 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 use super::descriptor::{Dims, Format, Tensor, dims};
+use super::guards::Changes;
 use super::names::{self, Callee, Row};
 use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
@@ -25,6 +26,8 @@ pub enum Refusal {
     Index(String),
     /// `ValueError`.
     Value(String),
+    /// `TypeError`.
+    Type(String),
     /// `NotImplementedError`.
     Unsupported(String),
     /// What the caller did failed, with this status and text of its own.
@@ -63,6 +66,8 @@ pub enum Value<'a> {
     /// Of which some may be left out.
     OptionalTensors(&'a [Option<Tensor<'a>>]),
     Number(Scalar),
+    /// An integer that no `i64` holds, as the number nearest to it.
+    LargeInteger(f64),
     Scalars(&'a [Scalar]),
     Integers(&'a [i64]),
     Numbers(&'a [f64]),
@@ -125,12 +130,40 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// Whether it is left out.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// The tensor, if it is one.
+    #[inline]
+    pub fn as_tensor(&self) -> Option<Tensor<'a>> {
+        if let Self::Tensor(tensor) = self { Some(*tensor) } else { None }
+    }
+
+    /// The number, if it is one.
+    #[inline]
+    pub fn as_number(&self) -> Option<Scalar> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::LargeInteger(nearest) => Some(Scalar::Double(*nearest)),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    #[inline]
+    pub fn as_text(&self) -> Option<&'a str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
     /// A tensor or a number, as a kernel's input.
     ///
     /// # Errors
     /// It is something else.
     pub fn input(&self) -> Result<Input<'a>, Refusal> {
-        if let Self::Number(number) = self { Ok(Input::Number(*number)) } else { self.tensor().map(Input::Tensor) }
+        self.as_number().map_or_else(|| self.tensor().map(Input::Tensor), |number| Ok(Input::Number(number)))
     }
 
     /// Tensors of which some may be left out.
@@ -168,10 +201,7 @@ impl<'a> Value<'a> {
     /// It is none.
     #[inline]
     pub fn number(&self) -> Result<Scalar, Refusal> {
-        match self {
-            Self::Number(number) => Ok(*number),
-            _ => Err(wrong("a number", self)),
-        }
+        self.as_number().ok_or_else(|| wrong("a number", self))
     }
 
     /// # Errors
@@ -228,8 +258,21 @@ impl<'a> Value<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     Tensor(Tensor<'a>),
+    /// A tensor of the CPU without dimensions, which is read at once and broadcast over all elements.
+    Immediate(Tensor<'a>),
     /// Broadcast over all elements.
     Number(Scalar),
+}
+
+impl<'a> Input<'a> {
+    /// The tensor; none of a number.
+    #[inline]
+    pub fn tensor(&self) -> Option<Tensor<'a>> {
+        match *self {
+            Self::Tensor(tensor) | Self::Immediate(tensor) => Some(tensor),
+            Self::Number(_) => None,
+        }
+    }
 }
 
 impl<'a> From<Tensor<'a>> for Input<'a> {
@@ -266,7 +309,7 @@ impl<'a> Arguments<'a> {
 
     /// Those that are tensors, lists of them left out.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
-        self.0.iter().filter_map(|value| if let Value::Tensor(tensor) = value { Some(*tensor) } else { None })
+        self.0.iter().filter_map(Value::as_tensor)
     }
 }
 
@@ -365,6 +408,15 @@ pub struct Cut {
     pub least_ndim: usize,
     /// Nanoseconds of one thread, of all parts.
     pub cost: u64,
+    /// Whether the libraries that PyTorch calls use their own threads.
+    pub takes_threads: bool,
+}
+
+impl Cut {
+    /// How many parts it is worth.
+    pub fn parts(&self) -> i64 {
+        parts_worth(self.cost).min(self.size.max(1))
+    }
 }
 
 /// How a convolution's task is divided.
@@ -420,6 +472,15 @@ pub trait Caller {
     /// It fails.
     fn call(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'_>, Refusal>;
 
+    /// Calls the operator itself, its functional variant, with other arguments.
+    ///
+    /// # Errors
+    /// It fails.
+    fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'_>, Refusal>;
+
+    /// The outputs that the call has made so far.
+    fn outputs(&self) -> Tensors<'_>;
+
     /// Makes a tensor of the call output number `index`: that of the functional variant, or copied to the caller's.
     ///
     /// # Errors
@@ -472,11 +533,11 @@ pub trait Caller {
     /// Warnings are errors.
     fn warn(&self, text: &CStr) -> Outcome;
 
-    /// Leaves a call that may be either's to PyTorch's kernel, as a task.
+    /// Has PyTorch's kernel compute, as a task over the outputs, with these changes to its arguments.
     ///
     /// # Errors
     /// The operator has no task.
-    fn leave_to_task(&self, cut: Cut) -> Outcome;
+    fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome;
 
     /// Has the operator's own task compute, behind its outputs.
     ///
@@ -503,6 +564,9 @@ pub trait Caller {
 
     /// Whether PyTorch's products of 16 bit floats use AMX.
     fn has_amx(&self) -> bool;
+
+    /// Whether PyTorch has complex numbers of two BFloat16.
+    fn has_complex_bfloat16(&self) -> bool;
 
     /// Whether the user asked for deterministic algorithms.
     fn is_deterministic(&self) -> bool;
@@ -635,6 +699,19 @@ impl<'a> Call<'a> {
     /// It fails.
     pub fn operators(&self, operator: &Callee, arguments: &[Value<'_>], results: usize) -> Result<Tensors<'a>, Refusal> {
         self.caller.call(operator, arguments, results)
+    }
+
+    /// The results of the operator itself with other arguments.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn repeat(&self, arguments: &[Value<'_>]) -> Result<Tensors<'a>, Refusal> {
+        self.caller.repeat(arguments)
+    }
+
+    /// The outputs that the call has made so far.
+    pub fn outputs(&self) -> Tensors<'a> {
+        self.caller.outputs()
     }
 
     /// Copies a tensor's elements into another one, as `copy_` does.
@@ -790,12 +867,12 @@ impl<'a> Call<'a> {
         self.caller.warn(&CString::new(text).unwrap_or_default())
     }
 
-    /// Leaves the call to PyTorch's kernel as a task, behind its outputs; for operators with kernels of both.
+    /// Leaves the call to PyTorch's kernel as a task, behind its outputs, with these changes to its arguments.
     ///
     /// # Errors
     /// The operator has no task.
-    pub fn leave_to_task(&self, cut: Cut) -> Outcome {
-        self.caller.leave_to_task(cut)
+    pub fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome {
+        self.caller.leave_to_task(cut, changes)
     }
 
     /// Has the operator's own task compute, behind its outputs.
@@ -809,6 +886,11 @@ impl<'a> Call<'a> {
     /// Whether PyTorch's products of 16 bit floats use AMX.
     pub fn has_amx(&self) -> bool {
         self.caller.has_amx()
+    }
+
+    /// Whether PyTorch has complex numbers of two BFloat16.
+    pub fn has_complex_bfloat16(&self) -> bool {
+        self.caller.has_complex_bfloat16()
     }
 
     /// Whether PyTorch has MKL.

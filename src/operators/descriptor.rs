@@ -171,6 +171,18 @@ impl<'a> Tensor<'a> {
         self.0.flags
     }
 
+    /// Whether it is on the CPU.
+    #[inline]
+    pub fn is_host(self) -> bool {
+        self.0.flags.has(Flags::HOST)
+    }
+
+    /// Whether it stands for a number of the program's, whose dtype counts for less than that of tensors.
+    #[inline]
+    pub fn is_wrapped_number(self) -> bool {
+        self.0.flags.has(Flags::WRAPPED_NUMBER)
+    }
+
     #[inline]
     pub fn sizes(self) -> &'a [i64] {
         self.0.sizes
@@ -339,6 +351,15 @@ impl<'a> Tensor<'a> {
         self.with(self.keep(sizes), self.keep(strides))
     }
 
+    /// The elements on the diagonal of a matrix.
+    ///
+    /// # Panics
+    /// It is none.
+    pub fn diagonal(self) -> Self {
+        let (&[rows, cols], &[down, right]) = (self.sizes(), self.strides()) else { panic!("no matrix: {self:?}") };
+        self.within(&[rows.min(cols)], &[down + right])
+    }
+
     /// Over other sizes: each dimension is one of this tensor, in their order, or the same element all along.
     ///
     /// # Panics
@@ -482,7 +503,7 @@ impl Tensor<'_> {
     /// # Errors
     /// It shares some of its memory with the input.
     pub fn check_no_partial_overlap(self, input: Tensor<'_>) -> Outcome {
-        let place = |tensor: Tensor<'_>| (tensor.address(), tensor.dtype());
+        let place = |tensor: Tensor<'_>| (tensor.address(), tensor.dtype().size());
         let is_same = place(self) == place(input) && self.sizes() == input.sizes() && self.strides() == input.strides();
         if is_same { Ok(()) } else { self.check_no_overlap(input) }
     }
@@ -527,6 +548,16 @@ impl Tensor<'_> {
 
 #[cfg(test)]
 impl Tensor<'static> {
+    /// For tests: elsewhere.
+    pub fn at(self, address: usize) -> Self {
+        Self(Box::leak(Box::new(Parts { address, ..*self.0 })))
+    }
+
+    /// For tests: with flags.
+    pub fn with_flags(self, flags: Flags) -> Self {
+        Self(Box::leak(Box::new(Parts { flags, ..*self.0 })))
+    }
+
     /// For tests: in an arena that stays.
     pub fn leaked(handle: usize, dtype: DType, device: i32, sizes: &[i64], strides: &[i64]) -> Self {
         let arena = Box::leak(Box::<BumpArena>::default());
@@ -599,6 +630,8 @@ mod tests {
         let rows = tensor(&[2, 3], &[3, 1]);
         assert_eq!(rows.within(&[2, 7], &[3, 0]).sizes(), [2, 7]);
         assert!(panics(|| rows.within(&[3, 3], &[3, 1])));
+        assert_eq!((rows.diagonal().sizes(), rows.diagonal().strides()), (&[2][..], &[4][..]));
+        assert!(panics(|| last.diagonal()));
         let columns = rows.section(1, 1, 2);
         assert_eq!((columns.sizes(), columns.strides(), columns.address()), (&[2, 2][..], &[3, 1][..], rows.address() + 4));
         assert!(panics(|| rows.section(1, 2, 2)) && panics(|| rows.section(1, -1, 2)));

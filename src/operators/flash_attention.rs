@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::bindings::{Batch, Kernel, Operator, Task, plain};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Value, check_same_device, ensure};
 use super::descriptor::{Dims, Format, Tensor};
+use super::guards::Changes;
 use super::names::{self, Row};
 use crate::kernels::attention::attention as kernel;
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
@@ -88,7 +89,7 @@ impl<'a> Operands<'a> {
         let dim = usize::from(sizes[1] == self.key.sizes()[1] && sizes[0] < sizes[1]);
         let cost = products * self.query.numel() as f64 * self.key.sizes()[2] as f64 * PRODUCT;
         // A mask of two dimensions is the same for all.
-        Cut { dim, size: sizes[dim], least_ndim: 3, cost: cost as u64 + 1000 }
+        Cut { dim, size: sizes[dim], least_ndim: 3, cost: cost as u64 + 1000, takes_threads: false }
     }
 
     /// The mask for each score, of the dtype that these are computed in.
@@ -146,7 +147,7 @@ fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let out = call.output(0, &shape, Strides::Any)?;
     let sums = call.output(1, &length_first(&query.sizes()[..3], operands.score()), Strides::Any)?;
     if operands.suits_library(call, &[]) {
-        return call.leave_to_task(operands.cut(2.0));
+        return call.leave_to_task(operands.cut(2.0), &Changes::new());
     }
     if out.strides()[3] == 1 {
         return operands.launch(call, &[out, sums], &[], &[]);
@@ -168,7 +169,7 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let like = |index, tensor: Tensor<'_>| call.output(index, &length_first(tensor.sizes(), tensor.dtype()), Strides::Any);
     let gradients = [like(0, operands.query)?, like(1, operands.key)?, like(2, operands.value)?];
     if operands.suits_library(call, &[grad, out]) {
-        return call.leave_to_task(operands.cut(5.0));
+        return call.leave_to_task(operands.cut(5.0), &Changes::new());
     }
     operands.launch(call, &gradients, &[grad], &[out, sums])
 }

@@ -1,9 +1,10 @@
-//! `log_sigmoid` and `binary_cross_entropy`, forward and backward. PyTorch has no meta of theirs.
+//! `log_sigmoid` and `binary_cross_entropy`, forward and backward, of which PyTorch has no meta; losses of each element with a reduction.
 
 use super::broadcasting::Elementwise;
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
 use super::descriptor::Tensor;
 use super::names;
+use super::pointwise_calls::{self as pointwise, BINARY, Pointwise, Scalars};
 use crate::tensor::launch::Scalar;
 
 /// Numbers of `at::Reduction`.
@@ -83,4 +84,30 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let count = Scalar::Long(input.numel()).into();
     call.operator(&names::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
+}
+
+/// A loss of each element by itself, or their mean or sum. The third argument is the reduction.
+fn of_each_element(operator: Pointwise, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let operator = operator.scalars(Scalars::Any);
+    let reduction = arguments.get(2).unwrap_or(&Value::None).integer()?;
+    if reduction == NONE {
+        return operator.run(arguments, call);
+    }
+    let operands = operator.operands(arguments, call, None)?;
+    if !call.takes(operands.compute()) {
+        return Err(Refusal::Fallback);
+    }
+    let losses = call.empty_as(&operands.shape())?;
+    pointwise::launch_into(&operands, losses, Scalars::Any, arguments, call)?;
+    reduce(call, losses, reduction)
+}
+
+/// `mse_loss`.
+pub fn mse(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    of_each_element(BINARY, arguments, call)
+}
+
+/// `smooth_l1_loss`.
+pub fn smooth_l1(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    of_each_element(BINARY.checked(pointwise::smooth_l1_loss), arguments, call)
 }

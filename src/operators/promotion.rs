@@ -1,8 +1,37 @@
-//! The dtype that two operands are compared in, by PyTorch's rules of promotion.
+//! The dtype that operands are computed in, by PyTorch's rules of promotion.
 
 use super::call::{Input, Refusal};
-use crate::tensor::dtype::{COMPLEX, DType, FLOAT8, FLOATING, ORDERED, UNSIGNED};
+use super::descriptor::Tensor;
+use crate::tensor::dtype::{ALL, BOOL, COMPLEX, DType, DTypeSet, FLOAT8, FLOATING, INTEGRAL, ORDERED, UNSIGNED};
 use crate::tensor::launch::Scalar;
+
+/// Every integer, but for Bool.
+const INTEGERS: DTypeSet = INTEGRAL.and(UNSIGNED);
+/// Every floating point number.
+const FLOATS: DTypeSet = FLOATING.and(FLOAT8);
+
+/// Whether values are integers; Bool's are none.
+pub fn is_integer(dtype: DType) -> bool {
+    INTEGERS.contains(dtype)
+}
+
+/// Whether values are integers, or truth values.
+pub fn is_whole(dtype: DType) -> bool {
+    INTEGERS.and(BOOL).contains(dtype)
+}
+
+/// Whether values are floating point numbers.
+pub fn is_floating(dtype: DType) -> bool {
+    FLOATS.contains(dtype)
+}
+
+/// Whether results of a dtype may be written to a tensor of another one, as `torch.can_cast` says.
+pub fn can_cast(from: DType, to: DType) -> bool {
+    let loses_part = from.is_complex() && !to.is_complex();
+    let loses_fraction = is_floating(from) && is_integer(to);
+    let loses_value = from != DType::Bool && to == DType::Bool;
+    !loses_part && !loses_fraction && !loses_value
+}
 
 /// Operands whose dtype counts for more than that of others, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,16 +41,63 @@ enum Rank {
     WithDimensions,
 }
 
-/// An operand's rank and dtype; `default` is that of floating point numbers.
+/// The dtype of complex numbers whose parts have a floating point one.
+fn complex_of(dtype: DType) -> DType {
+    match dtype {
+        DType::BFloat16 => DType::ComplexBFloat16,
+        DType::Half => DType::ComplexHalf,
+        DType::Float => DType::ComplexFloat,
+        DType::Double => DType::ComplexDouble,
+        other => other,
+    }
+}
+
+/// Numbers of the program's say of their kind alone; `default` is the dtype of floating point ones.
+fn of_kind(dtype: DType, default: DType) -> DType {
+    match dtype {
+        dtype if dtype.is_complex() => complex_of(default),
+        dtype if is_floating(dtype) => default,
+        dtype => dtype,
+    }
+}
+
+fn of_tensor(tensor: Tensor<'_>, default: DType) -> (Rank, DType) {
+    let dtype = tensor.dtype();
+    match tensor.ndim() {
+        0 if tensor.is_wrapped_number() => (Rank::Number, of_kind(dtype, default)),
+        0 => (Rank::WithoutDimensions, dtype),
+        _ => (Rank::WithDimensions, dtype),
+    }
+}
+
+/// An operand's rank and dtype.
 fn facts(operand: Input<'_>, default: DType) -> Result<(Rank, DType), Refusal> {
     match operand {
-        Input::Tensor(tensor) if COMPLEX.contains(tensor.dtype()) => Err(Refusal::Fallback),
-        Input::Tensor(tensor) if tensor.ndim() == 0 => Ok((Rank::WithoutDimensions, tensor.dtype())),
-        Input::Tensor(tensor) => Ok((Rank::WithDimensions, tensor.dtype())),
-        Input::Number(Scalar::Bool(_)) => Ok((Rank::Number, DType::Bool)),
-        Input::Number(Scalar::Long(_)) => Ok((Rank::Number, DType::Long)),
-        Input::Number(Scalar::Double(_)) => Ok((Rank::Number, default)),
-        Input::Number(_) => Err(Refusal::Fallback),
+        Input::Tensor(tensor) | Input::Immediate(tensor) => Ok(of_tensor(tensor, default)),
+        Input::Number(number) => Ok((Rank::Number, of_kind(number_dtype(number)?, default))),
+    }
+}
+
+/// The dtype of a tensor of a number.
+///
+/// # Errors
+/// Its value is not known yet.
+pub fn number_dtype(number: Scalar) -> Result<DType, Refusal> {
+    match number {
+        Scalar::Bool(_) => Ok(DType::Bool),
+        Scalar::Long(_) => Ok(DType::Long),
+        Scalar::Double(_) => Ok(DType::Double),
+        Scalar::Complex(..) => Ok(DType::ComplexDouble),
+        Scalar::Cell(_) => Err(Refusal::Fallback),
+    }
+}
+
+/// The least complex dtype that holds the values of another one.
+fn least_complex(dtype: DType) -> DType {
+    match dtype {
+        DType::BFloat16 | DType::Float | DType::ComplexFloat => DType::ComplexFloat,
+        DType::Double | DType::ComplexDouble => DType::ComplexDouble,
+        _ => DType::ComplexHalf,
     }
 }
 
@@ -30,13 +106,20 @@ fn promote(one: DType, other: DType) -> Result<DType, Refusal> {
     if one == other {
         return Ok(one);
     }
-    if !ORDERED.contains(one) || !ORDERED.contains(other) {
+    if FLOAT8.contains(one) || FLOAT8.contains(other) {
+        let text = "Promotion for Float8 Types is not supported, attempted to promote";
+        return Err(Refusal::Invalid(format!("{text} {one:?} and {other:?}")));
+    }
+    if !ALL.contains(one) || !ALL.contains(other) {
         return Err(Refusal::Fallback);
     }
     if UNSIGNED.contains(one) || UNSIGNED.contains(other) {
         let floating = [one, other].into_iter().find(|&dtype| FLOATING.contains(dtype));
         let text = "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote";
         return floating.ok_or_else(|| Refusal::Invalid(format!("{text} {one:?} and {other:?}")));
+    }
+    if COMPLEX.contains(one) || COMPLEX.contains(other) {
+        return Ok(least_complex(one).max(least_complex(other)));
     }
     let width = |dtype: DType| match dtype {
         DType::Bool => 0,
@@ -56,19 +139,49 @@ fn promote(one: DType, other: DType) -> Result<DType, Refusal> {
     }
 }
 
-/// The dtype that both operands are compared in, as `at::result_type` has it; `default` is that of floating point numbers.
+/// The dtype of operands of a rank, and of lower ones.
+fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>, Refusal> {
+    let (Some(higher), Some(lower)) = (higher, lower) else { return Ok(higher.or(lower)) };
+    if higher.is_complex() {
+        return Ok(Some(higher));
+    }
+    if is_floating(higher) && lower.is_complex() {
+        return if FLOAT8.contains(higher) { Err(Refusal::Fallback) } else { Ok(Some(complex_of(higher))) };
+    }
+    if is_floating(higher) {
+        return Ok(Some(higher));
+    }
+    if lower.is_complex() {
+        return Ok(Some(lower));
+    }
+    let gives_way = higher == DType::Bool || is_floating(lower);
+    if gives_way { promote(higher, lower).map(Some) } else { Ok(Some(higher)) }
+}
+
+/// The dtype that operands have in common, as `at::result_type` has it; `default` is that of floating point numbers.
+///
+/// # Errors
+/// There is none. Dtypes that PyTorch promotes by other rules are left to the fallback.
+pub fn result_type(operands: &[Input<'_>], default: DType) -> Result<DType, Refusal> {
+    let mut of_rank = [None; 3];
+    for &operand in operands {
+        let (rank, dtype) = facts(operand, default)?;
+        let found: &mut Option<DType> = &mut of_rank[rank as usize];
+        *found = Some(found.map_or(Ok(dtype), |before| promote(before, dtype))?);
+    }
+    let [of_numbers, without_dimensions, with_dimensions] = of_rank;
+    let lower = combine(without_dimensions, of_numbers)?;
+    combine(with_dimensions, lower)?.ok_or(Refusal::Fallback)
+}
+
+/// The dtype that both operands are compared in; `default` is that of floating point numbers.
 ///
 /// # Errors
 /// There is none. Complex numbers, which have no order, and dtypes that PyTorch promotes by other rules are left to the fallback.
 pub fn common_dtype(one: Input<'_>, other: Input<'_>, default: DType) -> Result<DType, Refusal> {
-    let ((first_rank, first), (second_rank, second)) = (facts(one, default)?, facts(other, default)?);
-    if first_rank == second_rank {
-        return promote(first, second);
-    }
-    let (higher, lower) = if first_rank > second_rank { (first, second) } else { (second, first) };
-    let floating = FLOATING.and(FLOAT8);
-    let gives_way = higher == DType::Bool || (!floating.contains(higher) && floating.contains(lower));
-    if gives_way { promote(higher, lower) } else { Ok(higher) }
+    let common = result_type(&[one, other], default)?;
+    let is_known = ORDERED.contains(common) || FLOAT8.contains(common);
+    if is_known { Ok(common) } else { Err(Refusal::Fallback) }
 }
 
 #[cfg(test)]
@@ -100,7 +213,18 @@ mod tests {
         }
         let text = "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote UInt16 and Int";
         assert_eq!(promote(DType::UInt16, DType::Int), Err(Refusal::Invalid(text.into())));
-        assert_eq!(promote(DType::Float, DType::Float8E5M2), Err(Refusal::Fallback));
+        assert!(matches!(promote(DType::Float, DType::Float8E5M2), Err(Refusal::Invalid(_))));
+        assert!(promote(DType::UInt16, DType::ComplexFloat).is_err());
+        let complex = [
+            (DType::ComplexHalf, DType::BFloat16, DType::ComplexFloat),
+            (DType::ComplexHalf, DType::Half, DType::ComplexHalf),
+            (DType::ComplexHalf, DType::Long, DType::ComplexHalf),
+            (DType::ComplexHalf, DType::ComplexFloat, DType::ComplexFloat),
+            (DType::ComplexFloat, DType::Double, DType::ComplexDouble),
+        ];
+        for (one, other, common) in complex {
+            assert_eq!((promote(one, other), promote(other, one)), (Ok(common), Ok(common)));
+        }
     }
 
     #[test]
@@ -114,5 +238,33 @@ mod tests {
         assert_eq!(common(of(DType::Bool, &[2]), whole), Ok(DType::Long));
         assert_eq!(common(of(DType::Byte, &[2]), whole), Ok(DType::Byte));
         assert_eq!(common(of(DType::Float, &[2]), of(DType::ComplexFloat, &[])), Err(Refusal::Fallback));
+    }
+    #[test]
+    fn complex_numbers_of_less_rank_make_complex_of_the_same_width() {
+        let common = |one, other| result_type(&[one, other], DType::Float);
+        let number = Input::Number(Scalar::Complex(0.0, 1.0));
+        assert_eq!(common(of(DType::Half, &[2]), number), Ok(DType::ComplexHalf));
+        assert_eq!(common(of(DType::BFloat16, &[2]), number), Ok(DType::ComplexBFloat16));
+        assert_eq!(common(number, of(DType::Double, &[])), Ok(DType::ComplexDouble));
+        assert_eq!(common(of(DType::Int, &[2]), number), Ok(DType::ComplexFloat));
+        assert_eq!(common(of(DType::ComplexHalf, &[2]), of(DType::Double, &[])), Ok(DType::ComplexHalf));
+        let three = [of(DType::Bool, &[2]), of(DType::Byte, &[]), Input::Number(Scalar::Double(0.5))];
+        assert_eq!(result_type(&three, DType::Double), Ok(DType::Double));
+    }
+
+    #[test]
+    fn results_are_written_where_little_is_lost() {
+        let cases = [
+            (DType::Double, DType::Half, true),
+            (DType::Float, DType::Int, false),
+            (DType::Float, DType::ComplexHalf, true),
+            (DType::ComplexFloat, DType::Float, false),
+            (DType::Int, DType::Bool, false),
+            (DType::Bool, DType::Byte, true),
+            (DType::Long, DType::Byte, true),
+        ];
+        for (from, to, may) in cases {
+            assert_eq!(can_cast(from, to), may, "{from:?} to {to:?}");
+        }
     }
 }

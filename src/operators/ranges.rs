@@ -1,18 +1,25 @@
-//! Ranges that models do not make at every step: `logspace`, `range`, the indices of triangles and of `repeat_interleave`.
+//! Ranges: `arange`, `range`, `linspace`, `logspace`, the diagonal of `eye`, the indices of triangles and of `repeat_interleave`.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::number_text::NumberText;
 use super::options;
-use crate::kernels::movement::range_factories::{arange as arange_kernel, logspace as logspace_kernel};
+use crate::kernels::movement::range_factories::{
+    arange as arange_kernel, linspace as linspace_kernel, logspace as logspace_kernel,
+};
 use crate::kernels::movement::triangle::tril_indices as triangle_kernel;
 use crate::tensor::dtype::{DType, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
+/// The caller's output.
+fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
+    call.given(0).ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))
+}
+
 /// The caller's output with so many elements, which PyTorch resizes without a warning, and as a line, which is a copy where it has gaps.
 fn line_of<'a>(call: &Call<'a>, count: i64) -> Result<[Tensor<'a>; 2], Refusal> {
-    let given = call.given(0).ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))?;
+    let given = given(call)?;
     let given = if given.numel() == count {
         given
     } else {
@@ -33,11 +40,180 @@ fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
+/// Makes a new tensor of so many elements, with these options, and launches the kernel over it.
+fn make(call: &Call<'_>, count: i64, dtype: DType, options: &[Value<'_>], scalars: &[Scalar]) -> Outcome {
+    let [_dtype, layout, _device, pinned] = options else { return Err(wrong(options)) };
+    options::check(layout, pinned)?;
+    let out = call.contiguous(0, &[count], dtype, Strides::Any)?;
+    if count == 0 { Ok(()) } else { call.launch(&[out], &[], scalars) }
+}
+
+fn wrong(arguments: &[Value<'_>]) -> Refusal {
+    Refusal::Invalid(format!("internal error: {} arguments of a range", arguments.len()))
+}
+
+fn is_whole(number: Scalar) -> bool {
+    matches!(number, Scalar::Bool(_) | Scalar::Long(_))
+}
+
+/// Start, end and step of a range.
+#[derive(Clone, Copy)]
+struct Range([Scalar; 3]);
+
+impl Range {
+    const BEYOND: &str = "invalid size, possible overflow?";
+
+    /// Refuses numbers that no range has.
+    fn check(self) -> Outcome {
+        let Self(numbers) = self;
+        let [first, last, step] = numbers.map(Scalar::to::<f64>);
+        let is_complex = numbers.iter().any(|number| matches!(number, Scalar::Complex(_, imaginary) if *imaginary != 0.0));
+        ensure!(!is_complex, "value cannot be converted to type double without overflow");
+        ensure!(step.is_finite(), "step must be finite but got {}", NumberText(step));
+        ensure!(step != 0.0, "step must be nonzero");
+        ensure!(first.is_finite() && last.is_finite(), "unsupported range: {} -> {}", NumberText(first), NumberText(last));
+        let is_ordered = if step > 0.0 { last >= first } else { last <= first };
+        ensure!(is_ordered, "upper bound and lower bound inconsistent with step sign");
+        Ok(())
+    }
+
+    /// How many numbers there are, the end left out. PyTorch counts whole ones as such where the dtype is that of 64 bits.
+    fn count(self, dtype: DType) -> Result<i64, Refusal> {
+        self.check()?;
+        if let (DType::Long, Self([Scalar::Long(first), Scalar::Long(last), Scalar::Long(step)])) = (dtype, self) {
+            let reach = last.wrapping_sub(first).wrapping_add(step).wrapping_sub(step.signum());
+            let count = reach.wrapping_div(step);
+            ensure!(count >= 0, "{}", Self::BEYOND);
+            return Ok(count);
+        }
+        let [first, last, step] = self.0.map(Scalar::to::<f64>);
+        let count = ((last - first) / step).ceil();
+        ensure!((0.0..=LONGS).contains(&count), "{}", Self::BEYOND);
+        Ok(count as i64)
+    }
+
+    fn scalars(self) -> [Scalar; 2] {
+        let Self([start, _, step]) = self;
+        arange_kernel::Scalars { start, step }.list()
+    }
+}
+
+/// Beyond the greatest number of 64 bits.
+const LONGS: f64 = 9_223_372_036_854_775_808.0;
+
+/// Refuses a dtype that the kernel does not take, which `name` is PyTorch's kernel of.
+fn take(call: &Call<'_>, dtype: DType, name: &str) -> Outcome {
+    if call.takes(dtype) {
+        return Ok(());
+    }
+    Err(Refusal::Unsupported(format!("\"{name}\" not implemented for '{dtype:?}'")))
+}
+
+/// Makes a range; behind its numbers come the options.
+fn range_of(call: &Call<'_>, range: Range, options: &[Value<'_>]) -> Outcome {
+    let usual = || if range.0.into_iter().all(is_whole) { DType::Long } else { call.default_dtype() };
+    let dtype = options.first().map_or(Ok(None), options::dtype_of)?.unwrap_or_else(usual);
+    take(call, dtype, "arange_cpu")?;
+    make(call, range.count(dtype)?, dtype, options, &range.scalars())
+}
+
+/// `arange` from 0 on.
+pub fn arange(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [end, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
+    range_of(call, Range([0.into(), end.number()?, 1.into()]), options)
+}
+
+/// `arange.start`.
+pub fn arange_from(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [start, end, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
+    range_of(call, Range([start.number()?, end.number()?, 1.into()]), options)
+}
+
+/// `arange.start_step`.
+pub fn arange_by(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [start, end, step, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
+    range_of(call, Range([start.number()?, end.number()?, step.number()?]), options)
+}
+
+/// `arange.start_out`. PyTorch warns of an output that has elements, but others.
+pub fn arange_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [start, end, step] = arguments.all()?;
+    let (out, range) = (given(call)?, Range([start.number()?, end.number()?, step.number()?]));
+    take(call, out.dtype(), "arange_cpu")?;
+    let (numel, count) = (out.numel(), range.count(out.dtype())?);
+    if numel != count && numel > 0 {
+        call.warn(&format!(
+            "The number of elements in the out tensor of shape {:?} is {numel} which does not match the computed number of elements {count}. \
+             Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor of shape ({count},).",
+            out.sizes()
+        ))?;
+    }
+    fill(call, count, &range.scalars())
+}
+
+fn check_steps(steps: i64) -> Outcome {
+    ensure!(steps >= 0, "number of steps must be non-negative");
+    Ok(())
+}
+
+/// `linspace`. Complex ends choose a dtype in PyTorch's own.
+pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [start, end, steps, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
+    let (start, end, steps) = (start.number()?, end.number()?, steps.integer()?);
+    if matches!([start, end], [Scalar::Complex(..), _] | [_, Scalar::Complex(..)]) {
+        return Err(Refusal::Composite);
+    }
+    check_steps(steps)?;
+    let dtype = options.first().map_or(Ok(None), options::dtype_of)?.unwrap_or_else(|| call.default_dtype());
+    take(call, dtype, "linspace_cpu")?;
+    make(call, steps, dtype, options, &linspace_kernel::Scalars { start, end }.list())
+}
+
+/// `linspace.out`.
+pub fn linspace_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [start, end, steps] = arguments.all()?;
+    let steps = steps.integer()?;
+    check_steps(steps)?;
+    take(call, given(call)?.dtype(), "linspace_cpu")?;
+    fill(call, steps, &linspace_kernel::Scalars { start: start.number()?, end: end.number()? }.list())
+}
+
+/// Makes the caller's output, which PyTorch resizes without a warning, a matrix of zeros with ones on its diagonal.
+fn fill_identity(call: &Call<'_>, rows: i64, cols: i64) -> Outcome {
+    ensure!(rows >= 0, "n must be greater or equal to 0, got {rows}");
+    ensure!(cols >= 0, "m must be greater or equal to 0, got {cols}");
+    let sizes = [rows, cols];
+    let out = call.operator(&names::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
+    call.operator(&names::ZERO, &[Value::Tensor(out)])?;
+    if out.numel() == 0 { Ok(()) } else { call.fill(out.diagonal(), 1.into()) }
+}
+
+/// `eye.out`.
+pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [rows] = arguments.all()?;
+    fill_identity(call, rows.integer()?, rows.integer()?)
+}
+
+/// `eye.m_out`.
+pub fn eye_of(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [rows, cols] = arguments.all()?;
+    fill_identity(call, rows.integer()?, cols.integer()?)
+}
+
+/// `trace`.
+pub fn trace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [matrix] = arguments.all()?;
+    let matrix = matrix.tensor()?;
+    let ndim = matrix.ndim();
+    ensure!(ndim == 2, "trace: expected a matrix, but got tensor with dim {ndim}");
+    call.give(0, call.operator(&names::SUM_OF_ALL, &[Value::Tensor(matrix.diagonal()), Value::None])?)
+}
+
 /// `logspace.out`.
 pub fn logspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, steps, base] = arguments.all()?;
     let (start, end, base, steps) = (start.number()?, end.number()?, base.number()?, steps.integer()?);
-    ensure!(steps >= 0, "number of steps must be non-negative");
+    check_steps(steps)?;
     fill(call, steps, &logspace_kernel::Scalars { start, end, base }.list())
 }
 
@@ -128,6 +304,20 @@ pub fn repeated(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_a_range_are_counted() {
+        let count = |start: f64, end: f64, step: f64, dtype| Range([start, end, step].map(Scalar::Double)).count(dtype);
+        assert_eq!((count(0.0, 3.0, 0.5, DType::Float), count(3.0, 0.0, -2.0, DType::Long)), (Ok(6), Ok(2)));
+        assert_eq!((count(0.0, 0.0, 1.0, DType::Half), count(0.0, 1e-9, 1.0, DType::Int)), (Ok(0), Ok(1)));
+        let refused = |text: &str| Err(Refusal::Invalid(text.into()));
+        assert_eq!(count(0.0, 1.0, 0.0, DType::Float), refused("step must be nonzero"));
+        assert_eq!(count(1.0, 0.0, 1.0, DType::Float), refused("upper bound and lower bound inconsistent with step sign"));
+        assert_eq!(count(0.0, f64::INFINITY, 1.0, DType::Float), refused("unsupported range: 0 -> inf"));
+        assert_eq!(count(0.0, 1e19, 1.0, DType::Int), refused(Range::BEYOND));
+        let whole = |numbers: [i64; 3]| Range(numbers.map(Scalar::Long)).count(DType::Long);
+        assert_eq!((whole([0, 7, 2]), whole([7, 0, -2]), whole([1 << 60, (1 << 60) + 1, 1])), (Ok(4), Ok(4), Ok(1)));
+    }
 
     #[test]
     fn elements_below_a_diagonal_are_counted() {

@@ -8,7 +8,7 @@ use super::descriptor::{Format, Tensor};
 use super::names;
 use super::options::dtype_of;
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
+use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOAT8, FLOATING, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
 /// The input of a reduction, and which of its dimensions are reduced: bit by bit.
@@ -267,6 +267,18 @@ pub fn vector_norm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outc
     let usual = Some(own).filter(|&own| given.is_none() && FLOATING.contains(own));
     let of_nothing = if order < 0.0 { f64::INFINITY } else { 0.0 };
     reduce(call, [input, dims, keepdim], usual, Some(given.unwrap_or(own)), Some(of_nothing), &[Scalar::Double(order)])
+}
+
+/// `norm` of dimensions.
+pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, order, dims, keepdim] = arguments.all()?;
+    let dtype = input.tensor()?.dtype();
+    if !dtype.is_complex() && !FLOATING.and(FLOAT8).contains(dtype) {
+        let text = "norm(): input dtype should be either floating point or complex.";
+        return Err(Refusal::Unsupported(format!("{text} Got {dtype:?} instead.")));
+    }
+    let order = if let Value::None = order { Value::Number(Scalar::Double(2.0)) } else { *order };
+    call.give(0, call.operator(&names::VECTOR_NORM, &[*input, order, *dims, *keepdim, Value::None])?)
 }
 
 /// `nansum`: of integers the sum.

@@ -110,7 +110,7 @@ impl<'a> Scatter<'a> {
         match self.source {
             Input::Number(number) => call.check_number(number, self.target.dtype()),
             Input::Tensor(source) if self.by == By::Slice => self.check_slices(source),
-            Input::Tensor(_) => Ok(()),
+            Input::Tensor(_) | Input::Immediate(_) => Ok(()),
         }
     }
 

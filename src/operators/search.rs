@@ -16,7 +16,7 @@ fn sizes_of(input: Input<'_>) -> &[i64] {
 /// The elements in a dtype, without gaps. A number is converted as a tensor of it is.
 fn elements<'a>(call: &Call<'a>, input: Input<'a>, dtype: DType) -> Result<Tensor<'a>, Refusal> {
     let tensor = match input {
-        Input::Tensor(tensor) => call.dense(tensor, Format::Contiguous)?,
+        Input::Tensor(tensor) | Input::Immediate(tensor) => call.dense(tensor, Format::Contiguous)?,
         Input::Number(number) => {
             let own = match number {
                 Scalar::Bool(_) => DType::Bool,

@@ -12,9 +12,78 @@ pub mod matrices;
 pub mod sequences;
 pub mod weight_norm;
 
-use super::bindings::{Prepare, structured};
-use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, StructuredCall, Value};
+use smallvec::SmallVec;
+
+use super::bindings::{Batch, Operator, Prepare, Task, structured};
+use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, StructuredCall, Tensors, Value};
 use super::descriptor::{Format, Tensor};
+use super::guards::{Changes, Guard};
+use crate::tensor::dtype::{DType, FLOATING, HALVES};
+
+/// Nanoseconds: a call of that cost that is not cut takes the libraries' threads.
+const LARGE: u64 = 1_000_000;
+
+/// Has PyTorch's kernel compute a call, behind the outputs that the operator makes.
+pub fn run(operator: &Operator, task: &Task, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {
+    // The guard is asked first: metas may rely on what it refuses.
+    let changes = guard.map_or_else(|| Ok(Changes::new()), |guard| guard.check(arguments, None))?;
+    operator.prepare_call(arguments, call)?;
+    let inputs: Tensors<'_> = arguments.tensors().collect();
+    call.leave_to_task(cut(task.batch, &inputs, &call.outputs()), &changes)
+}
+
+/// The dtype of 16 bit floats that the kernel does not take, where it has to compute them in `Float`.
+pub fn rounded_dtype(task: &Task, arguments: &Arguments<'_>) -> Option<DType> {
+    let dtype = arguments.tensors().next()?.dtype();
+    (task.widens && HALVES.contains(dtype) && !task.dtypes.contains(dtype)).then_some(dtype)
+}
+
+/// Computes 16 bit floats in `Float`, and rounds the results to a dtype.
+pub fn run_widened(dtype: DType, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let mut wide = SmallVec::<[Value<'_>; 8]>::new();
+    for value in arguments.iter() {
+        wide.push(match value.tensor() {
+            Ok(tensor) if HALVES.contains(tensor.dtype()) => Value::Tensor(call.cast(tensor, DType::Float)?),
+            _ => *value,
+        });
+    }
+    for (index, result) in call.repeat(&wide)?.into_iter().enumerate() {
+        let is_floating = FLOATING.contains(result.dtype());
+        call.give(index, if is_floating { call.cast(result, dtype)? } else { result })?;
+    }
+    Ok(())
+}
+
+/// How a task is cut into parts: along the first dimension, where that is the same batch in all tensors.
+fn cut(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) -> Cut {
+    let size = size_of_batch(batch, inputs, outputs);
+    let whole = Cut { dim: 0, size, least_ndim: 1, cost: cost_of(batch, inputs) + cost_of(batch, outputs), takes_threads: false };
+    // Rounding errors of Fourier transforms follow from the threads.
+    Cut { takes_threads: whole.parts() == 1 && (whole.cost >= LARGE || batch == Batch::None), ..whole }
+}
+
+/// Nanoseconds of one thread: some for each element, or for each element a row of products.
+fn cost_of(batch: Batch, operands: &[Tensor<'_>]) -> u64 {
+    let cost_of_element = |operand: &Tensor<'_>| {
+        let has_rows = batch == Batch::Matrices && operand.ndim() >= 2;
+        if has_rows { 0.2 * operand.size_from_end(0) as f64 } else { 1.0 }
+    };
+    operands.iter().fold(1000.0, |cost, operand| cost + operand.numel() as f64 * cost_of_element(operand)) as u64
+}
+
+/// The size of the first dimension, where it is the same batch in all tensors; else 1.
+fn size_of_batch(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) -> i64 {
+    let inner = if batch == Batch::Matrices { 2 } else { 1 };
+    let Some(first) = inputs.first().filter(|first| batch != Batch::None && first.ndim() > inner) else { return 1 };
+    let size = first.sizes()[0];
+    // A matrix that is the same for the whole batch has fewer dimensions; so have pivots, which are not.
+    let is_batched = |input: &Tensor<'_>| {
+        let is_pivots = batch == Batch::Matrices && input.dtype() == DType::Int;
+        input.ndim() == first.ndim() - usize::from(is_pivots) && input.sizes()[0] == size
+    };
+    let has_batch = |output: &Tensor<'_>| output.ndim() >= first.ndim() - inner && output.sizes()[0] == size;
+    if inputs.iter().all(is_batched) && outputs.iter().all(has_batch) { size } else { 1 }
+}
 
 /// Leaves a call to the fallback unless this is so.
 fn take_if(condition: bool) -> Outcome {
@@ -62,4 +131,40 @@ fn of_meta_unchecked(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Ou
 pub fn like<const INDEX: usize>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let operand = arguments.tensor(INDEX)?;
     result(call, contiguous(operand.sizes(), operand))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(dtype: DType, sizes: &[i64]) -> Tensor<'static> {
+        Tensor::leaked(1, dtype, 0, sizes, &Format::Contiguous.strides(sizes))
+    }
+
+    fn floats(sizes: &[i64]) -> Tensor<'static> {
+        tensor(DType::Float, sizes)
+    }
+
+    #[test]
+    fn batches_are_those_of_all_tensors() {
+        let (matrices, pivots) = (floats(&[4, 3, 3]), tensor(DType::Int, &[4, 3]));
+        assert_eq!(size_of_batch(Batch::Matrices, &[matrices, pivots], &[floats(&[4])]), 4);
+        assert_eq!(size_of_batch(Batch::Images, &[matrices, pivots], &[floats(&[4, 3])]), 1);
+        assert_eq!(size_of_batch(Batch::Matrices, &[matrices, floats(&[3, 3])], &[floats(&[4])]), 1);
+        assert_eq!(size_of_batch(Batch::Matrices, &[floats(&[3, 3])], &[floats(&[3, 3])]), 1);
+        assert_eq!(size_of_batch(Batch::Images, &[floats(&[2, 5])], &[floats(&[2, 7])]), 2);
+        assert_eq!(size_of_batch(Batch::Images, &[floats(&[2, 5])], &[floats(&[1, 7])]), 1);
+        assert_eq!(size_of_batch(Batch::None, &[matrices], &[]), 1);
+    }
+
+    #[test]
+    fn what_is_not_cut_takes_the_threads_of_libraries_where_it_is_large() {
+        let (small, large) = (floats(&[2, 2]), floats(&[500, 500]));
+        assert!(!cut(Batch::Matrices, &[small], &[small]).takes_threads);
+        let whole = cut(Batch::Matrices, &[large], &[large]);
+        assert_eq!((whole.size, whole.parts(), whole.cost, whole.takes_threads), (1, 1, 2 * 25_001_000, true));
+        let images = cut(Batch::Images, &[floats(&[8, 100_000])], &[floats(&[8, 100_000])]);
+        assert_eq!((images.size, images.parts(), images.takes_threads), (8, 8, false));
+        assert!(cut(Batch::None, &[small], &[small]).takes_threads);
+    }
 }

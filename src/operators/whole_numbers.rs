@@ -27,7 +27,7 @@ pub fn greatest_finite(dtype: DType) -> Option<f64> {
 }
 
 /// The least and the greatest number of a dtype without fractions, as far as 64 bits with a sign hold them.
-fn limits(dtype: DType) -> Option<[i64; 2]> {
+pub fn limits(dtype: DType) -> Option<[i64; 2]> {
     Some(match dtype {
         DType::Bool => [0, 1],
         DType::Byte => [0, u8::MAX.into()],

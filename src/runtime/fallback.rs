@@ -1,4 +1,4 @@
-//! The CPU fallback's rules and statistics: which operators may fall back, and how often each did and for how long.
+//! The CPU fallback's rules and statistics: which operators may fall back, with tensors where, and how often each did and for how long.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashSet};
@@ -79,6 +79,35 @@ impl FallbackOperator {
         RULES.lock().check(&self.name)
     }
 
+    /// With namespace and overload.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether an argument lives on the CPU for a device's operators too.
+    pub fn takes_host(&self, argument: &str) -> bool {
+        match argument {
+            "batch_sizes" => true,
+            "indices" => self.name.contains("index"),
+            "offsets" => self.name.contains("_nested_"),
+            _ => argument.contains("lengths") || argument.starts_with("nested_"),
+        }
+    }
+
+    /// The device of a call with arguments on these devices, in their order; nothing where it names none. `with_host`: one is on the CPU.
+    ///
+    /// # Errors
+    /// They are on several devices, which lists of tensors may be.
+    pub fn device_of(&self, devices: &[i32], with_host: bool) -> Result<Option<i32>, Error> {
+        let Some(&first) = devices.first() else { return Ok(None) };
+        let other = devices.iter().find(|&&device| device != first && !self.name.contains("_foreach_"));
+        let Some(other) = other.map(|other| format!("rustdev:{other}")).or(with_host.then(|| "cpu".into())) else {
+            return Ok(Some(first));
+        };
+        let found = format!("found at least two devices, rustdev:{first} and {other}! (when checking arguments of {})", self.name);
+        Err(Error::InvalidArgument(format!("Expected all tensors to be on the same device, but {found}")))
+    }
+
     /// Counts a call, whose kernel took so long.
     pub fn count(&self, nanoseconds: u64) {
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -148,6 +177,22 @@ mod tests {
         }
         let error = rules(Fallback::Error, &["aten::sort.values"], &[]).check(sort).expect_err("a forbidden operator");
         assert!(error.to_string().contains("mode 'error'"), "{error}");
+    }
+
+    #[test]
+    fn arguments_are_on_one_device() {
+        let (sort, list) = (FallbackOperator::find("test::sort"), FallbackOperator::find("test::_foreach_sort"));
+        assert_eq!((sort.device_of(&[], true).ok(), sort.device_of(&[1, 1], false).ok()), (Some(None), Some(Some(1))));
+        assert_eq!((sort.device_of(&[1, 0], false).ok(), list.device_of(&[1, 0], false).ok()), (None, Some(Some(1))));
+        let error = list.device_of(&[1, 0], true).expect_err("a tensor on the CPU");
+        assert!(error.to_string().contains("rustdev:1 and cpu! (when checking arguments of test::_foreach_sort)"), "{error}");
+    }
+
+    #[test]
+    fn some_arguments_live_on_the_cpu() {
+        let takes = |operator: &str, argument| FallbackOperator::find(operator).takes_host(argument);
+        assert!(takes("test::index_put", "indices") && !takes("test::gather", "indices") && takes("test::any", "target_lengths"));
+        assert!(takes("test::_nested_view", "offsets") && !takes("test::segment", "offsets") && !takes("test::any", "self"));
     }
 
     #[test]

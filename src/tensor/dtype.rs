@@ -170,6 +170,17 @@ const DTYPES: [DType; 47] = {
     ]
 };
 
+/// [`DType::size`] by number: a look at memory is cheaper than a jump.
+static SIZES: [u8; DTYPES.len()] = {
+    let mut sizes = [0; DTYPES.len()];
+    let mut number = 0;
+    while number < sizes.len() {
+        sizes[number] = DTYPES[number].bytes();
+        number += 1;
+    }
+    sizes
+};
+
 impl DType {
     /// The dtype of a `c10::ScalarType` number.
     #[inline]
@@ -205,6 +216,10 @@ impl DType {
     /// Bytes of one element.
     #[inline]
     pub const fn size(self) -> usize {
+        SIZES[self as usize] as usize
+    }
+
+    const fn bytes(self) -> u8 {
         use DType::*;
         match self {
             Short | Half | BFloat16 | Bits16 | UInt16 => 2,

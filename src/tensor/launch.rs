@@ -458,14 +458,9 @@ pub trait Operands<'a> {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// The operand at that index, below the count; mark it `#[inline(always)]`.
+    /// The operand at that index, below the count; mark it `#[inline(always)]`. Loops go over the indices: an iterator's `next` around
+    /// such a function is called, not inlined.
     fn get(&self, index: usize) -> View<'a>;
-
-    /// One after the other.
-    #[inline(always)]
-    fn all(&self) -> impl Iterator<Item = View<'a>> {
-        (0..self.count()).map(|index| self.get(index))
-    }
 }
 
 impl<'a> Operands<'a> for &[View<'a>] {
@@ -509,7 +504,8 @@ impl StrideTable<'_> {
     #[inline(always)]
     fn fill<'a>(&mut self, operands: &impl Operands<'a>) {
         let (sizes, ndim) = (operands.get(0).sizes(), self.ndim);
-        for (index, operand) in operands.all().enumerate() {
+        for index in 0..operands.count() {
+            let operand = operands.get(index);
             let row = &mut self.words[(1 + index) * self.pitch..][..ndim];
             for (dim, word) in row.iter_mut().enumerate() {
                 let stride = if operand.flags().has(Flags::IMMEDIATE) { 0 } else { operand.strides()[ndim - 1 - dim] };
@@ -578,7 +574,8 @@ impl StrideTable<'_> {
     #[inline(always)]
     fn set_single_strides<'a>(&mut self, operands: &impl Operands<'a>) {
         if self.ndim == 1 && self.words[0] == 1 {
-            for (index, operand) in operands.all().enumerate() {
+            for index in 0..operands.count() {
+                let operand = operands.get(index);
                 if !operand.flags().has(Flags::IMMEDIATE) {
                     self.words[(1 + index) * self.pitch] = operand.dtype().size() as i64;
                 }
@@ -602,17 +599,18 @@ fn one_line<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars
     check_sizes(operands)?;
     let size = operands.get(0).sizes().first().copied().unwrap_or(1);
     let mut writer = Writer::new(storage, operands, num_scalars, 1 + operands.count())?;
-    writer.extend(&[size]);
-    for operand in operands.all() {
+    writer.push(size);
+    for index in 0..operands.count() {
+        let operand = operands.get(index);
         let stride = match operand.strides() {
             _ if operand.flags().has(Flags::IMMEDIATE) => 0,
             &[stride] if size != 1 => stride,
             _ => operand.dtype().size() as i64,
         };
-        writer.extend(&[stride]);
+        writer.push(stride);
     }
-    for (index, operand) in operands.all().enumerate() {
-        writer.operand(&operand, 1, 0, 1 + index);
+    for index in 0..operands.count() {
+        writer.operand(&operands.get(index), 1, 0, 1 + index);
     }
     Ok(())
 }
@@ -639,18 +637,21 @@ fn elementwise<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scal
     for row in 0..=count {
         writer.extend(&table.words[row * pitch..][..table.ndim]);
     }
-    for (index, operand) in operands.all().enumerate() {
-        writer.operand(&operand, table.ndim, 0, (1 + index) * table.ndim);
+    for index in 0..count {
+        writer.operand(&operands.get(index), table.ndim, 0, (1 + index) * table.ndim);
     }
     Ok(())
 }
 
 #[inline(always)]
 fn shaped<'a>(storage: &mut Storage, operands: &impl Operands<'a>, num_scalars: usize) -> Result<(), Error> {
-    let words = operands.all().map(|operand| 2 * operand.ndim()).sum();
+    let mut words = 0;
+    for index in 0..operands.count() {
+        words += 2 * operands.get(index).ndim();
+    }
     let mut writer = Writer::new(storage, operands, num_scalars, words)?;
-    for operand in operands.all() {
-        let offset = writer.num_words;
+    for index in 0..operands.count() {
+        let (operand, offset) = (operands.get(index), writer.num_words);
         writer.extend(operand.sizes());
         writer.extend(operand.strides());
         writer.operand(&operand, operand.ndim(), offset, offset + operand.ndim());
@@ -673,7 +674,9 @@ impl<'a> Writer<'a> {
         mut num_words: usize,
     ) -> Result<Self, Error> {
         let count = operands.count();
-        num_words += VALUE_WORDS * operands.all().filter(|operand| operand.flags().has(Flags::IMMEDIATE)).count();
+        for index in 0..count {
+            num_words += if operands.get(index).flags().has(Flags::IMMEDIATE) { VALUE_WORDS } else { 0 };
+        }
         if num_words > u16::MAX as usize {
             return Err(Error::operands(format!("{count} operands of so many dimensions are too many for one launch")));
         }
@@ -685,15 +688,20 @@ impl<'a> Writer<'a> {
     }
 
     #[inline(always)]
-    fn extend(&mut self, words: &[i64]) {
+    fn push(&mut self, word: i64) {
         match self.storage {
-            // Not by copying memory: these are few words, and the call would cost more.
-            Storage::Inline(inline) => {
-                words.iter().zip(&mut inline.words[self.num_words..]).for_each(|(&word, target)| *target = word);
-            }
-            Storage::Boxed(boxed) => boxed.words.extend_from_slice(words),
+            Storage::Inline(inline) => inline.words[self.num_words] = word,
+            Storage::Boxed(boxed) => boxed.words.push(word),
         }
-        self.num_words += words.len();
+        self.num_words += 1;
+    }
+
+    /// One by one: these are few words, and a call that copies memory would cost more.
+    #[inline(always)]
+    fn extend(&mut self, words: &[i64]) {
+        for &word in words {
+            self.push(word);
+        }
     }
 
     #[inline(always)]

@@ -26,6 +26,8 @@ impl Flags {
     pub const HOST: Self = Self(4);
     /// One host element, read when the launch is made.
     pub const IMMEDIATE: Self = Self(8);
+    /// Of a tensor of a call, not of an operand: it stands for a number of the program's.
+    pub const WRAPPED_NUMBER: Self = Self(16);
 
     /// Whether all of `other` are set.
     #[inline(always)]

@@ -59,6 +59,7 @@ class Crate:
         self.write("c++", COMPILER).chmod(0o755)
         shutil.copy(ROOT / "build.rs", directory)
         shutil.copytree(ROOT / "build", directory / "build")
+        self.write("src/operators/compiled_names.rs", (ROOT / "src/operators/compiled_names.rs").read_text())
         shutil.copy(ROOT / "Cargo.lock", directory)
         self.install_torch("2.15.0")
 
@@ -154,6 +155,19 @@ def test_only_what_changed_is_compiled(crate: Crate) -> None:
     crate.write("shim/common.h", "")
     crate.build()
     assert crate.compiled() == ["shim/first.cpp", "shim/ops/second.cpp"]
+
+
+def test_lists_of_names_are_written_where_they_changed(crate: Crate) -> None:
+    crate.build()
+    directory = max((ROOT / "target/packaging/target").rglob("out/include"), key=lambda found: found.stat().st_mtime)
+    headers = [directory / name for name in ("generated_metas.h", "generated_typed_kernels.h")]
+    before = [header.stat().st_mtime_ns for header in headers]
+    names = crate.directory / "src/operators/compiled_names.rs"
+    crate.write("src/operators/compiled_names.rs", names.read_text().replace("scatter.src", "scatter.other", 1))
+    crate.build()
+    assert "#include <ATen/ops/scatter_meta.h>" in headers[0].read_text()
+    assert 'META("scatter.other", scatter_other)' in headers[0].read_text()
+    assert [header.stat().st_mtime_ns != time for header, time in zip(headers, before, strict=True)] == [True, False]
 
 
 def test_another_torch_compiles_everything(crate: Crate) -> None:

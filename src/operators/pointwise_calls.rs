@@ -1,0 +1,552 @@
+//! Calls of pointwise operators: what their metas in PyTorch do for a TensorIterator, and a launch.
+//!
+//! A [`Pointwise`] says how an operator's operands go together, what its kernel gets of the other arguments, and what is refused. Operators
+//! whose dtypes depend on more than those of operands are functions here. [`pointwise_table`](super::pointwise_table) names all of them.
+
+use smallvec::SmallVec;
+
+use super::broadcasting::{Elementwise, Rule, Types};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Value, ensure, wrap_dim};
+use super::descriptor::Tensor;
+use super::number_text::{NumberText, type_name};
+use super::promotion::{is_floating, is_integer, is_whole, result_type};
+use super::whole_numbers::{greatest_finite, limits};
+use crate::tensor::dtype::{DType, FLOAT8, HALVES};
+use crate::tensor::launch::Scalar;
+
+/// What a kernel gets of the arguments that are no tensors, in their order; a text is its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalars {
+    /// All of them. Numbers are ones that are computed with.
+    All,
+    /// The same; numbers are ones of the dtype itself.
+    Exact,
+    /// All of them. They may be any.
+    Any,
+    /// Each as two: whether it is given, and its value.
+    Optional,
+    /// Whether each operand behind the first one is given.
+    Operands,
+    /// 0 alone.
+    Zero,
+    /// None: a number is an operand.
+    None,
+}
+
+/// A check of a call before anything else.
+pub type Check = fn(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome;
+/// A check when it is known what is computed in.
+pub type CheckTyped = fn(arguments: &Arguments<'_>, operands: &Elementwise<'_>, call: &Call<'_>) -> Outcome;
+
+/// A pointwise operator.
+#[derive(Clone, Copy)]
+pub struct Pointwise {
+    rule: Rule,
+    scalars: Scalars,
+    check: Option<Check>,
+    check_typed: Option<CheckTyped>,
+    /// Whether the second operand counts before the first one.
+    is_swapped: bool,
+}
+
+/// Of one tensor; the result has its dtype.
+pub const UNARY: Pointwise = Pointwise::new(Rule::new(Types::Same));
+/// The same, computed in floating point numbers.
+pub const UNARY_FLOATING: Pointwise = Pointwise::new(Rule::new(Types::Floating));
+/// Of one tensor; the result is Bool.
+pub const PREDICATE: Pointwise = Pointwise::new(Rule::new(Types::Predicate));
+/// Of tensors; the result has their common dtype.
+pub const BINARY: Pointwise = Pointwise::new(Rule::with_host_number(Types::Common));
+/// The same, computed in floating point numbers.
+pub const BINARY_FLOATING: Pointwise = Pointwise::new(Rule::with_host_number(Types::Floating));
+/// A comparison of two tensors.
+pub const COMPARISON: Pointwise = Pointwise::new(Rule::with_host_number(Types::Compared));
+/// A comparison of a tensor with a number.
+pub const NUMBER_COMPARISON: Pointwise = COMPARISON.scalars(Scalars::None);
+/// Of tensors of the device; the result has their common dtype.
+pub const DEVICE_TENSORS: Pointwise = Pointwise::new(Rule::new(Types::Common));
+
+impl Pointwise {
+    pub const fn new(rule: Rule) -> Self {
+        Self { rule, scalars: Scalars::All, check: None, check_typed: None, is_swapped: false }
+    }
+
+    pub const fn scalars(self, scalars: Scalars) -> Self {
+        Self { scalars, ..self }
+    }
+
+    pub const fn checked(self, check: Check) -> Self {
+        Self { check: Some(check), ..self }
+    }
+
+    pub const fn checked_typed(self, check: CheckTyped) -> Self {
+        Self { check_typed: Some(check), ..self }
+    }
+
+    pub const fn swapped(self) -> Self {
+        Self { is_swapped: true, ..self }
+    }
+
+    /// Does a call.
+    ///
+    /// # Errors
+    /// It is refused, or is not for the kernel.
+    pub fn run(&self, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+        let operands = self.operands(arguments, call, call.given(0))?;
+        if let Some(check) = self.check_typed {
+            check(arguments, &operands, call)?;
+        }
+        launch(&operands, self.scalars, arguments, call)
+    }
+
+    /// The operands of a call, which are checked, and the caller's tensor for the output.
+    ///
+    /// # Errors
+    /// They are refused.
+    pub fn operands<'a>(
+        &self,
+        arguments: &Arguments<'a>,
+        call: &Call<'_>,
+        given: Option<Tensor<'a>>,
+    ) -> Result<Elementwise<'a>, Refusal> {
+        if let Some(check) = self.check {
+            check(arguments, given)?;
+        }
+        let mut inputs: SmallVec<[Input<'_>; 3]> = arguments.tensors().map(Input::Tensor).collect();
+        if self.scalars == Scalars::None {
+            inputs.extend(arguments.iter().filter_map(Value::as_number).map(Input::Number));
+        }
+        if !self.is_swapped {
+            return Elementwise::of(self.rule, &inputs, given, call.default_dtype());
+        }
+        inputs.swap(0, 1);
+        Ok(Elementwise::of(self.rule, &inputs, given, call.default_dtype())?.swapped())
+    }
+}
+
+/// Launches the kernel into output number 0, unless it does not compute in the operands' dtype.
+///
+/// # Errors
+/// That is so, or a number is none that is computed with.
+pub fn launch<'a>(operands: &Elementwise<'a>, scalars: Scalars, arguments: &Arguments<'_>, call: &Call<'a>) -> Outcome {
+    let numbers = numbers_of(arguments, scalars)?;
+    let dtype = operands.compute();
+    let is_known = dtype != DType::ComplexBFloat16 || call.has_complex_bfloat16();
+    if !is_known || !call.takes(dtype) {
+        return Err(Refusal::Fallback);
+    }
+    check_numbers(&numbers, scalars, dtype, call)?;
+    operands.launch(call, operands.output(call)?, &numbers)
+}
+
+/// Refuses numbers that are none of what is computed with.
+fn check_numbers(numbers: &[Scalar], scalars: Scalars, dtype: DType, call: &Call<'_>) -> Outcome {
+    let holds = match scalars {
+        Scalars::All => dtype.opmath(),
+        Scalars::Exact => dtype,
+        _ => return Ok(()),
+    };
+    numbers.iter().try_for_each(|&number| call.check_number(number, holds))
+}
+
+/// Launches the kernel into an output.
+///
+/// # Errors
+/// It does not compute in the operands' dtype, or a number is none that is computed with.
+pub fn launch_into(
+    operands: &Elementwise<'_>,
+    out: Tensor<'_>,
+    scalars: Scalars,
+    arguments: &Arguments<'_>,
+    call: &Call<'_>,
+) -> Outcome {
+    let numbers = numbers_of(arguments, scalars)?;
+    check_numbers(&numbers, scalars, operands.compute(), call)?;
+    operands.launch(call, out, &numbers)
+}
+
+/// What a kernel gets of the arguments.
+fn numbers_of(arguments: &Arguments<'_>, scalars: Scalars) -> Result<SmallVec<[Scalar; 4]>, Refusal> {
+    let mut numbers = SmallVec::new();
+    match scalars {
+        Scalars::None => {}
+        Scalars::Zero => numbers.push(Scalar::Long(0)),
+        Scalars::Operands => numbers.extend(arguments.iter().skip(1).map(|value| Scalar::Bool(!value.is_none()))),
+        Scalars::Optional => {
+            for value in arguments.iter().filter(|value| value.as_tensor().is_none()) {
+                numbers.push(Scalar::Bool(!value.is_none()));
+                numbers.push(value.as_number().unwrap_or(Scalar::Long(0)));
+            }
+        }
+        Scalars::All | Scalars::Exact | Scalars::Any => {
+            for value in arguments.iter().filter(|value| value.as_tensor().is_none()) {
+                numbers.push(match value.as_text() {
+                    Some(text) => Scalar::Long(text_number(text)?),
+                    None if value.is_none() => Scalar::Long(0),
+                    None => value.number()?,
+                });
+            }
+        }
+    }
+    Ok(numbers)
+}
+
+/// The number of a rounding mode or an approximation.
+fn text_number(text: &str) -> Result<i64, Refusal> {
+    match text {
+        "trunc" | "tanh" => Ok(1),
+        "floor" => Ok(2),
+        "none" => Ok(0),
+        _ => Err(Refusal::Invalid(format!("approximate argument must be either none or tanh, not {text}"))),
+    }
+}
+
+// ---- what metas refuse ----
+
+fn dtype_of(arguments: &Arguments<'_>, index: usize) -> Result<DType, Refusal> {
+    arguments.tensor(index).map(Tensor::dtype)
+}
+
+/// Refuses complex operands; `refusal` makes the error of a text.
+fn ensure_real(arguments: &Arguments<'_>, refusal: fn(String) -> Refusal, text: &str) -> Outcome {
+    let are_real = !arguments.tensors().any(|tensor| tensor.dtype().is_complex());
+    if are_real { Ok(()) } else { Err(refusal(text.into())) }
+}
+
+/// Refuses by a `NotImplementedError` what is not so.
+fn ensure_implemented(condition: bool, text: &str) -> Outcome {
+    if condition { Ok(()) } else { Err(Refusal::Unsupported(text.into())) }
+}
+
+/// Makes a check that refuses complex operands with a text.
+macro_rules! refusing_complex {
+    ($($name:ident: $refusal:ident, $text:literal;)*) => {$(
+        /// Refuses complex operands.
+        ///
+        /// # Errors
+        /// There are some.
+        pub fn $name(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+            ensure_real(arguments, Refusal::$refusal, $text)
+        }
+    )*};
+}
+
+refusing_complex! {
+    ceil: Unsupported, "ceil is not supported for complex inputs";
+    floor: Unsupported, "floor is not supported for complex inputs";
+    trunc: Unsupported, "trunc is not supported for complex inputs";
+    sign: Unsupported, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.";
+    maximum: Type, "maximum not implemented for complex tensors.";
+    minimum: Type, "minimum not implemented for complex tensors.";
+    fmax: Type, "fmax not implemented for complex tensors.";
+    fmin: Type, "fmin not implemented for complex tensors.";
+}
+
+fn ensure_bool(given: Option<Tensor<'_>>, name: &str) -> Outcome {
+    ensure!(given.is_none_or(|out| out.dtype() == DType::Bool), "{name} does not support non-boolean outputs.");
+    Ok(())
+}
+
+pub fn isneginf(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
+    ensure_real(arguments, Refusal::Type, "isneginf does not support complex inputs.")?;
+    ensure_bool(given, "isneginf")
+}
+
+pub fn isposinf(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
+    ensure_real(arguments, Refusal::Type, "isposinf does not support complex inputs.")?;
+    ensure_bool(given, "isposinf")
+}
+
+pub fn signbit(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
+    ensure_real(arguments, Refusal::Unsupported, "signbit is not implemented for complex tensors.")?;
+    ensure_bool(given, "signbit")
+}
+
+pub fn neg(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let text = "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or \
+                `logical_not()` operator instead.";
+    ensure_implemented(dtype_of(arguments, 0)? != DType::Bool, text)
+}
+
+pub fn sub(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let is_bool = |index| dtype_of(arguments, index).map(|dtype| dtype == DType::Bool);
+    let (first, second) = (is_bool(0)?, is_bool(1)?);
+    let both =
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.";
+    ensure_implemented(!(first && second), both)?;
+    let one = "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or \
+               `logical_not()` operator instead.";
+    ensure_implemented(!(first || second), one)
+}
+
+/// Of the factor of `add` and `sub`, behind the operands.
+pub fn alpha(arguments: &Arguments<'_>, operands: &Elementwise<'_>, _: &Call<'_>) -> Outcome {
+    let (dtype, alpha) = (operands.dtype(), arguments.last().unwrap_or(&Value::None).number()?);
+    let is_bool = matches!(alpha, Scalar::Bool(_));
+    ensure!(!is_bool || dtype == DType::Bool, "Boolean alpha only supported for Boolean results.");
+    let is_integer = is_bool || matches!(alpha, Scalar::Long(_));
+    let text = "For integral input tensors, argument alpha must not be a floating point number.";
+    ensure!(is_integer || is_floating(dtype) || dtype.is_complex(), "{text}");
+    let text = "For non-complex input tensors, argument alpha must not be a complex number.";
+    ensure!(dtype.is_complex() || !matches!(alpha, Scalar::Complex(..)), "{text}");
+    Ok(())
+}
+
+pub fn heaviside(arguments: &Arguments<'_>, given: Option<Tensor<'_>>) -> Outcome {
+    let all = || arguments.tensors().chain(given);
+    let are_real = !all().any(|tensor| tensor.dtype().is_complex());
+    ensure_implemented(are_real, "heaviside is not yet implemented for complex tensors.")?;
+    let first = dtype_of(arguments, 0)?;
+    let are_same = all().all(|tensor| tensor.dtype() == first);
+    ensure!(are_same, "heaviside is not yet implemented for tensors with different dtypes.");
+    Ok(())
+}
+
+pub fn addcdiv(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let are_whole = is_whole(dtype_of(arguments, 1)?) && is_whole(dtype_of(arguments, 2)?);
+    let text = "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of \
+                tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / \
+                tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future \
+                addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.";
+    ensure!(!are_whole, "{text}");
+    Ok(())
+}
+
+/// A number as floating point.
+fn as_double(number: Scalar) -> f64 {
+    number.to()
+}
+
+/// Refuses the gradient from results where a slope is negative.
+fn ensure_slope(slope: &Value<'_>, is_result: &Value<'_>, text: &str) -> Outcome {
+    let is_known = !is_result.flag()? || as_double(slope.number()?) >= 0.0;
+    ensure!(is_known, "{text}");
+    Ok(())
+}
+
+pub fn elu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let [_grad, alpha, _scale, _input_scale, is_result, _result] = arguments.all()?;
+    let text = "In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused by calling \
+                in-place forward function with a negative slope, please call out-of-place version instead.";
+    ensure_slope(alpha, is_result, text)
+}
+
+pub fn leaky_relu_backward(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let [_grad, _result, slope, is_result] = arguments.all()?;
+    let text = "In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is caused by \
+                calling in-place forward function with a negative slope, please call out-of-place version instead. File an issue at \
+                https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward calculation with negative slope";
+    ensure_slope(slope, is_result, text)
+}
+
+pub fn softshrink(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let (dtype, lambd) = (dtype_of(arguments, 0)?, as_double(arguments.last().unwrap_or(&Value::None).number()?));
+    let Some(greatest) = greatest_finite(dtype) else {
+        return Err(Refusal::Unsupported(format!("\"softshrink_check\" not implemented for '{dtype:?}'")));
+    };
+    let (text, found) = (NumberText(greatest), NumberText(lambd));
+    let is_within = (0.0..=greatest).contains(&lambd);
+    ensure!(is_within, "lambda must be in range [0, {text}] for input dtype {dtype:?}, but found {found}");
+    Ok(())
+}
+
+pub fn smooth_l1_loss(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    let [_input, _target, _reduction, beta] = arguments.all()?;
+    ensure!(beta.double()? >= 0.0, "smooth_l1_loss does not support negative values for beta.");
+    Ok(())
+}
+
+const NO_COMPLEX_LIMITS: &str = "clamp is not supported for complex types";
+
+pub fn clamp_tensor(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    ensure!(arguments.tensors().count() > 1, "torch.clamp: At least one of 'min' or 'max' must not be None");
+    ensure_implemented(!dtype_of(arguments, 0)?.is_complex(), NO_COMPLEX_LIMITS)
+}
+
+/// Refuses another dtype than the first operand's.
+fn ensure_dtype_of_first(arguments: &Arguments<'_>, index: usize, name: &str) -> Outcome {
+    let (first, other) = (dtype_of(arguments, 0)?, dtype_of(arguments, index)?);
+    let (expected, found) = (type_name(first), type_name(other));
+    ensure!(first == other, "expected dtype {expected} for `{name}` but got dtype {found}");
+    Ok(())
+}
+
+pub fn lerp_number(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome {
+    ensure_dtype_of_first(arguments, 1, "end")
+}
+
+// ---- operators whose dtypes depend on more ----
+
+/// `lerp` with a tensor of weights.
+pub fn lerp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    ensure_dtype_of_first(arguments, 1, "end")?;
+    let promotes = arguments.tensor(2)?.ndim() == 0;
+    if !promotes {
+        ensure_dtype_of_first(arguments, 2, "weight")?;
+    }
+    Pointwise::new(Rule::with_host_number(if promotes { Types::Common } else { Types::Same })).run(arguments, call)
+}
+
+/// `div` with a rounding mode.
+pub fn div_rounded(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [_self, _other, mode] = arguments.all()?;
+    match mode.as_text() {
+        None => BINARY_FLOATING.run(arguments, call),
+        Some("trunc" | "floor") => BINARY.run(arguments, call),
+        Some(mode) => {
+            let expected = "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found";
+            Err(Refusal::Invalid(format!("{expected} '{mode}'")))
+        }
+    }
+}
+
+/// `threshold`, whose kernel has the input twice.
+pub fn threshold(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let input = Input::Tensor(arguments.tensor(0)?);
+    let rule = Rule { may_overlap: true, ..Rule::new(Types::Common) };
+    let operands = Elementwise::of(rule, &[input, input], call.given(0), call.default_dtype())?;
+    launch(&operands, Scalars::All, arguments, call)
+}
+
+/// `glu`: the halves of a tensor along a dimension.
+pub fn glu(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dim] = arguments.all()?;
+    let (input, dim) = (input.tensor()?, dim.integer()?);
+    ensure!(input.ndim() > 0, "glu does not support 0-dimensional tensors");
+    let dim = wrap_dim(dim, input.ndim())?;
+    let size = input.sizes()[dim];
+    ensure!(size % 2 == 0, "Halving dimension must be even, but dimension {dim} is size {size}");
+    let halves = [input.section(dim, 0, size / 2), input.section(dim, size / 2, size / 2)].map(Input::Tensor);
+    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call.default_dtype())?;
+    launch(&operands, Scalars::Any, arguments, call)
+}
+
+/// What a number counts as where dtypes are promoted.
+fn as_promoted(value: &Value<'_>) -> Option<Scalar> {
+    if let Value::LargeInteger(_) = value { Some(Scalar::Long(i64::MAX)) } else { value.as_number() }
+}
+
+/// The dtype that a tensor has in common with numbers.
+fn promoted(input: Tensor<'_>, numbers: impl Iterator<Item = Scalar>, call: &Call<'_>) -> Result<DType, Refusal> {
+    let operands: SmallVec<[Input<'_>; 3]> = std::iter::once(Input::Tensor(input)).chain(numbers.map(Input::Number)).collect();
+    result_type(&operands, call.default_dtype())
+}
+
+/// One operand.
+fn alone<'a>(input: Tensor<'a>, types: Types, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
+    Elementwise::of(Rule::new(types), &[input.into()], call.given(0), call.default_dtype())
+}
+
+/// `pow` of a tensor and a number.
+pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [base, power] = arguments.all()?;
+    let (base, exponent) = (base.tensor()?, power.number()?);
+    let is_negative = matches!(exponent, Scalar::Long(..0));
+    ensure!(!(is_whole(base.dtype()) && is_negative), "Integers to negative integer powers are not allowed.");
+    let operands = alone(base, Types::Cast(promoted(base, as_promoted(power).into_iter(), call)?), call)?;
+    // The exponent of a power in float32 or float64 may be any number, whatever the dtype holds.
+    if HALVES.and(FLOAT8).contains(operands.compute()) || is_integer(operands.compute()) {
+        call.check_number(exponent, operands.compute())?;
+    }
+    launch(&operands, Scalars::Any, arguments, call)
+}
+
+/// Refuses a limit that the dtype cannot hold; for integers only on the side where no value would be left.
+fn check_limit(call: &Call<'_>, dtype: DType, limit: Scalar, is_min: bool) -> Outcome {
+    if !is_integer(dtype) {
+        return call.check_number(limit, dtype);
+    }
+    let side = if is_min { "min" } else { "max" };
+    let refused = |text: &dyn std::fmt::Display| {
+        Err(Refusal::Invalid(format!("Clamp {side} value {text} is outside the representable range of {dtype:?}")))
+    };
+    let value = match limit {
+        Scalar::Long(value) => value,
+        Scalar::Bool(value) => value.into(),
+        // An integer beyond int64.
+        _ if is_min => return refused(&NumberText(as_double(limit))),
+        _ => i64::MAX,
+    };
+    let [least, greatest] = limits(dtype).unwrap_or([i64::MIN, i64::MAX]);
+    let leaves_values = if is_min { value <= greatest } else { value >= least };
+    if leaves_values { Ok(()) } else { refused(&value) }
+}
+
+/// Limits a tensor's values: by numbers, each with whether it is the least value.
+fn limit(limits: &[(Scalar, bool)], scalars: Scalars, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let input = arguments.tensor(0)?;
+    let own = input.dtype();
+    ensure_implemented(!own.is_complex(), NO_COMPLEX_LIMITS)?;
+    let wanted = if is_floating(own) { own } else { promoted(input, arguments[1..].iter().filter_map(as_promoted), call)? };
+    let is_in_place = call.given(0).is_some_and(|out| out.handle() == input.handle());
+    let name = || type_name(own);
+    ensure!(!is_in_place || wanted == own, "result type {wanted:?} can't be cast to the desired output type {}", name());
+    ensure_implemented(!wanted.is_complex(), NO_COMPLEX_LIMITS)?;
+    let operands = alone(input, Types::As(wanted), call)?;
+    limits.iter().try_for_each(|&(limit, is_min)| check_limit(call, operands.compute(), limit, is_min))?;
+    launch(&operands, scalars, arguments, call)
+}
+
+/// `clamp`.
+pub fn clamp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [_input, min, max] = arguments.all()?;
+    let limits = [(min, true), (max, false)].into_iter();
+    let limits: SmallVec<[(Scalar, bool); 2]> = limits.filter_map(|(value, is_min)| Some((value.as_number()?, is_min))).collect();
+    ensure!(!limits.is_empty(), "torch.clamp: At least one of 'min' or 'max' must not be None");
+    limit(&limits, Scalars::Optional, arguments, call)
+}
+
+/// `clamp_min`, `clamp_max`.
+pub fn clamp_one_side<const IS_MIN: bool>(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [_input, number] = arguments.all()?;
+    let number = number.number()?;
+    ensure_implemented(!matches!(number, Scalar::Complex(..)), NO_COMPLEX_LIMITS)?;
+    limit(&[(number, IS_MIN)], Scalars::Any, arguments, call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(dtype: DType) -> Value<'static> {
+        Value::Tensor(Tensor::leaked(1, dtype, 0, &[2], &[1]))
+    }
+
+    fn numbers(values: &[Value<'_>], scalars: Scalars) -> Vec<Scalar> {
+        numbers_of(&Arguments::new(values), scalars).expect("arguments that become scalars").to_vec()
+    }
+
+    #[test]
+    fn arguments_become_scalars_in_order() {
+        let (half, three) = (Value::from(Scalar::Double(0.5)), Value::from(Scalar::Long(3)));
+        let (yes, no, zero) = (Scalar::Bool(true), Scalar::Bool(false), Scalar::Long(0));
+        let values = [tensor(DType::Float), half, tensor(DType::Float), three];
+        assert_eq!(numbers(&values, Scalars::All), [Scalar::Double(0.5), Scalar::Long(3)]);
+        assert_eq!(numbers(&values, Scalars::Zero), [zero]);
+        assert_eq!(numbers(&values, Scalars::None), []);
+        assert_eq!(numbers(&[values[0], Value::None, three], Scalars::Optional), [no, zero, yes, Scalar::Long(3)]);
+        assert_eq!(numbers(&[values[0], Value::None, values[2]], Scalars::Operands), [no, yes]);
+        assert_eq!(numbers(&[values[0], Value::Text("floor")], Scalars::All), [Scalar::Long(2)]);
+        assert_eq!(numbers(&[values[0], Value::None], Scalars::All), [zero]);
+        let text = "approximate argument must be either none or tanh, not x";
+        assert_eq!(text_number("x"), Err(Refusal::Invalid(text.into())));
+    }
+
+    #[test]
+    fn metas_refuse_dtypes() {
+        let (bools, floats, complex) = (tensor(DType::Bool), tensor(DType::Float), tensor(DType::ComplexFloat));
+        let refused = |check: Check, values: &[Value<'_>]| check(&Arguments::new(values), None).is_err();
+        assert!(refused(sub, &[bools, floats]) && refused(sub, &[bools, bools]) && !refused(sub, &[floats, floats]));
+        assert!(refused(neg, &[bools]) && !refused(neg, &[complex]));
+        assert!(refused(maximum, &[floats, complex]) && !refused(maximum, &[floats, bools]));
+        assert!(refused(heaviside, &[floats, bools]) && !refused(heaviside, &[floats, floats]));
+        assert!(refused(addcdiv, &[floats, bools, bools]) && !refused(addcdiv, &[floats, bools, floats]));
+        assert!(
+            refused(clamp_tensor, &[floats, Value::None, Value::None]) && !refused(clamp_tensor, &[floats, Value::None, floats])
+        );
+        let out = Some(Tensor::leaked(1, DType::Float, 0, &[2], &[1]));
+        assert!(signbit(&Arguments::new(&[floats]), out).is_err() && signbit(&Arguments::new(&[floats]), None).is_ok());
+        let text = "expected dtype float for `end` but got dtype bool";
+        assert_eq!(lerp_number(&Arguments::new(&[floats, bools]), None), Err(Refusal::Invalid(text.into())));
+    }
+}

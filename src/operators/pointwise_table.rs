@@ -1,0 +1,182 @@
+//! The pointwise operators: names, and what a call does.
+
+use std::ffi::CStr;
+
+use super::bindings::{Dense, Kernel, Operator, Prepare, any_device, plain};
+use super::names::Row;
+use super::pointwise_calls::{
+    self as pointwise, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars,
+    UNARY, UNARY_FLOATING,
+};
+use super::{bindings, broadcasting, losses};
+
+/// A text that ends with NUL.
+const fn c(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("names are ASCII"),
+    }
+}
+
+/// The overloads of an operator of that name: `all` of them, `pure` without the one in place, `gradient`s, those of `Tensor`s, with the
+/// plain `out` (`tensor_out`), and those of a `Number`.
+macro_rules! overloads {
+    (all $name:ident) => {
+        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), "_\0")), c(concat!(stringify!($name), ".out\0"))]
+    };
+    (pure $name:ident) => {
+        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), ".out\0"))]
+    };
+    (gradient $name:ident) => {
+        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), ".grad_input\0"))]
+    };
+    (tensor $name:ident) => {
+        &[
+            c(concat!(stringify!($name), ".Tensor\0")),
+            c(concat!(stringify!($name), "_.Tensor\0")),
+            c(concat!(stringify!($name), ".Tensor_out\0")),
+        ]
+    };
+    (tensor_out $name:ident) => {
+        &[
+            c(concat!(stringify!($name), ".Tensor\0")),
+            c(concat!(stringify!($name), "_.Tensor\0")),
+            c(concat!(stringify!($name), ".out\0")),
+        ]
+    };
+    (number $name:ident) => {
+        &[
+            c(concat!(stringify!($name), ".Scalar\0")),
+            c(concat!(stringify!($name), "_.Scalar\0")),
+            c(concat!(stringify!($name), ".Scalar_out\0")),
+        ]
+    };
+}
+
+/// Lines of operators whose kernels have their names: which overloads there are, and what a call does.
+macro_rules! pointwise {
+    ($($form:ident $prepare:expr => $($name:ident)+;)*) => {
+        /// Those whose kernels have their names.
+        pub static POINTWISE: [Operator; [$($(stringify!($name)),+),*].len()] = [$($(Operator {
+            names: overloads!($form $name),
+            kernel: Kernel::Row(Row::new(c(concat!(stringify!($name), "\0")))),
+            prepare: $prepare,
+        }),+),*];
+    };
+}
+
+/// Lines of operators with other names: kernel, what a call does, overloads.
+macro_rules! named {
+    ($($kernel:literal: $prepare:expr => $($name:literal),+;)*) => {
+        /// Those with other names.
+        pub static NAMED: [Operator; [$($kernel),*].len()] = [$(
+            Operator { names: &[$($name),+], kernel: Kernel::Row(Row::new($kernel)), prepare: $prepare },
+        )*];
+    };
+}
+
+/// What a call does.
+const fn of(operator: Pointwise) -> Prepare {
+    bindings::pointwise(operator)
+}
+
+/// The same, with a fast path for dense operands.
+const fn fast(dense: Dense, operator: Pointwise) -> Prepare {
+    Prepare { dense: Some(dense), ..of(operator) }
+}
+
+/// A function of a call, with a fast path for dense operands.
+macro_rules! function {
+    ($dense:ident, $run:expr) => {
+        Prepare { dense: Some(Dense::$dense), ..any_device(plain($run)) }
+    };
+}
+
+/// Of floating point numbers, without a reason to refuse any.
+const fn floating(operator: Pointwise) -> Prepare {
+    fast(Dense::Floating, operator)
+}
+
+/// Of floating point numbers and integers.
+const fn numeric(operator: Pointwise) -> Prepare {
+    fast(Dense::Numeric, operator)
+}
+
+/// Where the output may be the input.
+const THRESHOLD_BACKWARD: Pointwise =
+    Pointwise::new(broadcasting::Rule { may_overlap: true, ..broadcasting::Rule::with_host_number(broadcasting::Types::Common) })
+        .swapped();
+
+pointwise! {
+    // one tensor, in floating point numbers
+    all floating(UNARY_FLOATING) => acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 i0 lgamma log log10
+        log1p log2 reciprocal rsqrt sigmoid sin sinc sinh sqrt tan tanh;
+    pure of(UNARY_FLOATING) => special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr special_ndtri
+        special_spherical_bessel_j0;
+    // one tensor, in its dtype
+    all of(UNARY) => bitwise_not;
+    all floating(UNARY) => frac round sgn elu gelu hardsigmoid leaky_relu mish silu;
+    all floating(UNARY.checked(pointwise::ceil)) => ceil;
+    all floating(UNARY.checked(pointwise::floor)) => floor;
+    all floating(UNARY.checked(pointwise::sign)) => sign;
+    all floating(UNARY.checked(pointwise::trunc)) => trunc;
+    all numeric(UNARY.checked(pointwise::neg)) => neg;
+    all function!(Never, pointwise::threshold) => threshold;
+    pure floating(UNARY) => hardshrink softplus;
+    pure of(UNARY.checked(pointwise::softshrink).scalars(Scalars::Any)) => softshrink;
+    pure function!(Never, pointwise::glu) => glu;
+    all function!(Numeric, pointwise::clamp) => clamp;
+    all function!(Numeric, pointwise::clamp_one_side::<false>) => clamp_max;
+    all function!(Numeric, pointwise::clamp_one_side::<true>) => clamp_min;
+    // truth
+    pure of(PREDICATE.checked(pointwise::isneginf)) => isneginf;
+    pure of(PREDICATE.checked(pointwise::isposinf)) => isposinf;
+    pure of(PREDICATE.checked(pointwise::signbit)) => signbit;
+    tensor fast(Dense::Boolean, COMPARISON) => eq ge gt le lt ne;
+    number fast(Dense::Number, NUMBER_COMPARISON) => eq ge gt le lt ne;
+    // two tensors
+    all of(BINARY) => gcd lcm nextafter;
+    all of(BINARY.checked(pointwise::heaviside)) => heaviside;
+    all floating(BINARY) => hypot;
+    all floating(BINARY_FLOATING) => atan2;
+    tensor_out numeric(BINARY.scalars(Scalars::Exact).checked_typed(pointwise::alpha)) => add;
+    tensor_out numeric(BINARY.scalars(Scalars::Exact).checked(pointwise::sub).checked_typed(pointwise::alpha)) => sub;
+    tensor_out numeric(BINARY) => mul;
+    tensor_out floating(BINARY_FLOATING) => copysign;
+    tensor_out fast(Dense::Quotient, BINARY_FLOATING.scalars(Scalars::Zero)) => div;
+    tensor numeric(BINARY) => bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor;
+    tensor floating(BINARY) => fmod remainder;
+    tensor function!(Floating, pointwise::lerp) => lerp;
+    pure floating(BINARY) => logaddexp logaddexp2;
+    pure numeric(BINARY.checked(pointwise::fmax)) => fmax;
+    pure numeric(BINARY.checked(pointwise::fmin)) => fmin;
+    pure numeric(BINARY.checked(pointwise::maximum)) => maximum;
+    pure numeric(BINARY.checked(pointwise::minimum)) => minimum;
+    pure of(BINARY_FLOATING) => special_hermite_polynomial_h special_hermite_polynomial_he special_xlog1py;
+    // three tensors
+    all floating(BINARY) => addcmul;
+    all floating(DEVICE_TENSORS.checked(pointwise::addcdiv)) => addcdiv;
+    // gradients
+    gradient floating(BINARY) => gelu_backward hardshrink_backward hardsigmoid_backward sigmoid_backward silu_backward softplus_backward
+        softshrink_backward tanh_backward;
+    gradient of(BINARY.checked(pointwise::elu_backward)) => elu_backward;
+    gradient of(BINARY.checked(pointwise::leaky_relu_backward).swapped()) => leaky_relu_backward;
+    gradient of(BINARY.scalars(Scalars::Optional)) => logit_backward;
+    gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
+    // losses
+    pure function!(Never, losses::mse) => mse_loss;
+    pure function!(Never, losses::smooth_l1) => smooth_l1_loss;
+}
+
+named! {
+    c"clamp_max_tensor": of(BINARY) => c"clamp_max.Tensor", c"clamp_max_.Tensor", c"clamp_max.Tensor_out";
+    c"clamp_min_tensor": of(BINARY) => c"clamp_min.Tensor", c"clamp_min_.Tensor", c"clamp_min.Tensor_out";
+    c"clamp_tensor": of(DEVICE_TENSORS.checked(pointwise::clamp_tensor).scalars(Scalars::Operands)) =>
+        c"clamp.Tensor", c"clamp_.Tensor", c"clamp.Tensor_out";
+    c"div": function!(Never, pointwise::div_rounded) => c"div.Tensor_mode", c"div_.Tensor_mode", c"div.out_mode";
+    c"lerp_scalar": floating(BINARY.checked(pointwise::lerp_number)) => c"lerp.Scalar", c"lerp_.Scalar", c"lerp.Scalar_out";
+    c"pow": floating(BINARY) => c"pow.Tensor_Tensor", c"pow_.Tensor", c"pow.Tensor_Tensor_out";
+    c"pow_scalar": function!(Floating, pointwise::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";
+    c"round_decimals": floating(UNARY.scalars(Scalars::Any)) => c"round.decimals", c"round_.decimals", c"round.decimals_out";
+    c"xlogy": floating(BINARY_FLOATING) => c"xlogy.Tensor", c"xlogy_.Tensor", c"xlogy.OutTensor";
+}
