@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::enum_glob_use, reason = "matches that name most dtypes")]
 
+use std::fmt;
+
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -63,112 +65,79 @@ pub struct ComplexBFloat16 {
     pub im: bf16,
 }
 
-/// A dtype, numbered as `c10::ScalarType`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum DType {
-    Byte = 0,
-    Char = 1,
-    Short = 2,
-    Int = 3,
-    Long = 4,
-    Half = 5,
-    Float = 6,
-    Double = 7,
-    ComplexHalf = 8,
-    ComplexFloat = 9,
-    ComplexDouble = 10,
-    Bool = 11,
-    QInt8 = 12,
-    QUInt8 = 13,
-    QInt32 = 14,
-    BFloat16 = 15,
-    QUInt4x2 = 16,
-    QUInt2x4 = 17,
-    Bits1x8 = 18,
-    Bits2x4 = 19,
-    Bits4x2 = 20,
-    Bits8 = 21,
-    Bits16 = 22,
-    Float8E5M2 = 23,
-    Float8E4M3Fn = 24,
-    Float8E5M2FnUz = 25,
-    Float8E4M3FnUz = 26,
-    UInt16 = 27,
-    UInt32 = 28,
-    UInt64 = 29,
-    UInt1 = 30,
-    UInt2 = 31,
-    UInt3 = 32,
-    UInt4 = 33,
-    UInt5 = 34,
-    UInt6 = 35,
-    UInt7 = 36,
-    Int1 = 37,
-    Int2 = 38,
-    Int3 = 39,
-    Int4 = 40,
-    Int5 = 41,
-    Int6 = 42,
-    Int7 = 43,
-    Float8E8M0FnU = 44,
-    Float4E2M1FnX2 = 45,
-    ComplexBFloat16 = 46,
+/// Dtypes with their numbers, and their names in PyTorch's error texts.
+macro_rules! dtypes {
+    ($($name:ident = $number:literal, $text:literal;)*) => {
+        /// A dtype, numbered as `c10::ScalarType`.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DType {
+            $($name = $number,)*
+        }
+
+        /// Every dtype, at the index of its number.
+        const DTYPES: [DType; [$($number),*].len()] = [$(DType::$name),*];
+
+        /// As `c10::toString` writes it.
+        impl fmt::Debug for DType {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(match self {
+                    $(Self::$name => $text,)*
+                })
+            }
+        }
+    };
 }
 
-/// Every dtype, at the index of its number.
-const DTYPES: [DType; 47] = {
-    use DType::*;
-    [
-        Byte,
-        Char,
-        Short,
-        Int,
-        Long,
-        Half,
-        Float,
-        Double,
-        ComplexHalf,
-        ComplexFloat,
-        ComplexDouble,
-        Bool,
-        QInt8,
-        QUInt8,
-        QInt32,
-        BFloat16,
-        QUInt4x2,
-        QUInt2x4,
-        Bits1x8,
-        Bits2x4,
-        Bits4x2,
-        Bits8,
-        Bits16,
-        Float8E5M2,
-        Float8E4M3Fn,
-        Float8E5M2FnUz,
-        Float8E4M3FnUz,
-        UInt16,
-        UInt32,
-        UInt64,
-        UInt1,
-        UInt2,
-        UInt3,
-        UInt4,
-        UInt5,
-        UInt6,
-        UInt7,
-        Int1,
-        Int2,
-        Int3,
-        Int4,
-        Int5,
-        Int6,
-        Int7,
-        Float8E8M0FnU,
-        Float4E2M1FnX2,
-        ComplexBFloat16,
-    ]
-};
+dtypes! {
+    Byte = 0, "Byte";
+    Char = 1, "Char";
+    Short = 2, "Short";
+    Int = 3, "Int";
+    Long = 4, "Long";
+    Half = 5, "Half";
+    Float = 6, "Float";
+    Double = 7, "Double";
+    ComplexHalf = 8, "ComplexHalf";
+    ComplexFloat = 9, "ComplexFloat";
+    ComplexDouble = 10, "ComplexDouble";
+    Bool = 11, "Bool";
+    QInt8 = 12, "QInt8";
+    QUInt8 = 13, "QUInt8";
+    QInt32 = 14, "QInt32";
+    BFloat16 = 15, "BFloat16";
+    QUInt4x2 = 16, "QUInt4x2";
+    QUInt2x4 = 17, "QUInt2x4";
+    Bits1x8 = 18, "Bits1x8";
+    Bits2x4 = 19, "Bits2x4";
+    Bits4x2 = 20, "Bits4x2";
+    Bits8 = 21, "Bits8";
+    Bits16 = 22, "Bits16";
+    Float8E5M2 = 23, "Float8_e5m2";
+    Float8E4M3Fn = 24, "Float8_e4m3fn";
+    Float8E5M2FnUz = 25, "Float8_e5m2fnuz";
+    Float8E4M3FnUz = 26, "Float8_e4m3fnuz";
+    UInt16 = 27, "UInt16";
+    UInt32 = 28, "UInt32";
+    UInt64 = 29, "UInt64";
+    UInt1 = 30, "UInt1";
+    UInt2 = 31, "UInt2";
+    UInt3 = 32, "UInt3";
+    UInt4 = 33, "UInt4";
+    UInt5 = 34, "UInt5";
+    UInt6 = 35, "UInt6";
+    UInt7 = 36, "UInt7";
+    Int1 = 37, "Int1";
+    Int2 = 38, "Int2";
+    Int3 = 39, "Int3";
+    Int4 = 40, "Int4";
+    Int5 = 41, "Int5";
+    Int6 = 42, "Int6";
+    Int7 = 43, "Int7";
+    Float8E8M0FnU = 44, "Float8_e8m0fnu";
+    Float4E2M1FnX2 = 45, "Float4_e2m1fn_x2";
+    ComplexBFloat16 = 46, "BComplex32";
+}
 
 /// [`DType::size`] by number: a look at memory is cheaper than a jump.
 static SIZES: [u8; DTYPES.len()] = {
@@ -608,6 +577,7 @@ mod tests {
         }
         assert_eq!(DType::from_number(-1), None);
         assert_eq!(DType::from_number(47), None);
+        assert_eq!(format!("{:?} {:?}", DType::Half, DType::Float8E4M3Fn), "Half Float8_e4m3fn");
         assert_eq!(DType::BFloat16 as u8, 15);
         assert_eq!(DType::Float8E8M0FnU as u8, 44);
     }
