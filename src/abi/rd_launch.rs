@@ -227,70 +227,66 @@ unsafe fn launch(op: &'static Op, device: i32, args: &rd_launch_args) -> Result<
     }
     let Some(first) = operands.first() else { return Err(wrong_number(op, 0, scalars.len())) };
     let compute = dtype(if args.compute_dtype < 0 { first.dtype } else { args.compute_dtype })?;
-    let operands = Checked { operands, dense_numel: &args.dense_numel };
-    let call = Launched { op, device, compute, num_outputs: args.num_outputs, dense_numel: args.dense_numel };
+    let launched = Launched {
+        op,
+        device,
+        compute,
+        num_outputs: args.num_outputs,
+        dense_numel: args.dense_numel,
+        operands: Checked { operands, dense_numel: &args.dense_numel },
+        num_scalars: scalars.len(),
+        scalar: |index: usize| scalar(&scalars[index]),
+    };
     // SAFETY: the caller's promise.
-    unsafe { call.launch(&operands, scalars.len(), |index| scalar(&scalars[index])) }
+    unsafe { launched.launch() }
 }
 
-/// A launch without its operands and scalars.
-pub(super) struct Launched {
+/// A launch that is about to be.
+pub(super) struct Launched<O, S> {
     pub op: &'static Op,
     pub device: i32,
     pub compute: DType,
     pub num_outputs: usize,
     /// As in [`rd_launch_args`].
     pub dense_numel: i64,
+    /// Outputs first.
+    pub operands: O,
+    pub num_scalars: usize,
+    /// A scalar by its index.
+    pub scalar: S,
 }
 
-impl Launched {
+impl<'a, O: Operands<'a>, S: Fn(usize) -> Result<Scalar, Failure>> Launched<O, S> {
     /// Enqueues it.
     ///
     /// # Safety
     /// As [`rd_launch`], of the operands' memory.
     #[inline(always)]
-    pub(super) unsafe fn launch<'a>(
-        &self,
-        operands: &impl Operands<'a>,
-        num_scalars: usize,
-        scalar_of: impl Fn(usize) -> Result<Scalar, Failure>,
-    ) -> Result<(), Failure> {
-        let &Self { op, num_outputs, .. } = self;
-        let stream = device::current_stream(device_index(self.device)?);
-        if num_outputs == 0 || num_outputs > operands.count() {
-            return Err(invalid(format!("{}: {num_outputs} outputs of {} operands", op.text(), operands.count())));
+    pub(super) unsafe fn launch(&self) -> Result<(), Failure> {
+        let &Self { op, num_outputs, num_scalars, .. } = self;
+        let (stream, num_operands) = (device::current_stream(device_index(self.device)?), self.operands.count());
+        if num_outputs == 0 || num_outputs > num_operands {
+            return Err(invalid(format!("{}: {num_outputs} outputs of {num_operands} operands", op.text())));
         }
-        if !op.signature().takes(operands.count(), num_scalars) {
-            return Err(wrong_number(op, operands.count(), num_scalars));
+        if !op.signature().takes(num_operands, num_scalars) {
+            return Err(wrong_number(op, num_operands, num_scalars));
         }
         if !op.dtypes().contains(self.compute) {
             return Err(not_implemented(op, self.compute));
         }
         op.count_call();
-        let is_small = operands.count() <= INLINE_OPERANDS && num_scalars <= INLINE_SCALARS;
-        if self.dense_numel > 0 && is_small {
-            self.launch_dense(stream, operands, num_scalars, scalar_of)
-        } else {
-            self.launch_any(stream, operands, num_scalars, scalar_of)
-        }
+        let is_small = num_operands <= INLINE_OPERANDS && num_scalars <= INLINE_SCALARS;
+        if self.dense_numel > 0 && is_small { self.launch_dense(stream) } else { self.launch_any(stream) }
     }
 
     /// A dense launch that needs no allocation. Every value is written once, where it stays.
     #[inline(always)]
-    fn launch_dense<'a>(
-        &self,
-        stream: &'static Stream,
-        operands: &impl Operands<'a>,
-        num_scalars: usize,
-        scalar_of: impl Fn(usize) -> Result<Scalar, Failure>,
-    ) -> Result<(), Failure> {
-        let &Self { op, num_outputs, dense_numel, .. } = self;
-        let mut work = KernelCall { op, record: Record::dense(dense_numel, num_outputs, self.compute) };
-        for index in 0..num_scalars {
-            work.record.push_scalar(scalar_of(index)?);
-        }
-        for index in 0..operands.count() {
-            let operand = operands.get(index);
+    fn launch_dense(&self, stream: &'static Stream) -> Result<(), Failure> {
+        let &Self { op, dense_numel, .. } = self;
+        let mut work = KernelCall { op, record: Record::dense(dense_numel, self.num_outputs, self.compute) };
+        self.push_scalars(&mut work)?;
+        for index in 0..self.operands.count() {
+            let operand = self.operands.get(index);
             // SAFETY: `View::new` promises the element of an immediate.
             unsafe { work.record.push_dense(operand.data(), operand.dtype(), operand.flags()) };
         }
@@ -300,25 +296,25 @@ impl Launched {
 
     /// Any launch.
     #[inline(always)]
-    fn launch_any<'a>(
-        &self,
-        stream: &'static Stream,
-        operands: &impl Operands<'a>,
-        num_scalars: usize,
-        scalar_of: impl Fn(usize) -> Result<Scalar, Failure>,
-    ) -> Result<(), Failure> {
+    fn launch_any(&self, stream: &'static Stream) -> Result<(), Failure> {
         let op = self.op;
         let mut work = KernelCall { op, record: Record::empty(self.num_outputs, self.compute) };
-        let filled = work.record.fill(op.layout(), operands, num_scalars);
+        let filled = work.record.fill(op.layout(), &self.operands, self.num_scalars);
         filled.map_err(|error| invalid(format!("{}: {error}", op.text())))?;
-        for index in 0..num_scalars {
-            work.record.push_scalar(scalar_of(index)?);
-        }
+        self.push_scalars(&mut work)?;
         if hardware::is_installed() && host_copy::is_meant(&work) {
             return host_copy::submit(stream, &work);
         }
         let cost = op.cost(&work.launch());
         Ok(stream.launch(op.text(), cost, &mut work)?)
+    }
+
+    #[inline(always)]
+    fn push_scalars(&self, work: &mut KernelCall) -> Result<(), Failure> {
+        for index in 0..self.num_scalars {
+            work.record.push_scalar((self.scalar)(index)?);
+        }
+        Ok(())
     }
 }
 

@@ -376,12 +376,7 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
         // A call that writes to no tensor of the caller's resizes none.
         let lasting = given.num_given == 0;
         // SAFETY: the caller promises so many arguments.
-        let mut values = unsafe { values(arena, given.arguments, given.num_arguments, lasting) }?;
-        if operator.prepare.dense.is_some() {
-            // SAFETY: as above.
-            let given = unsafe { elements::<rd_value>(given.arguments.cast(), given.num_arguments) };
-            values = with_large_integers(arena, values, given);
-        }
+        let values = unsafe { values(arena, given.arguments, given.num_arguments, lasting) }?;
         // SAFETY: the caller promises so many tensors.
         let outputs = unsafe { tensors(arena, given.given.cast(), given.num_given, false) }?;
         // SAFETY: the caller promises a guard, if there is one.
@@ -430,17 +425,6 @@ pub(super) unsafe fn values(
     arena.try_keep_all(count, |index| unsafe { value(arena, &given[index], lasting) })
 }
 
-/// Values with the integers that no `i64` holds as what they are: pointwise operators tell them from floating point numbers.
-fn with_large_integers<'a>(arena: &'a BumpArena, values: &'a [Value<'a>], given: &[rd_value]) -> &'a [Value<'a>] {
-    let is_large = |value: &rd_value| value.kind == RD_VALUE_LARGE_INTEGER;
-    if !given.iter().any(is_large) {
-        return values;
-    }
-    let value_of =
-        |index: usize| if is_large(&given[index]) { Value::LargeInteger(given[index].scalar.real) } else { values[index] };
-    arena.keep_all(values.len(), value_of)
-}
-
 /// # Safety
 /// As [`values`].
 #[inline]
@@ -448,7 +432,8 @@ unsafe fn value<'a>(arena: &'a BumpArena, given: &rd_value, lasting: bool) -> Re
     let &rd_value { kind, count, data, ref scalar } = given;
     Ok(match kind {
         RD_VALUE_NONE => Value::None,
-        RD_VALUE_SCALAR | RD_VALUE_LARGE_INTEGER => Value::Number(rd_launch::scalar(scalar)?),
+        RD_VALUE_SCALAR => Value::Number(rd_launch::scalar(scalar)?),
+        RD_VALUE_LARGE_INTEGER => Value::LargeInteger(scalar.real),
         RD_VALUE_TENSOR => {
             // SAFETY: the caller's promise: one tensor.
             let given = unsafe { elements::<rd_tensor>(data, 1) };
@@ -839,10 +824,19 @@ impl Caller for Host<'_> {
             },
         });
         let first = outputs.first().ok_or_else(|| Refusal::Invalid(format!("internal error: {} without outputs", op.text())))?;
-        let launched = Launched { op, device: first.device(), compute, num_outputs: outputs.len(), dense_numel };
+        let launched = Launched {
+            op,
+            device: first.device(),
+            compute,
+            num_outputs: outputs.len(),
+            dense_numel,
+            operands,
+            num_scalars: scalars.len(),
+            scalar: |index: usize| Ok(scalars[index]),
+        };
         // SAFETY: the operands are tensors of the call or elements of them, which the caller of `rd_operator_call` keeps in the stream's order;
         // outputs are those that it made, or that the call writes to.
-        match unsafe { launched.launch(&operands, scalars.len(), |index| Ok(scalars[index])) } {
+        match unsafe { launched.launch() } {
             Ok(()) => Ok(()),
             Err(Failure { status: RD_UNSUPPORTED, .. }) => {
                 Err(Refusal::Unsupported(format!("\"{}\" not implemented for '{compute:?}'", op.text())))
@@ -870,9 +864,18 @@ impl Caller for Host<'_> {
             line(self.arena, lists[list][next - 1])
         });
         let device = lists[0].first().map_or(-1, |tensor| tensor.device());
-        let launched = Launched { op, device, compute, num_outputs, dense_numel: 0 };
+        let launched = Launched {
+            op,
+            device,
+            compute,
+            num_outputs,
+            dense_numel: 0,
+            operands,
+            num_scalars: scalars.len(),
+            scalar: |index: usize| Ok(scalars[index]),
+        };
         // SAFETY: as in `launch`.
-        let outcome = unsafe { launched.launch(&operands, scalars.len(), |index| Ok(scalars[index])) };
+        let outcome = unsafe { launched.launch() };
         outcome.map_err(|Failure { status, message }| Refusal::Failed(status, message))
     }
 

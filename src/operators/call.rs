@@ -142,7 +142,7 @@ impl<'a> Value<'a> {
         if let Self::Tensor(tensor) = self { Some(*tensor) } else { None }
     }
 
-    /// The number, if it is one.
+    /// The number, if it is one; an integer that no scalar of a kernel holds is the number nearest to it.
     #[inline]
     pub fn as_number(&self) -> Option<Scalar> {
         match self {

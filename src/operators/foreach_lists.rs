@@ -33,10 +33,12 @@ impl<'a> Operands<'a> {
         for argument in arguments.iter() {
             match *argument {
                 Value::Tensors(list) => operands.lists.push(list),
-                Value::Number(number) => operands.numbers = slice::from_ref(call.arena().keep(number)),
                 Value::Scalars(numbers) => (operands.numbers, operands.is_each) = (numbers, true),
                 Value::Tensor(factor) => operands.factor = Some(factor),
                 _ => {}
+            }
+            if let Some(number) = argument.as_number() {
+                operands.numbers = slice::from_ref(call.arena().keep(number));
             }
         }
         operands
