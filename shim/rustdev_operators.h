@@ -287,8 +287,17 @@ typedef struct rd_argument {
   bool is_written;
 } rd_argument;
 
-// The operator of a name with namespace and overload, `aten::sort.stable`, and these arguments.
-rd_status rd_fallback_find(const char *name, const struct rd_argument *arguments, size_t count, const struct rd_fallback **found);
+// The operator of a name with namespace (`aten::sort`) and an overload, if it was made before, or null. Each call asks for it: nothing else
+// is made of the schema.
+const struct rd_fallback *rd_fallback_find(const char *name,
+                                           const char *overload);
+
+// Makes the operator of a name and an overload, unless another thread did, which has these arguments.
+rd_status rd_fallback_make(const char *name,
+                           const char *overload,
+                           const struct rd_argument *arguments,
+                           size_t count,
+                           const struct rd_fallback **made);
 
 // Its name.
 const char *rd_fallback_name(const struct rd_fallback *op);

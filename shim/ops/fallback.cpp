@@ -208,12 +208,16 @@ class Call {
 }  // namespace
 
 const rd_fallback* fallback_operator(const c10::OperatorHandle& op) {
-  c10::SmallVector<rd_argument, 12> arguments;
-  for (const c10::Argument& argument : op.schema().arguments()) {
-    arguments.push_back({argument.name().c_str(), is_written(argument)});
+  const char* const name = op.operator_name().name.c_str();
+  const char* const overload = op.operator_name().overload_name.c_str();
+  const rd_fallback* found = rd_fallback_find(name, overload);
+  if (C10_UNLIKELY(found == nullptr)) {
+    c10::SmallVector<rd_argument, 12> arguments;
+    for (const c10::Argument& argument : op.schema().arguments()) {
+      arguments.push_back({argument.name().c_str(), is_written(argument)});
+    }
+    RD_CHECK(rd_fallback_make(name, overload, arguments.data(), arguments.size(), &found));
   }
-  const rd_fallback* found = nullptr;
-  RD_CHECK(rd_fallback_find(c10::toString(op.operator_name()).c_str(), arguments.data(), arguments.size(), &found));
   return found;
 }
 

@@ -12,7 +12,7 @@ use super::rd_stream::{give, rd_access};
 use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
 use crate::operators::guards::Guard;
 use crate::runtime::fallback::FallbackOperator;
-use crate::runtime::sync::{LazyLock, Mutex};
+use crate::runtime::sync::{LazyLock, PoisonError, RwLock};
 use crate::runtime::trace::{self, Kind, Mark};
 use crate::runtime::{device, rng, sanitizer};
 
@@ -20,7 +20,9 @@ use crate::runtime::{device, rng, sanitizer};
 #[allow(non_camel_case_types)]
 pub struct rd_fallback {
     operator: &'static FallbackOperator,
+    /// With namespace and overload: `aten::sort.stable`.
     name: CString,
+    overload: CString,
     /// Of its CPU kernel.
     guard: Option<Guard>,
 }
@@ -42,35 +44,65 @@ pub struct rd_fallback_run {
     mark: Option<Mark>,
 }
 
-static FOUND: LazyLock<Mutex<HashMap<CString, &'static rd_fallback>>> = LazyLock::new(Mutex::default);
+/// Operators by their names without overloads.
+type Operators = HashMap<CString, Vec<&'static rd_fallback>>;
 
-/// The operator of a name with namespace and overload, `aten::sort.stable`, and these arguments.
+static FOUND: LazyLock<RwLock<Operators>> = LazyLock::new(RwLock::default);
+
+fn find(operators: &Operators, name: &CStr, overload: &CStr) -> Option<&'static rd_fallback> {
+    operators.get(name)?.iter().find(|known| known.overload.as_c_str() == overload).copied()
+}
+
+/// The operator of a name with namespace (`aten::sort`) and an overload, if it was made before, or null. Each call asks for it: nothing else
+/// is made of the schema.
 ///
 /// # Safety
-/// `name` is NUL-terminated, and so are the names of so many readable arguments; `found` is valid for a write.
+/// Both are NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_fallback_find(
+pub unsafe extern "C" fn rd_fallback_find(name: *const c_char, overload: *const c_char) -> *const rd_fallback {
+    shield(ptr::null(), || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { CStr::from_ptr(name) };
+        // SAFETY: as above.
+        let overload = unsafe { CStr::from_ptr(overload) };
+        let operators = FOUND.read().unwrap_or_else(PoisonError::into_inner);
+        find(&operators, name, overload).map_or(ptr::null(), ptr::from_ref)
+    })
+}
+
+/// Makes the operator of a name and an overload, unless another thread did, which has these arguments.
+///
+/// # Safety
+/// The names are NUL-terminated, and so are those of so many readable arguments; `made` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_make(
     name: *const c_char,
+    overload: *const c_char,
     arguments: *const rd_argument,
     count: usize,
-    found: *mut *const rd_fallback,
+    made: *mut *const rd_fallback,
 ) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(name) };
-        let mut known = FOUND.lock();
-        let operator = known.get(name).copied().unwrap_or_else(|| {
+        // SAFETY: as above.
+        let overload = unsafe { CStr::from_ptr(overload) };
+        let mut operators = FOUND.write().unwrap_or_else(PoisonError::into_inner);
+        let operator = find(&operators, name, overload).unwrap_or_else(|| {
             // SAFETY: the caller promises so many arguments.
             let arguments = unsafe { elements::<rd_argument>(arguments.cast(), count) };
             // SAFETY: as above, and that they are strings.
             let guard = unsafe { guard_of(name, arguments) };
-            let operator = FallbackOperator::find(&name.to_string_lossy());
-            let made: &'static rd_fallback = Box::leak(Box::new(rd_fallback { operator, name: name.into(), guard }));
-            known.insert(name.into(), made);
+            let point: &[u8] = if overload.is_empty() { b"" } else { b"." };
+            let full = CString::new([name.to_bytes(), point, overload.to_bytes()].concat()).unwrap_or_default();
+            let operator = FallbackOperator::find(&full.to_string_lossy());
+            let made: &'static rd_fallback =
+                Box::leak(Box::new(rd_fallback { operator, name: full, overload: overload.into(), guard }));
+            operators.entry(name.into()).or_default().push(made);
             made
         });
         // SAFETY: the caller's promise.
-        unsafe { give(found, operator) };
+        unsafe { give(made, operator) };
         Ok(())
     })
 }
@@ -78,7 +110,7 @@ pub unsafe extern "C" fn rd_fallback_find(
 /// Its name.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_find`].
+/// `op` came from [`rd_fallback_make`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_name(op: *const rd_fallback) -> *const c_char {
     // SAFETY: the caller's promise.
@@ -88,7 +120,7 @@ pub unsafe extern "C" fn rd_fallback_name(op: *const rd_fallback) -> *const c_ch
 /// The guard of its CPU kernel, or null.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_find`].
+/// `op` came from [`rd_fallback_make`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_guard {
     // SAFETY: the caller's promise.
@@ -98,7 +130,7 @@ pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_
 /// Whether an argument of it lives on the CPU for a device's operators too.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_find`], `argument` is NUL-terminated.
+/// `op` came from [`rd_fallback_make`], `argument` is NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_takes_host(op: *const rd_fallback, argument: *const c_char) -> bool {
     // SAFETY: the caller's promise.
@@ -110,7 +142,7 @@ pub unsafe extern "C" fn rd_fallback_takes_host(op: *const rd_fallback, argument
 /// The operator that is asked for.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_find`].
+/// `op` came from [`rd_fallback_make`].
 unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> {
     // SAFETY: the caller's promise.
     unsafe { op.as_ref() }.ok_or_else(|| Failure::new(RD_INVALID_ARGUMENT, "no operator"))
@@ -120,7 +152,7 @@ unsafe fn known<'a>(op: *const rd_fallback) -> Result<&'a rd_fallback, Failure> 
 /// `with_host`: a tensor among them is on the CPU. Refuses several devices, and what the rules forbid (`RD_UNSUPPORTED`).
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_find`], there are so many readable devices, `device` and `warns` are valid for a write.
+/// `op` came from [`rd_fallback_make`], there are so many readable devices, `device` and `warns` are valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_begin(
     op: *const rd_fallback,
@@ -148,7 +180,7 @@ pub unsafe extern "C" fn rd_fallback_begin(
 /// captures refuses.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_find`], there are so many readable devices and accesses, whose addresses are compared and never followed.
+/// `op` came from [`rd_fallback_make`], there are so many readable devices and accesses, whose addresses are compared and never followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_wait(
     op: *const rd_fallback,
@@ -182,7 +214,7 @@ pub unsafe extern "C" fn rd_fallback_wait(
 /// Its kernel begins on this thread, in the order of the current stream of the device; [`rd_fallback_run_end`] ends it.
 ///
 /// # Safety
-/// `op` came from [`rd_fallback_find`].
+/// `op` came from [`rd_fallback_make`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_fallback_run_begin(op: *const rd_fallback, device: i32) -> *mut rd_fallback_run {
     shield(ptr::null_mut(), || {

@@ -18,19 +18,17 @@ use crate::tensor::number::{Hub, Number};
 /// Changes of one call at most.
 pub const RD_MAX_CHANGES: usize = 4;
 
-/// The guard of an overload of an operator (`aten::segment_reduce.out`), if it has one.
+/// The guard of an overload of an operator (`aten::segment_reduce`), if it has one.
 ///
 /// # Safety
 /// The names of the arguments are NUL-terminated.
-pub(super) unsafe fn guard_of(name: &CStr, arguments: &[rd_argument]) -> Option<Guard> {
+pub(super) unsafe fn guard_of(operator: &CStr, arguments: &[rd_argument]) -> Option<Guard> {
     let argument = |given: &rd_argument| {
         // SAFETY: the caller's promise.
         let name = unsafe { CStr::from_ptr(given.name) };
         Argument { name: name.to_string_lossy().into(), is_written: given.is_written }
     };
-    let name = name.to_string_lossy();
-    let operator = name.split_once('.').map_or(&*name, |(operator, _)| operator);
-    Guard::find(operator, arguments.iter().map(argument).collect())
+    Guard::find(&operator.to_string_lossy(), arguments.iter().map(argument).collect())
 }
 
 /// Checks the arguments of a call, one for each of the schema, and says what to change of them. Tensors are on the CPU.
