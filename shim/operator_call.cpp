@@ -5,6 +5,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/cpu/Utils.h>
 #include <ATen/native/ForeachUtils.h>
+#include <ATen/native/Resize.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +20,6 @@
 #include "ops/fallback.h"
 #include "ops/fallback_guard.h"
 #include "ops/fill.h"
-#include "outputs.h"
 #include "runtime/generator.h"
 #include "torch_version.h"
 
@@ -279,6 +279,31 @@ at::Tensor OperatorCall::make(const rd_tensor& shape) const {
   const auto dtype = static_cast<at::ScalarType>(shape.dtype);
   return shape.strides == nullptr ? new_empty(sizes_of(shape), dtype, device())
                                   : new_empty_strided(sizes_of(shape), strides_of(shape), dtype, device());
+}
+
+// The texts of these two are PyTorch's.
+static void resize_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
+  TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ", out.dtype(),
+              " instead");
+  TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ", out.device(),
+              " instead");
+  if (!at::native::resize_output(out, sizes)) {
+    return;
+  }
+  if (!strides.empty()) {
+    out.as_strided_(sizes, strides);
+  } else if (options.memory_format_opt().has_value()) {
+    out.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
+  }
+}
+
+static void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options) {
+  TORCH_CHECK(options.dtype() == self.dtype(), "Bad in-place call: input tensor dtype ", self.dtype(), " and output tensor dtype ",
+              options.dtype(), " should match");
+  TORCH_CHECK(options.device() == self.device(), "Bad in-place call: input tensor device ", self.device(),
+              " and output tensor device ", options.device(), " should match");
+  TORCH_CHECK(sizes == self.sizes(), "Bad in-place call: input tensor size ", self.sizes(), " and output tensor size ", sizes,
+              " should match");
 }
 
 const at::Tensor& OperatorCall::make_output(size_t index, const rd_tensor& shape, int32_t strides) {

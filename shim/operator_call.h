@@ -9,10 +9,10 @@
 #include <optional>
 
 #include "binding.h"
+#include "elementwise_launch.h"
 #include "metas.h"
 #include "ops/convolution.h"
 #include "rustdev_operators.h"
-#include "structured.h"
 #include "tensor.h"
 
 namespace rustdev {

@@ -9,11 +9,6 @@ const rd_op* kernel(const char* name) {
   return op;
 }
 
-bool check_scalar_names(const char* kernel, const char* names) {
-  RD_CHECK(rd_op_check_scalars(rustdev::kernel(kernel), names));
-  return true;
-}
-
 rd_scalar to_scalar(const c10::Scalar& value) {
   if (value.isBoolean()) {
     const bool truth = value.to<bool>();

@@ -66,20 +66,6 @@ template <Name name>
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): made while the module loads
 inline const rd_op* const kernel_of = kernel(name.text);
 
-// Refuses scalars of other names, joined by `, `, than those of a kernel's signature.
-bool check_scalar_names(const char* kernel, const char* names);
-template <Name kernel, Name names>
-// NOLINTNEXTLINE(bugprone-throwing-static-initialization): as above
-inline const bool has_scalars = check_scalar_names(kernel.text, names.text);
-
-// The scalars of a kernel. Loading the library fails where these are not their names.
-template <Name kernel, Name names, class... Values>
-std::array<at::Scalar, sizeof...(Values)> scalars_of(const Values&... values) {
-  static_assert(std::count(names.text, std::end(names.text), ',') + 1 == sizeof...(Values), "a name for each value");
-  [[maybe_unused]] const bool* const checked = &has_scalars<kernel, names>;
-  return {at::Scalar(values)...};
-}
-
 // Whether a dtype is among those of a mask, and whether a kernel takes it.
 inline bool is_among(uint64_t dtypes, c10::ScalarType dtype) { return (dtypes >> static_cast<unsigned>(dtype)) & 1U; }
 inline bool takes(const rd_op* op, c10::ScalarType dtype) { return is_among(rd_op_dtypes(op), dtype); }
@@ -98,17 +84,6 @@ inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
 }
 inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) { return surely_holds(dtype, to_scalar(value)); }
 
-// The least and the greatest value of an integer dtype, as far as int64 holds them.
-struct IntegerRange {
-  int64_t least, greatest;
-};
-inline IntegerRange integer_range(c10::ScalarType dtype) {
-  const bool is_signed = c10::isSignedType(dtype);
-  const size_t bits = 8 * c10::elementSize(dtype) - (is_signed ? 1 : 0);
-  const auto greatest = static_cast<int64_t>(~uint64_t{0} >> std::max<size_t>(64 - bits, 1));
-  return {is_signed ? -greatest - 1 : 0, greatest};
-}
-
 // The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
 at::Tensor distinct(const at::Tensor& tensor);
 
@@ -117,14 +92,6 @@ inline void check_overlap(std::initializer_list<at::Tensor> outputs, const at::T
   for (const at::Tensor& output : outputs) {
     at::assert_no_internal_overlap(output);
     at::assert_no_partial_overlap(output, input);
-  }
-}
-
-// The same, where an output may not be the input either.
-inline void check_separate(std::initializer_list<at::Tensor> outputs, const at::Tensor& input) {
-  for (const at::Tensor& output : outputs) {
-    at::assert_no_internal_overlap(output);
-    at::assert_no_overlap(output, input);
   }
 }
 
@@ -197,8 +164,6 @@ class Launch {
   // Every operand of an iterator, over its coalesced shape, the innermost dimension last. Where they are contiguous this is a
   // dense launch; only immediates may follow.
   void iterator(const at::TensorIteratorBase& iter);
-
-  void swap(size_t one, size_t other) { std::swap(operands_[one], operands_[other]); }
 
   void scalar(const c10::Scalar& value) { scalars_[num_scalars_++] = to_scalar(value); }
   void scalars(at::ArrayRef<at::Scalar> values) {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "boxed_values.h"
+#include "elementwise_launch.h"
 #include "generated_typed_kernels.h"
-#include "structured.h"
 
 namespace rustdev {
 namespace {

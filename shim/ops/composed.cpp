@@ -8,8 +8,7 @@
 #include <ATen/ops/rsub_native.h>
 
 #include "awaited.h"
-#include "outputs.h"
-#include "structured.h"
+#include "elementwise_launch.h"
 #include "tier.h"
 
 namespace rustdev {

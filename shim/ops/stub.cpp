@@ -32,7 +32,7 @@
 #include <ATen/ops/smooth_l1_loss_backward_native.h>
 #include <torch/library.h>
 
-#include "structured.h"
+#include "elementwise_launch.h"
 
 namespace rustdev {
 namespace {

@@ -7,8 +7,8 @@
 #include <ATen/ops/result_type.h>
 #include <torch/library.h>
 
+#include "elementwise_launch.h"
 #include "ops/factory.h"
-#include "structured.h"
 
 namespace rustdev {
 namespace {

@@ -1,5 +1,5 @@
-// Launches over iterators and of dense operands: see structured.h.
-#include "structured.h"
+// Launches over iterators and of dense operands: see elementwise_launch.h.
+#include "elementwise_launch.h"
 #include "ops/factory.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -39,10 +39,6 @@ bool plain_tensor(const at::Tensor& self, const at::Tensor& other, bool inplace)
   return !inplace || !other.is_alias_of(self) || other.storage_offset() == self.storage_offset();
 }
 
-bool is_operand(const at::TensorIteratorBase& iter, int arg, const at::Tensor& tensor) {
-  return iter.tensor_base(arg).unsafeGetTensorImpl() == tensor.unsafeGetTensorImpl();
-}
-
 }  // namespace
 
 void run_named(const char* name, const Binding& binding, const at::TensorIteratorBase& iter, Launch& launch) {
@@ -61,8 +57,7 @@ int64_t string_number(std::string_view text) {
   return 0;
 }
 
-bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
-                     const at::Tensor* first) {
+bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch) {
   if (C10_UNLIKELY(!takes_dtype(binding, common_dtype))) {
     return false;
   }
@@ -70,10 +65,6 @@ bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding,
     return true;
   }
   launch.iterator(iter);
-  if (first != nullptr && iter.noutputs() == 1 && iter.ntensors() == 3 && is_operand(iter, 2, *first) &&
-      !is_operand(iter, 1, *first)) {
-    launch.swap(1, 2);
-  }
   return launch.run(binding.op, static_cast<int32_t>(common_dtype), iter.device(0).index());
 }
 

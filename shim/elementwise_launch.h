@@ -26,10 +26,8 @@ void run_named(const char* name, const Binding& binding, const at::TensorIterato
 // The number that stands for a string argument: rounding modes and approximations.
 int64_t string_number(std::string_view text);
 
-// Launches over the iterator. False where the kernel does not take the common dtype: nothing was done. `first` is the first input
-// that the kernel expects, where there are two.
-bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch,
-                     const at::Tensor* first = nullptr);
+// Launches over the iterator. False where the kernel does not take the common dtype: nothing was done.
+bool launch_iterator(const at::TensorIteratorBase& iter, const Binding& binding, c10::ScalarType common_dtype, Launch& launch);
 
 // Whether the two are on one device of ours, of the same sizes and contiguous.
 bool both_contiguous(const at::Tensor& self, const at::Tensor& other);
@@ -59,8 +57,5 @@ inline void add_scalar(Launch& launch, const std::optional<at::Scalar>& value) {
   launch.scalar(value ? *value : at::Scalar(0));
 }
 inline void add_scalar(Launch&, const at::Tensor&) {}
-inline void add_scalar(Launch& launch, const std::optional<at::Tensor>& value) {
-  launch.scalar(value.has_value() && value->defined());
-}
 
 }  // namespace rustdev
