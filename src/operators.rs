@@ -1,8 +1,8 @@
 //! Operators that are bound here: what a call of PyTorch's becomes, from its arguments to outputs and launches.
 //!
 //! The shim hands over the arguments of a call as its schema has them (`src/abi/rd_operator.rs`). A [`Prepare`](bindings::Prepare) checks them,
-//! asks PyTorch's meta or computes the outputs' sizes itself, and launches kernels of the operator table. [`bindings`] names the operators.
-//! It is the way for operators that are more than a meta and a kernel.
+//! asks PyTorch's meta or computes the outputs' sizes itself, and launches kernels of the operator table. [`bindings`] names the operators,
+//! [`pointwise_table`] those that are pointwise.
 
 #![forbid(unsafe_code)]
 

@@ -17,7 +17,10 @@ def flags() -> list[str]:
         sys.exit("tidy: this Python has no torch")
     include = Path(spec.origin).parent / "include"
     system = [include, include / "torch/csrc/api/include", include / "kineto"]
-    generated = max(Path("target/release/build").glob("rustdev-*/out/include"), key=lambda directory: directory.stat().st_mtime)
+    written = Path("target/release/build").glob("rustdev-*/out/include")
+    generated = max(written, key=lambda directory: directory.stat().st_mtime, default=None)
+    if generated is None:
+        sys.exit("tidy: the build has not written its headers yet; `make dev` does")
     return ["-std=c++20", "-Ishim", f"-I{generated}", "-DUSE_KINETO", *(f"-isystem{directory}" for directory in system)]
 
 
