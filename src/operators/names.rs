@@ -62,12 +62,9 @@ macro_rules! names {
 }
 
 names! { Row KERNELS:
-    ARANGE = c"arange";
-    COMPLEX_ABS = c"complex_abs";
     COPY_ELEMENTS = c"copy_";
     HISTOGRAM = c"histogram";
     NONZERO_COUNT = c"nonzero_count";
-    POW_SCALAR = c"pow_scalar";
     REPEAT_INTERLEAVE = c"repeat_interleave";
     SUM_KERNEL = c"sum";
     UNIQUE_COLLECT = c"unique_collect";
@@ -97,7 +94,6 @@ names! { Callee CALLEES:
     DROPOUT = c"dropout";
     EMPTY_LIKE = c"empty_like";
     EQ = c"eq.Scalar";
-    EXPAND = c"expand";
     FILL = c"fill_.Scalar";
     GE = c"ge.Scalar";
     GRU_LAYER = c"rustdev::gru_layer";
@@ -129,7 +125,6 @@ names! { Callee CALLEES:
     RNN_TANH_LAYER = c"rustdev::rnn_tanh_layer";
     SELECT = c"select.int";
     SIGMOID_IN_PLACE = c"sigmoid_";
-    SIGMOID_OUT = c"sigmoid.out";
     SORT = c"sort.stable";
     SQRT_IN_PLACE = c"sqrt_";
     STACK = c"stack";

@@ -7,8 +7,9 @@ use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, Te
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::options::dtype_of;
+use super::promotion::is_floating;
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOAT8, FLOATING, INTEGRAL, UNSIGNED};
+use crate::tensor::dtype::{BOOL, COMPLEX, DType, FIELD, FLOATING, INTEGRAL, UNSIGNED};
 use crate::tensor::launch::Scalar;
 
 /// The input of a reduction, and which of its dimensions are reduced: bit by bit.
@@ -273,7 +274,7 @@ pub fn vector_norm(arguments: &Arguments<'_>, call: &StructuredCall<'_>) -> Outc
 pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, order, dims, keepdim] = arguments.all()?;
     let dtype = input.tensor()?.dtype();
-    if !dtype.is_complex() && !FLOATING.and(FLOAT8).contains(dtype) {
+    if !dtype.is_complex() && !is_floating(dtype) {
         let text = "norm(): input dtype should be either floating point or complex.";
         return Err(Refusal::Unsupported(format!("{text} Got {dtype:?} instead.")));
     }
