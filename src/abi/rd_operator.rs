@@ -815,11 +815,12 @@ impl Caller for Host<'_> {
 
     fn launch(&self, op: &'static Op, compute: DType, outputs: &[Tensor<'_>], inputs: &[Input<'_>], scalars: &[Scalar]) -> Outcome {
         let dense_numel = if op.layout() == Layout::Elementwise { dense_numel(outputs, inputs) } else { 0 };
+        let tensor = |tensor| if dense_numel > 0 { line(tensor, &dense_numel) } else { operand(self.arena, tensor) };
         let operands = self.arena.keep_all(outputs.len() + inputs.len(), |index| match index.checked_sub(outputs.len()) {
-            None => operand(self.arena, outputs[index], dense_numel > 0),
+            None => tensor(outputs[index]),
             Some(index) => match &inputs[index] {
-                Input::Tensor(tensor) => operand(self.arena, *tensor, dense_numel > 0),
-                Input::Immediate(tensor) => host_number(*tensor),
+                Input::Tensor(input) => tensor(*input),
+                Input::Immediate(number) => host_number(*number),
                 Input::Number(number) => immediate(self.arena.keep(to_scalar(number))),
             },
         });
@@ -861,7 +862,8 @@ impl Caller for Host<'_> {
                 (list, next) = (list + 1, 0);
             }
             next += 1;
-            line(self.arena, lists[list][next - 1])
+            let tensor = lists[list][next - 1];
+            line(tensor, self.arena.keep(tensor.numel()))
         });
         let device = lists[0].first().map_or(-1, |tensor| tensor.device());
         let launched = Launched {
@@ -919,22 +921,22 @@ fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
     if outputs.iter().all(is_plain) && inputs.iter().all(is_plain_input) { first.numel() } else { 0 }
 }
 
-/// A tensor as an operand, with strides in bytes. Those of a dense launch are not read.
+/// A tensor as an operand, with strides in bytes.
 #[inline]
-fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>, is_dense: bool) -> View<'a> {
+fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
     let (item, sizes, strides) = (tensor.dtype().size() as i64, tensor.sizes(), tensor.strides());
-    let bytes = if is_dense { strides } else { arena.keep_all(strides.len(), |dim| strides[dim] * item) };
+    let bytes = arena.keep_all(strides.len(), |dim| strides[dim] * item);
     let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0));
     // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors, of which no size is negative, and as many strides.
     unsafe { View::from_checked(ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype(), flags, sizes, bytes) }
 }
 
-/// A dense tensor as one dimension.
+/// A dense tensor of so many elements as one dimension.
 #[inline]
-fn line<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
+fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
     let (data, dtype) = (ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype());
     // SAFETY: as in `operand`; the elements fill the memory.
-    unsafe { View::from_checked(data, dtype, Flags(0), slice::from_ref(arena.keep(tensor.numel())), dtype.size_word()) }
+    unsafe { View::from_checked(data, dtype, Flags(0), slice::from_ref(numel), dtype.size_word()) }
 }
 
 /// A dtype that is not known here.
