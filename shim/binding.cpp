@@ -1,10 +1,12 @@
-// Finds the kernels and the operators of bindings, and compares their scalars.
+// Finds operators and compares their scalars: see binding.h.
 #include "binding.h"
 
 #include <c10/util/StringUtil.h>
 
 #include <string>
 #include <vector>
+
+#include "check.h"
 
 namespace rustdev {
 
@@ -17,16 +19,6 @@ c10::OperatorName operator_name(const char* name) {
 c10::OperatorHandle find_operator(const char* name) {
   const c10::OperatorName full = operator_name(name);
   return c10::Dispatcher::singleton().findSchemaOrThrow(full.name.c_str(), full.overload_name.c_str());
-}
-
-void find_kernel(Binding& binding, const Names& names) {
-  binding.op = kernel(names.kernel);
-  binding.dtypes = rd_op_dtypes(binding.op);
-  binding.functional = find_operator(names.functional);
-  binding.out = find_operator(names.out);
-  if (names.inplace != nullptr) {
-    binding.inplace = find_operator(names.inplace);
-  }
 }
 
 void check_scalars(const rd_op* op, const c10::FunctionSchema& schema) {
@@ -42,13 +34,6 @@ void check_scalars(const rd_op* op, const c10::FunctionSchema& schema) {
     }
   }
   RD_CHECK(rd_op_check_scalars(op, c10::Join(", ", names).c_str()));
-}
-
-Binding named_kernel(const char* name) {
-  Binding binding;
-  binding.op = kernel(name);
-  binding.dtypes = rd_op_dtypes(binding.op);
-  return binding;
 }
 
 }  // namespace rustdev

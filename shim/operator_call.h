@@ -19,12 +19,6 @@ namespace rustdev {
 
 struct AtenOperator;
 
-// A pointwise operator: its kernel, and which calls with dense operands need nothing else.
-struct Pointwise {
-  BoundKernel kernel;
-  Fast fast = Fast::none;
-};
-
 // One overload, and which of its arguments are results.
 struct Overload {
   const rd_operator* bound;

@@ -57,6 +57,12 @@ const void* find(void*, const char* name) {
   return op ? new c10::OperatorHandle(*op) : nullptr;
 }
 
+// Whether PyTorch differentiates the operators that it composes this one of, as versions do that have no kernel for the CPU.
+bool is_composed(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
 // What Rust binds to, and why it could not.
 struct Binder {
   torch::Library &aten, &own;
@@ -65,8 +71,11 @@ struct Binder {
   void bind(const rd_operator* bound, const char* name, const char* functional, const char* meta, const rd_task* task,
             const char* tier, const rd_pointwise* pointwise) {
     Overload overload(bound, name, functional, meta, task);
+    if (tier == nullptr && is_composed(overload.op)) {
+      return;
+    }
     if (pointwise != nullptr) {
-      overload.pointwise = Pointwise{{pointwise->kernel, rd_op_dtypes(pointwise->kernel)}, static_cast<Fast>(pointwise->dense)};
+      overload.pointwise = Pointwise{pointwise->kernel, rd_op_dtypes(pointwise->kernel), static_cast<Fast>(pointwise->dense)};
       if (pointwise->dense != RD_DENSE_NUMBER && pointwise->dense != RD_DENSE_QUOTIENT) {
         check_scalars(pointwise->kernel, overload.functional.schema());
       }

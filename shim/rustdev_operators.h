@@ -100,6 +100,9 @@ extern "C" {
 // As `RD_DENSE_FLOATING`, with the scalar 0.
 #define RD_DENSE_QUOTIENT 5
 
+// Of a Bool and two tensors of floating point numbers or integers, whose dtype the result has.
+#define RD_DENSE_CHOICE 6
+
 // The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
 typedef struct rd_guard rd_guard;
 

@@ -50,57 +50,6 @@ uint32_t Launch::flags(const at::TensorBase& tensor) {
   return flags;
 }
 
-namespace {
-
-// Whether an operand of an iterator is a number in host memory, read during the launch.
-bool is_immediate(const at::TensorIteratorBase& iter, int arg) { return arg >= iter.noutputs() && iter.is_cpu_scalar(arg); }
-
-// Whether every operand is contiguous.
-bool is_dense(const at::TensorIteratorBase& iter) {
-  if (iter.numel() <= 1) {
-    return iter.numel() == 1;
-  }
-  if (iter.ndim() != 1) {
-    return false;
-  }
-  for (int arg = 0; arg < iter.ntensors(); ++arg) {
-    if (iter.strides(arg)[0] != static_cast<int64_t>(iter.element_size(arg)) && !is_immediate(iter, arg)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
-void Launch::iterator(const at::TensorIteratorBase& iter) {
-  if (is_dense(iter)) {
-    set_dense(iter.numel());
-    for (int arg = 0; arg < iter.ntensors(); ++arg) {
-      const uint32_t flags = is_immediate(iter, arg) ? RD_OPERAND_IMMEDIATE : 0;
-      add(iter.data_ptr(arg), nullptr, nullptr, 0, iter.dtype(arg), flags);
-    }
-    num_outputs_ = static_cast<size_t>(iter.noutputs());
-    return;
-  }
-  const at::IntArrayRef shape = iter.shape();
-  const size_t ndim = shape.size();
-  int64_t* sizes = take(ndim);
-  std::reverse_copy(shape.begin(), shape.end(), sizes);
-  for (int arg = 0; arg < iter.ntensors(); ++arg) {
-    const c10::ScalarType dtype = iter.dtype(arg);
-    if (is_immediate(iter, arg)) {
-      add(iter.data_ptr(arg), nullptr, nullptr, 0, dtype, RD_OPERAND_IMMEDIATE);
-      continue;
-    }
-    int64_t* strides = take(ndim);
-    const at::IntArrayRef from = iter.strides(arg);
-    std::reverse_copy(from.begin(), from.end(), strides);
-    add(iter.data_ptr(arg), sizes, strides, ndim, dtype, 0);
-  }
-  num_outputs_ = static_cast<size_t>(iter.noutputs());
-}
-
 bool Launch::run(const rd_op* op, int32_t compute_dtype, int32_t device) const {
   TORCH_CHECK(C10_LIKELY(device_ == other_) || mixes_devices_,
               "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ", other_,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/MemoryOverlap.h>
-#include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 
@@ -66,9 +65,8 @@ template <Name name>
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): made while the module loads
 inline const rd_op* const kernel_of = kernel(name.text);
 
-// Whether a dtype is among those of a mask, and whether a kernel takes it.
+// Whether a dtype is among those of a mask.
 inline bool is_among(uint64_t dtypes, c10::ScalarType dtype) { return (dtypes >> static_cast<unsigned>(dtype)) & 1U; }
-inline bool takes(const rd_op* op, c10::ScalarType dtype) { return is_among(rd_op_dtypes(op), dtype); }
 
 rd_scalar to_scalar(const c10::Scalar& value);
 
@@ -129,17 +127,14 @@ class Launch {
   void finish_outputs() { num_outputs_ = num_operands_; }
 
   // The tensor as it is; conj and neg bits, host memory and 0-dim CPU scalars become flags.
-  void input(const at::TensorBase& tensor) { restrided(tensor, tensor.sizes(), tensor.strides()); }
-
-  // The tensor's memory seen with other sizes and strides (in elements), which outlive the launch only for the sizes.
-  void restrided(const at::TensorBase& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  void input(const at::TensorBase& tensor) {
     note_device(tensor);
     const auto item = static_cast<int64_t>(tensor.itemsize());
-    int64_t* bytes = take(strides.size());
-    for (size_t dim = 0; dim < strides.size(); ++dim) {
-      bytes[dim] = strides[dim] * item;
+    int64_t* const bytes = numbers_ + used_;
+    for (const int64_t stride : tensor.strides()) {
+      numbers_[used_++] = stride * item;
     }
-    add(data_of(tensor), sizes.data(), bytes, sizes.size(), tensor.scalar_type(), flags(tensor));
+    add(data_of(tensor), tensor.sizes().data(), bytes, tensor.sizes().size(), tensor.scalar_type(), flags(tensor));
   }
 
   // Makes this a dense launch: every operand is `numel` (at least 1) contiguous elements, or an immediate.
@@ -160,10 +155,6 @@ class Launch {
     const void* const data = whole ? static_cast<const void*>(&value.integer) : &value.real;
     add(const_cast<void*>(data), nullptr, nullptr, 0, dtype, RD_OPERAND_IMMEDIATE);
   }
-
-  // Every operand of an iterator, over its coalesced shape, the innermost dimension last. Where they are contiguous this is a
-  // dense launch; only immediates may follow.
-  void iterator(const at::TensorIteratorBase& iter);
 
   void scalar(const c10::Scalar& value) { scalars_[num_scalars_++] = to_scalar(value); }
   void scalars(at::ArrayRef<at::Scalar> values) {
@@ -197,12 +188,6 @@ class Launch {
     }
   }
 
-  int64_t* take(size_t count) {
-    int64_t* begin = numbers_ + used_;
-    used_ += count;
-    return begin;
-  }
-
   void add(void* data, const int64_t* sizes, const int64_t* strides, size_t ndim, c10::ScalarType dtype, uint32_t flags) {
     operands_[num_operands_++] = rd_operand{data, sizes, strides, static_cast<int32_t>(ndim), static_cast<int32_t>(dtype), flags};
   }
@@ -212,7 +197,7 @@ class Launch {
   size_t num_outputs_;
   rd_scalar scalars_[max_scalars];
   size_t num_scalars_;
-  int64_t numbers_[(max_operands + 1) * max_dims];
+  int64_t numbers_[max_operands * max_dims];
   size_t used_;
   int64_t dense_numel_;
   // The first operand's device, and another one if there is.

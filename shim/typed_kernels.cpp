@@ -215,14 +215,15 @@ at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tens
     return {};
   }
   Launch launch;
-  if constexpr (std::is_same_v<std::tuple<Rest...>, std::tuple<at::Scalar>>) {
-    if (pointwise.fast == Fast::number) {
-      return launch_plain_number(pointwise.kernel, self, rest..., launch);
-    }
-  }
   if constexpr ((std::is_same_v<Rest, std::optional<at::Scalar>> || ...)) {
     if (!(rest.has_value() || ...)) {
       return {};
+    }
+  }
+  if constexpr (std::is_same_v<std::tuple<Rest...>, std::tuple<at::Scalar>>) {
+    if (pointwise.fast == Fast::number) {
+      const rd_scalar number = to_scalar(rest...);
+      return launch_plain(pointwise, self, {}, &number, false, launch);
     }
   }
   if (pointwise.fast == Fast::quotient) {
@@ -238,7 +239,7 @@ at::Tensor launch_dense(const Pointwise& pointwise, bool inplace, const at::Tens
     }
   };
   (add(rest), ...);
-  return launch_plain(pointwise.fast, pointwise.kernel, self, others, inplace, launch);
+  return launch_plain(pointwise, self, others, nullptr, inplace, launch);
 }
 
 // The kernel of a pointwise operator that launches dense calls itself.
@@ -313,8 +314,6 @@ const std::vector<PointwiseKernels>& pointwise_kernels() {
       dense_kernels<Tensor, std::optional<Text>>(),
       dense_kernels<Tensor, Tensor>(),
       dense_kernels<Tensor, Tensor, Number>(),
-      dense_kernels<Tensor, int64_t>(),
-      dense_kernels<Tensor, int64_t, double>(),
   };
   return *found;
 }

@@ -1,4 +1,4 @@
-// Copies between any dtypes, strides and devices, and reads of single elements (item).
+// Copies between any dtypes, strides and devices, and reads of single elements (item, equal).
 //
 // A copy is one launch of the kernel "copy_" on the stream of the device concerned. Host memory takes part where it is pinned and
 // the caller asked not to wait; otherwise the call returns when the copy is done. Between two devices the copy runs on the source's
@@ -9,11 +9,13 @@
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/clone_native.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/item_native.h>
 #include <torch/library.h>
 
 #include <memory>
 
+#include "awaited.h"
 #include "ops/tier.h"
 #include "runtime/ipc.h"
 #include "runtime/label.h"
@@ -208,6 +210,16 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   }
 }
 
+// Waits for the answer.
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ",
+              other.device());
+  TORCH_CHECK(self.dtype() == other.dtype(), "Expected object of data type ", self.dtype(), " but got data type ", other.dtype(),
+              " for argument 'other' in call to equal");
+  return self.is_same_size(other) &&
+         (self.numel() == 0 || awaited<bool>(at::eq(self, other).all(), "equal (the answer is read on the host)"));
+}
+
 // What operators of devices check about their values. We wait for the value, as the CPU device does, and raise at once.
 void assert_async_msg(const at::Tensor& self, std::string_view text) { TORCH_CHECK(self.is_nonzero(), text); }
 
@@ -224,6 +236,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_assert_async.msg", TORCH_FN(assert_async_msg));
   m.impl("record_stream", TORCH_FN(record_stream));
   Tier(m, "aten").impl("clone", TORCH_FN(clone));
+  Tier(m, "composite").impl("equal", TORCH_FN(equal));
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { m.impl("item", TORCH_FN(item)); }

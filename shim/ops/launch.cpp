@@ -13,7 +13,7 @@ const rd_op* kernel_named(std::string_view name) {
   return op;
 }
 
-bool takes_dtype(std::string_view kernel, at::ScalarType dtype) { return takes(kernel_named(kernel), dtype); }
+bool takes_dtype(std::string_view kernel, at::ScalarType dtype) { return is_among(rd_op_dtypes(kernel_named(kernel)), dtype); }
 
 // The operands keep their sizes and strides; the first input's dtype is the one that the kernel computes in. Nothing is launched
 // where the first output has no elements.

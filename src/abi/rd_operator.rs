@@ -256,6 +256,8 @@ pub const RD_DENSE_BOOLEAN: i32 = 3;
 pub const RD_DENSE_NUMBER: i32 = 4;
 /// As `RD_DENSE_FLOATING`, with the scalar 0.
 pub const RD_DENSE_QUOTIENT: i32 = 5;
+/// Of a Bool and two tensors of floating point numbers or integers, whose dtype the result has.
+pub const RD_DENSE_CHOICE: i32 = 6;
 const _: () = assert!(
     RD_DENSE_NEVER == Dense::Never as i32
         && RD_DENSE_FLOATING == Dense::Floating as i32
@@ -263,6 +265,7 @@ const _: () = assert!(
         && RD_DENSE_BOOLEAN == Dense::Boolean as i32
         && RD_DENSE_NUMBER == Dense::Number as i32
         && RD_DENSE_QUOTIENT == Dense::Quotient as i32
+        && RD_DENSE_CHOICE == Dense::Choice as i32
 );
 
 /// A pointwise operator. Calls with dense operands of one shape and dtype, or numbers of the program's, may be launched without another

@@ -64,6 +64,8 @@ pub enum Dense {
     Number = 4,
     /// As `Floating`, with the scalar 0.
     Quotient = 5,
+    /// Of a Bool and two tensors of floating point numbers or integers, whose dtype the result has.
+    Choice = 6,
 }
 
 /// The same, and for which calls.

@@ -23,8 +23,8 @@ pub enum Types {
     Floating,
     /// Inputs are promoted; the output is Bool, or the caller's of any dtype.
     Compared,
-    /// The inputs have any one dtype, and the output is Bool.
-    Predicate,
+    /// The inputs have any dtype, and the output has this one, or the caller's is of any.
+    Result(DType),
 }
 
 /// How operands go together.
@@ -93,9 +93,14 @@ impl<'a> Elementwise<'a> {
         }
         let compute = compute_dtype(rule.types, inputs, given, default)?;
         let number = if rule.takes_host_number { host_number(inputs)? } else { None };
-        check_devices(given.into_iter().chain(tensors().filter(|input| Some(input.handle()) != number)))?;
-        let is_bool = matches!(rule.types, Types::Compared | Types::Predicate);
-        let dtype = given.map_or(if is_bool { DType::Bool } else { compute }, Tensor::dtype);
+        let in_memory = || inputs.iter().filter_map(Input::in_memory);
+        check_devices(given.into_iter().chain(in_memory().filter(|input| Some(input.handle()) != number)))?;
+        let of_new = match rule.types {
+            Types::Compared => DType::Bool,
+            Types::Result(dtype) => dtype,
+            _ => compute,
+        };
+        let dtype = given.map_or(of_new, Tensor::dtype);
         if matches!(rule.types, Types::Common | Types::Floating | Types::Cast(_)) {
             let is_held = dtype == compute || can_cast(compute, dtype);
             ensure!(is_held, "result type {compute:?} can't be cast to the desired output type {dtype:?}");
@@ -116,6 +121,11 @@ impl<'a> Elementwise<'a> {
     /// The output's dtype.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    /// Those that all inputs are broadcast to.
+    pub fn sizes(&self) -> &[i64] {
+        &self.sizes
     }
 
     /// Of a new output: in the order of the inputs.
@@ -174,6 +184,15 @@ impl<'a> Elementwise<'a> {
         }
     }
 
+    /// The same, where a new output has the order of a tensor that has all elements.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn output_like(&self, call: &Call<'a>, tensor: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
+        let shape = if self.given.is_some() { self.shape() } else { self.shape_like(tensor) };
+        call.output(0, &shape, Strides::Any)
+    }
+
     /// Launches into an output of these sizes.
     ///
     /// # Errors
@@ -198,7 +217,7 @@ fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, 
     let first = dtypes().next().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
     let expected = if let Types::As(dtype) = types { dtype } else { first };
     match types {
-        Types::Predicate => return Ok(first),
+        Types::Result(_) => return Ok(first),
         Types::Cast(dtype) => return Ok(dtype),
         Types::Same | Types::As(_) => {
             let others = dtypes().filter(|_| types == Types::Same);
@@ -221,8 +240,8 @@ fn compute_dtype(types: Types, inputs: &[Input<'_>], given: Option<Tensor<'_>>, 
 /// # Errors
 /// There are more.
 fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
-    let tensors = || inputs.iter().filter_map(Input::tensor);
-    let mut numbers = tensors().filter(|tensor| tensor.is_host() && tensor.ndim() == 0);
+    let tensors = inputs.iter().filter_map(Input::in_memory);
+    let mut numbers = tensors.filter(|tensor| tensor.is_host() && tensor.ndim() == 0);
     let first = numbers.next();
     ensure!(numbers.next().is_none(), "Trying to pass too many CPU scalars to non-CPU kernel!");
     Ok(first.map(Tensor::handle))
@@ -339,7 +358,7 @@ mod tests {
         assert_eq!(dtypes(Types::Floating, &[ints, ints], None), Ok((DType::Float, DType::Float)));
         assert_eq!(dtypes(Types::Compared, &[ints, floats], None), Ok((DType::Float, DType::Bool)));
         assert_eq!(dtypes(Types::Compared, &[doubles, floats], Some(ints)), Ok((DType::Double, DType::Int)));
-        assert_eq!(dtypes(Types::Predicate, &[ints], None), Ok((DType::Int, DType::Bool)));
+        assert_eq!(dtypes(Types::Result(DType::Bool), &[ints], None), Ok((DType::Int, DType::Bool)));
         assert_eq!(dtypes(Types::As(DType::Float), &[ints], None), Ok((DType::Float, DType::Float)));
         let text = "result type Float can't be cast to the desired output type Int";
         assert_eq!(dtypes(Types::Floating, &[ints], Some(ints)), Err(Refusal::Invalid(text.into())));

@@ -273,6 +273,12 @@ impl<'a> Input<'a> {
             Self::Number(_) => None,
         }
     }
+
+    /// The tensor, unless it is read at once.
+    #[inline]
+    pub fn in_memory(&self) -> Option<Tensor<'a>> {
+        if let Self::Tensor(tensor) = *self { Some(tensor) } else { None }
+    }
 }
 
 impl<'a> From<Tensor<'a>> for Input<'a> {
@@ -968,7 +974,7 @@ fn check_device(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Ou
 
 #[cold]
 fn several_devices(kernel: &Op, outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> Refusal {
-    let tensors = inputs.iter().filter_map(|input| if let Input::Tensor(tensor) = input { Some(*tensor) } else { None });
+    let tensors = inputs.iter().filter_map(Input::in_memory);
     let [first, other] = differing(outputs.iter().copied().chain(tensors)).unwrap_or_default();
     let found = format!("found at least two devices, {first} and {other}! (operator {})", kernel.text());
     Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}"))

@@ -24,21 +24,23 @@ pub const METAS: &str = "
 const TYPED: &str = "
     _amp_foreach_non_finite_check_and_unscale_ _batch_norm_no_update _batch_norm_with_update _foreach_copy_ _foreach_max
     _foreach_norm.Scalar _foreach_zero_ _fused_adam_ _fused_adamw_ _fused_sgd_ _index_put_impl_ _log_softmax
-    _log_softmax_backward_data _native_batch_norm_legit _native_batch_norm_legit.no_stats _softmax _softmax_backward_data
-    _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl addmm addmv all all.dim amax amin any any.dim arange arange.start
-    arange.start_step argmax argmin baddbmm batch_norm_backward bernoulli_.Tensor bernoulli_.float binary_cross_entropy
-    binary_cross_entropy_backward bmm bucketize.Tensor cat cauchy_ convolution_backward_overrideable convolution_overrideable
-    cumsum embedding_dense_backward exponential_ flip gather geometric_ histc im2col index.Tensor index_add index_add_ index_copy_
-    index_fill_.int_Scalar index_put_ index_select kthvalue.values linalg_vector_norm linspace log_normal_ log_sigmoid_backward
-    log_sigmoid_forward logspace.out masked_fill_.Scalar masked_fill_.Tensor masked_select max max.dim max_pool2d_with_indices
-    max_pool2d_with_indices_backward mean mean.dim median min min.dim mm mode native_batch_norm native_batch_norm_backward
-    native_dropout native_dropout_backward native_group_norm native_group_norm_backward native_layer_norm
-    native_layer_norm_backward nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward nonzero normal_ prod
-    prod.dim_int rand rand.generator rand_like randint randint.low randn randn.generator randn_like random_ random_.from
-    random_.to reflection_pad1d reflection_pad2d reflection_pad2d_backward reflection_pad3d replication_pad1d replication_pad2d
-    replication_pad2d_backward replication_pad3d roll scatter.src scatter.value scatter_.src scatter_.value scatter_add
-    scatter_add_ scatter_reduce.two searchsorted.Tensor sort sort.stable std.correction sum sum.dim_IntList take topk tril triu
-    uniform_ var.correction var_mean.correction
+    _log_softmax_backward_data _native_batch_norm_legit _native_batch_norm_legit.no_stats _prelu_kernel _softmax
+    _softmax_backward_data _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl addmm addmv addr all all.dim amax amin angle
+    any any.dim arange arange.start arange.start_step argmax argmin baddbmm batch_norm_backward bernoulli_.Tensor bernoulli_.float
+    binary_cross_entropy binary_cross_entropy_backward bmm bucketize.Tensor cat cauchy_ complex convolution_backward_overrideable
+    convolution_overrideable cumsum embedding_dense_backward exponential_ flip floor_divide gather geometric_ glu glu_backward
+    hardtanh hardtanh_ histc huber_loss huber_loss_backward im2col index.Tensor index_add index_add_ index_copy_
+    index_fill_.int_Scalar index_put_ index_select isnan kthvalue.values linalg_vector_norm linspace log_normal_
+    log_sigmoid_backward log_sigmoid_forward logit logspace.out masked_fill_.Scalar masked_fill_.Tensor masked_select max max.dim
+    max_pool2d_with_indices max_pool2d_with_indices_backward mean mean.dim median min min.dim mm mode mse_loss mse_loss_backward
+    nan_to_num native_batch_norm native_batch_norm_backward native_dropout native_dropout_backward native_group_norm
+    native_group_norm_backward native_layer_norm native_layer_norm_backward nll_loss2d_backward nll_loss2d_forward nll_loss_backward
+    nll_loss_forward nonzero normal_ polar pow.Scalar prod prod.dim_int rand rand.generator rand_like randint randint.low randn
+    randn.generator randn_like random_ random_.from random_.to reflection_pad1d reflection_pad2d reflection_pad2d_backward
+    reflection_pad3d remainder.Scalar_Tensor replication_pad1d replication_pad2d replication_pad2d_backward replication_pad3d roll
+    rsub.Tensor scatter.src scatter.value scatter_.src scatter_.value scatter_add scatter_add_ scatter_reduce.two
+    searchsorted.Tensor smooth_l1_loss smooth_l1_loss_backward sort sort.stable std.correction sum sum.dim_IntList take topk tril
+    triu uniform_ var.correction var_mean.correction
 ";
 
 /// The same of operators `_foreach_*`, without that, which have a functional variant and one in place.

@@ -187,17 +187,7 @@ pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if !is_own || matches!(order, Scalar::Complex(..)) {
         return Err(Refusal::Composite);
     }
-    reduce(call, input, real_of(own), Some(Scalar::Double(order.to())))
-}
-
-/// The dtype of the parts of complex numbers.
-fn real_of(dtype: DType) -> DType {
-    match dtype {
-        DType::ComplexHalf => DType::Half,
-        DType::ComplexFloat => DType::Float,
-        DType::ComplexDouble => DType::Double,
-        real => real,
-    }
+    reduce(call, input, own.real(), Some(Scalar::Double(order.to())))
 }
 
 /// A name in ATen.

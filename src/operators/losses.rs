@@ -1,22 +1,20 @@
 //! `log_sigmoid` and `binary_cross_entropy`, forward and backward, of which PyTorch has no meta; losses of each element with a reduction.
 
-use super::broadcasting::Elementwise;
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
+use std::iter;
+
+use smallvec::SmallVec;
+
+use super::broadcasting::{Elementwise, Rule, Types};
+use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value, ensure};
 use super::descriptor::Tensor;
 use super::names;
-use super::pointwise_calls::{self as pointwise, BINARY, Pointwise, Scalars};
+use super::pointwise_calls::{BINARY, ensure_computed};
 use crate::tensor::launch::Scalar;
 
 /// Numbers of `at::Reduction`.
 pub const NONE: i64 = 0;
 const MEAN: i64 = 1;
 pub const SUM: i64 = 2;
-
-/// Makes output number 0 in the order of a tensor, or takes the caller's.
-fn output_like<'a>(call: &Call<'a>, operands: &Elementwise<'_>, like: Tensor<'_>) -> Result<Tensor<'a>, Refusal> {
-    let shape = if call.given(0).is_some() { operands.shape() } else { operands.shape_like(like) };
-    call.output(0, &shape, Strides::Any)
-}
 
 /// `log_sigmoid_forward`. The buffer is for the CPU's own backward: as on other accelerators it stays empty.
 pub fn log_sigmoid(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
@@ -35,7 +33,7 @@ pub fn log_sigmoid_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outco
     let [grad, input, _buffer] = arguments.all()?;
     let (grad, input) = (grad.tensor()?, input.tensor()?);
     let operands = Elementwise::new(&[input, grad], call.given(0))?;
-    operands.launch(call, output_like(call, &operands, grad)?, &[])
+    operands.launch(call, operands.output_like(call, grad)?, &[])
 }
 
 /// Multiplies losses or gradients by weights that may be left out.
@@ -65,7 +63,7 @@ pub fn entropy(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (input, target, reduction) = (input.tensor()?, target.tensor()?, reduction.integer()?);
     let is_reduced = reduction != NONE;
     let operands = Elementwise::new(&[input, target], call.given(0).filter(|_| !is_reduced))?;
-    let losses = if is_reduced { call.empty_as(&operands.shape_like(input))? } else { output_like(call, &operands, input)? };
+    let losses = if is_reduced { call.empty_as(&operands.shape_like(input))? } else { operands.output_like(call, input)? };
     operands.launch(call, losses, &[])?;
     weigh(call, losses, weight)?;
     if is_reduced { reduce(call, losses, reduction) } else { Ok(()) }
@@ -76,7 +74,7 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, input, target, weight, reduction] = arguments.all()?;
     let (grad, input, target) = (grad.tensor()?, input.tensor()?, target.tensor()?);
     let operands = Elementwise::new(&[grad, input, target], call.given(0))?;
-    let out = output_like(call, &operands, input)?;
+    let out = operands.output_like(call, input)?;
     operands.launch(call, out, &[])?;
     weigh(call, out, weight)?;
     if reduction.integer()? != MEAN {
@@ -86,28 +84,71 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.operator(&names::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
 }
 
-/// A loss of each element by itself, or their mean or sum. The third argument is the reduction.
-fn of_each_element(operator: Pointwise, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let operator = operator.scalars(Scalars::Any);
+/// A loss of each element by itself, or their mean or sum. The third argument is the reduction; the kernel gets these numbers.
+fn of_each_element(numbers: &[Scalar], arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let reduction = arguments.get(2).unwrap_or(&Value::None).integer()?;
+    let operands = BINARY.operands(arguments, call, call.given(0).filter(|_| reduction == NONE))?;
+    ensure_computed(operands.compute(), call)?;
     if reduction == NONE {
-        return operator.run(arguments, call);
-    }
-    let operands = operator.operands(arguments, call, None)?;
-    if !call.takes(operands.compute()) {
-        return Err(Refusal::Fallback);
+        return operands.launch(call, operands.output(call)?, numbers);
     }
     let losses = call.empty_as(&operands.shape())?;
-    pointwise::launch_into(&operands, losses, Scalars::Any, arguments, call)?;
+    operands.launch(call, losses, numbers)?;
     reduce(call, losses, reduction)
+}
+
+/// The gradient of such a loss: the kernel's first scalar is a factor, divided by the number of elements for a mean.
+fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad, input, target] = [0, 1, 2].map(|index| arguments.tensor(index));
+    let (input, given) = (input?, call.given(0));
+    let is_mean = arguments.get(3).unwrap_or(&Value::None).integer()? == MEAN;
+    let norm = if is_mean { factor / input.numel() as f64 } else { factor };
+    let inputs = [input, target?, grad?].map(Into::into);
+    let operands = Elementwise::of(Rule::new(types), &inputs, given, call.default_dtype())?;
+    ensure_computed(operands.compute(), call)?;
+    let out = match given {
+        Some(_) => operands.output(call)?,
+        None => call.contiguous(0, operands.sizes(), input.dtype(), Strides::Any)?,
+    };
+    let scalars: SmallVec<[Scalar; 2]> = iter::once(Scalar::Double(norm)).chain(numbers.iter().copied()).collect();
+    operands.launch(call, out, &scalars)
+}
+
+/// The number behind the reduction.
+fn last_number(arguments: &Arguments<'_>) -> Result<f64, Refusal> {
+    arguments.last().unwrap_or(&Value::None).double()
 }
 
 /// `mse_loss`.
 pub fn mse(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    of_each_element(BINARY, arguments, call)
+    of_each_element(&[], arguments, call)
+}
+
+/// `mse_loss_backward`.
+pub fn mse_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    gradient(Types::Common, 2.0, &[], arguments, call)
 }
 
 /// `smooth_l1_loss`.
 pub fn smooth_l1(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    of_each_element(BINARY.checked(pointwise::smooth_l1_loss), arguments, call)
+    let beta = last_number(arguments)?;
+    ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
+    of_each_element(&[Scalar::Double(beta)], arguments, call)
+}
+
+/// `smooth_l1_loss_backward`.
+pub fn smooth_l1_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    gradient(Types::Common, 1.0, &[Scalar::Double(last_number(arguments)?)], arguments, call)
+}
+
+/// `huber_loss`.
+pub fn huber(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let delta = last_number(arguments)?;
+    ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
+    of_each_element(&[Scalar::Double(delta)], arguments, call)
+}
+
+/// `huber_loss_backward`.
+pub fn huber_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    gradient(Types::Same, 1.0, &[Scalar::Double(last_number(arguments)?)], arguments, call)
 }

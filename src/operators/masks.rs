@@ -1,12 +1,14 @@
-//! masked_fill_, masked_select, masked_scatter_ and nonzero. Results whose size depends on values wait for the device.
+//! where, masked_fill_, masked_select, masked_scatter_ and nonzero. Results whose size depends on values wait for the device.
 
 use smallvec::smallvec;
 
-use super::broadcasting;
+use super::broadcasting::{self, Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::number_text::type_name;
+use super::pointwise_calls::launch_with;
+use super::promotion::result_type;
 use crate::kernels::indexing::masked::nonzero as nonzero_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -25,6 +27,22 @@ fn count_of_nonzero(call: &Call<'_>, dense: Tensor<'_>) -> Result<i64, Refusal> 
 fn expanded<'a>(tensor: Tensor<'a>, sizes: &[i64]) -> Result<Tensor<'a>, Refusal> {
     let (from, text) = (tensor.sizes(), "The expanded size of the tensor must match the existing size");
     tensor.expand(sizes).ok_or_else(|| Refusal::Invalid(format!("{text}. Target sizes: {sizes:?}. Tensor sizes: {from:?}")))
+}
+
+/// `where` of a condition of dtype Bool.
+pub fn choose(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [condition, one, other] = arguments.all()?;
+    let (condition, one, other) = (condition.tensor()?, one.tensor()?, other.tensor()?);
+    let dtype = result_type(&[one.into(), other.into()], call.default_dtype())?;
+    let given = call.given(0);
+    if condition.dtype() != DType::Bool || given.is_some_and(|out| out.dtype() != dtype) {
+        return Err(Refusal::Fallback);
+    }
+    let is_number = |tensor: Tensor<'_>| tensor.is_host() && tensor.ndim() == 0;
+    let as_read = |tensor| if is_number(tensor) { Input::Immediate(tensor) } else { Input::Tensor(tensor) };
+    let inputs = [condition, one, other].map(as_read);
+    let operands = Elementwise::of(Rule::new(Types::Cast(dtype)), &inputs, given, call.default_dtype())?;
+    launch_with(&operands, &[], call)
 }
 
 /// `masked_select`.

@@ -62,9 +62,11 @@ macro_rules! names {
 }
 
 names! { Row KERNELS:
+    COMPLEX_ABS = c"complex_abs";
     COPY_ELEMENTS = c"copy_";
     HISTOGRAM = c"histogram";
     NONZERO_COUNT = c"nonzero_count";
+    POW_NUMBER = c"pow_scalar";
     REPEAT_INTERLEAVE = c"repeat_interleave";
     SUM_KERNEL = c"sum";
     UNIQUE_COLLECT = c"unique_collect";
@@ -125,6 +127,7 @@ names! { Callee CALLEES:
     RNN_TANH_LAYER = c"rustdev::rnn_tanh_layer";
     SELECT = c"select.int";
     SIGMOID_IN_PLACE = c"sigmoid_";
+    SIGMOID_OUT = c"sigmoid.out";
     SORT = c"sort.stable";
     SQRT_IN_PLACE = c"sqrt_";
     STACK = c"stack";

@@ -3,12 +3,13 @@
 use std::ffi::CStr;
 
 use super::bindings::{Dense, Kernel, Operator, Prepare, any_device, plain};
+use super::call::{Arguments, Call, Outcome};
 use super::names::Row;
 use super::pointwise_calls::{
     self as pointwise, BINARY, BINARY_FLOATING, COMPARISON, DEVICE_TENSORS, NUMBER_COMPARISON, PREDICATE, Pointwise, Scalars,
     UNARY, UNARY_FLOATING,
 };
-use super::{bindings, broadcasting, losses};
+use super::{bindings, broadcasting, clamps, complex_numbers, gated_linear_units, losses, masks, outer_products, powers};
 
 /// A text that ends with NUL.
 const fn c(text: &'static str) -> &'static CStr {
@@ -18,7 +19,8 @@ const fn c(text: &'static str) -> &'static CStr {
     }
 }
 
-/// The overloads of an operator of that name: `all` of them, `pure` without the one in place, `gradient`s, those of `Tensor`s, with the
+/// The overloads of an operator of that name: `all` of them, `pure` without the one in place, the `functional` one alone,
+/// without the `out` (`inplace`), `gradient`s, those of `Tensor`s, with the
 /// plain `out` (`tensor_out`), and those of a `Number`.
 macro_rules! overloads {
     (all $name:ident) => {
@@ -26,6 +28,12 @@ macro_rules! overloads {
     };
     (pure $name:ident) => {
         &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), ".out\0"))]
+    };
+    (functional $name:ident) => {
+        &[c(concat!(stringify!($name), "\0"))]
+    };
+    (inplace $name:ident) => {
+        &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), "_\0"))]
     };
     (gradient $name:ident) => {
         &[c(concat!(stringify!($name), "\0")), c(concat!(stringify!($name), ".grad_input\0"))]
@@ -92,6 +100,11 @@ macro_rules! function {
     };
 }
 
+/// A function of a call whose kernel gets other scalars than the schema has.
+const fn call(run: fn(&Arguments<'_>, &Call<'_>) -> Outcome) -> Prepare {
+    any_device(plain(run))
+}
+
 /// Of floating point numbers, without a reason to refuse any.
 const fn floating(operator: Pointwise) -> Prepare {
     fast(Dense::Floating, operator)
@@ -115,7 +128,12 @@ pointwise! {
         special_spherical_bessel_j0;
     // one tensor, in its dtype
     all of(UNARY) => bitwise_not;
-    all floating(UNARY) => frac round sgn elu gelu hardsigmoid leaky_relu mish silu;
+    all floating(UNARY) => frac round sgn elu gelu hardsigmoid hardswish leaky_relu mish silu;
+    inplace floating(UNARY) => relu;
+    pure function!(Floating, complex_numbers::abs) => abs;
+    pure call(complex_numbers::angle) => angle;
+    all call(pointwise::logit) => logit;
+    pure call(pointwise::nan_to_num) => nan_to_num;
     all floating(UNARY.checked(pointwise::ceil)) => ceil;
     all floating(UNARY.checked(pointwise::floor)) => floor;
     all floating(UNARY.checked(pointwise::sign)) => sign;
@@ -124,14 +142,16 @@ pointwise! {
     all function!(Never, pointwise::threshold) => threshold;
     pure floating(UNARY) => hardshrink softplus;
     pure of(UNARY.checked(pointwise::softshrink).scalars(Scalars::Any)) => softshrink;
-    pure function!(Never, pointwise::glu) => glu;
-    all function!(Numeric, pointwise::clamp) => clamp;
-    all function!(Numeric, pointwise::clamp_one_side::<false>) => clamp_max;
-    all function!(Numeric, pointwise::clamp_one_side::<true>) => clamp_min;
+    pure call(gated_linear_units::forward) => glu;
+    all function!(Numeric, clamps::clamp) => clamp;
+    all function!(Numeric, clamps::clamp_one_side::<false>) => clamp_max;
+    all function!(Numeric, clamps::clamp_one_side::<true>) => clamp_min;
     // truth
     pure of(PREDICATE.checked(pointwise::isneginf)) => isneginf;
     pure of(PREDICATE.checked(pointwise::isposinf)) => isposinf;
     pure of(PREDICATE.checked(pointwise::signbit)) => signbit;
+    pure fast(Dense::Boolean, PREDICATE) => logical_not;
+    pure fast(Dense::Boolean, COMPARISON) => logical_and logical_or logical_xor;
     tensor fast(Dense::Boolean, COMPARISON) => eq ge gt le lt ne;
     number fast(Dense::Number, NUMBER_COMPARISON) => eq ge gt le lt ne;
     // two tensors
@@ -140,7 +160,7 @@ pointwise! {
     all floating(BINARY) => hypot;
     all floating(BINARY_FLOATING) => atan2;
     tensor_out numeric(BINARY.scalars(Scalars::Exact).checked_typed(pointwise::alpha)) => add;
-    tensor_out numeric(BINARY.scalars(Scalars::Exact).checked(pointwise::sub).checked_typed(pointwise::alpha)) => sub;
+    tensor_out numeric(pointwise::SUB) => sub;
     tensor_out numeric(BINARY) => mul;
     tensor_out floating(BINARY_FLOATING) => copysign;
     tensor_out fast(Dense::Quotient, BINARY_FLOATING.scalars(Scalars::Zero)) => div;
@@ -153,7 +173,10 @@ pointwise! {
     pure numeric(BINARY.checked(pointwise::maximum)) => maximum;
     pure numeric(BINARY.checked(pointwise::minimum)) => minimum;
     pure of(BINARY_FLOATING) => special_hermite_polynomial_h special_hermite_polynomial_he special_xlog1py;
+    pure call(complex_numbers::joined) => complex polar;
+    functional call(pointwise::prelu) => _prelu_kernel;
     // three tensors
+    pure call(outer_products::add) => addr;
     all floating(BINARY) => addcmul;
     all floating(DEVICE_TENSORS.checked(pointwise::addcdiv)) => addcdiv;
     // gradients
@@ -161,22 +184,41 @@ pointwise! {
         softshrink_backward tanh_backward;
     gradient of(BINARY.checked(pointwise::elu_backward)) => elu_backward;
     gradient of(BINARY.checked(pointwise::leaky_relu_backward).swapped()) => leaky_relu_backward;
+    gradient of(BINARY.scalars(Scalars::Any)) => hardtanh_backward;
     gradient of(BINARY.scalars(Scalars::Optional)) => logit_backward;
+    functional floating(BINARY) => hardswish_backward mish_backward;
+    gradient call(gated_linear_units::backward) => glu_backward;
     gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
     // losses
-    pure function!(Never, losses::mse) => mse_loss;
-    pure function!(Never, losses::smooth_l1) => smooth_l1_loss;
+    pure call(losses::mse) => mse_loss;
+    pure call(losses::smooth_l1) => smooth_l1_loss;
+    pure call(losses::huber) => huber_loss;
+    gradient call(losses::mse_backward) => mse_loss_backward;
+    gradient call(losses::smooth_l1_backward) => smooth_l1_loss_backward;
+    pure call(losses::huber_backward) => huber_loss_backward;
 }
 
 named! {
+    c"bitwise_left_shift": of(BINARY) => c"__lshift__.Tensor", c"__ilshift__.Tensor";
+    c"bitwise_left_shift": call(pointwise::shift_by_number) => c"__lshift__.Scalar", c"__ilshift__.Scalar";
+    c"bitwise_right_shift": of(BINARY) => c"__rshift__.Tensor", c"__irshift__.Tensor";
+    c"bitwise_right_shift": call(pointwise::shift_by_number) => c"__rshift__.Scalar", c"__irshift__.Scalar";
+    c"clamp": call(clamps::hardtanh) => c"hardtanh", c"hardtanh_", c"hardtanh.out";
     c"clamp_max_tensor": of(BINARY) => c"clamp_max.Tensor", c"clamp_max_.Tensor", c"clamp_max.Tensor_out";
     c"clamp_min_tensor": of(BINARY) => c"clamp_min.Tensor", c"clamp_min_.Tensor", c"clamp_min.Tensor_out";
-    c"clamp_tensor": of(DEVICE_TENSORS.checked(pointwise::clamp_tensor).scalars(Scalars::Operands)) =>
+    c"clamp_tensor": of(DEVICE_TENSORS.checked(clamps::clamp_tensor).scalars(Scalars::Operands)) =>
         c"clamp.Tensor", c"clamp_.Tensor", c"clamp.Tensor_out";
     c"div": function!(Never, pointwise::div_rounded) => c"div.Tensor_mode", c"div_.Tensor_mode", c"div.out_mode";
+    c"div": call(pointwise::floor_divide) => c"floor_divide", c"floor_divide_.Tensor", c"floor_divide.out";
+    c"ldexp": call(powers::ldexp) => c"ldexp.Tensor", c"ldexp_", c"ldexp.out";
     c"lerp_scalar": floating(BINARY.checked(pointwise::lerp_number)) => c"lerp.Scalar", c"lerp_.Scalar", c"lerp.Scalar_out";
+    c"ne": call(pointwise::isnan) => c"isnan";
+    c"pow": call(powers::pow_of_number) => c"pow.Scalar", c"pow.Scalar_out";
     c"pow": floating(BINARY) => c"pow.Tensor_Tensor", c"pow_.Tensor", c"pow.Tensor_Tensor_out";
-    c"pow_scalar": function!(Floating, pointwise::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";
+    c"pow_scalar": function!(Floating, powers::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";
+    c"remainder": call(pointwise::remainder_of_number) => c"remainder.Scalar_Tensor";
     c"round_decimals": floating(UNARY.scalars(Scalars::Any)) => c"round.decimals", c"round_.decimals", c"round.decimals_out";
+    c"sub": call(pointwise::rsub) => c"rsub.Tensor";
+    c"where": function!(Choice, masks::choose) => c"where.self", c"where.self_out";
     c"xlogy": floating(BINARY_FLOATING) => c"xlogy.Tensor", c"xlogy_.Tensor", c"xlogy.OutTensor";
 }

@@ -42,7 +42,7 @@ enum Rank {
 }
 
 /// The dtype of complex numbers whose parts have a floating point one.
-fn complex_of(dtype: DType) -> DType {
+pub fn complex_of(dtype: DType) -> DType {
     match dtype {
         DType::BFloat16 => DType::ComplexBFloat16,
         DType::Half => DType::ComplexHalf,

@@ -222,6 +222,17 @@ impl DType {
         }
     }
 
+    /// The dtype of the parts of complex numbers; any other is its own.
+    pub const fn real(self) -> Self {
+        match self {
+            Self::ComplexHalf => Self::Half,
+            Self::ComplexBFloat16 => Self::BFloat16,
+            Self::ComplexFloat => Self::Float,
+            Self::ComplexDouble => Self::Double,
+            other => other,
+        }
+    }
+
     /// Whether values have an imaginary part.
     #[inline]
     pub const fn is_complex(self) -> bool {

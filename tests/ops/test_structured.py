@@ -449,3 +449,76 @@ def test_older_names_of_shifts_and_limits() -> None:
     for device in ("cpu", "rustdev"):
         with pytest.raises(RuntimeError, match="Bool"):
             torch.nn.functional.hardtanh(torch.ones(2, device=device).bool())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("eps", [None, 0.1])
+def test_logit_with_and_without_a_limit(dtype: torch.dtype, eps: float | None) -> None:
+    host = torch.tensor([0, 1, 0, 1]) if dtype is torch.int64 else torch.linspace(0, 1, 21).to(dtype)
+    calls = torch.rustdev.op_calls()["logit"]
+    found = torch.logit(host.to("rustdev"), eps)
+    assert torch.rustdev.op_calls()["logit"] == calls + 1
+    tolerance = 2e-2 if dtype is torch.bfloat16 else 1e-5
+    torch.testing.assert_close(found.cpu(), torch.logit(host, eps), rtol=tolerance, atol=tolerance)
+    assert torch.rustdev.coverage()["aten::logit"] == "rust"
+
+
+def test_logit_has_variants() -> None:
+    host = torch.linspace(0.1, 0.9, 12, dtype=torch.float64).reshape(3, 4)
+    out = torch.empty(0, dtype=torch.float64, device="rustdev")
+    assert torch.logit(host.to("rustdev").t(), out=out) is out
+    torch.testing.assert_close(out.cpu(), host.t().logit())
+    strided = host.to("rustdev")[:, ::2]
+    assert strided.logit_(eps=0.2) is strided
+    torch.testing.assert_close(strided.cpu(), host[:, ::2].logit(eps=0.2))
+    assert torch.autograd.gradcheck(torch.logit, host.to("rustdev").requires_grad_())
+
+
+def test_logit_has_the_errors_of_the_cpu() -> None:
+    torch.rustdev.set_fallback_mode("allow")
+    for device in ("cpu", "rustdev"):
+        with pytest.raises(NotImplementedError, match=r'"logit\w*" not implemented for'):
+            torch.logit(torch.ones(2, dtype=torch.complex64, device=device))
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            torch.ones(2, dtype=torch.int64, device=device).logit_()
+
+
+@pytest.mark.parametrize("name", ["complex", "polar"])
+def test_complex_numbers_of_two_parts(name: str) -> None:
+    function = getattr(torch, name)
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        parts = [make((3, 4), dtype, seed).t() for seed in (0, 1)]
+        if name == "polar" and dtype is torch.float16:
+            parts = [part.float() for part in parts]
+        same(function(*(part.to("rustdev") for part in parts)), function(*parts))
+    for device in ("cpu", "rustdev"):
+        floats, doubles = torch.ones(2, device=device), torch.ones(2, dtype=torch.float64, device=device)
+        with pytest.raises(RuntimeError, match="Expected object of scalar type Float but got scalar type Double for second"):
+            function(floats, doubles)
+        with pytest.raises(RuntimeError, match="Expected both inputs to be Half, Float or Double tensors but got Long"):
+            function(floats.long(), floats)
+        with pytest.raises(RuntimeError, match="scalar type ComplexFloat but got scalar type Float for argument 'out'"):
+            function(floats, floats, out=torch.ones(2, device=device))
+
+
+@pytest.mark.parametrize("form", ["contiguous", "transposed", "broadcast", "numbers", "empty"])
+def test_choices(form: str) -> None:
+    """Dense ones are launched at once; all others are as PyTorch's iterator lays them out."""
+    condition = make((3, 4), torch.bool)
+    for dtypes in ((torch.float32, torch.float32), (torch.int64, torch.float16), (torch.complex64, torch.complex64)):
+        one, other = make((3, 4), dtypes[0]), make((3, 4), dtypes[1], seed=1)
+        if form == "transposed":
+            one, other, condition = one.t().contiguous().t(), other.t().contiguous().t(), condition.t().contiguous().t()
+        elif form == "broadcast":
+            one, other = one[:1], other[:, :1]
+        elif form == "empty":
+            one, other, condition = one[:0], other[:0], condition[:0]
+        if form == "numbers":
+            on_device = condition.to("rustdev"), one.to("rustdev")
+            same(torch.where(on_device[0], 1.5, on_device[1]), torch.where(condition, 1.5, one))
+            same(torch.where(on_device[0], on_device[1], 2), torch.where(condition, one, 2))
+            same(torch.where(on_device[0], 1.5, 2.5), torch.where(condition, 1.5, 2.5))
+            same(torch.where(torch.tensor(True), on_device[1], torch.tensor(2.0)), torch.where(torch.tensor(True), one, 2.0))
+        else:
+            found = torch.where(condition.to("rustdev"), one.to("rustdev"), other.to("rustdev"))
+            same(found, torch.where(condition, one, other))

@@ -28,38 +28,18 @@ def fell_back(name: str) -> int:
 # ---- the stub ------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
-@pytest.mark.parametrize("eps", [None, 0.1])
-def test_operator_of_a_dispatch_stub(dtype: torch.dtype, eps: float | None) -> None:
-    host = torch.tensor([0, 1, 0, 1]) if dtype is torch.int64 else torch.linspace(0, 1, 21).to(dtype)
+def test_a_dispatch_stub_chooses_the_kernel_of_attention() -> None:
+    """PyTorch's function is no operator of the device; what it calls depends on the stub's answer."""
+    kernel = "_scaled_dot_product_flash_attention_for_cpu"
+    query, key, value = torch.randn(3, 1, 2, 8, 16, device="rustdev").unbind()
     torch.rustdev.set_fallback_mode("error")
-    calls = torch.rustdev.op_calls()["logit"]
-    found = torch.logit(host.to("rustdev"), eps)
-    assert torch.rustdev.op_calls()["logit"] == calls + 1
-    tolerance = 2e-2 if dtype is torch.bfloat16 else 1e-5
-    torch.testing.assert_close(found.cpu(), torch.logit(host, eps), rtol=tolerance, atol=tolerance)
-    assert torch.rustdev.coverage()["aten::logit"] == "rust"
-
-
-def test_variants_of_a_dispatch_stub() -> None:
-    host = torch.linspace(0.1, 0.9, 12, dtype=torch.float64).reshape(3, 4)
-    torch.rustdev.set_fallback_mode("error")
-    out = torch.empty(0, dtype=torch.float64, device="rustdev")
-    assert torch.logit(host.to("rustdev").t(), out=out) is out
-    torch.testing.assert_close(out.cpu(), host.t().logit())
-    strided = host.to("rustdev")[:, ::2]
-    assert strided.logit_(eps=0.2) is strided
-    torch.testing.assert_close(strided.cpu(), host[:, ::2].logit(eps=0.2))
-    torch.rustdev.set_fallback_mode("allow")
-    assert torch.autograd.gradcheck(torch.logit, host.to("rustdev").requires_grad_())
-
-
-def test_a_stub_has_the_errors_of_the_cpu() -> None:
-    for device in ("cpu", "rustdev"):
-        with pytest.raises(NotImplementedError, match=r'"logit\w*" not implemented for'):
-            torch.logit(torch.ones(2, dtype=torch.complex64, device=device))
-        with pytest.raises(RuntimeError, match="can't be cast"):
-            torch.ones(2, dtype=torch.int64, device=device).logit_()
+    calls = torch.rustdev.op_calls()[kernel]
+    found = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    assert torch.rustdev.op_calls()[kernel] == calls + 1
+    expected = torch.nn.functional.scaled_dot_product_attention(query.cpu(), key.cpu(), value.cpu())
+    torch.testing.assert_close(found.cpu(), expected)
+    torch.nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=0.5)
+    assert torch.rustdev.op_calls()[kernel] == calls + 1
 
 
 # ---- the fallbacks -------------------------------------------------------------------------------------------------------------

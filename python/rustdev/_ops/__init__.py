@@ -7,6 +7,6 @@ operators, registered when it is imported; all are registered before the CPU fal
 # ruff: noqa: F401 - imported for what they register
 
 from .. import _rustdev
-from . import accelerator_only, bincount, composed, custom, embedding_bag, product_dtype, sparse_coo, sync_batch_norm
+from . import accelerator_only, bincount, composed, custom, embedding_bag, product_dtype, sparse_coo, sync_batch_norm, windows
 
 _rustdev.register_fallback()

@@ -20,7 +20,7 @@ functions! {
     elu, Elu, FLOATING, Real, [alpha, scale, input_scale],
         |[x]| if x > T::ZERO { x.mul(scale) } else { x.mul(input_scale).expm1().mul(alpha.mul(scale)) };
     /// `aten::glu` of halves: x / (1 + e^-gate).
-    glu, Glu, FLOATING, Real, [_dim], |[x, gate]| gate.scaled_sigmoid(x);
+    glu, Glu, FLOATING, Real, [], |[x, gate]| gate.scaled_sigmoid(x);
     /// `aten::hardshrink`: 0 from -lambd to lambd, else x.
     hardshrink, Hardshrink, FLOATING, Real, [lambd], |[x]| if x.abs() <= lambd { T::ZERO } else { x };
     /// `aten::hardsigmoid`: (x + 3) / 6 between 0 and 1.
@@ -180,7 +180,7 @@ mod tests {
         check::function("silu", |x| x / (1.0 + (-x).exp()), |z| z / (1.0 + (-z).exp()));
         check::pointwise::<2>("_prelu_kernel", &[], |dtype| dtype, |[x, w]| real(if x.re > 0.0 { x.re } else { x.re * w.re }));
         check("log_sigmoid_forward", &[], |x| -(-x).exp().ln_1p());
-        check::pointwise::<2>("glu", &[Scalar::Long(0)], |dtype| dtype, |[x, gate]| real(x.re / (1.0 + (-gate.re).exp())));
+        check::pointwise::<2>("glu", &[], |dtype| dtype, |[x, gate]| real(x.re / (1.0 + (-gate.re).exp())));
         check("elu", &[1.5, 2.0, 0.5], |x| if x > 0.0 { 2.0 * x } else { 3.0 * (0.5 * x).exp_m1() });
         check("softplus", &[2.0, 5.0], |x| if 2.0 * x > 5.0 { x } else { (2.0 * x).exp().ln_1p() / 2.0 });
         check("mish", &[], |x| x * x.exp().ln_1p().tanh());

@@ -1,0 +1,43 @@
+//! `glu` and its gradient: one half of a tensor times the sigmoid of the other.
+
+use super::broadcasting::{Elementwise, Rule, Types};
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, Value, ensure, wrap_dim};
+use super::descriptor::Tensor;
+use super::names;
+use super::pointwise_calls::{ensure_computed, launch_with};
+
+/// The dimension that a call halves.
+fn halved_dim(input: Tensor<'_>, dim: &Value<'_>) -> Result<usize, Refusal> {
+    ensure!(input.ndim() > 0, "glu does not support 0-dimensional tensors");
+    let dim = wrap_dim(dim.integer()?, input.ndim())?;
+    let size = input.sizes()[dim];
+    ensure!(size % 2 == 0, "Halving dimension must be even, but dimension {dim} is size {size}");
+    Ok(dim)
+}
+
+fn halves(tensor: Tensor<'_>, dim: usize) -> [Tensor<'_>; 2] {
+    let half = tensor.sizes()[dim] / 2;
+    [tensor.section(dim, 0, half), tensor.section(dim, half, half)]
+}
+
+/// `glu`: the halves of a tensor along a dimension.
+pub fn forward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, dim] = arguments.all()?;
+    let input = input.tensor()?;
+    let halves = halves(input, halved_dim(input, dim)?).map(Input::Tensor);
+    let operands = Elementwise::of(Rule::with_host_number(Types::Common), &halves, call.given(0), call.default_dtype())?;
+    launch_with(&operands, &[], call)
+}
+
+/// `glu_backward`: the gradient's first half is the sigmoid until the second one is computed with it.
+pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [grad, input, dim] = arguments.all()?;
+    let (grad, input) = (grad.tensor()?, input.tensor()?);
+    let dim = halved_dim(input, dim)?;
+    ensure_computed(input.dtype(), call)?;
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+    let ([first, second], [first_grad, second_grad]) = (halves(input, dim), halves(out, dim));
+    call.operator(&names::SIGMOID_OUT, &[Value::Tensor(second), Value::Tensor(first_grad)])?;
+    Elementwise::new(&[first_grad, first, grad], Some(second_grad))?.launch(call, second_grad, &[])?;
+    call.operator(&names::MUL_IN_PLACE, &[Value::Tensor(first_grad), Value::Tensor(grad)]).map(drop)
+}

@@ -1,0 +1,70 @@
+//! Powers of and by numbers, and products with powers of 2.
+
+use super::broadcasting::{Elementwise, Rule, Types};
+use super::call::{Arguments, Call, Outcome, Refusal, ensure};
+use super::names;
+use super::pointwise_calls::{Scalars, alone, as_promoted, launch, launch_with, number_first, promoted};
+use super::promotion::{can_cast, is_integer, is_whole};
+use crate::tensor::dtype::{FLOAT8, HALVES};
+use crate::tensor::launch::Scalar;
+
+/// `pow` of a tensor and a number.
+pub fn pow_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [base, power] = arguments.all()?;
+    let (base, exponent) = (base.tensor()?, power.number()?);
+    let is_negative = matches!(exponent, Scalar::Long(..0));
+    ensure!(!(is_whole(base.dtype()) && is_negative), "Integers to negative integer powers are not allowed.");
+    let operands = alone(base, Types::Cast(promoted(base, as_promoted(power).into_iter(), call)?), call)?;
+    // The exponent of a power in float32 or float64 may be any number, whatever the dtype holds.
+    if HALVES.and(FLOAT8).contains(operands.compute()) || is_integer(operands.compute()) {
+        call.check_number(exponent, operands.compute())?;
+    }
+    launch(&operands, Scalars::Any, arguments, call)
+}
+
+/// `pow` of a number and a tensor.
+pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [base, exponent] = arguments.all()?;
+    if let Some(zero) = exponent_of_one(base.number()?) {
+        return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(&names::POW_NUMBER));
+    }
+    launch_with(&number_first(arguments, call)?, &[], call)
+}
+
+/// The 0 of a number's kind, if all its powers are 1, those by NaN too: they are taken as powers by that 0.
+fn exponent_of_one(base: Scalar) -> Option<Scalar> {
+    match base {
+        Scalar::Long(1) => Some(Scalar::Long(0)),
+        Scalar::Double(1.0) => Some(Scalar::Double(0.0)),
+        Scalar::Complex(1.0, 0.0) => Some(Scalar::Complex(0.0, 0.0)),
+        _ => None,
+    }
+}
+
+/// `ldexp`: multiplies floating point numbers by powers of 2 with whole exponents. Others are PyTorch's composition.
+pub fn ldexp(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [input, exponent] = arguments.all()?;
+    let (input, exponent) = (input.tensor()?, exponent.tensor()?);
+    let (dtype, given) = (input.dtype(), call.given(0));
+    if !is_integer(exponent.dtype()) || !call.takes(dtype) {
+        return Err(Refusal::Composite);
+    }
+    if let Some(out) = given {
+        ensure!(can_cast(dtype, out.dtype()), "ldexp can't be cast to the desired output type {:?}", out.dtype());
+    }
+    let rule = Rule::with_host_number(Types::Cast(dtype));
+    let operands = Elementwise::of(rule, &[input.into(), exponent.into()], given, call.default_dtype())?;
+    launch_with(&operands, &[], call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_one_are_those_by_zero() {
+        assert_eq!(exponent_of_one(Scalar::Long(1)), Some(Scalar::Long(0)));
+        assert_eq!(exponent_of_one(Scalar::Double(1.0)), Some(Scalar::Double(0.0)));
+        assert_eq!((exponent_of_one(Scalar::Long(2)), exponent_of_one(Scalar::Bool(true))), (None, None));
+    }
+}
