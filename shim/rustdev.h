@@ -507,80 +507,76 @@ void rd_graph_destroy(struct rd_graph *graph);
 // ---- traces (abi/rd_trace.rs) -------------------------------------------------------------------
 // Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
-// Of `rd_trace_row`: computes.
-#define RD_TRACE_KERNEL 0
+// Of `rd_activity`: a task that computes, or keeps the stream busy.
+#define RD_ACTIVITY_KERNEL 0
 
-// Of `rd_trace_row`: copies.
-#define RD_TRACE_COPY 1
+// Of `rd_activity`: a copy.
+#define RD_ACTIVITY_COPY 1
 
-// Of `rd_trace_row`: fills.
-#define RD_TRACE_FILL 2
+// Of `rd_activity`: a fill.
+#define RD_ACTIVITY_FILL 2
 
-// Of `rd_trace_row`: keeps the stream busy without computing (a host callback, a sleep).
-#define RD_TRACE_OTHER 3
+// Of `rd_activity`: the part of a range of the user that ran on one stream.
+#define RD_ACTIVITY_RANGE 3
 
-// Of `rd_trace_row`: a call alone, whose work other rows are: a replay of a graph.
-#define RD_TRACE_CALL 4
+// Of `rd_activity`: a call that submitted work.
+#define RD_ACTIVITY_CALL 4
+
+// Of `rd_activity`: none, but the name of a stream's line.
+#define RD_ACTIVITY_LINE 5
 
 // A trace that is over, opaque to the other side.
 typedef struct rd_trace rd_trace;
 
-// One task of a trace. Strings live as long as the process, but for `title`, which the caller frees with `rd_string_free`.
-//
-// `rd_string_free`: super::rd_string_free
-typedef struct rd_trace_row {
-  // The task's name, and its length: it ends with no NUL.
-  const char *name;
-  size_t name_length;
-  // The name that a profiler shows: the operator's, or that of a copy or a fill.
-  char *title;
-  // rust, aten, compiled, custom, fallback, host, sleep, graph; ends with a NUL, as the next two.
-  const char *tier;
-  // The function of this header that submitted it.
-  const char *call;
-  // done, failed, "not run", running.
-  const char *outcome;
-  int32_t activity;
+// A key and a value that a profiler shows with an activity.
+typedef struct rd_activity_note {
+  const char *key;
+  const char *value;
+  // Whether the value is a text; else it is a number.
+  bool is_text;
+} rd_activity_note;
+
+// An activity of a trace, as profilers draw them.
+typedef struct rd_activity {
+  // `RD_ACTIVITY_*`.
+  int32_t kind;
+  // The device, or the process of a call.
   int32_t device;
-  int64_t stream;
-  // The system's number of the submitting thread.
-  int32_t thread;
-  // What `rd_trace_enter` was told of last on the submitting thread: an operator, a range of the user; 0 for none.
-  uint64_t operator_id;
-  uint64_t range_id;
-  // That a copy or a fill writes.
-  uint64_t bytes;
-  // How many tasks were fused with it, itself included.
-  uint64_t members;
-  // Of a node of a graph: the number of the replay's row, counted from 1; else 0.
-  uint64_t replay;
-  uint64_t submission_begin;
-  uint64_t submission_end;
-  // Both 0 where it did not run.
+  // The number of the stream, or the thread of a call.
+  int64_t resource;
+  // Ends with a NUL. Empty for a range, whose name is that of what it is linked with.
+  const char *name;
   uint64_t begin;
   uint64_t end;
-} rd_trace_row;
+  // Above 0, the number of the task.
+  int32_t id;
+  // The number of the arrow that begins at a call or ends at what ran; 0 for none.
+  int32_t arrow;
+  // What `rd_trace_enter` was told of last on the submitting thread: an operator, or else a range of the user; 0 for none.
+  uint64_t linked;
+  const struct rd_activity_note *notes;
+  size_t num_notes;
+} rd_activity;
 
 // Begins a trace and gives it a number; refused while another is being taken.
 rd_status rd_trace_start(uint64_t *number);
 
-// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. The caller destroys it.
-struct rd_trace *rd_trace_stop(uint64_t number);
+// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. `types`: the types of its
+// activities that are asked for, bit 0 for 0 and so on. The caller destroys it.
+struct rd_trace *rd_trace_stop(uint64_t number,
+                               uint32_t types);
 
 // Frees a trace; null is allowed.
 void rd_trace_destroy(struct rd_trace *trace);
 
-// How many rows the trace has; 0 for null.
+// How many tasks the trace has; 0 for null.
 size_t rd_trace_count(const struct rd_trace *trace);
 
 // How many tasks found no room in the trace; 0 for null.
 size_t rd_trace_dropped(const struct rd_trace *trace);
 
-// The range of the user in which the range `id` lies; 0 for none.
-uint64_t rd_trace_parent(const struct rd_trace *trace, uint64_t id);
-
-// The row of that number; `false` where there is none, as for a task whose submission had only begun when the trace was stopped.
-bool rd_trace_row_at(const struct rd_trace *trace, size_t index, struct rd_trace_row *row);
+// Writes the next activity of the trace, which lives until the next call; `false` behind the last one, and for null.
+bool rd_trace_next(struct rd_trace *trace, struct rd_activity *activity);
 
 // This thread enters an operator, or a range of the user, that the profiler calls by that number.
 void rd_trace_enter(uint64_t id, bool is_user);

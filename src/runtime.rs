@@ -9,6 +9,8 @@ pub mod slot;
 pub mod sync;
 
 #[cfg(not(loom))]
+pub mod activities;
+#[cfg(not(loom))]
 pub(crate) mod affinity;
 #[cfg(not(loom))]
 mod blocking_pool;

@@ -22,7 +22,7 @@ use rustdev::abi::rd_operator::{
     rd_binder, rd_call, rd_caller, rd_change, rd_cut, rd_division, rd_pointwise, rd_task, rd_tensor, rd_value,
 };
 use rustdev::abi::rd_stream::rd_access;
-use rustdev::abi::rd_trace::rd_trace_row;
+use rustdev::abi::rd_trace::{rd_activity, rd_activity_note};
 
 /// A header: its name in `shim/`, what it is, what it includes, and its sections: the files of `src/abi/` and what they are about.
 struct Header {
@@ -159,7 +159,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 24] {
+fn layouts() -> [Layout; 25] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -186,7 +186,8 @@ fn layouts() -> [Layout; 24] {
         layout!(rd_change: kind, argument, like, numbers),
         layout!(rd_start: seed, offset),
         layout!(rd_cell: seed, offset),
-        layout!(rd_trace_row: name, activity, operator_id, bytes, members, replay, end),
+        layout!(rd_activity_note: key, value, is_text),
+        layout!(rd_activity: kind, device, resource, name, id, arrow, linked, num_notes),
     ]
 }
 
