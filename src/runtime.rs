@@ -34,6 +34,8 @@ pub mod fork;
 #[cfg(not(loom))]
 pub mod gate;
 #[cfg(not(loom))]
+pub mod generator;
+#[cfg(not(loom))]
 pub mod graph;
 #[cfg(not(loom))]
 pub mod hardware;

@@ -14,7 +14,7 @@ use std::{env, fs};
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
 use rustdev::abi::rd_fallback::rd_argument;
-use rustdev::abi::rd_graph::{rd_cell, rd_start};
+use rustdev::abi::rd_generator::rd_philox_state;
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::rd_launch::{rd_columns, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
@@ -47,6 +47,7 @@ const HEADERS: [Header; 2] = [
             ("abi/rd_host_memory", "pinned host memory"),
             ("abi/rd_ipc", "memory of several processes"),
             ("abi/rd_launch", "kernels"),
+            ("abi/rd_generator", "random generators"),
             ("abi/rd_graph", "graphs"),
             ("abi/rd_trace", "traces"),
             ("abi/rd_sanitizer", "race detector"),
@@ -159,7 +160,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 25] {
+fn layouts() -> [Layout; 24] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -184,8 +185,7 @@ fn layouts() -> [Layout; 25] {
         layout!(rd_call: context, caller, arguments, num_arguments, given, num_given, is_void, guard),
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),
-        layout!(rd_start: seed, offset),
-        layout!(rd_cell: seed, offset),
+        layout!(rd_philox_state: seed, offset),
         layout!(rd_activity_note: key, value, is_text),
         layout!(rd_activity: kind, device, resource, name, id, arrow, linked, num_notes),
     ]

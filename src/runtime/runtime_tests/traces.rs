@@ -131,7 +131,7 @@ fn a_replay_is_a_call_and_its_nodes_have_the_times() {
         own.submit(Task::new("fails", 1, Closure::new(|| Err("no good".into())))).unwrap();
         own.submit(costing(1, || ())).unwrap();
     });
-    let rows = taken(own, || graph.replay(own, [].into_iter()).unwrap());
+    let rows = taken(own, || graph.replay(own).unwrap());
     assert!(own.synchronize().is_err());
     let found: Vec<_> = rows.iter().map(|row| (row.name, row.about.kind, row.replay.is_some(), row.outcome)).collect();
     let expected = [
@@ -231,7 +231,7 @@ fn a_task_is_a_call_and_a_run_with_an_arrow_and_a_range_is_drawn_around() {
 fn a_replay_is_one_call_with_an_arrow_to_each_node() {
     let own = stream();
     let graph = captured(own, || (0..2).for_each(|_| own.submit(costing(1, || ())).unwrap()));
-    let drawn = drawn(own, &[Type::Kernel, Type::Call], || graph.replay(own, [].into_iter()).unwrap());
+    let drawn = drawn(own, &[Type::Kernel, Type::Call], || graph.replay(own).unwrap());
     own.synchronize().unwrap();
     let kinds: Vec<_> = drawn.iter().map(|activity| activity.kind).collect();
     assert_eq!(kinds, [Type::Call, Type::Kernel, Type::Kernel, Type::Line]);
