@@ -333,7 +333,7 @@ void rd_host_write_end(void);
 // One host element, read during the call: a 0-dim CPU scalar.
 #define RD_OPERAND_IMMEDIATE 8
 
-// Of `rd_scalar`'s `dtype`: `integer` is the address of a 64-bit number that `rd_capture_draw` gave, read at each run.
+// Of `rd_scalar`'s `dtype`: `integer` is the address of a 64-bit number that `rd_generator_draw` gave, read at each run.
 #define RD_SCALAR_CELL -2
 
 // An entry of the operator table; it lives forever.
@@ -415,6 +415,56 @@ void rd_gemm_register(uint64_t dtypes, rd_gemm_run run);
 // Enqueues the kernel on this thread's current stream of the device. `RD_UNSUPPORTED`: nothing was done.
 rd_status rd_launch(const struct rd_op *op, int32_t device, const struct rd_launch_args *args);
 
+// ---- random generators (abi/rd_generator.rs) ----------------------------------------------------
+// A state is shared by all that hold it: generators of PyTorch's, and graphs that draw from it. The functions that read or change it
+// work in a forked child, too, and start no runtime.
+
+// The state of a generator, opaque to the other side.
+typedef struct rd_generator rd_generator;
+
+// Where a generator begins to draw. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
+typedef struct rd_philox_state {
+  uint64_t seed;
+  uint64_t offset;
+} rd_philox_state;
+
+// A new state. The caller gives it to `rd_generator_release`.
+const struct rd_generator *rd_generator_create(struct rd_philox_state state);
+
+// Another share in a state. The caller gives it to `rd_generator_release`.
+const struct rd_generator *rd_generator_share(const struct rd_generator *generator);
+
+// Gives back a share.
+void rd_generator_release(const struct rd_generator *generator);
+
+// The state that it is in.
+struct rd_philox_state rd_generator_state(const struct rd_generator *generator);
+
+// Seeds it and sets its offset to 0; refused while this thread's stream of the device captures, as the next three.
+rd_status rd_generator_set_seed(const struct rd_generator *generator, int32_t device, uint64_t seed);
+
+// Sets its offset, a multiple of 4.
+rd_status rd_generator_set_offset(const struct rd_generator *generator, int32_t device, uint64_t offset);
+
+// Sets its seed and its offset.
+rd_status rd_generator_set_state(const struct rd_generator *generator, int32_t device, struct rd_philox_state state);
+
+// Takes so many 32-bit numbers, in whole Philox blocks, for a kernel that is not captured. Writes where they begin.
+rd_status rd_generator_advance(const struct rd_generator *generator,
+                               int32_t device,
+                               uint64_t numbers,
+                               struct rd_philox_state *start);
+
+// Takes so many numbers for a launch on this thread's stream of the device, and writes its two scalars, the seed and the offset. While the
+// stream captures none are taken, and the scalars are cells, which each replay sets.
+rd_status rd_generator_draw(const struct rd_generator *generator,
+                            int32_t device,
+                            uint64_t numbers,
+                            rd_scalar *scalars);
+
+// Takes the numbers of one launch, and makes of them the seed of a CPU generator for a kernel that draws in its place.
+uint64_t rd_generator_derive_seed(const struct rd_generator *generator);
+
 // ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
 
 // Nobody may wait for the device.
@@ -432,24 +482,6 @@ typedef struct rd_capture rd_capture;
 // A captured graph, opaque to the other side.
 typedef struct rd_graph rd_graph;
 
-// Takes or gives back a share in a generator, on any thread.
-typedef void (*rd_generator_share)(void *generator);
-
-// Where a captured kernel finds the state that it draws from: addresses for two scalars of the kind `RD_SCALAR_CELL`.
-typedef struct rd_cell {
-  int64_t seed;
-  int64_t offset;
-} rd_cell;
-
-// Called with a generator that a graph draws from, and how far a replay moves its offset on.
-typedef void (*rd_generator_visit)(void *context, void *generator, uint64_t numbers);
-
-// Where a generator begins to draw; offsets count 32-bit numbers.
-typedef struct rd_start {
-  uint64_t seed;
-  uint64_t offset;
-} rd_start;
-
 // A number for a memory pool that graphs are to share.
 uint64_t rd_graph_pool_handle(void);
 
@@ -465,38 +497,14 @@ void rd_capture_abort(struct rd_capture *capture);
 // Whether what is put on a stream is recorded.
 bool rd_stream_is_capturing(int32_t device, int64_t stream);
 
-// Refuses what cannot be captured if this thread's stream of the device captures, which invalidates the capture. `what`: who is refused,
-// as the subject of a sentence.
-rd_status rd_capture_refuse(int32_t device,
-                            const char *what);
-
-// If this thread's stream of the device captures, the cells of a kernel that draws `numbers` random numbers from a generator; `captures`
-// says whether it does. The graph takes a share in the generator with `retain` and gives it back with `release`.
-rd_status rd_capture_draw(int32_t device,
-                          void *generator,
-                          rd_generator_share retain,
-                          rd_generator_share release,
-                          uint64_t numbers,
-                          struct rd_cell *cell,
-                          bool *captures);
-
 // Whether nothing was recorded; true for null.
 bool rd_graph_is_empty(const struct rd_graph *graph);
 
 // The number of its memory pool; 0 for null.
 uint64_t rd_graph_pool(const struct rd_graph *graph);
 
-// The device that it was captured on; -1 for null.
-int32_t rd_graph_device(const struct rd_graph *graph);
-
-// Calls the function for each generator that the graph draws from, in order.
-void rd_graph_generators(const struct rd_graph *graph, rd_generator_visit visit, void *context);
-
-// Starts the recorded work on this thread's stream of the graph's device. `starts`: where each of its generators begins to draw, in their
-// order.
-rd_status rd_graph_replay(const struct rd_graph *graph,
-                          const struct rd_start *starts,
-                          size_t count);
+// Starts the recorded work on this thread's stream of the graph's device. Its generators are moved on, as by the same calls.
+rd_status rd_graph_replay(const struct rd_graph *graph);
 
 // Writes the graph in the DOT language to a file.
 rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
@@ -507,80 +515,76 @@ void rd_graph_destroy(struct rd_graph *graph);
 // ---- traces (abi/rd_trace.rs) -------------------------------------------------------------------
 // Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
-// Of `rd_trace_row`: computes.
-#define RD_TRACE_KERNEL 0
+// Of `rd_activity`: a task that computes, or keeps the stream busy.
+#define RD_ACTIVITY_KERNEL 0
 
-// Of `rd_trace_row`: copies.
-#define RD_TRACE_COPY 1
+// Of `rd_activity`: a copy.
+#define RD_ACTIVITY_COPY 1
 
-// Of `rd_trace_row`: fills.
-#define RD_TRACE_FILL 2
+// Of `rd_activity`: a fill.
+#define RD_ACTIVITY_FILL 2
 
-// Of `rd_trace_row`: keeps the stream busy without computing (a host callback, a sleep).
-#define RD_TRACE_OTHER 3
+// Of `rd_activity`: the part of a range of the user that ran on one stream.
+#define RD_ACTIVITY_RANGE 3
 
-// Of `rd_trace_row`: a call alone, whose work other rows are: a replay of a graph.
-#define RD_TRACE_CALL 4
+// Of `rd_activity`: a call that submitted work.
+#define RD_ACTIVITY_CALL 4
+
+// Of `rd_activity`: none, but the name of a stream's line.
+#define RD_ACTIVITY_LINE 5
 
 // A trace that is over, opaque to the other side.
 typedef struct rd_trace rd_trace;
 
-// One task of a trace. Strings live as long as the process, but for `title`, which the caller frees with `rd_string_free`.
-//
-// `rd_string_free`: super::rd_string_free
-typedef struct rd_trace_row {
-  // The task's name, and its length: it ends with no NUL.
-  const char *name;
-  size_t name_length;
-  // The name that a profiler shows: the operator's, or that of a copy or a fill.
-  char *title;
-  // rust, aten, compiled, custom, fallback, host, sleep, graph; ends with a NUL, as the next two.
-  const char *tier;
-  // The function of this header that submitted it.
-  const char *call;
-  // done, failed, "not run", running.
-  const char *outcome;
-  int32_t activity;
+// A key and a value that a profiler shows with an activity.
+typedef struct rd_activity_note {
+  const char *key;
+  const char *value;
+  // Whether the value is a text; else it is a number.
+  bool is_text;
+} rd_activity_note;
+
+// An activity of a trace, as profilers draw them.
+typedef struct rd_activity {
+  // `RD_ACTIVITY_*`.
+  int32_t kind;
+  // The device, or the process of a call.
   int32_t device;
-  int64_t stream;
-  // The system's number of the submitting thread.
-  int32_t thread;
-  // What `rd_trace_enter` was told of last on the submitting thread: an operator, a range of the user; 0 for none.
-  uint64_t operator_id;
-  uint64_t range_id;
-  // That a copy or a fill writes.
-  uint64_t bytes;
-  // How many tasks were fused with it, itself included.
-  uint64_t members;
-  // Of a node of a graph: the number of the replay's row, counted from 1; else 0.
-  uint64_t replay;
-  uint64_t submission_begin;
-  uint64_t submission_end;
-  // Both 0 where it did not run.
+  // The number of the stream, or the thread of a call.
+  int64_t resource;
+  // Ends with a NUL. Empty for a range, whose name is that of what it is linked with.
+  const char *name;
   uint64_t begin;
   uint64_t end;
-} rd_trace_row;
+  // Above 0, the number of the task.
+  int32_t id;
+  // The number of the arrow that begins at a call or ends at what ran; 0 for none.
+  int32_t arrow;
+  // What `rd_trace_enter` was told of last on the submitting thread: an operator, or else a range of the user; 0 for none.
+  uint64_t linked;
+  const struct rd_activity_note *notes;
+  size_t num_notes;
+} rd_activity;
 
 // Begins a trace and gives it a number; refused while another is being taken.
 rd_status rd_trace_start(uint64_t *number);
 
-// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. The caller destroys it.
-struct rd_trace *rd_trace_stop(uint64_t number);
+// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. `types`: the types of its
+// activities that are asked for, bit 0 for 0 and so on. The caller destroys it.
+struct rd_trace *rd_trace_stop(uint64_t number,
+                               uint32_t types);
 
 // Frees a trace; null is allowed.
 void rd_trace_destroy(struct rd_trace *trace);
 
-// How many rows the trace has; 0 for null.
+// How many tasks the trace has; 0 for null.
 size_t rd_trace_count(const struct rd_trace *trace);
 
 // How many tasks found no room in the trace; 0 for null.
 size_t rd_trace_dropped(const struct rd_trace *trace);
 
-// The range of the user in which the range `id` lies; 0 for none.
-uint64_t rd_trace_parent(const struct rd_trace *trace, uint64_t id);
-
-// The row of that number; `false` where there is none, as for a task whose submission had only begun when the trace was stopped.
-bool rd_trace_row_at(const struct rd_trace *trace, size_t index, struct rd_trace_row *row);
+// Writes the next activity of the trace, which lives until the next call; `false` behind the last one, and for null.
+bool rd_trace_next(struct rd_trace *trace, struct rd_activity *activity);
 
 // This thread enters an operator, or a range of the user, that the profiler calls by that number.
 void rd_trace_enter(uint64_t id, bool is_user);

@@ -334,9 +334,6 @@ struct rd_fallback_run *rd_fallback_run_begin(const struct rd_fallback *op, int3
 // That kernel has ended; null is allowed.
 void rd_fallback_run_end(struct rd_fallback_run *run, bool failed);
 
-// The seed of a CPU generator for a kernel that draws where a generator of the device's is.
-uint64_t rd_fallback_seed(uint64_t seed, uint64_t offset);
-
 #ifdef __cplusplus
 }
 #endif

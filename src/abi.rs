@@ -5,6 +5,7 @@
 pub mod rd_device;
 pub mod rd_event;
 pub mod rd_fallback;
+pub mod rd_generator;
 pub mod rd_graph;
 pub mod rd_guard;
 pub mod rd_host_memory;
@@ -88,6 +89,11 @@ pub fn guard(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     if let Err(refusal) = fork::check() {
         return keep(&refusal.into());
     }
+    catch(body)
+}
+
+/// As [`guard`], but the body runs in a forked child, too.
+fn catch(body: impl FnOnce() -> Result<(), Failure>) -> rd_status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => RD_OK,
         Ok(Err(failure)) => keep(&failure),

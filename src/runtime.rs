@@ -9,6 +9,8 @@ pub mod slot;
 pub mod sync;
 
 #[cfg(not(loom))]
+pub mod activities;
+#[cfg(not(loom))]
 pub(crate) mod affinity;
 #[cfg(not(loom))]
 mod blocking_pool;
@@ -31,6 +33,8 @@ pub mod fallback;
 pub mod fork;
 #[cfg(not(loom))]
 pub mod gate;
+#[cfg(not(loom))]
+pub mod generator;
 #[cfg(not(loom))]
 pub mod graph;
 #[cfg(not(loom))]

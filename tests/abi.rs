@@ -14,7 +14,7 @@ use std::{env, fs};
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, SortKey, Style};
 use rustdev::abi::rd_fallback::rd_argument;
-use rustdev::abi::rd_graph::{rd_cell, rd_start};
+use rustdev::abi::rd_generator::rd_philox_state;
 use rustdev::abi::rd_host_memory::{rd_duration, rd_host_stats};
 use rustdev::abi::rd_launch::{rd_columns, rd_gemm, rd_launch_args, rd_operand, rd_scalar};
 use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
@@ -22,7 +22,7 @@ use rustdev::abi::rd_operator::{
     rd_binder, rd_call, rd_caller, rd_change, rd_cut, rd_division, rd_pointwise, rd_task, rd_tensor, rd_value,
 };
 use rustdev::abi::rd_stream::rd_access;
-use rustdev::abi::rd_trace::rd_trace_row;
+use rustdev::abi::rd_trace::{rd_activity, rd_activity_note};
 
 /// A header: its name in `shim/`, what it is, what it includes, and its sections: the files of `src/abi/` and what they are about.
 struct Header {
@@ -47,6 +47,7 @@ const HEADERS: [Header; 2] = [
             ("abi/rd_host_memory", "pinned host memory"),
             ("abi/rd_ipc", "memory of several processes"),
             ("abi/rd_launch", "kernels"),
+            ("abi/rd_generator", "random generators"),
             ("abi/rd_graph", "graphs"),
             ("abi/rd_trace", "traces"),
             ("abi/rd_sanitizer", "race detector"),
@@ -184,9 +185,9 @@ fn layouts() -> [Layout; 24] {
         layout!(rd_call: context, caller, arguments, num_arguments, given, num_given, is_void, guard),
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),
-        layout!(rd_start: seed, offset),
-        layout!(rd_cell: seed, offset),
-        layout!(rd_trace_row: name, activity, operator_id, bytes, members, replay, end),
+        layout!(rd_philox_state: seed, offset),
+        layout!(rd_activity_note: key, value, is_text),
+        layout!(rd_activity: kind, device, resource, name, id, arrow, linked, num_notes),
     ]
 }
 

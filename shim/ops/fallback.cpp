@@ -73,11 +73,9 @@ void replace(IValue& value, const Convert& convert) {
   }
 }
 
-// A seed for the CPU from the next state of a device generator, which is advanced. One draw of the kernel counts as one Philox
-// block.
+// A seed for the CPU from the next state of a device generator, which is advanced.
 uint64_t next_seed(const std::optional<at::Generator>& given, at::Device device) {
-  const PhiloxState state = generator(given, device).philox_state(4);
-  return rd_fallback_seed(state.seed, state.offset);
+  return rd_generator_derive_seed(generator(given, device).state());
 }
 
 // For operators without a Generator argument: the CPU's default generator is seeded from the device's for the time of a scope and

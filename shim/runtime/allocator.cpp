@@ -13,7 +13,6 @@
 namespace rustdev {
 namespace {
 
-using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 using c10::CachingDeviceAllocator::DeviceStats;
 
@@ -43,15 +42,6 @@ void report_shortage_to_profiler(size_t bytes, int32_t device) {
     c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes), stats.allocated_bytes[0].current, stats.reserved_bytes[0].current,
                                      device_of_index(device));
   }
-}
-
-Stat to_stat(const rd_stat& stat) {
-  Stat result;
-  result.current = stat.current;
-  result.peak = stat.peak;
-  result.allocated = stat.allocated;
-  result.freed = stat.freed;
-  return result;
 }
 
 StatArray to_stats(const rd_stat (&stats)[3]) { return {to_stat(stats[0]), to_stat(stats[1]), to_stat(stats[2])}; }

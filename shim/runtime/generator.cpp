@@ -15,70 +15,28 @@
 #include "rustdev.h"
 
 namespace rustdev {
-
 namespace {
 
-constexpr size_t kStateBytes = 2 * sizeof(uint64_t);
-constexpr uint64_t kPhiloxBlock = 4;
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof(rd_philox_state) == 16, "the state is stored as it is in memory");
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the state is stored little endian");
-
-void check_offset(uint64_t offset) {
-  TORCH_CHECK(offset % kPhiloxBlock == 0, "offset must be a multiple of ", kPhiloxBlock, ", got ", offset);
+at::Tensor packed(int64_t count, c10::ScalarType dtype, const void* data) {
+  at::Tensor values = at::detail::empty_cpu({count}, dtype);
+  std::memcpy(values.mutable_data_ptr(), data, values.nbytes());
+  return values;
 }
 
 }  // namespace
 
-Generator::Generator(c10::DeviceIndex device)
-    : c10::GeneratorImpl(c10::Device(device_type(), device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
-      shared_(c10::make_intrusive<Shared>()) {}
+Generator::Generator(c10::DeviceIndex device, const rd_generator* state)
+    : c10::GeneratorImpl(c10::Device(device_type(), device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), state_(state) {}
 
-PhiloxState Generator::Shared::advance(uint64_t increment) {
-  const uint64_t blocks = increment / kPhiloxBlock + (increment % kPhiloxBlock != 0 ? 1 : 0);
-  const std::lock_guard<std::mutex> lock(mutex);
-  const PhiloxState start = state;
-  state.offset += blocks * kPhiloxBlock;
-  return start;
-}
+void Generator::set_current_seed(uint64_t seed) { RD_CHECK(rd_generator_set_seed(state(), device().index(), seed)); }
 
-PhiloxState Generator::philox_state(uint64_t increment) { return shared_->advance(increment); }
+void Generator::set_offset(uint64_t offset) { RD_CHECK(rd_generator_set_offset(state(), device().index(), offset)); }
 
-std::optional<rd_cell> Generator::captured_state(uint64_t increment) {
-  const auto retain = [](void* state) { c10::raw::intrusive_ptr::incref(static_cast<Shared*>(state)); };
-  const auto release = [](void* state) { c10::raw::intrusive_ptr::decref(static_cast<Shared*>(state)); };
-  rd_cell cell{};
-  bool captures = false;
-  RD_CHECK(rd_capture_draw(device().index(), shared_.get(), retain, release, increment, &cell, &captures));
-  return captures ? std::optional<rd_cell>(cell) : std::nullopt;
-}
+uint64_t Generator::get_offset() const { return rd_generator_state(state()).offset; }
 
-void Generator::refuse_capturing(const char* method) const { RD_CHECK(rd_capture_refuse(device().index(), method)); }
-
-PhiloxState Generator::snapshot() const {
-  const std::lock_guard<std::mutex> lock(shared_->mutex);
-  return shared_->state;
-}
-
-void Generator::replace(PhiloxState state) {
-  const std::lock_guard<std::mutex> lock(shared_->mutex);
-  shared_->state = state;
-}
-
-void Generator::set_current_seed(uint64_t seed) {
-  refuse_capturing("seeding a generator");
-  replace({seed, 0});
-}
-
-void Generator::set_offset(uint64_t offset) {
-  check_offset(offset);
-  refuse_capturing("setting the offset of a generator");
-  const std::lock_guard<std::mutex> lock(shared_->mutex);
-  shared_->state.offset = offset;
-}
-
-uint64_t Generator::get_offset() const { return snapshot().offset; }
-
-uint64_t Generator::current_seed() const { return snapshot().seed; }
+uint64_t Generator::current_seed() const { return rd_generator_state(state()).seed; }
 
 uint64_t Generator::seed() {
   const uint64_t seed = c10::detail::getNonDeterministicRandom(/*is_cuda=*/true);
@@ -87,53 +45,46 @@ uint64_t Generator::seed() {
 }
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
-  const PhiloxState state = snapshot();
-  const std::array<uint64_t, 2> words{state.seed, state.offset};
-  at::Tensor bytes = at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), words.data(), kStateBytes);
-  return bytes.getIntrusivePtr();
+  const rd_philox_state words = rd_generator_state(state());
+  return packed(sizeof(words), at::kByte, &words).getIntrusivePtr();
 }
 
 void Generator::set_state(const c10::TensorImpl& new_state) {
   at::detail::check_rng_state(new_state);
-  TORCH_CHECK(new_state.numel() == static_cast<int64_t>(kStateBytes), "RNG state of a rustdev generator has ", kStateBytes,
+  rd_philox_state words;
+  TORCH_CHECK(new_state.numel() == sizeof(words), "RNG state of a rustdev generator has ", sizeof(words),
               " bytes (seed, offset), got ", new_state.numel());
-  std::array<uint64_t, 2> words{};
-  std::memcpy(words.data(), new_state.data(), kStateBytes);
-  check_offset(words[1]);
-  refuse_capturing("setting the state of a generator");
-  replace({words[0], words[1]});
+  std::memcpy(&words, new_state.data(), sizeof(words));
+  RD_CHECK(rd_generator_set_state(state(), device().index(), words));
 }
 
 c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
-  auto alias = c10::make_intrusive<Generator>(device().index());
-  alias->shared_ = shared_;
-  return alias;
+  return c10::make_intrusive<Generator>(device().index(), rd_generator_share(state()));
 }
 
 void Generator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& new_state) {
   const auto other = c10::dynamic_intrusive_pointer_cast<Generator>(new_state);
   TORCH_CHECK(other, "expected the state of a rustdev generator");
-  shared_ = other->shared_;
+  state_.reset(rd_generator_share(other->state()));
 }
 
 #if RUSTDEV_TORCH_HAS_GENERATOR_PHILOX_STATE
 void Generator::philox_state(uint64_t increment, at::Tensor& seed, at::Tensor& offset, at::Tensor& intragraph_offset) {
-  refuse_capturing("reading the state of a generator");
-  const PhiloxState start = philox_state(increment);
-  const std::array<std::pair<at::Tensor*, uint64_t>, 3> outputs{
-      {{&seed, start.seed}, {&offset, start.offset}, {&intragraph_offset, 0}}};
-  for (const auto& [tensor, value] : outputs) {
-    *tensor = at::detail::empty_cpu({1}, at::kLong);
-    std::memcpy(tensor->mutable_data_ptr(), &value, sizeof(value));
-  }
+  rd_philox_state start;
+  RD_CHECK(rd_generator_advance(state(), device().index(), increment, &start));
+  const uint64_t zero = 0;
+  seed = packed(1, at::kLong, &start.seed);
+  offset = packed(1, at::kLong, &start.offset);
+  intragraph_offset = packed(1, at::kLong, &zero);
 }
 #endif
 
 Generator* Generator::clone_impl() const {
-  auto* copy = new Generator(device().index());
-  copy->replace(snapshot());
-  return copy;
+  return new Generator(device().index(), rd_generator_create(rd_generator_state(state())));
+}
+
+at::Generator new_generator(c10::DeviceIndex device) {
+  return at::make_generator<Generator>(device, rd_generator_create({c10::default_rng_seed_val, 0}));
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
@@ -141,7 +92,7 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
   static const auto* generators = [] {
     auto* made = new std::deque<at::Generator>();
     for (int32_t index = 0; index < rd_device_count(); ++index) {
-      made->push_back(at::make_generator<Generator>(static_cast<c10::DeviceIndex>(index)));
+      made->push_back(new_generator(static_cast<c10::DeviceIndex>(index)));
       made->back().seed();
     }
     return made;
@@ -159,16 +110,10 @@ Generator& generator(const std::optional<at::Generator>& given, c10::Device devi
 }
 
 std::array<rd_scalar, 2> draw_state(const std::optional<at::Generator>& given, c10::Device device, uint64_t count) {
-  Generator& chosen = generator(given, device);
-  if (const std::optional<rd_cell> cell = chosen.captured_state(count)) {
-    return {rd_scalar{RD_SCALAR_CELL, cell->seed, 0.0, 0.0}, rd_scalar{RD_SCALAR_CELL, cell->offset, 0.0, 0.0}};
-  }
-  const PhiloxState state = chosen.philox_state(count);
-  const auto number = [](uint64_t value) {
-    const auto integer = static_cast<int64_t>(value);
-    return rd_scalar{static_cast<int32_t>(c10::ScalarType::Long), integer, static_cast<double>(integer), 0.0};
-  };
-  return {number(state.seed), number(state.offset)};
+  const Generator& chosen = generator(given, device);
+  std::array<rd_scalar, 2> state;
+  RD_CHECK(rd_generator_draw(chosen.state(), chosen.device().index(), count, state.data()));
+  return state;
 }
 
 namespace {

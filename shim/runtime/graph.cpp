@@ -4,13 +4,11 @@
 #if RUSTDEV_TORCH_HAS_GRAPHS
 
 #include <ATen/core/GraphImplInterface.h>
-#include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
 #include <memory>
 
 #include "check.h"
-#include "runtime/generator.h"
 
 namespace rustdev {
 namespace {
@@ -74,14 +72,7 @@ class Graph final : public at::GraphImplInterface {
 
   void replay() override {
     check_captured("replay");
-    c10::SmallVector<rd_start, 2> starts;
-    const auto advance = [](void* context, void* state, uint64_t numbers) {
-      const PhiloxState start = static_cast<Generator::Shared*>(state)->advance(numbers);
-      static_cast<c10::SmallVector<rd_start, 2>*>(context)->push_back({start.seed, start.offset});
-    };
-    RD_CHECK(rd_capture_refuse(rd_graph_device(graph_.get()), "Graph.replay()"));
-    rd_graph_generators(graph_.get(), advance, &starts);
-    RD_CHECK(rd_graph_replay(graph_.get(), starts.data(), starts.size()));
+    RD_CHECK(rd_graph_replay(graph_.get()));
   }
 
   void reset() override {

@@ -70,9 +70,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return default_generator(device_index(device_at(device)));
   }
 
-  at::Generator getNewGenerator(c10::DeviceIndex device) const override {
-    return at::make_generator<Generator>(device_index(device_at(device)));
-  }
+  at::Generator getNewGenerator(c10::DeviceIndex device) const override { return new_generator(device_index(device_at(device))); }
 
   // Stream-ordered: the new block is filled by a task of the current stream, and the old one is not reused before that task ran.
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t newsize) const override {

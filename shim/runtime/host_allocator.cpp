@@ -5,30 +5,14 @@
 #include <iterator>
 
 #include "check.h"
+#include "runtime/allocator.h"
 #include "rustdev.h"
 
 namespace rustdev {
 namespace {
 
-using c10::CachingAllocator::DurationStat;
-using c10::CachingAllocator::Stat;
-
-Stat to_stat(const rd_stat& stat) {
-  Stat result;
-  result.current = stat.current;
-  result.peak = stat.peak;
-  result.allocated = stat.allocated;
-  result.freed = stat.freed;
-  return result;
-}
-
-DurationStat to_duration(const rd_duration& time) {
-  DurationStat result;
-  result.total = time.total;
-  result.max = time.max;
-  result.min = time.min;
-  result.count = time.count;
-  return result;
+c10::CachingAllocator::DurationStat to_duration(const rd_duration& time) {
+  return {.total = time.total, .max = time.max, .min = time.min, .count = time.count};
 }
 
 struct HostAllocator final : public at::HostAllocator {

@@ -245,9 +245,3 @@ pub unsafe extern "C" fn rd_fallback_run_end(run: *mut rd_fallback_run, failed: 
         run.operator.count(run.begin.elapsed().as_nanos() as u64);
     }
 }
-
-/// The seed of a CPU generator for a kernel that draws where a generator of the device's is.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_fallback_seed(seed: u64, offset: u64) -> u64 {
-    rng::derived_seed(seed, offset)
-}

@@ -1,17 +1,15 @@
 //! C ABI of the graphs: capture, replay by one call.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_char};
 use std::fs;
 use std::ptr;
-use std::sync::atomic::AtomicU64;
 
 use super::rd_device::device_index;
 use super::rd_stream::{find, give};
-use super::{Failure, RD_INVALID_ARGUMENT, RD_OK, guard, rd_status, shield};
+use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
 use crate::runtime::device;
 use crate::runtime::graph::Graph;
-use crate::runtime::graph::capture::{self, Capture, Mode};
-use crate::runtime::graph::graph_rng::Start;
+use crate::runtime::graph::capture::{Capture, Mode};
 use crate::runtime::pools::private_pool::{self, PrivatePool};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::Arc;
@@ -30,24 +28,6 @@ pub const RD_CAPTURE_GLOBAL: i32 = 1;
 pub const RD_CAPTURE_THREAD_LOCAL: i32 = 2;
 /// Who waits for the device does so for the streams that do not capture.
 pub const RD_CAPTURE_RELAXED: i32 = 3;
-
-/// Where a generator begins to draw; offsets count 32-bit numbers.
-#[allow(non_camel_case_types)]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct rd_start {
-    pub seed: u64,
-    pub offset: u64,
-}
-
-/// Where a captured kernel finds the state that it draws from: addresses for two scalars of the kind `RD_SCALAR_CELL`.
-#[allow(non_camel_case_types)]
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct rd_cell {
-    pub seed: i64,
-    pub offset: i64,
-}
 
 fn invalid(message: String) -> Failure {
     Failure::new(RD_INVALID_ARGUMENT, message)
@@ -138,84 +118,6 @@ pub extern "C" fn rd_stream_is_capturing(device: i32, stream: i64) -> bool {
     shield(false, || find(device, stream).is_ok_and(Stream::is_capturing))
 }
 
-/// Refuses what cannot be captured if this thread's stream of the device captures, which invalidates the capture. `what`: who is refused,
-/// as the subject of a sentence.
-///
-/// # Safety
-/// `what` is a NUL-terminated string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_capture_refuse(device: i32, what: *const c_char) -> rd_status {
-    // A generator may be seeded where the runtime must not start, and in a forked child.
-    if !capture::is_under_way() {
-        return RD_OK;
-    }
-    guard(|| {
-        let index = device_index(device)?;
-        device::get(index)?;
-        // SAFETY: the caller's promise.
-        let what = unsafe { CStr::from_ptr(what) };
-        Ok(device::current_stream(index).refuse_capturing(|| what.to_string_lossy().into_owned())?)
-    })
-}
-
-/// Takes or gives back a share in a generator, on any thread.
-#[allow(non_camel_case_types)]
-pub type rd_generator_share = unsafe extern "C" fn(generator: *mut c_void);
-
-/// A share in a generator.
-struct Share {
-    generator: *mut c_void,
-    release: rd_generator_share,
-}
-
-// SAFETY: by the contract of `rd_generator_share` shares may be given back on any thread, and nothing else is done with one.
-unsafe impl Send for Share {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Share {}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        // SAFETY: the promise to `rd_capture_draw`; a share is dropped once.
-        unsafe { (self.release)(self.generator) };
-    }
-}
-
-/// If this thread's stream of the device captures, the cells of a kernel that draws `numbers` random numbers from a generator; `captures`
-/// says whether it does. The graph takes a share in the generator with `retain` and gives it back with `release`.
-///
-/// # Safety
-/// `generator` is live; `retain` and `release` may be called with it on any thread and do not unwind; `cell` and `captures` are valid for a
-/// write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_capture_draw(
-    device: i32,
-    generator: *mut c_void,
-    retain: rd_generator_share,
-    release: rd_generator_share,
-    numbers: u64,
-    cell: *mut rd_cell,
-    captures: *mut bool,
-) -> rd_status {
-    guard(|| {
-        let index = device_index(device)?;
-        device::get(index)?;
-        let capture = device::current_stream(index).capture();
-        // SAFETY: the caller's promise.
-        unsafe { give(captures, capture.is_some()) };
-        let Some(capture) = capture else { return Ok(()) };
-        let keeper = || -> Box<dyn Send + Sync> {
-            // SAFETY: the caller's promise.
-            unsafe { retain(generator) };
-            Box::new(Share { generator, release })
-        };
-        let found = capture.draw(generator.expose_provenance(), numbers, keeper)?;
-        let address = |place: &'static AtomicU64| ptr::from_ref(place).expose_provenance() as i64;
-        // SAFETY: the caller's promise.
-        unsafe { give(cell, rd_cell { seed: address(&found.seed), offset: address(&found.offset) }) };
-        Ok(())
-    })
-}
-
 /// Whether nothing was recorded; true for null.
 ///
 /// # Safety
@@ -236,56 +138,16 @@ pub unsafe extern "C" fn rd_graph_pool(graph: *const rd_graph) -> u64 {
     shield(0, || unsafe { borrow(graph) }.map_or(0, Graph::pool))
 }
 
-/// The device that it was captured on; -1 for null.
+/// Starts the recorded work on this thread's stream of the graph's device. Its generators are moved on, as by the same calls.
 ///
 /// # Safety
-/// `graph` is null or a live graph.
+/// `graph` is a live graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_device(graph: *const rd_graph) -> i32 {
-    // SAFETY: the caller's promise.
-    shield(-1, || unsafe { borrow(graph) }.map_or(-1, |graph| super::rd_device::small(graph.device())))
-}
-
-/// Called with a generator that a graph draws from, and how far a replay moves its offset on.
-#[allow(non_camel_case_types)]
-pub type rd_generator_visit = unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, numbers: u64);
-
-/// Calls the function for each generator that the graph draws from, in order.
-///
-/// # Safety
-/// `graph` is null or a live graph; `visit` may be called with `context` and does not unwind.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_generators(graph: *const rd_graph, visit: rd_generator_visit, context: *mut c_void) {
-    shield((), || {
-        // SAFETY: the caller's promise.
-        if let Ok(graph) = unsafe { borrow(graph) } {
-            for (generator, numbers) in graph.generators().iter() {
-                // SAFETY: the caller's promise.
-                unsafe { visit(context, ptr::with_exposed_provenance_mut(generator), numbers) };
-            }
-        }
-    });
-}
-
-/// Starts the recorded work on this thread's stream of the graph's device. `starts`: where each of its generators begins to draw, in their
-/// order.
-///
-/// # Safety
-/// `graph` is a live graph; `starts` is valid for `count` reads, or null where `count` is 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_replay(graph: *const rd_graph, starts: *const rd_start, count: usize) -> rd_status {
+pub unsafe extern "C" fn rd_graph_replay(graph: *const rd_graph) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
         let graph = unsafe { borrow(graph) }?;
-        let stream = device::current_stream(graph.device());
-        let start = |index: usize| {
-            // SAFETY: the caller's promise, for an index below `count`.
-            let place = unsafe { starts.add(index) };
-            // SAFETY: as above.
-            let rd_start { seed, offset } = unsafe { place.read() };
-            Start { seed, offset }
-        };
-        Ok(graph.replay(stream, (0..count).map(start))?)
+        Ok(graph.replay(device::current_stream(graph.device()))?)
     })
 }
 

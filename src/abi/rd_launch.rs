@@ -57,7 +57,7 @@ pub struct rd_operand {
     pub flags: u32,
 }
 
-/// Of [`rd_scalar`]'s `dtype`: `integer` is the address of a 64-bit number that [`rd_capture_draw`] gave, read at each run.
+/// Of [`rd_scalar`]'s `dtype`: `integer` is the address of a 64-bit number that [`rd_generator_draw`] gave, read at each run.
 pub const RD_SCALAR_CELL: i32 = -2;
 
 /// A parameter that is not a tensor; `dtype` is Long, Double, ComplexDouble, Bool or `RD_SCALAR_CELL`.
@@ -553,7 +553,7 @@ pub(super) fn scalar(value: &rd_scalar) -> Result<Scalar, Failure> {
 #[cold]
 fn cell(address: i64) -> Result<Scalar, Failure> {
     let cell = ptr::with_exposed_provenance::<AtomicU64>(address as usize);
-    // SAFETY: a scalar of this kind holds an address that `rd_capture_draw` gave: a cell that is never freed, or null by mistake.
+    // SAFETY: a scalar of this kind holds an address that `rd_generator_draw` gave: a cell that is never freed, or null by mistake.
     unsafe { cell.as_ref() }.map(|cell| Scalar::Cell(Cell(cell))).ok_or_else(|| invalid("a scalar's cell is null".into()))
 }
 

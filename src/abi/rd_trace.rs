@@ -2,65 +2,69 @@
 //!
 //! Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.
 
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
+use std::ptr;
 
 use super::rd_device::small;
 use super::rd_stream::give;
 use super::{guard, rd_status, shield};
-use crate::runtime::sync::Arc;
-use crate::runtime::trace::{self, Kind, Row, Trace};
+use crate::runtime::activities::{Activities, Activity, Note, Type};
+use crate::runtime::trace;
 
 /// A trace that is over, opaque to the other side.
 #[allow(non_camel_case_types)]
-pub struct rd_trace(Arc<Trace>);
+pub struct rd_trace {
+    activities: Activities,
+    /// What the latest [`rd_activity`] points to.
+    latest: Option<(Activity, Vec<rd_activity_note>)>,
+}
 
-/// Of [`rd_trace_row`]: computes.
-pub const RD_TRACE_KERNEL: i32 = 0;
-/// Of [`rd_trace_row`]: copies.
-pub const RD_TRACE_COPY: i32 = 1;
-/// Of [`rd_trace_row`]: fills.
-pub const RD_TRACE_FILL: i32 = 2;
-/// Of [`rd_trace_row`]: keeps the stream busy without computing (a host callback, a sleep).
-pub const RD_TRACE_OTHER: i32 = 3;
-/// Of [`rd_trace_row`]: a call alone, whose work other rows are: a replay of a graph.
-pub const RD_TRACE_CALL: i32 = 4;
+/// Of [`rd_activity`]: a task that computes, or keeps the stream busy.
+pub const RD_ACTIVITY_KERNEL: i32 = 0;
+/// Of [`rd_activity`]: a copy.
+pub const RD_ACTIVITY_COPY: i32 = 1;
+/// Of [`rd_activity`]: a fill.
+pub const RD_ACTIVITY_FILL: i32 = 2;
+/// Of [`rd_activity`]: the part of a range of the user that ran on one stream.
+pub const RD_ACTIVITY_RANGE: i32 = 3;
+/// Of [`rd_activity`]: a call that submitted work.
+pub const RD_ACTIVITY_CALL: i32 = 4;
+/// Of [`rd_activity`]: none, but the name of a stream's line.
+pub const RD_ACTIVITY_LINE: i32 = 5;
 
-/// One task of a trace. Strings live as long as the process, but for `title`, which the caller frees with [`rd_string_free`].
-///
-/// [`rd_string_free`]: super::rd_string_free
+/// A key and a value that a profiler shows with an activity.
 #[allow(non_camel_case_types)]
 #[repr(C)]
-pub struct rd_trace_row {
-    /// The task's name, and its length: it ends with no NUL.
-    pub name: *const c_char,
-    pub name_length: usize,
-    /// The name that a profiler shows: the operator's, or that of a copy or a fill.
-    pub title: *mut c_char,
-    /// rust, aten, compiled, custom, fallback, host, sleep, graph; ends with a NUL, as the next two.
-    pub tier: *const c_char,
-    /// The function of this header that submitted it.
-    pub call: *const c_char,
-    /// done, failed, "not run", running.
-    pub outcome: *const c_char,
-    pub activity: i32,
+#[derive(Debug)]
+pub struct rd_activity_note {
+    pub key: *const c_char,
+    pub value: *const c_char,
+    /// Whether the value is a text; else it is a number.
+    pub is_text: bool,
+}
+
+/// An activity of a trace, as profilers draw them.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+pub struct rd_activity {
+    /// `RD_ACTIVITY_*`.
+    pub kind: i32,
+    /// The device, or the process of a call.
     pub device: i32,
-    pub stream: i64,
-    /// The system's number of the submitting thread.
-    pub thread: i32,
-    /// What [`rd_trace_enter`] was told of last on the submitting thread: an operator, a range of the user; 0 for none.
-    pub operator_id: u64,
-    pub range_id: u64,
-    /// That a copy or a fill writes.
-    pub bytes: u64,
-    /// How many tasks were fused with it, itself included.
-    pub members: u64,
-    /// Of a node of a graph: the number of the replay's row, counted from 1; else 0.
-    pub replay: u64,
-    pub submission_begin: u64,
-    pub submission_end: u64,
-    /// Both 0 where it did not run.
+    /// The number of the stream, or the thread of a call.
+    pub resource: i64,
+    /// Ends with a NUL. Empty for a range, whose name is that of what it is linked with.
+    pub name: *const c_char,
     pub begin: u64,
     pub end: u64,
+    /// Above 0, the number of the task.
+    pub id: i32,
+    /// The number of the arrow that begins at a call or ends at what ran; 0 for none.
+    pub arrow: i32,
+    /// What [`rd_trace_enter`] was told of last on the submitting thread: an operator, or else a range of the user; 0 for none.
+    pub linked: u64,
+    pub notes: *const rd_activity_note,
+    pub num_notes: usize,
 }
 
 /// Begins a trace and gives it a number; refused while another is being taken.
@@ -77,11 +81,14 @@ pub unsafe extern "C" fn rd_trace_start(number: *mut u64) -> rd_status {
     })
 }
 
-/// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. The caller destroys it.
+/// Ends the trace of that number and waits for the streams that have tasks in it; null if it is not being taken. `types`: the types of its
+/// activities that are asked for, bit 0 for 0 and so on. The caller destroys it.
 #[unsafe(no_mangle)]
-pub extern "C" fn rd_trace_stop(number: u64) -> *mut rd_trace {
-    shield(std::ptr::null_mut(), || {
-        trace::stop(number).map_or(std::ptr::null_mut(), |trace| Box::into_raw(Box::new(rd_trace(trace))))
+pub extern "C" fn rd_trace_stop(number: u64, types: u32) -> *mut rd_trace {
+    shield(ptr::null_mut(), || {
+        let Some(trace) = trace::stop(number) else { return ptr::null_mut() };
+        let activities = Activities::new(trace, TYPES.into_iter().filter(|&kind| types >> number_of(kind) & 1 != 0).collect());
+        Box::into_raw(Box::new(rd_trace { activities, latest: None }))
     })
 }
 
@@ -97,14 +104,14 @@ pub unsafe extern "C" fn rd_trace_destroy(trace: *mut rd_trace) {
     }
 }
 
-/// How many rows the trace has; 0 for null.
+/// How many tasks the trace has; 0 for null.
 ///
 /// # Safety
 /// `trace` is null or a live trace.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_trace_count(trace: *const rd_trace) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { trace.as_ref() }.map_or(0, |trace| trace.0.count())
+    unsafe { trace.as_ref() }.map_or(0, |trace| trace.activities.trace().count())
 }
 
 /// How many tasks found no room in the trace; 0 for null.
@@ -114,65 +121,60 @@ pub unsafe extern "C" fn rd_trace_count(trace: *const rd_trace) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rd_trace_dropped(trace: *const rd_trace) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { trace.as_ref() }.map_or(0, |trace| trace.0.dropped())
+    unsafe { trace.as_ref() }.map_or(0, |trace| trace.activities.trace().dropped())
 }
 
-/// The range of the user in which the range `id` lies; 0 for none.
+/// Writes the next activity of the trace, which lives until the next call; `false` behind the last one, and for null.
 ///
 /// # Safety
-/// `trace` is null or a live trace.
+/// `trace` is null or a live trace; `activity` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_parent(trace: *const rd_trace, id: u64) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe { trace.as_ref() }.map_or(0, |trace| trace.0.parent(id))
-}
-
-/// The row of that number; `false` where there is none, as for a task whose submission had only begun when the trace was stopped.
-///
-/// # Safety
-/// `trace` is a live trace; `row` is valid for a write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_trace_row_at(trace: *const rd_trace, index: usize, row: *mut rd_trace_row) -> bool {
+pub unsafe extern "C" fn rd_trace_next(trace: *mut rd_trace, activity: *mut rd_activity) -> bool {
     shield(false, || {
         // SAFETY: the caller's promise.
-        let found = unsafe { trace.as_ref() }.and_then(|trace| trace.0.row(index));
-        match found {
-            // SAFETY: the caller's promise.
-            Some(found) => unsafe { row.write(for_c(&found)) },
-            None => return false,
-        }
+        let Some(trace) = (unsafe { trace.as_mut() }) else { return false };
+        trace.latest = trace.activities.next().map(|next| {
+            let notes = next.notes.iter().map(note_for_c).collect();
+            (next, notes)
+        });
+        let Some((next, notes)) = &trace.latest else { return false };
+        // SAFETY: the caller's promise.
+        unsafe { give(activity, for_c(next, notes)) };
         true
     })
 }
 
-fn for_c(row: &Row) -> rd_trace_row {
-    let kind = row.about.kind;
-    rd_trace_row {
-        name: row.name.as_ptr().cast(),
-        name_length: row.name.len(),
-        title: CString::new(kind.title(row.name)).unwrap_or_default().into_raw(),
-        tier: kind.tier().as_ptr(),
-        call: kind.call().as_ptr(),
-        outcome: row.outcome.text().as_ptr(),
-        activity: match kind {
-            Kind::Copy(..) => RD_TRACE_COPY,
-            Kind::Fill => RD_TRACE_FILL,
-            Kind::Host | Kind::Sleep => RD_TRACE_OTHER,
-            Kind::Replay => RD_TRACE_CALL,
-            _ => RD_TRACE_KERNEL,
-        },
-        device: small(row.stream.device()),
-        stream: row.stream.id(),
-        thread: row.thread,
-        operator_id: row.operator,
-        range_id: row.range,
-        bytes: row.about.bytes,
-        members: row.members,
-        replay: row.replay.map_or(0, |index| index as u64 + 1),
-        submission_begin: row.submission.0,
-        submission_end: row.submission.1,
-        begin: row.run.0,
-        end: row.run.1,
+/// The types that are asked for.
+const TYPES: [Type; 5] = [Type::Kernel, Type::Copy, Type::Fill, Type::Range, Type::Call];
+
+fn number_of(kind: Type) -> i32 {
+    match kind {
+        Type::Kernel => RD_ACTIVITY_KERNEL,
+        Type::Copy => RD_ACTIVITY_COPY,
+        Type::Fill => RD_ACTIVITY_FILL,
+        Type::Range => RD_ACTIVITY_RANGE,
+        Type::Call => RD_ACTIVITY_CALL,
+        Type::Line => RD_ACTIVITY_LINE,
+    }
+}
+
+fn note_for_c(note: &Note) -> rd_activity_note {
+    rd_activity_note { key: note.key.as_ptr(), value: note.value.as_ptr(), is_text: note.is_text }
+}
+
+fn for_c(activity: &Activity, notes: &[rd_activity_note]) -> rd_activity {
+    rd_activity {
+        kind: number_of(activity.kind),
+        device: small(activity.device),
+        resource: activity.resource,
+        name: activity.name.as_ptr(),
+        begin: activity.run.0,
+        end: activity.run.1,
+        id: small(activity.id),
+        arrow: small(activity.arrow),
+        linked: activity.linked,
+        notes: notes.as_ptr(),
+        num_notes: notes.len(),
     }
 }
 

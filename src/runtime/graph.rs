@@ -34,7 +34,7 @@ mod dump;
 pub mod graph_rng;
 pub mod hold;
 
-use graph_rng::{Draws, Generators, Start};
+use graph_rng::{Draws, Generators};
 use hold::Hold;
 
 /// One recorded task.
@@ -150,31 +150,22 @@ impl Graph {
         self.0.pool
     }
 
-    /// The generators that it draws from.
-    pub fn generators(&self) -> &Generators {
-        &self.0.generators
-    }
-
-    /// Starts all recorded work on a stream. `starts`: where each of its generators begins to draw, in their order.
+    /// Starts all recorded work on a stream, and moves on the generators that it draws from.
     ///
     /// # Errors
-    /// `InvalidArgument` for a stream of another device or one that captures, and for another number of generators; with
-    /// `RUSTDEV_LAUNCH_BLOCKING`, the failure of a node.
-    pub fn replay(&self, stream: &'static Stream, starts: impl ExactSizeIterator<Item = Start>) -> Result<(), Error> {
+    /// `InvalidArgument` for a stream of another device or one that captures; with `RUSTDEV_LAUNCH_BLOCKING`, the failure of a node.
+    pub fn replay(&self, stream: &'static Stream) -> Result<(), Error> {
         let program = &self.0;
         if stream.device() != program.device {
             return Err(Error::InvalidArgument(format!("a graph of device rustdev:{} cannot run on {stream:?}", program.device)));
         }
-        if starts.len() != program.generators.count() {
-            return Err(Error::InvalidArgument(format!("{} generators, not {}", program.generators.count(), starts.len())));
-        }
         stream.refuse_capturing(|| "Graph.replay()".to_owned())?;
+        let mut draws = program.generators.advance();
         if sanitizer::is_on() {
             self.check(stream)?;
         }
         let mut latest = program.latest.lock();
         Self::follow(*latest, stream)?;
-        let mut draws = Draws::new(starts);
         for index in 0..program.steps.len() {
             let number = stream.enqueue_checked(self.task(index, stream, &mut draws), super::config::config().launch_blocking)?;
             *latest = Some((stream, number));

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
 use rustdev::hardware::{self, Cause, DeviceMemory, Hardware, HardwareTask, Properties, Transfer};
+use rustdev::runtime::generator::{Generator, PhiloxState};
 use rustdev::runtime::graph::Graph;
 use rustdev::runtime::graph::capture::{Capture, Mode};
-use rustdev::runtime::graph::graph_rng::{Cell, Start};
+use rustdev::runtime::graph::graph_rng::Cell;
 use rustdev::runtime::memory::system::{HUGE_PAGE, Reservation};
 use rustdev::runtime::pools::private_pool::{PrivatePool, new_number};
 use rustdev::runtime::stream::Stream;
@@ -34,7 +35,7 @@ struct Direct {
     /// What launches of [`Program`] show.
     shown: Mutex<Vec<(Kind, &'static str)>>,
     /// Where launches of [`Draw`] begin to draw.
-    drawn: Mutex<Vec<Start>>,
+    drawn: Mutex<Vec<PhiloxState>>,
 }
 
 impl Direct {
@@ -67,7 +68,7 @@ impl Hardware for Direct {
             }
             if let Some(Draw(cell)) = call.downcast_ref() {
                 let (seed, offset) = (cell.seed.load(Ordering::Relaxed), cell.offset.load(Ordering::Relaxed));
-                self.drawn.lock().unwrap().push(Start { seed, offset });
+                self.drawn.lock().unwrap().push(PhiloxState { seed, offset });
             }
         });
         let outcome = task.run();
@@ -194,7 +195,7 @@ fn a_replay_shows_what_a_launch_shows() {
     stream.submit(Task::new("program", 1, Program("launched"))).unwrap();
     let _tracing = TRACING.lock().unwrap();
     let trace = trace::start().unwrap();
-    graph.replay(stream, std::iter::empty()).unwrap();
+    graph.replay(stream).unwrap();
     let trace = trace::stop(trace).unwrap();
     stream.synchronize().unwrap();
     let shown = direct().shown.lock().unwrap().clone();
@@ -221,18 +222,18 @@ impl Work for Draw {
 #[test]
 fn a_call_in_a_replay_tells_where_to_draw() {
     let stream = stream();
+    let generator = Arc::new(Generator::new(PhiloxState { seed: 7, offset: 100 }));
     let graph = captured(stream, |capture| {
         for numbers in [8, 4] {
-            let cell = capture.draw(1, numbers, || Box::new(())).unwrap();
+            let cell = capture.draw(&generator, numbers).unwrap();
             stream.submit(Task::new("draw", 1, Draw(cell))).unwrap();
         }
     });
-    for offset in [0, 100] {
-        graph.replay(stream, std::iter::once(Start { seed: 7, offset })).unwrap();
-    }
+    graph.replay(stream).unwrap();
+    graph.replay(stream).unwrap();
     stream.synchronize().unwrap();
     let drawn = direct().drawn.lock().unwrap().clone();
-    assert_eq!(drawn, [0, 8, 100, 108].map(|offset| Start { seed: 7, offset }));
+    assert_eq!(drawn, [100, 108, 112, 120].map(|offset| PhiloxState { seed: 7, offset }));
 }
 
 #[test]

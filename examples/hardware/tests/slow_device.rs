@@ -289,7 +289,7 @@ fn a_graph_hands_over_each_of_its_kernels() {
     for value in [3f32, 5.0] {
         // SAFETY: the graph reads the memory in replays alone, and the one before has ended.
         unsafe { input.as_mut_ptr().write_volatile(value) };
-        graph.replay(stream, std::iter::empty()).unwrap();
+        graph.replay(stream).unwrap();
         stream.synchronize().unwrap();
         // SAFETY: the replay that wrote it has ended.
         let first = unsafe { output.as_ptr().read_volatile() };

@@ -18,6 +18,7 @@ use std::thread::{self, ThreadId};
 use super::graph_rng::{Cell, Generators};
 use super::hold::Hold;
 use super::{Graph, Node};
+use crate::runtime::generator::Generator;
 use crate::runtime::memory::Timeline;
 use crate::runtime::pools::private_pool::PrivatePool;
 use crate::runtime::stream::Stream;
@@ -222,12 +223,12 @@ impl Capture {
         })
     }
 
-    /// The cell that a kernel draws its random numbers from, as [`Generators::draw`].
+    /// The cell of a kernel that draws so many random numbers from a generator, which the graph keeps.
     ///
     /// # Errors
     /// `InvalidArgument` if the capture records no more.
-    pub fn draw(&self, key: usize, numbers: u64, keeper: impl FnOnce() -> Box<dyn Send + Sync>) -> Result<&'static Cell, Error> {
-        self.with(|recorded| recorded.generators.draw(key, numbers, keeper))
+    pub fn draw(&self, generator: &Arc<Generator>, numbers: u64) -> Result<&'static Cell, Error> {
+        self.with(|recorded| recorded.generators.draw(generator, numbers))
     }
 
     /// The timeline that freed host memory of the graph waits for.

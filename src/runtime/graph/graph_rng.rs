@@ -6,7 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::runtime::sync::Mutex;
+use crate::runtime::generator::{Generator, PhiloxState};
+use crate::runtime::sync::{Arc, Mutex};
 
 /// Generators whose starts a replay carries without an allocation.
 const INLINE: usize = 2;
@@ -21,19 +22,9 @@ pub struct Cell {
 /// Cells of graphs that are gone.
 static SPARE: Mutex<Vec<&'static Cell>> = Mutex::new(Vec::new());
 
-/// Where a generator begins to draw in one replay. Offsets count 32-bit numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Start {
-    pub seed: u64,
-    pub offset: u64,
-}
-
 /// One generator of a graph.
-struct Generator {
-    /// The caller's key.
-    key: usize,
-    /// Keeps it alive as long as the graph.
-    _keeper: Box<dyn Send + Sync>,
+struct Source {
+    generator: Arc<Generator>,
     /// How far each replay moves its offset on.
     numbers: u64,
     /// The cells, and how far behind the start each of them is.
@@ -42,7 +33,7 @@ struct Generator {
 
 /// The generators that a graph draws from, in the order of their first draws.
 #[derive(Default)]
-pub struct Generators(Vec<Generator>);
+pub struct Generators(Vec<Source>);
 
 impl Generators {
     /// How many there are.
@@ -50,28 +41,28 @@ impl Generators {
         self.0.len()
     }
 
-    /// The key of each generator, and how far a replay moves its offset on.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.0.iter().map(|generator| (generator.key, generator.numbers))
-    }
-
-    /// The cell of a kernel that draws so many numbers from a generator. `keeper`: makes what keeps the generator alive.
-    pub fn draw(&mut self, key: usize, numbers: u64, keeper: impl FnOnce() -> Box<dyn Send + Sync>) -> &'static Cell {
-        let place = self.0.iter().position(|generator| generator.key == key).unwrap_or_else(|| {
-            self.0.push(Generator { key, _keeper: keeper(), numbers: 0, cells: Vec::new() });
+    /// The cell of a kernel that draws so many numbers from a generator.
+    pub(super) fn draw(&mut self, generator: &Arc<Generator>, numbers: u64) -> &'static Cell {
+        let place = self.0.iter().position(|source| Arc::ptr_eq(&source.generator, generator)).unwrap_or_else(|| {
+            self.0.push(Source { generator: Arc::clone(generator), numbers: 0, cells: Vec::new() });
             self.0.len() - 1
         });
         let cell = SPARE.lock().pop().unwrap_or_else(|| Box::leak(Box::default()));
-        let generator = &mut self.0[place];
-        generator.cells.push((cell, generator.numbers));
-        generator.numbers += numbers;
+        let source = &mut self.0[place];
+        source.cells.push((cell, source.numbers));
+        source.numbers += numbers;
         cell
+    }
+
+    /// Takes the numbers of one replay from the generators.
+    pub(super) fn advance(&self) -> Draws {
+        Draws::new(self.0.iter().map(|source| source.generator.advance(source.numbers)))
     }
 
     /// Sets the offset from which the kernels of a replay draw.
     pub(super) fn start(&self, draws: &Draws) {
-        for (generator, start) in self.0.iter().zip(draws.starts()) {
-            for (cell, behind) in &generator.cells {
+        for (source, start) in self.0.iter().zip(draws.starts()) {
+            for (cell, behind) in &source.cells {
                 // Relaxed: the kernels run on this thread, or on others that it hands parts of them to.
                 cell.seed.store(start.seed, Ordering::Relaxed);
                 cell.offset.store(start.offset.wrapping_add(*behind), Ordering::Relaxed);
@@ -82,35 +73,35 @@ impl Generators {
 
 impl Drop for Generators {
     fn drop(&mut self) {
-        SPARE.lock().extend(self.0.iter().flat_map(|generator| &generator.cells).map(|(cell, _)| *cell));
+        SPARE.lock().extend(self.0.iter().flat_map(|source| &source.cells).map(|(cell, _)| *cell));
     }
 }
 
 /// Where the generators begin in one replay.
 #[derive(Debug)]
 pub(super) enum Draws {
-    Few([Start; INLINE], usize),
-    Many(Box<[Start]>),
+    Few([PhiloxState; INLINE], usize),
+    Many(Box<[PhiloxState]>),
 }
 
 impl Default for Draws {
     fn default() -> Self {
-        Self::Few([Start::default(); INLINE], 0)
+        Self::Few([PhiloxState::default(); INLINE], 0)
     }
 }
 
 impl Draws {
-    pub fn new(starts: impl ExactSizeIterator<Item = Start>) -> Self {
+    fn new(starts: impl ExactSizeIterator<Item = PhiloxState>) -> Self {
         let count = starts.len();
         if count > INLINE {
             return Self::Many(starts.collect());
         }
-        let mut few = [Start::default(); INLINE];
+        let mut few = [PhiloxState::default(); INLINE];
         few.iter_mut().zip(starts).for_each(|(place, start)| *place = start);
         Self::Few(few, count)
     }
 
-    fn starts(&self) -> &[Start] {
+    fn starts(&self) -> &[PhiloxState] {
         match self {
             Self::Few(few, count) => &few[..*count],
             Self::Many(many) => many,

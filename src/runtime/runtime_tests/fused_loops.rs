@@ -169,7 +169,7 @@ fn nodes_of_a_graph_are_fused_at_each_replay() {
         }
     });
     for _ in 0..2 {
-        graph.replay(own, [].into_iter()).unwrap();
+        graph.replay(own).unwrap();
         own.synchronize().unwrap();
         let turns = turns(&log, 3);
         assert!(turns[1].0 < turns[0].1, "the second work begins before the first ends: {turns:?}");
@@ -187,7 +187,7 @@ fn a_node_that_fails_in_step_is_named() {
         own.submit(task(0, 0x1000_0000, 0x2000_0000, &log)).unwrap();
         own.submit(Task::new(NAMES[1], LARGE, failing)).unwrap();
     });
-    graph.replay(own, [].into_iter()).unwrap();
+    graph.replay(own).unwrap();
     let error = own.synchronize().unwrap_err().to_string();
     assert!(error.contains("second: half is enough"), "{error}");
 }

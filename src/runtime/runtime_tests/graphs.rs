@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::common::{Gate, callback, captured, costing, end, kernel, pool, stream};
 use crate::runtime::event::Event;
+use crate::runtime::generator::{Generator, PhiloxState};
 use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{Capture, Mode};
-use crate::runtime::graph::graph_rng::Start;
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::runtime::task::{Closure, Task};
 use crate::runtime::{Error, device};
 
 fn replay(graph: &Graph, on: &'static Stream) {
-    graph.replay(on, [].into_iter()).unwrap();
+    graph.replay(on).unwrap();
 }
 
 /// Notes names in the order in which tasks of these names run.
@@ -209,26 +209,26 @@ fn a_failure_names_its_task_and_ends_the_replay() {
 }
 
 #[test]
-fn each_replay_draws_from_where_it_is_told() {
+fn each_replay_draws_what_the_same_calls_would() {
     let own = stream();
     let drawn = Arc::new(Mutex::new(Vec::new()));
     let capture = Capture::begin(own, pool(), Mode::ThreadLocal).unwrap();
-    for (key, numbers) in [(1, 4), (2, 4), (1, 8), (1, 4)] {
-        let (cell, drawn) = (capture.draw(key, numbers, || Box::new(())).unwrap(), Arc::clone(&drawn));
+    let generators = [7, 9].map(|seed| Arc::new(Generator::new(PhiloxState { seed, offset: 8 })));
+    for (index, numbers) in [(0, 4), (1, 4), (0, 8), (0, 4)] {
+        let (cell, drawn) = (capture.draw(&generators[index], numbers).unwrap(), Arc::clone(&drawn));
         let body = move || drawn.lock().push((cell.seed.load(Ordering::Relaxed), cell.offset.load(Ordering::Relaxed)));
         own.submit(kernel(body)).unwrap();
     }
     let graph = end(&capture, own).unwrap();
-    assert_eq!(graph.generators().iter().collect::<Vec<_>>(), [(1, 16), (2, 4)]);
-    for start in [0, 100] {
-        let starts = [Start { seed: 7, offset: start }, Start { seed: 9, offset: 1000 + start }];
-        graph.replay(own, starts.into_iter()).unwrap();
-        graph.replay(own, starts.map(|Start { seed, offset }| Start { seed, offset: offset + 16 }).into_iter()).unwrap();
-        own.synchronize().unwrap();
-        let expected = |start| [(7, start), (9, 1000 + start), (7, start + 4), (7, start + 12)];
-        assert_eq!(std::mem::take(&mut *drawn.lock()), [expected(start), expected(start + 16)].concat());
-    }
-    assert!(graph.replay(own, [].into_iter()).is_err());
+    assert_eq!(generators.each_ref().map(|generator| generator.state().offset), [8, 8], "a capture takes none");
+    graph.replay(own).unwrap();
+    graph.replay(own).unwrap();
+    own.synchronize().unwrap();
+    let expected = |first, second| [(7, first), (9, second), (7, first + 4), (7, first + 12)];
+    assert_eq!(*drawn.lock(), [expected(8, 8), expected(24, 12)].concat());
+    assert_eq!(generators.each_ref().map(|generator| generator.state().offset), [40, 16]);
+    drop(graph);
+    assert_eq!(generators.each_ref().map(Arc::strong_count), [1, 1]);
 }
 
 #[test]

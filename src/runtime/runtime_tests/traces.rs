@@ -2,21 +2,27 @@
 
 use std::time::Duration;
 
-use super::common::{Gate, LARGE, callback, captured, costing, kernel, stream};
+use super::common::{Gate, LARGE, callback, captured, costing, kernel, stream, urgent_stream};
+use crate::runtime::activities::{Activities, Activity, Type};
 use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, Mutex, MutexGuard};
 use crate::runtime::task::{Closure, Task};
-use crate::runtime::trace::{self, Kind, MemoryKind, Outcome, Row};
+use crate::runtime::trace::{self, Kind, MemoryKind, Outcome, Row, Trace};
 
 /// One trace is taken at a time, and the tests run in parallel.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The entries of a stream's tasks among those of a trace.
-fn taken(stream: &'static Stream, submit: impl FnOnce()) -> Vec<Row> {
+/// The trace of what is submitted.
+fn traced(submit: impl FnOnce()) -> Arc<Trace> {
     let _turn: MutexGuard<'_, ()> = TURN.lock();
     let number = trace::start().unwrap();
     submit();
-    let trace = trace::stop(number).unwrap();
+    trace::stop(number).unwrap()
+}
+
+/// The entries of a stream's tasks among those of a trace.
+fn taken(stream: &'static Stream, submit: impl FnOnce()) -> Vec<Row> {
+    let trace = traced(submit);
     let rows = (0..trace.count()).filter_map(|index| trace.row(index));
     rows.filter(|row| std::ptr::addr_eq(row.stream, stream)).collect()
 }
@@ -125,7 +131,7 @@ fn a_replay_is_a_call_and_its_nodes_have_the_times() {
         own.submit(Task::new("fails", 1, Closure::new(|| Err("no good".into())))).unwrap();
         own.submit(costing(1, || ())).unwrap();
     });
-    let rows = taken(own, || graph.replay(own, [].into_iter()).unwrap());
+    let rows = taken(own, || graph.replay(own).unwrap());
     assert!(own.synchronize().is_err());
     let found: Vec<_> = rows.iter().map(|row| (row.name, row.about.kind, row.replay.is_some(), row.outcome)).collect();
     let expected = [
@@ -162,4 +168,84 @@ fn copies_are_named_by_their_ends() {
     assert_eq!(title(MemoryKind::Device, MemoryKind::Device), "Memcpy DtoD (Device -> Device)");
     assert_eq!(title(MemoryKind::Peer, MemoryKind::Peer), "Memcpy PtoP (Device -> Device)");
     assert_eq!(Kind::Kernel.title("add"), "add");
+}
+
+/// The activities of some types of what this thread submits, on the lines of `stream` and of this thread.
+fn drawn(stream: &'static Stream, types: &[Type], submit: impl FnOnce()) -> Vec<Activity> {
+    let trace = traced(submit);
+    let thread = i64::from(crate::runtime::affinity::thread());
+    let is_own = |activity: &Activity| activity.resource == if activity.kind == Type::Call { thread } else { stream.id() };
+    Activities::new(trace, types.to_vec()).filter(is_own).collect()
+}
+
+/// The notes of an activity, as one text.
+fn notes(activity: &Activity) -> String {
+    let notes = activity.notes.iter().filter(|note| note.key != c"correlation" && note.key != c"stream");
+    let notes: Vec<_> = notes.map(|note| format!("{} {}", note.key.to_str().unwrap(), note.value.to_str().unwrap())).collect();
+    notes.join(", ")
+}
+
+#[test]
+fn a_task_is_a_call_and_a_run_with_an_arrow_and_a_range_is_drawn_around() {
+    let stream = urgent_stream();
+    let types = [Type::Kernel, Type::Copy, Type::Fill, Type::Range, Type::Call];
+    let drawn = drawn(stream, &types, || {
+        trace::enter(7, true);
+        trace::enter(8, true);
+        trace::enter(9, false);
+        stream.submit(costing(1, || ())).unwrap();
+        trace::leave(false);
+        trace::leave(true);
+        stream.submit(Task::new("fails", 1, Closure::new(|| Err("no good".into())))).unwrap();
+        stream.submit(costing(1, || ())).unwrap();
+    });
+    assert!(stream.synchronize().is_err());
+    let found: Vec<_> = drawn.iter().map(|activity| (activity.kind, activity.name.to_str().unwrap(), activity.linked)).collect();
+    let line = format!("stream {} (high priority)", stream.id());
+    let expected = [
+        (Type::Call, "rd_stream_submit", 9),
+        (Type::Kernel, "kernel", 9),
+        (Type::Call, "rd_stream_submit", 7),
+        (Type::Kernel, "fails", 7),
+        (Type::Call, "rd_stream_submit", 7),
+        (Type::Range, "", 7),
+        (Type::Range, "", 8),
+        (Type::Line, &line, 0),
+    ];
+    assert_eq!(found, expected);
+    let described: Vec<_> = drawn[..5].iter().map(notes).collect();
+    let expected = [
+        "task kernel",
+        "device 0, tier custom",
+        "task fails",
+        "device 0, tier custom, outcome failed",
+        "task kernel, outcome not run",
+    ];
+    assert_eq!(described, expected);
+    assert!(drawn[0].id > 0 && drawn[0].id == drawn[1].id && drawn[2].id > drawn[0].id);
+    assert!(drawn[..5].iter().all(|activity| activity.arrow == activity.id));
+    assert_eq!((drawn[5].run, drawn[6].run), ((drawn[1].run.0, drawn[3].run.1), drawn[1].run));
+}
+
+#[test]
+fn a_replay_is_one_call_with_an_arrow_to_each_node() {
+    let own = stream();
+    let graph = captured(own, || (0..2).for_each(|_| own.submit(costing(1, || ())).unwrap()));
+    let drawn = drawn(own, &[Type::Kernel, Type::Call], || graph.replay(own).unwrap());
+    own.synchronize().unwrap();
+    let kinds: Vec<_> = drawn.iter().map(|activity| activity.kind).collect();
+    assert_eq!(kinds, [Type::Call, Type::Kernel, Type::Kernel, Type::Line]);
+    let call = drawn[0].id;
+    let numbers: Vec<_> = drawn[..3].iter().map(|activity| (activity.id - call, activity.arrow)).collect();
+    assert_eq!(numbers, [(0, call), (1, call), (2, call)]);
+}
+
+#[test]
+fn activities_of_types_that_are_not_asked_for_are_left_out() {
+    let stream = stream();
+    let copies = drawn(stream, &[Type::Copy, Type::Range], || {
+        stream.submit(costing(1, || ())).unwrap();
+    });
+    stream.synchronize().unwrap();
+    assert!(copies.is_empty());
 }

@@ -1,0 +1,212 @@
+//! C ABI of the random generators.
+//!
+//! A state is shared by all that hold it: generators of PyTorch's, and graphs that draw from it. The functions that read or change it
+//! work in a forked child, too, and start no runtime.
+
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+
+use super::rd_device::device_index;
+use super::rd_launch::{RD_SCALAR_CELL, rd_scalar};
+use super::rd_stream::give;
+use super::{Failure, catch, guard, rd_status};
+use crate::runtime::generator::{self, Generator, PhiloxState};
+use crate::runtime::graph::capture;
+use crate::runtime::sync::Arc;
+use crate::runtime::{device, fork, rng};
+use crate::tensor::dtype::DType;
+
+/// The state of a generator, opaque to the other side.
+#[allow(non_camel_case_types)]
+pub type rd_generator = Generator;
+
+/// Where a generator begins to draw. The offset counts 32-bit numbers and is a multiple of 4, the size of a Philox block.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rd_philox_state {
+    pub seed: u64,
+    pub offset: u64,
+}
+
+impl From<PhiloxState> for rd_philox_state {
+    fn from(PhiloxState { seed, offset }: PhiloxState) -> Self {
+        Self { seed, offset }
+    }
+}
+
+/// The generator behind a handle, whose share the caller keeps.
+///
+/// # Safety
+/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`], and stays a share until the result is dropped.
+unsafe fn borrow(generator: *const rd_generator) -> ManuallyDrop<Arc<Generator>> {
+    // SAFETY: the caller's promise: `Arc::into_raw` made the pointer, and the share that it stands for is not given back here.
+    ManuallyDrop::new(unsafe { Arc::from_raw(generator) })
+}
+
+/// A new state. The caller gives it to [`rd_generator_release`].
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_generator_create(state: rd_philox_state) -> *const rd_generator {
+    Arc::into_raw(Arc::new(Generator::new(PhiloxState { seed: state.seed, offset: state.offset })))
+}
+
+/// Another share in a state. The caller gives it to [`rd_generator_release`].
+///
+/// # Safety
+/// `generator` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_share(generator: *const rd_generator) -> *const rd_generator {
+    // SAFETY: the caller's promise.
+    Arc::into_raw(Arc::clone(&*unsafe { borrow(generator) }))
+}
+
+/// Gives back a share.
+///
+/// # Safety
+/// `generator` came from [`rd_generator_create`] or [`rd_generator_share`] and was not given back before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_release(generator: *const rd_generator) {
+    // SAFETY: the caller hands back what `Arc::into_raw` made.
+    drop(unsafe { Arc::from_raw(generator) });
+}
+
+/// The state that it is in.
+///
+/// # Safety
+/// `generator` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_state(generator: *const rd_generator) -> rd_philox_state {
+    // SAFETY: the caller's promise.
+    unsafe { borrow(generator) }.state().into()
+}
+
+/// Refuses what a capture cannot record, if this thread's stream of the device captures; this invalidates the capture.
+fn refuse_capturing(device: i32, what: &str) -> Result<(), Failure> {
+    if !capture::is_under_way() {
+        return Ok(());
+    }
+    fork::check()?;
+    let index = device_index(device)?;
+    device::get(index)?;
+    Ok(device::current_stream(index).refuse_capturing(|| what.to_owned())?)
+}
+
+/// Seeds it and sets its offset to 0; refused while this thread's stream of the device captures, as the next three.
+///
+/// # Safety
+/// `generator` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_set_seed(generator: *const rd_generator, device: i32, seed: u64) -> rd_status {
+    catch(|| {
+        refuse_capturing(device, "seeding a generator")?;
+        // SAFETY: the caller's promise.
+        unsafe { borrow(generator) }.set_state(PhiloxState { seed, offset: 0 });
+        Ok(())
+    })
+}
+
+/// Sets its offset, a multiple of 4.
+///
+/// # Safety
+/// `generator` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_set_offset(generator: *const rd_generator, device: i32, offset: u64) -> rd_status {
+    catch(|| {
+        generator::check_offset(offset)?;
+        refuse_capturing(device, "setting the offset of a generator")?;
+        // SAFETY: the caller's promise.
+        unsafe { borrow(generator) }.set_offset(offset);
+        Ok(())
+    })
+}
+
+/// Sets its seed and its offset.
+///
+/// # Safety
+/// `generator` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_set_state(generator: *const rd_generator, device: i32, state: rd_philox_state) -> rd_status {
+    catch(|| {
+        let rd_philox_state { seed, offset } = state;
+        generator::check_offset(offset)?;
+        refuse_capturing(device, "setting the state of a generator")?;
+        // SAFETY: the caller's promise.
+        unsafe { borrow(generator) }.set_state(PhiloxState { seed, offset });
+        Ok(())
+    })
+}
+
+/// Takes so many 32-bit numbers, in whole Philox blocks, for a kernel that is not captured. Writes where they begin.
+///
+/// # Safety
+/// `generator` is live; `start` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_advance(
+    generator: *const rd_generator,
+    device: i32,
+    numbers: u64,
+    start: *mut rd_philox_state,
+) -> rd_status {
+    catch(|| {
+        refuse_capturing(device, "reading the state of a generator")?;
+        // SAFETY: the caller's promise.
+        let taken = unsafe { borrow(generator) }.advance(numbers);
+        // SAFETY: the caller's promise.
+        unsafe { give(start, taken.into()) };
+        Ok(())
+    })
+}
+
+/// Takes so many numbers for a launch on this thread's stream of the device, and writes its two scalars, the seed and the offset. While the
+/// stream captures none are taken, and the scalars are cells, which each replay sets.
+///
+/// # Safety
+/// `generator` is live; `scalars` is valid for two writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_draw(
+    generator: *const rd_generator,
+    device: i32,
+    numbers: u64,
+    scalars: *mut rd_scalar,
+) -> rd_status {
+    guard(|| {
+        let index = device_index(device)?;
+        device::get(index)?;
+        // SAFETY: the caller's promise.
+        let generator = unsafe { borrow(generator) };
+        let drawn = match device::current_stream(index).capture() {
+            None => {
+                let PhiloxState { seed, offset } = generator.advance(numbers);
+                [seed, offset].map(number)
+            }
+            Some(capture) => {
+                let cell = capture.draw(&generator, numbers)?;
+                [&cell.seed, &cell.offset].map(address)
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { give(scalars.cast(), drawn) };
+        Ok(())
+    })
+}
+
+fn number(value: u64) -> rd_scalar {
+    let integer = value as i64;
+    rd_scalar { dtype: DType::Long as i32, integer, real: integer as f64, imaginary: 0.0 }
+}
+
+fn address(place: &'static AtomicU64) -> rd_scalar {
+    rd_scalar { dtype: RD_SCALAR_CELL, integer: ptr::from_ref(place).expose_provenance() as i64, real: 0.0, imaginary: 0.0 }
+}
+
+/// Takes the numbers of one launch, and makes of them the seed of a CPU generator for a kernel that draws in its place.
+///
+/// # Safety
+/// `generator` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_generator_derive_seed(generator: *const rd_generator) -> u64 {
+    // SAFETY: the caller's promise.
+    let PhiloxState { seed, offset } = unsafe { borrow(generator) }.advance(generator::BLOCK);
+    rng::derived_seed(seed, offset)
+}

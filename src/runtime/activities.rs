@@ -1,0 +1,235 @@
+//! Activities: the rows of a trace as profilers draw them.
+//!
+//! A task is two activities with one number and an arrow from the first to the second: the call that submitted it, on the line of its
+//! thread, and what ran, on the line of its stream. Both are linked with the operator around the call. A replay of a graph is one call
+//! and as many activities on the stream as nodes ran, with an arrow to each. The ranges of the user and the names of the lines follow
+//! behind the tasks. Activities are made when they are asked for, since a large trace has a million of them.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::{CStr, CString};
+use std::process;
+
+use super::device;
+use super::stream::Stream;
+use super::sync::Arc;
+use super::trace::{Kind, Outcome, Row, Trace};
+
+/// The type of an activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A computation, or other work that keeps the stream busy.
+    Kernel,
+    Copy,
+    Fill,
+    /// The part of a range of the user that ran on one stream. Its name is that of the range that it is linked with.
+    Range,
+    /// A call that submitted work.
+    Call,
+    /// No activity but the name of a stream's line.
+    Line,
+}
+
+/// A line of a stream: the index of its device and its number.
+type Line = (usize, i64);
+
+/// A key and a value that a profiler shows with an activity.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Note {
+    pub key: &'static CStr,
+    pub value: CString,
+    /// Whether the value is a text; else it is a number.
+    pub is_text: bool,
+}
+
+/// One activity. Times are nanoseconds of the system's clock, since 1970.
+#[derive(Debug)]
+pub struct Activity {
+    pub kind: Type,
+    pub name: CString,
+    /// From its begin to its end.
+    pub run: (u64, u64),
+    /// The device, or the process of a call.
+    pub device: usize,
+    /// The number of the stream, or the thread of a call.
+    pub resource: i64,
+    /// Above 0, the number of the task.
+    pub id: usize,
+    /// The number of the arrow that begins at a call or ends at what ran; 0 for none.
+    pub arrow: usize,
+    /// The operator around the call, or else the range of the user, as the profiler calls it; 0 for none.
+    pub linked: u64,
+    pub notes: Vec<Note>,
+}
+
+/// The activities of a trace that is over, in the order of its rows.
+#[derive(Debug)]
+pub struct Activities {
+    trace: Arc<Trace>,
+    /// Those that are asked for.
+    types: Vec<Type>,
+    /// The number of the next row.
+    index: usize,
+    ready: VecDeque<Activity>,
+    /// From the first begin to the last end of the tasks that were submitted in a range of the user, on each line.
+    ranges: BTreeMap<(u64, Line), (u64, u64)>,
+    lines: BTreeSet<Line>,
+}
+
+impl Activities {
+    /// The activities of some types in a trace.
+    pub fn new(trace: Arc<Trace>, types: Vec<Type>) -> Self {
+        let (ready, ranges, lines) = (VecDeque::new(), BTreeMap::new(), BTreeSet::new());
+        Self { trace, types, index: 0, ready, ranges, lines }
+    }
+
+    /// The trace that they are of.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Makes those of the next row ready; `false` behind the last one.
+    fn read(&mut self) -> bool {
+        if self.index >= self.trace.count() {
+            return false;
+        }
+        self.index += 1;
+        if let Some(row) = self.trace.row(self.index - 1) {
+            self.add(&row);
+        }
+        true
+    }
+
+    fn add(&mut self, row: &Row) {
+        if row.replay.is_none() && self.types.contains(&Type::Call) {
+            self.ready.push_back(call(row, self.index));
+        }
+        if row.outcome == Outcome::NotRun || row.about.kind == Kind::Replay {
+            return;
+        }
+        if self.types.contains(&type_of(row)) {
+            self.ready.push_back(run(row, self.index));
+            self.lines.insert(line_of(row));
+        }
+        if self.types.contains(&Type::Range) {
+            self.note_range(row);
+        }
+    }
+
+    fn note_range(&mut self, row: &Row) {
+        let (begin, end) = row.run;
+        let mut range = row.range;
+        while range != 0 {
+            let whole = self.ranges.entry((range, line_of(row))).or_insert(row.run);
+            *whole = (whole.0.min(begin), whole.1.max(end));
+            range = self.trace.parent(range);
+        }
+    }
+
+    /// Ranges have no operators: their tasks are linked with these already.
+    fn next_range(&mut self) -> Option<Activity> {
+        let ((range, line), run) = self.ranges.pop_first()?;
+        self.lines.insert(line);
+        Some(Activity { run, linked: range, ..on_line(Type::Range, CString::default(), line) })
+    }
+
+    fn next_line(&mut self) -> Option<Activity> {
+        let line = self.lines.pop_first()?;
+        Some(on_line(Type::Line, text(name_of(line)), line))
+    }
+}
+
+impl Iterator for Activities {
+    type Item = Activity;
+
+    fn next(&mut self) -> Option<Activity> {
+        while self.ready.is_empty() && self.read() {}
+        self.ready.pop_front().or_else(|| self.next_range()).or_else(|| self.next_line())
+    }
+}
+
+fn type_of(row: &Row) -> Type {
+    match row.about.kind {
+        Kind::Copy(..) => Type::Copy,
+        Kind::Fill => Type::Fill,
+        _ => Type::Kernel,
+    }
+}
+
+fn line_of(row: &Row) -> Line {
+    (row.stream.device(), row.stream.id())
+}
+
+fn name_of((device, stream): Line) -> String {
+    let priority = device::get(device).ok().and_then(|device| device.stream(stream)).map_or(0, Stream::priority);
+    match (stream, priority) {
+        (0, _) => "stream 0 (default)".to_owned(),
+        (_, -1) => format!("stream {stream} (high priority)"),
+        _ => format!("stream {stream}"),
+    }
+}
+
+fn on_line(kind: Type, name: CString, (device, resource): Line) -> Activity {
+    Activity { kind, name, run: (0, 0), device, resource, id: 0, arrow: 0, linked: 0, notes: Vec::new() }
+}
+
+/// The call of a row, which has a number above 0.
+fn call(row: &Row, id: usize) -> Activity {
+    let mut notes = vec![said(c"task", text(row.name))];
+    if row.outcome == Outcome::NotRun {
+        notes.push(outcome(row));
+    }
+    let line = (process::id() as usize, i64::from(row.thread));
+    let call = on_line(Type::Call, row.about.kind.call().to_owned(), line);
+    Activity { run: row.submission, id, arrow: id, linked: linked(row), notes, ..call }
+}
+
+/// The task of a row, which has a number above 0 and ran.
+fn run(row: &Row, id: usize) -> Activity {
+    let arrow = row.replay.map_or(id, |replay| replay + 1);
+    let ran = on_line(type_of(row), text(row.about.kind.title(row.name)), line_of(row));
+    Activity { run: row.run, id, arrow, linked: linked(row), notes: description(row, id), ..ran }
+}
+
+fn linked(row: &Row) -> u64 {
+    if row.operator == 0 { row.range } else { row.operator }
+}
+
+fn description(row: &Row, id: usize) -> Vec<Note> {
+    let mut notes = vec![
+        counted(c"device", &row.stream.device()),
+        counted(c"stream", &row.stream.id()),
+        counted(c"correlation", &id),
+        said(c"tier", row.about.kind.tier().to_owned()),
+    ];
+    if matches!(type_of(row), Type::Copy | Type::Fill) {
+        let bytes = row.about.bytes;
+        notes.push(counted(c"bytes", &bytes));
+        // A byte in a nanosecond is a gigabyte in a second.
+        let bandwidth = bytes as f64 / (row.run.1 - row.run.0).max(1) as f64;
+        notes.push(counted(c"memory bandwidth (GB/s)", &bandwidth));
+    }
+    if row.members > 1 {
+        notes.push(counted(c"fused", &row.members));
+    }
+    if row.outcome != Outcome::Done {
+        notes.push(outcome(row));
+    }
+    notes
+}
+
+fn outcome(row: &Row) -> Note {
+    said(c"outcome", row.outcome.text().to_owned())
+}
+
+fn said(key: &'static CStr, value: CString) -> Note {
+    Note { key, value, is_text: true }
+}
+
+fn counted(key: &'static CStr, value: &impl ToString) -> Note {
+    Note { key, value: text(value.to_string()), is_text: false }
+}
+
+fn text(text: impl Into<Vec<u8>>) -> CString {
+    CString::new(text).unwrap_or_default()
+}
