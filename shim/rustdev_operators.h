@@ -223,8 +223,6 @@ typedef struct rd_caller {
   rd_status (*bump_versions)(void *context, void *const *tensors, size_t count);
   // The value of a tensor of one element, which is waited for.
   rd_status (*item)(void *context, const struct rd_tensor *tensor, rd_scalar *value);
-  // Refuses a number that a dtype (`c10::ScalarType`) does not hold.
-  rd_status (*check_number)(void *context, const rd_scalar *number, int32_t dtype);
   // Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Raises a `UserWarning`.
@@ -258,6 +256,9 @@ rd_status rd_operators_bind(const struct rd_binder *binder);
 // Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, `RD_COMPOSITE`: for its composition, and nothing was done.
 rd_status rd_operator_call(const struct rd_operator *bound,
                            const struct rd_call *call);
+
+// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+rd_status rd_number_check(const rd_scalar *number, int32_t dtype);
 
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
 // The shim has it check the boxed arguments before each call of the CPU kernel. What a guard wants changed of an argument, the shim changes.

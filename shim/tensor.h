@@ -82,7 +82,6 @@ inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
   return value.dtype == static_cast<int32_t>(c10::ScalarType::Double) && c10::isFloatingType(dtype) &&
          !(std::abs(value.real) > 65504.0);
 }
-inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) { return surely_holds(dtype, to_scalar(value)); }
 
 // The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
 at::Tensor distinct(const at::Tensor& tensor);

@@ -18,6 +18,7 @@ mod channel_shuffles;
 #[cfg(test)]
 mod compiled_names;
 mod concatenation;
+pub mod conversions;
 mod convolutions;
 mod descriptor;
 mod draws;

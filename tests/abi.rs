@@ -179,7 +179,7 @@ fn layouts() -> [Layout; 24] {
         layout!(rd_pointwise: kernel, dense),
         layout!(rd_binder: context, find, define, bind),
         layout!(
-            rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, item, check_number, draw, warn, leave_to_task, divide
+            rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, item, draw, warn, leave_to_task, divide
         ),
         layout!(rd_call: context, caller, arguments, num_arguments, given, num_given, is_void, guard),
         layout!(rd_argument: name, is_written),

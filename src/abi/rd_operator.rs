@@ -20,6 +20,7 @@ use crate::operators::bindings::{Dense, Kernel, Operator, definitions, operators
 use crate::operators::call::{
     Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Shape, Shapes, Strides, Tensors, Value, Wanted,
 };
+use crate::operators::conversions;
 use crate::operators::guards::{Change, Changes, Guard};
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
@@ -205,8 +206,6 @@ pub struct rd_caller {
     pub bump_versions: unsafe extern "C" fn(context: *mut c_void, tensors: *const *mut c_void, count: usize) -> rd_status,
     /// The value of a tensor of one element, which is waited for.
     pub item: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, value: *mut rd_scalar) -> rd_status,
-    /// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
-    pub check_number: unsafe extern "C" fn(context: *mut c_void, number: *const rd_scalar, dtype: i32) -> rd_status,
     /// Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Raises a `UserWarning`.
@@ -382,6 +381,19 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
         // SAFETY: the caller promises a guard, if there is one.
         let guard = unsafe { given.guard.as_ref() };
         operator.run(&Arguments::new(values), Call::new(operator.row(), &host, outputs, arena), guard).map_err(failure)
+    })
+}
+
+/// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+///
+/// # Safety
+/// `number` is readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_number_check(number: *const rd_scalar, dtype: i32) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let number = rd_launch::scalar(unsafe { &*number })?;
+        conversions::check_number(number, rd_launch::dtype(dtype)?).map_err(failure)
     })
 }
 
@@ -768,13 +780,6 @@ impl Caller for Host<'_> {
         // SAFETY: as above.
         let status = unsafe { (self.caller.item)(self.context, &raw const given, &raw mut value) };
         if status == RD_OK { rd_launch::scalar(&value).map_err(unknown) } else { Err(failed()) }
-    }
-
-    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
-        let number = to_scalar(&number);
-        // SAFETY: as above.
-        let status = unsafe { (self.caller.check_number)(self.context, &raw const number, dtype as i32) };
-        if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {

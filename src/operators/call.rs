@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use smallvec::SmallVec;
 
+use super::conversions;
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::guards::Changes;
 use super::names::{self, Callee, Row};
@@ -514,12 +515,6 @@ pub trait Caller {
     /// A task failed, the stream captures, or there are more elements.
     fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal>;
 
-    /// Refuses a number that a dtype does not hold.
-    ///
-    /// # Errors
-    /// It does not.
-    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome;
-
     /// Takes `count` random numbers of 32 bits of a generator (an argument of the call) and says where they begin: seed and offset, which are
     /// cells while the stream captures.
     ///
@@ -785,7 +780,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// It does not.
     pub fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
-        if number.surely_fits(dtype) { Ok(()) } else { self.caller.check_number(number, dtype) }
+        if number.surely_fits(dtype) { Ok(()) } else { conversions::check_number(number, dtype) }
     }
 
     /// A tensor on the device of the call, copied there if it is elsewhere.

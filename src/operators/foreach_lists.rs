@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::bindings::{Kernel, Operator, any_device, plain};
 use super::call::{Arguments, Call, Outcome, Refusal, Strides, Value};
+use super::conversions::part_of;
 use super::descriptor::{Format, Tensor};
 use super::names::Row;
 use super::tensor_lists::{self, List, Lists};
@@ -187,17 +188,7 @@ pub fn norm(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if !is_own || matches!(order, Scalar::Complex(..)) {
         return Err(Refusal::Composite);
     }
-    reduce(call, input, real_of(own), Some(Scalar::Double(order.to())))
-}
-
-/// The dtype of the parts of complex numbers.
-fn real_of(dtype: DType) -> DType {
-    match dtype {
-        DType::ComplexHalf => DType::Half,
-        DType::ComplexFloat => DType::Float,
-        DType::ComplexDouble => DType::Double,
-        real => real,
-    }
+    reduce(call, input, part_of(own), Some(Scalar::Double(order.to())))
 }
 
 /// A name in ATen.
