@@ -36,6 +36,7 @@ mod log_likelihood;
 mod losses;
 mod masks;
 mod mixed_dtype;
+mod multinomial;
 pub mod names;
 mod number_text;
 mod optimizers;

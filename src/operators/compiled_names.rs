@@ -31,7 +31,7 @@ const TYPED: &str = "
     cumsum embedding_dense_backward exponential_ flip gather geometric_ histc im2col index.Tensor index_add index_add_ index_copy_
     index_fill_.int_Scalar index_put_ index_select kthvalue.values linalg_vector_norm linspace log_normal_ log_sigmoid_backward
     log_sigmoid_forward logspace.out masked_fill_.Scalar masked_fill_.Tensor masked_select max max.dim max_pool2d_with_indices
-    max_pool2d_with_indices_backward mean mean.dim median min min.dim mm mode native_batch_norm native_batch_norm_backward
+    max_pool2d_with_indices_backward mean mean.dim median min min.dim mm mode multinomial native_batch_norm native_batch_norm_backward
     native_dropout native_dropout_backward native_group_norm native_group_norm_backward native_layer_norm
     native_layer_norm_backward nll_loss2d_backward nll_loss2d_forward nll_loss_backward nll_loss_forward nonzero normal_ prod
     prod.dim_int rand rand.generator rand_like randint randint.low randn randn.generator randn_like random_ random_.from
