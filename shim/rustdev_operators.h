@@ -260,6 +260,16 @@ rd_status rd_operator_call(const struct rd_operator *bound,
 // Refuses a number that a dtype (`c10::ScalarType`) does not hold.
 rd_status rd_number_check(const rd_scalar *number, int32_t dtype);
 
+// ---- copies (abi/rd_copy.rs) --------------------------------------------------------------------
+// A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream, between two events that order it
+// after and before the work of the destination's current stream.
+
+// Enqueues a copy of the elements of a tensor, one or more, to another one of its sizes; one of them at least is on a device. `wait`, of a
+// copy from or to the host: it is waited for, by an operator of that name. Null: it is not, and pinned memory stays until the stream has passed.
+rd_status rd_copy(const rd_tensor *target,
+                  const rd_tensor *source,
+                  const char *wait);
+
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
 // The shim has it check the boxed arguments before each call of the CPU kernel. What a guard wants changed of an argument, the shim changes.
 

@@ -104,9 +104,6 @@ class Launch {
   Launch()
       : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0), dense_numel_(0), device_(device_type), other_(device_type) {}
 
-  // Lets operands be on several devices. Otherwise that is an error.
-  void mix_devices() { mixes_devices_ = true; }
-
   void output(const at::TensorBase& tensor) {
     input(tensor);
     finish_outputs();
@@ -217,7 +214,6 @@ class Launch {
   // The first operand's device, and another one if there is.
   at::Device device_;
   at::Device other_;
-  bool mixes_devices_ = false;
 };
 
 }  // namespace rustdev

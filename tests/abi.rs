@@ -58,6 +58,7 @@ const HEADERS: [Header; 2] = [
         includes: &["\"rustdev.h\""],
         sections: &[
             ("abi/rd_operator", "operators that are bound in Rust"),
+            ("abi/rd_copy", "copies"),
             ("abi/rd_guard", "guards of PyTorch's CPU kernels"),
             ("abi/rd_fallback", "the CPU fallback"),
         ],

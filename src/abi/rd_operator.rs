@@ -508,7 +508,7 @@ unsafe fn optional_tensors(
 /// # Safety
 /// Its sizes and strides are readable, and stay so for the time of the arena where they are `lasting`.
 #[inline]
-unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
+pub(super) unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
     let &rd_tensor { handle, data, sizes, strides, ndim, dtype, device, flags } = given;
     let ndim = ndim.max(0) as usize;
     // SAFETY: the caller's promise.
@@ -928,17 +928,17 @@ fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
 
 /// A tensor as an operand, with strides in bytes.
 #[inline]
-fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
+pub(super) fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
     let (item, sizes, strides) = (tensor.dtype().size() as i64, tensor.sizes(), tensor.strides());
     let bytes = arena.keep_all(strides.len(), |dim| strides[dim] * item);
-    let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0));
+    let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0 | Flags::HOST.0));
     // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors, of which no size is negative, and as many strides.
     unsafe { View::from_checked(ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype(), flags, sizes, bytes) }
 }
 
 /// A dense tensor of so many elements as one dimension.
 #[inline]
-fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
+pub(super) fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
     let (data, dtype) = (ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype());
     // SAFETY: as in `operand`; the elements fill the memory.
     unsafe { View::from_checked(data, dtype, Flags(0), slice::from_ref(numel), dtype.size_word()) }
