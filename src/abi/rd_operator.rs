@@ -131,7 +131,8 @@ pub struct rd_cut {
 }
 
 /// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-/// all parts. `in_float32`: 16 bit floats are computed in float32.
+/// all parts. `in_float32`: 16 bit floats are computed in float32. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever
+/// PyTorch would choose. `slow_stride`: the input's gradient is computed without the stride, where the processor's kernel is slow with it.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_division {
@@ -139,6 +140,8 @@ pub struct rd_division {
     pub cost: u64,
     pub by_channels: bool,
     pub in_float32: bool,
+    pub large_volumes: bool,
+    pub slow_stride: bool,
 }
 
 /// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
@@ -811,8 +814,8 @@ impl Caller for Host<'_> {
     }
 
     fn divide(&self, division: &Division) -> Outcome {
-        let &Division { parts, cost, by_channels, in_float32 } = division;
-        let division = rd_division { parts, cost, by_channels, in_float32 };
+        let &Division { parts, cost, by_channels, in_float32, large_volumes, slow_stride } = division;
+        let division = rd_division { parts, cost, by_channels, in_float32, large_volumes, slow_stride };
         // SAFETY: as above.
         let status = unsafe { (self.caller.divide)(self.context, &raw const division) };
         if status == RD_OK { Ok(()) } else { Err(failed()) }

@@ -421,6 +421,7 @@ impl Cut {
 }
 
 /// How a convolution's task is divided.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     pub parts: i64,
@@ -430,6 +431,10 @@ pub struct Division {
     pub by_channels: bool,
     /// 16 bit floats are computed in `Float`.
     pub in_float32: bool,
+    /// Of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
+    pub large_volumes: bool,
+    /// The input's gradient is computed without the stride, where the processor's kernel is slow with it.
+    pub slow_stride: bool,
 }
 
 /// Nanoseconds: smaller parts of a task cost more to hand out than they save.
