@@ -27,9 +27,6 @@ std::optional<at::Generator> generator_at(void* generator);
 // The kind of value that a number is.
 inline int32_t kind_of(const at::Scalar& number) { return number.type() == at::kUInt64 ? RD_VALUE_LARGE_INTEGER : RD_VALUE_SCALAR; }
 
-// A number of a descriptor.
-c10::IValue number_of(const rd_scalar& value);
-
 // A device as an argument.
 rd_value device_value(at::Device device);
 

@@ -19,7 +19,6 @@
 #include "ops/factory.h"
 #include "ops/fallback.h"
 #include "ops/fallback_guard.h"
-#include "ops/fill.h"
 #include "runtime/generator.h"
 #include "torch_version.h"
 
@@ -54,8 +53,8 @@ Overload::Overload(const rd_operator* bound, const char* name, const char* funct
   }
 }
 
-const rd_caller OperatorCall::caller{&meta,          &output, &give,         &empty, &dense, &call,          &read,  &numbers,
-                                     &bump_versions, &item,   &check_number, &draw,  &warn,  &leave_to_task, &divide};
+const rd_caller OperatorCall::caller{&meta,    &output,        &give, &empty, &dense, &call,          &read,
+                                     &numbers, &bump_versions, &item, &draw,  &warn,  &leave_to_task, &divide};
 
 // Runs PyTorch's composition of an operator, which is registered for all backends.
 static void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -220,10 +219,6 @@ rd_status OperatorCall::bump_versions(void* context, void* const* tensors, size_
 
 rd_status OperatorCall::item(void* context, const rd_tensor* tensor, rd_scalar* value) {
   return guarded(context, [&](OperatorCall&) { *value = to_scalar(tensor_of(*tensor).item()); });
-}
-
-rd_status OperatorCall::check_number(void* context, const rd_scalar* number, int32_t dtype) {
-  return guarded(context, [&](OperatorCall&) { check_value(number_of(*number).toScalar(), static_cast<at::ScalarType>(dtype)); });
 }
 
 rd_status OperatorCall::draw(void* context, void* generator, uint64_t count, rd_scalar* state) {

@@ -87,7 +87,6 @@ class OperatorCall final : MetaOutputs {
   static rd_status numbers(void* context, const rd_tensor* tensor, rd_scalar* values, size_t count);
   static rd_status bump_versions(void* context, void* const* tensors, size_t count);
   static rd_status item(void* context, const rd_tensor* tensor, rd_scalar* value);
-  static rd_status check_number(void* context, const rd_scalar* number, int32_t dtype);
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status warn(void* context, const char* text);
   static rd_status leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count);

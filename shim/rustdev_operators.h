@@ -189,12 +189,15 @@ typedef struct rd_change {
 } rd_change;
 
 // How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-// all parts. `in_float32`: 16 bit floats are computed in float32.
+// all parts. `in_float32`: 16 bit floats are computed in float32. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever
+// PyTorch would choose. `slow_stride`: the input's gradient is computed without the stride, where the processor's kernel is slow with it.
 typedef struct rd_division {
   int64_t parts;
   uint64_t cost;
   bool by_channels;
   bool in_float32;
+  bool large_volumes;
+  bool slow_stride;
 } rd_division;
 
 // What the other side does for calls. `context` is that of `rd_call`, a status that is not `RD_OK` a failure, which it raises itself.
@@ -226,8 +229,6 @@ typedef struct rd_caller {
   rd_status (*bump_versions)(void *context, void *const *tensors, size_t count);
   // The value of a tensor of one element, which is waited for.
   rd_status (*item)(void *context, const struct rd_tensor *tensor, rd_scalar *value);
-  // Refuses a number that a dtype (`c10::ScalarType`) does not hold.
-  rd_status (*check_number)(void *context, const rd_scalar *number, int32_t dtype);
   // Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
   rd_status (*draw)(void *context, void *generator, uint64_t count, rd_scalar *state);
   // Raises a `UserWarning`.
@@ -261,6 +262,19 @@ rd_status rd_operators_bind(const struct rd_binder *binder);
 // Calls an operator. `RD_FALLBACK`: the call is for PyTorch's CPU kernel, `RD_COMPOSITE`: for its composition, and nothing was done.
 rd_status rd_operator_call(const struct rd_operator *bound,
                            const struct rd_call *call);
+
+// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+rd_status rd_number_check(const rd_scalar *number, int32_t dtype);
+
+// ---- copies (abi/rd_copy.rs) --------------------------------------------------------------------
+// A copy is one launch of the kernel `copy_`. Between two devices it runs on the source's current stream, between two events that order it
+// after and before the work of the destination's current stream.
+
+// Enqueues a copy of the elements of a tensor, one or more, to another one of its sizes; one of them at least is on a device. `wait`, of a
+// copy from or to the host: it is waited for, by an operator of that name. Null: it is not, and pinned memory stays until the stream has passed.
+rd_status rd_copy(const rd_tensor *target,
+                  const rd_tensor *source,
+                  const char *wait);
 
 // ---- guards of PyTorch's CPU kernels (abi/rd_guard.rs) ------------------------------------------
 // The shim has it check the boxed arguments before each call of the CPU kernel. What a guard wants changed of an argument, the shim changes.

@@ -51,9 +51,8 @@ uint32_t Launch::flags(const at::TensorBase& tensor) {
 }
 
 bool Launch::run(const rd_op* op, int32_t compute_dtype, int32_t device) const {
-  TORCH_CHECK(C10_LIKELY(device_ == other_) || mixes_devices_,
-              "Expected all tensors to be on the same device, but found at least two devices, ", device_, " and ", other_,
-              "! (operator ", rd_op_name(op), ")");
+  TORCH_CHECK(C10_LIKELY(device_ == other_), "Expected all tensors to be on the same device, but found at least two devices, ",
+              device_, " and ", other_, "! (operator ", rd_op_name(op), ")");
   const rd_launch_args args{operands_, num_operands_, num_outputs_, scalars_, num_scalars_, compute_dtype, dense_numel_};
   const rd_status status = rd_launch(op, device, &args);
   if (C10_LIKELY(status == RD_OK)) {

@@ -80,7 +80,6 @@ inline bool surely_holds(c10::ScalarType dtype, const rd_scalar& value) {
   return value.dtype == static_cast<int32_t>(c10::ScalarType::Double) && c10::isFloatingType(dtype) &&
          !(std::abs(value.real) > 65504.0);
 }
-inline bool surely_holds(c10::ScalarType dtype, const at::Scalar& value) { return surely_holds(dtype, to_scalar(value)); }
 
 // The elements of a tensor, those in the same memory once: expanded dimensions have one of theirs.
 at::Tensor distinct(const at::Tensor& tensor);
@@ -102,9 +101,6 @@ class Launch {
 
   Launch()
       : num_operands_(0), num_outputs_(0), num_scalars_(0), used_(0), dense_numel_(0), device_(device_type), other_(device_type) {}
-
-  // Lets operands be on several devices. Otherwise that is an error.
-  void mix_devices() { mixes_devices_ = true; }
 
   void output(const at::TensorBase& tensor) {
     input(tensor);
@@ -203,7 +199,6 @@ class Launch {
   // The first operand's device, and another one if there is.
   at::Device device_;
   at::Device other_;
-  bool mixes_devices_ = false;
 };
 
 }  // namespace rustdev

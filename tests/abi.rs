@@ -59,6 +59,7 @@ const HEADERS: [Header; 2] = [
         includes: &["\"rustdev.h\""],
         sections: &[
             ("abi/rd_operator", "operators that are bound in Rust"),
+            ("abi/rd_copy", "copies"),
             ("abi/rd_guard", "guards of PyTorch's CPU kernels"),
             ("abi/rd_fallback", "the CPU fallback"),
         ],
@@ -176,11 +177,11 @@ fn layouts() -> [Layout; 24] {
         layout!(rd_value: kind, count, data, scalar),
         layout!(rd_task: out, guarded),
         layout!(rd_cut: dim, size, least_ndim, parts, cost, takes_threads),
-        layout!(rd_division: parts, cost, by_channels, in_float32),
+        layout!(rd_division: parts, cost, by_channels, in_float32, large_volumes, slow_stride),
         layout!(rd_pointwise: kernel, dense),
         layout!(rd_binder: context, find, define, bind),
         layout!(
-            rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, item, check_number, draw, warn, leave_to_task, divide
+            rd_caller: meta, output, give, empty, dense, call, read, numbers, bump_versions, item, draw, warn, leave_to_task, divide
         ),
         layout!(rd_call: context, caller, arguments, num_arguments, given, num_given, is_void, guard),
         layout!(rd_argument: name, is_written),

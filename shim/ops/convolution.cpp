@@ -42,21 +42,17 @@ struct Division : rd_division {
   at::Tensor in_computed_dtype(const at::Tensor& tensor) const {
     return in_float32 && tensor.defined() ? tensor.to(at::kFloat) : tensor;
   }
+  // Whether PyTorch would give this part to its kernel that unfolds each volume, which takes 1.4 to 5 times as long as oneDNN's.
+  bool unfolds(const at::Tensor& input) const {
+    return large_volumes && input.size(0) == 1 && input.is_contiguous() && at::hasMKLDNN() &&
+           at::globalContext().userEnabledMkldnn();
+  }
 };
 
-// Elements of a channel from which oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of one.
-constexpr int64_t least_volume = 128;
-
-// Whether PyTorch would give this part to its kernel that unfolds each volume, which takes 1.4 to 5 times as long as oneDNN's.
-bool unfolds_volume(const at::Tensor& input, const Geometry& geometry) {
-  return input.dim() == 5 && input.size(0) == 1 && input.numel() >= least_volume * input.size(1) && geometry.groups == 1 &&
-         !geometry.transposed && input.scalar_type() == at::kFloat && input.is_contiguous() && at::hasMKLDNN() &&
-         at::globalContext().userEnabledMkldnn();
-}
-
-at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const Geometry& geometry) {
+at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const Geometry& geometry,
+                    const Division& division) {
   const auto optional_bias = bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
-  if (unfolds_volume(input, geometry)) {
+  if (division.unfolds(input)) {
     return at::mkldnn_convolution(input, weight.contiguous(), optional_bias, geometry.padding, geometry.stride, geometry.dilation,
                                   1);
   }
@@ -65,15 +61,6 @@ at::Tensor convolve(const at::Tensor& input, const at::Tensor& weight, const at:
 }
 
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
-// `bias_sizes`: where the gradient of a bias is wanted.
-Gradients gradients_of(const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight,
-                       at::OptionalIntArrayRef bias_sizes, const Geometry& geometry, std::array<bool, 3> mask) {
-  // An input in oneDNN's layout leaves PyTorch no choice; the gradients are dense.
-  const at::Tensor chosen = unfolds_volume(input, geometry) ? input.to_mkldnn() : input;
-  return at::convolution_backward(grad_output, chosen, weight, bias_sizes, geometry.stride, geometry.padding, geometry.dilation,
-                                  geometry.transposed, geometry.output_padding, geometry.groups, mask);
-}
 
 // The gradients of one backward call: where they go, and what each part adds to those of weight and bias.
 struct Backward {
@@ -86,21 +73,17 @@ struct Backward {
   Gradients run_part(int64_t part) const {
     const bool with_bias = mask[2] && (!division.by_channels || part == 0);
     const at::OptionalIntArrayRef bias_sizes = with_bias ? at::OptionalIntArrayRef(grad_bias.sizes()) : std::nullopt;
-    auto result = gradients_of(
-        division.in_computed_dtype(division.of_batch(grad_output, part)), division.in_computed_dtype(part_of_input(input, part)),
-        division.in_computed_dtype(division.of_channels(weight, 1, part)), bias_sizes, geometry, {mask[0], mask[1], with_bias});
+    const at::Tensor own_input = division.in_computed_dtype(part_of_input(input, part));
+    // An input in oneDNN's layout leaves PyTorch no choice; the gradients are dense.
+    auto result = at::convolution_backward(division.in_computed_dtype(division.of_batch(grad_output, part)),
+                                           division.unfolds(own_input) ? own_input.to_mkldnn() : own_input,
+                                           division.in_computed_dtype(division.of_channels(weight, 1, part)), bias_sizes,
+                                           geometry.stride, geometry.padding, geometry.dilation, geometry.transposed,
+                                           geometry.output_padding, geometry.groups, {mask[0], mask[1], with_bias});
     if (mask[0]) {
       part_of_input(grad_input, part).copy_(std::get<0>(result));
     }
     return result;
-  }
-
-  // Whether oneDNN's kernel for the input's gradient is some twenty times slower than without the stride.
-  bool has_slow_stride() const {
-    return mask[0] && !division.in_float32 && !geometry.transposed && c10::isReducedFloatingType(input.scalar_type()) &&
-           geometry.groups == input.size(1) && geometry.groups == weight.size(0) &&
-           std::any_of(geometry.stride.begin(), geometry.stride.end(), [](int64_t stride) { return stride > 1; }) &&
-           at::cpu::is_avx512_vnni_supported();
   }
 
   Backward with_mask(std::array<bool, 3> other) const {
@@ -113,6 +96,7 @@ struct Backward {
   Backward without_stride() const {
     Backward spread = with_mask({true, false, false});
     spread.geometry.stride.assign(geometry.stride.size(), 1);
+    spread.division.slow_stride = false;
     const auto sizes =
         at::native::conv_output_size(input.sizes(), weight.sizes(), geometry.padding, spread.geometry.stride, geometry.dilation);
     spread.grad_output = at::zeros(sizes, grad_output.options());
@@ -125,7 +109,8 @@ struct Backward {
   }
 
   void run() const {
-    if (has_slow_stride()) {
+    // With it, oneDNN's kernel for AVX-512 is some twenty times slower.
+    if (mask[0] && division.slow_stride && at::cpu::is_avx512_vnni_supported()) {
       without_stride().run();
       return with_mask({false, mask[1], mask[2]}).run();
     }
@@ -183,8 +168,8 @@ void convolution(const rd_value* arguments, at::ArrayRef<at::Tensor> outputs, co
     const at::Tensor biases = division.in_computed_dtype(b);
     parallel_aten(division.parts, division.cost, [&](int64_t part) {
       const at::Tensor own_bias = division.of_channels(biases, 0, part);
-      const at::Tensor found =
-          convolve(division.in_computed_dtype(division.of_batch(x, part)), division.of_channels(weights, 0, part), own_bias, g);
+      const at::Tensor found = convolve(division.in_computed_dtype(division.of_batch(x, part)),
+                                        division.of_channels(weights, 0, part), own_bias, g, division);
       division.of_batch(division.of_channels(y, 1, part), part).copy_(found);
     });
   };

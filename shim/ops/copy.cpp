@@ -1,48 +1,24 @@
 // Copies between any dtypes, strides and devices, and reads of single elements (item, equal).
 //
-// A copy is one launch of the kernel "copy_" on the stream of the device concerned. Host memory takes part where it is pinned and
-// the caller asked not to wait; otherwise the call returns when the copy is done. Between two devices the copy runs on the source's
-// current stream, between two events that order it after and before the work of the destination's current stream.
+// src/abi/rd_copy.rs launches them. Host memory takes part where it is pinned and the caller asked not to wait; otherwise the call
+// returns when the copy is done.
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/TensorIterator.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/clone_native.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/item_native.h>
 #include <torch/library.h>
 
-#include <memory>
-
 #include "awaited.h"
+#include "boxed_values.h"
 #include "ops/tier.h"
 #include "runtime/ipc.h"
 #include "runtime/label.h"
 #include "runtime/sync_debug.h"
-#include "tensor.h"
 
 namespace rustdev {
 namespace {
-
-const rd_op* copy_kernel() {
-  const rd_op* const op = kernel_of<"copy_">;
-  TORCH_INTERNAL_ASSERT(op != nullptr, "rustdev: the operator table has no copy_");
-  return op;
-}
-
-struct EventDelete {
-  void operator()(rd_event* event) const { rd_event_destroy(event); }
-};
-
-// Makes the current stream of `waiting` wait for what is queued on the current stream of `ahead`.
-void order_streams(int32_t ahead, int32_t waiting) {
-  rd_event* raw = nullptr;
-  RD_CHECK(rd_event_create(ahead, /*timing=*/false, &raw));
-  const std::unique_ptr<rd_event, EventDelete> event(raw);
-  RD_CHECK(rd_event_record(event.get(), ahead, rd_stream_current(ahead)));
-  RD_CHECK(rd_event_block(event.get(), waiting, rd_stream_current(waiting)));
-}
 
 bool same_elements(const at::Tensor& dst, const at::Tensor& src) {
   return dst.is_alias_of(src) && dst.storage_offset() == src.storage_offset() && dst.strides() == src.strides() &&
@@ -54,75 +30,31 @@ bool both_dense(const at::Tensor& dst, const at::Tensor& src) {
   return dst.sizes() == src.sizes() && dst.is_contiguous() && src.is_contiguous();
 }
 
-void launch_copy(const at::Tensor& dst, const at::Tensor& src, int32_t device) {
-  Launch launch;
-  launch.mix_devices();
-  launch.output(dst);
-  launch.input(src);
-  launch.run_or_throw(copy_kernel(), /*compute_dtype=*/-1, device);
+// `wait`: what waits for a copy from or to the host; null: nothing.
+void launch_copy(const at::Tensor& dst, const at::Tensor& src, const char* wait = nullptr) {
+  rd_tensor to, from;
+  describe(dst, to);
+  describe(src, from);
+  RD_CHECK(rd_copy(&to, &from, wait));
 }
 
-// Whether the copy is one of memory from its first to its last byte, but for the dtypes.
-bool is_plain(const at::Tensor& dst, const at::Tensor& src) {
-  const bool alike =
-      both_dense(dst, src) || (dst.sizes() == src.sizes() && dst.strides() == src.strides() && dst.is_non_overlapping_and_dense());
-  return alike && !dst.is_conj() && !dst.is_neg() && !src.is_conj() && !src.is_neg();
-}
-
-// A copy on one device.
-void launch_copy_within(const at::Tensor& dst, const at::Tensor& src) {
-  if (!is_plain(dst, src)) {
-    launch_copy(dst, src, dst.device().index());
-    return;
-  }
-  Launch launch;
-  launch.set_dense(dst.numel());
-  launch.dense(dst);
-  launch.finish_outputs();
-  launch.dense(src);
-  launch.run_or_throw(copy_kernel(), /*compute_dtype=*/-1, dst.device().index());
-}
-
-// Copies between the host and the device. It waits for the copy, or, where the host side is pinned and nobody wants to wait, keeps
-// that block until the stream has passed. Whether it may wait is asked before: a copy that is on its way cannot be left.
-void copy_host(const at::Tensor& dst, const at::Tensor& src, bool to_device, bool non_blocking, const char* name) {
-  const int32_t device = (to_device ? dst : src).device().index();
-  void* const block = data_of(to_device ? src : dst);
-  const bool pinned = rd_host_is_pinned(block);
-  WaitInfo info{WaitKind::copy, device, name};
+// Copies between the host and the device, and waits but where the host side is pinned and nobody wants to wait. Whether it may wait
+// is asked before: a copy that is on its way cannot be left.
+void copy_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  const bool to_device = on_device(dst);
+  const char* const name = to_device ? "a copy from the CPU that waits (memory is not pinned, or non_blocking is False)"
+                                     : "a copy to the CPU that waits (memory is not pinned, or non_blocking is False)";
+  WaitInfo info{WaitKind::copy, (to_device ? dst : src).device().index(), name};
   info.bytes = dst.numel() * dst.element_size();
   info.to_device = to_device;
-  info.pinned = pinned;
-  info.waits = !non_blocking || !pinned;
+  info.pinned = rd_host_is_pinned(data_of(to_device ? src : dst));
+  info.waits = !non_blocking || !info.pinned;
   const HostWait wait(info);
-  launch_copy(dst, src, device);
-  if (info.waits) {
-    synchronize_current_stream(device, name);
-  } else {
-    RD_CHECK(rd_host_record_stream(block, device, rd_stream_current(device)));
-  }
-}
-
-void copy_between_devices(const at::Tensor& dst, const at::Tensor& src) {
-  const int32_t to = dst.device().index();
-  const int32_t from = src.device().index();
-  order_streams(to, from);
-  launch_copy(dst, src, from);
-  order_streams(from, to);
+  launch_copy(dst, src, info.waits ? name : nullptr);
 }
 
 void copy_elements(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
-  if (!on_device(src)) {
-    copy_host(dst, src, /*to_device=*/true, non_blocking,
-              "a copy from the CPU that waits (memory is not pinned, or non_blocking is False)");
-  } else if (!on_device(dst)) {
-    copy_host(dst, src, /*to_device=*/false, non_blocking,
-              "a copy to the CPU that waits (memory is not pinned, or non_blocking is False)");
-  } else if (dst.device() != src.device()) {
-    copy_between_devices(dst, src);
-  } else {
-    launch_copy_within(dst, src);
-  }
+  on_device(dst) && on_device(src) ? launch_copy(dst, src) : copy_host(dst, src, non_blocking);
 }
 
 void check_copy(const at::Tensor& dst, const at::Tensor& src) {

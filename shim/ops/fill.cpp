@@ -1,5 +1,4 @@
 // fill_ and zero_, and the new tensors that they fill: zeros, ones, full.
-#include <ATen/Dispatch_v2.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/full_like_native.h>
 #include <ATen/ops/ones_like_native.h>
@@ -7,41 +6,35 @@
 #include <torch/library.h>
 
 #include "ops/factory.h"
-#include "ops/fill.h"
-#include "torch_version.h"
+#include "rustdev_operators.h"
+#include "tensor.h"
 
 namespace rustdev {
-void check_value(const at::Scalar& value, c10::ScalarType dtype) {
-  if (C10_LIKELY(dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double) && surely_holds(dtype, value)) {
-    return;
+namespace {
+
+// The number as a launch takes it. Integers of the one dtype that holds some beyond int64 are their bits.
+rd_scalar number_for(const at::Scalar& value, at::ScalarType dtype) {
+  if (C10_UNLIKELY(dtype == at::kUInt64)) {
+    return {static_cast<int32_t>(at::kLong), static_cast<int64_t>(value.to<uint64_t>()), value.to<double>(), 0.0};
   }
-#if RUSTDEV_TORCH_HAS_BCOMPLEX32
-  if (dtype == c10::ScalarType::BComplex32) {
-    const auto parts = value.to<c10::complex<double>>();
-    check_value(parts.real(), c10::kBFloat16);
-    check_value(parts.imag(), c10::kBFloat16);
-    return;
-  }
-#endif
-  AT_DISPATCH_V2(dtype, "a number", AT_WRAP([&] { static_cast<void>(value.to<scalar_t>()); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
-                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), c10::kBool, c10::kHalf, c10::kBFloat16,
-                 c10::kComplexHalf);
+  return to_scalar(value);
 }
 
-namespace {
+// Refuses a number that the dtype does not hold. A single element takes what a cast gives, as in PyTorch's fast path: a number
+// beyond 16 bits becomes an infinity.
+void check_number(const rd_scalar& number, const at::Scalar& value, const at::Tensor& self) {
+  const at::ScalarType dtype = self.scalar_type();
+  const bool holds = (dtype == at::kFloat || dtype == at::kDouble) && surely_holds(dtype, number);
+  if (!holds && (self.numel() != 1 || !c10::isReducedFloatingType(dtype) || value.isComplex())) {
+    RD_CHECK(rd_number_check(&number, static_cast<int32_t>(dtype)));
+  }
+}
 
 at::Tensor& fill_scalar_(at::Tensor& self, const at::Scalar& value) {
   const rd_op* const op = kernel_of<"fill_">;
-  // A single element takes what a cast gives, as in PyTorch's fast path: a number beyond 16 bits becomes an infinity.
-  if (self.numel() != 1 || !c10::isReducedFloatingType(self.scalar_type()) || value.isComplex()) {
-    check_value(value, self.scalar_type());
-  }
+  const rd_scalar number = number_for(value, self.scalar_type());
+  check_number(number, value, self);
   if (self.numel() != 0) {
-    rd_scalar number = to_scalar(value);
-    if (self.scalar_type() == c10::ScalarType::UInt64) {
-      // The bits of the one dtype that holds integers beyond int64.
-      number = {static_cast<int32_t>(c10::ScalarType::Long), static_cast<int64_t>(value.to<uint64_t>()), value.to<double>(), 0.0};
-    }
     Launch launch;
     launch.alone(distinct(self));
     launch.immediate(number);

@@ -1,6 +1,5 @@
 // PrivateUse1 hooks: PyTorch's queries about the accelerator outside of operators and guards.
 #include <algorithm>
-#include <array>
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
@@ -9,7 +8,7 @@
 #include "runtime/generator.h"
 #include "runtime/guard.h"
 #include "runtime/host_allocator.h"
-#include "tensor.h"
+#include "rustdev_operators.h"
 
 namespace rustdev {
 
@@ -21,10 +20,10 @@ c10::Device device_at(c10::DeviceIndex index) { return c10::Device(c10::DeviceTy
 void copy_bytes(c10::DeviceIndex device, void* destination, void* source, size_t bytes) {
   const int64_t size = static_cast<int64_t>(bytes);
   const int64_t stride = 1;
-  const auto dtype = static_cast<int32_t>(at::kByte);
-  const std::array<rd_operand, 2> operands{{{destination, &size, &stride, 1, dtype, 0}, {source, &size, &stride, 1, dtype, 0}}};
-  const rd_launch_args args{operands.data(), operands.size(), 1, nullptr, 0, dtype, 0};
-  RD_CHECK(rd_launch(kernel_of<"copy_">, device, &args));
+  const rd_tensor to{nullptr, destination, &size, &stride, 1, static_cast<int32_t>(at::kByte), device, 0};
+  rd_tensor from = to;
+  from.data = source;
+  RD_CHECK(rd_copy(&to, &from, /*wait=*/nullptr));
 }
 
 struct Hooks final : at::PrivateUse1HooksInterface {

@@ -20,6 +20,7 @@ use crate::operators::bindings::{Dense, Kernel, Operator, definitions, operators
 use crate::operators::call::{
     Arguments, Call, Caller, Cut, Device, Division, Input, Outcome, Refusal, Shape, Shapes, Strides, Tensors, Value, Wanted,
 };
+use crate::operators::conversions;
 use crate::operators::guards::{Change, Changes, Guard};
 use crate::operators::names::{CALLEES, Callee, KERNELS, Row};
 use crate::operators::{Format, Tensor, contiguous_strides, copied, dims};
@@ -130,7 +131,8 @@ pub struct rd_cut {
 }
 
 /// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-/// all parts. `in_float32`: 16 bit floats are computed in float32.
+/// all parts. `in_float32`: 16 bit floats are computed in float32. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever
+/// PyTorch would choose. `slow_stride`: the input's gradient is computed without the stride, where the processor's kernel is slow with it.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_division {
@@ -138,6 +140,8 @@ pub struct rd_division {
     pub cost: u64,
     pub by_channels: bool,
     pub in_float32: bool,
+    pub large_volumes: bool,
+    pub slow_stride: bool,
 }
 
 /// The guard of an overload, `src/abi/rd_guard.rs`; it lives forever.
@@ -205,8 +209,6 @@ pub struct rd_caller {
     pub bump_versions: unsafe extern "C" fn(context: *mut c_void, tensors: *const *mut c_void, count: usize) -> rd_status,
     /// The value of a tensor of one element, which is waited for.
     pub item: unsafe extern "C" fn(context: *mut c_void, tensor: *const rd_tensor, value: *mut rd_scalar) -> rd_status,
-    /// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
-    pub check_number: unsafe extern "C" fn(context: *mut c_void, number: *const rd_scalar, dtype: i32) -> rd_status,
     /// Takes `count` random numbers of 32 bits of a generator (null: the device's): two scalars, its seed and offset.
     pub draw: unsafe extern "C" fn(context: *mut c_void, generator: *mut c_void, count: u64, state: *mut rd_scalar) -> rd_status,
     /// Raises a `UserWarning`.
@@ -388,6 +390,19 @@ pub unsafe extern "C" fn rd_operator_call(bound: *const rd_operator, call: *cons
     })
 }
 
+/// Refuses a number that a dtype (`c10::ScalarType`) does not hold.
+///
+/// # Safety
+/// `number` is readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_number_check(number: *const rd_scalar, dtype: i32) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let number = rd_launch::scalar(unsafe { &*number })?;
+        conversions::check_number(number, rd_launch::dtype(dtype)?).map_err(failure)
+    })
+}
+
 #[cold]
 pub(super) fn failure(refusal: Refusal) -> Failure {
     match refusal {
@@ -499,7 +514,7 @@ unsafe fn optional_tensors(
 /// # Safety
 /// Its sizes and strides are readable, and stay so for the time of the arena where they are `lasting`.
 #[inline]
-unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
+pub(super) unsafe fn tensor<'a>(arena: &'a BumpArena, given: &rd_tensor, lasting: bool) -> Result<Tensor<'a>, Failure> {
     let &rd_tensor { handle, data, sizes, strides, ndim, dtype, device, flags } = given;
     let ndim = ndim.max(0) as usize;
     // SAFETY: the caller's promise.
@@ -773,13 +788,6 @@ impl Caller for Host<'_> {
         if status == RD_OK { rd_launch::scalar(&value).map_err(unknown) } else { Err(failed()) }
     }
 
-    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
-        let number = to_scalar(&number);
-        // SAFETY: as above.
-        let status = unsafe { (self.caller.check_number)(self.context, &raw const number, dtype as i32) };
-        if status == RD_OK { Ok(()) } else { Err(failed()) }
-    }
-
     fn draw(&self, generator: &Value<'_>, count: u64) -> Result<[Scalar; 2], Refusal> {
         let address = if let &Value::Generator(address) = generator { address } else { 0 };
         let mut state = [to_scalar(&Scalar::Long(0)); 2];
@@ -809,8 +817,8 @@ impl Caller for Host<'_> {
     }
 
     fn divide(&self, division: &Division) -> Outcome {
-        let &Division { parts, cost, by_channels, in_float32 } = division;
-        let division = rd_division { parts, cost, by_channels, in_float32 };
+        let &Division { parts, cost, by_channels, in_float32, large_volumes, slow_stride } = division;
+        let division = rd_division { parts, cost, by_channels, in_float32, large_volumes, slow_stride };
         // SAFETY: as above.
         let status = unsafe { (self.caller.divide)(self.context, &raw const division) };
         if status == RD_OK { Ok(()) } else { Err(failed()) }
@@ -926,17 +934,17 @@ fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
 
 /// A tensor as an operand, with strides in bytes.
 #[inline]
-fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
+pub(super) fn operand<'a>(arena: &'a BumpArena, tensor: Tensor<'a>) -> View<'a> {
     let (item, sizes, strides) = (tensor.dtype().size() as i64, tensor.sizes(), tensor.strides());
     let bytes = arena.keep_all(strides.len(), |dim| strides[dim] * item);
-    let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0));
+    let flags = Flags(tensor.flags().0 & (Flags::CONJ.0 | Flags::NEG.0 | Flags::HOST.0));
     // SAFETY: the caller of `rd_operator_call` promises the memory of its tensors, of which no size is negative, and as many strides.
     unsafe { View::from_checked(ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype(), flags, sizes, bytes) }
 }
 
 /// A dense tensor of so many elements as one dimension.
 #[inline]
-fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
+pub(super) fn line<'a>(tensor: Tensor<'_>, numel: &'a i64) -> View<'a> {
     let (data, dtype) = (ptr::with_exposed_provenance_mut(tensor.address()), tensor.dtype());
     // SAFETY: as in `operand`; the elements fill the memory.
     unsafe { View::from_checked(data, dtype, Flags(0), slice::from_ref(numel), dtype.size_word()) }

@@ -11,7 +11,7 @@ use super::task_table::TASKS;
 use super::{
     advanced_indexing, along_dimension, batch_normalisation, bins, channel_shuffles, concatenation, convolutions, draws, dropout,
     embedding_tables, flash_attention, flips_and_rolls, foreach_lists, gathers, gradient_scaling, group_normalisation,
-    layer_normalisation, log_likelihood, losses, masks, optimizers, padding, pooling, products, put, random_factories,
+    layer_normalisation, log_likelihood, losses, masks, multinomial, optimizers, padding, pooling, products, put, random_factories,
     random_fills, ranges, recurrent_cells, recurrent_layers, recurrent_networks, reductions, scatters, search, selection, tasks,
     triangles, unique_elements, windows,
 };
@@ -395,6 +395,7 @@ operators! {
     c"randperm": any_dtype(plain(draws::permutation_drawn)) => c"randperm.generator";
     c"randperm": any_dtype(plain(draws::permutation_out)) => c"randperm.generator_out";
     c"binomial": any_dtype(plain(draws::binomial)) => c"binomial";
+    c"multinomial": any_device(plain(multinomial::multinomial)) => c"multinomial", c"multinomial.out";
     c"uniform_": any_dtype(plain(random_fills::uniform)) => c"uniform_";
     c"normal_": any_dtype(plain(random_fills::normal)) => c"normal_";
     c"exponential_": any_dtype(plain(random_fills::exponential)) => c"exponential_";

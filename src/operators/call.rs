@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use smallvec::SmallVec;
 
+use super::conversions;
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::guards::Changes;
 use super::names::{self, Callee, Row};
@@ -426,6 +427,7 @@ impl Cut {
 }
 
 /// How a convolution's task is divided.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     pub parts: i64,
@@ -435,6 +437,10 @@ pub struct Division {
     pub by_channels: bool,
     /// 16 bit floats are computed in `Float`.
     pub in_float32: bool,
+    /// Of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
+    pub large_volumes: bool,
+    /// The input's gradient is computed without the stride, where the processor's kernel is slow with it.
+    pub slow_stride: bool,
 }
 
 /// Nanoseconds: smaller parts of a task cost more to hand out than they save.
@@ -519,12 +525,6 @@ pub trait Caller {
     /// # Errors
     /// A task failed, the stream captures, or there are more elements.
     fn item(&self, tensor: Tensor<'_>) -> Result<Scalar, Refusal>;
-
-    /// Refuses a number that a dtype does not hold.
-    ///
-    /// # Errors
-    /// It does not.
-    fn check_number(&self, number: Scalar, dtype: DType) -> Outcome;
 
     /// Takes `count` random numbers of 32 bits of a generator (an argument of the call) and says where they begin: seed and offset, which are
     /// cells while the stream captures.
@@ -791,7 +791,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// It does not.
     pub fn check_number(&self, number: Scalar, dtype: DType) -> Outcome {
-        if number.surely_fits(dtype) { Ok(()) } else { self.caller.check_number(number, dtype) }
+        if number.surely_fits(dtype) { Ok(()) } else { conversions::check_number(number, dtype) }
     }
 
     /// A tensor on the device of the call, copied there if it is elsewhere.

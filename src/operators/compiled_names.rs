@@ -33,7 +33,7 @@ const TYPED: &str = "
     index_fill_.int_Scalar index_put_ index_select isnan kthvalue.values linalg_vector_norm linspace log_normal_
     log_sigmoid_backward log_sigmoid_forward logit logspace.out masked_fill_.Scalar masked_fill_.Tensor masked_select max max.dim
     max_pool2d_with_indices max_pool2d_with_indices_backward mean mean.dim median min min.dim mm mode mse_loss mse_loss_backward
-    nan_to_num native_batch_norm native_batch_norm_backward native_dropout native_dropout_backward native_group_norm
+    multinomial nan_to_num native_batch_norm native_batch_norm_backward native_dropout native_dropout_backward native_group_norm
     native_group_norm_backward native_layer_norm native_layer_norm_backward nll_loss2d_backward nll_loss2d_forward nll_loss_backward
     nll_loss_forward nonzero normal_ polar pow.Scalar prod prod.dim_int rand rand.generator rand_like randint randint.low randn
     randn.generator randn_like random_ random_.from random_.to reflection_pad1d reflection_pad2d reflection_pad2d_backward

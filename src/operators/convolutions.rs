@@ -6,7 +6,7 @@ use super::call::{Arguments, Call, Division, Outcome, Refusal, Shape, Strides, V
 use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
 use crate::kernels::convolution::{Dimension, is_regular};
-use crate::tensor::dtype::{DTypeSet, FLOAT8, HALVES};
+use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, HALVES};
 
 const NAME: &str = "convolution";
 
@@ -15,6 +15,9 @@ const LEAST_POSITIONS: i64 = 1024;
 /// Channels of a part; fewer where a call would not be divided at all.
 const LEAST_CHANNELS: i64 = 64;
 const FEWEST_CHANNELS: i64 = 32;
+
+/// Elements of a channel from which oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of one.
+const LEAST_VOLUME: i64 = 128;
 
 const NARROW: DTypeSet = HALVES.and(FLOAT8);
 
@@ -151,7 +154,28 @@ impl<'a> Convolution<'a> {
         let can_divide_channels = !self.transposed && self.groups == 1;
         let by_channels = if can_divide_channels { power_of_two(worth, channels / least) } else { 1 };
         let in_float32 = self.needs_float32(output);
-        Division { parts: by_batch.max(by_channels), cost, by_channels: by_channels > by_batch, in_float32 }
+        Division {
+            parts: by_batch.max(by_channels),
+            cost,
+            by_channels: by_channels > by_batch,
+            in_float32,
+            large_volumes: self.has_large_volumes(in_float32),
+            slow_stride: !in_float32 && self.has_slow_stride(),
+        }
+    }
+
+    /// Whether it is one of volumes for which oneDNN's kernel is the faster one, which computes in `Float`.
+    fn has_large_volumes(&self, in_float32: bool) -> bool {
+        let &[_, _, depth, height, width] = self.input.sizes() else { return false };
+        let is_float = in_float32 || self.input.dtype() == DType::Float;
+        is_float && !self.transposed && self.groups == 1 && depth * height * width >= LEAST_VOLUME
+    }
+
+    /// Whether each channel has weights of its own, of 16 bit numbers, and some stride: the input's gradient is then slow to compute.
+    fn has_slow_stride(&self) -> bool {
+        let is_by_channel = self.groups == self.input.sizes()[1] && self.groups == self.weight.sizes()[0];
+        let is_narrow = NARROW.contains(self.input.dtype());
+        is_narrow && !self.transposed && is_by_channel && self.stride.iter().any(|&stride| stride > 1)
     }
 
     /// Whether the kernels for 16 bit numbers are not to be trusted with it.
@@ -207,7 +231,6 @@ fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::dtype::DType;
 
     fn tensor(sizes: &[i64], dtype: DType) -> Tensor<'static> {
         Tensor::leaked(1, dtype, 0, sizes, &Format::Contiguous.strides(sizes))
@@ -261,5 +284,28 @@ mod tests {
         assert_eq!(division(&[8, 64, 56, 56], &[64, 64, 1, 1]), (8, false));
         assert_eq!(division(&[1, 512, 16, 16], &[512, 512, 3, 3]), (8, true));
         assert_eq!((power_of_two(5, 100), power_of_two(100, 0), power_of_two(16, 8)), (4, 1, 8));
+    }
+    #[test]
+    fn large_volumes_are_those_of_one_group_of_floats() {
+        let volumes =
+            |size: i64, groups: i64| Convolution { groups, ..convolution(&[1, 4, 2, size, 8], &[4, 4 / groups, 1, 1, 1]) };
+        assert!(volumes(8, 1).has_large_volumes(false) && !volumes(7, 1).has_large_volumes(false));
+        assert!(!volumes(8, 2).has_large_volumes(false));
+        assert!(!Convolution { transposed: true, ..volumes(8, 1) }.has_large_volumes(false));
+        let halves = Convolution { input: tensor(&[1, 4, 2, 8, 8], DType::Half), ..volumes(8, 1) };
+        assert!(!halves.has_large_volumes(false) && halves.has_large_volumes(true));
+        assert!(!convolution(&[1, 4, 16, 16], &[4, 4, 1, 1]).has_large_volumes(false));
+    }
+
+    #[test]
+    fn strides_of_channels_by_themselves_are_slow() {
+        let of = |dtype, groups: i64| {
+            let (input, weight) = (tensor(&[2, 4, 9, 9], dtype), tensor(&[4, 4 / groups, 3, 3], dtype));
+            Convolution { input, weight, groups, ..convolution(&[2, 4, 9, 9], &[4, 4, 3, 3]) }
+        };
+        assert!(of(DType::BFloat16, 4).has_slow_stride());
+        assert!(!of(DType::BFloat16, 2).has_slow_stride() && !of(DType::Float, 4).has_slow_stride());
+        assert!(!Convolution { stride: &[1, 1], ..of(DType::Half, 4) }.has_slow_stride());
+        assert!(!Convolution { transposed: true, ..of(DType::Half, 4) }.has_slow_stride());
     }
 }

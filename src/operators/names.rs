@@ -81,8 +81,12 @@ names! { Callee CALLEES:
     ADD_IN_PLACE = c"add_.Tensor";
     ADD_NUMBER = c"add.Scalar";
     ADD_OUT = c"add.out";
+    ALL = c"all";
     AMINMAX = c"aminmax";
+    ARGMAX_OUT = c"argmax.out";
+    ASSERT = c"_assert_async.msg";
     BERNOULLI_NUMBER = c"bernoulli_.float";
+    BITWISE_AND = c"bitwise_and.Tensor";
     CAT = c"cat";
     CLAMP_MIN_IN_PLACE = c"clamp_min_";
     CLONE = c"clone";
@@ -92,10 +96,12 @@ names! { Callee CALLEES:
     DIV = c"div.Tensor";
     DIV_IN_PLACE = c"div_.Tensor";
     DIV_NUMBER_IN_PLACE = c"div_.Scalar";
+    DIV_OUT = c"div.out";
     DIV_ROUNDED_IN_PLACE = c"div_.Tensor_mode";
     DROPOUT = c"dropout";
     EMPTY_LIKE = c"empty_like";
     EQ = c"eq.Scalar";
+    EXPONENTIAL = c"exponential_";
     FILL = c"fill_.Scalar";
     GE = c"ge.Scalar";
     GRU_LAYER = c"rustdev::gru_layer";
@@ -104,6 +110,7 @@ names! { Callee CALLEES:
     LINEAR = c"linear";
     LINSPACE_OUT = c"linspace.out";
     LSTM_LAYER = c"rustdev::lstm_layer";
+    LT = c"lt.Scalar";
     MASKED_FILL = c"masked_fill_.Tensor";
     MASKED_SELECT = c"masked_select";
     MEAN = c"mean";
@@ -137,6 +144,7 @@ names! { Callee CALLEES:
     SUM_OUT = c"sum.IntList_out";
     TANH_IN_PLACE = c"tanh_";
     TO_DTYPE = c"to.dtype";
+    TOPK_OUT = c"topk.values";
     TRANSPOSE = c"transpose.int";
     UNIFORM = c"uniform_";
     VAR = c"var.correction";
