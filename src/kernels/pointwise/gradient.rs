@@ -39,7 +39,9 @@ functions! {
         if x <= three.neg() { T::ZERO } else if x >= three { grad } else { grad.mul(slope) }
     };
     /// `aten::hardtanh_backward`: grad between the limits and for NaN, else 0.
-    hardtanh_backward, HardtanhBackward, FLOATING, Real, [min, max], |[grad, x]| if x <= min || x >= max { T::ZERO } else { grad };
+    hardtanh_backward, HardtanhBackward, FLOATING, Real, [min_val, max_val], |[grad, x]| {
+        if x <= min_val || x >= max_val { T::ZERO } else { grad }
+    };
     /// `aten::hardshrink_backward`: grad, 0 from -lambd to lambd.
     hardshrink_backward, HardshrinkBackward, FLOATING, Real, [lambd], |[grad, x]| if x.abs() <= lambd { T::ZERO } else { grad };
     /// `aten::hardsigmoid_backward`: grad / 6 between -3 and 3, else 0.
