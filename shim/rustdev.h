@@ -181,6 +181,63 @@ rd_status rd_event_elapsed(struct rd_event *start, struct rd_event *end, double 
 // The event's device; -1 for null.
 int32_t rd_event_device(const struct rd_event *event);
 
+// ---- waits of the host (abi/rd_wait.rs) ---------------------------------------------------------
+
+// Of `rd_wait`: a value that the program reads.
+#define RD_WAIT_READ 0
+
+// Of `rd_wait`: a value that an operator needs, for example the size of its result.
+#define RD_WAIT_RESULT 1
+
+// Of `rd_wait`: an operator that the CPU computes.
+#define RD_WAIT_FALLBACK 2
+
+// Of `rd_wait`: a copy.
+#define RD_WAIT_COPY 3
+
+// Of `rd_wait`: a device. The program says itself that it waits, as in the next two.
+#define RD_WAIT_DEVICE 4
+
+// Of `rd_wait`: a stream.
+#define RD_WAIT_STREAM 5
+
+// Of `rd_wait`: an event.
+#define RD_WAIT_EVENT 6
+
+// The bits of the flags of waits that hold the debug mode: 0 nothing, 1 warn, 2 raise.
+#define RD_WAIT_MODE 3
+
+// The bit of the flags of waits that says whether reports are told.
+#define RD_WAIT_OBSERVED 4
+
+// What the host waits for.
+typedef struct rd_wait {
+  // `RD_WAIT_*`.
+  int32_t kind;
+  int32_t device;
+  const char *name;
+  // That is waited for.
+  int64_t stream;
+  // That is waited for.
+  rd_event *event;
+  // Of a copy.
+  uint64_t bytes;
+  // Of a copy.
+  bool to_device;
+  // Of a copy: the host's memory is.
+  bool pinned;
+  // A copy that the host does not wait for.
+  bool is_asynchronous;
+  // Nothing was queued or running when it began.
+  bool is_idle;
+} rd_wait;
+
+// A wait begins: says whether nothing is left to wait for. Returns the time, for `rd_wait_end`.
+uint64_t rd_wait_begin(struct rd_wait *wait);
+
+// A wait that began then is over.
+void rd_wait_end(const struct rd_wait *wait, uint64_t begin);
+
 // ---- device memory (abi/rd_memory.rs) -----------------------------------------------------------
 // Blocks are aligned to 512 bytes. Reuse is stream-ordered: later tasks of the stream that a block was allocated for reuse freed memory
 // without waiting.

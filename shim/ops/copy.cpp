@@ -87,17 +87,19 @@ void copy_host(const at::Tensor& dst, const at::Tensor& src, bool to_device, boo
   const int32_t device = (to_device ? dst : src).device().index();
   void* const block = data_of(to_device ? src : dst);
   const bool pinned = rd_host_is_pinned(block);
-  WaitInfo info{WaitKind::copy, device, name};
-  info.bytes = dst.numel() * dst.element_size();
-  info.to_device = to_device;
-  info.pinned = pinned;
-  info.waits = !non_blocking || !pinned;
-  const HostWait wait(info);
+  const bool is_asynchronous = non_blocking && pinned;
+  const HostWait wait({.kind = RD_WAIT_COPY,
+                       .device = device,
+                       .name = name,
+                       .bytes = static_cast<uint64_t>(dst.numel() * dst.element_size()),
+                       .to_device = to_device,
+                       .pinned = pinned,
+                       .is_asynchronous = is_asynchronous});
   launch_copy(dst, src, device);
-  if (info.waits) {
-    synchronize_current_stream(device, name);
-  } else {
+  if (is_asynchronous) {
     RD_CHECK(rd_host_record_stream(block, device, rd_stream_current(device)));
+  } else {
+    synchronize_current_stream(device, name);
   }
 }
 
@@ -182,7 +184,7 @@ at::Scalar checked_scalar(const at::Tensor& self) {
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   constexpr const char* name = "item() (a value of the device that is read on the host)";
   const int32_t device = self.device().index();
-  const HostWait wait({WaitKind::read, device, name});
+  const HostWait wait({RD_WAIT_READ, device, name});
   synchronize_current_stream(device, name);
   return C10_UNLIKELY(rd_sanitizer_is_on()) ? checked_scalar(self) : at::native::_local_scalar_dense_cpu(self);
 }
