@@ -10,7 +10,7 @@ namespace rustdev {
 template <class T>
 T awaited(const at::Tensor& tensor, const char* name) {
   const int32_t device = tensor.device().index();
-  const HostWait wait({WaitKind::result, device, name});
+  const HostWait wait({RD_WAIT_RESULT, device, name});
   synchronize_current_stream(device, name);
   return tensor.item<T>();
 }

@@ -181,6 +181,63 @@ rd_status rd_event_elapsed(struct rd_event *start, struct rd_event *end, double 
 // The event's device; -1 for null.
 int32_t rd_event_device(const struct rd_event *event);
 
+// ---- waits of the host (abi/rd_wait.rs) ---------------------------------------------------------
+
+// Of `rd_wait`: a value that the program reads.
+#define RD_WAIT_READ 0
+
+// Of `rd_wait`: a value that an operator needs, for example the size of its result.
+#define RD_WAIT_RESULT 1
+
+// Of `rd_wait`: an operator that the CPU computes.
+#define RD_WAIT_FALLBACK 2
+
+// Of `rd_wait`: a copy.
+#define RD_WAIT_COPY 3
+
+// Of `rd_wait`: a device. The program says itself that it waits, as in the next two.
+#define RD_WAIT_DEVICE 4
+
+// Of `rd_wait`: a stream.
+#define RD_WAIT_STREAM 5
+
+// Of `rd_wait`: an event.
+#define RD_WAIT_EVENT 6
+
+// The bits of the flags of waits that hold the debug mode: 0 nothing, 1 warn, 2 raise.
+#define RD_WAIT_MODE 3
+
+// The bit of the flags of waits that says whether reports are told.
+#define RD_WAIT_OBSERVED 4
+
+// What the host waits for.
+typedef struct rd_wait {
+  // `RD_WAIT_*`.
+  int32_t kind;
+  int32_t device;
+  const char *name;
+  // That is waited for.
+  int64_t stream;
+  // That is waited for.
+  rd_event *event;
+  // Of a copy.
+  uint64_t bytes;
+  // Of a copy.
+  bool to_device;
+  // Of a copy: the host's memory is.
+  bool pinned;
+  // A copy that the host does not wait for.
+  bool is_asynchronous;
+  // Nothing was queued or running when it began.
+  bool is_idle;
+} rd_wait;
+
+// A wait begins: says whether nothing is left to wait for. Returns the time, for `rd_wait_end`.
+uint64_t rd_wait_begin(struct rd_wait *wait);
+
+// A wait that began then is over.
+void rd_wait_end(const struct rd_wait *wait, uint64_t begin);
+
 // ---- device memory (abi/rd_memory.rs) -----------------------------------------------------------
 // Blocks are aligned to 512 bytes. Reuse is stream-ordered: later tasks of the stream that a block was allocated for reuse freed memory
 // without waiting.
@@ -466,51 +523,47 @@ rd_status rd_generator_draw(const struct rd_generator *generator,
 uint64_t rd_generator_derive_seed(const struct rd_generator *generator);
 
 // ---- graphs (abi/rd_graph.rs) -------------------------------------------------------------------
+// The functions of a graph refuse what is not its turn, as PyTorch names them.
 
-// Nobody may wait for the device.
-#define RD_CAPTURE_GLOBAL 1
-
-// The thread that captures may not wait for the device.
-#define RD_CAPTURE_THREAD_LOCAL 2
-
-// Who waits for the device does so for the streams that do not capture.
-#define RD_CAPTURE_RELAXED 3
-
-// A capture under way, opaque to the other side.
-typedef struct rd_capture rd_capture;
-
-// A captured graph, opaque to the other side.
+// A graph of PyTorch's, opaque to the other side.
 typedef struct rd_graph rd_graph;
 
-// A number for a memory pool that graphs are to share.
-uint64_t rd_graph_pool_handle(void);
+// A graph that holds no capture. `keeps_graph`: it may be instantiated again. The caller destroys it.
+struct rd_graph *rd_graph_create(bool keeps_graph);
 
-// Makes this thread's stream of the device capture. `pool`: the number of the memory pool, 0 for a new one; `mode`: `RD_CAPTURE_*`.
-rd_status rd_capture_begin(int32_t device, uint64_t pool, int32_t mode, struct rd_capture **capture);
+// Destroys a graph. Replays under way end as usual, and keep its memory until then.
+void rd_graph_destroy(struct rd_graph *graph);
 
-// Ends a capture. On failure `graph` is null; the capture goes on only if `is_over` is false.
-rd_status rd_capture_end(struct rd_capture *capture, struct rd_graph **graph, bool *is_over);
+// Makes this thread's stream of its device capture. The memory pool is named by two numbers, (0, 0) for one of the graph's own; `mode` is
+// an `at::GraphCaptureMode`.
+rd_status rd_graph_capture_begin(const struct rd_graph *graph,
+                                 uint64_t pool_first,
+                                 uint64_t pool_second,
+                                 int32_t mode);
 
-// Ends a capture and forgets what it recorded; null is allowed.
-void rd_capture_abort(struct rd_capture *capture);
+// Ends the capture, and says whether nothing was recorded. On failure the capture goes on, or the graph holds none.
+rd_status rd_graph_capture_end(const struct rd_graph *graph, bool *is_empty);
 
 // Whether what is put on a stream is recorded.
 bool rd_stream_is_capturing(int32_t device, int64_t stream);
 
-// Whether nothing was recorded; true for null.
-bool rd_graph_is_empty(const struct rd_graph *graph);
-
-// The number of its memory pool; 0 for null.
-uint64_t rd_graph_pool(const struct rd_graph *graph);
+// Makes a capture ready for replays, which it is.
+rd_status rd_graph_instantiate(const struct rd_graph *graph);
 
 // Starts the recorded work on this thread's stream of the graph's device. Its generators are moved on, as by the same calls.
 rd_status rd_graph_replay(const struct rd_graph *graph);
 
+// Ends a capture that is under way, and forgets what was recorded.
+void rd_graph_reset(const struct rd_graph *graph);
+
+// The number of its memory pool, whose name is (0, number).
+rd_status rd_graph_pool(const struct rd_graph *graph, uint64_t *number);
+
+// A number for a memory pool that graphs are to share.
+uint64_t rd_graph_pool_handle(void);
+
 // Writes the graph in the DOT language to a file.
 rd_status rd_graph_dump(const struct rd_graph *graph, const char *path);
-
-// Destroys a graph; null is allowed. Replays under way end as usual, and keep its memory until then.
-void rd_graph_destroy(struct rd_graph *graph);
 
 // ---- traces (abi/rd_trace.rs) -------------------------------------------------------------------
 // Times are nanoseconds of the system's clock (`CLOCK_REALTIME`). At most one trace records at a time.

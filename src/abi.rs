@@ -17,6 +17,7 @@ pub mod rd_operator;
 pub mod rd_sanitizer;
 pub mod rd_stream;
 pub mod rd_trace;
+pub mod rd_wait;
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};

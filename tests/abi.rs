@@ -23,6 +23,7 @@ use rustdev::abi::rd_operator::{
 };
 use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::{rd_activity, rd_activity_note};
+use rustdev::abi::rd_wait::rd_wait;
 
 /// A header: its name in `shim/`, what it is, what it includes, and its sections: the files of `src/abi/` and what they are about.
 struct Header {
@@ -43,6 +44,7 @@ const HEADERS: [Header; 2] = [
             ("abi/rd_device", "process, devices, parallel work"),
             ("abi/rd_stream", "streams"),
             ("abi/rd_event", "events"),
+            ("abi/rd_wait", "waits of the host"),
             ("abi/rd_memory", "device memory"),
             ("abi/rd_host_memory", "pinned host memory"),
             ("abi/rd_ipc", "memory of several processes"),
@@ -161,7 +163,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 24] {
+fn layouts() -> [Layout; 25] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -187,6 +189,7 @@ fn layouts() -> [Layout; 24] {
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),
         layout!(rd_philox_state: seed, offset),
+        layout!(rd_wait: kind, device, name, stream, event, bytes, to_device, pinned, is_asynchronous, is_idle),
         layout!(rd_activity_note: key, value, is_text),
         layout!(rd_activity: kind, device, resource, name, id, arrow, linked, num_notes),
     ]

@@ -367,7 +367,7 @@ def waits_stop() -> None:
 
 def waits_sums() -> list[
     tuple[
-        tuple[int, str, bool, bool, bool, bool, tuple[str, int, str] | None, tuple[str, int, str] | None],
+        tuple[str, str, bool, bool, bool, bool, tuple[str, int, str] | None, tuple[str, int, str] | None],
         tuple[int, int, int, int],
     ]
 ]:

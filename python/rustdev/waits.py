@@ -20,9 +20,6 @@ from ._utils import _refuse_in_fork_child
 
 __all__ = ["Wait", "WaitReport", "wait_report"]
 
-#: As ``WaitKind`` in shim/runtime/sync_debug.h.
-_KINDS = ("item", "result", "fallback", "copy", "device", "stream", "event")
-
 _ADVICE = {
     "item": "keep the value on the device and read it every N steps",
     "result": "the host needs the size or the answer: use torch.where or nonzero_static, or give the size (output_size, minlength)",
@@ -111,9 +108,9 @@ def _copy_name(to_device: bool, pinned: bool) -> str:
 
 
 def _key(
-    number: int, name: str, to_device: bool, pinned: bool, waits: bool, prints: bool, user: _Line | None, library: _Line | None
+    kind: str, name: str, to_device: bool, pinned: bool, waits: bool, prints: bool, user: _Line | None, library: _Line | None
 ) -> _Key:
-    kind = "print" if prints else _KINDS[number]
+    kind = "print" if prints else kind
     if kind == "copy":
         advice = _COPY_ADVICE[to_device, pinned] if waits else ""
         return _Key(kind, _copy_name(to_device, pinned), user, library, waits, advice)

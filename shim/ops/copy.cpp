@@ -44,13 +44,16 @@ void copy_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) 
   const bool to_device = on_device(dst);
   const char* const name = to_device ? "a copy from the CPU that waits (memory is not pinned, or non_blocking is False)"
                                      : "a copy to the CPU that waits (memory is not pinned, or non_blocking is False)";
-  WaitInfo info{WaitKind::copy, (to_device ? dst : src).device().index(), name};
-  info.bytes = dst.numel() * dst.element_size();
-  info.to_device = to_device;
-  info.pinned = rd_host_is_pinned(data_of(to_device ? src : dst));
-  info.waits = !non_blocking || !info.pinned;
-  const HostWait wait(info);
-  launch_copy(dst, src, info.waits ? name : nullptr);
+  const bool pinned = rd_host_is_pinned(data_of(to_device ? src : dst));
+  const bool is_asynchronous = non_blocking && pinned;
+  const HostWait wait({.kind = RD_WAIT_COPY,
+                       .device = (to_device ? dst : src).device().index(),
+                       .name = name,
+                       .bytes = static_cast<uint64_t>(dst.numel() * dst.element_size()),
+                       .to_device = to_device,
+                       .pinned = pinned,
+                       .is_asynchronous = is_asynchronous});
+  launch_copy(dst, src, is_asynchronous ? nullptr : name);
 }
 
 void copy_elements(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
@@ -116,7 +119,7 @@ at::Scalar checked_scalar(const at::Tensor& self) {
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   constexpr const char* name = "item() (a value of the device that is read on the host)";
   const int32_t device = self.device().index();
-  const HostWait wait({WaitKind::read, device, name});
+  const HostWait wait({RD_WAIT_READ, device, name});
   synchronize_current_stream(device, name);
   return C10_UNLIKELY(rd_sanitizer_is_on()) ? checked_scalar(self) : at::native::_local_scalar_dense_cpu(self);
 }

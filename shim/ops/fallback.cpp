@@ -134,7 +134,7 @@ class Call {
   }
 
   // The call as a wait of the host, which computes too. Without arguments of the device it waits for the memory of its results.
-  WaitInfo wait_info() const { return {WaitKind::fallback, device_.index(), name()}; }
+  rd_wait wait_info() const { return {RD_WAIT_FALLBACK, device_.index(), name()}; }
 
   void wait() const { RD_CHECK(rd_fallback_wait(known_, devices_.data(), devices_.size(), accesses_.data(), accesses_.size())); }
 

@@ -105,7 +105,7 @@ c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
   c10::DataPtr pointer = c10::GetAllocator(device_type)->allocate(bytes);
   if (bytes != 0) {
     constexpr const char* name = "an operator that PyTorch's CPU kernel computes";
-    const HostWait wait({WaitKind::fallback, rd_device_current(), name});
+    const HostWait wait({RD_WAIT_FALLBACK, rd_device_current(), name});
     synchronize_current_stream(rd_device_current(), name);
     const HostAccess access;
     std::memcpy(pointer.get(), data, bytes);

@@ -89,7 +89,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   void synchronizeDevice(const c10::DeviceIndex device) const override {
     const c10::DeviceIndex index = device_index(c10::Device(c10::DeviceType::PrivateUse1, device));
-    const HostWait wait({WaitKind::device, index, "synchronize()"});
+    const HostWait wait({RD_WAIT_DEVICE, index, "synchronize()"});
     RD_CHECK(rd_device_synchronize(index));
   }
 
@@ -130,7 +130,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 
   void synchronizeStream(const c10::Stream& stream) const override {
-    const HostWait wait({WaitKind::stream, stream_device(stream), "Stream.synchronize()", stream.id()});
+    const HostWait wait({RD_WAIT_STREAM, stream_device(stream), "Stream.synchronize()", stream.id()});
     RD_CHECK(rd_stream_synchronize(stream_device(stream), stream.id()));
   }
 
@@ -176,9 +176,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) {
-      WaitInfo info{WaitKind::event, rd_event_device(as_event(event)), "Event.synchronize()"};
-      info.event = as_event(event);
-      const HostWait wait(info);
+      const HostWait wait({RD_WAIT_EVENT, rd_event_device(as_event(event)), "Event.synchronize()", 0, as_event(event)});
       RD_CHECK(rd_event_synchronize(as_event(event)));
     }
   }

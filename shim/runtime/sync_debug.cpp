@@ -1,16 +1,7 @@
-// The debug mode of waits (torch.rustdev.set_sync_debug_mode), what tells reports of them, and the interface of both to Python.
+// The debug mode of waits (torch.rustdev.set_sync_debug_mode), and the beginning and the end of those that reports are told of.
 #include <c10/util/Exception.h>
 
 #include "runtime/sync_debug.h"
-
-extern "C" {
-
-// Who is told of waits. `begin` returns the time and says in `info` whether nothing was left to wait for; `end` takes both back.
-typedef struct rd_shim_wait_observer {
-  uint64_t (*begin)(rustdev::WaitInfo* info);
-  void (*end)(const rustdev::WaitInfo* info, uint64_t begin);
-} rd_shim_wait_observer;
-}
 
 namespace rustdev {
 
@@ -18,13 +9,8 @@ std::atomic<int32_t> wait_flags{0};
 
 namespace {
 
-constexpr int32_t mode_bits = 3;
-constexpr int32_t observed_bit = 4;
-
 // Whether this thread is in a wait.
 thread_local bool inside = false;
-
-std::atomic<const rd_shim_wait_observer*> observer{nullptr};
 
 void check_mode(int32_t mode) {
   constexpr const char* text = "called a synchronizing rustdev operation";
@@ -34,53 +20,36 @@ void check_mode(int32_t mode) {
   }
 }
 
-// Sets the bits among `mask`.
-void set_flags(int32_t mask, int32_t bits) {
-  int32_t flags = wait_flags.load(std::memory_order_relaxed);
-  while (!wait_flags.compare_exchange_weak(flags, (flags & ~mask) | bits, std::memory_order_relaxed)) {
-  }
-}
-
 }  // namespace
 
-void HostWait::begin(const WaitInfo& info) {
+void HostWait::begin(const rd_wait& wait) {
   if (inside) {
     return;
   }
   const int32_t flags = wait_flags.load(std::memory_order_relaxed);
-  if (info.waits && info.kind < WaitKind::device) {
-    check_mode(flags & mode_bits);
+  if (!wait.is_asynchronous && wait.kind < RD_WAIT_DEVICE) {
+    check_mode(flags & RD_WAIT_MODE);
   }
   inside = entered_ = true;
-  const rd_shim_wait_observer* const told = observer.load(std::memory_order_acquire);
-  if ((flags & observed_bit) != 0 && told != nullptr) {
-    info_ = info;
-    if (info_.event != nullptr) {
-      // One that cannot be asked cannot be waited for either, as the wait will say.
-      (void)rd_event_query(info_.event, &info_.idle);
-    }
-    begin_ = told->begin(&info_);
+  if ((flags & RD_WAIT_OBSERVED) != 0) {
+    wait_ = wait;
+    begin_ = rd_wait_begin(&wait_);
   }
 }
 
 void HostWait::end() noexcept {
   inside = false;
   if (begin_ != 0) {
-    observer.load(std::memory_order_acquire)->end(&info_, begin_);
+    rd_wait_end(&wait_, begin_);
   }
 }
 
 }  // namespace rustdev
 
-extern "C" {
-
-int32_t rd_shim_sync_debug_mode() { return rustdev::wait_flags.load(std::memory_order_relaxed) & rustdev::mode_bits; }
-
-void rd_shim_set_sync_debug_mode(int32_t mode) { rustdev::set_flags(rustdev::mode_bits, mode); }
-
-// Whether an observer is told of waits from now on; it lives as long as the process.
-void rd_shim_observe_waits(const rd_shim_wait_observer* observer, bool on) {
-  rustdev::observer.store(observer, std::memory_order_release);
-  rustdev::set_flags(rustdev::observed_bit, on ? rustdev::observed_bit : 0);
-}
+// Sets the bits among `mask`; returns the flags as they are then.
+extern "C" int32_t rd_shim_change_wait_flags(int32_t mask, int32_t bits) {
+  int32_t flags = rustdev::wait_flags.load(std::memory_order_relaxed);
+  while (!rustdev::wait_flags.compare_exchange_weak(flags, (flags & ~mask) | bits, std::memory_order_relaxed)) {
+  }
+  return (flags & ~mask) | bits;
 }

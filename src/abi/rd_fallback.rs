@@ -14,7 +14,7 @@ use crate::operators::guards::Guard;
 use crate::runtime::fallback::FallbackOperator;
 use crate::runtime::sync::{LazyLock, PoisonError, RwLock};
 use crate::runtime::trace::{self, Kind, Mark};
-use crate::runtime::{device, rng, sanitizer};
+use crate::runtime::{device, sanitizer};
 
 /// An operator that the fallback was asked for; it lives forever.
 #[allow(non_camel_case_types)]

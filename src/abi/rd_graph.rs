@@ -1,10 +1,10 @@
 //! C ABI of the graphs: capture, replay by one call.
+//!
+//! The functions of a graph refuse what is not its turn, as PyTorch names them.
 
 use std::ffi::{CStr, c_char};
-use std::fs;
-use std::ptr;
+use std::{fs, mem};
 
-use super::rd_device::device_index;
 use super::rd_stream::{find, give};
 use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
 use crate::runtime::device;
@@ -12,104 +12,136 @@ use crate::runtime::graph::Graph;
 use crate::runtime::graph::capture::{Capture, Mode};
 use crate::runtime::pools::private_pool::{self, PrivatePool};
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::Arc;
+use crate::runtime::sync::{Arc, Mutex};
 
-/// A capture under way, opaque to the other side.
+/// A graph of PyTorch's, opaque to the other side.
 #[allow(non_camel_case_types)]
-pub struct rd_capture(Arc<Capture>);
+pub struct rd_graph {
+    keeps_graph: bool,
+    /// What is taken out is used without the lock, which is not held while tasks are dropped.
+    state: Mutex<State>,
+}
 
-/// A captured graph, opaque to the other side.
-#[allow(non_camel_case_types)]
-pub struct rd_graph(Graph);
+#[derive(Default)]
+enum State {
+    #[default]
+    Empty,
+    Capturing(Arc<Capture>),
+    Captured(Graph),
+}
 
-/// Nobody may wait for the device.
-pub const RD_CAPTURE_GLOBAL: i32 = 1;
-/// The thread that captures may not wait for the device.
-pub const RD_CAPTURE_THREAD_LOCAL: i32 = 2;
-/// Who waits for the device does so for the streams that do not capture.
-pub const RD_CAPTURE_RELAXED: i32 = 3;
+/// Of `at::GraphCaptureMode`.
+const GLOBAL: i32 = 1;
+/// Of `at::GraphCaptureMode`.
+const RELAXED: i32 = 3;
 
-fn invalid(message: String) -> Failure {
+fn invalid(message: impl Into<String>) -> Failure {
     Failure::new(RD_INVALID_ARGUMENT, message)
 }
 
-/// The graph behind a handle.
-///
-/// # Safety
-/// `graph` is null or came from [`rd_capture_end`] and was not destroyed.
-unsafe fn borrow<'a>(graph: *const rd_graph) -> Result<&'a Graph, Failure> {
-    // SAFETY: the caller's promise.
-    let found = unsafe { graph.as_ref() };
-    found.map(|graph| &graph.0).ok_or_else(|| invalid("the graph is null".into()))
-}
+impl rd_graph {
+    /// What was captured. `method`: who needs it.
+    fn captured(&self, method: &str) -> Result<Graph, Failure> {
+        match &*self.state.lock() {
+            State::Captured(graph) => Ok(graph.clone()),
+            _ => Err(invalid(format!("{method}: this graph holds no capture"))),
+        }
+    }
 
-/// A number for a memory pool that graphs are to share.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_graph_pool_handle() -> u64 {
-    private_pool::new_number()
-}
-
-/// Makes this thread's stream of the device capture. `pool`: the number of the memory pool, 0 for a new one; `mode`: `RD_CAPTURE_*`.
-///
-/// # Safety
-/// `capture` is valid for a write; what is written there goes to [`rd_capture_end`] or [`rd_capture_abort`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_capture_begin(device: i32, pool: u64, mode: i32, capture: *mut *mut rd_capture) -> rd_status {
-    guard(|| {
-        let index = device_index(device)?;
-        device::get(index)?;
-        let mode = match mode {
-            RD_CAPTURE_GLOBAL => Mode::Global,
-            RD_CAPTURE_THREAD_LOCAL => Mode::ThreadLocal,
-            RD_CAPTURE_RELAXED => Mode::Relaxed,
-            _ => return Err(invalid(format!("{mode} is no mode of a capture"))),
+    fn begin(&self, pool: (u64, u64), mode: i32) -> Result<(), Failure> {
+        let mut state = self.state.lock();
+        match &*state {
+            State::Empty => {}
+            State::Capturing(_) => return Err(invalid("capture_begin: this graph is capturing already")),
+            State::Captured(_) => {
+                return Err(invalid("capture_begin: this graph holds a capture. Make another graph, or call reset() first"));
+            }
+        }
+        let number = match pool {
+            (0, 0) => private_pool::new_number(),
+            (0, number) => number,
+            (first, second) => {
+                return Err(invalid(format!("capture_begin: ({first}, {second}) is not the name of a memory pool")));
+            }
         };
-        let pool = PrivatePool::for_graph(if pool == 0 { private_pool::new_number() } else { pool });
-        let begun = Capture::begin(device::current_stream(index), pool, mode)?;
-        // SAFETY: the caller's promise.
-        unsafe { give(capture, Box::into_raw(Box::new(rd_capture(begun)))) };
+        let mode = match mode {
+            GLOBAL => Mode::Global,
+            RELAXED => Mode::Relaxed,
+            _ => Mode::ThreadLocal,
+        };
+        let index = device::current();
+        device::get(index)?;
+        let stream = device::current_stream(index);
+        *state = State::Capturing(Capture::begin(stream, PrivatePool::for_graph(number), mode)?);
         Ok(())
-    })
+    }
+
+    /// Ends the capture; returns whether nothing was recorded.
+    fn end(&self) -> Result<bool, Failure> {
+        let capture = match &*self.state.lock() {
+            State::Capturing(capture) => Arc::clone(capture),
+            _ => return Err(invalid("capture_end: this graph is not capturing")),
+        };
+        let ended = capture.end();
+        if !capture.is_under_way() {
+            *self.state.lock() = State::Empty;
+        }
+        let graph = ended?;
+        let is_empty = graph.is_empty();
+        *self.state.lock() = State::Captured(graph);
+        Ok(is_empty)
+    }
+
+    fn reset(&self) {
+        let state = mem::take(&mut *self.state.lock());
+        if let State::Capturing(capture) = state {
+            capture.abort();
+        }
+    }
 }
 
-/// Ends a capture. On failure `graph` is null; the capture goes on only if `is_over` is false.
+/// A graph that holds no capture. `keeps_graph`: it may be instantiated again. The caller destroys it.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_graph_create(keeps_graph: bool) -> *mut rd_graph {
+    Box::into_raw(Box::new(rd_graph { keeps_graph, state: Mutex::default() }))
+}
+
+/// Destroys a graph. Replays under way end as usual, and keep its memory until then.
 ///
 /// # Safety
-/// `capture` came from [`rd_capture_begin`] and did not end before; `graph` and `is_over` are valid for a write.
+/// `graph` came from [`rd_graph_create`] and was not destroyed before.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_capture_end(capture: *mut rd_capture, graph: *mut *mut rd_graph, is_over: *mut bool) -> rd_status {
+pub unsafe extern "C" fn rd_graph_destroy(graph: *mut rd_graph) {
+    shield((), || {
+        // SAFETY: the caller hands back what `rd_graph_create` made with `Box::into_raw`.
+        unsafe { Box::from_raw(graph) }.reset();
+    });
+}
+
+/// Makes this thread's stream of its device capture. The memory pool is named by two numbers, (0, 0) for one of the graph's own; `mode` is
+/// an `at::GraphCaptureMode`.
+///
+/// # Safety
+/// `graph` is a live graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_graph_capture_begin(graph: *const rd_graph, pool_first: u64, pool_second: u64, mode: i32) -> rd_status {
+    // SAFETY: the caller's promise.
+    guard(|| unsafe { &*graph }.begin((pool_first, pool_second), mode))
+}
+
+/// Ends the capture, and says whether nothing was recorded. On failure the capture goes on, or the graph holds none.
+///
+/// # Safety
+/// `graph` is a live graph; `is_empty` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_graph_capture_end(graph: *const rd_graph, is_empty: *mut bool) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        unsafe { give(graph, ptr::null_mut()) };
+        let found = unsafe { &*graph }.end()?;
         // SAFETY: the caller's promise.
-        let Some(known) = (unsafe { capture.as_ref() }) else { return Err(invalid("the capture is null".into())) };
-        let ended = known.0.end();
-        let is_done = !known.0.is_under_way();
-        // SAFETY: the caller's promise.
-        unsafe { give(is_over, is_done) };
-        if is_done {
-            // SAFETY: the caller hands back what `rd_capture_begin` made with `Box::into_raw`, and does not use it again.
-            drop(unsafe { Box::from_raw(capture) });
-        }
-        let made = Box::into_raw(Box::new(rd_graph(ended?)));
-        // SAFETY: the caller's promise.
-        unsafe { give(graph, made) };
+        unsafe { give(is_empty, found) };
         Ok(())
     })
-}
-
-/// Ends a capture and forgets what it recorded; null is allowed.
-///
-/// # Safety
-/// `capture` came from [`rd_capture_begin`] and did not end before.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_capture_abort(capture: *mut rd_capture) {
-    shield((), || {
-        if !capture.is_null() {
-            // SAFETY: the caller hands back what `rd_capture_begin` made with `Box::into_raw`.
-            unsafe { Box::from_raw(capture) }.0.abort();
-        }
-    });
 }
 
 /// Whether what is put on a stream is recorded.
@@ -118,24 +150,21 @@ pub extern "C" fn rd_stream_is_capturing(device: i32, stream: i64) -> bool {
     shield(false, || find(device, stream).is_ok_and(Stream::is_capturing))
 }
 
-/// Whether nothing was recorded; true for null.
+/// Makes a capture ready for replays, which it is.
 ///
 /// # Safety
-/// `graph` is null or a live graph.
+/// `graph` is a live graph.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_is_empty(graph: *const rd_graph) -> bool {
-    // SAFETY: the caller's promise.
-    shield(true, || unsafe { borrow(graph) }.map_or(true, Graph::is_empty))
-}
-
-/// The number of its memory pool; 0 for null.
-///
-/// # Safety
-/// `graph` is null or a live graph.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_pool(graph: *const rd_graph) -> u64 {
-    // SAFETY: the caller's promise.
-    shield(0, || unsafe { borrow(graph) }.map_or(0, Graph::pool))
+pub unsafe extern "C" fn rd_graph_instantiate(graph: *const rd_graph) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let graph = unsafe { &*graph };
+        graph.captured("instantiate")?;
+        if graph.keeps_graph {
+            return Ok(());
+        }
+        Err(invalid("instantiate: only for a graph with keep_graph=True; others are instantiated by capture_end"))
+    })
 }
 
 /// Starts the recorded work on this thread's stream of the graph's device. Its generators are moved on, as by the same calls.
@@ -146,9 +175,40 @@ pub unsafe extern "C" fn rd_graph_pool(graph: *const rd_graph) -> u64 {
 pub unsafe extern "C" fn rd_graph_replay(graph: *const rd_graph) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let graph = unsafe { borrow(graph) }?;
+        let graph = unsafe { &*graph }.captured("replay")?;
         Ok(graph.replay(device::current_stream(graph.device()))?)
     })
+}
+
+/// Ends a capture that is under way, and forgets what was recorded.
+///
+/// # Safety
+/// `graph` is a live graph.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_graph_reset(graph: *const rd_graph) {
+    // SAFETY: the caller's promise.
+    shield((), || unsafe { &*graph }.reset());
+}
+
+/// The number of its memory pool, whose name is (0, number).
+///
+/// # Safety
+/// `graph` is a live graph; `number` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_graph_pool(graph: *const rd_graph, number: *mut u64) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let found = unsafe { &*graph }.captured("pool")?.pool();
+        // SAFETY: the caller's promise.
+        unsafe { give(number, found) };
+        Ok(())
+    })
+}
+
+/// A number for a memory pool that graphs are to share.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_graph_pool_handle() -> u64 {
+    private_pool::new_number()
 }
 
 /// Writes the graph in the DOT language to a file.
@@ -159,23 +219,56 @@ pub unsafe extern "C" fn rd_graph_replay(graph: *const rd_graph) -> rd_status {
 pub unsafe extern "C" fn rd_graph_dump(graph: *const rd_graph, path: *const c_char) -> rd_status {
     guard(|| {
         // SAFETY: the caller's promise.
-        let text = unsafe { borrow(graph) }?.dump();
+        let text = unsafe { &*graph }.captured("debug_dump")?.dump();
         // SAFETY: the caller's promise.
         let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
         fs::write(&*path, text).map_err(|error| invalid(format!("debug_dump: cannot write {path}: {error}")))
     })
 }
 
-/// Destroys a graph; null is allowed. Replays under way end as usual, and keep its memory until then.
-///
-/// # Safety
-/// `graph` came from [`rd_capture_end`] and was not destroyed before.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rd_graph_destroy(graph: *mut rd_graph) {
-    shield((), || {
-        if !graph.is_null() {
-            // SAFETY: the caller hands back what `rd_capture_end` made with `Box::into_raw`.
-            drop(unsafe { Box::from_raw(graph) });
-        }
-    });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T>(result: Result<T, Failure>) -> String {
+        result.map_or_else(|failure| failure.message, |_| "taken".to_owned())
+    }
+
+    #[test]
+    fn each_call_of_a_graph_has_its_turn() {
+        let stream = device::get(0).unwrap().create_stream(0);
+        let before = device::exchange_stream(stream);
+        let graph = rd_graph { keeps_graph: false, state: Mutex::default() };
+        assert_eq!(refused(graph.captured("replay")), "replay: this graph holds no capture");
+        assert_eq!(refused(graph.end()), "capture_end: this graph is not capturing");
+        assert_eq!(refused(graph.begin((7, 1), 0)), "capture_begin: (7, 1) is not the name of a memory pool");
+        graph.begin((0, 0), 0).unwrap();
+        assert!(stream.is_capturing());
+        assert_eq!(refused(graph.begin((0, 0), 0)), "capture_begin: this graph is capturing already");
+        assert!(graph.end().unwrap() && !stream.is_capturing(), "nothing was recorded");
+        assert_eq!(
+            refused(graph.begin((0, 0), 0)),
+            "capture_begin: this graph holds a capture. Make another graph, or call reset() first"
+        );
+        assert!(graph.captured("pool").unwrap().pool() > 0);
+        graph.reset();
+        graph.begin((0, 0), 0).unwrap();
+        graph.reset();
+        assert!(!stream.is_capturing());
+        assert_eq!(refused(graph.captured("pool")), "pool: this graph holds no capture");
+        device::exchange_stream(before);
+    }
+
+    #[test]
+    fn a_capture_goes_on_where_its_end_is_refused() {
+        let stream = device::get(0).unwrap().create_stream(0);
+        let before = device::exchange_stream(stream);
+        let graph = rd_graph { keeps_graph: false, state: Mutex::default() };
+        graph.begin((0, 0), 0).unwrap();
+        device::exchange_stream(before);
+        assert!(refused(graph.end()).contains("the capture began on another stream"));
+        device::exchange_stream(stream);
+        assert!(graph.end().unwrap());
+        device::exchange_stream(before);
+    }
 }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use pyo3::prelude::*;
 
+use crate::abi::rd_wait::RD_WAIT_MODE;
 use crate::kernels::table::TABLE;
 use crate::runtime::config::Fallback;
 use crate::runtime::fallback;
@@ -13,8 +14,8 @@ type VisitTier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char,
 // SAFETY: these are the signatures in shim/ops/fallback.cpp and shim/runtime/sync_debug.cpp; the first group takes plain values only.
 unsafe extern "C" {
     safe fn rd_shim_fallback_register();
-    safe fn rd_shim_sync_debug_mode() -> i32;
-    safe fn rd_shim_set_sync_debug_mode(mode: i32);
+    /// Sets the bits among `mask` of the flags of waits, `RD_WAIT_MODE` and `RD_WAIT_OBSERVED`. Returns the flags as they are then.
+    pub(super) safe fn rd_shim_change_wait_flags(mask: i32, bits: i32) -> i32;
 
     fn rd_shim_tiers_visit(visit: VisitTier, context: *mut c_void);
 }
@@ -90,12 +91,12 @@ fn fallback_list(allow: bool) -> Vec<String> {
 /// 0 nothing, 1 warn, 2 raise.
 #[pyfunction]
 fn sync_debug_mode() -> i32 {
-    rd_shim_sync_debug_mode()
+    rd_shim_change_wait_flags(0, 0) & RD_WAIT_MODE
 }
 
 #[pyfunction]
 fn set_sync_debug_mode(mode: i32) {
-    rd_shim_set_sync_debug_mode(mode);
+    rd_shim_change_wait_flags(RD_WAIT_MODE, mode);
 }
 
 /// The rows of the operator table, in order, with the number of launches so far.

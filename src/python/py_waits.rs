@@ -1,56 +1,25 @@
 //! Reports of waits for `rustdev/waits.py`: how often and how long the host waited for the devices, by line of Python.
 //!
-//! The shim tells of each wait as it begins and ends (`shim/runtime/sync_debug.cpp`), while a report is taken. Who waited is the thread
+//! The shim tells of each wait as it begins and ends (`src/abi/rd_wait.rs`), while a report is taken. Who waited is the thread
 //! that the wait ends on; its frames are read without running Python code, which signals and finalisers could come into.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::CStr;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 
+use super::py_ops::rd_shim_change_wait_flags;
 use super::{exception, frames};
-use crate::abi::shield;
-use crate::runtime::stream::Stream;
+use crate::abi::rd_wait::{
+    RD_WAIT_COPY, RD_WAIT_DEVICE, RD_WAIT_FALLBACK, RD_WAIT_OBSERVED, RD_WAIT_READ, RD_WAIT_RESULT, RD_WAIT_STREAM, observe,
+    rd_wait,
+};
 use crate::runtime::sync::{LazyLock, Mutex};
-use crate::runtime::{affinity, device, fork, trace};
+use crate::runtime::{affinity, fork};
 
 /// Waits that are kept one by one; further ones are in the sums alone.
 const SPANS: usize = 1 << 18;
-
-/// As `rustdev::WaitKind`.
-const DEVICE: i32 = 4;
-const STREAM: i32 = 5;
-const EVENT: i32 = 6;
-
-/// As `rustdev::WaitInfo`.
-#[repr(C)]
-struct WaitInfo {
-    kind: i32,
-    device: i32,
-    name: *const c_char,
-    stream: i64,
-    event: *mut c_void,
-    bytes: u64,
-    to_device: bool,
-    pinned: bool,
-    waits: bool,
-    idle: bool,
-}
-
-/// As `rd_shim_wait_observer`.
-#[repr(C)]
-struct Observer {
-    begin: unsafe extern "C" fn(info: *mut WaitInfo) -> u64,
-    end: unsafe extern "C" fn(info: *const WaitInfo, begin: u64),
-}
-
-static OBSERVER: Observer = Observer { begin: begin_wait, end: end_wait };
-
-// SAFETY: this is the signature in shim/runtime/sync_debug.cpp, which keeps the reference to a static.
-unsafe extern "C" {
-    safe fn rd_shim_observe_waits(observer: &'static Observer, on: bool);
-}
 
 /// A line of Python: file, line and function.
 type Line = (String, u32, String);
@@ -141,48 +110,13 @@ impl Owners {
     }
 }
 
-/// The time.
-///
-/// # Safety
-/// `info` is valid for reads and writes.
-unsafe extern "C" fn begin_wait(info: *mut WaitInfo) -> u64 {
-    shield(0, || {
-        // SAFETY: the caller's promise.
-        let info = unsafe { &mut *info };
-        info.idle |= info.kind != EVENT && is_idle(info);
-        trace::now()
-    })
-}
-
-/// Whether nothing is queued or running of what a wait is for.
-fn is_idle(info: &WaitInfo) -> bool {
-    let Ok(index) = usize::try_from(info.device) else { return false };
-    let Ok(device) = device::get(index) else { return false };
-    match info.kind {
-        DEVICE => device.streams().into_iter().all(is_done),
-        STREAM => device.stream(info.stream).is_some_and(is_done),
-        _ => is_done(device::current_stream(index)),
-    }
-}
-
-fn is_done(stream: &Stream) -> bool {
-    let submitted = stream.submitted();
-    stream.completed() >= submitted
-}
-
-/// # Safety
-/// `info` is valid for reads, its name NUL-terminated.
-unsafe extern "C" fn end_wait(info: *const WaitInfo, begin: u64) {
-    let end = trace::now().max(begin);
-    shield((), || {
-        // SAFETY: the caller's promise.
-        let info = unsafe { &*info };
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(info.name) }.to_string_lossy().into_owned();
-        let lines = frames::read(lines).unwrap_or_default();
-        let (kind, to_device, pinned) = (info.kind, info.to_device, info.pinned);
-        RECORDER.lock().add(Key { kind, name, to_device, pinned, waits: info.waits, lines }, info, begin, end);
-    });
+/// Adds a wait that is over.
+fn add(wait: &rd_wait, begin: u64, end: u64) {
+    // SAFETY: the name is NUL-terminated, by the contract of `rd_wait_end`.
+    let name = unsafe { CStr::from_ptr(wait.name) }.to_string_lossy().into_owned();
+    let lines = frames::read(lines).unwrap_or_default();
+    let (kind, to_device, pinned, waits) = (wait.kind, wait.to_device, wait.pinned, !wait.is_asynchronous);
+    RECORDER.lock().add(Key { kind, name, to_device, pinned, waits, lines }, wait, begin, end);
 }
 
 /// The lines that this thread is at.
@@ -210,7 +144,7 @@ fn lines(py: Python<'_>) -> PyResult<Lines> {
 }
 
 impl Recorder {
-    fn add(&mut self, key: Key, info: &WaitInfo, begin: u64, end: u64) {
+    fn add(&mut self, key: Key, wait: &rd_wait, begin: u64, end: u64) {
         if self.reports == 0 {
             return;
         }
@@ -218,9 +152,9 @@ impl Recorder {
         let index = self.index(key);
         let sum = &mut self.sums[index].1;
         sum.count += 1;
-        sum.bytes += info.bytes;
+        sum.bytes += wait.bytes;
         if waits {
-            sum.idle += u64::from(info.idle);
+            sum.idle += u64::from(wait.is_idle);
             sum.nanoseconds += end - begin;
             self.keep((begin, end, affinity::thread(), index));
         }
@@ -260,7 +194,8 @@ fn waits_start(py: Python<'_>, torch: Vec<String>, libraries: Vec<String>) -> Py
         *recorder = Recorder::default();
     }
     recorder.reports += 1;
-    rd_shim_observe_waits(&OBSERVER, true);
+    observe(add);
+    rd_shim_change_wait_flags(RD_WAIT_OBSERVED, RD_WAIT_OBSERVED);
     Ok(())
 }
 
@@ -269,11 +204,11 @@ fn waits_start(py: Python<'_>, torch: Vec<String>, libraries: Vec<String>) -> Py
 fn waits_stop() {
     let mut recorder = RECORDER.lock();
     recorder.reports -= 1;
-    rd_shim_observe_waits(&OBSERVER, recorder.reports > 0);
+    rd_shim_change_wait_flags(RD_WAIT_OBSERVED, if recorder.reports > 0 { RD_WAIT_OBSERVED } else { 0 });
 }
 
 /// Kind, name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.
-type Row = ((i32, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
+type Row = ((&'static str, String, bool, bool, bool, bool, Option<Line>, Option<Line>), (u64, u64, u64, u64));
 
 /// The sums so far.
 #[pyfunction]
@@ -281,10 +216,22 @@ fn waits_sums() -> Vec<Row> {
     RECORDER.lock().sums.iter().map(row).collect()
 }
 
+fn kind_text(kind: i32) -> &'static str {
+    match kind {
+        RD_WAIT_READ => "item",
+        RD_WAIT_RESULT => "result",
+        RD_WAIT_FALLBACK => "fallback",
+        RD_WAIT_COPY => "copy",
+        RD_WAIT_DEVICE => "device",
+        RD_WAIT_STREAM => "stream",
+        _ => "event",
+    }
+}
+
 fn row((key, sum): &(Key, Sum)) -> Row {
     let Key { kind, name, to_device, pinned, waits, lines } = key.clone();
     let Lines { user, library, prints } = lines;
-    ((kind, name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
+    ((kind_text(kind), name, to_device, pinned, waits, prints, user, library), (sum.count, sum.idle, sum.nanoseconds, sum.bytes))
 }
 
 /// The waits so far, from that one on.

@@ -1,0 +1,147 @@
+//! C ABI of the host's waits for the devices, which reports are told of.
+
+use std::ffi::c_char;
+use std::ptr;
+use std::sync::OnceLock;
+
+use super::rd_event::{rd_event, rd_event_query};
+use super::shield;
+use crate::runtime::stream::Stream;
+use crate::runtime::{device, trace};
+
+/// Of [`rd_wait`]: a value that the program reads.
+pub const RD_WAIT_READ: i32 = 0;
+/// Of [`rd_wait`]: a value that an operator needs, for example the size of its result.
+pub const RD_WAIT_RESULT: i32 = 1;
+/// Of [`rd_wait`]: an operator that the CPU computes.
+pub const RD_WAIT_FALLBACK: i32 = 2;
+/// Of [`rd_wait`]: a copy.
+pub const RD_WAIT_COPY: i32 = 3;
+/// Of [`rd_wait`]: a device. The program says itself that it waits, as in the next two.
+pub const RD_WAIT_DEVICE: i32 = 4;
+/// Of [`rd_wait`]: a stream.
+pub const RD_WAIT_STREAM: i32 = 5;
+/// Of [`rd_wait`]: an event.
+pub const RD_WAIT_EVENT: i32 = 6;
+
+/// The bits of the flags of waits that hold the debug mode: 0 nothing, 1 warn, 2 raise.
+pub const RD_WAIT_MODE: i32 = 3;
+/// The bit of the flags of waits that says whether reports are told.
+pub const RD_WAIT_OBSERVED: i32 = 4;
+
+/// What the host waits for.
+#[allow(non_camel_case_types)]
+#[repr(C)]
+#[derive(Debug)]
+pub struct rd_wait {
+    /// `RD_WAIT_*`.
+    pub kind: i32,
+    pub device: i32,
+    pub name: *const c_char,
+    /// That is waited for.
+    pub stream: i64,
+    /// That is waited for.
+    pub event: *mut rd_event,
+    /// Of a copy.
+    pub bytes: u64,
+    /// Of a copy.
+    pub to_device: bool,
+    /// Of a copy: the host's memory is.
+    pub pinned: bool,
+    /// A copy that the host does not wait for.
+    pub is_asynchronous: bool,
+    /// Nothing was queued or running when it began.
+    pub is_idle: bool,
+}
+
+/// Who is told of a wait that is over: when it began and ended, in nanoseconds of the system's clock.
+type Observer = fn(wait: &rd_wait, begin: u64, end: u64);
+
+static OBSERVER: OnceLock<Observer> = OnceLock::new();
+
+/// Has reports told of waits; the first caller is, from now on.
+#[cfg(feature = "python-bindings")]
+pub(crate) fn observe(observer: Observer) {
+    OBSERVER.get_or_init(|| observer);
+}
+
+/// A wait begins: says whether nothing is left to wait for. Returns the time, for [`rd_wait_end`].
+///
+/// # Safety
+/// `wait` is valid for reads and writes; its event is null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_wait_begin(wait: *mut rd_wait) -> u64 {
+    shield(0, || {
+        // SAFETY: the caller's promise.
+        let wait = unsafe { &mut *wait };
+        if wait.kind == RD_WAIT_EVENT {
+            // SAFETY: the caller's promise. An event that cannot be asked cannot be waited for either, as the wait will say.
+            let _ = unsafe { rd_event_query(wait.event, ptr::from_mut(&mut wait.is_idle)) };
+        } else {
+            wait.is_idle = is_idle(wait);
+        }
+        trace::now()
+    })
+}
+
+/// Whether nothing is queued or running of what a wait is for, which is no event.
+fn is_idle(wait: &rd_wait) -> bool {
+    let Ok(index) = usize::try_from(wait.device) else { return false };
+    let Ok(device) = device::get(index) else { return false };
+    match wait.kind {
+        RD_WAIT_DEVICE => device.streams().into_iter().all(is_done),
+        RD_WAIT_STREAM => device.stream(wait.stream).is_some_and(is_done),
+        _ => is_done(device::current_stream(index)),
+    }
+}
+
+fn is_done(stream: &Stream) -> bool {
+    let submitted = stream.submitted();
+    stream.completed() >= submitted
+}
+
+/// A wait that began then is over.
+///
+/// # Safety
+/// `wait` is valid for reads, and its name NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_wait_end(wait: *const rd_wait, begin: u64) {
+    let end = trace::now().max(begin);
+    shield((), || {
+        if let Some(observer) = OBSERVER.get() {
+            // SAFETY: the caller's promise.
+            observer(unsafe { &*wait }, begin, end);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::runtime::task::Task;
+
+    fn begun(kind: i32, stream: i64) -> bool {
+        let (name, event) = (c"a wait".as_ptr(), ptr::null_mut());
+        let (to_device, pinned, is_asynchronous, is_idle) = (false, false, false, false);
+        let mut wait = rd_wait { kind, device: 0, name, stream, event, bytes: 0, to_device, pinned, is_asynchronous, is_idle };
+        // SAFETY: the wait lives here, and has no event.
+        assert!(unsafe { rd_wait_begin(&raw mut wait) } > 0);
+        wait.is_idle
+    }
+
+    #[test]
+    fn a_wait_says_whether_anything_is_left() {
+        let stream = device::get(0).unwrap().create_stream(0);
+        assert!(begun(RD_WAIT_STREAM, stream.id()));
+        stream.submit(Task::sleep(Duration::from_millis(200))).unwrap();
+        assert!(!begun(RD_WAIT_STREAM, stream.id()) && !begun(RD_WAIT_DEVICE, 0));
+        let before = device::exchange_stream(stream);
+        assert!(!begun(RD_WAIT_READ, 0), "a read waits for the current stream");
+        stream.synchronize().unwrap();
+        assert!(begun(RD_WAIT_READ, 0) && begun(RD_WAIT_STREAM, stream.id()));
+        device::exchange_stream(before);
+        assert!(!begun(RD_WAIT_EVENT, 0), "no event says nothing");
+    }
+}
