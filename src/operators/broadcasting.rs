@@ -102,8 +102,7 @@ impl<'a> Elementwise<'a> {
         };
         let dtype = given.map_or(of_new, Tensor::dtype);
         if matches!(rule.types, Types::Common | Types::Floating | Types::Cast(_)) {
-            let is_held = dtype == compute || can_cast(compute, dtype);
-            ensure!(is_held, "result type {compute:?} can't be cast to the desired output type {dtype:?}");
+            check_cast(compute, dtype)?;
         }
         let as_read = |input: &Input<'a>| match *input {
             Input::Tensor(tensor) if Some(tensor.handle()) == number => Input::Immediate(tensor),
@@ -121,6 +120,18 @@ impl<'a> Elementwise<'a> {
     /// The output's dtype.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    /// With a new output of another dtype, unless the caller has one.
+    ///
+    /// # Errors
+    /// Results of what is computed in are not written to it.
+    pub fn with_dtype(self, dtype: DType) -> Result<Self, Refusal> {
+        if self.given.is_some() {
+            return Ok(self);
+        }
+        check_cast(self.compute, dtype)?;
+        Ok(Self { dtype, ..self })
     }
 
     /// Those that all inputs are broadcast to.
@@ -209,6 +220,16 @@ impl<'a> Elementwise<'a> {
     pub fn swapped(self) -> Self {
         Self { is_swapped: true, ..self }
     }
+}
+
+/// Refuses an output that results of a dtype are not written to.
+///
+/// # Errors
+/// They are not.
+pub fn check_cast(compute: DType, dtype: DType) -> Outcome {
+    let is_held = dtype == compute || can_cast(compute, dtype);
+    ensure!(is_held, "result type {compute:?} can't be cast to the desired output type {dtype:?}");
+    Ok(())
 }
 
 /// What operands are computed in.
@@ -362,6 +383,15 @@ mod tests {
         assert_eq!(dtypes(Types::As(DType::Float), &[ints], None), Ok((DType::Float, DType::Float)));
         let text = "result type Float can't be cast to the desired output type Int";
         assert_eq!(dtypes(Types::Floating, &[ints], Some(ints)), Err(Refusal::Invalid(text.into())));
+    }
+
+    #[test]
+    fn a_new_output_has_the_dtype_that_is_wanted() {
+        let of = |dtype| Elementwise::new(&[Tensor::leaked(1, dtype, 0, &[2], &[1])], None).unwrap();
+        let dtypes = |dtype, wanted| of(dtype).with_dtype(wanted).map(|found| (found.compute(), found.dtype()));
+        assert_eq!(dtypes(DType::Double, DType::Half), Ok((DType::Double, DType::Half)));
+        let text = "result type Float can't be cast to the desired output type Byte";
+        assert_eq!(dtypes(DType::Float, DType::Byte), Err(Refusal::Invalid(text.into())));
     }
 
     #[test]

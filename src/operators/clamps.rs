@@ -76,14 +76,14 @@ pub fn clamp_tensor(arguments: &Arguments<'_>, _: Option<Tensor<'_>>) -> Outcome
 pub fn hardtanh(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input, min, max] = arguments.all()?;
     let dtype = input.tensor()?.dtype();
-    ensure!(dtype != DType::Bool, "Bool inputs not supported for hardtanh");
+    ensure_implemented(dtype != DType::Bool, "Bool inputs not supported for hardtanh")?;
     if !is_integer(dtype) {
         return clamp(arguments, call);
     }
-    let [min, max] = [min.number()?, max.number()?].map(Scalar::to::<i64>);
-    ensure!(dtype != DType::Byte || (min >= 0 && max >= 0), "cannot do hardtanh on an unsigned type with negative limits");
-    let limits = [min, max].map(|limit| Value::Number(Scalar::Long(limit)));
-    clamp(&Arguments::new(&[*input, limits[0], limits[1]]), call)
+    let limits = [min.number()?, max.number()?];
+    limits.iter().try_for_each(|&limit| call.check_number(limit, DType::Long))?;
+    let [min, max] = limits.map(|limit| Value::Number(Scalar::Long(limit.to())));
+    clamp(&Arguments::new(&[*input, min, max]), call)
 }
 
 #[cfg(test)]

@@ -84,10 +84,19 @@ pub fn entropy_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     call.operator(&names::DIV_NUMBER_IN_PLACE, &[Value::Tensor(out), count]).map(drop)
 }
 
-/// A loss of each element by itself, or their mean or sum. The third argument is the reduction; the kernel gets these numbers.
-fn of_each_element(numbers: &[Scalar], arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let reduction = arguments.get(2).unwrap_or(&Value::None).integer()?;
-    let operands = BINARY.operands(arguments, call, call.given(0).filter(|_| reduction == NONE))?;
+/// The operands of a loss of each element, the first two arguments. The third one is the reduction.
+fn operands_of<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
+    let is_reduced = reduction_of(arguments)? != NONE;
+    BINARY.operands(arguments, call, call.given(0).filter(|_| !is_reduced))
+}
+
+fn reduction_of(arguments: &Arguments<'_>) -> Result<i64, Refusal> {
+    arguments.get(2).unwrap_or(&Value::None).integer()
+}
+
+/// A loss of each element by itself, or their mean or sum; the kernel gets these numbers.
+fn of_each_element<'a>(operands: &Elementwise<'a>, numbers: &[Scalar], arguments: &Arguments<'a>, call: &Call<'a>) -> Outcome {
+    let reduction = reduction_of(arguments)?;
     ensure_computed(operands.compute(), call)?;
     if reduction == NONE {
         return operands.launch(call, operands.output(call)?, numbers);
@@ -104,11 +113,11 @@ fn gradient(types: Types, factor: f64, numbers: &[Scalar], arguments: &Arguments
     let is_mean = arguments.get(3).unwrap_or(&Value::None).integer()? == MEAN;
     let norm = if is_mean { factor / input.numel() as f64 } else { factor };
     let inputs = [input, target?, grad?].map(Into::into);
-    let operands = Elementwise::of(Rule::new(types), &inputs, given, call.default_dtype())?;
+    let operands = Elementwise::of(Rule::new(types), &inputs, given, call.default_dtype())?.with_dtype(input.dtype())?;
     ensure_computed(operands.compute(), call)?;
     let out = match given {
         Some(_) => operands.output(call)?,
-        None => call.contiguous(0, operands.sizes(), input.dtype(), Strides::Any)?,
+        None => call.contiguous(0, operands.sizes(), operands.dtype(), Strides::Any)?,
     };
     let scalars: SmallVec<[Scalar; 2]> = iter::once(Scalar::Double(norm)).chain(numbers.iter().copied()).collect();
     operands.launch(call, out, &scalars)
@@ -121,7 +130,7 @@ fn last_number(arguments: &Arguments<'_>) -> Result<f64, Refusal> {
 
 /// `mse_loss`.
 pub fn mse(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    of_each_element(&[], arguments, call)
+    of_each_element(&operands_of(arguments, call)?, &[], arguments, call)
 }
 
 /// `mse_loss_backward`.
@@ -133,7 +142,7 @@ pub fn mse_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 pub fn smooth_l1(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let beta = last_number(arguments)?;
     ensure!(beta >= 0.0, "smooth_l1_loss does not support negative values for beta.");
-    of_each_element(&[Scalar::Double(beta)], arguments, call)
+    of_each_element(&operands_of(arguments, call)?, &[Scalar::Double(beta)], arguments, call)
 }
 
 /// `smooth_l1_loss_backward`.
@@ -141,11 +150,12 @@ pub fn smooth_l1_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome
     gradient(Types::Common, 1.0, &[Scalar::Double(last_number(arguments)?)], arguments, call)
 }
 
-/// `huber_loss`.
+/// `huber_loss`, in the dtype of the input.
 pub fn huber(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let delta = last_number(arguments)?;
     ensure!(delta > 0.0, "huber_loss does not support non-positive values for delta.");
-    of_each_element(&[Scalar::Double(delta)], arguments, call)
+    let operands = operands_of(arguments, call)?.with_dtype(arguments.tensor(0)?.dtype())?;
+    of_each_element(&operands, &[Scalar::Double(delta)], arguments, call)
 }
 
 /// `huber_loss_backward`.

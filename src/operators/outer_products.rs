@@ -12,11 +12,11 @@ pub fn add(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     for (vector, name) in [(first, "vec1"), (second, "vec2")] {
         ensure!(vector.ndim() == 1, "addr: Expected 1-D argument {name}, but got {}-D", vector.ndim());
     }
-    if input.ndim() > 2 {
-        return Err(Refusal::Fallback);
-    }
     let (sizes, given) = ([first.numel(), second.numel()], call.given(0));
     let is_in_place = given.is_some_and(|out| out.handle() == input.handle());
+    if input.ndim() > 2 && !is_in_place {
+        return Err(Refusal::Fallback);
+    }
     let matrix = if is_in_place { input } else { input.expanded(&sizes)? };
     let found = matrix.sizes();
     ensure!(found.len() == 2, "2D tensor expected, got {}D tensor for input", found.len());

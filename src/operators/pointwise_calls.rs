@@ -6,8 +6,8 @@
 use smallvec::SmallVec;
 
 use super::broadcasting::{Elementwise, Rule, Types};
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Value, ensure};
-use super::descriptor::Tensor;
+use super::call::{Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, ensure};
+use super::descriptor::{Tensor, dims};
 use super::number_text::{NumberText, type_name};
 use super::promotion::{is_floating, is_whole, result_type};
 use super::whole_numbers::greatest_finite;
@@ -463,13 +463,20 @@ pub fn nan_to_num(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if let Some(given) = given {
         ensure!(given == dtype, "nan_to_num: dtype of out: {given:?} should be same as input: {dtype:?}");
     }
-    let operands = alone(input, Types::Same, call)?;
     if is_whole(dtype) {
-        return call.copy(operands.output_like(call, input)?, input);
+        let shape = Shape { sizes: dims(input.sizes(), |size| size), strides: input.like_strides(), dtype };
+        return call.copy(call.output(0, &shape, Strides::Shared)?, input);
     }
+    let operands = alone(input, Types::Same, call)?;
     ensure_computed(dtype, call)?;
     let numbers = numbers_of(arguments, Scalars::Optional)?;
     operands.launch(call, operands.output_like(call, input)?, &numbers)
+}
+
+/// `mish_backward`, in the dtype of the input.
+pub fn mish_backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let operands = BINARY.operands(arguments, call, None)?;
+    launch_with(&operands.with_dtype(arguments.tensor(1)?.dtype())?, &[], call)
 }
 
 /// `_prelu_kernel`, whose weights are broadcast already.

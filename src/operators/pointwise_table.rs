@@ -186,7 +186,8 @@ pointwise! {
     gradient of(BINARY.checked(pointwise::leaky_relu_backward).swapped()) => leaky_relu_backward;
     gradient of(BINARY.scalars(Scalars::Any)) => hardtanh_backward;
     gradient of(BINARY.scalars(Scalars::Optional)) => logit_backward;
-    functional floating(BINARY) => hardswish_backward mish_backward;
+    functional floating(BINARY) => hardswish_backward;
+    functional function!(Floating, pointwise::mish_backward) => mish_backward;
     gradient call(gated_linear_units::backward) => glu_backward;
     gradient floating(THRESHOLD_BACKWARD) => threshold_backward;
     // losses

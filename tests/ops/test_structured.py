@@ -495,7 +495,7 @@ def test_complex_numbers_of_two_parts(name: str) -> None:
         floats, doubles = torch.ones(2, device=device), torch.ones(2, dtype=torch.float64, device=device)
         with pytest.raises(RuntimeError, match="Expected object of scalar type Float but got scalar type Double for second"):
             function(floats, doubles)
-        with pytest.raises(RuntimeError, match="Expected both inputs to be Half, Float or Double tensors but got Long"):
+        with pytest.raises(NotImplementedError, match="Expected both inputs to be Half, Float or Double tensors but got Long"):
             function(floats.long(), floats)
         with pytest.raises(RuntimeError, match="scalar type ComplexFloat but got scalar type Float for argument 'out'"):
             function(floats, floats, out=torch.ones(2, device=device))
