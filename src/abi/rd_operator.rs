@@ -927,7 +927,7 @@ pub(super) fn changed((argument, change): (usize, Change)) -> rd_change {
 fn dense_numel(outputs: &[Tensor<'_>], inputs: &[Input<'_>]) -> i64 {
     let Some(first) = outputs.first() else { return 0 };
     let is_plain =
-        |tensor: &Tensor<'_>| tensor.sizes() == first.sizes() && tensor.flags().0 == 0 && tensor.is_dense(Format::Contiguous);
+        |tensor: &Tensor<'_>| tensor.has_sizes(first.sizes()) && tensor.flags().0 == 0 && tensor.is_dense(Format::Contiguous);
     let is_plain_input = |input: &Input<'_>| if let Input::Tensor(tensor) = input { is_plain(tensor) } else { true };
     if outputs.iter().all(is_plain) && inputs.iter().all(is_plain_input) { first.numel() } else { 0 }
 }

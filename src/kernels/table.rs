@@ -204,6 +204,7 @@ table![
     op(c"lt", kernel!(compare::lt), 0.15),
     op(c"ne", kernel!(compare::ne), 0.15),
     // logic
+    op(c"isnan", kernel!(predicate::isnan), 0.1),
     op(c"isneginf", kernel!(predicate::isneginf), 0.1),
     op(c"isposinf", kernel!(predicate::isposinf), 0.1),
     op(c"logical_and", kernel!(predicate::logical_and), 0.15),

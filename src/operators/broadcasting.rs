@@ -49,12 +49,10 @@ impl Rule {
     }
 }
 
-type Inputs<'a> = SmallVec<[Input<'a>; 3]>;
-
 /// Operands that go together.
 pub struct Elementwise<'a> {
-    inputs: Inputs<'a>,
-    sizes: Dims,
+    inputs: &'a [Input<'a>],
+    sizes: &'a [i64],
     given: Option<Tensor<'a>>,
     may_overlap: bool,
     /// What is computed in.
@@ -71,7 +69,7 @@ impl<'a> Elementwise<'a> {
     /// # Errors
     /// They do not go together.
     pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, Refusal> {
-        let inputs: Inputs<'_> = inputs.iter().map(|&input| input.into()).collect();
+        let inputs: SmallVec<[Input<'_>; 3]> = inputs.iter().map(|&input| input.into()).collect();
         Self::of(Rule::new(Types::Same), &inputs, given, DType::Float)
     }
 
@@ -85,11 +83,12 @@ impl<'a> Elementwise<'a> {
             out.check_no_internal_overlap()?;
             tensors().filter(|input| !out.is_identical(*input)).try_for_each(|input| out.check_no_partial_overlap(input))?;
         }
-        let sizes = common_sizes(inputs)?;
+        let first = tensors().next().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
+        let sizes = common_sizes(first, tensors())?;
         if let Some(out) = given {
             let is_input = || tensors().any(|input| input.handle() == out.handle());
-            let (own, all) = (out.sizes(), &sizes[..]);
-            ensure!(own == all || !is_input(), "output with shape {own:?} doesn't match the broadcast shape {all:?}");
+            let own = out.sizes();
+            ensure!(out.has_sizes(sizes) || !is_input(), "output with shape {own:?} doesn't match the broadcast shape {sizes:?}");
         }
         let compute = compute_dtype(rule.types, inputs, given, default)?;
         let number = if rule.takes_host_number { host_number(inputs)? } else { None };
@@ -104,11 +103,11 @@ impl<'a> Elementwise<'a> {
         if matches!(rule.types, Types::Common | Types::Floating | Types::Cast(_)) {
             check_cast(compute, dtype)?;
         }
-        let as_read = |input: &Input<'a>| match *input {
+        let as_read = |index: usize| match inputs[index] {
             Input::Tensor(tensor) if Some(tensor.handle()) == number => Input::Immediate(tensor),
             other => other,
         };
-        let inputs = inputs.iter().map(as_read).collect();
+        let inputs = first.arena().keep_all(inputs.len(), as_read);
         Ok(Self { inputs, sizes, given, may_overlap: rule.may_overlap, compute, dtype, is_swapped: false })
     }
 
@@ -135,29 +134,30 @@ impl<'a> Elementwise<'a> {
     }
 
     /// Those that all inputs are broadcast to.
-    pub fn sizes(&self) -> &[i64] {
-        &self.sizes
+    pub fn sizes(&self) -> &'a [i64] {
+        self.sizes
     }
 
     /// Of a new output: in the order of the inputs.
     pub fn shape(&self) -> Shape {
-        let strides = self.strides().unwrap_or_else(|| Format::Contiguous.strides(&self.sizes));
-        Shape { sizes: self.sizes.clone(), strides, dtype: self.dtype }
+        let strides = self.strides().unwrap_or_else(|| Format::Contiguous.strides(self.sizes));
+        self.shape_of(strides)
+    }
+
+    fn shape_of(&self, strides: Dims) -> Shape {
+        Shape { sizes: dims(self.sizes, |size| size), strides, dtype: self.dtype }
     }
 
     /// The same in the order of one tensor, where that has all elements.
     pub fn shape_like(&self, tensor: Tensor<'_>) -> Shape {
-        if tensor.sizes() != &self.sizes[..] {
-            return self.shape();
-        }
-        Shape { sizes: self.sizes.clone(), strides: tensor.like_strides(), dtype: self.dtype }
+        if tensor.has_sizes(self.sizes) { self.shape_of(tensor.like_strides()) } else { self.shape() }
     }
 
     /// Of a new output; none where it is contiguous.
     fn strides(&self) -> Option<Dims> {
-        let sizes = &self.sizes[..];
+        let sizes = self.sizes;
         let all: Option<SmallVec<[Tensor<'_>; 3]>> =
-            self.inputs.iter().map(|input| input.tensor().filter(|tensor| tensor.sizes() == sizes)).collect();
+            self.inputs.iter().map(|input| input.tensor().filter(|tensor| tensor.has_sizes(sizes))).collect();
         if let Some(all) = all {
             return Some(joint_strides(&all));
         }
@@ -180,18 +180,18 @@ impl<'a> Elementwise<'a> {
     /// # Errors
     /// No memory.
     pub fn output(&self, call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
-        if let Some(out) = self.given.filter(|out| out.sizes() == &self.sizes[..]) {
+        if let Some(out) = self.given.filter(|out| out.has_sizes(self.sizes)) {
             return Ok(out);
         }
         let strides = if self.may_overlap { Strides::Shared } else { Strides::Any };
-        let is_dense = |tensor: Tensor<'_>| tensor.sizes() == &self.sizes[..] && tensor.is_dense(Format::Contiguous);
+        let is_dense = |tensor: Tensor<'_>| tensor.has_sizes(self.sizes) && tensor.is_dense(Format::Contiguous);
         let is_contiguous = |input: &Input<'_>| input.tensor().is_some_and(is_dense);
         if self.inputs.iter().all(is_contiguous) {
-            return call.contiguous(0, &self.sizes, self.dtype, strides);
+            return call.contiguous(0, self.sizes, self.dtype, strides);
         }
         match self.strides() {
-            None => call.contiguous(0, &self.sizes, self.dtype, strides),
-            Some(wanted) => call.output(0, &Shape { sizes: self.sizes.clone(), strides: wanted, dtype: self.dtype }, strides),
+            None => call.contiguous(0, self.sizes, self.dtype, strides),
+            Some(wanted) => call.output(0, &self.shape_of(wanted), strides),
         }
     }
 
@@ -209,10 +209,9 @@ impl<'a> Elementwise<'a> {
     /// # Errors
     /// The kernel does not take the dtype.
     pub fn launch(&self, call: &Call<'_>, out: Tensor<'_>, scalars: &[Scalar]) -> Outcome {
-        let inputs = &self.inputs[..];
-        match *inputs {
+        match *self.inputs {
             [first, second] if self.is_swapped => launch_in(call, self.compute, out, &[second, first], scalars),
-            _ => launch_in(call, self.compute, out, inputs, scalars),
+            _ => launch_in(call, self.compute, out, self.inputs, scalars),
         }
     }
 
@@ -269,12 +268,12 @@ fn host_number(inputs: &[Input<'_>]) -> Result<Option<usize>, Refusal> {
 }
 
 /// The sizes that all are broadcast to.
-fn common_sizes(inputs: &[Input<'_>]) -> Result<Dims, Refusal> {
-    let mut tensors = inputs.iter().filter_map(Input::tensor);
-    let mut sizes = tensors.next().map_or_else(Dims::new, |first| dims(first.sizes(), |size| size));
+fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>) -> Result<&'a [i64], Refusal> {
+    let mut sizes = first.sizes();
     for tensor in tensors {
-        if tensor.sizes() != &sizes[..] {
-            sizes = broadcast(&sizes, tensor.sizes())?.into();
+        if !tensor.has_sizes(sizes) {
+            let both = broadcast(sizes, tensor.sizes())?;
+            sizes = first.arena().keep_all(both.len(), |dim| both[dim]);
         }
     }
     Ok(sizes)
@@ -307,14 +306,15 @@ fn launch_in(call: &Call<'_>, compute: DType, out: Tensor<'_>, inputs: &[Input<'
     if out.numel() == 0 && call.takes(compute) {
         return Ok(());
     }
-    let mut operands: SmallVec<[Input<'_>; 4]> = SmallVec::new();
-    for input in inputs {
-        operands.push(match *input {
-            Input::Tensor(tensor) if tensor.sizes() != out.sizes() => tensor.expanded(out.sizes())?.into(),
-            other => other,
-        });
+    let sizes = out.sizes();
+    if inputs.iter().filter_map(Input::in_memory).all(|tensor| tensor.has_sizes(sizes)) {
+        return call.launch_with(compute, &[out], inputs, scalars);
     }
-    call.launch_with(compute, &[out], &operands, scalars)
+    let operands = out.arena().try_keep_all(inputs.len(), |index| match inputs[index] {
+        Input::Tensor(tensor) => tensor.expanded(sizes).map(Input::Tensor),
+        other => Ok(other),
+    })?;
+    call.launch_with(compute, &[out], operands, scalars)
 }
 
 #[cfg(test)]

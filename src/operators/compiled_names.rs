@@ -30,7 +30,7 @@ const TYPED: &str = "
     binary_cross_entropy binary_cross_entropy_backward bmm bucketize.Tensor cat cauchy_ complex convolution_backward_overrideable
     convolution_overrideable cumsum embedding_dense_backward exponential_ flip floor_divide gather geometric_ glu glu_backward
     hardtanh hardtanh_ histc huber_loss huber_loss_backward im2col index.Tensor index_add index_add_ index_copy_
-    index_fill_.int_Scalar index_put_ index_select isnan kthvalue.values linalg_vector_norm linspace log_normal_
+    index_fill_.int_Scalar index_put_ index_select kthvalue.values linalg_vector_norm linspace log_normal_
     log_sigmoid_backward log_sigmoid_forward logit logspace.out masked_fill_.Scalar masked_fill_.Tensor masked_select max max.dim
     max_pool2d_with_indices max_pool2d_with_indices_backward mean mean.dim median min min.dim mm mode mse_loss mse_loss_backward
     multinomial nan_to_num native_batch_norm native_batch_norm_backward native_dropout native_dropout_backward native_group_norm

@@ -28,6 +28,12 @@ pub fn dims(values: &[i64], value_of: impl Fn(i64) -> i64) -> Dims {
     Dims::from_buf_and_len(few, values.len())
 }
 
+/// Whether sizes are the same. A loop is cheaper than the comparison of a few bytes by a library.
+#[inline]
+fn are_same(one: &[i64], other: &[i64]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
+}
+
 /// How the elements of a new tensor lie, and what a kernel may ask of an operand. The numbers are those of `c10::MemoryFormat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -186,6 +192,17 @@ impl<'a> Tensor<'a> {
     #[inline]
     pub fn sizes(self) -> &'a [i64] {
         self.0.sizes
+    }
+
+    #[inline]
+    pub fn has_sizes(self, sizes: &[i64]) -> bool {
+        are_same(self.0.sizes, sizes)
+    }
+
+    /// Where the descriptors of its call are.
+    #[inline]
+    pub fn arena(self) -> &'a BumpArena {
+        self.0.arena
     }
 
     /// In elements.

@@ -114,9 +114,13 @@ impl Pointwise {
         if let Some(check) = self.check {
             check(arguments, given)?;
         }
-        let mut inputs: SmallVec<[Input<'_>; 3]> = arguments.tensors().map(Input::Tensor).collect();
-        if self.scalars == Scalars::None {
-            inputs.extend(arguments.iter().filter_map(Value::as_number).map(Input::Number));
+        let mut inputs: SmallVec<[Input<'_>; 3]> = SmallVec::new();
+        for value in arguments.iter() {
+            match value {
+                Value::Tensor(tensor) => inputs.push(Input::Tensor(*tensor)),
+                _ if self.scalars == Scalars::None => inputs.extend(value.as_number().map(Input::Number)),
+                _ => {}
+            }
         }
         if !self.is_swapped {
             return Elementwise::of(self.rule, &inputs, given, call.default_dtype());
@@ -440,13 +444,6 @@ pub fn remainder_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcom
 /// A shift by a number.
 pub fn shift_by_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     BINARY.scalars(Scalars::None).run(arguments, call)
-}
-
-/// `isnan`: where a tensor is not equal to itself.
-pub fn isnan(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let input = arguments.tensor(0)?.into();
-    let operands = Elementwise::of(Rule::new(Types::Compared), &[input, input], None, call.default_dtype())?;
-    launch_with(&operands, &[], call)
 }
 
 /// `logit`; without `eps` its kernel gets -1.

@@ -151,6 +151,7 @@ pointwise! {
     pure of(PREDICATE.checked(pointwise::isposinf)) => isposinf;
     pure of(PREDICATE.checked(pointwise::signbit)) => signbit;
     pure fast(Dense::Boolean, PREDICATE) => logical_not;
+    functional fast(Dense::Boolean, PREDICATE) => isnan;
     pure fast(Dense::Boolean, COMPARISON) => logical_and logical_or logical_xor;
     tensor fast(Dense::Boolean, COMPARISON) => eq ge gt le lt ne;
     number fast(Dense::Number, NUMBER_COMPARISON) => eq ge gt le lt ne;
@@ -213,7 +214,6 @@ named! {
     c"div": call(pointwise::floor_divide) => c"floor_divide", c"floor_divide_.Tensor", c"floor_divide.out";
     c"ldexp": call(powers::ldexp) => c"ldexp.Tensor", c"ldexp_", c"ldexp.out";
     c"lerp_scalar": floating(BINARY.checked(pointwise::lerp_number)) => c"lerp.Scalar", c"lerp_.Scalar", c"lerp.Scalar_out";
-    c"ne": call(pointwise::isnan) => c"isnan";
     c"pow": call(powers::pow_of_number) => c"pow.Scalar", c"pow.Scalar_out";
     c"pow": floating(BINARY) => c"pow.Tensor_Tensor", c"pow_.Tensor", c"pow.Tensor_Tensor_out";
     c"pow_scalar": function!(Floating, powers::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";

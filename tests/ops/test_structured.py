@@ -483,6 +483,7 @@ def test_logit_has_the_errors_of_the_cpu() -> None:
             torch.ones(2, dtype=torch.int64, device=device).logit_()
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("name", ["complex", "polar"])
 def test_complex_numbers_of_two_parts(name: str) -> None:
     function = getattr(torch, name)

@@ -179,6 +179,7 @@ const OTHERS: &[&str] = &[
     "le",
     "lt",
     "ne",
+    "isnan",
     "isneginf",
     "isposinf",
     "logical_and",

@@ -1,4 +1,4 @@
-//! Predicates (`isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it is not 0.
+//! Predicates (`isnan`, `isposinf`, `isneginf`) and logic. The result is Bool, cast to the output's dtype; a number is true if it is not 0.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ signature! {
     logical_or(out, lhs, rhs)[] in ALL;
     logical_xor(out, lhs, rhs)[] in ALL;
     logical_not(out, x)[] in ALL;
+    isnan(out, x)[] in EVERY;
     isposinf(out, x)[] in ORDERED;
     isneginf(out, x)[] in ORDERED;
 }
@@ -40,6 +41,7 @@ predicates! {
     Or, Number, |[lhs, rhs]| (lhs != T::ZERO) || (rhs != T::ZERO);
     Xor, Number, |[lhs, rhs]| (lhs != T::ZERO) != (rhs != T::ZERO);
     Not, Number, |[x]| x == T::ZERO;
+    Nan, Number, |[x]| !x.eq(&x);
     Highest, Ordered, |[x]| x == T::HIGHEST;
     Lowest, Ordered, |[x]| x == T::LOWEST;
     Never, Ordered, |[_x]| false;
@@ -79,6 +81,15 @@ pub fn logical_xor(launch: &Launch<'_>) -> Result<(), Error> {
 pub fn logical_not(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.compute();
     dispatch!(dtype in ALL, T => run::<T, Bool, _, 1>(launch, Not))
+}
+
+/// `aten::isnan`: of complex numbers, whether a part is NaN.
+///
+/// # Errors
+/// A dtype outside the table's.
+pub fn isnan(launch: &Launch<'_>) -> Result<(), Error> {
+    let dtype = launch.compute();
+    dispatch!(dtype in EVERY, T => run::<T, Bool, _, 1>(launch, Nan))
 }
 
 /// `aten::isposinf`.
@@ -124,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities() {
+    fn infinities_and_nan() {
         let ask = |name: &str, dtype: DType| {
             let values = [-0.0, 0.0, -2.0, 2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN].map(real);
             let input = Tensor::of(dtype, &ndarray::arr1(&values).into_dyn(), Strides::Contiguous);
@@ -135,6 +146,9 @@ mod tests {
         for dtype in [DType::Half, DType::BFloat16, DType::Float, DType::Double] {
             assert_eq!(ask("isposinf", dtype), [0, 0, 0, 0, 1, 0, 0], "{dtype:?}");
             assert_eq!(ask("isneginf", dtype), [0, 0, 0, 0, 0, 1, 0], "{dtype:?}");
+        }
+        for dtype in [DType::BFloat16, DType::Double, DType::ComplexFloat] {
+            assert_eq!(ask("isnan", dtype), [0, 0, 0, 0, 0, 0, 1], "{dtype:?}");
         }
         assert_eq!([ask("isposinf", DType::Long), ask("isneginf", DType::Long)], [[0; 7]; 2]);
     }
