@@ -37,6 +37,10 @@ mod simd;
 pub mod tensor;
 #[cfg(not(any(feature = "internals", loom)))]
 mod tensor;
+#[cfg(any(feature = "internals", loom))]
+pub mod tuning;
+#[cfg(not(any(feature = "internals", loom)))]
+mod tuning;
 
 #[cfg(not(loom))]
 pub use runtime::hardware;

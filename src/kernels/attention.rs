@@ -30,8 +30,6 @@ use crate::tensor::view::View;
 pub use backward::attention_backward;
 pub use forward::attention;
 
-/// Keys of a block.
-const KEYS: usize = 128;
 /// Nanoseconds of one thread for a multiply-add.
 const MULTIPLY_ADD: f64 = 0.02;
 

@@ -9,25 +9,24 @@
 mod batch_norm;
 mod group_norm;
 
-use super::mean_variance::{self, PIECE, Pair, wide};
+use super::mean_variance::{self, Pair, wide};
 use crate::runtime::sync::Mutex;
 use crate::simd::{Aligned, Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
+use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
-use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Field, Number, Real};
 use crate::tensor::view::View;
+use crate::tuning::sharing::{CHANNEL_NORM_ROWS, GRAIN, MEAN_VARIANCE_PIECE};
 
 pub use batch_norm::{native_batch_norm, native_batch_norm_backward};
 pub use group_norm::{native_group_norm, native_group_norm_backward};
 
 const DENSE: &str = "an operand of the wrong dtype";
 
-/// Rows of a piece where every column is a channel.
-const ROWS: usize = 256;
 /// Columns that are computed in vector lanes, as far as there are so many.
 const WIDE: usize = 32;
 const NARROW: usize = 8;
@@ -60,12 +59,12 @@ impl Shape {
 
     /// How many pieces belong to a row, or to a column.
     fn pieces(&self) -> usize {
-        if self.by_columns { self.rows.div_ceil(ROWS) } else { self.cols.div_ceil(PIECE) }
+        if self.by_columns { self.rows.div_ceil(CHANNEL_NORM_ROWS) } else { self.cols.div_ceil(MEAN_VARIANCE_PIECE) }
     }
 
     /// The elements of a piece of a row, or of a column.
     fn part(&self, piece: usize) -> (usize, usize) {
-        let (len, most) = if self.by_columns { (self.rows, ROWS) } else { (self.cols, PIECE) };
+        let (len, most) = if self.by_columns { (self.rows, CHANNEL_NORM_ROWS) } else { (self.cols, MEAN_VARIANCE_PIECE) };
         (piece * most, len.min((piece + 1) * most))
     }
 

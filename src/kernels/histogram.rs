@@ -8,15 +8,13 @@ use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::{GRAIN, parallel};
+use crate::tensor::loops::parallel;
 use crate::tensor::number::{Hub, Real};
+use crate::tuning::sharing::{GRAIN, MAX_HISTOGRAM_BLOCKS};
 
 signature! {
     histogram(counts, x, edges, weight?)[method, has_weight] in FLOATING;
 }
-
-/// Most blocks of values, each of which has counts of its own.
-const BLOCKS: usize = 64;
 
 /// Nanoseconds of one thread per value.
 const COST: f64 = 4.0;
@@ -96,7 +94,7 @@ fn run<T: Element + Real>(launch: &Launch<'_>) -> Result<(), Error> {
         return Err(Error::operands(format!("{} edges of {} bins", edges.len(), output.len())));
     }
     let bins = Bins { edges, method };
-    let height = GRAIN.max(values.len().div_ceil(BLOCKS)).max(output.len());
+    let height = GRAIN.max(values.len().div_ceil(MAX_HISTOGRAM_BLOCKS)).max(output.len());
     let blocks: Vec<_> = (0..values.len().div_ceil(height)).map(|_| Mutex::new(vec![0.0; output.len()])).collect();
     parallel(blocks.len(), 1, COST * height as f64, &|begin, end| {
         for (block, counts) in blocks.iter().enumerate().take(end).skip(begin) {

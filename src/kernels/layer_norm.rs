@@ -16,15 +16,12 @@ use crate::tensor::loops::lines::{self, LANES, Lines, Values};
 use crate::tensor::loops::parallel;
 use crate::tensor::number::{Number, Real};
 use crate::tensor::part::Narrowed;
+use crate::tuning::sharing::{LAYER_NORM_ROWS, MAX_LAYER_NORM_BLOCKS};
 
 signature! {
     native_layer_norm(out, mean, rstd, x, weight?, bias?)[eps, has_weight, has_bias] in FLOATING;
     native_layer_norm_backward(grad_x, grad_weight?, grad_bias?, grad, x, mean, rstd, weight?)[has_grad_weight, has_grad_bias, has_weight] in FLOATING;
 }
-
-/// RowOperand of a block, at least, and how many blocks there are at most.
-const ROWS: usize = 16;
-const BLOCKS: usize = 64;
 
 /// Normalises rows; gives the mean of each and the reciprocal of its standard deviation.
 struct Normalize<'a, T> {
@@ -151,7 +148,7 @@ fn backward<T: Element<Acc = T> + Real>(launch: &Launch<'_>) -> Result<(), Error
     let weight = parameter(launch, weight, cols, T::ONE)?;
     let (means, scales) = (Values::<T>::new(launch.view(first + 2))?, Values::<T>::new(launch.view(first + 3))?);
     let (means, scales) = (means.to_vec(), scales.to_vec());
-    let height = ROWS.max(rows.div_ceil(BLOCKS));
+    let height = LAYER_NORM_ROWS.max(rows.div_ceil(MAX_LAYER_NORM_BLOCKS));
     let sums: Vec<_> = (0..rows.div_ceil(height)).map(|_| Mutex::new([vec![T::ZERO; cols], vec![T::ZERO; cols]])).collect();
     let failure = Failure::default();
     parallel(sums.len(), 1, launch.cost() * (height * cols) as f64, &|begin, end| {

@@ -12,18 +12,12 @@ use crate::runtime::sync::Mutex;
 use crate::tensor::dtype::DType;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{INLINE_SCALARS, Launch, Layout, Scalar, of_views};
-use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::table_lookup::{self, LookupTable};
 use crate::tensor::view::{Flags, View};
+use crate::tuning::algorithms::{LOOKUP_TABLE_WORTH, MAX_LOOKUP_TABLES, MIN_LOOKED_UP};
 
 /// Values of a 16 bit type.
 const VALUES: usize = 1 << 16;
-/// Fewer elements are computed: the table would have to come from memory.
-const FEWEST: usize = GRAIN;
-/// A function has a table from so many elements on, so that filling it is at most a quarter of its work.
-const WORTH: usize = 4 * VALUES;
-/// Functions that are remembered: those used last. Their tables take 128 KiB each.
-const REMEMBERED: usize = 32;
 
 /// A function: an operator with its parameters, for one dtype.
 struct Function {
@@ -78,7 +72,7 @@ fn is_eligible(launch: &Launch<'_>) -> bool {
     matches!(dtype, DType::Half | DType::BFloat16)
         && launch.num_operands() == 2
         && launch.scalars().len() <= INLINE_SCALARS
-        && launch.view(0).numel() >= FEWEST
+        && launch.view(0).numel() >= MIN_LOOKED_UP
         && fits(0)
         && fits(1)
 }
@@ -97,7 +91,7 @@ fn find(operator: &'static str, launch: &Launch<'_>) -> Found {
     let mut function = if let Some(position) = functions.iter().rposition(|function| function.is(operator, launch)) {
         functions.remove(position)
     } else {
-        if functions.len() == REMEMBERED {
+        if functions.len() == MAX_LOOKUP_TABLES {
             functions.remove(0);
         }
         Function { operator, dtype: launch.compute(), scalars: launch.scalars().to_vec(), seen: 0, table: None }
@@ -105,7 +99,7 @@ fn find(operator: &'static str, launch: &Launch<'_>) -> Found {
     function.seen = function.seen.saturating_add(numel);
     let found = match &function.table {
         Some(table) => Found::Filled(Arc::clone(table)),
-        None if function.seen >= WORTH => Found::Worth,
+        None if function.seen >= LOOKUP_TABLE_WORTH => Found::Worth,
         None => Found::Nothing,
     };
     functions.push(function);
@@ -156,7 +150,7 @@ mod tests {
 
     /// The results for so many values that they are looked up, as often as there are values.
     fn looked_up(name: &str, dtype: DType, scalars: &[Scalar]) -> Vec<u16> {
-        results(name, dtype, scalars, (0..WORTH).map(|index| index as u16))
+        results(name, dtype, scalars, (0..LOOKUP_TABLE_WORTH).map(|index| index as u16))
     }
 
     #[test]
@@ -166,9 +160,11 @@ mod tests {
         for name in functions {
             for dtype in [DType::Half, DType::BFloat16] {
                 let values: Vec<u16> = (0..=u16::MAX).collect();
-                let computed: Vec<u16> =
-                    values.chunks(FEWEST / 2).flat_map(|some| results(name, dtype, scalars(name), some.iter().copied())).collect();
-                assert!(looked_up(name, dtype, scalars(name)) == computed.repeat(WORTH / VALUES), "{name} {dtype:?}");
+                let computed: Vec<u16> = values
+                    .chunks(MIN_LOOKED_UP / 2)
+                    .flat_map(|some| results(name, dtype, scalars(name), some.iter().copied()))
+                    .collect();
+                assert!(looked_up(name, dtype, scalars(name)) == computed.repeat(LOOKUP_TABLE_WORTH / VALUES), "{name} {dtype:?}");
             }
         }
     }
@@ -197,9 +193,9 @@ mod tests {
 
     #[test]
     fn only_the_functions_used_last_are_remembered() {
-        for turn in 0..REMEMBERED + 8 {
+        for turn in 0..MAX_LOOKUP_TABLES + 8 {
             looked_up("pow_scalar", DType::BFloat16, &[Scalar::Double(turn as f64 + 0.25)]);
         }
-        assert!(FUNCTIONS.lock().len() <= REMEMBERED);
+        assert!(FUNCTIONS.lock().len() <= MAX_LOOKUP_TABLES);
     }
 }

@@ -15,17 +15,18 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::loops::row::{self, Row};
-use crate::tensor::loops::{GRAIN, rows};
+use crate::tensor::loops::rows;
 use crate::tensor::number::{Number, Ordered};
+use crate::tuning::algorithms::POOLED_IN_LANES;
+use crate::tuning::sharing::GRAIN;
 
 signature! {
     max_pool2d(out, positions, x)[kernel_height, kernel_width, dilation_height, dilation_width, padding_height, padding_width, stride_height, stride_width, windows_height, windows_width, height, width, channels] in REAL;
     max_pool2d_backward(grad_x, grad, positions)[channels] in REAL;
 }
 
-/// Windows that are computed in vector lanes, and how many of them are worth it.
+/// Windows that are computed in vector lanes together.
 const LANES: usize = 64;
-const FEW: usize = 16;
 
 /// The greatest values so far, and where they were.
 struct Best<T> {
@@ -242,7 +243,7 @@ impl<E: Element<Acc: Ordered>> Leaf for Lines<'_, E> {
             let input = &input[plane * elements..(plane + 1) * elements];
             let mut line = Line { shape, top: rows[row], spans, input, output, positions };
             match shape.channels {
-                1 if len < FEW => line.few(),
+                1 if len < POOLED_IN_LANES => line.few(),
                 1 => line.plane(),
                 _ => line.sample(),
             }

@@ -10,9 +10,7 @@
 use crate::simd::{Aligned, across};
 use crate::tensor::dtype::Element;
 use crate::tensor::number::{Field, Hub, Number, Real};
-
-/// Elements of a piece, at most.
-pub const PIECE: usize = 4096;
+use crate::tuning::sharing::MEAN_VARIANCE_PIECE;
 
 /// Values that are summed in separate lanes, in long pieces and in short ones.
 const LANES: usize = 32;
@@ -125,9 +123,9 @@ pub fn of_piece<E: Element<Acc: Real>>(values: &[E]) -> Pair {
 /// The moments of values of any number, in pieces. To be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn of_row<E: Element<Acc: Real>>(values: &[E]) -> Pair {
-    let (piece, rest) = values.split_at(values.len().min(PIECE));
+    let (piece, rest) = values.split_at(values.len().min(MEAN_VARIANCE_PIECE));
     let ([mut mean, mut squares], mut count) = (of_piece(piece), piece.len() as f64);
-    for piece in rest.chunks(PIECE) {
+    for piece in rest.chunks(MEAN_VARIANCE_PIECE) {
         let ([own, own_squares], len) = (of_piece(piece), piece.len() as f64);
         let (apart, share) = (own - mean, len / (count + len));
         mean += apart * share;

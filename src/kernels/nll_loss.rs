@@ -17,6 +17,7 @@ use crate::tensor::loops::row::Row;
 use crate::tensor::loops::rows;
 use crate::tensor::number::{Field, Hub, Number};
 use crate::tensor::view::View;
+use crate::tuning::sharing::LOSS_PIECE;
 
 signature! {
     nll_loss_forward(out, total_weight, x, target, weight?)[reduction, ignored, has_weight] in FLOATING;
@@ -26,9 +27,6 @@ signature! {
 /// The reduction of the losses: the numbers are those of `at::Reduction`.
 const NONE: i64 = 0;
 const MEAN: i64 = 1;
-
-/// Losses of a block, at least.
-const BLOCK: usize = 4096;
 
 /// Targets and the weights of classes.
 struct Classes<'a, T> {
@@ -111,7 +109,7 @@ fn forward<E: Element<Acc: Field>>(launch: &Launch<'_>) -> Result<(), Error> {
         totals.set(0, 0.0);
         return failure.result();
     }
-    let (rows, grain) = (target.size(0) * height, BLOCK.div_ceil(width.max(1)));
+    let (rows, grain) = (target.size(0) * height, LOSS_PIECE.div_ceil(width.max(1)));
     let sums: Vec<_> = (0..rows.div_ceil(grain)).map(|_| Mutex::new([0.0; 2])).collect();
     parallel(sums.len(), 1, launch.cost() * (grain * width) as f64, &|begin, end| {
         for (block, sums) in sums.iter().enumerate().take(end).skip(begin) {

@@ -16,9 +16,10 @@ use crate::tensor::dtype::{Complex32, Complex64, DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::lines::{self, Columns, LANES, Lines, Strip};
+use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
-use crate::tensor::loops::{GRAIN, parallel};
 use crate::tensor::number::{Hub, Number, Ordered};
+use crate::tuning::sharing::{DIVIDED_SCAN, GRAIN};
 
 signature! {
     cumsum(out, input)[dim] in INTEGRAL | FIELD;
@@ -169,7 +170,7 @@ fn narrow<'a, T: Element>(launch: &Launch<'a>, dim: usize) -> Option<(usize, &'a
     let columns = input.sizes().get(dim + 1..)?.iter().product::<i64>() as usize;
     let is_one = input.sizes()[..dim].iter().all(|&size| size == 1);
     let is_plain = is_one && input.dtype() == T::DTYPE && output.dtype() == T::DTYPE;
-    if !is_plain || !(2..=4).contains(&columns) || input.numel() < 4 * GRAIN || input.overlaps(&output) {
+    if !is_plain || !(2..=4).contains(&columns) || input.numel() < DIVIDED_SCAN || input.overlaps(&output) {
         return None;
     }
     if !output.is_contiguous() {
@@ -187,7 +188,7 @@ struct Scan<W, S> {
 impl<T: Number, W: Number, S: Step<W>> Lines<T, 1, 1> for Scan<W, S> {
     #[inline(always)]
     fn line(&self, _: usize, [input]: [&[T]; 1], [output]: [&mut [T]; 1]) {
-        if S::BLOCKS && input.len() >= 4 * GRAIN {
+        if S::BLOCKS && input.len() >= DIVIDED_SCAN {
             scan_blocks::<T, W, S>(input, output, self.cost);
         } else {
             scan::<T, W, S>(input, output, S::START);

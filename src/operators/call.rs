@@ -13,6 +13,7 @@ use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
+use crate::tuning::tasks::{MAX_PARTS, PART_NS};
 
 /// Why a call is not done here.
 #[derive(Debug, PartialEq)]
@@ -443,13 +444,9 @@ pub struct Division {
     pub slow_stride: bool,
 }
 
-/// Nanoseconds: smaller parts of a task cost more to hand out than they save.
-const PART_COST: u64 = 100_000;
-const MAX_PARTS: u64 = 16;
-
 /// How many parts a task of a cost is worth.
 pub fn parts_worth(cost: u64) -> i64 {
-    (cost / PART_COST).clamp(1, MAX_PARTS) as i64
+    (cost / PART_NS).clamp(1, MAX_PARTS) as i64
 }
 
 /// The side of a call that has PyTorch's tensors.

@@ -7,17 +7,9 @@ use super::descriptor::{Dims, Format, Tensor, dims};
 use super::names;
 use crate::kernels::convolution::{Dimension, is_regular};
 use crate::tensor::dtype::{DType, DTypeSet, FLOAT8, HALVES};
+use crate::tuning::tasks::{FEWEST_PART_CHANNELS, ONEDNN_VOLUME, PART_CHANNELS, PART_POSITIONS};
 
 const NAME: &str = "convolution";
-
-/// Positions of the output for which a kernel's reordering of the weights is a small share of its work.
-const LEAST_POSITIONS: i64 = 1024;
-/// Channels of a part; fewer where a call would not be divided at all.
-const LEAST_CHANNELS: i64 = 64;
-const FEWEST_CHANNELS: i64 = 32;
-
-/// Elements of a channel from which oneDNN's kernel for volumes is faster than the one that PyTorch chooses for a batch of one.
-const LEAST_VOLUME: i64 = 128;
 
 const NARROW: DTypeSet = HALVES.and(FLOAT8);
 
@@ -148,9 +140,9 @@ impl<'a> Convolution<'a> {
         let product = if NARROW.contains(self.input.dtype()) { 0.006 } else { 0.03 };
         let cost = (factor * positions as f64 * self.weight.numel() as f64 * product) as u64 + 1000;
         let worth = parts_worth(cost);
-        let by_batch = power_of_two(worth.min(self.input.sizes()[0]), positions / LEAST_POSITIONS);
-        let is_divided = by_batch > 1 || channels >= 2 * LEAST_CHANNELS;
-        let least = if is_divided { LEAST_CHANNELS } else { FEWEST_CHANNELS };
+        let by_batch = power_of_two(worth.min(self.input.sizes()[0]), positions / PART_POSITIONS);
+        let is_divided = by_batch > 1 || channels >= 2 * PART_CHANNELS;
+        let least = if is_divided { PART_CHANNELS } else { FEWEST_PART_CHANNELS };
         let can_divide_channels = !self.transposed && self.groups == 1;
         let by_channels = if can_divide_channels { power_of_two(worth, channels / least) } else { 1 };
         let in_float32 = self.needs_float32(output);
@@ -168,7 +160,7 @@ impl<'a> Convolution<'a> {
     fn has_large_volumes(&self, in_float32: bool) -> bool {
         let &[_, _, depth, height, width] = self.input.sizes() else { return false };
         let is_float = in_float32 || self.input.dtype() == DType::Float;
-        is_float && !self.transposed && self.groups == 1 && depth * height * width >= LEAST_VOLUME
+        is_float && !self.transposed && self.groups == 1 && depth * height * width >= ONEDNN_VOLUME
     }
 
     /// Whether each channel has weights of its own, of 16 bit numbers, and some stride: the input's gradient is then slow to compute.

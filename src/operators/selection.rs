@@ -9,6 +9,7 @@ use super::names;
 use crate::kernels::sorting::sort as sort_kernel;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
+use crate::tuning::algorithms::{MAX_SELECTED, SHARED_SORT_LINE};
 
 /// The two outputs of a selection, as the caller sees them and with the dimension kept.
 struct Outputs<'a> {
@@ -131,11 +132,6 @@ pub fn mode(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
 
 // ---- sort and topk ----
 
-/// Lines above this length are sorted by all threads.
-const LONG_LINE: i64 = 16384;
-/// More than so many elements of a long line are not selected, but sorted.
-const MOST_SELECTED: i64 = 2048;
-
 /// Both outputs, values and indices, as they are; those of the caller may not share memory in part with the input.
 fn outputs_of<'a>(
     call: &Call<'a>,
@@ -186,7 +182,7 @@ fn sort_along(call: &Call<'_>, input: &Value<'_>, dim: &Value<'_>, descending: &
     if input.numel() == 0 {
         return Ok(());
     }
-    if input.sizes().get(dim).is_some_and(|&size| size > LONG_LINE) {
+    if input.sizes().get(dim).is_some_and(|&size| size > SHARED_SORT_LINE) {
         return sort_long_lines(call, outputs, input, dim, descending);
     }
     let scalars = sort_kernel::sort::Scalars { dim: (dim as i64).into(), descending: descending.into() };
@@ -214,7 +210,7 @@ pub fn topk(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     ensure!((0..=len).contains(&k), "selected index k out of range");
     let sizes = call.arena().keep_all(input.ndim(), |other| if other == dim { k } else { input.sizes()[other] });
     let outputs = outputs_of(call, input, |index, dtype| call.contiguous(index, sizes, dtype, Strides::Any))?;
-    if k > MOST_SELECTED && len > LONG_LINE {
+    if k > MAX_SELECTED && len > SHARED_SORT_LINE {
         let (yes, number) = (Value::Number(Scalar::Bool(true)), Value::Number(Scalar::Long(dim as i64)));
         let sorted = call.operators(&names::SORT, &[Value::Tensor(input), yes, number, *largest], 2)?;
         return outputs.into_iter().zip(sorted).try_for_each(|(output, sorted)| call.copy(output, sorted.narrow(dim, k)));

@@ -19,9 +19,7 @@ use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, Struct
 use super::descriptor::{Format, Tensor};
 use super::guards::{Changes, Guard};
 use crate::tensor::dtype::{DType, FLOATING, HALVES};
-
-/// Nanoseconds: a call of that cost that is not cut takes the libraries' threads.
-const LARGE: u64 = 1_000_000;
+use crate::tuning::tasks::LIBRARY_THREADS_NS;
 
 /// Has PyTorch's kernel compute a call, behind the outputs that the operator makes.
 pub fn run(operator: &Operator, task: &Task, arguments: &Arguments<'_>, call: Call<'_>, guard: Option<&Guard>) -> Outcome {
@@ -59,7 +57,7 @@ fn cut(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) -> Cut {
     let size = size_of_batch(batch, inputs, outputs);
     let whole = Cut { dim: 0, size, least_ndim: 1, cost: cost_of(batch, inputs) + cost_of(batch, outputs), takes_threads: false };
     // Rounding errors of Fourier transforms follow from the threads.
-    Cut { takes_threads: whole.parts() == 1 && (whole.cost >= LARGE || batch == Batch::None), ..whole }
+    Cut { takes_threads: whole.parts() == 1 && (whole.cost >= LIBRARY_THREADS_NS || batch == Batch::None), ..whole }
 }
 
 /// Nanoseconds of one thread: some for each element, or for each element a row of products.

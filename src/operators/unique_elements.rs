@@ -8,11 +8,9 @@ use super::names;
 use crate::kernels::sorting::unique as kernels;
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
+use crate::tuning::algorithms::UNIQUE_LINE;
 
 const REASON: &CStr = c"unique (the result's size is read on the host)";
-
-/// Elements of a line that one thread sorts in less time than more launches would take.
-const SHORT_LINE: i64 = 4096;
 
 /// Rows of two dimensions, to be grouped.
 struct Grouping<'a> {
@@ -104,7 +102,7 @@ fn of_elements(call: &Call<'_>, input: Tensor<'_>, consecutive: bool, with_inver
         return nothing(call, &[0], input.dtype(), inverse.unwrap_or(&[0]));
     }
     let line = call.dense(input, Format::Contiguous)?.view(&[numel]);
-    if !with_inverse && !with_counts && (consecutive || numel <= SHORT_LINE) {
+    if !with_inverse && !with_counts && (consecutive || numel <= UNIQUE_LINE) {
         return of_line(call, line, consecutive);
     }
     let (line, indices) = if consecutive {

@@ -5,12 +5,9 @@
 
 use std::collections::VecDeque;
 use std::thread;
-use std::time::Duration;
 
 use super::sync::{Condvar, LazyLock, Mutex, wait_timeout};
-
-/// How long an idle thread stays.
-const IDLE: Duration = Duration::from_secs(2);
+use crate::tuning::waking::BLOCKING_IDLE;
 
 static POOL: LazyLock<BlockingPool> = LazyLock::new(BlockingPool::default);
 
@@ -54,7 +51,7 @@ impl BlockingPool {
                 continue;
             }
             state.idle += 1;
-            let (woken, timed_out) = wait_timeout(&self.changed, state, IDLE);
+            let (woken, timed_out) = wait_timeout(&self.changed, state, BLOCKING_IDLE);
             state = woken;
             state.idle -= 1;
             if timed_out && state.pending.is_empty() {

@@ -7,17 +7,13 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::ready_list::{ReadyList, Start, Taken, Threads};
 use super::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop};
 use super::thread_pool::{Pool, num_threads, on_worker};
 use super::{affinity, exit, open_loops};
-
-/// How long a drainer searches after its last work.
-const SEARCH: Duration = Duration::from_micros(150);
-/// Looks between two readings of the clock.
-const LOOKS: u32 = 64;
+use crate::tuning::waking::{LOOKS, SEARCH};
 
 /// The one executor of the process.
 pub static EXECUTOR: Executor = Executor::new();

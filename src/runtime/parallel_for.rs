@@ -8,25 +8,17 @@
 //! where a loop in the same direction would have evicted it first.
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::executor::EXECUTOR;
 use super::open_loops::{InLoop, Open};
 use super::slot::{Direction, Work};
 use super::sync::{AtomicBool, AtomicU64, LazyLock, Ordering};
 use super::{affinity, open_loops};
+use crate::tuning::sharing::{CLAIM_NS, SERIAL_NS};
+use crate::tuning::waking::{MISSED_NS, MISSED_WINDOW, WAKE_NS};
 
 pub use super::thread_pool::{num_threads, set_num_threads};
-
-/// Work below this many nanoseconds stays on its thread.
-const SERIAL: u64 = 2_000;
-/// Work from here on is worth waking sleepers: the caller pays 5 to 13 µs for it, and they come some 40 µs later.
-const WAKE: u64 = 100_000;
-/// Loops without helpers that add up to so much within the window wake sleepers as well: more loops will follow, most likely.
-const MISSED: u64 = 100_000;
-const WINDOW: Duration = Duration::from_millis(2);
-/// Nanoseconds of work that are claimed at a time, at least.
-const GRAIN: u64 = 1_000;
 
 /// Runs `body(0..count)`, the caller among the runners; returns when all are done. `cost`: nanoseconds of one thread over everything.
 /// Inside a chunk, further loops run serially.
@@ -35,7 +27,7 @@ const GRAIN: u64 = 1_000;
 /// With the panic of a chunk, after all have ended.
 #[inline]
 pub fn parallel_for(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
-    if count <= 1 || cost < SERIAL || open_loops::is_inside() {
+    if count <= 1 || cost < SERIAL_NS || open_loops::is_inside() {
         (0..count).for_each(body);
     } else {
         run_long(count, cost, body);
@@ -49,7 +41,7 @@ fn run_long(count: usize, cost: u64, body: &(dyn Fn(usize) + Sync)) {
         return serially();
     }
     let alone = !open_loops::has_onlookers() && !EXECUTOR.is_searching();
-    let wakes = cost >= WAKE || (alone && missed(cost) >= MISSED);
+    let wakes = cost >= WAKE_NS || (alone && missed(cost) >= MISSED_NS);
     if alone && !wakes {
         return serially();
     }
@@ -80,17 +72,17 @@ fn missed(cost: u64) -> u64 {
     static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
     static WINDOW_NUMBER: AtomicU64 = AtomicU64::new(0);
     static SUM: AtomicU64 = AtomicU64::new(0);
-    let window = u64::try_from(EPOCH.elapsed().as_nanos() / WINDOW.as_nanos()).unwrap_or(u64::MAX);
+    let window = u64::try_from(EPOCH.elapsed().as_nanos() / MISSED_WINDOW.as_nanos()).unwrap_or(u64::MAX);
     let same = WINDOW_NUMBER.load(Ordering::Relaxed) == window;
     let sum = if same { SUM.load(Ordering::Relaxed) } else { 0 } + cost;
     WINDOW_NUMBER.store(window, Ordering::Relaxed);
-    SUM.store(if sum >= MISSED { 0 } else { sum }, Ordering::Relaxed);
+    SUM.store(if sum >= MISSED_NS { 0 } else { sum }, Ordering::Relaxed);
     sum
 }
 
 /// How many chunks are claimed at a time: enough work to hide the claiming, and several turns for each thread.
 fn grain(count: usize, cost: u64) -> usize {
-    let worth_claiming = count as u64 * GRAIN / cost.max(1);
+    let worth_claiming = count as u64 * CLAIM_NS / cost.max(1);
     let most = count / (4 * num_threads());
     usize::try_from(worth_claiming).unwrap_or(most).min(most).max(1)
 }

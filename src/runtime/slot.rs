@@ -14,17 +14,13 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, UnsafeCell, yield_now};
+use crate::tuning::sharing::{FORWARD_CHUNKS, MAX_SHARES};
+use crate::tuning::waking::SPINS_BEFORE_YIELD;
 
 const INSIDE: u64 = 0xffff;
 const LIMIT_SHIFT: u32 = 16;
 const OPEN: u64 = 1 << 32;
 const CLAIMED: u64 = 1 << 33;
-
-/// Polls a slot whose last helper is still inside before the waiting thread gives up its time slice.
-const SPINS_BEFORE_YIELD: u32 = if cfg!(loom) { 0 } else { 4096 };
-
-/// The most shares of a loop; further threads begin where others do.
-const SHARES: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// The share that belongs to the core which this thread runs on, of so many; none where the core is not known.
 pub type OwnShare = fn(usize) -> Option<usize>;
@@ -46,13 +42,10 @@ pub type LoopBody<'a> = &'a (dyn Fn(usize) + Sync);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Forward,
-    /// Runs of [`RUN`] neighbours, each forward, from the last one to the first: a processor fetches memory ahead of ascending addresses,
-    /// and would do so for nothing at the end of every chunk.
+    /// Runs of [`FORWARD_CHUNKS`] neighbours, each forward, from the last one to the first: a processor fetches memory ahead of ascending
+    /// addresses, and would do so for nothing at the end of every chunk.
     Backward,
 }
-
-/// Neighbouring chunks that are taken forward in either direction.
-const RUN: usize = if cfg!(loom) { 1 } else { 8 };
 
 impl Direction {
     /// The chunk of `0..count` that is taken at this turn of as many.
@@ -62,12 +55,12 @@ impl Direction {
             Self::Forward => turn,
             Self::Backward => {
                 // The run of the last chunks is the short one.
-                let short = count % RUN;
+                let short = count % FORWARD_CHUNKS;
                 if turn < short {
                     count - short + turn
                 } else {
                     let rest = turn - short;
-                    count - short - (rest / RUN + 1) * RUN + rest % RUN
+                    count - short - (rest / FORWARD_CHUNKS + 1) * FORWARD_CHUNKS + rest % FORWARD_CHUNKS
                 }
             }
         }
@@ -108,7 +101,7 @@ struct Next(AtomicUsize);
 #[repr(align(128))]
 pub struct Slot {
     state: AtomicU64,
-    next: [Next; SHARES],
+    next: [Next; MAX_SHARES],
     job: UnsafeCell<Option<Job>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -122,7 +115,7 @@ impl Slot {
     #[cfg(not(loom))]
     #[allow(clippy::new_without_default, reason = "statics need a constant")]
     pub const fn new() -> Self {
-        let next = [const { Next(AtomicUsize::new(0)) }; SHARES];
+        let next = [const { Next(AtomicUsize::new(0)) }; MAX_SHARES];
         Self { state: AtomicU64::new(0), next, job: UnsafeCell::new(None), panic: Mutex::new(None) }
     }
 
@@ -209,7 +202,7 @@ impl Claim<'_> {
         let slot = self.slot;
         // SAFETY: only the lifetime changes; the body outlives every use, since this call returns after the last helper has left.
         let body: LoopBody<'static> = unsafe { std::mem::transmute::<LoopBody<'_>, LoopBody<'static>>(body) };
-        let job = Job { count, shares: (helpers + 1).clamp(1, SHARES), grain, direction, body };
+        let job = Job { count, shares: (helpers + 1).clamp(1, MAX_SHARES), grain, direction, body };
         // SAFETY: the slot is claimed by us and not open, so that nobody reads `job`.
         slot.job.with_mut(|target| unsafe { *target = Some(job) });
         for (share, next) in slot.next.iter().enumerate().take(job.shares) {

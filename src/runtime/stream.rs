@@ -29,6 +29,7 @@ use super::task::recording::Recording;
 use super::task::{Drained, Erased, Lease, Payload, Task, Work};
 use super::trace::Mark;
 use super::{Error, blocking_pool, exit, hardware, isolation, observers, sanitizer, timer, trace};
+use crate::tuning::waking::{INLINE_COLD_NS, INLINE_HOT_NS, TURN_TASKS};
 
 mod debugged;
 pub(super) mod loop_fusion;
@@ -36,16 +37,6 @@ mod on_hardware;
 mod recordings;
 mod standstill;
 mod wait;
-
-#[cfg(test)]
-pub(super) use wait::BACKLOG;
-
-/// Kernels below this many nanoseconds run on the submitting thread if the stream is idle and every compute thread sleeps.
-const INLINE_COLD: u64 = 15_000;
-/// The same while a compute thread is awake to take the work.
-const INLINE_HOT: u64 = 3_000;
-/// Tasks of one stream that a compute thread runs while others of the same priority are ready.
-const SHARE: usize = 16;
 
 thread_local! {
     /// The stream whose task this thread runs.
@@ -383,7 +374,7 @@ impl Stream {
     #[inline]
     fn own_idle(&'static self, cost: u64) -> Option<Guest<'static, Task>> {
         EXECUTOR.note_submission();
-        let inline_below = if EXECUTOR.is_searching() { INLINE_HOT } else { INLINE_COLD };
+        let inline_below = if EXECUTOR.is_searching() { INLINE_HOT_NS } else { INLINE_COLD_NS };
         if cost < inline_below { self.queue.own_idle() } else { None }
     }
 
@@ -502,7 +493,7 @@ impl Stream {
     fn is_over(&self, until: Until, ran: usize) -> bool {
         match until {
             Until::Done(target) => self.completed() >= target,
-            Until::Share => EXECUTOR.is_wanted_elsewhere(self.priority, ran >= SHARE) || exit::is_exiting(),
+            Until::Share => EXECUTOR.is_wanted_elsewhere(self.priority, ran >= TURN_TASKS) || exit::is_exiting(),
             Until::Kernel => false,
         }
     }

@@ -16,6 +16,7 @@ use super::queue::Owner;
 use super::sync::Arc;
 use super::trace::{About, Kind, Mark, MemoryKind};
 use super::vector_clock::VectorClock;
+use crate::tuning::sharing::FUSED_NS;
 
 pub(super) mod recording;
 
@@ -23,9 +24,6 @@ use recording::Recording;
 
 /// Room for a payload inside the task; a larger one is boxed.
 pub const INLINE_BYTES: usize = 376;
-
-/// Nanoseconds of one thread from which on it matters whether a work finds its memory in a cache.
-const LARGE: u64 = 50_000;
 
 /// A byte range that a task reads or writes; `end` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,7 +333,7 @@ impl Task {
     /// The device work as one over a row of elements, if it is that and large.
     pub(super) fn row(&self) -> Option<&dyn Row> {
         match &self.payload {
-            Payload::Kernel(work) if self.cost >= LARGE => work.row(),
+            Payload::Kernel(work) if self.cost >= FUSED_NS => work.row(),
             _ => None,
         }
     }

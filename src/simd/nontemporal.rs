@@ -3,8 +3,7 @@
 //! An ordinary store first reads the cache line that it writes to, a non-temporal one does not. docs/decisions/011-nontemporal-stores.md has
 //! the gains.
 
-/// Bytes of a result from which it is stored non-temporally: the size of the last-level cache of common processors.
-const BEYOND_CACHES: usize = 32 << 20;
+use crate::tuning::caches::BEYOND_CACHES_BYTES;
 
 /// Bytes that a non-temporally stored block is aligned to, and a multiple of.
 const ALIGNMENT: usize = 16;
@@ -20,7 +19,7 @@ impl Stores {
     /// The better stores for a result of so many bytes at an address that the loop does not read from.
     #[inline(always)]
     pub fn of(address: *const u8, bytes: usize) -> Self {
-        let bypasses = cfg!(target_arch = "x86_64") && bytes >= BEYOND_CACHES && address.addr().is_multiple_of(ALIGNMENT);
+        let bypasses = cfg!(target_arch = "x86_64") && bytes >= BEYOND_CACHES_BYTES && address.addr().is_multiple_of(ALIGNMENT);
         if bypasses { Self::NonTemporal } else { Self::Cached }
     }
 
@@ -81,9 +80,9 @@ mod tests {
     #[test]
     fn large_results_take_nontemporal_stores_where_they_are_aligned() {
         let address = std::ptr::without_provenance::<u8>(1 << 20);
-        assert_eq!(Stores::of(address, BEYOND_CACHES - 1), Stores::Cached);
-        assert_eq!(Stores::of(address.wrapping_add(8), BEYOND_CACHES), Stores::Cached);
-        assert_eq!(Stores::of(address, BEYOND_CACHES) == Stores::NonTemporal, cfg!(target_arch = "x86_64"));
+        assert_eq!(Stores::of(address, BEYOND_CACHES_BYTES - 1), Stores::Cached);
+        assert_eq!(Stores::of(address.wrapping_add(8), BEYOND_CACHES_BYTES), Stores::Cached);
+        assert_eq!(Stores::of(address, BEYOND_CACHES_BYTES) == Stores::NonTemporal, cfg!(target_arch = "x86_64"));
     }
 
     #[test]

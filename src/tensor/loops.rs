@@ -32,21 +32,14 @@ pub mod words;
 pub use buffer::{Buffer, Memory};
 
 use crate::runtime::parallel_for;
-
-/// Elements that one thread takes at a time; work of less than two such pieces is not divided.
-pub const GRAIN: usize = 16 * 1024;
-
-/// Elements of a block buffer.
-pub const BLOCK: usize = 1024;
-
-/// The most nanoseconds that a piece shall take.
-const PIECE: f64 = 4_000.0;
+use crate::tuning::caches::BLOCK;
+use crate::tuning::sharing::{GRAIN, MAX_PIECE_NS};
 
 /// Elements that one thread takes at a time where each takes `cost` nanoseconds: a power of two, from [`BLOCK`] to [`GRAIN`]. The cores
 /// of one machine need not be equally fast at a moment, and a loop lasts until its last piece is done.
 #[inline]
 pub fn grain(cost: f64) -> usize {
-    1 << ((PIECE / cost) as usize).clamp(BLOCK, GRAIN).ilog2()
+    1 << ((MAX_PIECE_NS / cost) as usize).clamp(BLOCK, GRAIN).ilog2()
 }
 
 /// Runs `body(begin, end)` over pieces of `0..count`, in parallel where it is worth it. `cost`: nanoseconds of one thread per index.

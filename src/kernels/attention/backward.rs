@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Call, KEYS, Loaded, Mask, Score, Store, load_rows};
+use super::{Call, Loaded, Mask, Score, Store, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::kernels::signature::signature;
@@ -14,13 +14,12 @@ use crate::tensor::loops::Memory;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::Number;
 use crate::tensor::output::Output;
+use crate::tuning::caches::{ATTENTION_BACKWARD_QUERIES, ATTENTION_KEYS};
 
 signature! {
     attention_backward(grad_query, grad_key, grad_value, grad_out, query, key, value, out, logsumexp, mask?)[is_causal, has_scale, scale] in FLOATING;
 }
 
-/// Queries of a block.
-const QUERIES: usize = 128;
 /// The inputs of a launch, by their numbers.
 const GRAD: usize = 3;
 const QUERY: usize = 4;
@@ -78,7 +77,7 @@ struct Part<'a, E: Element<Acc: Score>> {
 impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     fn new(launch: &'a Launch<'a>, call: Call) -> Self {
         let memory = |count: usize| Memory::of(count * size_of::<E::Acc>());
-        let (keys, queries) = (call.keys.min(KEYS), call.queries.min(QUERIES));
+        let (keys, queries) = (call.keys.min(ATTENTION_KEYS), call.queries.min(ATTENTION_BACKWARD_QUERIES));
         Self {
             launch,
             call,
@@ -101,8 +100,8 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         let [grad_query, grad_key, grad_value] = outputs;
         for head in kv_head * group..(kv_head + 1) * group {
             self.load_queries([batch, head]);
-            for begin in (0..keys).step_by(KEYS) {
-                self.block_of_keys([batch, head, kv_head], begin..keys.min(begin + KEYS));
+            for begin in (0..keys).step_by(ATTENTION_KEYS) {
+                self.block_of_keys([batch, head, kv_head], begin..keys.min(begin + ATTENTION_KEYS));
             }
             let scale = <E::Acc as Number>::from_f64(self.call.scale);
             let from = self.of_queries[2].numbers::<E::Acc>(queries * padded);
@@ -139,8 +138,8 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     fn block_of_keys(&mut self, [batch, head, kv_head]: [usize; 3], keys: Range<usize>) {
         self.keys.load::<E>(&self.launch.view(KEY), [batch, kv_head], keys.clone(), true);
         self.values.load::<E>(&self.launch.view(VALUE), [batch, kv_head], keys.clone(), true);
-        for begin in (0..self.call.queries).step_by(QUERIES) {
-            let block = begin..self.call.queries.min(begin + QUERIES);
+        for begin in (0..self.call.queries).step_by(ATTENTION_BACKWARD_QUERIES) {
+            let block = begin..self.call.queries.min(begin + ATTENTION_BACKWARD_QUERIES);
             let queries = self.call.first_query(&block, keys.start)..block.end;
             if !queries.is_empty() {
                 self.weights([batch, head], queries.clone(), keys.clone());

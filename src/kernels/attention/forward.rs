@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Call, KEYS, Loaded, Mask, Score, Store, load_rows};
+use super::{Call, Loaded, Mask, Score, Store, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::kernels::signature::signature;
@@ -13,13 +13,12 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::Memory;
 use crate::tensor::number::{Field, Number};
 use crate::tensor::output::Output;
+use crate::tuning::caches::{ATTENTION_KEYS, ATTENTION_QUERIES};
 
 signature! {
     attention(out, logsumexp, query, key, value, mask?)[is_causal, has_scale, scale] in FLOATING;
 }
 
-/// Queries of a block: each block loads all of its keys and values.
-const QUERIES: usize = 256;
 /// Partial maxima and sums of a row.
 const LANES: usize = COLUMNS;
 
@@ -36,9 +35,9 @@ pub fn attention(launch: &Launch<'_>) -> Result<(), Error> {
 
 fn run<E: Element<Acc: Score>>(launch: &Launch<'_>, call: Call) -> Result<(), Error> {
     // Cut where there are most pieces: by the shape alone, so that results do not depend on the threads.
-    let pieces = [call.batch, call.heads, call.queries.div_ceil(QUERIES)];
+    let pieces = [call.batch, call.heads, call.queries.div_ceil(ATTENTION_QUERIES)];
     let dim = (0..3).rev().max_by_key(|&dim| pieces[dim]).unwrap_or(0);
-    let grain = if dim == 2 { QUERIES } else { 1 };
+    let grain = if dim == 2 { ATTENTION_QUERIES } else { 1 };
     let count = [call.batch, call.heads, call.queries][dim];
     let cost = super::cost(launch) as f64 / count.max(1) as f64;
     let failure = Failure::default();
@@ -65,8 +64,8 @@ struct Part<'a, E: Element<Acc: Score>> {
 
 impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     fn new(launch: &'a Launch<'a>, call: Call, outputs: [Output<'a>; 2], ranges: &[Range<usize>; 3]) -> Self {
-        let (rows, padded) = (call.queries.min(QUERIES), call.padded);
-        let keys = call.keys.min(KEYS);
+        let (rows, padded) = (call.queries.min(ATTENTION_QUERIES), call.padded);
+        let keys = call.keys.min(ATTENTION_KEYS);
         let sizes = [rows * padded, rows * keys.next_multiple_of(COLUMNS), rows * padded, rows, rows];
         Self {
             launch,
@@ -82,8 +81,8 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
     fn run(&mut self, [batches, heads, queries]: &[Range<usize>; 3]) -> Result<(), Error> {
         for batch in batches.clone() {
             for head in heads.clone() {
-                for begin in queries.clone().step_by(QUERIES) {
-                    self.block([batch, head], begin..queries.end.min(begin + QUERIES))?;
+                for begin in queries.clone().step_by(ATTENTION_QUERIES) {
+                    self.block([batch, head], begin..queries.end.min(begin + ATTENTION_QUERIES))?;
                 }
             }
         }
@@ -104,8 +103,8 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         maxima.fill(<E::Acc as Number>::from_f64(f64::NEG_INFINITY));
         let (kv_head, mask) = ([batch, call.kv_head(head)], Mask::new(launch, 5));
         let until = call.keys_until(queries.end);
-        for begin in (0..until).step_by(KEYS) {
-            let keys = begin..until.min(begin + KEYS);
+        for begin in (0..until).step_by(ATTENTION_KEYS) {
+            let keys = begin..until.min(begin + ATTENTION_KEYS);
             key.load::<E>(&launch.view(3), kv_head, keys.clone(), true);
             value.load::<E>(&launch.view(4), kv_head, keys.clone(), false);
             let wide = key.columns_count();

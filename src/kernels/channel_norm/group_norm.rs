@@ -1,15 +1,16 @@
 //! Group normalisation: each group of neighbouring channels of each sample has its own mean and variance.
 
 use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, narrow, products, wide};
-use crate::kernels::mean_variance::{self, PIECE};
+use crate::kernels::mean_variance;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::{GRAIN, parallel, rows};
+use crate::tensor::loops::{parallel, rows};
 use crate::tensor::number::{Number, Real};
+use crate::tuning::sharing::{GRAIN, MEAN_VARIANCE_PIECE};
 
 signature! {
     native_group_norm(out, mean, rstd, x, weight?, bias?)[channels, groups, has_weight, has_bias, eps] in FLOATING;
@@ -101,7 +102,7 @@ fn forward<E: Element<Acc: Real>>(launch: &Launch<'_>) -> Result<(), Error> {
     let weight = operands.parameter(given.has_weight, channels, E::Acc::ONE)?;
     let bias = operands.parameter(given.has_bias, channels, E::Acc::ZERO)?;
     let (rows, cols) = (shape.rows / span, shape.cols * span);
-    if cols <= PIECE {
+    if cols <= MEAN_VARIANCE_PIECE {
         let (mut means, mut inverses) = (vec![E::Acc::ZERO; rows], vec![E::Acc::ZERO; rows]);
         let grain = (GRAIN / cols).max(1);
         let statistics = means.chunks_mut(grain).zip(inverses.chunks_mut(grain));

@@ -11,6 +11,9 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::{indexed, parallel};
 use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
 use crate::tensor::view::View;
+use crate::tuning::algorithms::ADDED_TOGETHER;
+use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROWS};
+use crate::tuning::sharing::MAX_PIECE_NS;
 
 signature! {
     embedding_bag(out, bag_of_index, bag_sizes, maxima, table, indices, offsets, weights?)[mode, padding] in FLOATING;
@@ -20,14 +23,10 @@ signature! {
 const SUM: i64 = 0;
 const MEAN: i64 = 1;
 
-/// Rows that are added to the sums together.
-const ROWS: usize = 16;
 /// Columns whose sums stay in registers meanwhile.
 const LANES: usize = 64;
 /// Columns of a block where fewer are left.
 const FEW_LANES: usize = 16;
-/// Bytes of a table beyond the caches near a core, whose rows are fetched before they are added.
-const FAR: usize = 8 << 20;
 
 /// A contiguous operand of Int or Long, read by index.
 #[derive(Clone, Copy)]
@@ -166,7 +165,7 @@ impl<'a> Bags<'a> {
     fn run<T: Element<Acc: Real>>(&self, cost: f64) -> Result<(), Error> {
         let failure = Failure::default();
         let per_bag = self.indices.len() as f64 / self.out.rows.max(1) as f64 * self.table.cols as f64 * cost;
-        parallel(self.out.rows, (4_000.0 / per_bag.max(1.0)) as usize + 1, per_bag, &|begin, end| {
+        parallel(self.out.rows, (MAX_PIECE_NS / per_bag.max(1.0)) as usize + 1, per_bag, &|begin, end| {
             let mut sums = vec![T::Acc::ZERO; self.table.cols];
             for bag in begin..end {
                 failure.note(self.bag::<T>(bag, &mut sums));
@@ -183,7 +182,7 @@ impl<'a> Bags<'a> {
         if let Some(maxima) = maxima {
             vectorize(Zero { to: maxima, count: self.table.cols });
         }
-        let (mut count, mut rows, mut pending) = (0i64, [AddedRow::NONE; ROWS], 0);
+        let (mut count, mut rows, mut pending) = (0i64, [AddedRow::NONE; ADDED_TOGETHER], 0);
         for at in begin..end {
             let row = self.indices.row(at, self.table.rows)?;
             write(&self.bag_of, at, bag as i64);
@@ -196,7 +195,7 @@ impl<'a> Bags<'a> {
             } else {
                 rows[pending] = AddedRow { from, weight: self.weight::<T>(at), later: self.later(at) };
                 pending += 1;
-                if pending == ROWS {
+                if pending == ADDED_TOGETHER {
                     vectorize(AddRows { rows: &rows, sums: &mut *sums });
                     pending = 0;
                 }
@@ -212,8 +211,8 @@ impl<'a> Bags<'a> {
 
     /// The row of an index that comes later, where rows are to be fetched into the cache.
     fn later<T>(&self, at: usize) -> Option<*const T> {
-        let is_far = self.table.rows * self.table.cols * size_of::<T>() >= FAR;
-        let at = Some(at + indexed::AHEAD).filter(|&at| is_far && at < self.indices.len())?;
+        let is_far = self.table.rows * self.table.cols * size_of::<T>() >= FAR_TABLE_BYTES;
+        let at = Some(at + PREFETCHED_ROWS).filter(|&at| is_far && at < self.indices.len())?;
         self.indices.row(at, self.table.rows).ok().map(|row| self.table.row::<T>(row).cast_const())
     }
 
@@ -376,7 +375,7 @@ pub fn embedding_renorm(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = launch.view(0).dtype();
     dispatch!(dtype in FIELD | COMPLEX_HALF, T => {
         let cost = table.cols as f64 * launch.cost();
-        parallel(table.rows, (4_000.0 / cost.max(1.0)) as usize + 1, cost, &|begin, end| {
+        parallel(table.rows, (MAX_PIECE_NS / cost.max(1.0)) as usize + 1, cost, &|begin, end| {
             for row in (begin..end).filter(|&row| named[row].load(Ordering::Relaxed)) {
                 renorm_row(table.row::<T>(row), table.cols, greatest, kind);
             }

@@ -1,9 +1,9 @@
 //! Products of f32 and bf16 by our own blocks, on AMD processors with AVX-512 and its products of bfloat16 (Zen 4 and later).
 //!
 //! The loops are those of K. Goto and R. van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM Transactions on Mathematical
-//! Software 34-3, 2008): a panel of b with [`WIDTH`] columns and [`DEPTH`] lanes lies packed in the first-level cache while the rows of a
-//! go by, [`ROWS`] at a time. Where rows of a are not contiguous, a copy of [`DEPTH`] lanes of them is made first. A lane is one f32
-//! or two neighbouring bf16 along the summed dimension. Sums are of f32, [`DEPTH`] lanes at a time, and rounded once at the end.
+//! Software 34-3, 2008): a panel of b with [`WIDTH`] columns and [`PANEL_LANES`] lanes lies packed in the first-level cache while the rows of
+//! a go by, [`ROWS`] at a time. Where rows of a are not contiguous, a copy of [`PANEL_LANES`] lanes of them is made first. A lane is one f32
+//! or two neighbouring bf16 along the summed dimension. Sums are of f32, [`PANEL_LANES`] lanes at a time, and rounded once at the end.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -16,17 +16,12 @@ use crate::tensor::dtype::DType;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};
+use crate::tuning::products::{BLOCKED_TILE_MULTIPLY_ADDS, BLOCKED_TILE_SIDE, PANEL_LANES, UNBLOCKED_ROWS, UNPACKED_ROW_TILES};
 
-/// Lanes of a panel.
-const DEPTH: usize = 256;
 /// Lanes from one row of a packed block of a to the next: not a power of two, for which rows would share their lines of the cache.
-const PITCH: usize = DEPTH + LANES;
-/// Tiles of whole panels and register tiles, whose packing takes a small part of their time: two threads, November 2026.
-const TILING: Tiling = Tiling { side: 512, worth: 1e6, align: [ROWS, WIDTH] };
-/// Rows or columns up to which [`super::skinny`] is faster: nothing is used often enough to be packed.
-const FEW: usize = 4;
-/// Rows of a that use a panel of f32 up to which reading it where it lies is faster than packing it.
-const FEW_USES: usize = 2 * ROWS;
+const PITCH: usize = PANEL_LANES + LANES;
+/// Tiles of whole panels and register tiles.
+const TILING: Tiling = Tiling { side: BLOCKED_TILE_SIDE, worth: BLOCKED_TILE_MULTIPLY_ADDS, align: [ROWS, WIDTH] };
 /// Multiply-adds from which on the loops pay, and from which on PyTorch's CPU device as well takes denormal bfloat16 numbers for zero: the
 /// processor's instruction does.
 pub const LEAST: usize = 16 * 16 * 16;
@@ -36,7 +31,7 @@ pub fn takes(problem: &Problem) -> bool {
     matches!(problem.dtype, DType::Float | DType::BFloat16)
         && is_available()
         && problem.m * problem.n * problem.k > LEAST
-        && problem.m.min(problem.n) > FEW
+        && problem.m.min(problem.n) > UNBLOCKED_ROWS
         && has_contiguous_rows(&upright(problem))
 }
 
@@ -86,10 +81,10 @@ pub fn run<T: Lane>(problem: &Problem) {
 fn one<T: Lane>(problem: &Problem, tile: Tile, target: Target<T>) {
     let lanes = problem.k.div_ceil(T::PER_LANE);
     let width = tile.cols.next_multiple_of(WIDTH);
-    let (mut left, mut right) = (Memory::of(tile.rows * PITCH * 4), Memory::of(DEPTH.min(lanes) * width * 4));
-    let mut partial = Memory::of(if lanes > DEPTH { tile.rows * width * 4 } else { 0 });
-    for first in (0..lanes).step_by(DEPTH) {
-        let depth = DEPTH.min(lanes - first);
+    let (mut left, mut right) = (Memory::of(tile.rows * PITCH * 4), Memory::of(PANEL_LANES.min(lanes) * width * 4));
+    let mut partial = Memory::of(if lanes > PANEL_LANES { tile.rows * width * 4 } else { 0 });
+    for first in (0..lanes).step_by(PANEL_LANES) {
+        let depth = PANEL_LANES.min(lanes - first);
         let a = rows::<T>(problem, tile, first, depth, &mut left);
         let b = columns::<T>(problem, tile, first, depth, &mut right);
         for col in (0..tile.cols).step_by(WIDTH) {
@@ -145,7 +140,7 @@ struct Panels {
 /// `depth` lanes of a tile's columns of b, from lane `first` on: where they are, if few rows of a use them, or packed into `memory`.
 fn columns<T: Lane>(problem: &Problem, tile: Tile, first: usize, depth: usize, memory: &mut Memory) -> Panels {
     let b = problem.b;
-    if T::PER_LANE == 1 && b.col == 4 && b.row >= 0 && tile.rows <= FEW_USES && tile.cols.is_multiple_of(WIDTH) {
+    if T::PER_LANE == 1 && b.col == 4 && b.row >= 0 && tile.rows <= UNPACKED_ROW_TILES * ROWS && tile.cols.is_multiple_of(WIDTH) {
         let data = b.at(tile.batch, first, tile.col).data.cast_const().cast();
         return Panels { lanes: Pitched { data, step: b.row as usize }, panel: WIDTH };
     }

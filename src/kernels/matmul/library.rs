@@ -17,6 +17,10 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::Memory;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::{self, StridedPtr};
+use crate::tuning::products::{
+    LIBRARY_COLUMNS_AMD, LIBRARY_MULTIPLY_ADDS, LIBRARY_MULTIPLY_ADDS_16_BIT, LIBRARY_ROWS_AMD, LIBRARY_TILE_SIDE,
+    ONEDNN_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS, TILE_MULTIPLY_ADDS_16_BIT, VECTOR_MULTIPLY_ADDS,
+};
 
 /// A matrix as BLAS takes it: column-major with its leading dimension, in elements; `transposed`: of its transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,23 +70,8 @@ enum Processor {
     Amd,
 }
 
-/// Multiply-adds from which on the library is faster than the `gemm` crate for f32 and f64, and than widened blocks for f16 and bf16:
-/// Intel, one thread, November 2026.
-const WORTH: usize = 300_000;
-const WORTH_16_BIT: usize = 16 * 16 * 16;
-/// Multiply-adds of bfloat16 from which on oneDNN is faster than BLAS, on the same processor.
-const WORTH_ROUNDED: f64 = 4e7;
-/// Rows of a product of f32 or f64 up to which the library is faster than the `gemm` crate, and columns from which on: AMD.
-const FEW_AMD: usize = 32;
-const MANY_AMD: usize = 512;
 /// Rows whose distance is a multiple of this, in bytes, share their lines of the first-level cache; `gemm` copies them slowly.
 const PAGE: isize = 4096;
-/// Multiply-adds of a vector product, which is bound by memory, that are worth a thread of their own.
-const VECTOR: f64 = 1e5;
-/// The most rows and columns of a tile of 16 bit floats, whose sums stay in a second-level cache of 2 MiB.
-const SIDE: usize = 512;
-/// Multiply-adds of 16 bit floats that are worth a thread of their own.
-const TILE_16_BIT: f64 = 2e7;
 
 /// Whether the library makes the product.
 pub fn takes(problem: &Problem) -> bool {
@@ -90,11 +79,13 @@ pub fn takes(problem: &Problem) -> bool {
     let work = problem.m * problem.n * problem.k;
     let (least, most) = (problem.m.min(problem.n), problem.m.max(problem.n));
     let is_worth_it = match (processor, problem.dtype) {
-        (Processor::Intel, DType::Float | DType::Double) => work >= WORTH || least == 1,
-        (Processor::Intel, DType::Half) => work >= WORTH_16_BIT && least > 1,
-        (Processor::Intel, DType::BFloat16) => work >= WORTH_16_BIT,
+        (Processor::Intel, DType::Float | DType::Double) => work >= LIBRARY_MULTIPLY_ADDS || least == 1,
+        (Processor::Intel, DType::Half) => work >= LIBRARY_MULTIPLY_ADDS_16_BIT && least > 1,
+        (Processor::Intel, DType::BFloat16) => work >= LIBRARY_MULTIPLY_ADDS_16_BIT,
         (Processor::Amd, DType::Float | DType::Double) => {
-            work >= WORTH && least > 1 && (least <= FEW_AMD && most >= MANY_AMD || has_rows_in_pages(problem))
+            work >= LIBRARY_MULTIPLY_ADDS
+                && least > 1
+                && (least <= LIBRARY_ROWS_AMD && most >= LIBRARY_COLUMNS_AMD || has_rows_in_pages(problem))
         }
         _ => false,
     };
@@ -158,9 +149,9 @@ fn operands(problem: &Problem) -> Option<[Columns; 3]> {
 pub fn run(problem: &Problem) -> Result<(), Error> {
     let problem = &upright(problem);
     let is_done = match problem.dtype {
-        DType::Float => in_place::<f32>(problem, tile::WORTH),
-        DType::Double => in_place::<f64>(problem, tile::WORTH),
-        DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_16_BIT),
+        DType::Float => in_place::<f32>(problem, TILE_MULTIPLY_ADDS),
+        DType::Double => in_place::<f64>(problem, TILE_MULTIPLY_ADDS),
+        DType::BFloat16 if is_large(problem) => in_place::<half::bf16>(problem, TILE_MULTIPLY_ADDS_16_BIT),
         DType::Half => rounded::<half::f16>(problem),
         DType::BFloat16 => rounded::<half::bf16>(problem),
         other => return Err(Error::dtype(other, format!("the library's products do not take {other:?}"))),
@@ -170,7 +161,7 @@ pub fn run(problem: &Problem) -> Result<(), Error> {
 
 fn is_large(problem: &Problem) -> bool {
     let Problem { m, n, k, .. } = *problem;
-    m as f64 * n as f64 * k as f64 >= WORTH_ROUNDED
+    m as f64 * n as f64 * k as f64 >= ONEDNN_MULTIPLY_ADDS
 }
 
 /// One tile's product into `out`; whether it was made.
@@ -188,7 +179,7 @@ fn multiply(problem: &Problem, tile: Tile, (out, out_dtype): (Columns, DType), a
 fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
     let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f64>();
-    let worth = if problem.m.min(problem.n) == 1 { VECTOR } else { worth };
+    let worth = if problem.m.min(problem.n) == 1 { VECTOR_MULTIPLY_ADDS } else { worth };
     tile::for_each(problem, Tiling { worth, ..Tiling::GEMM }, &|tile| {
         let tile_of = |matrix: Matrix| matrix.at(tile.batch, tile.row, tile.col);
         let out = tile_of(problem.out);
@@ -208,7 +199,7 @@ fn in_place<T: Element>(problem: &Problem, worth: f64) -> bool {
 fn rounded<T: Element<Acc = f32>>(problem: &Problem) -> bool {
     let is_done = AtomicBool::new(true);
     let [beta, alpha] = problem.scalars::<f32>();
-    tile::for_each(problem, Tiling { side: SIDE, worth: TILE_16_BIT, ..Tiling::GEMM }, &|tile| {
+    tile::for_each(problem, Tiling { side: LIBRARY_TILE_SIDE, worth: TILE_MULTIPLY_ADDS_16_BIT, ..Tiling::GEMM }, &|tile| {
         let mut memory = Memory::of(tile.rows * tile.cols * size_of::<f32>());
         let data = memory.data();
         let sums = Columns { data, transposed: false, leading: tile.rows as i32 };

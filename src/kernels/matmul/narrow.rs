@@ -1,26 +1,20 @@
-//! Matrix products of many rows with few columns and few terms. Each row of the output is a sum of at most [`MOST`] short rows of b, which
-//! stay in registers. The product is therefore bound by memory bandwidth.
+//! Matrix products of many rows with few columns and few terms. Each row of the output is a sum of at most [`NARROW_COLUMNS`] short rows of
+//! b, which stay in registers. The product is therefore bound by memory bandwidth.
 
 use super::problem::{Finish, Problem};
 use super::skinny::Entry;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::loops::parallel;
 use crate::tensor::number::Number;
-
-/// The most columns, and the most terms.
-pub const MOST: usize = 16;
-/// Rows that are put together before they are copied to the output.
-const ROWS: usize = 64;
-/// Rows of a piece of the work.
-const PIECE: usize = 16 * ROWS;
+use crate::tuning::products::{NARROW_COLUMNS, NARROW_PIECE_ROWS, NARROW_ROWS};
 
 /// Whether the product is one of these: the rows of the output are contiguous, and every row gets the same addend, if any.
 pub fn takes(problem: &Problem) -> bool {
     let size = problem.dtype.size() as isize;
     !problem.dtype.is_complex()
-        && problem.n <= MOST
-        && problem.k <= MOST
-        && problem.m >= ROWS
+        && problem.n <= NARROW_COLUMNS
+        && problem.k <= NARROW_COLUMNS
+        && problem.m >= NARROW_ROWS
         && problem.out.col == size
         && problem.out.row == problem.n as isize * size
         && problem.addend.is_none_or(|addend| addend.row == 0)
@@ -31,16 +25,16 @@ pub fn run<T: Entry>(problem: &Problem) {
     match problem.n {
         ..=4 => pieces::<T, 4>(problem),
         5..=8 => pieces::<T, 8>(problem),
-        _ => pieces::<T, MOST>(problem),
+        _ => pieces::<T, NARROW_COLUMNS>(problem),
     }
 }
 
 fn pieces<T: Entry, const W: usize>(problem: &Problem) {
-    let down = problem.m.div_ceil(PIECE);
+    let down = problem.m.div_ceil(NARROW_PIECE_ROWS);
     let count = problem.batch * down;
     parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
         for index in begin..end {
-            let (batch, row) = (index / down, index % down * PIECE);
+            let (batch, row) = (index / down, index % down * NARROW_PIECE_ROWS);
             vectorize(Piece::<T, W>::new(problem, batch, row));
         }
     });
@@ -58,13 +52,13 @@ struct Piece<'a, T: Entry, const W: usize> {
 impl<'a, T: Entry, const W: usize> Piece<'a, T, W> {
     fn new(problem: &'a Problem, batch: usize, row: usize) -> Self {
         let [beta, alpha] = problem.scalars::<T::Acc>();
-        Self { problem, batch, begin: row, end: problem.m.min(row + PIECE), finish: Finish { beta, alpha } }
+        Self { problem, batch, begin: row, end: problem.m.min(row + NARROW_PIECE_ROWS), finish: Finish { beta, alpha } }
     }
 
     /// The rows of b, with zeros behind their columns.
     #[inline(always)]
-    fn terms(&self) -> [[T::Acc; W]; MOST] {
-        let mut terms = [[T::Acc::ZERO; W]; MOST];
+    fn terms(&self) -> [[T::Acc; W]; NARROW_COLUMNS] {
+        let mut terms = [[T::Acc::ZERO; W]; NARROW_COLUMNS];
         for (index, term) in terms.iter_mut().enumerate().take(self.problem.k) {
             for (col, value) in term.iter_mut().enumerate().take(self.problem.n) {
                 let element = self.problem.b.at(self.batch, index, col).data.cast::<T>();
@@ -89,7 +83,7 @@ impl<'a, T: Entry, const W: usize> Piece<'a, T, W> {
     }
 
     #[inline(always)]
-    fn sums(&self, terms: &[[T::Acc; W]; MOST], row: usize) -> [T::Acc; W] {
+    fn sums(&self, terms: &[[T::Acc; W]; NARROW_COLUMNS], row: usize) -> [T::Acc; W] {
         let mut sums = [T::Acc::ZERO; W];
         for (index, term) in terms.iter().enumerate().take(self.problem.k) {
             let element = self.problem.a.at(self.batch, row, index).data.cast::<T>();
@@ -111,9 +105,9 @@ impl<T: Entry, const W: usize> Leaf for Piece<'_, T, W> {
         let (terms, addend, cols) = (self.terms(), self.addend(), self.problem.n);
         let alpha = self.finish.alpha;
         // Each row is written with all lanes; the next one goes over those behind its columns.
-        let mut rows = [T::store(T::Acc::ZERO); ROWS * MOST + MOST];
-        for begin in (self.begin..self.end).step_by(ROWS) {
-            let end = self.end.min(begin + ROWS);
+        let mut rows = [T::store(T::Acc::ZERO); NARROW_ROWS * NARROW_COLUMNS + NARROW_COLUMNS];
+        for begin in (self.begin..self.end).step_by(NARROW_ROWS) {
+            let end = self.end.min(begin + NARROW_ROWS);
             for row in begin..end {
                 let sums = self.sums(&terms, row);
                 let target: &mut [T; W] = (&mut rows[(row - begin) * cols..][..W]).try_into().expect("as many as asked for");

@@ -6,6 +6,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
+use crate::tuning::products::SKINNY_ROWS;
 
 /// The operands of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,9 +93,6 @@ pub struct Problem {
     conj: bool,
 }
 
-/// The most rows (or columns) of a skinny product.
-pub const SKINNY: usize = 8;
-
 impl Problem {
     /// The product that a launch of [out, self?, a, b] describes.
     ///
@@ -169,7 +167,7 @@ impl Problem {
     pub fn is_skinny(&self) -> bool {
         let size = self.dtype.size() as isize;
         let long = if self.n < self.m { self.a } else { self.b };
-        self.m.min(self.n) <= SKINNY && (long.row == size || long.col == size)
+        self.m.min(self.n) <= SKINNY_ROWS && (long.row == size || long.col == size)
     }
 
     /// The same product with its output transposed: `bᵀ @ aᵀ`.

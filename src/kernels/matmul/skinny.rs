@@ -1,29 +1,22 @@
-//! Matrix products with few rows or columns, and of integers. Nothing is packed: the large operand is read once per [`SKINNY`] rows.
+//! Matrix products with few rows or columns, and of integers. Nothing is packed: the large operand is read once per [`SKINNY_ROWS`] rows.
 //!
 //! A product with few columns is transposed into one with few rows. Where the rows of b are contiguous, they are scaled and added to a
 //! strip of sums ([`AddedRows`]). Where its columns are, each sum is a dot product in fixed lanes that are added as a fixed tree ([`Dots`]).
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512_dots;
-use super::problem::{Finish, Matrix, Problem, SKINNY};
+use super::problem::{Finish, Matrix, Problem};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::parallel;
 use crate::tensor::loops::strided::{self, StridedPtr};
 use crate::tensor::number::Number;
+use crate::tuning::products::{DOT_STRIP, LONG_DOT, NARROW_STRIP, SKINNY_ROWS, SKINNY_STRIP};
 
-/// Columns of a strip whose sums stay in the innermost cache.
-const STRIP: usize = 512;
-/// Columns of a strip for which less is made ready.
-const NARROW: usize = 32;
-/// Columns of a strip of dot products.
-const DOTS: usize = 32;
 /// Partial sums of a dot product: few for short ones, and as many as the compiler keeps in a loop of vectors for the others.
 const LANES: usize = 16;
 const MANY_LANES: usize = 64;
-/// The shortest of the others.
-const LONG: usize = 128;
 
 /// An element of the products that are made here.
 pub trait Entry: Element {
@@ -75,15 +68,15 @@ pub fn run<T: Entry>(problem: &Problem) {
     let mut transposed = if problem.n < problem.m { problem.transposed() } else { *problem };
     let size = size_of::<T>() as isize;
     if transposed.b.col == size || transposed.n == 1 && transposed.b.row != size {
-        strips::<T>(&transposed, STRIP, false);
+        strips::<T>(&transposed, SKINNY_STRIP, false);
     } else if transposed.b.row != size {
         packed::<T>(transposed);
     } else if transposed.a.col == size || transposed.k <= 1 {
-        strips::<T>(&transposed, DOTS, true);
+        strips::<T>(&transposed, DOT_STRIP, true);
     } else {
         let (a, _memory) = pack(transposed.a, [transposed.batch, transposed.m, transposed.k], transposed.dtype.size());
         transposed.a = a;
-        strips::<T>(&transposed, DOTS, true);
+        strips::<T>(&transposed, DOT_STRIP, true);
     }
 }
 
@@ -91,7 +84,7 @@ pub fn run<T: Entry>(problem: &Problem) {
 fn packed<T: Entry>(mut problem: Problem) {
     let (b, _memory) = pack(problem.b, [problem.batch, problem.k, problem.n], problem.dtype.size());
     problem.b = b;
-    strips::<T>(&problem, STRIP, false);
+    strips::<T>(&problem, SKINNY_STRIP, false);
 }
 
 /// A copy with contiguous rows, and the memory that holds it.
@@ -112,14 +105,14 @@ fn pack(from: Matrix, [batch, rows, cols]: [usize; 3], size: usize) -> (Matrix, 
 
 fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
     let [beta, alpha] = problem.scalars::<T::Acc>();
-    let (down, across) = (problem.m.div_ceil(SKINNY), problem.n.div_ceil(width));
+    let (down, across) = (problem.m.div_ceil(SKINNY_ROWS), problem.n.div_ceil(width));
     let count = problem.batch * down * across;
     parallel(count, 1, problem.cost() / count as f64, &|begin, end| {
         for index in begin..end {
-            let (batch, row, col) = (index / (down * across), index / across % down * SKINNY, index % across * width);
+            let (batch, row, col) = (index / (down * across), index / across % down * SKINNY_ROWS, index % across * width);
             let tile_of = |matrix: Matrix| matrix.at(batch, row, col);
             let strip = Strip::<T> {
-                rows: SKINNY.min(problem.m - row),
+                rows: SKINNY_ROWS.min(problem.m - row),
                 cols: width.min(problem.n - col),
                 depth: problem.k,
                 out: tile_of(problem.out),
@@ -131,20 +124,20 @@ fn strips<T: Entry>(problem: &Problem, width: usize, dots: bool) {
             if dots && T::dots(&strip, problem.m * problem.n * problem.k) {
                 continue;
             }
-            if dots && problem.k >= LONG {
+            if dots && problem.k >= LONG_DOT {
                 vectorize(Dots::<T, MANY_LANES>(strip));
             } else if dots {
                 vectorize(Dots::<T, LANES>(strip));
-            } else if strip.cols <= NARROW {
-                vectorize(AddedRows::<T, NARROW>(strip));
+            } else if strip.cols <= NARROW_STRIP {
+                vectorize(AddedRows::<T, NARROW_STRIP>(strip));
             } else {
-                vectorize(AddedRows::<T, STRIP>(strip));
+                vectorize(AddedRows::<T, SKINNY_STRIP>(strip));
             }
         }
     });
 }
 
-/// A strip of the output: at most [`SKINNY`] rows.
+/// A strip of the output: at most [`SKINNY_ROWS`] rows.
 #[derive(Clone, Copy)]
 pub struct Strip<T: Entry> {
     pub rows: usize,
@@ -182,7 +175,7 @@ impl<T: Entry, const W: usize> Leaf for AddedRows<T, W> {
     #[inline(always)]
     fn run(self) {
         let strip = self.0;
-        let mut sums = [[T::Acc::ZERO; W]; SKINNY];
+        let mut sums = [[T::Acc::ZERO; W]; SKINNY_ROWS];
         let quads = strip.depth / 4 * 4;
         for index in (0..quads).step_by(4) {
             for (row, sums) in sums.iter_mut().enumerate().take(strip.rows) {

@@ -2,13 +2,7 @@
 
 use super::problem::Problem;
 use crate::tensor::loops::parallel;
-
-/// Multiply-adds of `f32` that are worth a thread of their own.
-pub const WORTH: f64 = 1e6;
-/// Tiles of a product that is not huge.
-const TILES: f64 = 8.0;
-/// Multiply-adds of a tile of a huge product; more of them feed more threads.
-const HUGE: f64 = 5e8;
+use crate::tuning::products::{HUGE_TILE_MULTIPLY_ADDS, MAX_HUGE_TILES, MAX_TILES, TILE_MULTIPLY_ADDS};
 
 /// How an output is cut.
 #[derive(Clone, Copy)]
@@ -23,7 +17,7 @@ pub struct Tiling {
 
 impl Tiling {
     /// For the `gemm` crate, whose own ways for tiny outputs start below 48 rows and columns.
-    pub const GEMM: Self = Self { side: usize::MAX, worth: WORTH, align: [48, 48] };
+    pub const GEMM: Self = Self { side: usize::MAX, worth: TILE_MULTIPLY_ADDS, align: [48, 48] };
 }
 
 /// One tile: a batch index and a rectangle of its output.
@@ -40,7 +34,7 @@ pub struct Tile {
 fn size(batch: usize, [m, n, k]: [usize; 3], tiling: Tiling) -> (usize, usize) {
     let Tiling { side: limit, worth, align } = tiling;
     let work = batch as f64 * m as f64 * n as f64 * k as f64;
-    let wanted = (work / worth).min(TILES).max((work / HUGE).min(256.0)) / batch as f64;
+    let wanted = (work / worth).min(MAX_TILES).max((work / HUGE_TILE_MULTIPLY_ADDS).min(MAX_HUGE_TILES)) / batch as f64;
     let (mut rows, mut cols) = (m, n);
     while (m.div_ceil(rows) * n.div_ceil(cols)) as f64 * 2.0 <= wanted || rows.max(cols) > limit {
         let (longer, align) = if rows >= cols { (&mut rows, align[0]) } else { (&mut cols, align[1]) };

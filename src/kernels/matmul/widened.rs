@@ -9,11 +9,7 @@ use super::tile::{self, Tile, Tiling};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::number::Number;
-
-/// The most rows and columns of a tile.
-const SIDE: usize = 288;
-/// The most products that are added up between two widenings.
-const DEPTH: usize = 256;
+use crate::tuning::products::{WIDENED_DEPTH, WIDENED_TILE_SIDE};
 
 thread_local! {
     /// Blocks of a, of b and of sums.
@@ -23,23 +19,23 @@ thread_local! {
 /// Runs a product of `T`.
 pub fn run<T: Element<Acc = f32>>(problem: &Problem) {
     let [beta, alpha] = problem.scalars::<f32>();
-    tile::for_each(problem, Tiling { side: SIDE, ..Tiling::GEMM }, &|tile| {
+    tile::for_each(problem, Tiling { side: WIDENED_TILE_SIDE, ..Tiling::GEMM }, &|tile| {
         let mut blocks = BLOCKS.take();
-        blocks.resize((tile.rows + tile.cols) * DEPTH + tile.rows * tile.cols, 0.0);
+        blocks.resize((tile.rows + tile.cols) * WIDENED_DEPTH + tile.rows * tile.cols, 0.0);
         one::<T>(problem, Finish { beta, alpha }, tile, &mut blocks);
         BLOCKS.set(blocks);
     });
 }
 
 fn one<T: Element<Acc = f32>>(problem: &Problem, finish: Finish<T>, tile: Tile, blocks: &mut [f32]) {
-    let (left, rest) = blocks.split_at_mut(tile.rows * DEPTH);
-    let (right, sums) = rest.split_at_mut(tile.cols * DEPTH);
+    let (left, rest) = blocks.split_at_mut(tile.rows * WIDENED_DEPTH);
+    let (right, sums) = rest.split_at_mut(tile.cols * WIDENED_DEPTH);
     let sums = &mut sums[..tile.rows * tile.cols];
     if problem.k == 0 {
         sums.fill(0.0);
     }
-    for start in (0..problem.k).step_by(DEPTH) {
-        let depth = DEPTH.min(problem.k - start);
+    for start in (0..problem.k).step_by(WIDENED_DEPTH) {
+        let depth = WIDENED_DEPTH.min(problem.k - start);
         let a = widen::<T>(problem.a.at(tile.batch, tile.row, start), tile.rows, depth, left);
         let b = widen::<T>(problem.b.at(tile.batch, start, tile.col), depth, tile.cols, right);
         multiply([tile.rows, tile.cols, depth], start > 0, a, b, sums);

@@ -8,15 +8,13 @@ use crate::tensor::launch::Launch;
 use crate::tensor::loops::copy_fill::{copy_dense, copy_view};
 use crate::tensor::loops::parallel;
 use crate::tensor::part::{Flipped, Narrowed};
+use crate::tuning::sharing::{CAT_PIECE_NS, SHARED_INPUT_BYTES};
 
 signature! {
     cat(out, ..inputs)[dim] in ANY;
     flip(out, input)[dims] in ANY;
     roll(out, input)[..moves] in ANY;
 }
-
-/// Inputs of fewer bytes are copied in parallel, each by one thread; larger ones one after the other, by all threads.
-const LARGE: usize = 512 * 1024;
 
 /// `aten::cat`: the inputs one after the other along a dimension, cast to the output's dtype. Operands [out, inputs...], of the same sizes
 /// but along the dimension; scalars [dim].
@@ -36,7 +34,7 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
     }
     let copy_input = |number: usize| -> Result<(), Error> {
         let input = launch.view(1 + number);
-        if copy_dense(&output, &input, dim, begins[number], LARGE) {
+        if copy_dense(&output, &input, dim, begins[number], SHARED_INPUT_BYTES) {
             return Ok(());
         }
         let mut part = Narrowed::of(&output);
@@ -44,12 +42,12 @@ pub fn cat(launch: &Launch<'_>) -> Result<(), Error> {
         copy_view(part.view(), input)
     };
     let bytes = output.numel() * output.dtype().size() / begins.len().max(1);
-    if bytes >= LARGE {
+    if bytes >= SHARED_INPUT_BYTES {
         return (0..begins.len()).try_for_each(copy_input);
     }
     let failure = Failure::default();
     let cost = 100.0 + bytes as f64 * 0.02;
-    parallel(begins.len(), (10_000.0 / cost) as usize, cost, &|begin, end| {
+    parallel(begins.len(), (CAT_PIECE_NS / cost) as usize, cost, &|begin, end| {
         failure.note((begin..end).try_for_each(copy_input));
     });
     failure.result()

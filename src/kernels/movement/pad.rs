@@ -8,12 +8,12 @@ use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex64, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::GRAIN;
 use crate::tensor::loops::row::{Row, is_line};
 use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
+use crate::tuning::sharing::GRAIN;
 
 signature! {
     reflection_pad(out, input)[..padding] in ANY;

@@ -6,10 +6,11 @@ use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, INTEGRAL, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
-use crate::tensor::loops::BLOCK;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::output::Output;
+use crate::tuning::caches::BLOCK;
+use crate::tuning::sharing::RANGE_PIECE;
 
 signature! {
     arange(out)[start, step] in REAL;
@@ -17,9 +18,6 @@ signature! {
     logspace(out)[start, end, base] in INTEGRAL | FIELD;
     repeat_interleave(out, ends)[] in INTEGRAL;
 }
-
-/// Elements that one thread makes at a time.
-const PIECE: usize = 16 * 1024;
 
 /// Real numbers at even distances: the positions `first`, `first + turn`, ... of `origin + step * place`.
 struct Series<'a, T> {
@@ -63,7 +61,7 @@ impl<T: Number> Leaf for Steps<'_, T> {
 
 /// Calls `body` with parts of a line and the place of their first element, in parallel. A line with gaps is made apart and then copied.
 fn each_part<T: Element>(output: Output<'_>, cost: f64, body: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    output.into_row().in_parts(PIECE, cost, &|begin, mut part| {
+    output.into_row().in_parts(RANGE_PIECE, cost, &|begin, mut part| {
         if let Some(line) = part.as_slice_mut::<T>() {
             return body(begin, line);
         }

@@ -16,9 +16,10 @@ use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Bool;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tensor::loops::chunks;
 use crate::tensor::loops::lines::Values;
-use crate::tensor::loops::{GRAIN, chunks};
 use crate::tensor::output::Output;
+use crate::tuning::sharing::GRAIN;
 
 signature! {
     poisson(out, rate)[seed, offset] in FLOATING;

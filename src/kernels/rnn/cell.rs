@@ -13,14 +13,12 @@ use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::number::{Field, Number};
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
+use crate::tuning::sharing::CELL_PIECE;
 
 signature! {
     lstm_cell(hy, cy, workspace, cx, input_gates, hidden_gates, input_bias?, hidden_bias?)[] in FIELD;
     lstm_cell_backward(grad_gates, grad_cx, grad_hy, grad_cy, cx, cy, workspace)[] in FIELD;
 }
-
-/// Elements of a piece of the work, at least.
-const PIECE: usize = 1024;
 
 /// A row of a contiguous operand of two dimensions, or all of one of one dimension.
 fn row<'a, E: Element>(view: &View<'a>, number: usize) -> Result<&'a [E], Error> {
@@ -39,7 +37,7 @@ type RowBody<'a, const N: usize> = &'a (dyn Fn(usize, [RowMut<'_>; N]) -> Result
 fn rows<const N: usize>(outputs: [Output<'_>; N], size: usize, cost: f64, body: RowBody<'_, N>) -> Result<(), Error> {
     let failure = Failure::default();
     let outputs = outputs.map(|output| (output, 0));
-    Output::in_parts(outputs, PIECE.div_ceil(size.max(1)), cost * size as f64, &|begin, end, mut parts| {
+    Output::in_parts(outputs, CELL_PIECE.div_ceil(size.max(1)), cost * size as f64, &|begin, end, mut parts| {
         for row in begin..end {
             failure.note(body(row, parts.each_mut().map(|part| part.row_mut(&[row - begin]))));
         }

@@ -16,12 +16,8 @@ use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::loops::{Memory, strided};
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
-
-/// Rows of a part of the batch, at least, and parts, at most: each part reads all weights at each step.
-const ROWS: usize = 4;
-const PARTS: usize = 8;
-/// Rows of a part from which on 16 bit floats are multiplied as they are on a processor with AMX. Else, their products are faster in float32.
-const ROWS_16_BIT: usize = 16;
+use crate::tuning::algorithms::SEQUENCE_ROWS_16_BIT;
+use crate::tuning::sharing::{MAX_SEQUENCE_PARTS, SEQUENCE_PART_ROWS};
 
 /// Called for a part of the batch, by its begin and end, and that part of the outputs.
 pub type PartBody<'a, const N: usize> = &'a (dyn Fn(usize, usize, [Output<'_>; N]) -> Result<(), Error> + Sync);
@@ -51,7 +47,7 @@ impl Layer {
 
     /// Rows of a part of the batch.
     fn rows_of_part(&self) -> usize {
-        let parts = 1 << (self.batch / ROWS).clamp(1, PARTS).ilog2();
+        let parts = 1 << (self.batch / SEQUENCE_PART_ROWS).clamp(1, MAX_SEQUENCE_PARTS).ilog2();
         self.batch.div_ceil(parts).max(1)
     }
 
@@ -62,7 +58,7 @@ impl Layer {
 
     /// Whether the products are made in the dtype that `E` computes in.
     pub fn widens<E: Element>(&self) -> bool {
-        matches!(E::DTYPE, DType::Half | DType::BFloat16) && (self.rows_of_part() < ROWS_16_BIT || !simd::is_intel())
+        matches!(E::DTYPE, DType::Half | DType::BFloat16) && (self.rows_of_part() < SEQUENCE_ROWS_16_BIT || !simd::is_intel())
     }
 
     /// Runs `body(begin, end, outputs)` for the parts of the batch, which is the dimension that is named of each output.

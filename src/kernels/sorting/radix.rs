@@ -7,22 +7,12 @@ use super::key::{Key, Order, Pair};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::loops::disjoint::DisjointSlice;
 use crate::tensor::loops::parallel;
-
-/// Bits of a digit where the line stays in the cache and is longer than the buckets are many, and of all others.
-const WIDE: u32 = 11;
-const NARROW: u32 = 8;
-const WIDE_LINES: std::ops::Range<usize> = 8 * 1024..256 * 1024;
-
-/// Elements of a block at least, and the most blocks.
-const BLOCK: usize = 32 * 1024;
-const BLOCKS: usize = 64;
+use crate::tuning::algorithms::{NARROW_DIGIT_BITS, WIDE_DIGIT_BITS, WIDE_DIGIT_LINES};
+use crate::tuning::sharing::{MAX_RADIX_BLOCKS, RADIX_BLOCK};
 
 /// Nanoseconds of one thread per element: of looking at keys, of a pass.
 const LOOK_COST: f64 = 0.4;
 const PASS_COST: f64 = 1.2;
-
-/// Elements below which comparisons are faster.
-pub const SHORT: usize = 4 * 1024;
 
 /// 16-byte words of memory that [`sort`] needs for a line of `len` elements of `T`.
 pub const fn memory<T: Key>(len: usize) -> usize {
@@ -44,7 +34,7 @@ struct DigitBlocks {
 
 impl DigitBlocks {
     fn of(len: usize) -> Self {
-        Self { len, count: (len / BLOCK).clamp(1, BLOCKS) }
+        Self { len, count: (len / RADIX_BLOCK).clamp(1, MAX_RADIX_BLOCKS) }
     }
 
     fn range(&self, block: usize) -> std::ops::Range<usize> {
@@ -158,7 +148,7 @@ impl<T: Key> Job<'_, T> {
         values: &DisjointSlice<'_, T>,
         indices: &DisjointSlice<'_, i64>,
     ) {
-        let width = if WIDE_LINES.contains(&self.line.len()) { WIDE } else { NARROW };
+        let width = if WIDE_DIGIT_LINES.contains(&self.line.len()) { WIDE_DIGIT_BITS } else { NARROW_DIGIT_BITS };
         let passes = self.bits.div_ceil(width);
         let width = self.bits.div_ceil(passes);
         // A pair of 64 bits is what a place is.
@@ -255,7 +245,7 @@ impl Step {
             }
         }
         self.blocks.for_each(PASS_COST, &|block| {
-            let mut next = [0usize; 1 << WIDE];
+            let mut next = [0usize; 1 << WIDE_DIGIT_BITS];
             next[..buckets].copy_from_slice(&starts[block * buckets..][..buckets]);
             for position in self.blocks.range(block) {
                 let pair = get(position);
@@ -272,7 +262,7 @@ impl Step {
         let buckets = 1usize << self.width;
         let shared = DisjointSlice::new(counts);
         self.blocks.for_each(LOOK_COST, &|block| {
-            let mut own = [0u32; 1 << WIDE];
+            let mut own = [0u32; 1 << WIDE_DIGIT_BITS];
             self.blocks.range(block).for_each(|position| own[self.digit(get(position))] += 1);
             // SAFETY: each block has a row of its own.
             (0..buckets).for_each(|bucket| unsafe { shared.set(block * buckets + bucket, own[bucket]) });

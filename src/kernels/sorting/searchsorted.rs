@@ -10,6 +10,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::row::{Row, RowMut};
 use crate::tensor::loops::rows;
+use crate::tuning::algorithms::SEARCHED_TOGETHER;
 
 signature! {
     searchsorted(out, sorted, values, sorter?)[right] in ORDERED;
@@ -46,17 +47,14 @@ pub fn searchsorted(launch: &Launch<'_>) -> Result<(), Error> {
     })
 }
 
-/// Values that are searched at once: as many comparisons are under way while one waits for its element.
-const LANES: usize = 16;
-
 /// Writes the place of every value to `target`. `RIGHT`: behind equal elements.
 fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: &[T], target: &mut RowMut<'_>, wide: bool) {
-    let mut indices = [0; LANES];
-    for (group, values) in values.chunks(LANES).enumerate() {
-        let mut lanes = [values[0]; LANES];
+    let mut indices = [0; SEARCHED_TOGETHER];
+    for (group, values) in values.chunks(SEARCHED_TOGETHER).enumerate() {
+        let mut lanes = [values[0]; SEARCHED_TOGETHER];
         lanes[..values.len()].copy_from_slice(values);
         vectorize(Search::<T, RIGHT> { keys, order, values: &lanes, indices: &mut indices });
-        for (at, &position) in (group * LANES..).zip(&indices[..values.len()]) {
+        for (at, &position) in (group * SEARCHED_TOGETHER..).zip(&indices[..values.len()]) {
             if wide { target.store(at, position as i64) } else { target.store(at, position as i32) }
         }
     }
@@ -67,8 +65,8 @@ fn search<T: Key, const RIGHT: bool>(keys: &[T], order: Option<&[i64]>, values: 
 struct Search<'a, T, const RIGHT: bool> {
     keys: &'a [T],
     order: Option<&'a [i64]>,
-    values: &'a [T; LANES],
-    indices: &'a mut [usize; LANES],
+    values: &'a [T; SEARCHED_TOGETHER],
+    indices: &'a mut [usize; SEARCHED_TOGETHER],
 }
 
 impl<T: Key, const RIGHT: bool> Leaf for Search<'_, T, RIGHT> {
@@ -86,11 +84,15 @@ impl<T: Key, const RIGHT: bool> Leaf for Search<'_, T, RIGHT> {
 
 /// As [`Search`], of a line with elements.
 #[inline(always)]
-fn positions<T: Key, const RIGHT: bool>(len: usize, values: &[T; LANES], key: impl Fn(usize) -> T) -> [usize; LANES] {
-    let (mut begin, mut end) = ([0; LANES], [len; LANES]);
+fn positions<T: Key, const RIGHT: bool>(
+    len: usize,
+    values: &[T; SEARCHED_TOGETHER],
+    key: impl Fn(usize) -> T,
+) -> [usize; SEARCHED_TOGETHER] {
+    let (mut begin, mut end) = ([0; SEARCHED_TOGETHER], [len; SEARCHED_TOGETHER]);
     let steps = usize::BITS - len.leading_zeros();
     for _ in 0..steps {
-        for lane in 0..LANES {
+        for lane in 0..SEARCHED_TOGETHER {
             let middle = usize::midpoint(begin[lane], end[lane]);
             let is_open = begin[lane] < end[lane];
             let is_behind = key(middle.min(len - 1)).is_behind::<RIGHT>(values[lane]);

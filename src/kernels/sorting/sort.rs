@@ -5,12 +5,13 @@
 use std::cell::RefCell;
 
 use super::key::{Key, Order, Pair};
-use super::radix::{self, SHORT};
+use super::radix;
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::loops::{lines, long_lines};
+use crate::tuning::algorithms::COMPARED_LINE;
 
 signature! {
     sort(values, indices, workspace?, input)[dim, descending] in ORDERED;
@@ -67,7 +68,7 @@ pub fn sort(launch: &Launch<'_>) -> Result<(), Error> {
 
 /// Sorts a line that is short, or that one thread sorts alone.
 pub(super) fn sort_line<T: Key>(line: &[T], values: &mut [T], indices: &mut [i64], descending: bool) {
-    if line.len() >= SHORT {
+    if line.len() >= COMPARED_LINE {
         with_memory(radix::memory::<T>(line.len()), |memory| radix::sort(line, values, indices, memory, descending));
         return;
     }

@@ -18,6 +18,8 @@ use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::RowMut;
 use crate::tensor::loops::rows;
 use crate::tensor::view::View;
+use crate::tuning::algorithms::{SELECT_DIGIT_BITS, SELECTED_AS_PAIRS};
+use crate::tuning::sharing::SELECT_PIECE;
 
 signature! {
     topk(values, indices, input)[largest] in ORDERED;
@@ -26,12 +28,6 @@ signature! {
     nanmedian(values, indices, input)[] in ORDERED;
 }
 
-/// Lines up to this length are selected from as pairs.
-const SHORT: usize = 4096;
-/// Bits of a digit.
-const DIGIT: u32 = 11;
-/// Elements that one thread looks through at a time.
-const PIECE: usize = 32 * 1024;
 /// Elements that are compared together.
 const GROUP: usize = 32;
 /// Nanoseconds of one thread per element.
@@ -106,7 +102,7 @@ fn one_of_each<const WITH_NANS: bool>(launch: &Launch<'_>, rank: &(dyn Fn(usize,
 /// How many elements of a line are NaN.
 fn nans<T: Key>(line: &[T]) -> usize {
     let total = AtomicUsize::new(0);
-    parallel(line.len(), PIECE, NAN_COST, &|begin, end| {
+    parallel(line.len(), SELECT_PIECE, NAN_COST, &|begin, end| {
         let own = line[begin..end].iter().filter(|value| value.is_nan()).count();
         total.fetch_add(own, Ordering::Relaxed);
     });
@@ -135,7 +131,7 @@ fn each_line<T: Key>(launch: &Launch<'_>, body: SelectionBody<'_, T>) -> Result<
 
 /// Where the element of that rank is.
 fn at_rank<T: Key>(line: &[T], order: Order, rank: usize) -> usize {
-    if line.len() <= SHORT {
+    if line.len() <= SELECTED_AS_PAIRS {
         return if T::WIDTH <= <u64 as Pair>::KEY_BITS {
             with_memory(line.len().div_ceil(2), |memory| position_at_rank(line, order, rank, &mut as_words(memory)[..line.len()]))
         } else {
@@ -158,11 +154,11 @@ fn position_at_rank<T: Key, P: Pair>(line: &[T], order: Order, rank: usize, pair
 fn key_at_rank<T: Key>(line: &[T], order: Order, mut rank: usize) -> (u64, usize) {
     let (mut prefix, mut left) = (0u64, T::WIDTH);
     while left > 0 {
-        let width = DIGIT.min(left);
+        let width = SELECT_DIGIT_BITS.min(left);
         left -= width;
-        let counts = Mutex::new([0usize; 1 << DIGIT]);
-        parallel(line.len(), PIECE, COST, &|begin, end| {
-            let mut own = [0u32; 1 << DIGIT];
+        let counts = Mutex::new([0usize; 1 << SELECT_DIGIT_BITS]);
+        parallel(line.len(), SELECT_PIECE, COST, &|begin, end| {
+            let mut own = [0u32; 1 << SELECT_DIGIT_BITS];
             for &value in &line[begin..end] {
                 let digits = order.key(value) >> left;
                 own[digits as usize & ((1 << width) - 1)] += u32::from(width + left == T::WIDTH || digits >> width == prefix);
@@ -183,10 +179,10 @@ fn key_at_rank<T: Key>(line: &[T], order: Order, mut rank: usize) -> (u64, usize
 
 /// Where the element of that rank among those of a key is.
 fn position_of<T: Key>(line: &[T], order: Order, key: u64, mut rank: usize) -> usize {
-    let pieces = Mutex::new(vec![0usize; line.len().div_ceil(PIECE)]);
-    parallel(line.len().div_ceil(PIECE), 1, COST * PIECE as f64, &|begin, end| {
+    let pieces = Mutex::new(vec![0usize; line.len().div_ceil(SELECT_PIECE)]);
+    parallel(line.len().div_ceil(SELECT_PIECE), 1, COST * SELECT_PIECE as f64, &|begin, end| {
         for piece in begin..end {
-            let part = &line[piece * PIECE..line.len().min((piece + 1) * PIECE)];
+            let part = &line[piece * SELECT_PIECE..line.len().min((piece + 1) * SELECT_PIECE)];
             let count = part.iter().filter(|&&value| order.key(value) == key).count();
             pieces.lock()[piece] = count;
         }
@@ -197,7 +193,7 @@ fn position_of<T: Key>(line: &[T], order: Order, key: u64, mut rank: usize) -> u
         rank -= counts[piece];
         piece += 1;
     }
-    let begin = piece * PIECE;
+    let begin = piece * SELECT_PIECE;
     let equal = line[begin..].iter().enumerate().filter(|&(_, &value)| order.key(value) == key);
     begin + equal.map(|(at, _)| at).nth(rank).unwrap_or(0)
 }
@@ -208,7 +204,7 @@ fn first<T: Key, P: Pair>(line: &[T], order: Order, count: usize) -> Vec<P> {
         return Vec::new();
     }
     let candidates = Mutex::new(Vec::new());
-    let piece = PIECE.max(16 * count);
+    let piece = SELECT_PIECE.max(16 * count);
     parallel(line.len(), piece, COST, &|begin, end| {
         let own = vectorize(Sieve::<'_, T, P> { line: &line[begin..end], begin, order, count, pairs: Vec::new() });
         let mut candidates = candidates.lock();

@@ -11,6 +11,7 @@ use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::row::Row;
 use crate::tensor::output::Output;
 use crate::tensor::view::View;
+use crate::tuning::sharing::UNIQUE_PIECE_ROWS;
 
 signature! {
     order_rows(order, rows)[] in ORDERED;
@@ -19,9 +20,6 @@ signature! {
     unique_line(values, count, input)[as_it_is] in ORDERED;
     take_rows(out, rows, numbers)[] in ANY;
 }
-
-/// Rows that one thread takes at a time.
-const PIECE: usize = 32 * 1024;
 
 /// The rows of a contiguous operand of two dimensions.
 struct RowTable<'a, T> {
@@ -84,7 +82,7 @@ pub fn groups(launch: &Launch<'_>) -> Result<(), Error> {
     let dtype = rows.dtype();
     dispatch!(dtype in ORDERED, T => {
         let table = RowTable::<T>::of(&rows)?;
-        output.in_parts(PIECE, launch.cost() * table.cols as f64, &|begin, mut part| {
+        output.in_parts(UNIQUE_PIECE_ROWS, launch.cost() * table.cols as f64, &|begin, mut part| {
             for at in 0..part.len() {
                 let row = begin + at;
                 let starts = row > 0 && !table.is_equal(row_of(row - 1), row_of(row));
@@ -182,7 +180,7 @@ pub fn take_rows(launch: &Launch<'_>) -> Result<(), Error> {
     if output.ndim() != 2 || rows.ndim() != 2 || output.size(1) != rows.size(1) || output.size(0) != numbers.len() {
         return Err(Error::operands(format!("{:?} of {:?}", output.sizes(), rows.sizes())));
     }
-    Output::in_parts([(output, 0)], PIECE, launch.cost() * rows.size(1) as f64, &|begin, end, [mut part]| {
+    Output::in_parts([(output, 0)], UNIQUE_PIECE_ROWS, launch.cost() * rows.size(1) as f64, &|begin, end, [mut part]| {
         for (at, &number) in numbers[begin..end].iter().enumerate() {
             part.row_mut(&[at]).copy(0, &Row::of(&rows, &[number as usize]), 0, 1, rows.size(1));
         }

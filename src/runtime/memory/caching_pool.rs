@@ -28,15 +28,7 @@ use super::lending::Traits;
 use super::sent::{Foreign, SegmentFile, Sends};
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
-
-/// The largest request that small segments serve.
-pub const SMALL_REQUEST: usize = 1 << 20;
-/// The size of a small segment.
-pub const SMALL_SEGMENT: usize = 2 << 20;
-/// The size of a large segment that several requests share.
-pub const SHARED_SEGMENT: usize = 20 << 20;
-/// Requests from this size on get a segment of their own.
-pub const OWN_SEGMENT: usize = 10 << 20;
+use crate::tuning::pools::{OWN_SEGMENT_BYTES, SHARED_SEGMENT_BYTES, SMALL_REQUEST_BYTES, SMALL_SEGMENT_BYTES};
 
 /// The number of the general pool; others are private ([`crate::runtime::pools::private_pool`]).
 pub const GENERAL: u64 = 0;
@@ -164,10 +156,10 @@ pub fn block_size(bytes: usize) -> Option<usize> {
 
 /// The size of a new segment for a block.
 pub fn segment_size(size: usize) -> usize {
-    if size <= SMALL_REQUEST {
-        SMALL_SEGMENT
-    } else if size < OWN_SEGMENT {
-        SHARED_SEGMENT
+    if size <= SMALL_REQUEST_BYTES {
+        SMALL_SEGMENT_BYTES
+    } else if size < OWN_SEGMENT_BYTES {
+        SHARED_SEGMENT_BYTES
     } else {
         size.next_multiple_of(HUGE_PAGE)
     }
@@ -175,7 +167,7 @@ pub fn segment_size(size: usize) -> usize {
 
 #[inline]
 fn kind_of(size: usize) -> Kind {
-    if size <= SMALL_REQUEST { Kind::Small } else { Kind::Large }
+    if size <= SMALL_REQUEST_BYTES { Kind::Small } else { Kind::Large }
 }
 
 impl Pool {
@@ -295,14 +287,14 @@ impl Pool {
     pub(super) fn find(&mut self, owner: u32, size: usize) -> Option<BlockId> {
         let lists = &mut self.lists[owner as usize];
         lists.clock += 1;
-        if size <= SMALL_REQUEST {
+        if size <= SMALL_REQUEST_BYTES {
             return lists.small.find(&self.blocks, size);
         }
         if size < self.settings.max_split_size {
             return lists.large.find(&self.blocks, size);
         }
         let found = lists.oversize.find(&self.blocks, size)?;
-        (self.blocks[found].size < size.saturating_add(SHARED_SEGMENT)).then_some(found)
+        (self.blocks[found].size < size.saturating_add(SHARED_SEGMENT_BYTES)).then_some(found)
     }
 
     /// The list that a block is in while it is free.
@@ -371,7 +363,7 @@ impl Pool {
         let splits = match kind {
             _ if keeps_whole => false,
             Kind::Small => spare > 0,
-            Kind::Large => size < self.settings.max_split_size && spare > SMALL_REQUEST,
+            Kind::Large => size < self.settings.max_split_size && spare > SMALL_REQUEST_BYTES,
         };
         if splits {
             let rest = self.blocks.split(id, size);

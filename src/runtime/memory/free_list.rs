@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 use super::block::{BlockId, Blocks, NONE};
+use crate::tuning::pools::PROBES;
 
 /// Bytes of one unit: the granularity of blocks, and their alignment.
 pub const UNIT: usize = 512;
@@ -21,8 +22,6 @@ const CLASS_BITS: u32 = 5;
 const CLASSES: usize = 1 << CLASS_BITS;
 /// Powers of two: up to 2^40 units, which is 2^49 bytes.
 const LEVELS: usize = 36;
-/// Blocks of the request's own class that are looked at before larger classes are tried.
-const PROBES: usize = 16;
 
 /// The class of a size: level and class within it.
 #[inline]

@@ -10,9 +10,7 @@
 use super::block::{BlockId, Kind, NONE, State};
 use super::caching_pool::{Pool, Request};
 use super::stats::PerKind;
-
-/// Blocks of the front cache: as many as a few operators with several results free between two calls.
-pub const FRONT_CACHE_BLOCKS: usize = 4;
+use crate::tuning::pools::FRONT_CACHE_BLOCKS;
 
 /// The cached blocks, and the updates that the counters still lack.
 pub struct FrontCache {

@@ -4,10 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::common::{Gate, LARGE, callback, costing, eventually, kernel, stream, urgent_stream};
-use crate::runtime::stream::{BACKLOG, Stream};
+use crate::runtime::stream::Stream;
 use crate::runtime::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::runtime::task::Task;
 use crate::runtime::{Error, device, thread_pool};
+use crate::tuning::waking::BACKLOG_TASKS;
 
 #[test]
 fn tasks_run_in_the_order_of_submission() {
@@ -187,13 +188,13 @@ fn one_long_stream_shares_the_threads_with_others() {
 fn a_submitter_cannot_outrun_a_stream_without_bound() {
     let stream = stream();
     let most = Arc::new(AtomicUsize::new(0));
-    for _ in 0..3 * BACKLOG {
+    for _ in 0..3 * BACKLOG_TASKS {
         stream.submit(costing(LARGE, || thread::sleep(Duration::from_micros(1)))).unwrap();
         let waiting = usize::try_from(stream.submitted() - stream.completed()).unwrap();
         most.fetch_max(waiting, Ordering::Relaxed);
     }
     stream.synchronize().unwrap();
-    assert!(most.load(Ordering::Relaxed) as u64 <= BACKLOG + 1, "{most:?}");
+    assert!(most.load(Ordering::Relaxed) as u64 <= BACKLOG_TASKS + 1, "{most:?}");
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn a_stream_that_stands_still_does_not_hold_its_submitter_for_ever() {
     let gate = Gate::default();
     let held = gate.clone();
     stream.submit(callback(move || held.pass())).unwrap();
-    for _ in 0..BACKLOG + 3 {
+    for _ in 0..BACKLOG_TASKS + 3 {
         stream.submit(kernel(|| {})).unwrap();
     }
     gate.open();

@@ -21,27 +21,24 @@ use crate::runtime::parallel_for;
 use crate::runtime::sync::Ordering;
 use crate::runtime::task::{Lease, Payload, Row, Span, Task};
 use crate::runtime::trace::{self, Mark};
-
-/// Elements of a piece: those of some tensors have to stay in a core's cache.
-const PIECE: usize = 8 * 1024;
-/// Elements of the first round, after which the stream looks for works that came meanwhile. Rounds become longer while none comes.
-const ROUND: usize = 256 * 1024;
-/// Fused tasks, at most.
-const MOST: usize = 32;
+use crate::tuning::caches::FUSED_PIECE;
+use crate::tuning::sharing::{FUSION_ROUND, MAX_FUSED_TASKS};
 
 impl Stream {
     /// Runs the kernel at the head, one over a row, fused with those behind it. Returns how many of them are done; the queue is not yet
     /// updated.
     pub(super) fn run_fused(&'static self, lease: &mut Lease, until: Until) -> usize {
         let most = match until {
-            Until::Done(target) => usize::try_from(target.saturating_sub(self.completed())).unwrap_or(MOST).clamp(1, MOST),
-            Until::Share | Until::Kernel => MOST,
+            Until::Done(target) => {
+                usize::try_from(target.saturating_sub(self.completed())).unwrap_or(MAX_FUSED_TASKS).clamp(1, MAX_FUSED_TASKS)
+            }
+            Until::Share | Until::Kernel => MAX_FUSED_TASKS,
         };
         let mut memory = Memory::default();
         let head = lease.waiting().iter().flatten().next().and_then(Task::row);
         let Some(ends) = head.filter(|row| memory.admit(*row)).and_then(Row::ends) else { return self.run_head(lease) };
         let total = ends.last().copied().unwrap_or(0);
-        let (mut members, mut done, mut round) = (1, 0, ROUND);
+        let (mut members, mut done, mut round) = (1, 0, FUSION_ROUND);
         let mut shares = Shares::default();
         while done < total {
             lease.look();
@@ -49,7 +46,7 @@ impl Stream {
             let fuses = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
             let joined = members + tasks[members..].iter().flatten().take_while(fuses).count();
             self.run_pieces(&tasks[members..joined], &ends, 0..done, shares.of(members..joined));
-            round = if joined > members { ROUND } else { round };
+            round = if joined > members { FUSION_ROUND } else { round };
             members = joined;
             // No task behind one that is not fused may join.
             let is_complete = members < tasks.len() || members == most;
@@ -111,7 +108,7 @@ fn divide(time: u64, costs: impl Iterator<Item = u64> + Clone, shares: &mut [u64
 
 /// How long each fused task took; 0 for one that did not run.
 #[derive(Default)]
-struct Shares([u64; MOST]);
+struct Shares([u64; MAX_FUSED_TASKS]);
 
 impl Shares {
     fn of(&mut self, members: Range<usize>) -> &mut [u64] {
@@ -142,9 +139,9 @@ fn run_fused<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, ends: &[usize], 
     let cost = (cost as f64 * range.len() as f64 / total as f64) as u64;
     let rows: Vec<_> = tasks.filter_map(Task::row).collect();
     let failure = OnceLock::new();
-    parallel_for::parallel_for(range.len().div_ceil(PIECE), cost, &|piece| {
-        let begin = range.start + piece * PIECE;
-        let piece = begin..range.end.min(begin + PIECE);
+    parallel_for::parallel_for(range.len().div_ceil(FUSED_PIECE), cost, &|piece| {
+        let begin = range.start + piece * FUSED_PIECE;
+        let piece = begin..range.end.min(begin + FUSED_PIECE);
         for (number, row) in rows.iter().enumerate() {
             if failure.get().is_some() {
                 return;
@@ -164,7 +161,7 @@ pub(in crate::runtime) fn members<'a>(mut tasks: impl Iterator<Item = &'a Task>)
     let head = tasks.next().and_then(Task::row);
     let ends = head.filter(|row| memory.admit(*row)).and_then(Row::ends)?;
     let fuses = |task: &&Task| task.row().is_some_and(|row| row.ends().as_ref() == Some(&ends) && memory.admit(row));
-    let count = 1 + tasks.take(MOST - 1).take_while(fuses).count();
+    let count = 1 + tasks.take(MAX_FUSED_TASKS - 1).take_while(fuses).count();
     (count > 1).then_some((count, ends))
 }
 
@@ -190,7 +187,7 @@ pub(in crate::runtime) fn run_all(
 
 /// Writes the times of fused tasks that ran from `begin` on into the trace, one after another.
 fn tell_all(mut begin: u64, tasks: &[Task], mark: &impl Fn(usize) -> Mark) {
-    let mut shares = [0; MOST];
+    let mut shares = [0; MAX_FUSED_TASKS];
     divide(trace::now().saturating_sub(begin), tasks.iter().map(Task::cost), &mut shares);
     for (number, share) in shares.iter().enumerate().take(tasks.len()) {
         mark(number).share(begin, begin + share, tasks.len());

@@ -11,26 +11,22 @@ use crate::runtime::sync::{Arc, Ordering, spin_loop};
 use crate::runtime::task::Drained;
 use crate::runtime::task::recording::Recording;
 use crate::runtime::{Error, open_loops, sanitizer};
+use crate::tuning::waking::{BACKLOG_TASKS, LOOK_ON};
 
-/// Tasks on a stream before a submitter helps or waits.
-pub(in crate::runtime) const BACKLOG: u64 = 2048;
 /// How long a submitter waits for a stream that stands still because its ownership is away: the callback that has it may need what
 /// the submitter holds, Python's lock above all.
 const PATIENCE_AWAY: Duration = Duration::from_millis(5);
 /// How long it waits for a compute thread.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a waiting thread looks on, while no task ends and there is no loop to help with, before it sleeps: as long as a task runs
-/// that would not wake a helper itself.
-const LOOK_ON: Duration = Duration::from_micros(100);
 
 impl Stream {
     /// Makes a submitter that has outrun the stream help or wait, as long as the stream gets on.
     pub(super) fn hold_back(&'static self) {
         let submitted = self.submitted();
-        if submitted.wrapping_sub(self.completed()) < BACKLOG || self.is_running_here() {
+        if submitted.wrapping_sub(self.completed()) < BACKLOG_TASKS || self.is_running_here() {
             return;
         }
-        let target = submitted - BACKLOG / 2;
+        let target = submitted - BACKLOG_TASKS / 2;
         let mut seen = self.completed();
         while seen < target {
             let helps = !watchdog::is_watching() && self.help_until(target);

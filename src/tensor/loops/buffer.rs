@@ -7,9 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::rc::Rc;
 
-use super::BLOCK;
 use crate::simd::Aligned;
 use crate::tensor::dtype::Element;
+use crate::tuning::caches::{BLOCK, FEW_SCRATCH, KEPT_SCRATCH_BYTES, MAX_KEPT_SCRATCH};
 
 /// A block of elements of any dtype. A loop writes through its address while the buffer has it.
 #[repr(C, align(64))]
@@ -71,10 +71,6 @@ impl Drop for Buffer {
 /// A cache line.
 type Line = Aligned<[u128; 4]>;
 
-/// The largest memory that a thread keeps, in bytes, and how many.
-const MEMORY: usize = 4 << 20;
-const MEMORIES: usize = 8;
-
 thread_local! {
     /// This thread's memories that nobody has.
     static SPARE_MEMORIES: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
@@ -121,11 +117,11 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.0);
-        if !memory.is_empty() && memory.len() * size_of::<Line>() <= MEMORY {
+        if !memory.is_empty() && memory.len() * size_of::<Line>() <= KEPT_SCRATCH_BYTES {
             // A thread that ends has no list any more: the memory is freed.
             let _ = SPARE_MEMORIES.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
-                if spare.len() < MEMORIES {
+                if spare.len() < MAX_KEPT_SCRATCH {
                     spare.push(memory);
                 }
             });
@@ -133,13 +129,10 @@ impl Drop for Memory {
     }
 }
 
-/// Elements of a loop whose scratch memory is no block.
-const FEW: usize = 16;
-
 /// Runs `body` with zeros for at least `len` (at most [`BLOCK`]) elements.
 #[inline]
 pub fn with_zeros<T: Default + Copy>(len: usize, body: impl FnOnce(&mut [T])) {
-    if len <= FEW { body(&mut [T::default(); FEW]) } else { body(&mut [T::default(); BLOCK]) }
+    if len <= FEW_SCRATCH { body(&mut [T::default(); FEW_SCRATCH]) } else { body(&mut [T::default(); BLOCK]) }
 }
 
 #[cfg(test)]
@@ -159,7 +152,7 @@ mod tests {
         // SAFETY: as above.
         assert!(again.iter_mut().any(|memory| unsafe { memory.data().read() } == 7));
         assert!(Memory::of(0).0.is_empty());
-        assert!(Memory::of(MEMORY + 1).0.len() * 64 > MEMORY);
+        assert!(Memory::of(KEPT_SCRATCH_BYTES + 1).0.len() * 64 > KEPT_SCRATCH_BYTES);
         assert!(SPARE_MEMORIES.with_borrow(Vec::is_empty));
     }
 

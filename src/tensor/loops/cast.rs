@@ -5,17 +5,15 @@
 
 use std::any::TypeId;
 
+use super::Buffer;
 use super::strided::copy_run;
-use super::{BLOCK, Buffer};
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
 use crate::tensor::view::View;
-
-/// Elements that go through the hub at a time.
-const RUN: usize = BLOCK;
+use crate::tuning::caches::CAST_RUN;
 
 /// Casts `count` elements.
 ///
@@ -77,8 +75,8 @@ fn from_source<S: Element>(from: *const S, to: *mut u8, target: DType, count: us
     }
     let mut buffer = Buffer::new();
     let hub = buffer.data().cast::<HubOf<S>>();
-    for start in (0..count).step_by(RUN) {
-        let count = RUN.min(count - start);
+    for start in (0..count).step_by(CAST_RUN) {
+        let count = CAST_RUN.min(count - start);
         vectorize(Widen { from: from.wrapping_add(start), to: hub, count });
         to_target(hub, to.wrapping_add(start * target.size()), target, count)?;
     }

@@ -4,13 +4,14 @@
 //! contiguous slices of its types: the operand's own memory where that is possible, else scratch memory. The number of a patch depends on
 //! sizes and strides alone.
 
+use super::Buffer;
 use super::elementwise::{check_dtypes, gather, scatter};
 use super::index_space::{MAX_OPERANDS, Patch, Space};
 use super::strided::StridedPtr;
-use super::{BLOCK, Buffer};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tuning::caches::BLOCK;
 
 /// Called for one chunk: its number, inputs and outputs of type `T`, outputs of type `U`.
 pub type ChunkBody<'a, T, U, const I: usize, const O: usize, const P: usize> =

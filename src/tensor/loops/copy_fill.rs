@@ -5,7 +5,7 @@ use std::hint::black_box;
 use super::elementwise::{self, Map, check_dtypes, gather};
 use super::index_space::{Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
-use super::{Buffer, GRAIN, cast, parallel};
+use super::{Buffer, cast, parallel};
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::dispatch;
@@ -13,12 +13,8 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{self, Launch, Layout};
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
-
-/// Bytes that one thread moves at a time.
-const PIECE: usize = 64 * 1024;
-
-/// Edge of the tiles of a transposing copy, which needs no block buffer: larger than a buffer.
-const TILE: usize = 128;
+use crate::tuning::caches::TRANSPOSE_TILE;
+use crate::tuning::sharing::{COPY_PIECE_BYTES, GRAIN};
 
 /// Nanoseconds of one thread per element cast.
 const CAST_COST: f64 = 0.3;
@@ -109,14 +105,14 @@ fn copy_same(launch: &Launch<'_>) {
     let size = output.dtype().size();
     if output.is_dense_1d() && input.is_dense_1d() {
         let stores = Stores::of(output.data(), output.size(0) * size);
-        parallel(output.size(0) * size, PIECE, BYTE_COST, &|begin, end| {
+        parallel(output.size(0) * size, COPY_PIECE_BYTES, BYTE_COST, &|begin, end| {
             let (from, to) = (input.data().wrapping_add(begin), output.data().wrapping_add(begin));
             // SAFETY: both operands are dense runs of that many bytes, the same or apart.
             unsafe { strided::copy_run(from, to, end - begin, stores) };
         });
         return;
     }
-    let space = Space::uncut(launch).cut_tiles(TILE * TILE, TILE);
+    let space = Space::uncut(launch).cut_tiles(TRANSPOSE_TILE * TRANSPOSE_TILE, TRANSPOSE_TILE);
     space.for_each_piece(0.1 + size as f64 * BYTE_COST, &|begin, end| {
         space.walk(begin, end, &mut |patch| {
             let [to, from] = ptrs(&space, patch);
@@ -190,7 +186,7 @@ fn fill_with(launch: &Launch<'_>, mut element: u128) {
     let size = output.dtype().size();
     if output.is_dense_1d() {
         let stores = Stores::of(output.data(), output.size(0) * size);
-        parallel(output.size(0), PIECE / size, BYTE_COST * size as f64, &|begin, end| {
+        parallel(output.size(0), COPY_PIECE_BYTES / size, BYTE_COST * size as f64, &|begin, end| {
             fill_run(output.data().wrapping_add(begin * size), size, element, (end - begin) * size, stores);
         });
         return;

@@ -13,6 +13,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
+use crate::tuning::caches::ELEMENTWISE_BLOCK;
 
 /// An operator of `N` inputs of type `T`, with its parameters.
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
@@ -200,8 +201,8 @@ where
     /// ask whether it is.
     #[inline(always)]
     fn run(self) {
-        let whole = self.count / LANES * LANES;
-        for first in (0..whole).step_by(LANES) {
+        let whole = self.count / ELEMENTWISE_BLOCK * ELEMENTWISE_BLOCK;
+        for first in (0..whole).step_by(ELEMENTWISE_BLOCK) {
             if const { Self::PAIRED } {
                 self.paired_block(first);
             } else {
@@ -216,10 +217,8 @@ where
     }
 }
 
-/// Elements of a block.
-const LANES: usize = 64;
 /// Words of a block of 16 bit elements.
-const WORDS: usize = LANES / 2;
+const WORDS: usize = ELEMENTWISE_BLOCK / 2;
 
 impl<E, O, Op, const N: usize> Apply<E, O, Op, N>
 where
@@ -242,7 +241,7 @@ where
 
     #[inline(always)]
     fn block(&self, first: usize) {
-        let mut results = [O::store(O::Acc::ZERO); LANES];
+        let mut results = [O::store(O::Acc::ZERO); ELEMENTWISE_BLOCK];
         for (lane, result) in results.iter_mut().enumerate() {
             *result = self.result(first + lane);
         }

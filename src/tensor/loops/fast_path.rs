@@ -9,6 +9,7 @@ use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
+use crate::tuning::caches::FAST_PATH_BLOCK;
 
 /// A function of `N` numbers with a fast and a slow path. Mark the methods `#[inline(always)]`.
 pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
@@ -22,9 +23,6 @@ pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
     /// The slow path, for all inputs.
     fn slow(self, inputs: [T; N]) -> T;
 }
-
-/// Elements whose paths are checked together.
-const TOGETHER: usize = 256;
 
 /// Runs `op` over the launch's operands [out, inputs...], as [`pointwise::run`](super::elementwise::run) does.
 ///
@@ -86,14 +84,14 @@ where
     fn run(self) {
         let mut begin = 0;
         while begin < self.count {
-            let end = self.count.min(begin + TOGETHER);
+            let end = self.count.min(begin + FAST_PATH_BLOCK);
             let mut all_fast = true;
             for index in begin..end {
                 all_fast &= self.op.takes_fast_path(self.load(index));
             }
             if all_fast {
                 // All results before the first is written: the output may be one of the inputs.
-                let mut results = [E::store(E::Acc::ZERO); TOGETHER];
+                let mut results = [E::store(E::Acc::ZERO); FAST_PATH_BLOCK];
                 for (result, index) in results.iter_mut().zip(begin..end) {
                     *result = E::store(self.op.fast(self.load(index)));
                 }

@@ -1,14 +1,12 @@
 //! [`Space`]: the index space of several operands, cut into patches.
 
-use super::{BLOCK, grain, parallel};
+use super::{grain, parallel};
 use crate::tensor::launch::Launch;
 use crate::tensor::view::MAX_DIMS;
+use crate::tuning::caches::{BLOCK, PATCH_ROWS};
 
 /// Operands that a loop over patches can take.
 pub const MAX_OPERANDS: usize = 8;
-
-/// Rows of a patch where operands disagree about the innermost dimension: with as many columns, a tile that stays in the first cache.
-const TILE: usize = 32;
 
 /// Dimensions of most spaces.
 const FEW_DIMS: usize = 6;
@@ -90,7 +88,7 @@ impl<'a> Space<'a> {
 
     /// Cuts the space into patches of at most `limit` (<= [`BLOCK`] where they go through block buffers) elements.
     pub fn cut(self, limit: usize) -> Self {
-        self.cut_tiles(limit, TILE)
+        self.cut_tiles(limit, PATCH_ROWS)
     }
 
     /// As [`Space::cut`], with up to `tile` rows where operands disagree about the innermost dimension.
@@ -270,7 +268,7 @@ mod tests {
     #[test]
     fn a_transposed_operand_makes_tiles() {
         let space = space(&[500, 500], &[&[4, 2000], &[2000, 4]]).cut(BLOCK);
-        assert_eq!((space.cols, space.rows), (BLOCK / TILE, TILE));
+        assert_eq!((space.cols, space.rows), (BLOCK / PATCH_ROWS, PATCH_ROWS));
         assert_eq!(space.steps(1), Steps { col: 2000, row: 4 });
     }
 }

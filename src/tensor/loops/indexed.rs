@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::buffer::with_zeros;
 use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
-use super::{BLOCK, GRAIN};
 use crate::runtime::sync::Mutex;
 use crate::simd::{Leaf, prefetch, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
+use crate::tuning::caches::{BLOCK, PREFETCHED_ROW_BYTES, PREFETCHED_ROWS};
+use crate::tuning::sharing::GRAIN;
 pub use indexed_update::{Update, store};
 use position::{Positions, Slots};
 
@@ -31,10 +32,6 @@ use position::{Positions, Slots};
 const FIRST_INDEX: usize = 2;
 /// The most dimensions that are indexed in one launch.
 const MAX_INDICES: usize = MAX_OPERANDS - FIRST_INDEX;
-
-/// Rows to fetch ahead, and how many bytes of each.
-pub const AHEAD: usize = 6;
-const FETCHED: usize = 512;
 
 /// The rules of an index.
 #[derive(Clone, Copy, Debug)]
@@ -176,8 +173,8 @@ fn load_rows(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize, s
     let is_dense = to.is_dense(size, cols, 1) && from.is_dense(size, cols, 1);
     let source = |row: usize| from.data.wrapping_offset(row as isize * from.steps.row + positions[row] as isize);
     for row in 0..positions.len() {
-        if is_dense && row + AHEAD < positions.len() {
-            fetch(source(row + AHEAD), cols * size);
+        if is_dense && row + PREFETCHED_ROWS < positions.len() {
+            fetch(source(row + PREFETCHED_ROWS), cols * size);
         }
         let target = to.data.wrapping_offset(row as isize * to.steps.row);
         // SAFETY: `locate` found the row inside the source, and the target's elements are the launch's to write.
@@ -188,7 +185,7 @@ fn load_rows(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize, s
 /// Fetches the beginning of a row, from where the processor fetches the rest by itself.
 #[inline(always)]
 pub fn fetch(row: *const u8, bytes: usize) {
-    for line in (0..bytes.min(FETCHED)).step_by(64) {
+    for line in (0..bytes.min(PREFETCHED_ROW_BYTES)).step_by(64) {
         prefetch(row.wrapping_add(line));
     }
 }

@@ -18,19 +18,17 @@ use std::marker::PhantomData;
 use line_batch::{Batch, LineBuffers};
 use line_plan::{Operand, Plan};
 
-use super::{GRAIN, grain, parallel};
+use super::{grain, parallel};
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::view::View;
+use crate::tuning::sharing::{GRAIN, LONG_PIECES_FROM};
 
 pub use values::Values;
 
 /// The columns of a strip.
 pub const LANES: usize = 32;
-
-/// From so many elements on threads share them evenly also in long pieces, of which each begins by preparing its memory.
-const MANY: usize = 64 * GRAIN;
 
 /// A kernel over the lines of `I` inputs and `O` outputs. The method is compiled for each instruction set: it is to be marked
 /// `#[inline(always)]`, as is what it calls.
@@ -149,7 +147,7 @@ fn drive(
     if operands[0].view.numel() == 0 {
         return Ok(());
     }
-    let grain = if operands[0].view.numel() < MANY { grain(cost) } else { GRAIN };
+    let grain = if operands[0].view.numel() < LONG_PIECES_FROM { grain(cost) } else { GRAIN };
     let plan = Plan::new(operands, dim, grain, lanes);
     let batch_len = plan.batch * plan.len;
     let kept = kept(&plan);

@@ -10,8 +10,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::parallel;
 use super::words::{from_bits, is_paired, to_bits};
-use super::{GRAIN, parallel};
 use crate::runtime::parallel_for;
 use crate::runtime::task::Span;
 use crate::simd::{Leaf, vectorize};
@@ -20,10 +20,8 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{self, Launch, Layout, Record, Scalar};
 use crate::tensor::number::Number;
 use crate::tensor::view::Flags;
-
-/// Elements that are computed before they are stored: some vectors. With blocks of kilobytes the memory idles while a block is computed, and
-/// steps of large models take twice as long.
-const LANES: usize = 32;
+use crate::tuning::caches::LIST_BLOCK;
+use crate::tuning::sharing::{GRAIN, SHARED_REDUCTION};
 
 /// A function of the values at one index: `I` inputs give `O` results.
 pub trait Step<T: Number, const I: usize, const O: usize>: Copy + Send + Sync {
@@ -121,9 +119,6 @@ pub fn each(
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// Elements from which on a tensor is reduced by all threads together.
-const LARGE: usize = 8 * GRAIN;
-
 /// Nanoseconds that a reduction takes beside its elements.
 const REDUCTION: u64 = 200;
 
@@ -141,7 +136,7 @@ pub fn reduce_each(launch: &Launch<'_>, tensors: usize, scalars: &[Scalar], kern
         launch::of_views(Layout::Elementwise, &[result, input], 1, scalars, Some(launch.compute()), kernel)
     };
     let numel = |entry: usize| launch.view(tensors + entry).numel();
-    let (large, small): (Vec<_>, Vec<_>) = (0..tensors).partition(|&entry| numel(entry) >= LARGE);
+    let (large, small): (Vec<_>, Vec<_>) = (0..tensors).partition(|&entry| numel(entry) >= SHARED_REDUCTION);
     large.into_iter().try_for_each(reduce)?;
     let elements: usize = small.iter().map(|&entry| numel(entry)).sum();
     let cost = (elements as f64 * launch.cost()) as u64 + REDUCTION * small.len() as u64;
@@ -172,9 +167,9 @@ where
 
     #[inline(always)]
     fn run(self) -> bool {
-        let whole = self.count / LANES * LANES;
+        let whole = self.count / LIST_BLOCK * LIST_BLOCK;
         let mut found = false;
-        for first in (0..whole).step_by(LANES) {
+        for first in (0..whole).step_by(LIST_BLOCK) {
             found |= if const { Self::PAIRED } { self.paired_block(first) } else { self.block(first) };
         }
         for index in whole..self.count {
@@ -210,8 +205,8 @@ where
     /// A block, whose results are all known before the first is written.
     #[inline(always)]
     fn block(&self, first: usize) -> bool {
-        let mut blocks = [[E::default(); LANES]; O];
-        for lane in 0..LANES {
+        let mut blocks = [[E::default(); LIST_BLOCK]; O];
+        for lane in 0..LIST_BLOCK {
             for (block, result) in blocks.iter_mut().zip(self.results(first + lane)) {
                 block[lane] = result;
             }
@@ -223,8 +218,8 @@ where
     /// A block of 16 bit elements by words of two: see [`words`](super::words).
     #[inline(always)]
     fn paired_block(&self, first: usize) -> bool {
-        let mut blocks = [[0u32; LANES / 2]; O];
-        for entry in 0..LANES / 2 {
+        let mut blocks = [[0u32; LIST_BLOCK / 2]; O];
+        for entry in 0..LIST_BLOCK / 2 {
             let (mut low, mut high) = ([E::Acc::ZERO; I], [E::Acc::ZERO; I]);
             for (index, input) in self.inputs.iter().enumerate() {
                 // SAFETY: as in `results`: a word is two elements of the block.
@@ -245,7 +240,7 @@ where
     #[inline(always)]
     fn write<B: Copy>(&self, first: usize, blocks: &[B; O]) {
         for (output, &block) in self.outputs.iter().zip(blocks).take(self.written) {
-            // SAFETY: as in `run`; a block is that of `LANES` elements.
+            // SAFETY: as in `run`; a block is that of `LIST_BLOCK` elements.
             unsafe { output.wrapping_add(first).cast::<B>().write_unaligned(block) };
         }
     }

@@ -5,12 +5,14 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{BLOCK, GRAIN, parallel};
+use super::parallel;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::Number;
 use crate::tensor::view::View;
+use crate::tuning::caches::BLOCK;
+use crate::tuning::sharing::GRAIN;
 
 /// Called for the nonzero elements of a block: the rank of the first, where the block begins, and their positions in it.
 pub type NonzeroBody<'a> = &'a (dyn Fn(usize, usize, &[u16]) + Sync);

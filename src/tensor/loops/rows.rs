@@ -4,11 +4,12 @@
 //! their index: [`Row::of`].
 
 use super::row::{Row, RowMut};
-use super::{GRAIN, cast, parallel};
+use super::{cast, parallel};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::output::Output;
 use crate::tensor::view::{MAX_DIMS, View};
+use crate::tuning::sharing::GRAIN;
 
 /// Sets every element of a contiguous operand.
 ///

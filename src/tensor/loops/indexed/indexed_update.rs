@@ -6,7 +6,6 @@
 
 use std::marker::PhantomData;
 
-use super::super::BLOCK;
 use super::super::buffer::with_zeros;
 use super::super::index_space::{Patch, Space};
 use super::super::strided::StridedPtr;
@@ -19,16 +18,8 @@ use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-
-/// Nanoseconds of work that are worth looking at all indices on every thread.
-const DIVIDED: f64 = 150_000.0;
-/// Bytes of a target that is beyond the caches, so that threads which look at all indices still gain.
-const FAR: i64 = 16 << 20;
-/// Contiguous bytes that a thread should have for itself.
-const LANE: usize = 256;
-/// Bytes of rows that are long enough to be divided by where they lead, and how many of them are looked at before.
-const LONG: usize = 1024;
-const SAMPLES: usize = 32;
+use crate::tuning::caches::{BLOCK, FAR_TARGET_BYTES, UPDATE_BLOCK};
+use crate::tuning::sharing::{DIVIDED_UPDATE_NS, UPDATE_LANE_BYTES, UPDATE_ROW_BYTES, UPDATE_SAMPLES};
 
 /// The update of an element of the target. The type of elements may be a dtype's or one of the same size.
 pub trait Update<E>: Copy + Send + Sync {
@@ -143,12 +134,12 @@ impl Indexed<'_> {
     fn division(&self, size: usize) -> Division {
         let target = self.launch.view(0);
         let threads = parallel_for::num_threads();
-        if threads == 1 || self.cost() < DIVIDED {
+        if threads == 1 || self.cost() < DIVIDED_UPDATE_NS {
             return Division::None;
         }
         let lanes = |dim: usize| match target.stride(dim) {
             0 => 0,
-            step if step.unsigned_abs() <= size => target.size(dim) * size / LANE,
+            step if step.unsigned_abs() <= size => target.size(dim) * size / UPDATE_LANE_BYTES,
             _ => target.size(dim),
         };
         match (0..target.ndim()).max_by_key(|&dim| lanes(dim)) {
@@ -159,7 +150,7 @@ impl Indexed<'_> {
                 Division::Along { dim, pieces: lanes(dim).min(if self.is_by_row_along(dim) { threads } else { 4 * threads }) }
             }
             // Where each element has an index of its own, looking at all of them costs as much as the updates, except those of far memory.
-            _ if self.is_by_row_along(0) || self.span() > FAR => Division::Ranges { pieces: threads },
+            _ if self.is_by_row_along(0) || self.span() > FAR_TARGET_BYTES => Division::Ranges { pieces: threads },
             _ => Division::None,
         }
     }
@@ -169,15 +160,15 @@ impl Indexed<'_> {
         let target = self.launch.view(0);
         let sizes = target.sizes();
         let row = sizes[0] as usize;
-        let is_long = target.stride(0).unsigned_abs() == size && row * size >= LONG;
-        if !is_long || !self.is_by_row_along(0) || target.numel() < SAMPLES * ranges * row {
+        let is_long = target.stride(0).unsigned_abs() == size && row * size >= UPDATE_ROW_BYTES;
+        if !is_long || !self.is_by_row_along(0) || target.numel() < UPDATE_SAMPLES * ranges * row {
             return false;
         }
         let space = part_space(self.launch, sizes, None, None).cut_tiles(row, 1);
         let (patches, span) = (space.patches(), self.span());
         let mut counts = vec![0; ranges];
-        for sample in 0..SAMPLES {
-            let patch = sample * patches / SAMPLES;
+        for sample in 0..UPDATE_SAMPLES {
+            let patch = sample * patches / UPDATE_SAMPLES;
             space.walk(patch, patch + 1, &mut |patch| {
                 let mut position = [0];
                 if patch.rows == 1 && self.locate(&space, patch, true, &mut position) {
@@ -187,7 +178,7 @@ impl Indexed<'_> {
             });
         }
         // Three quarters of them on one of two threads are still faster than columns.
-        counts.iter().sum::<usize>() == SAMPLES && counts.iter().all(|&count| count * ranges * 2 <= SAMPLES * 3)
+        counts.iter().sum::<usize>() == UPDATE_SAMPLES && counts.iter().all(|&count| count * ranges * 2 <= UPDATE_SAMPLES * 3)
     }
 
     /// The only index, where its positions need not be known before the update.
@@ -365,16 +356,13 @@ impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
     }
 }
 
-/// Elements of a block of a line.
-const LANES: usize = 64;
-
 impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
     /// Both rows are contiguous. In blocks whose results are all known before the first is written, so that the compiler need not
     /// ask whether the rows overlap.
     #[inline(always)]
     fn dense_line(&self, to: *mut E, from: *const E) {
-        let whole = self.cols / LANES * LANES;
-        for first in (0..whole).step_by(LANES) {
+        let whole = self.cols / UPDATE_BLOCK * UPDATE_BLOCK;
+        for first in (0..whole).step_by(UPDATE_BLOCK) {
             if size_of::<E>() == size_of::<u16>() {
                 self.paired_block(to.wrapping_add(first).cast(), from.wrapping_add(first).cast());
             } else {
@@ -390,19 +378,19 @@ impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
     #[inline(always)]
     fn block(&self, to: *mut E, from: *const E) {
         // SAFETY: as in `dense_line`: a block is a part of the rows.
-        let mut results = unsafe { to.cast::<[E; LANES]>().read_unaligned() };
+        let mut results = unsafe { to.cast::<[E; UPDATE_BLOCK]>().read_unaligned() };
         for (lane, result) in results.iter_mut().enumerate() {
             // SAFETY: as above.
             *result = self.update.apply(*result, unsafe { from.wrapping_add(lane).read_unaligned() });
         }
         // SAFETY: as above.
-        unsafe { to.cast::<[E; LANES]>().write_unaligned(results) };
+        unsafe { to.cast::<[E; UPDATE_BLOCK]>().write_unaligned(results) };
     }
 
     /// A block of 16 bit elements by words of two: see [`words`](super::super::words).
     #[inline(always)]
     fn paired_block(&self, to: *mut u32, from: *const u32) {
-        let mut results = [0; LANES / 2];
+        let mut results = [0; UPDATE_BLOCK / 2];
         for (slot, result) in results.iter_mut().enumerate() {
             // SAFETY: as in `dense_line`: a block is a part of the rows, and a word two elements of it.
             let old = unsafe { to.wrapping_add(slot).read_unaligned() };
@@ -413,7 +401,7 @@ impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
             *result = to_bits(low) as u32 | (to_bits(high) as u32) << 16;
         }
         // SAFETY: as above.
-        unsafe { to.cast::<[u32; LANES / 2]>().write_unaligned(results) };
+        unsafe { to.cast::<[u32; UPDATE_BLOCK / 2]>().write_unaligned(results) };
     }
 
     #[inline(always)]

@@ -5,16 +5,7 @@ use crate::tensor::dtype::DType;
 use crate::tensor::loops::index_space::Steps;
 use crate::tensor::loops::strided::StridedPtr;
 use crate::tensor::view::{MAX_DIMS, View};
-
-/// Bytes of scratch memory that lines are gathered into together, and the most lines.
-const SCRATCH: usize = 32 * 1024;
-const LINES: usize = 64;
-/// As [`SCRATCH`], where lines are only cast: nothing is gained from more of them, and all operands' are to stay in the nearest cache.
-const CAST_SCRATCH: usize = 8 * 1024;
-/// Lines that are transposed together even where they are long: as many as share cache lines.
-const FEW_LINES: usize = 16;
-/// The most strips that are taken together.
-const STRIPS: usize = 8;
+use crate::tuning::caches::{CAST_LINES_SCRATCH_BYTES, LINES_SCRATCH_BYTES, MAX_LINES, MAX_STRIPS, MIN_GATHERED_LINES};
 
 /// An operand and the dtype that its lines have.
 #[derive(Clone, Copy)]
@@ -82,12 +73,14 @@ impl Plan {
         let mut plan = Self { dim, len, outer, sizes, batch: 1, batches_per_row: 1, in_strips: strip.is_some() };
         let is_direct = operands.iter().all(|operand| plan.is_direct(operand, lanes));
         let size = operands.iter().map(|operand| operand.dtype.size()).max().unwrap_or(1);
-        let fitting = SCRATCH / (len * size);
+        let fitting = LINES_SCRATCH_BYTES / (len * size);
         plan.batch = match strip {
-            Some(lanes) => (fitting / lanes).clamp(1, STRIPS).min(row.div_ceil(lanes)) * lanes,
-            None if is_direct => (grain / len).clamp(1, LINES).min(row),
-            None if operands.iter().all(|operand| operand.is_dense(dim)) => (CAST_SCRATCH / (len * size)).clamp(1, LINES).min(row),
-            None => fitting.clamp(FEW_LINES, LINES).min(row),
+            Some(lanes) => (fitting / lanes).clamp(1, MAX_STRIPS).min(row.div_ceil(lanes)) * lanes,
+            None if is_direct => (grain / len).clamp(1, MAX_LINES).min(row),
+            None if operands.iter().all(|operand| operand.is_dense(dim)) => {
+                (CAST_LINES_SCRATCH_BYTES / (len * size)).clamp(1, MAX_LINES).min(row)
+            }
+            None => fitting.clamp(MIN_GATHERED_LINES, MAX_LINES).min(row),
         };
         plan.batches_per_row = row.div_ceil(plan.batch);
         plan

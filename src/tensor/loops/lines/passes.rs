@@ -15,6 +15,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::loops::words::{narrow, widen};
 use crate::tensor::number::Number;
 use crate::tensor::view::View;
+use crate::tuning::caches::KEPT_STRIP_ROWS;
 
 /// The values of a row, or what belongs to each lane.
 pub type Lanes<E> = [<E as Element>::Acc; LANES];
@@ -92,12 +93,9 @@ pub fn run<E: Element, K: Passes<E, I>, const I: usize>(
     })
 }
 
-/// Rows of a strip that are kept beside an output that could hold them.
-const FEW_ROWS: usize = if cfg!(test) { 64 } else { 8192 };
-
 /// The rows of a line or strip that are kept beside the output.
 const fn kept_beside<E: Element, K: Passes<E, I>, const I: usize>(rows: usize, in_strips: bool) -> usize {
-    if K::KEEPS && (is_wider::<E>() || in_strips && rows <= FEW_ROWS) { rows } else { 0 }
+    if K::KEEPS && (is_wider::<E>() || in_strips && rows <= KEPT_STRIP_ROWS) { rows } else { 0 }
 }
 
 /// Whether the computing type holds more than the elements do.

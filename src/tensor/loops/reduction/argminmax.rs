@@ -10,6 +10,7 @@ use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Number, Ordered};
+use crate::tuning::reductions::ARGMINMAX_COLS;
 
 /// Finds the greatest or least elements of the launch's input, cast to `E`, along the one reduced dimension. Outputs: [indices], of dtype
 /// Long, or [values, indices].
@@ -129,9 +130,6 @@ impl<E: Element<Acc: Ordered>, const GREATEST: bool> Leaf for Runs<'_, E, GREATE
     }
 }
 
-/// Columns that are folded in vector lanes.
-const COLS: usize = 256;
-
 /// Goes through a block row by row.
 struct RowArgMinMax<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
     block: FoldBlock,
@@ -141,10 +139,11 @@ struct RowArgMinMax<'a, E: Element<Acc: Ordered>, const GREATEST: bool> {
 impl<E: Element<Acc: Ordered>, const GREATEST: bool> RowArgMinMax<'_, E, GREATEST> {
     #[inline(always)]
     fn rows(self, step: isize) {
-        for begin in (0..self.block.cols).step_by(COLS) {
-            let cols = COLS.min(self.block.cols - begin);
+        for begin in (0..self.block.cols).step_by(ARGMINMAX_COLS) {
+            let cols = ARGMINMAX_COLS.min(self.block.cols - begin);
             let data = self.block.col(begin);
-            let (Aligned(values), Aligned(indices)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([0i32; COLS]));
+            let (Aligned(values), Aligned(indices)) =
+                (&mut Aligned([E::Acc::ZERO; ARGMINMAX_COLS]), &mut Aligned([0i32; ARGMINMAX_COLS]));
             for (col, value) in values[..cols].iter_mut().enumerate() {
                 *value = load::<E>(data, col as isize * step);
             }

@@ -8,6 +8,7 @@ use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Hub, Number};
+use crate::tuning::reductions::{ALTERNATING_BYTES, TWO_FOLDS_COLS};
 
 /// A reduction over values of type `V`. Its methods are to be marked `#[inline(always)]`.
 pub trait Fold<V: Number>: Copy + Send + Sync {
@@ -155,9 +156,6 @@ struct Both<E, F, G, P> {
     element: PhantomData<fn() -> E>,
 }
 
-/// Columns of a block whose states the two folds write apart.
-const COLS: usize = 64;
-
 impl<E, F, G, P> BlockFold<(F::State, G::State)> for Both<E, F, G, P>
 where
     E: Element,
@@ -181,10 +179,10 @@ where
             let states = (std::slice::from_mut(first), std::slice::from_mut(second));
             return fold_block::<E, F, G>((self.first, self.second), block, states);
         }
-        let (mut firsts, mut seconds) = ([F::State::default(); COLS], [G::State::default(); COLS]);
-        for (part, states) in states.chunks_mut(COLS).enumerate() {
+        let (mut firsts, mut seconds) = ([F::State::default(); TWO_FOLDS_COLS], [G::State::default(); TWO_FOLDS_COLS]);
+        for (part, states) in states.chunks_mut(TWO_FOLDS_COLS).enumerate() {
             let cols = states.len();
-            let block = FoldBlock { data: block.col(part * COLS), cols, ..*block };
+            let block = FoldBlock { data: block.col(part * TWO_FOLDS_COLS), cols, ..*block };
             fold_block::<E, F, G>((self.first, self.second), &block, (&mut firsts[..cols], &mut seconds[..cols]));
             for (state, found) in states.iter_mut().zip(firsts.into_iter().zip(seconds)) {
                 *state = found;
@@ -230,8 +228,6 @@ impl<E: Element, F: Fold<E::Acc>> Leaf for Merge<'_, E, F> {
 /// Lanes of a run, and of one that is short or strided.
 const LANES: usize = 32;
 const FEW_LANES: usize = 8;
-/// Bytes of a dense run whose halves are read alternately.
-const LONG: usize = 32 * 1024;
 
 /// How the columns of a block are folded.
 enum Run {
@@ -245,7 +241,7 @@ impl Run {
     fn of<E: Element>(block: &FoldBlock) -> Self {
         if !block.is_dense::<E>() || block.rows < 2 * LANES {
             Self::Short
-        } else if block.rows * size_of::<E>() < LONG {
+        } else if block.rows * size_of::<E>() < ALTERNATING_BYTES {
             Self::Dense
         } else {
             Self::Long

@@ -4,33 +4,16 @@
 
 use smallvec::SmallVec;
 
-use super::super::{BLOCK, GRAIN};
 use super::{BlockFold, FoldBlock, MAX_OUTPUTS, Targets};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Launch;
 use crate::tensor::view::View;
-
-/// Elements of a run that is looked at twice: they stay in the first cache.
-const RUN: usize = 4096;
-/// Elements of a run that is looked at once.
-const LONG_RUN: usize = 16 * 1024;
-/// Outputs of a tile that are folded by runs.
-const RUNS: usize = 64;
-/// Bytes of a tile's states.
-const STATES: usize = 8192;
-/// Rows of a block, at least and at most, where it is folded row by row.
-const ROWS: usize = 32;
-const MOST_ROWS: usize = 256;
-/// Elements of a block that is narrow, or cast into scratch memory.
-pub(super) const PATCH: usize = 8192;
-/// Outputs of a tile whose elements are cast.
-const CAST_COLS: usize = 256;
-/// Rows of dense narrow tiles are folded together until they have so many columns.
-pub(super) const WIDE: usize = 256;
-/// Extents below this are not worth a run of their own.
-const SHORT: usize = 16;
-/// Tiles narrower than this are folded by runs, unless rows can be folded together.
-const NARROW: usize = 8;
+use crate::tuning::caches::BLOCK;
+use crate::tuning::reductions::{
+    CAST_TILE_COLS, MAX_FOLDED_ROWS, MIN_FOLDED_ROWS, MIN_RUN, NARROW_TILE_COLS, ONCE_READ_RUN, PATCH_ELEMENTS, TILE_RUNS,
+    TILE_STATES_BYTES, TWICE_READ_RUN, WIDE_TILE_COLS,
+};
+use crate::tuning::sharing::GRAIN;
 
 /// A dimension: its size, and the strides of the operands in bytes.
 #[derive(Clone, Copy)]
@@ -116,9 +99,9 @@ impl<'a> Plan<'a> {
         let cols = Dim::take_nearest(&mut kept);
         let item = input.dtype().size() as isize;
         let is_dense = cols.input == item && rows.input == cols.size as isize * item;
-        let is_wide = is_dense && !blocks.is_ordered() && cols.size <= WIDE / 2;
-        let inner = rows.input.unsigned_abs() < cols.input.unsigned_abs() || cols.size < NARROW && !is_wide;
-        let by_runs = cols.size == 1 || rows.size >= SHORT && inner;
+        let is_wide = is_dense && !blocks.is_ordered() && cols.size <= WIDE_TILE_COLS / 2;
+        let inner = rows.input.unsigned_abs() < cols.input.unsigned_abs() || cols.size < NARROW_TILE_COLS && !is_wide;
+        let by_runs = cols.size == 1 || rows.size >= MIN_RUN && inner;
         let mut plan = Self {
             outputs,
             input,
@@ -134,7 +117,7 @@ impl<'a> Plan<'a> {
             tiles_per_line: 1,
             blocks_per_line: 1,
         };
-        plan.cut(size_of::<S>(), if blocks.looks_twice() { RUN } else { LONG_RUN });
+        plan.cut(size_of::<S>(), if blocks.looks_twice() { TWICE_READ_RUN } else { ONCE_READ_RUN });
         plan
     }
 
@@ -142,15 +125,15 @@ impl<'a> Plan<'a> {
         let is_cast = self.is_cast();
         if self.by_runs {
             self.height = self.rows.size.min(if is_cast { BLOCK } else { run });
-            let most = if is_cast { PATCH / self.height } else { RUNS };
+            let most = if is_cast { PATCH_ELEMENTS / self.height } else { TILE_RUNS };
             self.width = (GRAIN / self.extent()).min(self.cols.size).clamp(1, most);
         } else {
-            let most = (STATES / state_size).max(1);
-            self.width = self.cols.size.min(if is_cast { most.min(CAST_COLS) } else { most });
-            let patch = PATCH / self.width;
+            let most = (TILE_STATES_BYTES / state_size).max(1);
+            self.width = self.cols.size.min(if is_cast { most.min(CAST_TILE_COLS) } else { most });
+            let patch = PATCH_ELEMENTS / self.width;
             self.height = match (is_cast, self.is_wide) {
                 (true, _) | (_, true) => patch.max(1),
-                _ => patch.clamp(ROWS, MOST_ROWS),
+                _ => patch.clamp(MIN_FOLDED_ROWS, MAX_FOLDED_ROWS),
             };
         }
         self.tiles_per_line = self.cols.size.div_ceil(self.width);
@@ -182,7 +165,7 @@ impl<'a> Plan<'a> {
 
     /// States of rows that are folded together, at most.
     pub fn wide_len(&self) -> usize {
-        WIDE.min(self.block_len())
+        WIDE_TILE_COLS.min(self.block_len())
     }
 
     /// Elements of a tile and of a block, at most.

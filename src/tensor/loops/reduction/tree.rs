@@ -3,20 +3,18 @@
 
 use super::super::index_space::Steps;
 use super::super::strided::{self, StridedPtr};
-use super::super::{BLOCK, Buffer, GRAIN, cast, parallel};
-use super::reduction_plan::{PATCH, Plan, Tile, WIDE};
+use super::super::{Buffer, cast, parallel};
+use super::reduction_plan::{Plan, Tile};
 use super::{BlockFold, FoldBlock};
-
 use crate::simd::Aligned;
-
-/// Tiles fewer than this with enough elements are divided further, into at least as many subtrees as can be but not many more than MANY.
-const FEW: usize = 16;
-const MANY: usize = 64;
+use crate::tuning::caches::BLOCK;
+use crate::tuning::reductions::{FEW_TILES, MANY_SUBTREES, PATCH_ELEMENTS, WIDE_TILE_COLS};
+use crate::tuning::sharing::GRAIN;
 
 /// Runs the plan. `cost`: nanoseconds of one thread per element.
 pub(super) fn run<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn BlockFold<S>, cost: f64) {
     let (tiles, count, tile_len) = (plan.tiles(), plan.blocks(), plan.tile_len());
-    if tiles < FEW && tile_len >= 2 * GRAIN && count > 1 {
+    if tiles < FEW_TILES && tile_len >= 2 * GRAIN && count > 1 {
         return run_subtrees(plan, blocks, cost);
     }
     parallel(tiles, GRAIN.div_ceil(tile_len), cost * tile_len as f64, &|begin, end| {
@@ -38,7 +36,7 @@ unsafe impl<T: Send> Sync for Slots<T> {}
 /// Few outputs of long extents: subtrees in parallel, then the tree above them.
 fn run_subtrees<S: Copy + Default + Send + Sync>(plan: &Plan<'_>, blocks: &dyn BlockFold<S>, cost: f64) {
     let (tiles, count, width) = (plan.tiles(), plan.blocks(), plan.width);
-    let per_subtree = GRAIN.div_ceil(plan.block_len()).max(tiles * count / MANY).next_power_of_two();
+    let per_subtree = GRAIN.div_ceil(plan.block_len()).max(tiles * count / MANY_SUBTREES).next_power_of_two();
     let subtrees = count.div_ceil(per_subtree);
     let mut folds = vec![S::default(); tiles * subtrees * width];
     let slots = Slots(folds.as_mut_ptr());
@@ -140,7 +138,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
     /// A worker for subtrees of up to `count` blocks.
     fn new(plan: &'a Plan<'a>, blocks: &'a dyn BlockFold<S>, count: usize) -> Self {
         let depth = count.ilog2() as usize + 2;
-        let scratch = if plan.is_cast() { (PATCH * plan.element.size()).div_ceil(16) } else { 0 };
+        let scratch = if plan.is_cast() { (PATCH_ELEMENTS * plan.element.size()).div_ceil(16) } else { 0 };
         let wide = if plan.is_wide { plan.wide_len() + plan.width } else { 0 };
         Self { plan, blocks, stack: States::new(depth * plan.width), wide: States::new(wide), scratch: vec![0; scratch] }
     }
@@ -152,7 +150,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
             let block = self.plan.block(tile, number);
             let block = if self.plan.is_cast() { self.cast(&block) } else { block };
             let offset = counter.depth * counter.width;
-            if self.plan.is_wide && 2 * tile.cols <= WIDE && block.rows > 1 {
+            if self.plan.is_wide && 2 * tile.cols <= WIDE_TILE_COLS && block.rows > 1 {
                 self.fold_wide(&block, offset);
             } else {
                 self.blocks.fold(&block, &mut self.stack.get()[offset..][..tile.cols]);
@@ -166,7 +164,7 @@ impl<'a, S: Copy + Default> TreeFold<'a, S> {
     /// Folds a block whose rows are contiguous as one with fewer and longer rows, and these rows' parts into each other.
     fn fold_wide(&mut self, block: &FoldBlock, offset: usize) {
         let cols = block.cols;
-        let together = (WIDE / cols).min(block.rows);
+        let together = (WIDE_TILE_COLS / cols).min(block.rows);
         let rows = block.rows / together;
         let (wide, rest) = self.wide.get().split_at_mut(self.plan.wide_len());
         let length = block.row_step * together as isize;

@@ -10,6 +10,7 @@ use crate::tensor::dtype::{DType, Element};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::{Field, Hub, Number, Real};
+use crate::tuning::reductions::VARIANCE_COLS;
 
 /// The result of mean and squared deviations.
 #[derive(Clone, Copy, Debug)]
@@ -177,9 +178,6 @@ impl<E: Element<Acc: Real>> Leaf for Runs<'_, E> {
     }
 }
 
-/// Columns that are folded in vector lanes.
-const COLS: usize = 128;
-
 struct RowVariance<'a, E> {
     block: FoldBlock,
     states: &'a mut [MeanVar],
@@ -191,10 +189,10 @@ impl<E: Element<Acc: Real>> RowVariance<'_, E> {
     fn rows(self, step: isize) {
         let (rows, row_step) = (self.block.rows, self.block.row_step);
         let scale = E::Acc::from_i64(rows as i64);
-        for begin in (0..self.block.cols).step_by(COLS) {
-            let cols = COLS.min(self.block.cols - begin);
+        for begin in (0..self.block.cols).step_by(VARIANCE_COLS) {
+            let cols = VARIANCE_COLS.min(self.block.cols - begin);
             let data = self.block.col(begin);
-            let Aligned(near) = &mut Aligned([E::Acc::ZERO; COLS]);
+            let Aligned(near) = &mut Aligned([E::Acc::ZERO; VARIANCE_COLS]);
             for row in 0..rows {
                 let data = data.wrapping_offset(row as isize * row_step);
                 for (col, sum) in near[..cols].iter_mut().enumerate() {
@@ -204,7 +202,8 @@ impl<E: Element<Acc: Real>> RowVariance<'_, E> {
             for sum in &mut near[..cols] {
                 *sum = sum.div(scale);
             }
-            let (Aligned(deviations), Aligned(squares)) = (&mut Aligned([E::Acc::ZERO; COLS]), &mut Aligned([E::Acc::ZERO; COLS]));
+            let (Aligned(deviations), Aligned(squares)) =
+                (&mut Aligned([E::Acc::ZERO; VARIANCE_COLS]), &mut Aligned([E::Acc::ZERO; VARIANCE_COLS]));
             for row in 0..rows {
                 let data = data.wrapping_offset(row as isize * row_step);
                 for col in 0..cols {
