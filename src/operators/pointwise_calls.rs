@@ -426,23 +426,8 @@ pub fn floor_divide(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     launch_with(&BINARY.operands(arguments, call, call.given(0))?, &[Scalar::Long(FLOOR)], call)
 }
 
-/// Operands that are a number and a tensor.
-///
-/// # Errors
-/// They do not go together.
-pub fn number_first<'a>(arguments: &Arguments<'a>, call: &Call<'a>) -> Result<Elementwise<'a>, Refusal> {
-    let [number, tensor] = arguments.all()?;
-    let inputs = [Input::Number(number.number()?), tensor.tensor()?.into()];
-    Elementwise::of(Rule::with_host_number(Types::Common), &inputs, call.given(0), call.default_dtype())
-}
-
-/// `remainder` of a number by a tensor.
-pub fn remainder_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    launch_with(&number_first(arguments, call)?, &[], call)
-}
-
-/// A shift by a number.
-pub fn shift_by_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+/// Of a tensor and a number, in either order: the number is an operand.
+pub fn with_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     BINARY.scalars(Scalars::None).run(arguments, call)
 }
 

@@ -202,9 +202,9 @@ pointwise! {
 
 named! {
     c"bitwise_left_shift": of(BINARY) => c"__lshift__.Tensor", c"__ilshift__.Tensor";
-    c"bitwise_left_shift": call(pointwise::shift_by_number) => c"__lshift__.Scalar", c"__ilshift__.Scalar";
+    c"bitwise_left_shift": call(pointwise::with_number) => c"__lshift__.Scalar", c"__ilshift__.Scalar";
     c"bitwise_right_shift": of(BINARY) => c"__rshift__.Tensor", c"__irshift__.Tensor";
-    c"bitwise_right_shift": call(pointwise::shift_by_number) => c"__rshift__.Scalar", c"__irshift__.Scalar";
+    c"bitwise_right_shift": call(pointwise::with_number) => c"__rshift__.Scalar", c"__irshift__.Scalar";
     c"clamp": call(clamps::hardtanh) => c"hardtanh", c"hardtanh_", c"hardtanh.out";
     c"clamp_max_tensor": of(BINARY) => c"clamp_max.Tensor", c"clamp_max_.Tensor", c"clamp_max.Tensor_out";
     c"clamp_min_tensor": of(BINARY) => c"clamp_min.Tensor", c"clamp_min_.Tensor", c"clamp_min.Tensor_out";
@@ -217,7 +217,7 @@ named! {
     c"pow": call(powers::pow_of_number) => c"pow.Scalar", c"pow.Scalar_out";
     c"pow": floating(BINARY) => c"pow.Tensor_Tensor", c"pow_.Tensor", c"pow.Tensor_Tensor_out";
     c"pow_scalar": function!(Floating, powers::pow_number) => c"pow.Tensor_Scalar", c"pow_.Scalar", c"pow.Tensor_Scalar_out";
-    c"remainder": call(pointwise::remainder_of_number) => c"remainder.Scalar_Tensor";
+    c"remainder": call(pointwise::with_number) => c"remainder.Scalar_Tensor";
     c"round_decimals": floating(UNARY.scalars(Scalars::Any)) => c"round.decimals", c"round_.decimals", c"round.decimals_out";
     c"sub": call(pointwise::rsub) => c"rsub.Tensor";
     c"where": function!(Choice, masks::choose) => c"where.self", c"where.self_out";

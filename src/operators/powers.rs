@@ -3,7 +3,7 @@
 use super::broadcasting::{Elementwise, Rule, Types};
 use super::call::{Arguments, Call, Outcome, Refusal, ensure};
 use super::names;
-use super::pointwise_calls::{Scalars, alone, as_promoted, launch, launch_with, number_first, promoted};
+use super::pointwise_calls::{Scalars, alone, as_promoted, launch, launch_with, promoted, with_number};
 use super::promotion::{can_cast, is_integer, is_whole};
 use crate::tensor::dtype::{FLOAT8, HALVES};
 use crate::tensor::launch::Scalar;
@@ -28,7 +28,7 @@ pub fn pow_of_number(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     if let Some(zero) = exponent_of_one(base.number()?) {
         return pow_number(&Arguments::new(&[*exponent, zero.into()]), &call.with_kernel(&names::POW_NUMBER));
     }
-    launch_with(&number_first(arguments, call)?, &[], call)
+    with_number(arguments, call)
 }
 
 /// The 0 of a number's kind, if all its powers are 1, those by NaN too: they are taken as powers by that 0.
