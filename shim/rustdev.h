@@ -118,9 +118,6 @@ void *rd_stream_handle(int32_t device, int64_t stream);
 // Whether (device, id) names a stream.
 bool rd_stream_exists(int32_t device, int64_t stream);
 
-// The stream's priority: 0 normal, -1 high; 0 for an unknown one.
-int32_t rd_stream_priority(int32_t device, int64_t stream);
-
 // Whether nothing is queued or running on the stream.
 rd_status rd_stream_query(int32_t device, int64_t stream, bool *done);
 

@@ -80,12 +80,6 @@ pub extern "C" fn rd_stream_exists(device: i32, stream: i64) -> bool {
     shield(false, || find(device, stream).is_ok())
 }
 
-/// The stream's priority: 0 normal, -1 high; 0 for an unknown one.
-#[unsafe(no_mangle)]
-pub extern "C" fn rd_stream_priority(device: i32, stream: i64) -> i32 {
-    shield(0, || find(device, stream).map_or(0, Stream::priority))
-}
-
 /// Whether nothing is queued or running on the stream.
 ///
 /// # Safety
