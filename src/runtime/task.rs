@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::mem::{MaybeUninit, align_of, size_of};
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
@@ -341,29 +341,18 @@ impl Task {
 
 type Storage = MaybeUninit<[u64; INLINE_BYTES / 8]>;
 
-/// Sees the call behind a work: [`Work::call`].
-type CallVisitor<'a> = dyn FnMut(&dyn Any) + 'a;
-/// Visits the operands of a work: see [`Work::operands`].
-type OperandVisitor<'a> = dyn FnMut(Access, Option<Shape<'_>>) + 'a;
-
-/// The functions of one payload type, called with a pointer to the storage that holds it.
-struct WorkVtable {
-    run: unsafe fn(*mut Storage) -> Result<(), Cause>,
-    accesses: unsafe fn(*const Storage, &mut dyn FnMut(Access)),
-    operands: unsafe fn(*const Storage, &mut OperandVisitor<'_>),
-    row: unsafe fn(&Storage) -> Option<&dyn Row>,
-    about: unsafe fn(*const Storage) -> About,
-    transfer: unsafe fn(*const Storage) -> Option<Transfer>,
-    call: unsafe fn(*const Storage, &mut CallVisitor<'_>),
-    output_byte: unsafe fn(*const Storage, u64) -> Option<usize>,
+/// What a storage holds: one value of some type.
+struct Held {
+    /// The value as the work that it is.
+    work: unsafe fn(*mut Storage) -> *mut dyn Work,
     drop: unsafe fn(*mut Storage),
 }
 
 /// A `dyn Work` with its value inside.
 ///
-/// Invariant: `storage` holds a live value of the type that `table` was made for, from `new` to `drop`.
+/// Invariant: `storage` holds a live value of the type that `held` was made for, from `new` to `drop`.
 pub(super) struct Erased {
-    table: &'static WorkVtable,
+    held: &'static Held,
     storage: Storage,
 }
 
@@ -374,73 +363,18 @@ impl Erased {
     #[inline]
     fn new<W: Work + 'static>(work: W) -> Self {
         if size_of::<W>() <= size_of::<Storage>() && align_of::<W>() <= align_of::<Storage>() {
-            Self::store(work)
+            Self::store(work, const { &Held { work: itself::<W>, drop: drop_in_place::<W> } })
         } else {
-            Self::store(Boxed(Box::new(work)))
+            Self::store(Box::new(work), const { &Held { work: boxed::<W>, drop: drop_in_place::<Box<W>> } })
         }
     }
 
     #[inline]
-    fn store<W: Work + 'static>(work: W) -> Self {
+    fn store<T>(value: T, held: &'static Held) -> Self {
         let mut storage = Storage::uninit();
-        let target = storage.as_mut_ptr().cast::<W>();
-        // SAFETY: `new` checked that `W` fits the storage in size and alignment, and a `Box` always does.
-        unsafe { target.write(work) };
-        let table = const {
-            &WorkVtable {
-                run: run::<W>,
-                accesses: accesses::<W>,
-                operands: operands::<W>,
-                row: row::<W>,
-                about: about::<W>,
-                transfer: transfer::<W>,
-                call: call::<W>,
-                output_byte: output_byte::<W>,
-                drop: drop_in_place::<W>,
-            }
-        };
-        Self { table, storage }
-    }
-
-    #[inline]
-    pub(super) fn run(&mut self) -> Result<(), Cause> {
-        // SAFETY: the invariant of `Erased`: the table belongs to the value in the storage.
-        unsafe { (self.table.run)(&raw mut self.storage) }
-    }
-
-    pub(super) fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        // SAFETY: as in `run`.
-        unsafe { (self.table.accesses)(&raw const self.storage, visit) }
-    }
-
-    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
-        // SAFETY: as in `run`.
-        unsafe { (self.table.operands)(&raw const self.storage, visit) }
-    }
-
-    pub(super) fn row(&self) -> Option<&dyn Row> {
-        // SAFETY: as in `run`.
-        unsafe { (self.table.row)(&self.storage) }
-    }
-
-    pub(super) fn about(&self) -> About {
-        // SAFETY: as in `run`.
-        unsafe { (self.table.about)(&raw const self.storage) }
-    }
-
-    pub(super) fn transfer(&self) -> Option<Transfer> {
-        // SAFETY: as in `run`.
-        unsafe { (self.table.transfer)(&raw const self.storage) }
-    }
-
-    pub(super) fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
-        // SAFETY: as in `run`.
-        unsafe { (self.table.call)(&raw const self.storage, visit) };
-    }
-
-    pub(super) fn output_byte(&self, random: u64) -> Option<usize> {
-        // SAFETY: as in `run`.
-        unsafe { (self.table.output_byte)(&raw const self.storage, random) }
+        // SAFETY: `new` checked that the value fits the storage in size and alignment, and a `Box` always does.
+        unsafe { storage.as_mut_ptr().cast::<T>().write(value) };
+        Self { held, storage }
     }
 
     /// Flips a bit of what it has just written, chosen by a random number.
@@ -452,120 +386,54 @@ impl Erased {
     }
 }
 
+impl Deref for Erased {
+    type Target = dyn Work;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        // SAFETY: the invariant of `Erased`.
+        let work = unsafe { (self.held.work)((&raw const self.storage).cast_mut()) };
+        // SAFETY: the value is borrowed as long as the storage around it.
+        unsafe { &*work }
+    }
+}
+
+impl DerefMut for Erased {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        // SAFETY: the invariant of `Erased`.
+        let work = unsafe { (self.held.work)(&raw mut self.storage) };
+        // SAFETY: the value is borrowed as long as the storage around it, and uniquely.
+        unsafe { &mut *work }
+    }
+}
+
 impl Drop for Erased {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: as in `run`; nothing uses the value after its owner's drop.
-        unsafe { (self.table.drop)(&raw mut self.storage) }
+        // SAFETY: the invariant of `Erased`; nothing uses the value after its owner's drop.
+        unsafe { (self.held.drop)(&raw mut self.storage) }
     }
 }
 
 /// # Safety
 /// `storage` holds a live `W`.
-unsafe fn run<W: Work>(storage: *mut Storage) -> Result<(), Cause> {
-    // SAFETY: the caller's promise; `Erased::run` borrows the storage uniquely.
-    let work = unsafe { &mut *storage.cast::<W>() };
-    work.run()
+unsafe fn itself<W: Work + 'static>(storage: *mut Storage) -> *mut dyn Work {
+    storage.cast::<W>()
 }
 
 /// # Safety
-/// `storage` holds a live `W`.
-unsafe fn accesses<W: Work>(storage: *const Storage, visit: &mut dyn FnMut(Access)) {
-    // SAFETY: the caller's promise; `Erased::accesses` borrows the storage.
-    let work = unsafe { &*storage.cast::<W>() };
-    work.accesses(visit);
-}
-
-/// # Safety
-/// `storage` holds a live `W`.
-unsafe fn operands<W: Work>(storage: *const Storage, visit: &mut OperandVisitor<'_>) {
-    // SAFETY: the caller's promise; `Erased::operands` borrows the storage.
-    let work = unsafe { &*storage.cast::<W>() };
-    work.operands(visit);
-}
-
-/// # Safety
-/// `storage` holds a live `W`.
-unsafe fn row<W: Work + 'static>(storage: &Storage) -> Option<&dyn Row> {
-    // SAFETY: the caller's promise; the value inside is borrowed as long as the storage.
-    let work = unsafe { &*storage.as_ptr().cast::<W>() };
-    work.row()
-}
-
-/// # Safety
-/// `storage` holds a live `W`.
-unsafe fn about<W: Work>(storage: *const Storage) -> About {
-    // SAFETY: the caller's promise; `Erased::about` borrows the storage.
-    let work = unsafe { &*storage.cast::<W>() };
-    work.about()
-}
-
-/// # Safety
-/// `storage` holds a live `W`.
-unsafe fn transfer<W: Work>(storage: *const Storage) -> Option<Transfer> {
-    // SAFETY: the caller's promise; `Erased::transfer` borrows the storage.
-    let work = unsafe { &*storage.cast::<W>() };
-    work.transfer()
-}
-
-/// # Safety
-/// `storage` holds a live `W`.
-unsafe fn call<W: Work>(storage: *const Storage, visit: &mut CallVisitor<'_>) {
-    // SAFETY: the caller's promise; `Erased::call` borrows the storage.
-    let work = unsafe { &*storage.cast::<W>() };
-    work.call(visit);
-}
-
-/// # Safety
-/// `storage` holds a live `W`.
-unsafe fn output_byte<W: Work>(storage: *const Storage, random: u64) -> Option<usize> {
-    // SAFETY: the caller's promise; `Erased::output_byte` borrows the storage.
-    let work = unsafe { &*storage.cast::<W>() };
-    work.output_byte(random)
-}
-
-/// # Safety
-/// `storage` holds a live `W`, which nothing uses afterwards.
-unsafe fn drop_in_place<W: Work>(storage: *mut Storage) {
+/// `storage` holds a live `Box<W>`.
+unsafe fn boxed<W: Work + 'static>(storage: *mut Storage) -> *mut dyn Work {
     // SAFETY: the caller's promise.
-    unsafe { storage.cast::<W>().drop_in_place() };
+    unsafe { &raw mut **storage.cast::<Box<W>>() }
 }
 
-/// A payload that is too large for the storage.
-struct Boxed<W>(Box<W>);
-
-impl<W: Work> Work for Boxed<W> {
-    fn run(&mut self) -> Result<(), Cause> {
-        self.0.run()
-    }
-
-    fn accesses(&self, visit: &mut dyn FnMut(Access)) {
-        self.0.accesses(visit);
-    }
-
-    fn operands(&self, visit: &mut dyn FnMut(Access, Option<Shape<'_>>)) {
-        self.0.operands(visit);
-    }
-
-    fn row(&self) -> Option<&dyn Row> {
-        self.0.row()
-    }
-
-    fn about(&self) -> About {
-        self.0.about()
-    }
-
-    fn transfer(&self) -> Option<Transfer> {
-        self.0.transfer()
-    }
-
-    fn call(&self, visit: &mut dyn FnMut(&dyn Any)) {
-        self.0.call(visit);
-    }
-
-    fn output_byte(&self, random: u64) -> Option<usize> {
-        self.0.output_byte(random)
-    }
+/// # Safety
+/// `storage` holds a live `T`, which nothing uses afterwards.
+unsafe fn drop_in_place<T>(storage: *mut Storage) {
+    // SAFETY: the caller's promise.
+    unsafe { storage.cast::<T>().drop_in_place() };
 }
 
 /// Work made of a closure that has nothing to say about memory.
