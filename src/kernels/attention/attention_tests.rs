@@ -155,3 +155,25 @@ fn gradients_are_their_formulas() {
         });
     }
 }
+
+#[test]
+fn a_single_key_gives_queries_and_keys_gradients_of_zero() {
+    const SIZE: usize = 37;
+    // Sums of such numbers depend on their order.
+    let given = |length: usize, seed: usize| {
+        let values = check::values(DType::Float, &[1, 2, length, SIZE], seed);
+        Tensor::of(DType::Float, &values.mapv(|value| value / 7.0), Strides::Contiguous)
+    };
+    let (query, key, value, grad) = (given(9, 1), given(1, 2), given(1, 3), given(9, 4));
+    let case = Case { shape: [1, 2, 2, 9, 1, SIZE], is_causal: false, has_mask: false };
+    for_each_isa(|isa| {
+        let out = [empty(DType::Float, &[1, 2, 9, SIZE]), empty(DType::Float, &[1, 2, 9])];
+        check::run(FORWARD, &out.each_ref(), &[&query, &key, &value], &scalars(&case), DType::Float).unwrap();
+        let results = [9, 1, 1].map(|length| empty(DType::Float, &[1, 2, length, SIZE]));
+        let inputs = [&grad, &query, &key, &value, &out[0], &out[1]];
+        check::run(BACKWARD, &results.each_ref(), &inputs, &scalars(&case), DType::Float).unwrap();
+        for gradient in &results[..2] {
+            assert!(real(gradient).iter().all(|&value| value == 0.0), "{isa:?}: {}", real(gradient));
+        }
+    });
+}

@@ -6,7 +6,7 @@ use super::{Call, Loaded, Mask, Score, Store, load_rows};
 use crate::kernels::failure::Failure;
 use crate::kernels::matmul::register_tile::{COLUMNS, Left, RowMajor, multiply};
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, across, vectorize};
+use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
@@ -126,11 +126,11 @@ impl<'a, E: Element<Acc: Score>> Part<'a, E> {
         load_rows::<E>(&launch.view(GRAD), head, all.clone(), grads, padded, Number::from_i64(1));
         // The results lie where the gradients of queries will.
         load_rows::<E>(&launch.view(OUT), head, all, grad_query, padded, Number::from_i64(1));
+        vectorize(Dots { left: grads, right: grad_query, padded, sums: deltas });
+        grad_query.fill(<E::Acc as Number>::ZERO);
         let sums = Row::of(&launch.view(LOGSUMEXP), &head);
-        for (query, (grads, out)) in grads.chunks_exact(padded).zip(grad_query.chunks_exact_mut(padded)).enumerate() {
-            logsumexp[query] = sums.load::<E::Acc>(query);
-            deltas[query] = vectorize(Dot { left: grads, right: out });
-            out.fill(<E::Acc as Number>::ZERO);
+        for (query, logsumexp) in logsumexp.iter_mut().enumerate() {
+            *logsumexp = sums.load::<E::Acc>(query);
         }
     }
 
@@ -221,24 +221,33 @@ fn store_rows<E: Element<Acc: Score>>(
     Ok(())
 }
 
-/// The sum of products.
-struct Dot<'a, T> {
+/// Sums of products of rows, in the order of [`multiply`]'s sums: where a query takes part with one key alone, the difference of its two
+/// sums is 0.
+struct Dots<'a, T> {
     left: &'a [T],
     right: &'a [T],
+    padded: usize,
+    sums: &'a mut [T],
 }
 
-impl<T: Score> Leaf for Dot<'_, T> {
-    type Output = T;
+impl<T: Score> Leaf for Dots<'_, T> {
+    type Output = ();
 
     #[inline(always)]
-    fn run(self) -> T {
-        let mut lanes = [<T as Number>::ZERO; COLUMNS];
-        for (left, right) in self.left.as_chunks::<COLUMNS>().0.iter().zip(self.right.as_chunks::<COLUMNS>().0) {
-            for lane in 0..COLUMNS {
-                lanes[lane] = T::fuse(left[lane], right[lane], lanes[lane]);
+    fn run(self) {
+        /// Rows whose sums do not wait for each other.
+        const ROWS: usize = 8;
+        let rows = ROWS * self.padded;
+        let operands = self.left.chunks(rows).zip(self.right.chunks(rows));
+        for ((left, right), sums) in operands.zip(self.sums.chunks_mut(ROWS)) {
+            sums.fill(<T as Number>::ZERO);
+            for index in 0..self.padded {
+                for (row, sum) in sums.iter_mut().enumerate() {
+                    let at = row * self.padded + index;
+                    *sum = T::fuse(right[at], left[at], *sum);
+                }
             }
         }
-        across(lanes, Number::add)
     }
 }
 
