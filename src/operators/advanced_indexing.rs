@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::addressing::{Addressing, Index, Operation};
 use super::call::{
-    Arguments, Call, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, check_index, device_name, ensure, wrap_dim,
+    Arguments, Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, check_index, ensure, wrap_dim,
 };
 use super::descriptor::{Dims, Format, Tensor, iteration_order};
 use super::names;
@@ -214,7 +214,7 @@ fn check_devices(input: Tensor<'_>, given: &[Option<Tensor<'_>>]) -> Outcome {
     let own = input.device();
     let are_here = given.iter().flatten().all(|index| index.device() < 0 || index.device() == own);
     let text = "indices should be either on cpu or on the same device as the indexed tensor";
-    ensure!(are_here, "{text} ({})", device_name(own));
+    ensure!(are_here, "{text} ({})", DeviceName(own));
     Ok(())
 }
 
@@ -225,7 +225,7 @@ fn check_given(call: &Call<'_>, input: Tensor<'_>, given: &[Option<Tensor<'_>>])
     out.check_no_internal_overlap()?;
     out.check_no_overlap(input)?;
     given.iter().flatten().try_for_each(|&index| out.check_no_overlap(index))?;
-    let [first, other] = [out, input].map(|tensor| device_name(tensor.device()));
+    let [first, other] = [out, input].map(|tensor| DeviceName(tensor.device()));
     let text = "Expected all tensors to be on the same device, but found at least two devices";
     ensure!(first == other, "{text}, {first} and {other}!");
     Ok(())
@@ -274,7 +274,7 @@ fn check_values(target: Tensor<'_>, values: Tensor<'_>) -> Outcome {
     let text = "Index put requires the source and destination dtypes match, got";
     ensure!(own == others, "{text} {own:?} for the destination and {others:?} for the source.");
     let [own, others] = [target, values].map(Tensor::device);
-    ensure!(own == others, "expected device {} but got device {} for value tensor", device_name(own), device_name(others));
+    ensure!(own == others, "expected device {} but got device {} for value tensor", DeviceName(own), DeviceName(others));
     Ok(())
 }
 

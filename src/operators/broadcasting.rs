@@ -2,7 +2,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::call::{Call, Input, Outcome, Refusal, Shape, Strides, broadcast, device_name, ensure};
+use super::call::{Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
 use super::descriptor::{Dims, Format, Tensor, dims, iteration_order, joint_strides};
 use super::promotion::{can_cast, is_whole, result_type};
 use crate::tensor::dtype::DType;
@@ -287,7 +287,7 @@ pub fn check_devices<'t>(tensors: impl Iterator<Item = Tensor<'t>> + Clone) -> O
     let mut devices = tensors.map(Tensor::device);
     let common = devices.clone().find(|&device| device >= 0).unwrap_or(-1);
     let Some(other) = devices.find(|&device| device != common) else { return Ok(()) };
-    let [common, other] = [common, other].map(device_name);
+    let [common, other] = [common, other].map(DeviceName);
     let found = format!("found at least two devices, {common} and {other}!");
     Err(Refusal::Invalid(format!("Expected all tensors to be on the same device, but {found}")))
 }

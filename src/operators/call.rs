@@ -1,6 +1,7 @@
 //! [`Arguments`] and [`Call`]: what an operator was called with, and what it can do.
 
 use std::ffi::{CStr, CString};
+use std::fmt;
 use std::ops::Deref;
 
 use smallvec::SmallVec;
@@ -946,16 +947,22 @@ impl<'a> Deref for StructuredCall<'a> {
 }
 
 /// Two tensors of different devices, by their devices' names, if there are some.
-fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[String; 2]> {
+fn differing<'t>(tensors: impl Iterator<Item = Tensor<'t>>) -> Option<[DeviceName; 2]> {
     let mut devices = tensors.map(Tensor::device);
     let first = devices.next()?;
     let other = devices.find(|&device| device != first)?;
-    Some([first, other].map(device_name))
+    Some([first, other].map(DeviceName))
 }
 
-/// The name of a device by its index, which is -1 for any that is not ours.
-pub fn device_name(device: i32) -> String {
-    if device < 0 { "cpu".into() } else { format!("rustdev:{device}") }
+/// A device by its index, which is -1 for any that is not ours; displayed by its name.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeviceName(pub i32);
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(device) = self;
+        if *device < 0 { f.write_str("cpu") } else { write!(f, "rustdev:{device}") }
+    }
 }
 
 /// Refuses operands of several devices.

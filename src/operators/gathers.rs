@@ -2,7 +2,7 @@
 //! others.
 
 use super::addressing::Addressing;
-use super::call::{Arguments, Call, Outcome, Refusal, Strides, StructuredCall, check_index, device_name, ensure, wrap_dim};
+use super::call::{Arguments, Call, DeviceName, Outcome, Refusal, Strides, StructuredCall, check_index, ensure, wrap_dim};
 use super::descriptor::{Dims, Format, Tensor};
 use crate::tensor::dtype::DType;
 
@@ -77,9 +77,9 @@ fn check_take(call: &Call<'_>, input: Tensor<'_>, index: Tensor<'_>) -> Outcome 
     ensure!(
         of_index == of_input && of_out == of_input,
         "take(): self, index and out expected to be in the same device, but got self.device = {}, index.device = {}, and out.device = {}",
-        device_name(of_input),
-        device_name(of_index),
-        device_name(of_out)
+        DeviceName(of_input),
+        DeviceName(of_index),
+        DeviceName(of_out)
     );
     check_index(input.numel() != 0 || index.numel() == 0, "take(): tried to take from an empty tensor")
 }

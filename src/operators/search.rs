@@ -1,6 +1,6 @@
 //! Search in sorted elements: searchsorted, bucketize, isin.
 
-use super::call::{Arguments, Call, Input, Outcome, Refusal, Strides, StructuredCall, Value, device_name, ensure};
+use super::call::{Arguments, Call, DeviceName, Input, Outcome, Refusal, Strides, StructuredCall, Value, ensure};
 use super::descriptor::{Format, Tensor};
 use super::names;
 use super::promotion::common_dtype;
@@ -62,7 +62,7 @@ impl<'a> Search<'a> {
     /// Refuses a sorter that does not say where the boundaries' elements are; waits for its least and greatest element.
     fn check_sorter(&self, call: &Call<'_>) -> Outcome {
         let (Some(sorter), sorted) = (self.sorter, self.sorted) else { return Ok(()) };
-        let [own, other] = [sorter, sorted].map(|tensor| device_name(tensor.device()));
+        let [own, other] = [sorter, sorted].map(|tensor| DeviceName(tensor.device()));
         let text = "sorter and boundary tensors should have same device type, but got sorter tensor device type";
         let is_there = sorter.device() == sorted.device();
         ensure!(is_there, "torch.searchsorted(): {text} {own} and input value tensor device type {other}");
@@ -105,7 +105,7 @@ impl<'a> Search<'a> {
     fn check(&self, call: &Call<'_>) -> Outcome {
         check_side(self.side, self.right)?;
         if let Input::Tensor(values) = self.values {
-            let [own, other] = [self.sorted, values].map(|tensor| device_name(tensor.device()));
+            let [own, other] = [self.sorted, values].map(|tensor| DeviceName(tensor.device()));
             let text = "boundaries and input value tensors should have same device type, but got boundaries tensor device type";
             ensure!(own == other, "torch.searchsorted(): {text} {own} and input value tensor device type {other}");
         }
