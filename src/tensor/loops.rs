@@ -8,6 +8,7 @@
 //!
 //! Outputs may be the same memory as inputs, element for element. Nothing here builds references to operands: raw pointers only.
 
+mod blocks;
 mod buffer;
 pub mod cast;
 pub mod chunks;

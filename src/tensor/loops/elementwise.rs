@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
+use super::blocks::{BlockFunction, Blocks};
 use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
-use super::words::{from_bits, is_paired, to_bits};
+use super::words::is_paired;
 use super::{Buffer, cast, grain, parallel};
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
@@ -178,15 +179,13 @@ where
     for (typed, input) in typed.iter_mut().zip(inputs) {
         *typed = input.cast();
     }
-    vectorize(Apply::<E, O, Op, N> { output: output.cast(), inputs: typed, count, op, stores });
+    let blocks = Blocks { inputs: typed, output: output.cast(), count, stores };
+    vectorize(Apply::<E, O, Op, N> { blocks, op });
 }
 
 struct Apply<E, O, Op, const N: usize> {
-    output: *mut O,
-    inputs: [*const E; N],
-    count: usize,
+    blocks: Blocks<E, O, N>,
     op: Op,
-    stores: Stores,
 }
 
 impl<E, O, Op, const N: usize> Leaf for Apply<E, O, Op, N>
@@ -197,76 +196,29 @@ where
 {
     type Output = ();
 
-    /// In blocks whose results are all known before the first is written: the output may be one of the inputs, and the compiler need not
-    /// ask whether it is.
     #[inline(always)]
     fn run(self) {
-        let whole = self.count / ELEMENTWISE_BLOCK * ELEMENTWISE_BLOCK;
-        for first in (0..whole).step_by(ELEMENTWISE_BLOCK) {
-            if const { Self::PAIRED } {
-                self.paired_block(first);
-            } else {
-                self.block(first);
-            }
-        }
-        for index in whole..self.count {
-            // SAFETY: `straight` and `PatchBuffers::patch` give an output of at least `count` elements.
-            unsafe { self.output.wrapping_add(index).write_unaligned(self.result(index)) };
-        }
-        self.stores.finish();
+        // SAFETY: `straight` and `PatchBuffers::patch` give operands of at least `count` elements; an output lies apart from the inputs, or is
+        // one of them. `straight` has an output stored non-temporally only where it is aligned.
+        unsafe { self.blocks.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Loaded(self.op)) };
     }
 }
 
-/// Words of a block of 16 bit elements.
-const WORDS: usize = ELEMENTWISE_BLOCK / 2;
+/// An operator between elements as they are stored.
+#[derive(Clone, Copy)]
+struct Loaded<Op>(Op);
 
-impl<E, O, Op, const N: usize> Apply<E, O, Op, N>
+impl<E, O, Op, const N: usize> BlockFunction<E, O, N> for Loaded<Op>
 where
     E: Element,
     O: Element,
     Op: Map<E::Acc, N, Output = O::Acc>,
 {
-    /// Whether elements have 16 bits and are computed in 32.
     const PAIRED: bool = is_paired::<E>() && is_paired::<O>();
 
     #[inline(always)]
-    fn result(&self, index: usize) -> O {
-        let mut values = [E::Acc::ZERO; N];
-        for (value, input) in values.iter_mut().zip(&self.inputs) {
-            // SAFETY: `straight` and `PatchBuffers::patch` give inputs of at least `count` elements.
-            *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
-        }
-        O::store(self.op.apply(values))
-    }
-
-    #[inline(always)]
-    fn block(&self, first: usize) {
-        let mut results = [O::store(O::Acc::ZERO); ELEMENTWISE_BLOCK];
-        for (lane, result) in results.iter_mut().enumerate() {
-            *result = self.result(first + lane);
-        }
-        // SAFETY: as in `run`; `straight` has the output stored non-temporally only where it is aligned, and blocks are.
-        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
-    }
-
-    /// A block of 16 bit elements, by words of two: see [`words`](super::words).
-    #[inline(always)]
-    fn paired_block(&self, first: usize) {
-        let mut results = [0; WORDS];
-        for (lane, result) in results.iter_mut().enumerate() {
-            let mut values = [[E::Acc::ZERO; N]; 2];
-            for (input, data) in self.inputs.iter().enumerate() {
-                // SAFETY: as in `result`: a word is two elements of the block.
-                let word = unsafe { data.wrapping_add(first).cast::<u32>().wrapping_add(lane).read_unaligned() };
-                values[0][input] = from_bits::<E>(word as u16).load();
-                values[1][input] = from_bits::<E>((word >> 16) as u16).load();
-            }
-            let low = to_bits(O::store(self.op.apply(values[0])));
-            let high = to_bits(O::store(self.op.apply(values[1])));
-            *result = low as u32 | (high as u32) << 16;
-        }
-        // SAFETY: as in `block`.
-        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), results) };
+    fn apply(self, inputs: [E; N]) -> O {
+        O::store(self.0.apply(inputs.map(E::load)))
     }
 }
 

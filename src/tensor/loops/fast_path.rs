@@ -3,13 +3,16 @@
 //! The path of an element depends on the element alone, and so do the bits of its result. Blocks whose elements all take the fast path run
 //! without a branch.
 
+use super::blocks::{BlockFunction, Blocks};
 use super::elementwise::{Types, drive, has_wider_number};
+use super::words::is_paired;
+use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
-use crate::tuning::caches::FAST_PATH_BLOCK;
+use crate::tuning::caches::{ELEMENTWISE_BLOCK, FAST_PATH_BLOCK};
 
 /// A function of `N` numbers with a fast and a slow path. Mark the methods `#[inline(always)]`.
 pub trait FastPath<T: Number, const N: usize>: Copy + Send + Sync {
@@ -40,37 +43,14 @@ where
     let types = Types { input: E::DTYPE, output: E::DTYPE, inputs: N };
     drive(launch, types, &|output, inputs, count, _| {
         let inputs = std::array::from_fn(|input| inputs[input].cast());
-        vectorize(Apply::<E, Op, N> { output: output.cast(), inputs, count, op });
+        let blocks = Blocks { inputs, output: output.cast(), count, stores: Stores::Cached };
+        vectorize(Apply::<E, Op, N> { blocks, op });
     })
 }
 
 struct Apply<E, Op, const N: usize> {
-    output: *mut E,
-    inputs: [*const E; N],
-    count: usize,
+    blocks: Blocks<E, E, N>,
     op: Op,
-}
-
-impl<E, Op, const N: usize> Apply<E, Op, N>
-where
-    E: Element,
-    Op: FastPath<E::Acc, N>,
-{
-    #[inline(always)]
-    fn load(&self, index: usize) -> [E::Acc; N] {
-        let mut values = [E::Acc::ZERO; N];
-        for (value, input) in values.iter_mut().zip(&self.inputs) {
-            // SAFETY: `drive` gives inputs of at least `count` elements, and `run` asks for no others.
-            *value = unsafe { input.wrapping_add(index).read_unaligned() }.load();
-        }
-        values
-    }
-
-    #[inline(always)]
-    fn store(&self, index: usize, result: E) {
-        // SAFETY: as in `load`, for the output.
-        unsafe { self.output.wrapping_add(index).write_unaligned(result) };
-    }
 }
 
 impl<E, Op, const N: usize> Leaf for Apply<E, Op, N>
@@ -82,31 +62,44 @@ where
 
     #[inline(always)]
     fn run(self) {
-        let mut begin = 0;
-        while begin < self.count {
-            let end = self.count.min(begin + FAST_PATH_BLOCK);
-            let mut all_fast = true;
-            for index in begin..end {
-                all_fast &= self.op.takes_fast_path(self.load(index));
+        for begin in (0..self.blocks.count).step_by(FAST_PATH_BLOCK) {
+            let part = self.blocks.part(begin, FAST_PATH_BLOCK);
+            // SAFETY: `drive` gives operands of at least `count` elements.
+            let takes_fast_path = |index| self.op.takes_fast_path(unsafe { part.load(index) }.map(E::load));
+            if (0..part.count).fold(true, |all, index| all & takes_fast_path(index)) {
+                // SAFETY: as above; an output lies apart from the inputs, or is one of them.
+                unsafe { part.run::<_, { ELEMENTWISE_BLOCK / 2 }>(Fast(self.op)) };
+            } else {
+                // SAFETY: as above.
+                unsafe { part.rest(0, Either(self.op)) };
             }
-            if all_fast {
-                // All results before the first is written: the output may be one of the inputs.
-                let mut results = [E::store(E::Acc::ZERO); FAST_PATH_BLOCK];
-                for (result, index) in results.iter_mut().zip(begin..end) {
-                    *result = E::store(self.op.fast(self.load(index)));
-                }
-                for (&result, index) in results.iter().zip(begin..end) {
-                    self.store(index, result);
-                }
-            }
-            for index in (if all_fast { end } else { begin })..end {
-                let inputs = self.load(index);
-                self.store(
-                    index,
-                    E::store(if self.op.takes_fast_path(inputs) { self.op.fast(inputs) } else { self.op.slow(inputs) }),
-                );
-            }
-            begin = end;
         }
+    }
+}
+
+/// The fast path.
+#[derive(Clone, Copy)]
+struct Fast<Op>(Op);
+
+impl<E: Element, Op: FastPath<E::Acc, N>, const N: usize> BlockFunction<E, E, N> for Fast<Op> {
+    const PAIRED: bool = is_paired::<E>();
+
+    #[inline(always)]
+    fn apply(self, inputs: [E; N]) -> E {
+        E::store(self.0.fast(inputs.map(E::load)))
+    }
+}
+
+/// The path that the inputs take.
+#[derive(Clone, Copy)]
+struct Either<Op>(Op);
+
+impl<E: Element, Op: FastPath<E::Acc, N>, const N: usize> BlockFunction<E, E, N> for Either<Op> {
+    const PAIRED: bool = false;
+
+    #[inline(always)]
+    fn apply(self, inputs: [E; N]) -> E {
+        let inputs = inputs.map(E::load);
+        E::store(if self.0.takes_fast_path(inputs) { self.0.fast(inputs) } else { self.0.slow(inputs) })
     }
 }

@@ -6,14 +6,15 @@
 
 use std::marker::PhantomData;
 
+use super::super::blocks::{BlockFunction, Blocks};
 use super::super::buffer::with_zeros;
 use super::super::index_space::{Patch, Space};
 use super::super::strided::StridedPtr;
-use super::super::words::{from_bits, to_bits};
 use super::position::Slots;
 use super::single_index::Direct;
 use super::{Index, Indexed, MAX_OPERANDS};
 use crate::runtime::parallel_for;
+use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::kernel_error::Error;
@@ -68,7 +69,7 @@ impl Indexed<'_> {
     /// # Errors
     /// An index out of bounds, or operands of different dtypes.
     #[inline]
-    pub fn update<E: Copy + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), Error> {
+    pub fn update<E: Copy + Default + Send + Sync, U: Update<E>>(&self, value: Option<u128>, update: U) -> Result<(), Error> {
         self.drive(value, size_of::<E>(), &|to, from, picked| {
             match picked {
                 Picked::WholeRows { cols, rows, positions, range } => {
@@ -334,7 +335,7 @@ struct Slices<'a, E, U> {
     element: PhantomData<E>,
 }
 
-impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
+impl<E: Copy + Default, U: Update<E>> Leaf for Slices<'_, E, U> {
     type Output = ();
 
     #[inline(always)]
@@ -356,52 +357,14 @@ impl<E: Copy, U: Update<E>> Leaf for Slices<'_, E, U> {
     }
 }
 
-impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
-    /// Both rows are contiguous. In blocks whose results are all known before the first is written, so that the compiler need not
-    /// ask whether the rows overlap.
+impl<E: Copy + Default, U: Update<E>> Slices<'_, E, U> {
+    /// Both rows are contiguous.
     #[inline(always)]
     fn dense_line(&self, to: *mut E, from: *const E) {
-        let whole = self.cols / UPDATE_BLOCK * UPDATE_BLOCK;
-        for first in (0..whole).step_by(UPDATE_BLOCK) {
-            if size_of::<E>() == size_of::<u16>() {
-                self.paired_block(to.wrapping_add(first).cast(), from.wrapping_add(first).cast());
-            } else {
-                self.block(to.wrapping_add(first).cast(), from.wrapping_add(first).cast());
-            }
-        }
-        for col in whole..self.cols {
-            // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
-            unsafe { change(to.wrapping_add(col), from.wrapping_add(col), self.update) };
-        }
-    }
-
-    #[inline(always)]
-    fn block(&self, to: *mut E, from: *const E) {
-        // SAFETY: as in `dense_line`: a block is a part of the rows.
-        let mut results = unsafe { to.cast::<[E; UPDATE_BLOCK]>().read_unaligned() };
-        for (lane, result) in results.iter_mut().enumerate() {
-            // SAFETY: as above.
-            *result = self.update.apply(*result, unsafe { from.wrapping_add(lane).read_unaligned() });
-        }
-        // SAFETY: as above.
-        unsafe { to.cast::<[E; UPDATE_BLOCK]>().write_unaligned(results) };
-    }
-
-    /// A block of 16 bit elements by words of two: see [`words`](super::super::words).
-    #[inline(always)]
-    fn paired_block(&self, to: *mut u32, from: *const u32) {
-        let mut results = [0; UPDATE_BLOCK / 2];
-        for (slot, result) in results.iter_mut().enumerate() {
-            // SAFETY: as in `dense_line`: a block is a part of the rows, and a word two elements of it.
-            let old = unsafe { to.wrapping_add(slot).read_unaligned() };
-            // SAFETY: as above.
-            let new = unsafe { from.wrapping_add(slot).read_unaligned() };
-            let low = self.update.apply(from_bits(old as u16), from_bits(new as u16));
-            let high = self.update.apply(from_bits((old >> 16) as u16), from_bits((new >> 16) as u16));
-            *result = to_bits(low) as u32 | (to_bits(high) as u32) << 16;
-        }
-        // SAFETY: as above.
-        unsafe { to.cast::<[u32; UPDATE_BLOCK / 2]>().write_unaligned(results) };
+        let inputs = [to.cast_const(), from];
+        let blocks = Blocks { inputs, output: to, count: self.cols, stores: Stores::Cached };
+        // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
+        unsafe { blocks.run::<_, { UPDATE_BLOCK / 2 }>(Updated(self.update)) };
     }
 
     #[inline(always)]
@@ -411,6 +374,24 @@ impl<E: Copy, U: Update<E>> Slices<'_, E, U> {
             // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
             unsafe { change(to, from.wrapping_offset(col * from_step).cast(), self.update) };
         }
+    }
+}
+
+/// An update of the old element by the new one.
+#[derive(Clone, Copy)]
+struct Updated<U>(U);
+
+impl<E, U: Update<E>> BlockFunction<E, E, 2> for Updated<U> {
+    const PAIRED: bool = size_of::<E>() == size_of::<u16>();
+
+    #[inline(always)]
+    fn apply(self, [old, new]: [E; 2]) -> E {
+        self.0.apply(old, new)
+    }
+
+    #[inline(always)]
+    fn apply_single(self, [old, new]: [E; 2]) -> E {
+        self.0.apply_single(old, new)
     }
 }
 

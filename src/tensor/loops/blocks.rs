@@ -1,0 +1,145 @@
+//! A loop over contiguous elements in blocks. All results of a block are known before the first is written: an output may be one of the
+//! inputs, and the compiler need not ask whether it is.
+
+use super::words::{from_bits, to_bits};
+use crate::simd::nontemporal::Stores;
+
+/// A function of the elements at one index of `N` inputs. Mark its functions `#[inline(always)]`.
+pub(super) trait BlockFunction<E, R, const N: usize>: Copy {
+    /// Whether a block is read and written as words of two elements, which have 16 bits then: see [`words`](super::words).
+    const PAIRED: bool;
+
+    fn apply(self, inputs: [E; N]) -> R;
+
+    /// As [`Self::apply`], for an element outside of whole blocks.
+    #[inline(always)]
+    fn apply_single(self, inputs: [E; N]) -> R {
+        self.apply(inputs)
+    }
+}
+
+/// What a loop reads and writes: pointers to the first elements.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks<E, R, const N: usize> {
+    pub inputs: [*const E; N],
+    pub output: *mut R,
+    /// How many elements each has.
+    pub count: usize,
+    pub stores: Stores,
+}
+
+impl<E: Copy, R: Copy + Default, const N: usize> Blocks<E, R, N> {
+    /// Applies a function to all elements, in blocks of `WORDS` pairs. Within a [`Leaf`](crate::simd::Leaf).
+    ///
+    /// # Safety
+    /// Each input has `count` elements that may be read, the output as many that may be written. The output has its memory for itself, or
+    /// shares it with an input index by index. It is aligned for [`Stores::write`] if it is stored non-temporally.
+    #[inline(always)]
+    pub unsafe fn run<F: BlockFunction<E, R, N>, const WORDS: usize>(&self, function: F) {
+        let whole = self.count / (2 * WORDS) * (2 * WORDS);
+        for first in (0..whole).step_by(2 * WORDS) {
+            if const { F::PAIRED } {
+                self.paired_block::<F, WORDS>(first, function);
+            } else {
+                self.block::<F, WORDS>(first, function);
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.rest(whole, function) };
+        self.stores.finish();
+    }
+
+    /// As [`Self::run`], for the elements from `begin` on, one by one.
+    ///
+    /// # Safety
+    /// As [`Self::run`].
+    #[inline(always)]
+    pub unsafe fn rest<F: BlockFunction<E, R, N>>(&self, begin: usize, function: F) {
+        for index in begin..self.count {
+            // SAFETY: the caller's promise.
+            let result = function.apply_single(unsafe { self.load(index) });
+            // SAFETY: as above.
+            unsafe { self.output.wrapping_add(index).write_unaligned(result) };
+        }
+    }
+
+    /// At most `limit` elements from `begin` on.
+    #[inline(always)]
+    pub fn part(&self, begin: usize, limit: usize) -> Self {
+        let (inputs, output) = (self.inputs.map(|input| input.wrapping_add(begin)), self.output.wrapping_add(begin));
+        Self { inputs, output, count: limit.min(self.count - begin), ..*self }
+    }
+
+    /// The elements at an index.
+    ///
+    /// # Safety
+    /// The index is below `count`, and each input has as many elements that may be read.
+    #[inline(always)]
+    pub unsafe fn load(&self, index: usize) -> [E; N] {
+        // SAFETY: the caller's promise.
+        self.inputs.map(|input| unsafe { input.wrapping_add(index).read_unaligned() })
+    }
+
+    #[inline(always)]
+    fn block<F: BlockFunction<E, R, N>, const WORDS: usize>(&self, first: usize, function: F) {
+        let mut block = [[R::default(); 2]; WORDS];
+        for (lane, result) in block.as_flattened_mut().iter_mut().enumerate() {
+            // SAFETY: the caller of `run` promises the elements of the block.
+            *result = function.apply(unsafe { self.load(first + lane) });
+        }
+        // SAFETY: as above, and their alignment, which blocks keep.
+        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), block) };
+    }
+
+    #[inline(always)]
+    fn paired_block<F: BlockFunction<E, R, N>, const WORDS: usize>(&self, first: usize, function: F) {
+        let mut block = [0u32; WORDS];
+        for (lane, result) in block.iter_mut().enumerate() {
+            // SAFETY: as in `block`: a word is two elements.
+            let words =
+                self.inputs.map(|input| unsafe { input.wrapping_add(first).cast::<u32>().wrapping_add(lane).read_unaligned() });
+            let low = to_bits(function.apply(words.map(|word| from_bits(word as u16))));
+            let high = to_bits(function.apply(words.map(|word| from_bits((word >> 16) as u16))));
+            *result = low as u32 | (high as u32) << 16;
+        }
+        // SAFETY: as in `block`.
+        unsafe { self.stores.write(self.output.wrapping_add(first).cast(), block) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    struct Sum<const PAIRED: bool>;
+
+    impl<const PAIRED: bool> BlockFunction<i16, i16, 2> for Sum<PAIRED> {
+        const PAIRED: bool = PAIRED;
+
+        #[inline(always)]
+        fn apply(self, [one, other]: [i16; 2]) -> i16 {
+            one + other
+        }
+    }
+
+    /// Adds `0..count` to ones, in place.
+    fn sums<const PAIRED: bool>(count: usize) -> Vec<i16> {
+        let mut numbers = vec![1i16; count];
+        let others: Vec<i16> = (0..count as i16).collect();
+        let output = numbers.as_mut_ptr();
+        let blocks = Blocks { inputs: [output.cast_const(), others.as_ptr()], output, count, stores: Stores::Cached };
+        // SAFETY: both vectors have `count` elements; the output is the first input.
+        unsafe { blocks.run::<_, 8>(Sum::<PAIRED>) };
+        numbers
+    }
+
+    #[test]
+    fn whole_blocks_and_the_rest_are_computed_in_place() {
+        for count in [0, 1, 15, 16, 17, 32, 40] {
+            let expected: Vec<i16> = (1..=count as i16).collect();
+            assert_eq!(sums::<false>(count), expected);
+            assert_eq!(sums::<true>(count), expected);
+        }
+    }
+}
