@@ -3,7 +3,7 @@
 //!
 //! Each says its unit and what it decides, and where the change that brought it was measured, if that is known. What a format, an algorithm
 //! or an interface fixes is beside its code, as are the widths in lanes and registers that a leaf is written for, and the times of elements,
-//! which `src/kernels/table.rs` has for most kernels.
+//! which `src/kernels/table.rs` has for most kernels. docs/decisions/027-tuned-mechanisms.md has what whole mechanisms gain.
 #![forbid(unsafe_code)]
 
 /// Sharing work between threads: from when on a loop is divided, and into which pieces.
@@ -120,12 +120,10 @@ pub mod caches {
     pub const FAR_TARGET_BYTES: i64 = 16 << 20;
     /// Bytes of a table of embeddings from which on its rows are prefetched before they are added. Measured: AMD Zen 5, November 2026.
     pub const FAR_TABLE_BYTES: usize = 8 << 20;
-    /// Rows that a loop through indices prefetches ahead.
+    /// Rows of a table of embeddings that are prefetched ahead.
     pub const PREFETCHED_ROWS: usize = 6;
     /// Bytes of a row that are prefetched, at most.
     pub const PREFETCHED_ROW_BYTES: usize = 512;
-    /// Squares that a transposing copy prefetches ahead.
-    pub const PREFETCHED_SQUARES: usize = 2;
     /// Bytes of the largest scratch memory that a thread keeps. Measured: AMD Zen 4, November 2026.
     pub const KEPT_SCRATCH_BYTES: usize = 4 << 20;
     /// Scratch memories that a thread keeps, at most. Measured: AMD Zen 4, November 2026.

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::failure::Failure;
 use crate::kernels::signature::signature;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::{Leaf, prefetch, vectorize};
 use crate::tensor::dtype::{Complex64, DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::{indexed, parallel};
+use crate::tensor::loops::parallel;
 use crate::tensor::number::{Field, Hub, Number, Ordered, Real};
 use crate::tensor::view::View;
 use crate::tuning::algorithms::ADDED_TOGETHER;
-use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROWS};
+use crate::tuning::caches::{FAR_TABLE_BYTES, PREFETCHED_ROW_BYTES, PREFETCHED_ROWS};
 use crate::tuning::sharing::MAX_PIECE_NS;
 
 signature! {
@@ -298,7 +298,7 @@ fn add_blocks<T: Element, const L: usize>(rows: &[AddedRow<T>], first: usize, bl
         let col = first + number * L;
         for &AddedRow { from, weight, later } in rows {
             if let Some(later) = later {
-                indexed::fetch(later.wrapping_add(col).cast(), L * size_of::<T>());
+                fetch(later.wrapping_add(col).cast(), L * size_of::<T>());
             }
             // SAFETY: a row of the table has as many readable elements as there are sums.
             let values = unsafe { from.wrapping_add(col).cast::<[T; L]>().read_unaligned() };
@@ -309,6 +309,14 @@ fn add_blocks<T: Element, const L: usize>(rows: &[AddedRow<T>], first: usize, bl
         *block = sums;
     }
     first + count * L
+}
+
+/// Fetches the beginning of a row, from where the processor fetches the rest by itself.
+#[inline(always)]
+fn fetch(row: *const u8, bytes: usize) {
+    for line in (0..bytes.min(PREFETCHED_ROW_BYTES)).step_by(64) {
+        prefetch(row.wrapping_add(line));
+    }
 }
 
 /// Keeps the greatest values and the rows that they are from, the first ones where values are equal.

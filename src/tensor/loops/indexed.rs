@@ -19,11 +19,11 @@ use super::buffer::with_zeros;
 use super::index_space::{MAX_OPERANDS, Patch, Space, Steps};
 use super::strided::{self, StridedPtr};
 use crate::runtime::sync::Mutex;
-use crate::simd::{Leaf, prefetch, vectorize};
+use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tuning::caches::{BLOCK, PREFETCHED_ROW_BYTES, PREFETCHED_ROWS};
+use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::GRAIN;
 pub use indexed_update::{Update, store};
 use position::{Positions, Slots};
@@ -170,23 +170,11 @@ impl<'a> Indexed<'a> {
 
 /// Copies rows of `cols` elements, each from its position.
 fn load_rows(to: StridedPtr, from: StridedPtr, positions: &[i64], cols: usize, size: usize) {
-    let is_dense = to.is_dense(size, cols, 1) && from.is_dense(size, cols, 1);
     let source = |row: usize| from.data.wrapping_offset(row as isize * from.steps.row + positions[row] as isize);
     for row in 0..positions.len() {
-        if is_dense && row + PREFETCHED_ROWS < positions.len() {
-            fetch(source(row + PREFETCHED_ROWS), cols * size);
-        }
         let target = to.data.wrapping_offset(row as isize * to.steps.row);
         // SAFETY: `locate` found the row inside the source, and the target's elements are the launch's to write.
         unsafe { strided::copy(StridedPtr { data: source(row), ..from }, StridedPtr { data: target, ..to }, size, cols, 1) };
-    }
-}
-
-/// Fetches the beginning of a row, from where the processor fetches the rest by itself.
-#[inline(always)]
-pub fn fetch(row: *const u8, bytes: usize) {
-    for line in (0..bytes.min(PREFETCHED_ROW_BYTES)).step_by(64) {
-        prefetch(row.wrapping_add(line));
     }
 }
 

@@ -5,10 +5,9 @@
 //! its lines to stay in the cache.
 
 use super::strided::Line;
+use crate::simd::Leaf;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::register_transpose::{RegisterTranspose, Square};
-use crate::simd::{Leaf, prefetch};
-use crate::tuning::caches::PREFETCHED_SQUARES;
 
 /// `inner` × `outer` elements: contiguous along `inner` in the target, along `outer` in the source.
 #[derive(Clone, Copy)]
@@ -92,10 +91,6 @@ impl<T: Copy + Default, const EDGE: usize> Leaf for Squares<T, EDGE> {
             for col in (0..outer).step_by(EDGE) {
                 let from = transpose.from.wrapping_offset(row as isize * transpose.from_step).wrapping_add(col * size);
                 let to = transpose.to.wrapping_offset(col as isize * transpose.to_step).wrapping_add(row * size);
-                for line in 0..EDGE as isize {
-                    prefetch(from.wrapping_offset(line * transpose.from_step).wrapping_add(PREFETCHED_SQUARES * EDGE * size));
-                    prefetch(to.wrapping_offset((line + (PREFETCHED_SQUARES * EDGE) as isize) * transpose.to_step));
-                }
                 square::<T, EDGE>(from, transpose.from_step, to, transpose.to_step);
             }
         }
