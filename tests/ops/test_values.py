@@ -1,6 +1,7 @@
 """Pointwise operators over values of all magnitudes, bit for bit as on the CPU where that is exact."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -142,7 +143,7 @@ def test_products_with_powers_of_two_are_exact(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("length", [1, 2, 9, 1000])
+@pytest.mark.parametrize("length", [0, 1, 2, 9, 1000])
 def test_kaiser_window(length: int, dtype: torch.dtype) -> None:
     for periodic, beta in ((True, 12.0), (False, 0.5), (False, 0.0)):
         expected = torch.kaiser_window(length, periodic, beta, dtype=torch.float64)
@@ -150,3 +151,19 @@ def test_kaiser_window(length: int, dtype: torch.dtype) -> None:
         assert found.dtype == dtype
         tolerance = 4 * torch.finfo(dtype).eps
         torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"window_length": -1}, "kaiser_window requires non-negative window_length, got window_length=-1"),
+        ({"window_length": 4, "dtype": torch.int64}, "kaiser_window expects floating point dtypes, got: "),
+        ({"window_length": 4, "dtype": torch.complex64}, "not implemented for 'ComplexFloat'"),
+        ({"window_length": 4, "layout": torch.sparse_coo}, "kaiser_window is not implemented for sparse types, got: "),
+    ],
+    ids=str,
+)
+def test_kaiser_window_refuses_what_the_cpu_refuses(options: dict[str, Any], text: str) -> None:
+    for device in ("cpu", "rustdev"):
+        with pytest.raises(RuntimeError, match=text):
+            torch.kaiser_window(**options, device=device)
