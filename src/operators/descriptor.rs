@@ -407,14 +407,22 @@ impl<'a> Tensor<'a> {
         Some(self.with(self.keep(sizes), self.keep(&strides)))
     }
 
-    /// Broadcast to sizes, of which there are at least as many as dimensions.
+    /// Broadcast to sizes.
     ///
     /// # Errors
-    /// A size is another one.
+    /// There are fewer sizes than dimensions, or a size is another one.
     pub fn expanded(self, sizes: &[i64]) -> Result<Self, Refusal> {
+        let (given, ndim) = (sizes.len(), self.ndim());
+        ensure!(
+            given >= ndim,
+            "expand(rustdev{:?}Type{{{:?}}}, size={sizes:?}): the number of sizes provided ({given}) must be greater or equal to the number of \
+             dimensions in the tensor ({ndim})",
+            self.dtype(),
+            self.sizes()
+        );
         let wrong = || {
-            let leading = sizes.len().saturating_sub(self.ndim());
-            let differs = |&dim: &usize| self.sizes()[dim] != 1 && Some(&self.sizes()[dim]) != sizes.get(leading + dim);
+            let leading = given - ndim;
+            let differs = |&dim: &usize| self.sizes()[dim] != 1 && self.sizes()[dim] != sizes[leading + dim];
             let dim = (0..self.ndim()).rev().find(differs).unwrap_or(0);
             let (wanted, own, place) = (sizes[leading + dim], self.sizes()[dim], leading + dim);
             Refusal::Invalid(format!(
@@ -657,6 +665,9 @@ mod tests {
         let text = "The expanded size of the tensor (5) must match the existing size (2) at non-singleton dimension 1.  Target sizes: [4, 5, 3].  \
                     Tensor sizes: [2, 3]";
         assert_eq!(rows.expanded(&[4, 5, 3]).unwrap_err(), Refusal::Invalid(text.into()));
+        let text = "expand(rustdevFloatType{[2, 3]}, size=[3]): the number of sizes provided (1) must be greater or equal to the number of \
+                    dimensions in the tensor (2)";
+        assert_eq!(rows.expanded(&[3]).unwrap_err(), Refusal::Invalid(text.into()));
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [grad, indices, num_weights, padding, scale_by_frequency] = arguments.all()?;
     let (grad, indices, num_weights) = (grad.tensor()?, indices.tensor()?, num_weights.integer()?);
     check_indices(indices, "embedding_backward")?;
+    if grad.ndim() == 0 {
+        return Err(Refusal::Index("Dimension specified as -1 but tensor has no dimensions".into()));
+    }
     let (count, width) = (indices.numel(), grad.size_from_end(0));
     let indices = call.dense(indices, Format::Contiguous)?.view(&[count]);
     let out = call.contiguous(0, &[num_weights, width], grad.dtype(), Strides::Any)?;
