@@ -156,14 +156,13 @@ fn check_steps(steps: i64) -> Outcome {
     Ok(())
 }
 
-/// `linspace`. Complex ends choose a dtype in PyTorch's own.
+/// `linspace`. Complex ends choose a dtype in PyTorch's own; of fewer than two steps it asks no kernel, and so takes every dtype.
 pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, steps, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
     let (start, end, steps) = (start.number()?, end.number()?, steps.integer()?);
-    if matches!([start, end], [Scalar::Complex(..), _] | [_, Scalar::Complex(..)]) {
+    if steps < 2 || matches!([start, end], [Scalar::Complex(..), _] | [_, Scalar::Complex(..)]) {
         return Err(Refusal::Composite);
     }
-    check_steps(steps)?;
     let dtype = options.first().map_or(Ok(None), options::dtype_of)?.unwrap_or_else(|| call.default_dtype());
     take(call, dtype, "linspace_cpu")?;
     make(call, steps, dtype, options, &linspace_kernel::Scalars { start, end }.list())
@@ -174,6 +173,10 @@ pub fn linspace_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [start, end, steps] = arguments.all()?;
     let steps = steps.integer()?;
     check_steps(steps)?;
+    if steps < 2 {
+        let [out, _] = line_of(call, steps)?;
+        return if steps == 0 { Ok(()) } else { call.fill(out, start.number()?) };
+    }
     take(call, given(call)?.dtype(), "linspace_cpu")?;
     fill(call, steps, &linspace_kernel::Scalars { start: start.number()?, end: end.number()? }.list())
 }

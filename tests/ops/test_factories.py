@@ -112,6 +112,8 @@ def test_options_of_a_factory_like_a_tensor(options: dict[str, Any]) -> None:
         lambda device: torch.linspace(0, 9, 0, device=device),
         lambda device: torch.linspace(0, 9, 4, device=device, dtype=torch.int32),
         lambda device: torch.linspace(0.5, 9, 1, device=device, dtype=torch.int64),
+        lambda device: torch.linspace(1.5, 9, 1, device=device, dtype=torch.float8_e4m3fn).float(),
+        lambda device: torch.linspace(1, 9, 1, out=torch.empty(1, device=device, dtype=torch.float8_e5m2)).float(),
         lambda device: torch.linspace(0, 1 + 1j, 5, device=device),
         lambda device: torch.full((), 3, device=device),
         lambda device: torch.full((2,), fill_value=True, device=device),
