@@ -101,7 +101,7 @@ def test_arguments_of_any_kind_are_taken_or_refused(part: int) -> None:
         for number in range(CALLS):
             positional, named = Generator(f"{name} {number}").arguments(call._schema)
             texts = [refusal(partial(call, *positional, **named))]
-            # Tasks raise when they are waited for, one after the other.
+            # Each synchronization raises the failure of one task.
             while text := refusal(torch.rustdev.synchronize):
                 texts.append(text)
             found += [f"{name}: {text}" for text in texts if "internal error" in text]
