@@ -35,7 +35,7 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let (grad, input) = (grad.tensor()?, input.tensor()?);
     let dim = halved_dim(input, dim)?;
     ensure_computed(input.dtype(), call)?;
-    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Any)?;
+    let out = call.contiguous(0, input.sizes(), input.dtype(), Strides::Shared)?;
     let ([first, second], [first_grad, second_grad]) = (halves(input, dim), halves(out, dim));
     call.operator(&names::SIGMOID_OUT, &[Value::Tensor(second), Value::Tensor(first_grad)])?;
     Elementwise::new(&[first_grad, first, grad], Some(second_grad))?.launch(call, second_grad, &[])?;

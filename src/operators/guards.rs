@@ -104,7 +104,8 @@ fn resampling_of(operator: &str) -> Option<Check> {
 fn writes_contiguously(operator: &str) -> bool {
     matches!(
         operator,
-        "adaptive_max_pool3d"
+        "_scaled_mm"
+            | "adaptive_max_pool3d"
             | "adaptive_max_pool3d_backward"
             | "avg_pool3d"
             | "avg_pool3d_backward"

@@ -84,6 +84,15 @@ impl<'a> Product<'a> {
             self.check_overlap(out)?;
         }
         factors.iter().try_for_each(|&factor| call.check_number(factor, out.dtype().opmath()))?;
+        if call.given(0).is_some() && [self.a, self.b].into_iter().any(|factor| out.may_share_memory(factor)) {
+            let product = call.empty(out.sizes(), out.dtype())?;
+            self.multiply(call, product, addend, factors)?;
+            return call.copy(out, product);
+        }
+        self.multiply(call, out, addend, factors)
+    }
+
+    fn multiply(&self, call: &StructuredCall<'a>, out: Tensor<'_>, addend: Option<Tensor<'_>>, factors: &[Scalar]) -> Outcome {
         match addend {
             Some(addend) => call.launch(&[out], &[addend, self.a, self.b], factors),
             None => call.launch(&[out], &[self.a, self.b], factors),

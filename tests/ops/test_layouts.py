@@ -128,6 +128,9 @@ CASES: dict[str, Callable[[str], object]] = {
     "eye into one element": lambda d: torch.eye(3, out=expanded(d, 3, 3)),
     "histc into one element": lambda d: torch.histc(numbers(d, 5), 3, out=expanded(d, 3)),
     "vecdot into one element": lambda d: torch.linalg.vecdot(numbers(d, 3, 4), numbers(d, 3, 4), out=expanded(d, 3)),
+    "glu_backward into one element": lambda d: aten.glu_backward.grad_input(
+        numbers(d, 1), numbers(d, 2), 0, grad_input=expanded(d, 2)
+    ),
     "layer_norm of nothing": lambda d: functional.layer_norm(numbers(d, 5, 0, 4), (4,), numbers(d, 4), numbers(d, 4)),
     "where of two numbers of the CPU": lambda d: torch.where(numbers(d, 4) > 0.5, torch.tensor(1.0), torch.tensor(2.0)),
     "where of bfloat16 and complex": lambda d: torch.where(numbers(d, 4) > 0.5, numbers(d, 4).bfloat16(), numbers(d, 4).cfloat()),
@@ -154,3 +157,13 @@ def test_results_and_refusals_are_the_cpus(name: str) -> None:
     assert mistake is refusal
     if refusal is None:
         torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 9])
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 3, 3)])
+def test_a_product_into_the_memory_of_a_factor_is_right(sizes: tuple[int, ...], shift: int) -> None:
+    factor, memory = numbers("rustdev", *sizes), torch.zeros(64, device="rustdev")
+    expected = factor.cpu() @ factor.cpu()
+    given = memory[: factor.numel()].view(sizes).copy_(factor)
+    torch.matmul(given, factor, out=memory[shift : shift + factor.numel()].view(sizes))
+    torch.testing.assert_close(memory[shift : shift + factor.numel()].view(sizes).cpu(), expected)
