@@ -362,6 +362,7 @@ table![
     shaped(c"arange", kernel!(movement::range_factories::arange), 0.5),
     shaped(c"cat", kernel!(movement::cat_flip_roll::cat), 0.15),
     shaped(c"col2im", kernel!(movement::unfold::col2im), 2.0),
+    shaped(c"eye", kernel!(movement::triangle::eye), 0.15),
     shaped(c"flip", kernel!(movement::cat_flip_roll::flip), 0.2),
     shaped(c"im2col", kernel!(movement::unfold::im2col), 0.3),
     shaped(c"linspace", kernel!(movement::range_factories::linspace), 0.5),

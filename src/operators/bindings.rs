@@ -376,6 +376,10 @@ operators! {
     c"arange": plain(ranges::arange_from) => c"arange.start";
     c"arange": plain(ranges::arange_by) => c"arange.start_step";
     c"arange": plain(ranges::arange_out) => c"arange.start_out";
+    c"eye": plain(ranges::eye) => c"eye";
+    c"eye": plain(ranges::eye_of) => c"eye.m";
+    c"eye": plain(ranges::eye_out) => c"eye.out";
+    c"eye": plain(ranges::eye_of_out) => c"eye.m_out";
     c"linspace": plain(ranges::linspace) => c"linspace";
     c"linspace": plain(ranges::linspace_out) => c"linspace.out";
     c"logspace": plain(ranges::logspace) => c"logspace.out";
@@ -490,8 +494,6 @@ composed! {
     any_device(plain(recurrent_networks::rnn_tanh)) => c"rnn_tanh.input";
     any_device(plain(recurrent_networks::rnn_relu)) => c"rnn_relu.input";
     // matrices
-    plain(ranges::eye) => c"eye.out";
-    plain(ranges::eye_of) => c"eye.m_out";
     plain(ranges::trace) => c"trace";
     plain(reductions::norm) => c"norm.ScalarOpt_dim";
     // those that PyTorch composes, though the CPU has kernels

@@ -1,4 +1,4 @@
-//! Ranges: `arange`, `range`, `linspace`, `logspace`, the diagonal of `eye`, the indices of triangles and of `repeat_interleave`.
+//! Ranges: `arange`, `range`, `linspace`, `logspace`, identity matrices, the indices of triangles and of `repeat_interleave`.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, ensure};
 use super::descriptor::{Format, Tensor};
@@ -40,12 +40,12 @@ fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
 
-/// Makes a new tensor of so many elements, with these options, and launches the kernel over it.
-fn make(call: &Call<'_>, count: i64, dtype: DType, options: &[Value<'_>], scalars: &[Scalar]) -> Outcome {
+/// Makes a new tensor of these sizes, with these options, and launches the kernel over it.
+fn make(call: &Call<'_>, sizes: &[i64], dtype: DType, options: &[Value<'_>], scalars: &[Scalar]) -> Outcome {
     let [_dtype, layout, _device, pinned] = options else { return Err(wrong(options)) };
     options::check(layout, pinned)?;
-    let out = call.contiguous(0, &[count], dtype, Strides::Any)?;
-    if count == 0 { Ok(()) } else { call.launch(&[out], &[], scalars) }
+    let out = call.contiguous(0, sizes, dtype, Strides::Any)?;
+    if out.numel() == 0 { Ok(()) } else { call.launch(&[out], &[], scalars) }
 }
 
 fn wrong(arguments: &[Value<'_>]) -> Refusal {
@@ -114,7 +114,7 @@ fn range_of(call: &Call<'_>, range: Range, options: &[Value<'_>]) -> Outcome {
     let usual = || if range.0.into_iter().all(is_whole) { DType::Long } else { call.default_dtype() };
     let dtype = options.first().map_or(Ok(None), options::dtype_of)?.unwrap_or_else(usual);
     take(call, dtype, "arange_cpu")?;
-    make(call, range.count(dtype)?, dtype, options, &range.scalars())
+    make(call, &[range.count(dtype)?], dtype, options, &range.scalars())
 }
 
 /// `arange` from 0 on.
@@ -165,7 +165,7 @@ pub fn linspace(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let dtype = options.first().map_or(Ok(None), options::dtype_of)?.unwrap_or_else(|| call.default_dtype());
     take(call, dtype, "linspace_cpu")?;
-    make(call, steps, dtype, options, &linspace_kernel::Scalars { start, end }.list())
+    make(call, &[steps], dtype, options, &linspace_kernel::Scalars { start, end }.list())
 }
 
 /// `linspace.out`.
@@ -181,24 +181,56 @@ pub fn linspace_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     fill(call, steps, &linspace_kernel::Scalars { start: start.number()?, end: end.number()? }.list())
 }
 
-/// Makes the caller's output, which PyTorch resizes without a warning, a matrix of zeros with ones on its diagonal.
-fn fill_identity(call: &Call<'_>, rows: i64, cols: i64) -> Outcome {
+/// The sizes of an identity matrix.
+fn sizes_of_identity(rows: i64, cols: i64) -> Result<[i64; 2], Refusal> {
     ensure!(rows >= 0, "n must be greater or equal to 0, got {rows}");
     ensure!(cols >= 0, "m must be greater or equal to 0, got {cols}");
-    let sizes = [rows, cols];
+    Ok([rows, cols])
+}
+
+/// Makes a new identity matrix with these options.
+fn make_identity(call: &Call<'_>, rows: i64, cols: i64, options: &[Value<'_>]) -> Outcome {
+    let dtype = options.first().map_or(Ok(None), options::dtype_of)?.unwrap_or_else(|| call.default_dtype());
+    take(call, dtype, "eye")?;
+    make(call, &sizes_of_identity(rows, cols)?, dtype, options, &[])
+}
+
+/// Makes an identity matrix of the caller's output, which PyTorch resizes without a warning.
+fn fill_identity(call: &Call<'_>, rows: i64, cols: i64) -> Outcome {
+    let sizes = sizes_of_identity(rows, cols)?;
     let out = call.operator(&names::RESIZE, &[Value::Tensor(given(call)?), Value::Integers(&sizes), Value::None])?;
+    take(call, out.dtype(), "eye")?;
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    if out.check_no_internal_overlap().is_ok() {
+        return call.launch(&[out], &[], &[]);
+    }
+    // What lies in several elements is 1 where one of them is.
     call.operator(&names::ZERO, &[Value::Tensor(out)])?;
-    if out.numel() == 0 { Ok(()) } else { call.fill(out.diagonal(), 1.into()) }
+    call.fill(out.diagonal(), 1.into())
+}
+
+/// `eye`.
+pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [rows, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
+    make_identity(call, rows.integer()?, rows.integer()?, options)
+}
+
+/// `eye.m`.
+pub fn eye_of(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+    let [rows, cols, options @ ..] = &**arguments else { return Err(wrong(arguments)) };
+    make_identity(call, rows.integer()?, cols.integer()?, options)
 }
 
 /// `eye.out`.
-pub fn eye(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+pub fn eye_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [rows] = arguments.all()?;
     fill_identity(call, rows.integer()?, rows.integer()?)
 }
 
 /// `eye.m_out`.
-pub fn eye_of(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
+pub fn eye_of_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [rows, cols] = arguments.all()?;
     fill_identity(call, rows.integer()?, cols.integer()?)
 }

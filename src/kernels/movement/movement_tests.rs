@@ -133,6 +133,19 @@ fn indices_of_triangles_go_row_by_row() {
 }
 
 #[test]
+fn an_identity_matrix_has_ones_on_its_diagonal() {
+    for (dtype, sizes) in [(DType::Float, [300, 200]), (DType::Byte, [2, 5]), (DType::ComplexFloat, [4, 4])] {
+        for strides in [Strides::Contiguous, Strides::Transposed, Strides::Sliced] {
+            let output = Tensor::of(dtype, &values(dtype, &sizes, 3), strides);
+            check::run("eye", &[&output], &[], &[], dtype).unwrap();
+            assert!(output.values().indexed_iter().all(|(at, &value)| value == real(f64::from(u8::from(at[0] == at[1])))));
+        }
+    }
+    let line = Tensor::new(DType::Float, &[3], Strides::Contiguous);
+    assert!(check::run("eye", &[&line], &[], &[], DType::Float).is_err());
+}
+
+#[test]
 fn ranges_and_spaces() {
     let output = Tensor::new(DType::Int, &[40_000], Strides::Sliced);
     check::run("arange", &[&output], &[], &longs(&[7, -3]), DType::Int).unwrap();

@@ -1,4 +1,4 @@
-//! Triangles of matrices, and the indices of their elements.
+//! Triangles of matrices, the indices of their elements, and identity matrices.
 
 use super::{check, count};
 use crate::kernels::signature::signature;
@@ -10,6 +10,7 @@ use crate::tensor::loops::rows;
 use crate::tensor::number::Number;
 
 signature! {
+    eye(out)[] in EVERY;
     tril(out, input)[diagonal] in ANY;
     triu(out, input)[diagonal] in ANY;
     tril_indices(out)[rows, cols, diagonal] in REAL;
@@ -30,6 +31,27 @@ pub fn tril(launch: &Launch<'_>) -> Result<(), Error> {
 /// As [`tril`].
 pub fn triu(launch: &Launch<'_>) -> Result<(), Error> {
     triangle::<true>(launch)
+}
+
+/// `aten::eye`: ones on the diagonal of a matrix, zeros beside it. Operands [out].
+///
+/// # Errors
+/// A dtype outside the table's, or no matrix.
+pub fn eye(launch: &Launch<'_>) -> Result<(), Error> {
+    let output = launch.view(0);
+    let (dtype, &[_, cols]) = (output.dtype(), output.sizes()) else {
+        return Err(Error::operands(format!("no matrix: {:?}", output.sizes())));
+    };
+    dispatch!(dtype in EVERY, T => {
+        let one = T::store(<T as Element>::Acc::from_i64(1));
+        rows::for_each(launch.output(0)?, 0.05 * dtype.size() as f64, &|index, mut row| {
+            row.zero(0, cols as usize);
+            if index[0] < cols as usize {
+                row.store::<T>(index[0], one);
+            }
+        });
+        Ok(())
+    })
 }
 
 /// How many columns of a row lie before the diagonal (`UPPER`), or up to it.
