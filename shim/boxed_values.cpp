@@ -144,6 +144,17 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
     describe(tensor, tensors_.emplace_back());
     return list(RD_VALUE_TENSOR, 1, &tensors_.back());
   }
+  if (argument.isNone()) {
+    return list(RD_VALUE_NONE, 0, nullptr);
+  }
+  if (argument.isScalar()) {
+    const at::Scalar number = argument.toScalar();
+    return {kind_of(number), 1, nullptr, to_scalar(number)};
+  }
+  if (argument.isIntList()) {
+    const at::DimVector& found = integers_.emplace_back(argument.toDimVector());
+    return list(RD_VALUE_INTEGERS, found.size(), found.data());
+  }
   if (argument.isTensorList()) {
     auto& found = next(lists_);
     found.reserve(argument.toListRef().size());
@@ -156,14 +167,6 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
     auto& found = next(lists_);
     describe(argument.toOptionalTensorList(), found);
     return list(RD_VALUE_OPTIONAL_TENSORS, found.size(), found.data());
-  }
-  if (argument.isScalar()) {
-    const at::Scalar number = argument.toScalar();
-    return {kind_of(number), 1, nullptr, to_scalar(number)};
-  }
-  if (argument.isIntList()) {
-    const at::DimVector& found = integers_.emplace_back(argument.toDimVector());
-    return list(RD_VALUE_INTEGERS, found.size(), found.data());
   }
   if (argument.isDoubleList()) {
     const std::vector<double> given = argument.toDoubleVector();
@@ -194,7 +197,7 @@ rd_value BoxedValues::read(const c10::IValue& argument) {
   if (argument.isDevice()) {
     return device_value(argument.toDevice());
   }
-  return list(argument.isNone() ? RD_VALUE_NONE : RD_VALUE_OTHER, 0, nullptr);
+  return list(RD_VALUE_OTHER, 0, nullptr);
 }
 
 }  // namespace rustdev

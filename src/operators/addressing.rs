@@ -4,7 +4,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, Input, Outcome, Refusal, ensure, wrap_dim};
-use super::descriptor::{Dims, Tensor};
+use super::descriptor::Tensor;
 use crate::tensor::launch::Scalar;
 
 /// What becomes of the elements that indices name; the numbers are the kernel's.
@@ -48,22 +48,20 @@ pub struct Index<'a> {
 
 /// The space of a launch, and the addressed tensor and its indices in it.
 pub struct Addressing<'a> {
-    pub sizes: Dims,
+    pub sizes: &'a [i64],
     /// Of the addressed tensor, in elements.
-    pub strides: Dims,
+    pub strides: &'a [i64],
     pub indices: SmallVec<[Index<'a>; 1]>,
 }
 
-/// Strides over `ndim` dimensions; a tensor of no dimension is the same everywhere.
-fn strides_over(tensor: Tensor<'_>, ndim: usize) -> Dims {
-    let mut strides: Dims = tensor.strides().into();
-    strides.resize(ndim, 0);
-    strides
+/// A tensor's sizes; a number has one of 1.
+fn sizes_of(tensor: Tensor<'_>) -> &[i64] {
+    if tensor.ndim() == 0 { &[1] } else { tensor.sizes() }
 }
 
-/// A tensor's sizes; a number has one of 1.
-fn sizes_of(tensor: Tensor<'_>) -> Dims {
-    if tensor.ndim() == 0 { smallvec![1] } else { tensor.sizes().into() }
+/// A tensor's stride in a dimension; one of no dimension is the same everywhere.
+fn stride_of(tensor: Tensor<'_>, dim: usize) -> i64 {
+    tensor.strides().get(dim).copied().unwrap_or(0)
 }
 
 impl<'a> Index<'a> {
@@ -76,9 +74,9 @@ impl<'a> Index<'a> {
 }
 
 impl<'a> Addressing<'a> {
-    fn along(addressed: Tensor<'_>, dim: usize, sizes: Dims, index: Tensor<'a>) -> Self {
-        let mut strides = strides_over(addressed, sizes.len());
-        strides[dim] = 0;
+    fn along(addressed: Tensor<'_>, dim: usize, sizes: &'a [i64], index: Tensor<'a>) -> Self {
+        let stride = |each: usize| if each == dim { 0 } else { stride_of(addressed, each) };
+        let strides = index.arena().keep_all(sizes.len(), stride);
         Self { sizes, strides, indices: smallvec![Index::along(addressed, dim, index)] }
     }
 
@@ -103,21 +101,19 @@ impl<'a> Addressing<'a> {
     /// There is no such dimension.
     pub fn each_slice(addressed: Tensor<'_>, dim: i64, index: Tensor<'a>) -> Result<Option<Self>, Refusal> {
         let dim = wrap_dim(dim, addressed.ndim())?;
-        let mut sizes = sizes_of(addressed);
-        sizes[dim] = index.numel();
+        let (own, arena) = (sizes_of(addressed), index.arena());
+        let sizes = arena.keep_all(own.len(), |each| if each == dim { index.numel() } else { own[each] });
         if sizes.contains(&0) {
             return Ok(None);
         }
-        let mut over: Dims = smallvec![0; sizes.len()];
-        over[dim] = index.strides().first().copied().unwrap_or(0);
-        let index = index.within(&sizes, &over);
-        Ok(Some(Self::along(addressed, dim, sizes, index)))
+        let over = arena.keep_all(own.len(), |each| if each == dim { stride_of(index, 0) } else { 0 });
+        Ok(Some(Self::along(addressed, dim, sizes, index.within(sizes, over))))
     }
 
     /// Indices into all elements of a contiguous tensor, counted in their order: take and put. Nothing for an empty index.
     pub fn flat(addressed: Tensor<'_>, index: Tensor<'a>) -> Option<Self> {
-        let (sizes, step) = (Dims::from(index.sizes()), addressed.dtype().size() as i64);
-        let strides = smallvec![0; sizes.len()];
+        let (sizes, step) = (index.sizes(), addressed.dtype().size() as i64);
+        let strides = index.arena().keep_all(sizes.len(), |_| 0);
         let indices = || smallvec![Index { tensor: index, slots: addressed.numel(), step }];
         (index.numel() > 0).then(|| Self { sizes, strides, indices: indices() })
     }
@@ -131,25 +127,29 @@ impl<'a> Addressing<'a> {
     fn addressed<'t>(&self, tensor: Tensor<'t>) -> Result<Tensor<'t>, Refusal> {
         let has_slots = self.indices.iter().all(|index| index.slots != 0);
         ensure!(has_slots, "index is out of bounds for dimension with size 0");
-        Ok(tensor.within(&self.sizes, &self.strides))
+        Ok(tensor.within(self.sizes, self.strides))
     }
 
     /// A tensor over the space.
     fn over<'t>(&self, tensor: Tensor<'t>) -> Tensor<'t> {
-        tensor.within(&self.sizes, &strides_over(tensor, self.sizes.len()))
+        tensor.within(self.sizes, tensor.arena().keep_all(self.sizes.len(), |dim| stride_of(tensor, dim)))
     }
 
-    /// The inputs of a launch: one tensor or number, then the indices.
-    fn inputs<'t>(&self, first: Input<'t>) -> SmallVec<[Input<'t>; 3]>
-    where
-        'a: 't,
-    {
-        let indices = self.indices.iter().map(|index| Input::Tensor(index.tensor));
-        std::iter::once(first).chain(indices).collect()
-    }
-
-    fn slots(&self) -> impl Iterator<Item = Scalar> {
-        self.indices.iter().flat_map(|index| [index.slots.into(), index.step.into()])
+    /// Launches the kernel; its inputs are a tensor or a number, then the indices, whose slots are behind its own scalars.
+    fn launch(&self, call: &Call<'_>, out: Tensor<'_>, input: Input<'_>, scalars: &[Scalar]) -> Outcome {
+        let (arena, count) = (call.arena(), self.indices.len());
+        let inputs = arena.keep_all(1 + count, |index| match index.checked_sub(1) {
+            None => input,
+            Some(index) => Input::Tensor(self.indices[index].tensor),
+        });
+        let scalars = arena.keep_all(scalars.len() + 2 * count, |number| match number.checked_sub(scalars.len()) {
+            None => scalars[number],
+            Some(number) => {
+                let index = &self.indices[number / 2];
+                if number.is_multiple_of(2) { index.slots.into() } else { index.step.into() }
+            }
+        });
+        call.launch_with(out.dtype(), &[out], inputs, scalars)
     }
 
     /// out = source at the indices.
@@ -157,9 +157,7 @@ impl<'a> Addressing<'a> {
     /// # Errors
     /// An index into nothing, or a launch that fails.
     pub fn load(&self, call: &Call<'_>, out: Tensor<'_>, source: Tensor<'_>) -> Outcome {
-        let source = self.addressed(source)?;
-        let scalars: SmallVec<[Scalar; 4]> = self.slots().collect();
-        call.launch_with(out.dtype(), &[self.over(out)], &self.inputs(Input::Tensor(source)), &scalars)
+        self.launch(call, self.over(out), Input::Tensor(self.addressed(source)?), &[])
     }
 
     /// target at the indices = itself and the source.
@@ -169,9 +167,8 @@ impl<'a> Addressing<'a> {
     pub fn update(&self, call: &Call<'_>, target: Tensor<'_>, source: Input<'_>, update: Update) -> Outcome {
         let target = self.addressed(target)?;
         let Update { operation, excludes_self, factor, skipped } = update;
-        let first = [Scalar::Long(operation as i64), excludes_self.into(), factor, skipped.into()];
-        let scalars: SmallVec<[Scalar; 8]> = first.into_iter().chain(self.slots()).collect();
+        let scalars = [Scalar::Long(operation as i64), excludes_self.into(), factor, skipped.into()];
         let source = if let Input::Tensor(tensor) = source { Input::Tensor(self.over(tensor)) } else { source };
-        call.launch_with(target.dtype(), &[target], &self.inputs(source), &scalars)
+        self.launch(call, target, source, &scalars)
     }
 }

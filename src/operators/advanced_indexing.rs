@@ -7,7 +7,7 @@ use super::addressing::{Addressing, Index, Operation};
 use super::call::{
     Arguments, Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, Value, broadcast, check_index, ensure, wrap_dim,
 };
-use super::descriptor::{Dims, Format, Tensor, iteration_order};
+use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order};
 use super::names;
 use crate::tensor::dtype::{DType, FLOAT8};
 
@@ -75,7 +75,7 @@ fn common_shape(indices: &Indices<'_>) -> Result<Dims, Refusal> {
     let mut common = Dims::from(shapes.next().unwrap_or_default());
     for sizes in shapes {
         if sizes != &common[..] {
-            common = Dims::from_vec(broadcast(&common, sizes).map_err(|_| shapes_differ(indices))?);
+            common = broadcast(&common, sizes).map_err(|_| shapes_differ(indices))?;
         }
     }
     Ok(common)
@@ -139,19 +139,19 @@ impl Arrangement {
 
     /// The strides of a result, as PyTorch's iterator has them; nothing where it is contiguous.
     fn strides_of_result(&self, addressing: &Addressing<'_>, indices: &[Tensor<'_>]) -> Option<Dims> {
-        let sizes = &addressing.sizes;
+        let sizes = addressing.sizes;
         let numel: i64 = sizes.iter().product();
-        if numel == 1 || (numel == 0 && *sizes == self.around(|_| 1, &self.shape)) {
+        if numel == 1 || (numel == 0 && *sizes == self.around(|_| 1, &self.shape)[..]) {
             return None;
         }
         let of_indices: SmallVec<[Dims; 2]> = indices.iter().map(|&index| self.strides_of(index, sizes)).collect();
         let operands: SmallVec<[&[i64]; 3]> =
-            std::iter::once(&addressing.strides).chain(&of_indices).map(|strides| &strides[..]).collect();
+            std::iter::once(addressing.strides).chain(of_indices.iter().map(|strides| &strides[..])).collect();
         let order = iteration_order(sizes, &operands);
         if order.iter().copied().eq((0..sizes.len()).rev()) {
             return None;
         }
-        let (mut strides, mut stride) = (sizes.clone(), 1);
+        let (mut strides, mut stride) = (Dims::from(sizes), 1);
         for dim in order {
             strides[dim] = stride;
             stride *= sizes[dim];
@@ -168,16 +168,17 @@ struct Indexing<'a> {
 }
 
 impl<'a> Indexing<'a> {
-    fn new(target: Tensor<'_>, indices: &Indices<'a>) -> Result<Self, Refusal> {
+    fn new(target: Tensor<'a>, indices: &Indices<'a>) -> Result<Self, Refusal> {
         let arrangement = Arrangement::new(target, indices)?;
         let shape = &arrangement.shape;
-        let sizes = arrangement.around(|dim| target.sizes()[dim], shape);
-        let strides = arrangement.around(|dim| target.strides()[dim], &SmallVec::<[i64; 4]>::from_elem(0, shape.len()));
+        let kept = |values: Dims| copied(target.arena(), &values);
+        let sizes = kept(arrangement.around(|dim| target.sizes()[dim], shape));
+        let strides = kept(arrangement.around(|dim| target.strides()[dim], &Dims::from_elem(0, shape.len())));
         let mut addressing = Addressing { sizes, strides, indices: SmallVec::new() };
         let mut broadcast: SmallVec<[Tensor<'a>; 2]> = SmallVec::new();
         for (dim, index) in indices.iter().enumerate().filter_map(|(dim, index)| index.map(|index| (dim, index))) {
             let index = index.expanded(shape)?;
-            let over = index.within(&addressing.sizes, &arrangement.around(|_| 0, index.strides()));
+            let over = index.within(sizes, &arrangement.around(|_| 0, index.strides()));
             addressing.indices.push(Index::along(target, dim, over));
             broadcast.push(index);
         }
@@ -192,10 +193,12 @@ impl<'a> Indexing<'a> {
     }
 
     fn output<'c>(&self, call: &Call<'c>, dtype: DType) -> Result<Tensor<'c>, Refusal> {
-        let sizes = &self.addressing.sizes;
+        let sizes = self.addressing.sizes;
         match &self.strides {
             None => call.contiguous(0, sizes, dtype, Strides::Any),
-            Some(strides) => call.output(0, &Shape { sizes: sizes.clone(), strides: strides.clone(), dtype }, Strides::Any),
+            Some(strides) => {
+                call.output(0, &Shape { sizes: dims(sizes, |size| size), strides: strides.clone(), dtype }, Strides::Any)
+            }
         }
     }
 }
@@ -290,7 +293,7 @@ fn put_values<'a>(
     given.iter().flatten().try_for_each(|&index| target.check_no_overlap(index))?;
     let indexing = Indexing::new(target, &used_indices(call, target, given)?)?;
     let (addressing, own) = (&indexing.addressing, values.sizes());
-    let sizes = &addressing.sizes[..];
+    let sizes = addressing.sizes;
     let text = "shape mismatch: value tensor of shape";
     let mismatch = || Refusal::Invalid(format!("{text} {own:?} cannot be broadcast to indexing result of shape {sizes:?}"));
     let source = values.expand(sizes).ok_or_else(mismatch)?;
@@ -354,7 +357,7 @@ mod tests {
     }
 
     /// The sizes of a result, and its strides where it is not contiguous.
-    fn result(target: Tensor<'_>, indices: &Indices<'static>) -> (Vec<i64>, Option<Vec<i64>>) {
+    fn result(target: Tensor<'static>, indices: &Indices<'static>) -> (Vec<i64>, Option<Vec<i64>>) {
         let Ok(indexing) = Indexing::new(target, indices) else { panic!("a call that is refused") };
         (indexing.addressing.sizes.to_vec(), indexing.strides.map(|strides| strides.to_vec()))
     }

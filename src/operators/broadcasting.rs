@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::call::{Call, DeviceName, Input, Outcome, Refusal, Shape, Strides, broadcast, ensure};
-use super::descriptor::{Dims, Format, Tensor, dims, iteration_order, joint_strides};
+use super::descriptor::{Dims, Format, Tensor, copied, dims, iteration_order, joint_strides};
 use super::promotion::{can_cast, is_whole, result_type};
 use crate::tensor::dtype::DType;
 use crate::tensor::launch::Scalar;
@@ -69,8 +69,9 @@ impl<'a> Elementwise<'a> {
     /// # Errors
     /// They do not go together.
     pub fn new(inputs: &[Tensor<'a>], given: Option<Tensor<'a>>) -> Result<Self, Refusal> {
-        let inputs: SmallVec<[Input<'_>; 3]> = inputs.iter().map(|&input| input.into()).collect();
-        Self::of(Rule::new(Types::Same), &inputs, given, DType::Float)
+        let first = inputs.first().ok_or_else(|| Refusal::Invalid("internal error: no operand".into()))?;
+        let inputs = first.arena().keep_all(inputs.len(), |index| Input::Tensor(inputs[index]));
+        Self::of(Rule::new(Types::Same), inputs, given, DType::Float)
     }
 
     /// Of inputs by a rule; `default` is the dtype of floating point numbers that say none.
@@ -184,15 +185,23 @@ impl<'a> Elementwise<'a> {
             return Ok(out);
         }
         let strides = if self.may_overlap { Strides::Shared } else { Strides::Any };
-        let is_dense = |tensor: Tensor<'_>| tensor.has_sizes(self.sizes) && tensor.is_dense(Format::Contiguous);
-        let is_contiguous = |input: &Input<'_>| input.tensor().is_some_and(is_dense);
-        if self.inputs.iter().all(is_contiguous) {
-            return call.contiguous(0, self.sizes, self.dtype, strides);
-        }
-        match self.strides() {
+        let wanted = if self.are_contiguous() { None } else { self.strides() };
+        match wanted {
             None => call.contiguous(0, self.sizes, self.dtype, strides),
             Some(wanted) => call.output(0, &self.shape_of(wanted), strides),
         }
+    }
+
+    /// Whether the inputs are contiguous tensors of all elements, or numbers beside some, so that a new output surely is contiguous too.
+    fn are_contiguous(&self) -> bool {
+        let is_dense = |tensor: Tensor<'_>| tensor.has_sizes(self.sizes) && tensor.is_dense(Format::Contiguous);
+        let is_number = |input: &Input<'_>| input.tensor().is_none_or(|tensor| tensor.ndim() == 0);
+        let mut others = self.inputs.iter().filter(|input| !is_number(input));
+        if others.clone().count() == self.inputs.len() {
+            return others.all(|input| input.tensor().is_some_and(is_dense));
+        }
+        // Beside numbers, strides of dimensions of one element count.
+        others.all(|input| input.tensor().is_some_and(|tensor| is_dense(tensor) && tensor.has_contiguous_strides()))
     }
 
     /// The same, where a new output has the order of a tensor that has all elements.
@@ -273,7 +282,7 @@ fn common_sizes<'a>(first: Tensor<'a>, tensors: impl Iterator<Item = Tensor<'a>>
     for tensor in tensors {
         if !tensor.has_sizes(sizes) {
             let both = broadcast(sizes, tensor.sizes())?;
-            sizes = first.arena().keep_all(both.len(), |dim| both[dim]);
+            sizes = copied(first.arena(), &both);
         }
     }
     Ok(sizes)
@@ -407,6 +416,18 @@ mod tests {
         let text = "Trying to pass too many CPU scalars to non-CPU kernel!";
         assert_eq!(of(&[floats, host(2), host(3)]).err(), Some(Refusal::Invalid(text.into())));
         assert!(Elementwise::of(Rule::new(Types::Common), &[floats, host(2)], None, DType::Float).is_err());
+    }
+
+    #[test]
+    fn beside_numbers_only_strides_of_contiguous_tensors_are_surely_the_results() {
+        let number = Input::Number(Scalar::Double(2.0));
+        let are_contiguous = |inputs: &[Input<'static>]| {
+            Elementwise::of(Rule::new(Types::Common), inputs, None, DType::Float).unwrap().are_contiguous()
+        };
+        let (plain, odd) = (Input::Tensor(tensor(&[1, 3], &[3, 1])), Input::Tensor(tensor(&[1, 3], &[1, 1])));
+        assert!(are_contiguous(&[plain]) && are_contiguous(&[plain, odd]) && are_contiguous(&[number, plain]));
+        assert!(!are_contiguous(&[number, odd]) && !are_contiguous(&[plain, Input::Tensor(tensor(&[2, 1], &[1, 1]))]));
+        assert!(!are_contiguous(&[number, Input::Tensor(tensor(&[2, 3], &[1, 2]))]));
     }
 
     #[test]

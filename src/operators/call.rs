@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::ops::Deref;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::conversions;
 use super::descriptor::{Dims, Format, Tensor, dims};
@@ -347,18 +347,18 @@ pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize, Refusal> {
 ///
 /// # Errors
 /// They do not go together.
-pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Vec<i64>, Refusal> {
+pub fn broadcast(one: &[i64], other: &[i64]) -> Result<Dims, Refusal> {
     let ndim = one.len().max(other.len());
     let size = |sizes: &[i64], dim: usize| (dim + sizes.len()).checked_sub(ndim).map_or(1, |own| sizes[own]);
+    let mut sizes: Dims = smallvec![1; ndim];
     // PyTorch tells of the last dimension that differs.
-    let pairs = (0..ndim).rev().map(|dim| (dim, size(one, dim), size(other, dim)));
-    let common = pairs.map(|(dim, a, b)| {
-        let text = format!("The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}");
+    for dim in (0..ndim).rev() {
+        let (a, b) = (size(one, dim), size(other, dim));
+        let text =
+            format_args!("The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}");
         ensure!(a == b || a == 1 || b == 1, "{text}");
-        Ok(if a == 1 { b } else { a })
-    });
-    let mut sizes = common.collect::<Result<Vec<_>, _>>()?;
-    sizes.reverse();
+        sizes[dim] = if a == 1 { b } else { a };
+    }
     Ok(sizes)
 }
 
@@ -1018,8 +1018,8 @@ mod tests {
 
     #[test]
     fn sizes_are_broadcast() {
-        assert_eq!(broadcast(&[2, 1], &[3]), Ok(vec![2, 3]));
-        assert_eq!(broadcast(&[], &[0, 1]), Ok(vec![0, 1]));
+        assert_eq!(broadcast(&[2, 1], &[3]), Ok(smallvec![2, 3]));
+        assert_eq!(broadcast(&[], &[0, 1]), Ok(smallvec![0, 1]));
         let text = "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1";
         assert_eq!(broadcast(&[4, 2], &[3]), Err(Refusal::Invalid(text.into())));
         assert_eq!(broadcast(&[4, 2], &[5, 3]), Err(Refusal::Invalid(text.into())));

@@ -250,6 +250,17 @@ impl<'a> Tensor<'a> {
         are_next || self.numel() == 0
     }
 
+    /// Whether the strides are those of a new contiguous tensor, also where a dimension has one element.
+    pub fn has_contiguous_strides(self) -> bool {
+        let (sizes, strides) = (self.sizes(), self.strides());
+        let mut expected = 1_i64;
+        (0..sizes.len()).rev().all(|dim| {
+            let fits = strides[dim] == expected;
+            expected = expected.saturating_mul(sizes[dim].max(1));
+            fits
+        })
+    }
+
     /// Whether the elements fill the memory from the first to the last one, each once, in any order of the dimensions.
     pub fn fills_memory(self) -> bool {
         self.is_dense(Format::Contiguous) || self.dense_bytes().is_some()

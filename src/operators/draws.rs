@@ -2,7 +2,7 @@
 //! a generator; the checks are those of PyTorch's own templates.
 
 use super::call::{Arguments, Call, Outcome, Refusal, Shape, Strides, Value, broadcast, ensure};
-use super::descriptor::{Format, Tensor};
+use super::descriptor::{Format, Tensor, dims};
 use super::names;
 use super::number_text::{NumberText, type_name};
 use super::options;
@@ -120,7 +120,7 @@ fn trials(call: &Call<'_>, out: Tensor<'_>, p: Tensor<'_>, generator: &Value<'_>
     }
     let p = near(call, p, out)?;
     let (own, common) = (out.sizes(), broadcast(out.sizes(), p.sizes())?);
-    ensure!(own == common, "output with shape {own:?} doesn't match the broadcast shape {common:?}");
+    ensure!(own == &common[..], "output with shape {own:?} doesn't match the broadcast shape {common:?}");
     let each = p.expanded(own)?;
     out.check_no_partial_overlap(each)?;
     draw(call, out, &[each], generator, |[seed, offset]| kernels::bernoulli::Scalars { seed, offset }.list())
@@ -277,7 +277,7 @@ pub fn normal(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let sizes = match (mean, std) {
         (Value::Tensor(mean), Value::Tensor(std)) => broadcast(mean.sizes(), std.sizes())?,
         (Value::Tensor(mean), _) => broadcast(mean.sizes(), given.unwrap_or(*mean).sizes())?,
-        _ => first.sizes().to_vec(),
+        _ => dims(first.sizes(), |size| size),
     };
     let dtype = given.unwrap_or(first).dtype();
     let out = call.contiguous(0, &sizes, dtype, Strides::Any)?;

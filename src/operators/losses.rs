@@ -21,7 +21,7 @@ pub fn log_sigmoid(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let [input] = arguments.all()?;
     let input = input.tensor()?;
     let operands = Elementwise::new(&[input], call.given(0))?;
-    let out = call.output(0, &operands.shape(), Strides::Any)?;
+    let out = operands.output(call)?;
     if call.given(1).is_none() {
         call.contiguous(1, &[0], input.dtype(), Strides::Any)?;
     }

@@ -77,7 +77,7 @@ fn check_fill(input: Tensor<'_>, mask: Tensor<'_>) -> Outcome {
 fn fill_masked(call: &Call<'_>, input: Tensor<'_>, mask: Tensor<'_>, value: Input<'_>) -> Outcome {
     if mask.sizes() != input.sizes() {
         let (own, sizes) = (input.sizes(), broadcast(input.sizes(), mask.sizes())?);
-        ensure!(own == sizes, "output with shape {own:?} doesn't match the broadcast shape {sizes:?}");
+        ensure!(own == &sizes[..], "output with shape {own:?} doesn't match the broadcast shape {sizes:?}");
     }
     let tensor = if let Input::Tensor(tensor) = value { Some(tensor) } else { None };
     broadcasting::check_devices([input, mask].into_iter().chain(tensor))?;

@@ -116,10 +116,10 @@ impl Pointwise {
         }
         let mut inputs: SmallVec<[Input<'_>; 3]> = SmallVec::new();
         for value in arguments.iter() {
-            match value {
-                Value::Tensor(tensor) => inputs.push(Input::Tensor(*tensor)),
-                _ if self.scalars == Scalars::None => inputs.extend(value.as_number().map(Input::Number)),
-                _ => {}
+            if let Value::Tensor(tensor) = value {
+                inputs.push(Input::Tensor(*tensor));
+            } else if let (Scalars::None, Some(number)) = (self.scalars, value.as_number()) {
+                inputs.push(Input::Number(number));
             }
         }
         if !self.is_swapped {

@@ -75,7 +75,7 @@ impl<'a> Reduction<'a> {
         'a: 't,
     {
         // A meta may take an empty list of dimensions for none.
-        if output.sizes() == self.input.sizes() {
+        if output.has_sizes(self.input.sizes()) {
             return output;
         }
         let before = |dim: usize| dim - (self.reduced & ((1 << dim) - 1)).count_ones() as usize;
