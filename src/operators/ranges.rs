@@ -17,25 +17,24 @@ fn given<'a>(call: &Call<'a>) -> Result<Tensor<'a>, Refusal> {
     call.given(0).ok_or_else(|| Refusal::Invalid("internal error: a range without an output".into()))
 }
 
-/// The caller's output with so many elements, which PyTorch resizes without a warning, and as a line, which is a copy where it has gaps.
-fn line_of<'a>(call: &Call<'a>, count: i64) -> Result<[Tensor<'a>; 2], Refusal> {
+/// The caller's output with so many elements, which PyTorch resizes without a warning.
+fn given_with<'a>(call: &Call<'a>, count: i64) -> Result<Tensor<'a>, Refusal> {
     let given = given(call)?;
     let given = if given.numel() == count {
         given
     } else {
         call.operator(&names::RESIZE, &[Value::Tensor(given), Value::Integers(&[count]), Value::None])?
     };
-    let out = call.contiguous(0, given.sizes(), given.dtype(), Strides::Any)?;
-    let line = call.dense(out, Format::Contiguous)?.view(&[count]);
-    Ok([out, line])
+    call.contiguous(0, given.sizes(), given.dtype(), Strides::Any)
 }
 
 /// Launches the kernel over the caller's output of so many elements.
 fn fill(call: &Call<'_>, count: i64, scalars: &[Scalar]) -> Outcome {
-    let [out, line] = line_of(call, count)?;
+    let out = given_with(call, count)?;
     if count == 0 {
         return Ok(());
     }
+    let line = call.dense(out, Format::Contiguous)?.view(&[count]);
     call.launch(&[line], &[], scalars)?;
     if line.address() == out.address() { Ok(()) } else { call.copy(out, line.view(out.sizes())) }
 }
@@ -174,7 +173,7 @@ pub fn linspace_out(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     let steps = steps.integer()?;
     check_steps(steps)?;
     if steps < 2 {
-        let [out, _] = line_of(call, steps)?;
+        let out = given_with(call, steps)?;
         return if steps == 0 { Ok(()) } else { call.fill(out, start.number()?) };
     }
     take(call, given(call)?.dtype(), "linspace_cpu")?;
