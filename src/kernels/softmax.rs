@@ -3,8 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::hint::black_box;
-
 use crate::kernels::signature::signature;
 use crate::simd::Aligned;
 use crate::tensor::dtype::{Element, dispatch};
@@ -59,9 +57,6 @@ impl<E: Element<Acc: Field + Ordered, Approximate: Real>, const LOG: bool> Passe
         for sum in sums.iter_mut() {
             *sum = if LOG { sum.log() } else { E::Acc::ONE.div(*sum) };
         }
-        // A copy in memory: in registers since the pass before, they make this one scalar code, and where their own address were known
-        // outside they would be in memory all the time.
-        let Aligned(sums) = &black_box(Aligned(*sums));
         for_each_row!(rows, row, {
             let mut values = rows.kept(row);
             for lane in 0..LANES {
