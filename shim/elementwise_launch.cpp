@@ -3,6 +3,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
+
 #include "ops/factory.h"
 
 namespace rustdev {
@@ -16,6 +18,18 @@ bool plain_dtype(Fast fast, c10::ScalarType dtype) {
 }
 
 bool is_dense(const at::Tensor& tensor) { return tensor.layout() == at::kStrided && tensor.is_contiguous(); }
+
+// Whether the strides are those of a new contiguous tensor, also where a dimension has one element.
+bool has_contiguous_strides(const at::Tensor& tensor) {
+  int64_t expected = 1;
+  for (int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
+    if (tensor.strides()[dim] != expected) {
+      return false;
+    }
+    expected *= std::max<int64_t>(tensor.sizes()[dim], 1);
+  }
+  return true;
+}
 
 // Whether a number does not change the dtype of a result with `dtype`. Booleans have rules of their own in some operators.
 bool keeps_dtype(c10::ScalarType number, c10::ScalarType dtype) {
@@ -51,10 +65,18 @@ at::Tensor launch_plain(const Pointwise& pointwise, const at::Tensor& self, at::
       !launch.plain_scalars(dtype) || (number != nullptr && !keeps_dtype(static_cast<c10::ScalarType>(number->dtype), dtype))) {
     return {};
   }
+  bool has_number = number != nullptr;
   for (const at::Tensor* other : others) {
-    if (!plain_number(*other, dtype) && !plain_tensor(self, *other, dtype, inplace)) {
+    const bool is_number = plain_number(*other, dtype);
+    if (!is_number && !plain_tensor(self, *other, dtype, inplace)) {
       return {};
     }
+    has_number |= is_number;
+  }
+  // Beside a number PyTorch orders dimensions of one element by their strides.
+  const auto is_odd = [](const at::Tensor* tensor) { return on_device(*tensor) && !has_contiguous_strides(*tensor); };
+  if (has_number && !inplace && (is_odd(&self) || std::any_of(others.begin(), others.end(), is_odd))) {
+    return {};
   }
   const bool is_bool = fast == Fast::boolean || fast == Fast::number;
   at::Tensor result = inplace ? self : new_empty(self.sizes(), is_bool ? c10::ScalarType::Bool : dtype, self.device());

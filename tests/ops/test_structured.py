@@ -1,13 +1,10 @@
 """Operators with a Rust kernel against the CPU: dtypes, promotion, broadcasting, strides, in-place, out=, numbers, errors."""
 
 import operator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -240,6 +237,25 @@ def test_out_that_is_resized_gets_the_strides_of_the_result() -> None:
         assert device.stride() == host.stride()
         grown = torch.empty(0, device="rustdev")
         same(torch.add(device, device, out=grown), torch.add(host, host, out=torch.empty(0)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 2,
+        lambda x: 2 - x,
+        lambda x: x < 0.5,
+        lambda x: torch.where(x > 0, x, 1.0),
+        lambda x: x + torch.tensor(2.0),
+        lambda x: x + x,
+        torch.neg,
+    ],
+)
+def test_dimensions_of_one_element_keep_their_strides_beside_numbers(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    memory = torch.arange(24.0)
+    for sizes, strides in (((1, 3), (1, 1)), ((3, 1), (1, 3)), ((1, 2, 3), (1, 3, 1)), ((3, 2, 1), (2, 1, 7)), ((1,), (5,))):
+        host, device = memory.as_strided(sizes, strides), memory.to("rustdev").as_strided(sizes, strides)
+        same(function(device), function(host))
 
 
 def test_out_of_another_dtype_is_refused_where_nothing_casts() -> None:
