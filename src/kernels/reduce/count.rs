@@ -9,7 +9,7 @@ use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Bool, Complex32, Complex64, DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::reduction::fold::{self, Fold};
+use crate::tensor::loops::reduction::fold::{self, Fold, fold};
 use crate::tensor::number::Number;
 
 signature! {
@@ -18,33 +18,10 @@ signature! {
     all(out, input)[] in BOOL | BYTE;
 }
 
-/// Counts what is not 0.
-#[derive(Clone, Copy)]
-struct CountNonzero;
-
-impl<V: Number> Fold<V> for CountNonzero {
-    type State = i64;
-    type Output = i64;
-
-    #[inline(always)]
-    fn start(self, _: V) -> i64 {
-        0
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> i64 {
-        (value != V::ZERO) as i64
-    }
-
-    #[inline(always)]
-    fn merge(self, left: i64, right: i64) -> i64 {
-        left + right
-    }
-
-    #[inline(always)]
-    fn finish(self, count: i64, _: usize) -> i64 {
-        count
-    }
+fold! {
+    /// Counts what is not 0.
+    CountNonzero: [V: Number] V => i64 => i64,
+    0, |value| i64::from(value != V::ZERO), |left, right| left + right, |count, _| count;
 }
 
 /// Whether any value is not 0 or, with `ALL`, none is: as 0 or 1 in an integer of the values' width, so that lanes stay where they are.

@@ -8,7 +8,7 @@ use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Complex32, Complex64, ComplexHalf, DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::reduction::fold::{self, Fold};
+use crate::tensor::loops::reduction::fold::{self, Fold, fold};
 use crate::tensor::number::{Field, Number, Ordered, Real};
 use crate::tensor::transcendental::Elementary;
 
@@ -59,65 +59,28 @@ macro_rules! magnitude {
 
 magnitude!(f32 f64);
 
-/// The norm of order 0: how many values are not 0.
-#[derive(Clone, Copy)]
-struct Zero;
+fold! {
+    /// The norm of order 0: how many values are not 0.
+    Zero: [V: Magnitude] V => V::Size => V::Size,
+    V::Size::ZERO, |value| if value == V::ZERO { V::Size::ZERO } else { V::Size::ONE }, |left, right| left.add(right), |sum, _| sum;
 
-/// The norm of order 1.
-#[derive(Clone, Copy)]
-struct One;
+    /// The norm of order 1.
+    One: [V: Magnitude] V => V::Size => V::Size,
+    V::Size::ZERO, |value| value.magnitude(), |left, right| left.add(right), |sum, _| sum;
 
-/// The norm of order 2.
-#[derive(Clone, Copy)]
-struct Two;
+    /// The norm of order 2.
+    Two: [V: Magnitude] V => V::Size => V::Size,
+    V::Size::ZERO, |value| value.square(), |left, right| left.add(right), |sum, _| sum.sqrt();
 
-/// The norm of any finite order.
-#[derive(Clone, Copy)]
-struct Order(f64);
+    /// The norm of any finite order.
+    Order(f64) as order: [V: Magnitude] V => V::Size => V::Size,
+    V::Size::ZERO, |value| value.magnitude().pow(V::Size::from_f64(order)), |left, right| left.add(right),
+    |sum, _| sum.pow(V::Size::from_f64(1.0 / order));
+}
 
 /// The greatest or least magnitude.
 #[derive(Clone, Copy)]
 struct Infinite<const GREATEST: bool>;
-
-macro_rules! sum_of_powers {
-    ($($name:ident, |$norm:ident, $value:ident| $lift:expr, |$sum:ident| $finish:expr;)*) => {$(
-        impl<V: Magnitude> Fold<V> for $name {
-            type State = V::Size;
-            type Output = V::Size;
-
-            #[inline(always)]
-            fn start(self, _: V) -> V::Size {
-                V::Size::ZERO
-            }
-
-            #[inline(always)]
-            fn lift(self, $value: V) -> V::Size {
-                let $norm = self;
-                let _ = $norm;
-                $lift
-            }
-
-            #[inline(always)]
-            fn merge(self, left: V::Size, right: V::Size) -> V::Size {
-                left.add(right)
-            }
-
-            #[inline(always)]
-            fn finish(self, $sum: V::Size, _: usize) -> V::Size {
-                let $norm = self;
-                let _ = $norm;
-                $finish
-            }
-        }
-    )*};
-}
-
-sum_of_powers! {
-    Zero, |norm, value| if value == V::ZERO { V::Size::ZERO } else { V::Size::ONE }, |sum| sum;
-    One, |norm, value| value.magnitude(), |sum| sum;
-    Two, |norm, value| value.square(), |sum| sum.sqrt();
-    Order, |norm, value| value.magnitude().pow(V::Size::from_f64(norm.0)), |sum| sum.pow(V::Size::from_f64(1.0 / norm.0));
-}
 
 impl<V: Magnitude, const GREATEST: bool> Fold<V> for Infinite<GREATEST> {
     type State = V::Size;

@@ -6,8 +6,8 @@ use crate::kernels::signature::signature;
 use crate::tensor::dtype::{DType, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
-use crate::tensor::loops::reduction::fold::{self, Fold};
-use crate::tensor::number::{Field, Hub, Number};
+use crate::tensor::loops::reduction::fold::{self, fold};
+use crate::tensor::number::{Field, Hub, Number, Ordered};
 
 signature! {
     sum(out, input)[] in REAL | BOOL | FIELD;
@@ -15,120 +15,22 @@ signature! {
     mean(out, input)[] in FIELD;
 }
 
-/// Adds.
-#[derive(Clone, Copy)]
-struct Sum;
+fold! {
+    /// Adds.
+    Sum: [V: Number] V => V => V,
+    V::ZERO, |value| value, |left, right| left.add(right), |sum, _| sum;
 
-impl<V: Number> Fold<V> for Sum {
-    type State = V;
-    type Output = V;
+    /// Adds integers as `i64`.
+    LongSum: [V: Number] V => i64 => i64,
+    0, |value| value.hub().to(), |left, right| left.wrapping_add(right), |sum, _| sum;
 
-    #[inline(always)]
-    fn start(self, _: V) -> V {
-        V::ZERO
-    }
+    /// Adds what is not NaN.
+    NanSum: [V: Ordered] V => V => V,
+    V::ZERO, |value| if value.is_nan() { V::ZERO } else { value }, |left, right| left.add(right), |sum, _| sum;
 
-    #[inline(always)]
-    fn lift(self, value: V) -> V {
-        value
-    }
-
-    #[inline(always)]
-    fn merge(self, left: V, right: V) -> V {
-        left.add(right)
-    }
-
-    #[inline(always)]
-    fn finish(self, sum: V, _: usize) -> V {
-        sum
-    }
-}
-
-/// Adds integers as `i64`.
-#[derive(Clone, Copy)]
-struct LongSum;
-
-impl<V: Number> Fold<V> for LongSum {
-    type State = i64;
-    type Output = i64;
-
-    #[inline(always)]
-    fn start(self, _: V) -> i64 {
-        0
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> i64 {
-        value.hub().to()
-    }
-
-    #[inline(always)]
-    fn merge(self, left: i64, right: i64) -> i64 {
-        left.wrapping_add(right)
-    }
-
-    #[inline(always)]
-    fn finish(self, sum: i64, _: usize) -> i64 {
-        sum
-    }
-}
-
-/// Adds what is not NaN.
-#[derive(Clone, Copy)]
-struct NanSum;
-
-impl<V: Number> Fold<V> for NanSum {
-    type State = V;
-    type Output = V;
-
-    #[inline(always)]
-    fn start(self, _: V) -> V {
-        V::ZERO
-    }
-
-    #[inline(always)]
-    #[expect(clippy::eq_op, reason = "NaN alone differs from itself")]
-    fn lift(self, value: V) -> V {
-        if value == value { value } else { V::ZERO }
-    }
-
-    #[inline(always)]
-    fn merge(self, left: V, right: V) -> V {
-        left.add(right)
-    }
-
-    #[inline(always)]
-    fn finish(self, sum: V, _: usize) -> V {
-        sum
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Mean;
-
-impl<V: Field> Fold<V> for Mean {
-    type State = V;
-    type Output = V;
-
-    #[inline(always)]
-    fn start(self, _: V) -> V {
-        V::ZERO
-    }
-
-    #[inline(always)]
-    fn lift(self, value: V) -> V {
-        value
-    }
-
-    #[inline(always)]
-    fn merge(self, left: V, right: V) -> V {
-        left.add(right)
-    }
-
-    #[inline(always)]
-    fn finish(self, sum: V, count: usize) -> V {
-        sum.div(V::from_i64(count as i64))
-    }
+    /// Adds, and divides by the number of values.
+    Mean: [V: Field] V => V => V,
+    V::ZERO, |value| value, |left, right| left.add(right), |sum, count| sum.div(V::from_i64(count as i64));
 }
 
 /// `aten::sum`. Integers wrap; Bool: whether any is true.

@@ -35,6 +35,48 @@ pub trait Fold<V: Number>: Copy + Send + Sync {
     fn finish(self, state: Self::State, count: usize) -> Self::Output;
 }
 
+/// Declares folds: the type with its fields, what binds it (`as`, where the fields are used), the type of values, of states and of results, the
+/// neutral state, the state of a value, the state of two, and the result of a state and the number of its values.
+macro_rules! fold {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $(($field:ty) as $this:ident)?: [$($generics:tt)*] $value:ty => $state:ty => $output:ty,
+        $start:expr, |$lifted:ident| $lift:expr, |$left:ident, $right:ident| $merge:expr, |$merged:ident, $count:pat_param| $finish:expr;
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        struct $name $(($field))?;
+
+        impl<$($generics)*> $crate::tensor::loops::reduction::fold::Fold<$value> for $name {
+            type State = $state;
+            type Output = $output;
+
+            #[inline(always)]
+            fn start(self, _: $value) -> $state {
+                $start
+            }
+
+            #[inline(always)]
+            fn lift(self, $lifted: $value) -> $state {
+                $(let Self($this) = self;)?
+                $lift
+            }
+
+            #[inline(always)]
+            fn merge(self, $left: $state, $right: $state) -> $state {
+                $merge
+            }
+
+            #[inline(always)]
+            fn finish(self, $merged: $state, $count: usize) -> $output {
+                $(let Self($this) = self;)?
+                $finish
+            }
+        }
+    )*};
+}
+pub(crate) use fold;
+
 /// Folds the launch's input, cast to `E`, into its output, whose dtype is `O`'s (or Byte, where `O` is Bool).
 ///
 /// # Errors
