@@ -116,6 +116,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "nll_loss_backward": lambda: aten.nll_loss_backward(tensor(1)[0], tensor(2, 3), positions(2), None, 1, -100, tensor(1)[0]),
     "nll_loss_forward": lambda: functional.nll_loss(tensor(2, 3), positions(2)),
     "arange": lambda: torch.arange(3, **KIND),
+    "eye": lambda: torch.eye(2, **KIND),
     "col2im": lambda: functional.fold(tensor(1, 4, 1), (2, 2), 2),
     "linspace": lambda: torch.linspace(0, 1, 3, **KIND),
     "logspace": lambda: torch.logspace(0, 1, 3, **KIND),
