@@ -2,6 +2,7 @@
 #
 #   PYTHON=python3.12    the Python that .venv is made with (3.11 or newer)
 #   TORCH=2.13.0         another torch, in an environment of its own: .venv-2.13.0
+#   FEATURES=            kernels for every processor; without it a build has those of this processor alone
 #   TORCH_INDEX=URL      where torch is taken from, for example https://download.pytorch.org/whl/cpu
 #   PYTEST="-k stream"   more arguments for pytest, which then runs in one process
 #   WORKERS=2            processes that test-python shares the tests of operators among
@@ -51,10 +52,12 @@ export PATH := $(VENV)/bin:$(PATH)
 
 PY := $(VENV)/bin/python
 STAMPS := $(VENV)/.rustdev
+# Kernels for this processor alone; FEATURES= builds those of every processor, as a wheel has them.
+FEATURES ?= native
 # One per environment, but there is one module: building it for one environment removes the stamps of the others.
 DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
-MODULE := $(wildcard python/rustdev/_rustdev*.so)
-SOURCES := $(shell find src shim build build.rs Cargo.toml Cargo.lock pyproject.toml -type f) $(MODULE)
+MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
+SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f) $(MODULE)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo coverage loom asan tsan
 .PHONY: asan-python tsan-python test-portable test-aarch64 test-hardware
@@ -81,9 +84,9 @@ $(STAMPS)/libraries: requirements/libraries.txt | $(STAMPS)/torch
 	    '$(PY)' -m pip install -q --no-deps $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)') -r $<
 	@touch $@
 
-$(DEV): $(SOURCES) $(if $(MODULE),,FORCE) | $(STAMPS)/test
+$(DEV): $(SOURCES) $(if $(word 2,$(MODULE)),,FORCE) | $(STAMPS)/test
 	@command -v cargo > /dev/null || { echo 'make: building takes Rust 1.90 or newer: https://rustup.rs'; exit 1; }
-	PIP_QUIET=1 maturin develop --release --locked -q
+	tools/build.sh maturin develop --release --locked --features '$(FEATURES)'
 	@rm -rf $(@D) && mkdir -p $(@D) && touch $@
 FORCE:
 
@@ -133,10 +136,10 @@ NOT_ON_HARDWARE += profiler/test_names_of_rows.py::test_fused_lists_are_rows_wit
 NOT_ON_HARDWARE += profiler/test_replays.py::test_arrows_lead_from_one_call_to_all_nodes
 NOT_ON_HARDWARE += profiler/test_replays.py::test_fused_nodes_share_their_time
 NOT_ON_HARDWARE += profiler/test_replays.py::test_nodes_that_find_no_room_are_counted
-test-hardware: | $(STAMPS)/test ## the Python tests on the simulated slow device of examples/hardware, as the extension module
+test-hardware: dev ## the Python tests on the simulated slow device of examples/hardware, as the extension module
 	cd examples/hardware && PYO3_PYTHON='$(PY)' cargo build --locked -q --release --features python --target-dir ../../target/hardware
 	SLOW_DEVICE_COUNT=4 SLOW_DEVICE_MEMORY_MB=131072 SLOW_DEVICE_LAUNCH_US=2 SLOW_DEVICE_COPY_US=2 \
-	    $(PY) tools/other_module.py target/hardware/release/libslow_device.so $(HARDWARE_TESTS) $(PYTEST) \
+	    $(PY) tools/other_module.py target/hardware/release/libslow_device.so python/rustdev/_shim $(HARDWARE_TESTS) $(PYTEST) \
 	    $(NOT_ON_HARDWARE:%=--deselect 'tests/%')
 
 test-libraries: dev $(STAMPS)/libraries ## the tests with Hugging Face's libraries, Lightning and others, which it installs
@@ -185,10 +188,10 @@ tsan: ## the Rust tests under the thread sanitizer
 
 # The whole module, the shim too. The runtime is rustc's for both: gcc's lacks functions that rustc's instrumentation calls.
 SANITIZED_MODULE = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer' \
-	CXXFLAGS='-fsanitize=$(1) -g1 -fno-omit-frame-pointer' PYO3_PYTHON='$(PY)' \
-	cargo build --locked -q --profile sanitize --lib --features python --target $(HOST) --target-dir target/$(1)-python
+	CXXFLAGS='-fsanitize=$(1) -g1 -fno-omit-frame-pointer' PYO3_PYTHON='$(PY)' RUSTDEV_SHIM_OUTPUT='$(CURDIR)/target/$(1)-python/shim' \
+	cargo build --locked -q --profile sanitize -p rustdev-module --target $(HOST) --target-dir target/$(1)-python
 SANITIZED_TESTS ?= tests/runtime tests/graphs tests/sanitizer tests/debugging
-SANITIZED_PYTHON = PYTHONPATH=tools $(PY) -m sanitized $(1) target/$(1)-python/$(HOST)/sanitize/librustdev.so $(SANITIZED_TESTS) $(PYTEST)
+SANITIZED_PYTHON = PYTHONPATH=tools $(PY) -m sanitized $(1) target/$(1)-python/$(HOST)/sanitize/lib_rustdev.so target/$(1)-python/shim $(SANITIZED_TESTS) $(PYTEST)
 
 asan-python: | $(STAMPS)/test ## Python tests of streams, events, memory, graphs and debugging under the address sanitizer
 	$(call SANITIZED_MODULE,address)
@@ -205,7 +208,8 @@ lint-rust: dev
 	cargo fmt --check
 	cargo clippy --locked -q --all-targets -- -D warnings
 	cd examples/hardware && cargo fmt --check && cargo clippy --locked -q --all-targets -- -D warnings
-	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release --lib --features python -- -D warnings
+	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --lib --features python-bindings -- -D warnings
+	PYO3_PYTHON='$(PY)' cargo clippy --locked -q -p rustdev-module -- -D warnings
 
 lint-fast: $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy
 	cargo fmt --check
@@ -243,10 +247,11 @@ header: ## write the headers of the C ABI, shim/rustdev*.h, from src/abi
 	WRITE_HEADER=1 cargo test --locked -q --test abi
 
 WHEELS ?= dist
-wheel: $(STAMPS)/test ## build a wheel into dist/, for the environment's torch; its tag names the oldest glibc that it runs with
+WHEEL_FEATURES ?=
+wheel: $(STAMPS)/test ## build a wheel into dist/, for every processor and each torch that has a shim; its tag names the oldest glibc
 	@rm -rf target/wheel
-	maturin build --release --locked --strip --interpreter '$(PY)' -o target/wheel
-	$(PY) -m auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' -w '$(WHEELS)' target/wheel/*.whl
+	maturin build --release --locked --strip --features '$(WHEEL_FEATURES)' --interpreter '$(PY)' -o target/wheel
+	$(PY) -m auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --exclude '_rustdev*' -w '$(WHEELS)' target/wheel/*.whl
 
 clean: ## remove what was built; the environments stay
-	rm -rf target dist demo-output python/rustdev/_rustdev*.so
+	rm -rf target dist demo-output python/rustdev/_rustdev*.so python/rustdev/_shim

@@ -1,33 +1,34 @@
-//! Compiles the C++ shim against the torch of the active Python (feature `shim`), and nothing otherwise.
-//!
-//! What can go wrong before the first file is compiled (no torch, a torch of another minor, no C++ compiler) ends the build with one
-//! sentence that says what to do. The script runs again when `shim/`, the Python asked or its torch changes; objects are kept one by
-//! one, so that only what changed is compiled again.
+//! Conditions of compilation that cargo has no name for.
 
-#[cfg(feature = "shim")]
-#[path = "build/lists.rs"]
-mod lists;
-#[cfg(feature = "shim")]
-#[path = "build/objects.rs"]
-mod objects;
-#[cfg(feature = "shim")]
-#[path = "build/shim.rs"]
-mod shim;
-#[cfg(feature = "shim")]
-#[path = "build/torch.rs"]
-mod torch;
+use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // The locks that the thread sanitizer can follow: src/runtime/sync/pthread.rs.
-    if std::env::var("CARGO_CFG_SANITIZE").is_ok_and(|sanitizers| sanitizers.split(',').any(|name| name == "thread")) {
+    if env::var("CARGO_CFG_SANITIZE").is_ok_and(|sanitizers| sanitizers.split(',').any(|name| name == "thread")) {
         println!("cargo::rustc-cfg=tsan");
     }
-    #[cfg(feature = "shim")]
-    {
-        println!("cargo::rerun-if-changed=build");
-        if let Err(message) = shim::build() {
-            println!("cargo::error={message}");
-        }
+    if env::var_os("CARGO_FEATURE_NATIVE").is_some() {
+        println!("cargo::rustc-cfg=only_isa=\"{}\"", best_isa());
     }
+}
+
+/// The instruction set of this machine, as `src/simd.rs` finds it.
+#[cfg(target_arch = "x86_64")]
+fn best_isa() -> &'static str {
+    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq");
+    match (avx2, avx512) {
+        (true, true) => "avx512",
+        (true, false) => "avx2",
+        _ => "portable",
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn best_isa() -> &'static str {
+    "portable"
 }

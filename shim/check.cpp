@@ -60,10 +60,6 @@ void throw_status(rd_status status) {
   }
 }
 
+void set_race_type(void* type) { race_type.store(static_cast<_object*>(type)); }
+
 }  // namespace rustdev
-
-extern "C" {
-
-// Takes the Python type of errors about races, which is never freed.
-void rd_shim_set_race_type(void* type) { rustdev::race_type.store(static_cast<_object*>(type)); }
-}

@@ -1,4 +1,4 @@
-// Metas: see metas.h. build/lists.rs writes the list of them and the includes, generated_metas.h.
+// Metas: see metas.h. build_shim.py writes the list of them and the includes, generated_metas.h.
 #include "metas.h"
 
 #include <ATen/core/boxing/KernelFunction.h>
@@ -28,7 +28,7 @@ struct SchemaType<at::OptionalTensorRef> {
 template <class T>
 using schema_type = typename SchemaType<T>::type;
 
-static at::OptionalScalarRef meta_argument(const std::optional<at::Scalar>& value) {
+[[maybe_unused]] static at::OptionalScalarRef meta_argument(const std::optional<at::Scalar>& value) {
   return value ? at::OptionalScalarRef(*value) : at::OptionalScalarRef();
 }
 static at::OptionalTensorRef meta_argument(const std::optional<at::Tensor>& value) {

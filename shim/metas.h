@@ -22,7 +22,7 @@ class MetaOutputs {
 // Runs a meta for boxed arguments.
 using Meta = void (*)(const c10::IValue* arguments, MetaOutputs& outputs);
 
-// The meta of an operator by its name, which is one of src/operators/compiled_names.rs.
+// The meta of an operator by its name, which is one of compiled_names.txt.
 Meta find_meta(std::string_view name);
 
 }  // namespace rustdev

@@ -3,7 +3,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/cpu/Utils.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/native/Resize.h>
 
@@ -334,20 +333,3 @@ const at::Tensor& OperatorCall::make_output(size_t index, const rd_tensor& shape
 }
 
 }  // namespace rustdev
-
-extern "C" {
-
-bool rd_shim_has_mkl() { return at::hasMKL(); }
-
-bool rd_shim_has_amx() {
-  static const bool has_amx = at::cpu::get_cpu_capabilities()["amx_tile"].toBool();
-  return has_amx;
-}
-
-bool rd_shim_has_complex_bfloat16() { return RUSTDEV_TORCH_HAS_BCOMPLEX32; }
-
-bool rd_shim_is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
-
-int32_t rd_shim_default_dtype() { return static_cast<int32_t>(c10::get_default_dtype_as_scalartype()); }
-
-}  // extern "C"

@@ -9,6 +9,38 @@
 extern "C" {
 #endif
 
+// ---- what the core asks of PyTorch (abi/rd_shim.rs) ---------------------------------------------
+// The core is loaded first, without torch's libraries; a shim for the torch of the process comes after it. Without one, in tests and benches
+// of this crate, there is no PyTorch.
+
+// Told an operator's name and its tier.
+typedef void (*rd_shim_visit_tier)(void *context, const char *name, const char *tier);
+
+// The functions of the shim.
+typedef struct rd_shim {
+  // Whether PyTorch computes products with MKL.
+  bool (*has_mkl)(void);
+  // Whether the processor has AMX, and PyTorch uses it.
+  bool (*has_amx)(void);
+  // Whether this PyTorch has complex numbers of two bfloat16.
+  bool (*has_complex_bfloat16)(void);
+  // Whether the program asked for deterministic algorithms.
+  bool (*is_deterministic)(void);
+  // The number of PyTorch's default dtype.
+  int32_t (*default_dtype)(void);
+  // Registers the fallback for every operator that has a CPU kernel and no kernel on the device. Called once, behind all registrations.
+  void (*register_fallback)(void);
+  // Visits every operator whose kernel on the device's key is not one of the operator table.
+  void (*visit_tiers)(rd_shim_visit_tier visit, void *context);
+  // Sets the bits among `mask` of the flags of waits, `RD_WAIT_MODE` and `RD_WAIT_OBSERVED`, and returns the flags as they are then.
+  int32_t (*change_wait_flags)(int32_t mask, int32_t bits);
+  // Takes the Python type of errors about races, which is never freed.
+  void (*set_race_type)(void *kind);
+} rd_shim;
+
+// Takes the functions of the shim, which calls this once, before anything else of its own runs.
+void rd_shim_register(const struct rd_shim *functions);
+
 // ---- operators that are bound in Rust (abi/rd_operator.rs) --------------------------------------
 // The shim registers each overload of `rd_operators_bind` with a boxed kernel, which hands the arguments over as plain descriptors and does
 // with PyTorch's tensors what `rd_caller` asks for.

@@ -1,4 +1,4 @@
-// Kernels for the types of schemas: see typed_kernels.h. build/lists.rs writes the list of them, generated_typed_kernels.h.
+// Kernels for the types of schemas: see typed_kernels.h. build_shim.py writes the list of them, generated_typed_kernels.h.
 #include "typed_kernels.h"
 
 #include <ATen/Operators.h>

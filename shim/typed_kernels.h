@@ -1,7 +1,7 @@
 // Kernels of operators that are bound in Rust for the types of their schemas: arguments become descriptors without boxes.
 //
 // A call of few elements costs half a microsecond less than through a box. Each type costs code, so only those are listed that
-// models call at every step: by their names (src/operators/compiled_names.rs), and pointwise operators, many of which are of one
+// models call at every step: by their names (compiled_names.txt), and pointwise operators, many of which are of one
 // type, by their types.
 #pragma once
 

@@ -15,6 +15,7 @@ pub mod rd_launch;
 pub mod rd_memory;
 pub mod rd_operator;
 pub mod rd_sanitizer;
+pub mod rd_shim;
 pub mod rd_stream;
 pub mod rd_trace;
 pub mod rd_wait;

@@ -1,9 +1,9 @@
 //! rustdev: a PyTorch accelerator that runs on any CPU.
 //!
-//! The crate holds the runtime (memory pools, streams, events, threads, random numbers) and the kernels. `shim/` (C++, feature
-//! `shim`) registers it with PyTorch, `python` (feature `python`) makes it the extension module `rustdev._rustdev`. [`hardware`] is the
+//! The crate holds the runtime (memory pools, streams, events, threads, random numbers) and the kernels. `shim/` (C++) registers it with
+//! PyTorch. With the feature `python-bindings` it has what the extension module `rustdev._rustdev` consists of. [`hardware`] is the
 //! interface to what the devices are made of, by default this processor.
-//! Without features it needs neither torch nor a C++ compiler.
+//! It needs neither torch nor a C++ compiler.
 //!
 //! docs/architecture.md says which part may call which. The modules are public where the feature `internals` is on: for benchmarks, tests and
 //! crates that bring hardware. Without it the compiler tells which functions nothing calls.

@@ -16,8 +16,6 @@ mod broadcasting;
 pub mod call;
 mod channel_shuffles;
 mod clamps;
-#[cfg(test)]
-mod compiled_names;
 mod complex_numbers;
 mod concatenation;
 pub mod conversions;

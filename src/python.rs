@@ -16,16 +16,14 @@ mod py_waits;
 
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyImportError, PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::abi::rd_shim::INTERFACE;
 use crate::runtime::hardware::{self, Hardware};
 use crate::runtime::{Error, config};
-
-/// Read by `rustdev/_torch_build.py` from the file, before the module is loaded into a torch that it may not fit.
-#[used]
-static BUILT_FOR: &str = concat!("rustdev built for torch ", env!("RUSTDEV_TORCH_VERSION"), "\0");
+use crate::simd;
 
 /// A failure as the exception that PyTorch's users expect.
 pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
@@ -48,13 +46,6 @@ fn exception_of(py: Python<'_>, module: &str, name: &str, text: String) -> PyErr
     }
 }
 
-/// The extension module.
-#[cfg(feature = "python")]
-#[pymodule]
-fn _rustdev(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    register(module)
-}
-
 /// Installs hardware, once in a process, and registers a module as [`register`] does: what the entry point of a backend calls.
 ///
 /// An import that failed may be tried again: the hardware of the first one stays then, and `open` is not called.
@@ -72,15 +63,16 @@ pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult
 /// device.
 ///
 /// # Errors
-/// The exception of a malformed environment.
+/// The exception of a malformed environment; `ImportError` on a processor that the build is not for.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    simd::check().map_err(PyImportError::new_err)?;
     let config = config::init().map_err(|error| exception(module.py(), &error))?;
     if config.sanitize_memory {
         // Before our own handler of SIGSEGV, which leaves the Python stack to this one.
         module.py().import("faulthandler")?.call_method0("enable")?;
     }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("torch_version", env!("RUSTDEV_TORCH_VERSION"))?;
+    module.add("interface", format!("{INTERFACE:016x}"))?;
     py_debugging::register(module)?;
     py_device::register(module)?;
     py_exit::register(module)?;

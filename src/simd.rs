@@ -46,11 +46,22 @@ impl Isa {
         }
     }
 
-    /// Whether this machine has it.
+    /// Whether leaves are compiled for it and this machine has it.
     pub fn is_available(self) -> bool {
-        self <= detect()
+        self <= detect() && ONLY.is_none_or(|only| self == only)
     }
 }
+
+/// The one instruction set that leaves are compiled for, where the build has the feature `native`.
+pub const ONLY: Option<Isa> = if cfg!(only_isa = "avx512") {
+    Some(Isa::Avx512)
+} else if cfg!(only_isa = "avx2") {
+    Some(Isa::Avx2)
+} else if cfg!(only_isa = "portable") {
+    Some(Isa::Portable)
+} else {
+    None
+};
 
 /// 0 until the first use, then the `Isa` in force. A race between first uses stores the same value twice.
 static CURRENT: AtomicU8 = AtomicU8::new(0);
@@ -58,6 +69,9 @@ static CURRENT: AtomicU8 = AtomicU8::new(0);
 /// The instruction set in force: the best one of this machine, or what `RUSTDEV_ISA` names if the machine has it.
 #[inline]
 pub fn isa() -> Isa {
+    if let Some(only) = ONLY {
+        return only;
+    }
     match CURRENT.load(Ordering::Relaxed) {
         3 => Isa::Avx512,
         2 => Isa::Avx2,
@@ -71,6 +85,21 @@ fn first_use() -> Isa {
     let isa = best_allowed();
     CURRENT.store(isa as u8, Ordering::Relaxed);
     isa
+}
+
+/// Whether this machine runs what leaves are compiled for.
+///
+/// # Errors
+/// The sentence for the user: the build is for another processor.
+pub fn check() -> Result<(), String> {
+    match ONLY {
+        Some(only) if only > detect() => Err(format!(
+            "rustdev was built for processors with {} alone, and this one has {}: build it here, or for all processors (make wheel)",
+            only.name(),
+            detect().name()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The best instruction set of this machine up to the one that `RUSTDEV_ISA` names.
@@ -133,10 +162,10 @@ pub trait Leaf {
 #[inline]
 pub fn vectorize<L: Leaf>(leaf: L) -> L::Output {
     match isa() {
-        // SAFETY: `isa` is at most what `detect` found on this machine.
+        // SAFETY: `isa` is at most what `detect` found on this machine, or `ONLY`, which `check` holds to that.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => unsafe { run_avx512(leaf) },
-        // SAFETY: `isa` is at most what `detect` found on this machine.
+        // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => unsafe { run_avx2(leaf) },
         _ => leaf.run(),
@@ -205,7 +234,7 @@ pub fn for_each_isa(mut body: impl FnMut(Isa)) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let before = isa();
     let best = best_allowed();
-    for isa in Isa::ALL.into_iter().filter(|isa| *isa <= best) {
+    for isa in Isa::ALL.into_iter().filter(|isa| *isa <= best && isa.is_available()) {
         CURRENT.store(isa as u8, Ordering::Relaxed);
         body(isa);
     }
@@ -235,7 +264,7 @@ mod tests {
             assert!(vectorize(Which));
             seen.push(forced);
         });
-        assert_eq!(seen.first(), Some(&Isa::Portable));
+        assert_eq!(seen.first(), Some(&ONLY.unwrap_or(Isa::Portable)));
         assert_eq!(seen.last(), Some(&best_allowed()));
     }
 

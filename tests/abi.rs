@@ -21,6 +21,7 @@ use rustdev::abi::rd_memory::{rd_memory_stats, rd_stat};
 use rustdev::abi::rd_operator::{
     rd_binder, rd_call, rd_caller, rd_change, rd_cut, rd_division, rd_pointwise, rd_task, rd_tensor, rd_value,
 };
+use rustdev::abi::rd_shim::rd_shim;
 use rustdev::abi::rd_stream::rd_access;
 use rustdev::abi::rd_trace::{rd_activity, rd_activity_note};
 use rustdev::abi::rd_wait::rd_wait;
@@ -60,6 +61,7 @@ const HEADERS: [Header; 2] = [
         about: "The C ABI of what a call of PyTorch's becomes in Rust.",
         includes: &["\"rustdev.h\""],
         sections: &[
+            ("abi/rd_shim", "what the core asks of PyTorch"),
             ("abi/rd_operator", "operators that are bound in Rust"),
             ("abi/rd_copy", "copies"),
             ("abi/rd_guard", "guards of PyTorch's CPU kernels"),
@@ -163,7 +165,7 @@ macro_rules! layout {
     };
 }
 
-fn layouts() -> [Layout; 25] {
+fn layouts() -> [Layout; 26] {
     [
         layout!(rd_access: begin, end, write),
         layout!(rd_stat: current, freed),
@@ -189,6 +191,10 @@ fn layouts() -> [Layout; 25] {
         layout!(rd_argument: name, is_written),
         layout!(rd_change: kind, argument, like, numbers),
         layout!(rd_philox_state: seed, offset),
+        layout!(
+            rd_shim: has_mkl, has_amx, has_complex_bfloat16, is_deterministic, default_dtype, register_fallback, visit_tiers,
+            change_wait_flags, set_race_type
+        ),
         layout!(rd_wait: kind, device, name, stream, event, bytes, to_device, pinned, is_asynchronous, is_idle),
         layout!(rd_activity_note: key, value, is_text),
         layout!(rd_activity: kind, device, resource, name, id, arrow, linked, num_notes),

@@ -1,9 +1,9 @@
 """Run the Python tests on another build of the extension module, without installing it: ``make test-hardware``.
 
-    python tools/other_module.py MODULE [arguments of pytest]
+    python tools/other_module.py MODULE SHIMS [arguments of pytest]
 
-MODULE is a library that cargo has built, with the entry point of ``rustdev._rustdev``. Beside it, in ``package/``, comes
-the package with that module. Processes that a test starts import it too.
+MODULE is a library that cargo has built, with the entry point of ``rustdev._rustdev``; SHIMS is the directory of its shims.
+Beside the module, in ``package/``, comes the package with both. Processes that a test starts import it too.
 """
 
 import os
@@ -24,15 +24,16 @@ def link(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
-def place_package(module: Path, directory: Path) -> None:
-    """Put the package into a directory, with the module and with the entry points by which torch and pytest find it."""
+def place_package(module: Path, shims: Path, directory: Path) -> None:
+    """Put the package into a directory, with the module, the shims and with the entry points by which torch and pytest find it."""
     shutil.rmtree(directory, ignore_errors=True)
     for name in PACKAGES:
         (directory / name).mkdir(parents=True)
         for path in (ROOT / "python" / name).iterdir():
-            if path.suffix != ".so" and path.name != "__pycache__":
+            if path.suffix != ".so" and path.name not in ("__pycache__", "_shim"):
                 link(directory / name / path.name, path)
     link(directory / "rustdev" / "_rustdev.abi3.so", module)
+    link(directory / "rustdev" / "_shim", shims)
     about = directory / "rustdev-0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rustdev\nVersion: 0\n")
@@ -51,5 +52,5 @@ def run_tests(interpreter: Path, package: Path, arguments: list[str], variables:
 
 if __name__ == "__main__":
     library = Path(sys.argv[1]).absolute()
-    place_package(library, library.parent / "package")
-    sys.exit(run_tests(Path(sys.executable), library.parent / "package", sys.argv[2:], {}))
+    place_package(library, Path(sys.argv[2]).absolute(), library.parent / "package")
+    sys.exit(run_tests(Path(sys.executable), library.parent / "package", sys.argv[3:], {}))

@@ -11,17 +11,18 @@ from pathlib import Path
 
 
 def flags() -> list[str]:
-    """The compiler's arguments, as build/shim.rs gives them."""
+    """The compiler's arguments, as build_shim.py gives them."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         sys.exit("tidy: this Python has no torch")
     include = Path(spec.origin).parent / "include"
     system = [include, include / "torch/csrc/api/include", include / "kineto"]
-    written = Path("target/release/build").glob("rustdev-*/out/include")
-    generated = max(written, key=lambda directory: directory.stat().st_mtime, default=None)
+    written = Path("target/shim").glob("*/generated_metas.h")
+    generated = max(written, key=lambda header: header.stat().st_mtime, default=None)
     if generated is None:
         sys.exit("tidy: the build has not written its headers yet; `make dev` does")
-    return ["-std=c++20", "-Ishim", f"-I{generated}", "-DUSE_KINETO", *(f"-isystem{directory}" for directory in system)]
+    own = ["-std=c++20", "-Ishim", f"-I{generated.parent}", "-DUSE_KINETO", "-include", "shim/precompiled.h"]
+    return [*own, *(f"-isystem{directory}" for directory in system)]
 
 
 def check(source: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,7 @@ Importing this package, or torch where it is installed, registers the device ``r
 with the names and the behaviour of ``torch.cuda``.
 
 Raises:
-    ImportError: rustdev was built for another minor release of torch, or another backend holds PyTorch's one slot for such devices.
+    ImportError: rustdev has no shim for this minor release of torch, or another backend holds PyTorch's one slot for such devices.
     ValueError: A ``RUSTDEV_*`` environment variable is unknown or malformed.
 """
 # ruff: noqa: E402, F401 - the device is registered between the imports, and private names are part of torch's protocol
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import AcceleratorError, OutOfMemoryError
 
-from . import _torch_build
-
-_torch_build.require(torch.__version__)
 if torch._C._get_privateuse1_backend_name() not in ("privateuseone", "rustdev"):
     raise ImportError(f"torch holds one extension device at a time, and it is {torch._C._get_privateuse1_backend_name()} already")
 
-from . import _rustdev
+from . import _rustdev, _shim_loader
+
+_shim_loader.load(torch.__version__)
 
 # What stands in for the module after an import that failed.
 if hasattr(torch, "rustdev"):

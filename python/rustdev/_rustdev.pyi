@@ -25,6 +25,7 @@ __all__ = [
     "host_memory_stats",
     "instruction_set",
     "instruction_sets",
+    "interface",
     "ipc_cancel",
     "ipc_collect",
     "ipc_give_back",
@@ -72,7 +73,6 @@ __all__ = [
     "stream_from_handle",
     "stream_priority",
     "sync_debug_mode",
-    "torch_version",
     "total_memory",
     "trace_limit",
     "trace_set_limit",
@@ -85,8 +85,8 @@ __all__ = [
 ]
 
 __version__: str
-#: The version of the torch that the module was compiled against.
-torch_version: str
+#: The interface between core and shim: 16 hexadecimal digits.
+interface: str
 
 # src/python/py_debugging.rs
 

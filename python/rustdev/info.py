@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from . import _rustdev
+from . import _rustdev, _shim_loader
 from .device import _processor_name, device_count, get_num_threads
 
 __all__ = ["describe"]
@@ -15,7 +15,7 @@ _MIB = 1 << 20
 
 
 def _lines() -> Iterator[tuple[str, str]]:
-    yield "rustdev", f"{_rustdev.__version__}, built for torch {_rustdev.torch_version}"
+    yield "rustdev", f"{_rustdev.__version__}, with shims for torch {', '.join(_shim_loader.shims())}"
     yield "torch", torch.__version__
     yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
     yield "system", platform.platform()

@@ -241,39 +241,25 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) { m.fallback(torch::CppFunction::
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>()); }
 
-}  // namespace rustdev
-
-extern "C" {
-
-typedef void (*rd_shim_visit_tier)(void* context, const char* name, const char* tier);
-
-// Registers the fallback for every operator that has a CPU kernel and none of ours. Called once, after all kernels of ours are
-// registered, those in Python (python/rustdev/_ops/) too.
-void rd_shim_fallback_register() {
+// Called behind all registrations, those in Python (python/rustdev/_ops/) too.
+void register_fallback() {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto names = dispatcher.getAllOpNames();
   // Never destroyed: the kernels stay registered to the end of the process.
   static auto* const libraries = new std::deque<torch::Library>;
-  for (const c10::DispatchKey kind : rustdev::kinds) {
-    const c10::DispatchKey device_key = rustdev::key_of(kind, rustdev::device_backend);
-    const c10::DispatchKey cpu_key = rustdev::key_of(kind, rustdev::cpu_backend);
+  for (const c10::DispatchKey kind : kinds) {
+    const c10::DispatchKey device_key = key_of(kind, device_backend);
+    const c10::DispatchKey cpu_key = key_of(kind, cpu_backend);
     torch::Library& library = libraries->emplace_back(torch::Library::IMPL, "aten", device_key, __FILE__, __LINE__);
-    rustdev::Tier tier(library, "fallback", device_key == c10::DispatchKey::PrivateUse1);
+    Tier tier(library, "fallback", device_key == c10::DispatchKey::PrivateUse1);
     for (const c10::OperatorName& name : names) {
       const auto op = dispatcher.findSchema(name);
       if (name.name.rfind("aten::", 0) == 0 && op && !op->hasKernelForDispatchKey(device_key) &&
           op->hasKernelForDispatchKey(cpu_key)) {
-        tier.impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&rustdev::cpu_fallback>());
+        tier.impl(c10::toString(name).substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
       }
     }
   }
 }
 
-// Every operator whose kernel on the device's key is not a Rust kernel.
-void rd_shim_tiers_visit(rd_shim_visit_tier visit, void* context) {
-  for (const auto& [name, tier] : rustdev::tiers()) {
-    visit(context, name.c_str(), tier);
-  }
-}
-
-}  // extern "C"
+}  // namespace rustdev

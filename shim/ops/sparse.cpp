@@ -1,5 +1,5 @@
 // Sparse COO tensors, as the gradients of embeddings are and their optimizers use them: the bookkeeping, which is PyTorch's own
-// (src/operators/compiled_names.rs). What computes is in python/rustdev/_ops/sparse_coo.py, and the rest goes to the fallback.
+// (compiled_names.txt). What computes is in python/rustdev/_ops/sparse_coo.py, and the rest goes to the fallback.
 #include <torch/library.h>
 
 #include "generated_sparse.h"

@@ -44,12 +44,11 @@ void HostWait::end() noexcept {
   }
 }
 
-}  // namespace rustdev
-
-// Sets the bits among `mask`; returns the flags as they are then.
-extern "C" int32_t rd_shim_change_wait_flags(int32_t mask, int32_t bits) {
-  int32_t flags = rustdev::wait_flags.load(std::memory_order_relaxed);
-  while (!rustdev::wait_flags.compare_exchange_weak(flags, (flags & ~mask) | bits, std::memory_order_relaxed)) {
+int32_t change_wait_flags(int32_t mask, int32_t bits) {
+  int32_t flags = wait_flags.load(std::memory_order_relaxed);
+  while (!wait_flags.compare_exchange_weak(flags, (flags & ~mask) | bits, std::memory_order_relaxed)) {
   }
   return (flags & ~mask) | bits;
 }
+
+}  // namespace rustdev

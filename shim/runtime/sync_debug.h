@@ -14,6 +14,9 @@ namespace rustdev {
 // RD_WAIT_MODE and RD_WAIT_OBSERVED.
 extern std::atomic<int32_t> wait_flags;
 
+// Sets the bits among `mask`; returns the flags as they are then.
+int32_t change_wait_flags(int32_t mask, int32_t bits);
+
 // One wait of this thread, from the constructor to the destructor; a wait inside another one is part of that.
 class HostWait {
  public:

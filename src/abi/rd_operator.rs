@@ -10,6 +10,7 @@ use std::ptr;
 use std::slice;
 
 use super::rd_launch::{self, Launched, RD_SCALAR_CELL, rd_op, rd_scalar};
+use super::rd_shim::shim;
 use super::{
     Failure, RD_FALLBACK, RD_INTERNAL, RD_INVALID_ARGUMENT, RD_INVALID_TYPE, RD_INVALID_VALUE, RD_OK, RD_OUT_OF_RANGE,
     RD_UNSUPPORTED,
@@ -660,44 +661,6 @@ impl<'a> Host<'a> {
     }
 }
 
-/// What the shim knows of PyTorch.
-#[cfg(feature = "shim")]
-mod torch {
-    // SAFETY: these are the signatures in shim/operators.cpp.
-    unsafe extern "C" {
-        pub safe fn rd_shim_has_mkl() -> bool;
-        pub safe fn rd_shim_has_amx() -> bool;
-        pub safe fn rd_shim_has_complex_bfloat16() -> bool;
-        pub safe fn rd_shim_is_deterministic() -> bool;
-        pub safe fn rd_shim_default_dtype() -> i32;
-    }
-}
-
-/// Without a shim there is no PyTorch.
-#[cfg(not(feature = "shim"))]
-mod torch {
-
-    pub fn rd_shim_has_mkl() -> bool {
-        false
-    }
-
-    pub fn rd_shim_has_amx() -> bool {
-        false
-    }
-
-    pub fn rd_shim_has_complex_bfloat16() -> bool {
-        false
-    }
-
-    pub fn rd_shim_is_deterministic() -> bool {
-        false
-    }
-
-    pub fn rd_shim_default_dtype() -> i32 {
-        crate::tensor::dtype::DType::Float as i32
-    }
-}
-
 impl Caller for Host<'_> {
     fn meta(&self) -> Result<Shapes, Refusal> {
         let (mut shapes, mut count) = ([NO_TENSOR; MAX_OUTPUTS], 0);
@@ -893,23 +856,23 @@ impl Caller for Host<'_> {
     }
 
     fn has_mkl(&self) -> bool {
-        torch::rd_shim_has_mkl()
+        shim().is_some_and(|shim| (shim.has_mkl)())
     }
 
     fn has_amx(&self) -> bool {
-        torch::rd_shim_has_amx()
+        shim().is_some_and(|shim| (shim.has_amx)())
     }
 
     fn has_complex_bfloat16(&self) -> bool {
-        torch::rd_shim_has_complex_bfloat16()
+        shim().is_some_and(|shim| (shim.has_complex_bfloat16)())
     }
 
     fn is_deterministic(&self) -> bool {
-        torch::rd_shim_is_deterministic()
+        shim().is_some_and(|shim| (shim.is_deterministic)())
     }
 
     fn default_dtype(&self) -> DType {
-        DType::from_number(torch::rd_shim_default_dtype()).unwrap_or(DType::Float)
+        shim().and_then(|shim| DType::from_number((shim.default_dtype)())).unwrap_or(DType::Float)
     }
 }
 

@@ -508,8 +508,16 @@ composed! {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::{compiled_names, names};
+    use super::super::names;
     use super::*;
+
+    /// The names under a heading of the file that the shim's lists are made of.
+    fn compiled(heading: &str) -> Vec<&'static str> {
+        let sections = include_str!("../../shim/compiled_names.txt").split('[');
+        let section = sections.skip(1).find_map(|section| section.strip_prefix(heading)?.strip_prefix("]\n"));
+        let lines = section.expect("the file has it").lines().filter(|line| !line.starts_with('#'));
+        lines.flat_map(str::split_whitespace).collect()
+    }
 
     #[test]
     fn every_operator_has_a_kernel() {
@@ -526,22 +534,25 @@ mod tests {
     #[test]
     fn each_meta_that_is_asked_for_is_compiled_and_no_other() {
         let asked: BTreeSet<_> = operators().filter_map(Operator::meta).map(CStr::to_bytes).collect();
-        assert_eq!(compiled_names::METAS.split_whitespace().map(str::as_bytes).collect::<BTreeSet<_>>(), asked);
+        assert_eq!(compiled("metas").into_iter().map(str::as_bytes).collect::<BTreeSet<_>>(), asked);
     }
 
     #[test]
     fn kernels_for_the_types_of_schemas_are_of_operators_that_are_bound() {
         let bound: BTreeSet<_> = operators().flat_map(|operator| operator.names).map(|name| name.to_bytes()).collect();
-        let others: Vec<_> = compiled_names::typed().filter(|name| !bound.contains(name.as_bytes())).collect();
+        let typed = compiled("typed").into_iter().map(str::to_owned);
+        let foreach = compiled("foreach").into_iter().flat_map(|name| {
+            let (name, overload) = name.split_at(name.find('.').unwrap_or(name.len()));
+            ["", "_"].map(|in_place| format!("_foreach_{name}{in_place}{overload}"))
+        });
+        let others: Vec<_> = typed.chain(foreach).filter(|name| !bound.contains(name.as_bytes())).collect();
         assert!(others.is_empty(), "{others:?}");
     }
 
     #[test]
     fn lists_of_compiled_names_have_each_once() {
-        let metas = compiled_names::METAS.split_whitespace().map(str::to_owned).collect();
-        let sparse = compiled_names::sparse().map(|(name, _)| name.to_owned()).collect();
-        let lists: [Vec<String>; 3] = [metas, compiled_names::typed().collect(), sparse];
-        for list in lists {
+        for heading in ["metas", "typed", "foreach", "sparse"] {
+            let list = compiled(heading);
             assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len(), "{list:?}");
         }
     }

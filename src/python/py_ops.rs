@@ -2,22 +2,18 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::abi::rd_shim::{rd_shim, shim};
 use crate::abi::rd_wait::RD_WAIT_MODE;
 use crate::kernels::table::TABLE;
 use crate::runtime::config::Fallback;
 use crate::runtime::fallback;
 
-type VisitTier = unsafe extern "C" fn(context: *mut c_void, name: *const c_char, tier: *const c_char);
-
-// SAFETY: these are the signatures in shim/ops/fallback.cpp and shim/runtime/sync_debug.cpp; the first group takes plain values only.
-unsafe extern "C" {
-    safe fn rd_shim_fallback_register();
-    /// Sets the bits among `mask` of the flags of waits, `RD_WAIT_MODE` and `RD_WAIT_OBSERVED`. Returns the flags as they are then.
-    pub(super) safe fn rd_shim_change_wait_flags(mask: i32, bits: i32) -> i32;
-
-    fn rd_shim_tiers_visit(visit: VisitTier, context: *mut c_void);
+/// The functions of the shim, which the Python package loads before it calls anything here.
+pub(super) fn loaded_shim() -> PyResult<&'static rd_shim> {
+    shim().ok_or_else(|| PyRuntimeError::new_err("rustdev's shim is not loaded: import the package `rustdev`"))
 }
 
 type Tiers = Vec<(String, String)>;
@@ -40,17 +36,19 @@ unsafe extern "C" fn push_tier(context: *mut c_void, name: *const c_char, tier: 
 
 /// Registers the fallback for every operator that has a CPU kernel, and none of ours in C++ or in Python. Called once.
 #[pyfunction]
-fn register_fallback() {
-    rd_shim_fallback_register();
+fn register_fallback() -> PyResult<()> {
+    (loaded_shim()?.register_fallback)();
+    Ok(())
 }
 
 /// Operators whose kernel on the device's key is not one of the operator table, with their tier.
 #[pyfunction]
-fn operator_tiers() -> Tiers {
+fn operator_tiers() -> PyResult<Tiers> {
     let mut list = Tiers::new();
+    let visit = loaded_shim()?.visit_tiers;
     // SAFETY: `push_tier` is only called during the call, with this list.
-    unsafe { rd_shim_tiers_visit(push_tier, (&raw mut list).cast()) };
-    list
+    unsafe { visit(push_tier, (&raw mut list).cast()) };
+    Ok(list)
 }
 
 /// Every operator that fell back since the last reset: name, calls, nanoseconds in the CPU kernel.
@@ -90,13 +88,14 @@ fn fallback_list(allow: bool) -> Vec<String> {
 
 /// 0 nothing, 1 warn, 2 raise.
 #[pyfunction]
-fn sync_debug_mode() -> i32 {
-    rd_shim_change_wait_flags(0, 0) & RD_WAIT_MODE
+fn sync_debug_mode() -> PyResult<i32> {
+    Ok((loaded_shim()?.change_wait_flags)(0, 0) & RD_WAIT_MODE)
 }
 
 #[pyfunction]
-fn set_sync_debug_mode(mode: i32) {
-    rd_shim_change_wait_flags(RD_WAIT_MODE, mode);
+fn set_sync_debug_mode(mode: i32) -> PyResult<()> {
+    (loaded_shim()?.change_wait_flags)(RD_WAIT_MODE, mode);
+    Ok(())
 }
 
 /// The rows of the operator table, in order, with the number of launches so far.

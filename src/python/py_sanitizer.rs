@@ -1,11 +1,10 @@
 //! Race detector for `rustdev/sanitizer.py`: its switch, and its findings.
 
-use std::ffi::c_void;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use super::py_ops::loaded_shim;
 use super::{exception, py_memory};
 use crate::runtime::config::{self, RaceMode};
 use crate::runtime::sanitizer;
@@ -13,11 +12,6 @@ use crate::runtime::sanitizer::finding::{Finding, Side};
 use crate::runtime::task::Access;
 use crate::runtime::vector_clock::VectorClock;
 use crate::runtime::{Error, fork};
-
-// SAFETY: this is the signature in shim/check.cpp.
-unsafe extern "C" {
-    safe fn rd_shim_set_race_type(kind: *mut c_void);
-}
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SanitizerClock>()?;
@@ -38,13 +32,14 @@ fn raise(py: Python<'_>, result: Result<(), Error>) -> PyResult<()> {
 
 /// Takes the type of errors, and where the files of libraries are, which are left out of stacks; enables what the environment asks for.
 #[pyfunction]
-fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) {
+fn sanitizer_begin(error: Py<PyAny>, libraries: Vec<String>) -> PyResult<()> {
     // Kept to the end of the process.
-    rd_shim_set_race_type(error.into_ptr().cast());
+    (loaded_shim()?.set_race_type)(error.into_ptr().cast());
     sanitizer::set_front_end(py_memory::frames, libraries);
     if let Some(mode) = config::config().sanitize {
         sanitizer::enable(mode);
     }
+    Ok(())
 }
 
 /// Begins to check, in the mode "warn" or "error".

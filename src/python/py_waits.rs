@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::py_ops::rd_shim_change_wait_flags;
+use super::py_ops::loaded_shim;
 use super::{exception, frames};
 use crate::abi::rd_wait::{
     RD_WAIT_COPY, RD_WAIT_DEVICE, RD_WAIT_FALLBACK, RD_WAIT_OBSERVED, RD_WAIT_READ, RD_WAIT_RESULT, RD_WAIT_STREAM, observe,
@@ -188,6 +188,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn waits_start(py: Python<'_>, torch: Vec<String>, libraries: Vec<String>) -> PyResult<()> {
     fork::check().map_err(|error| exception(py, &error))?;
+    let shim = loaded_shim()?;
     *OWNERS.lock() = Owners { torch, libraries, known: HashMap::new() };
     let mut recorder = RECORDER.lock();
     if recorder.reports == 0 {
@@ -195,16 +196,18 @@ fn waits_start(py: Python<'_>, torch: Vec<String>, libraries: Vec<String>) -> Py
     }
     recorder.reports += 1;
     observe(add);
-    rd_shim_change_wait_flags(RD_WAIT_OBSERVED, RD_WAIT_OBSERVED);
+    (shim.change_wait_flags)(RD_WAIT_OBSERVED, RD_WAIT_OBSERVED);
     Ok(())
 }
 
 /// Ends a report.
 #[pyfunction]
-fn waits_stop() {
+fn waits_stop() -> PyResult<()> {
     let mut recorder = RECORDER.lock();
     recorder.reports -= 1;
-    rd_shim_change_wait_flags(RD_WAIT_OBSERVED, if recorder.reports > 0 { RD_WAIT_OBSERVED } else { 0 });
+    let bits = if recorder.reports > 0 { RD_WAIT_OBSERVED } else { 0 };
+    (loaded_shim()?.change_wait_flags)(RD_WAIT_OBSERVED, bits);
+    Ok(())
 }
 
 /// Kind, name, to the device, pinned, waits, prints, the user's line, the library's line; count, idle, nanoseconds, bytes.

@@ -1,6 +1,6 @@
-"""The build script: what it says when something is missing, and what it compiles again when something changes.
+"""The build of the shim: what it says when something is missing, and what it compiles again when something changes.
 
-It runs in a crate of its own under target/, with a torch and a C++ compiler that are only pretended: no second of a test goes into
+The script runs on a tree of its own, with a torch and a C++ compiler that are only pretended: no second of a test goes into
 compiling, and every compilation is counted.
 """
 
@@ -16,55 +16,41 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MANIFEST = """
-[package]
-name = "rustdev"
-version = "0.1.0"
-edition = "2024"
-build = "build.rs"
-[features]
-shim = ["dep:cc"]
-[build-dependencies]
-cc = { version = "1", optional = true }
-[workspace]
-"""
 COMPILER = """#!/bin/sh
-# Writes an object and the list of the files read, and notes which source it compiled.
-for last; do case "$last" in *.cpp) source=$last ;; *.o) object=$last ;; esac; done
-case "$*" in *-MMD*) ;; *) exit 0 ;; esac
+# Writes what it is asked for and the list of the files read, and notes which source it compiled.
+while [ $# -gt 0 ]; do
+  case "$1" in --version) exit 0 ;; -c) source=$2 ;; -o) object=$2 ;; -MF) dependencies=$2 ;; esac
+  shift
+done
 case "$source" in *broken.cpp) echo "broken.cpp:1: error: as it says" >&2; exit 1 ;; esac
-echo "$source" >> compiled
 echo object > "$object"
-echo "$object: $source shim/common.h" > "${object%.o}.d"
+if [ -n "$dependencies" ]; then
+  echo "${source##*/shim/}" >> "$(dirname "$0")/compiled"
+  echo "$object: $source ${source%/shim/*}/shim/common.h" > "$dependencies"
+fi
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="building takes cargo")
 
-
-class Crate:
-    """A crate with the project's build script, two C++ files, and a Python with a pretended torch."""
+class Tree:
+    """A tree with the project's script, two C++ files, and a Python with a pretended torch."""
 
     def __init__(self, directory: Path) -> None:
-        """Lays the crate out.
+        """Lay the tree out.
 
         Args:
-            directory: where it goes; what it holds is removed.
+            directory: Where it goes.
         """
         self.directory = directory
-        self.torch = directory / "site/torch"
-        shutil.rmtree(directory, ignore_errors=True)
-        for source in ("shim/first.cpp", "shim/ops/second.cpp", "shim/common.h", "src/lib.rs", "Cargo.toml", "c++"):
+        for source in ("shim/first.cpp", "shim/ops/second.cpp", "shim/common.h", "shim/precompiled.h"):
             self.write(source, "")
-        self.write("Cargo.toml", MANIFEST)
         self.write("c++", COMPILER).chmod(0o755)
-        shutil.copy(ROOT / "build.rs", directory)
-        shutil.copytree(ROOT / "build", directory / "build")
-        self.write("src/operators/compiled_names.rs", (ROOT / "src/operators/compiled_names.rs").read_text())
-        shutil.copy(ROOT / "Cargo.lock", directory)
+        self.write("python/rustdev/build_shim.py", (ROOT / "python/rustdev/build_shim.py").read_text())
+        for name in ("rustdev.h", "rustdev_operators.h", "compiled_names.txt"):
+            shutil.copy(ROOT / "shim" / name, directory / "shim")
         self.install_torch("2.15.0")
 
     def write(self, path: str, text: str) -> Path:
-        """Writes a file, with a modification time that differs from every earlier one."""
+        """Write a file, with a modification time that differs from every earlier one."""
         file = self.directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
         time.sleep(0.01)
@@ -72,115 +58,121 @@ class Crate:
         return file
 
     def install_torch(self, version: str) -> None:
-        """Puts a torch of that version where the crate's Python finds it first."""
+        """Put a torch of that version where the tree's Python finds it first."""
         self.write("site/torch/__init__.py", "")
         self.write("site/torch/version.py", f"__version__ = '{version}'\n")
 
-    def build(self, **environment: str) -> str:
-        """Runs the build script as cargo does; returns what cargo prints."""
-        defaults = {"PYO3_PYTHON": sys.executable, "PYTHONPATH": str(self.directory / "site"), "CXX": str(self.directory / "c++")}
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("CARGO")}
-        command = ["cargo", "check", "--features", "shim", "--target-dir", str(ROOT / "target/packaging/target")]
-        environment = inherited | defaults | environment
-        result = subprocess.run(
-            command, cwd=self.directory, env=environment, capture_output=True, text=True, check=False, timeout=300
-        )
-        return result.stderr
+    def build(self, *, python: tuple[str, ...] = (sys.executable,), **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the script as shim/build.rs does."""
+        variables = os.environ | {"PYTHONPATH": str(self.directory / "site"), "CXX": str(self.directory / "c++")} | environment
+        command = [*python, "-P", "python/rustdev/build_shim.py", "--objects", "objects"]
+        return subprocess.run(command, cwd=self.directory, env=variables, capture_output=True, text=True, check=False, timeout=60)
 
     def compiled(self) -> list[str]:
-        """The sources compiled since the last call."""
+        """Return the sources compiled since the last call."""
         log = self.directory / "compiled"
         sources = sorted(log.read_text().split()) if log.exists() else []
         log.unlink(missing_ok=True)
         return sources
 
+    def built(self) -> list[str]:
+        """Return the minor releases that there is a shim for."""
+        return sorted(path.name.rsplit("-", 1)[0] for path in (self.directory / "python/rustdev/_shim").glob("*.so"))
+
 
 @pytest.fixture
-def crate() -> Crate:
-    return Crate(ROOT / "target/packaging/crate")
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
 
 
-def complaint(printed: str) -> str:
-    """The one sentence of the build script."""
-    errors = [line for line in printed.splitlines() if line.startswith("error: rustdev")]
-    assert len(errors) == 1, printed
-    return errors[0]
+BOTH = ["first.cpp", "ops/second.cpp"]
 
 
-def test_without_python(crate: Crate) -> None:
-    said = complaint(crate.build(PYO3_PYTHON="/nowhere/python"))
-    assert "`/nowhere/python` cannot be run" in said
-
-
-def test_without_torch(crate: Crate) -> None:
-    bare = crate.write("python", f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
-    bare.chmod(0o755)
-    said = complaint(crate.build(PYO3_PYTHON=str(bare)))
-    assert f"`{bare}` has none: install torch 2.15" in said
-
-
-@pytest.mark.parametrize("version", ["2.12.1", "2.16.0", "2.150.0", "3.0.0"])
-def test_unsupported_torch(crate: Crate, version: str) -> None:
-    crate.install_torch(version)
-    said = complaint(crate.build())
-    assert "2.13, 2.14, 2.15" in said
-    assert f"torch {version}" in said
+def test_without_torch(tree: Tree) -> None:
+    result = tree.build(python=(sys.executable, "-I", "-S"))
+    assert result.returncode == 1
+    assert "has none: install torch 2.15" in result.stderr
 
 
 @pytest.mark.parametrize("compiler", ["/nowhere/c++", "/bin/false"])
-def test_without_compiler(crate: Crate, compiler: str) -> None:
-    said = complaint(crate.build(CXX=compiler))
-    assert "C++20 compiler" in said
-    assert compiler in said
+def test_without_compiler(tree: Tree, compiler: str) -> None:
+    result = tree.build(CXX=compiler)
+    assert result.returncode == 1
+    assert "C++20 compiler" in result.stderr
+    assert compiler in result.stderr
 
 
-def test_a_file_that_does_not_compile(crate: Crate) -> None:
-    crate.write("shim/broken.cpp", "")
-    printed = crate.build()
-    assert "broken.cpp:1: error: as it says" in printed
-    assert "shim/broken.cpp does not compile" in printed
+def test_a_torch_that_is_not_tested_is_tried(tree: Tree) -> None:
+    tree.install_torch("2.16.1")
+    result = tree.build()
+    assert result.returncode == 0, result.stderr
+    assert "tested with torch 2.13, 2.14, 2.15" in result.stderr
+    assert tree.built() == ["2.16"]
 
 
-def test_only_what_changed_is_compiled(crate: Crate) -> None:
-    assert "error" not in crate.build()
-    assert crate.compiled() == ["shim/first.cpp", "shim/ops/second.cpp"]
-    crate.build()
-    assert crate.compiled() == []
-    crate.write("src/lib.rs", "pub fn touched() {}\n")
-    crate.build()
-    assert crate.compiled() == []
-    crate.write("shim/first.cpp", "")
-    crate.build()
-    assert crate.compiled() == ["shim/first.cpp"]
-    crate.write("shim/common.h", "")
-    crate.build()
-    assert crate.compiled() == ["shim/first.cpp", "shim/ops/second.cpp"]
+def test_a_file_that_does_not_compile(tree: Tree) -> None:
+    tree.write("shim/broken.cpp", "")
+    result = tree.build()
+    assert result.returncode == 1
+    assert "broken.cpp:1: error: as it says" in result.stdout
+    assert "the shim does not compile" in result.stderr
 
 
-def test_lists_of_names_are_written_where_they_changed(crate: Crate) -> None:
-    crate.build()
-    directory = max((ROOT / "target/packaging/target").rglob("out/include"), key=lambda found: found.stat().st_mtime)
+def test_only_what_changed_is_compiled(tree: Tree) -> None:
+    assert tree.build().returncode == 0
+    assert tree.compiled() == BOTH
+    tree.build()
+    assert tree.compiled() == []
+    tree.write("shim/first.cpp", "//")
+    tree.build()
+    assert tree.compiled() == ["first.cpp"]
+    tree.write("shim/common.h", "//")
+    tree.build()
+    assert tree.compiled() == BOTH
+
+
+def test_other_flags_have_objects_of_their_own(tree: Tree) -> None:
+    tree.build()
+    tree.compiled()
+    tree.build(CXXFLAGS="-g")
+    assert tree.compiled() == BOTH
+    tree.build()
+    assert tree.compiled() == []
+
+
+def test_lists_of_names_are_written_where_they_changed(tree: Tree) -> None:
+    tree.build()
+    (directory,) = (tree.directory / "objects").iterdir()
     headers = [directory / name for name in ("generated_metas.h", "generated_typed_kernels.h")]
     before = [header.stat().st_mtime_ns for header in headers]
-    names = crate.directory / "src/operators/compiled_names.rs"
-    crate.write("src/operators/compiled_names.rs", names.read_text().replace("scatter.src", "scatter.other", 1))
-    crate.build()
+    names = tree.directory / "shim/compiled_names.txt"
+    tree.write("shim/compiled_names.txt", names.read_text().replace("scatter.src", "scatter.other", 1))
+    tree.build()
     assert "#include <ATen/ops/scatter_meta.h>" in headers[0].read_text()
     assert 'META("scatter.other", scatter_other)' in headers[0].read_text()
     assert [header.stat().st_mtime_ns != time for header, time in zip(headers, before, strict=True)] == [True, False]
 
 
-def test_another_torch_compiles_everything(crate: Crate) -> None:
-    crate.build()
-    crate.compiled()
-    crate.install_torch("2.14.1")
-    crate.build()
-    assert crate.compiled() == ["shim/first.cpp", "shim/ops/second.cpp"]
+def test_another_release_of_the_same_minor_compiles_everything(tree: Tree) -> None:
+    tree.build()
+    tree.compiled()
+    tree.install_torch("2.15.1")
+    tree.build()
+    assert tree.compiled() == BOTH
+    assert tree.built() == ["2.15"]
 
 
-def test_torch_elsewhere_compiles_everything(crate: Crate) -> None:
-    crate.build()
-    crate.compiled()
-    crate.torch.parent.rename(crate.directory / "elsewhere")
-    crate.build(PYTHONPATH=str(crate.directory / "elsewhere"))
-    assert crate.compiled() == ["shim/first.cpp", "shim/ops/second.cpp"]
+def test_shims_of_several_torches_lie_beside_each_other(tree: Tree) -> None:
+    for version in ("2.13.0", "2.14.1", "2.15.0"):
+        tree.install_torch(version)
+        tree.build()
+    assert tree.built() == ["2.13", "2.14", "2.15"]
+
+
+def test_a_shim_for_another_interface_goes(tree: Tree) -> None:
+    tree.build()
+    (before,) = (tree.directory / "python/rustdev/_shim").glob("*.so")
+    tree.write("shim/rustdev.h", "// another interface")
+    tree.build()
+    (after,) = (tree.directory / "python/rustdev/_shim").glob("*.so")
+    assert after != before

@@ -28,7 +28,8 @@ def test_requirements_are_pinned(file: Path) -> None:
 def test_versions_agree() -> None:
     crate = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert crate["version"] == project["version"]
+    module = tomllib.loads((ROOT / "shim/Cargo.toml").read_text())
+    assert crate["version"] == project["version"] == module["package"]["version"] == module["dependencies"]["rustdev"]["version"]
     assert f"## [{crate['version']}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
@@ -38,7 +39,7 @@ def test_crates_are_locked_and_free() -> None:
     metadata = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=120).stdout)
     for crate in metadata["packages"]:
         if crate["source"] is None:
-            assert crate["name"] == "rustdev"
+            assert crate["name"] in ("rustdev", "rustdev-module")
             continue
         assert crate["source"].startswith("registry+https://github.com/rust-lang/crates.io-index"), crate["name"]
         alternatives = re.split(r" OR |\s*/\s*", (crate["license"] or "").replace("(", "").replace(")", ""))

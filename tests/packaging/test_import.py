@@ -42,19 +42,15 @@ def test_either_import_comes_first(first: str) -> None:
 
 @pytest.fixture
 def other_build(tmp_path: Path) -> str:
-    """A copy of the installed package whose module says that it was built for a torch of another minor release."""
+    """A copy of the installed package whose only shim is for a torch of another minor release."""
     for package in (PACKAGE, PACKAGE.parent / "rustdev_autoload"):
         shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     information = tmp_path / "rustdev-0.1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: rustdev\nVersion: 0.1.0\n")
     (information / "entry_points.txt").write_text(ENTRY_POINTS)
-    (module,) = (tmp_path / "rustdev").glob("_rustdev*.so")
-    built = rustdev._torch_build.built_for()
-    other = "2.0" + built[3:] if built[3] == "." else "2.00" + built[4:]
-    content = module.read_bytes()
-    assert content.count(built.encode()) >= 1
-    module.write_bytes(content.replace(built.encode(), other.encode()))
+    for shim in (tmp_path / "rustdev/_shim").glob("*.so"):
+        shim.rename(shim.with_name(f"2.0-{shim.name.rsplit('-', 1)[1]}"))
     return str(tmp_path)
 
 
@@ -62,8 +58,17 @@ def test_another_minor_is_refused_in_one_sentence(other_build: str) -> None:
     result = python("import rustdev", PYTHONPATH=other_build, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert result.returncode == 1
     said = result.stderr.splitlines()[-1]
-    assert said.startswith("ImportError: rustdev was built for torch 2.0")
-    assert f"torch {rustdev._torch_build.built_for()}" in said
+    assert said.startswith("ImportError: rustdev has a shim for torch 2.0, and this is torch 2.")
+    assert "`python -m rustdev.build_shim` compiles one" in said
+
+
+def test_the_command_that_compiles_a_shim_works_where_none_fits(other_build: str) -> None:
+    command = [sys.executable, "-m", "rustdev.build_shim", "--help"]
+    result = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": other_build}, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    assert "where the library goes" in result.stdout
 
 
 def test_torch_works_without_a_matching_build(other_build: str) -> None:
@@ -79,8 +84,8 @@ except ImportError as error:
     result = python(program, PYTHONPATH=other_build)
     works, refusal = result.stdout.splitlines()
     assert works == "2.0 False 0"
-    assert refusal.startswith("ImportError rustdev was built for torch 2.0")
-    assert "rustdev was built for torch" in result.stderr
+    assert refusal.startswith("ImportError rustdev has a shim for torch 2.0")
+    assert "rustdev has a shim for torch 2.0" in result.stderr
 
 
 USES = {

@@ -297,25 +297,20 @@ def test_torch_works_without_autoload() -> None:
 
 
 def test_other_minor_release_of_torch_is_refused() -> None:
-    from rustdev import _rustdev, _torch_build
-
-    assert _torch_build.built_for() == _rustdev.torch_version
-    _torch_build.require(torch.__version__)
     code = """
-import sys, torch
+import torch
 torch.__version__ = "2.99.1"
 import rustdev_autoload
 rustdev_autoload.load()
-print(torch.rustdev.is_available(), "rustdev._rustdev" in sys.modules, flush=True)
+print(torch.rustdev.is_available(), flush=True)
 import rustdev
 """
     result = run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-    assert result.stdout.split() == ["False", "False"], result.stderr
+    assert result.stdout.split() == ["False"], result.stderr
     assert "RuntimeWarning" in result.stderr
     last = result.stderr.splitlines()[-1]
     assert last.startswith("ImportError")
-    assert f"built for torch {_rustdev.torch_version}" in last
-    assert "into torch 2.99.1" in last
+    assert "this is torch 2.99.1" in last
 
 
 def test_info_prints_what_a_bug_report_needs() -> None:

@@ -1,10 +1,11 @@
 """Run Python tests in a Python that holds a sanitizer's runtime: ``make asan-python`` and ``make tsan-python``.
 
-    python -m sanitized {address,thread} MODULE [arguments of pytest]
+    python -m sanitized {address,thread} MODULE SHIMS [arguments of pytest]
 
-MODULE is the library that cargo has built with that sanitizer. Beside it, in ``python/``, come an environment whose interpreter is
-``python.rs``, with the packages of the environment that runs this command, and this package with that module. So nothing is
-installed, and processes that a test starts with ``sys.executable`` are under the sanitizer too.
+MODULE is the library that cargo has built with that sanitizer, SHIMS the directory of the shims built so. Beside the module, in
+``python/``, come an environment whose interpreter is ``python.rs``, with the packages of the environment that runs this command,
+and this package with the module and the shims. So nothing is installed, and processes that a test starts with ``sys.executable``
+are under the sanitizer too.
 
 pytest keeps what is written to the standard error output, so the sanitizer writes its reports to files; they are printed at the
 end.
@@ -53,14 +54,14 @@ def build_interpreter(sanitizer: str, directory: Path) -> Path:
     return interpreter
 
 
-def main(sanitizer: str, module: str, *arguments: str) -> int:
+def main(sanitizer: str, module: str, shims: str, *arguments: str) -> int:
     """Run the tests."""
     directory = Path(module).absolute().parent / "python"
     reports = directory / "reports"
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir(parents=True)
     interpreter = build_interpreter(sanitizer, directory)
-    place_package(Path(module).absolute(), directory / "package")
+    place_package(Path(module).absolute(), Path(shims).absolute(), directory / "package")
     options = {name: value.format(reports=reports / "report") for name, value in OPTIONS[sanitizer].items()}
     variables = {**options, "VIRTUAL_ENV": str(directory)}
     status = run_tests(interpreter, directory / "package", [*SELECTION[sanitizer], *arguments], variables)

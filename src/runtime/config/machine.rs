@@ -57,7 +57,11 @@ pub fn instruction_sets() -> Vec<(&'static str, &'static str)> {
     #[cfg(not(target_arch = "x86_64"))]
     let (avx2, avx512) = (false, false);
     let neon = cfg!(target_arch = "aarch64");
-    let sets = [("portable", true), ("neon", neon), ("avx2", avx2), ("avx512", avx512)];
+    // A build for one processor has one of them (feature `native`).
+    let portable = !cfg!(any(only_isa = "avx2", only_isa = "avx512"));
+    let avx2 = avx2 && !cfg!(any(only_isa = "portable", only_isa = "avx512"));
+    let avx512 = avx512 && !cfg!(any(only_isa = "portable", only_isa = "avx2"));
+    let sets = [("portable", portable), ("neon", neon), ("avx2", avx2), ("avx512", avx512)];
     sets.into_iter().filter(|(_, there)| *there).map(|(name, _)| (name, name)).collect()
 }
 

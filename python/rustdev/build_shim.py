@@ -1,0 +1,239 @@
+"""Compiles the shim, the C++ library that registers the device with PyTorch, for the torch of this environment.
+
+``python -m rustdev.build_shim`` does so for an installed package, where a torch came that the package has no shim for. The build
+of the package runs this file as a script (``shim/build.rs``), before there is a package to import: so it imports nothing of it, and
+it finds torch without importing that either, which would take seconds.
+
+ninja compiles what changed. Objects lie in a directory for each torch and for each set of compiler flags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["main"]
+
+HERE = Path(__file__).resolve().parent
+#: A package holds the shim's sources, a checkout has them beside the package.
+SOURCES = HERE / "_shim" / "source" if (HERE / "_shim" / "source").exists() else HERE.parents[1] / "shim"
+#: The minor releases of torch whose C++ interface ``torch_version.h`` knows.
+SUPPORTED = ("2.13", "2.14", "2.15")
+FLAGS = "-std=c++20 -O2 -fPIC -fno-plt -fvisibility=hidden -Wall -Wno-maybe-uninitialized -DUSE_KINETO"
+#: How the core's library calls itself; it is loaded before the shim.
+CORE = "_rustdev.abi3.so"
+#: The headers of the ABI between core and shim.
+ABI_HEADERS = ("rustdev.h", "rustdev_operators.h")
+
+
+class BuildError(Exception):
+    """What keeps the shim from being built, as one sentence for the user."""
+
+
+class Torch(NamedTuple):
+    """The torch to compile for."""
+
+    #: As torch gives it, with the local part: ``2.15.0+cpu``.
+    version: str
+    #: The directory of the package.
+    root: Path
+
+    @property
+    def minor(self) -> str:
+        """The minor release, ``2.15``."""
+        return ".".join(self.version.split(".")[:2])
+
+
+def find_torch() -> Torch:
+    """Return the torch that this Python imports.
+
+    Raises:
+        BuildError: There is none.
+    """
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise BuildError(
+            f"rustdev is compiled against the torch of the Python that it is for, and {sys.executable} has none: "
+            f"install torch {SUPPORTED[-1]} there and build again, without build isolation"
+        )
+    root = Path(spec.origin).parent
+    values: dict[str, str] = {}
+    exec((root / "version.py").read_text(), values)
+    return Torch(values["__version__"], root)
+
+
+def find_compiler() -> str:
+    """Return the C++ compiler's command.
+
+    Raises:
+        BuildError: There is none that works.
+    """
+    command = os.environ.get("CXX", "c++")
+    try:
+        subprocess.run([*shlex.split(command), "--version"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(
+            f"rustdev needs a C++20 compiler, and {command!r} does not work ({error}): install g++ 11 or newer, or name one in CXX"
+        ) from error
+    return command
+
+
+def abi() -> str:
+    """Return a name for the interface between core and shim, from the headers that say it: FNV-1a of 64 bits."""
+    value = 0xCBF29CE484222325
+    for header in ABI_HEADERS:
+        for byte in (SOURCES / header).read_bytes():
+            value = (value ^ byte) * 0x100000001B3 % 2**64
+    return f"{value:016x}"
+
+
+def lists() -> dict[str, list[str]]:
+    """Return the names of operators for which C++ is compiled, by the heading they stand under in ``compiled_names.txt``."""
+    found: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in (SOURCES / "compiled_names.txt").read_text().splitlines():
+        if line.startswith("["):
+            names = found.setdefault(line.strip("[]"), [])
+        elif not line.startswith("#"):
+            names += line.split()
+    return found
+
+
+def generated_headers() -> dict[str, str]:
+    """Return the headers with those names, each name as arguments of a macro."""
+    found = lists()
+
+    def identifier(name: str) -> str:
+        return name.replace(".", "_")
+
+    def header(kind: str, pairs: list[tuple[str, str]], includes: str = "") -> str:
+        operators = sorted({name.split(".")[0].rstrip("_") for name, _ in pairs}) if includes else []
+        text = "// Written by build_shim.py.\n" + "".join(f"#include <ATen/ops/{name}_{includes}.h>\n" for name in operators)
+        entries = [f' \\\n  {kind}("{name}", {cpp})' for name, cpp in pairs]
+        return text + f"#define RUSTDEV_{kind}_LIST({kind})" + "".join(entries) + "\n"
+
+    foreach = [name.partition(".") for name in found["foreach"]]
+    typed = found["typed"] + [f"_foreach_{name}{place}{dot}{overload}" for name, dot, overload in foreach for place in ("", "_")]
+    sparse = [name.split("=") for name in found["sparse"]]
+    return {
+        "generated_metas.h": header("META", [(name, identifier(name)) for name in found["metas"]], "meta"),
+        "generated_typed_kernels.h": header("TYPED", [(name, identifier(name)) for name in typed]),
+        "generated_sparse.h": header("SPARSE", [(name, function) for name, function in sparse], "native"),
+    }
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file where it is not so already: ninja compiles again what reads a file that changed."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def ninja_file(torch: Torch, compiler: str, flags: str, directory: Path, library: Path) -> str:
+    """Return what ninja is to do."""
+
+    def escaped(path: Path | str) -> str:
+        return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
+
+    system = " ".join(f"-isystem {torch.root / it}" for it in ("include", "include/torch/csrc/api/include", "include/kineto"))
+    sources = sorted(SOURCES.rglob("*.cpp"))
+    objects = [directory / source.relative_to(SOURCES).with_suffix(".o") for source in sources]
+    precompiled = directory / "precompiled.h.gch"
+    lines = [
+        "ninja_required_version = 1.8",
+        f"cxx = {compiler} {flags} -I{SOURCES} -I{directory} {system}",
+        "rule precompile",
+        "  command = $cxx -x c++-header -c $in -o $out",
+        "  description = the shim: torch's headers",
+        "rule compile",
+        f"  command = $cxx -Winvalid-pch -include {directory / 'precompiled.h'} -MMD -MF $out.d -c $in -o $out",
+        "  depfile = $out.d",
+        "  deps = gcc",
+        "  description = the shim: $name",
+        # The core comes by its name: a library without content stands for it here.
+        "rule core",
+        f"  command = echo | {compiler} -shared -x c - -o $out -Wl,-soname,{CORE}",
+        "  description = the shim: the name of the core",
+        "rule link",
+        f"  command = $cxx -shared $in -o $out.new -Wl,--no-as-needed {escaped(directory / CORE)} -L{torch.root / 'lib'} "
+        "-ltorch_cpu -lc10 -Wl,-z,now && mv $out.new $out",
+        "  description = the shim: linking",
+        # torch's own headers count as one, by the file that is new with every installation.
+        f"build {escaped(precompiled)}: precompile {escaped(SOURCES / 'precompiled.h')} | {escaped(torch.root / 'version.py')}",
+        f"build {escaped(directory / CORE)}: core",
+    ]
+    for source, target in zip(sources, objects, strict=True):
+        lines += [
+            f"build {escaped(target)}: compile {escaped(source)} | {escaped(precompiled)}",
+            f"  name = {source.relative_to(SOURCES)}",
+        ]
+    lines.append(f"build {escaped(library)}: link {' '.join(map(escaped, objects))} | {escaped(directory / CORE)}")
+    return "\n".join(lines) + "\n"
+
+
+def build(output: Path, objects: Path) -> Path:
+    """Bring the shim up to date.
+
+    Args:
+        output: The directory for the library.
+        objects: The directory that keeps what is compiled.
+
+    Returns:
+        The library, whose name holds the minor release of torch and the interface to the core.
+
+    Raises:
+        BuildError: There is no torch, no compiler or no ninja, or a file does not compile.
+    """
+    torch, compiler = find_torch(), find_compiler()
+    if torch.minor not in SUPPORTED:
+        print(
+            f"rustdev is tested with torch {', '.join(SUPPORTED)}; compiling for torch {torch.version} all the same",
+            file=sys.stderr,
+        )
+    ninja = shutil.which("ninja", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if ninja is None:
+        raise BuildError("compiling the shim takes ninja: pip install ninja")
+    flags = f"{FLAGS} {os.environ.get('CXXFLAGS', '')}".strip()
+    key = hashlib.sha256(f"{compiler} {flags} {torch.root}".encode()).hexdigest()[:8]
+    directory = objects.resolve() / f"{torch.minor}-{key}"
+    output = output.resolve()
+    library = output / f"{torch.minor}-{abi()}.so"
+    output.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in generated_headers().items():
+        write(directory / name, text)
+    write(directory / "build.ninja", ninja_file(torch, compiler, flags, directory, library))
+    jobs = [f"-j{os.environ['NUM_JOBS']}"] if "NUM_JOBS" in os.environ else []
+    environment = {"NINJA_STATUS": "[%f/%t, %es] ", **os.environ}
+    if subprocess.run([ninja, "-C", str(directory), *jobs], env=environment, check=False).returncode != 0:
+        raise BuildError("the shim does not compile")
+    for old in output.glob(f"{torch.minor}-*.so"):
+        if old != library:
+            old.unlink()
+    return library
+
+
+def main() -> int:
+    """Build, as the command line says, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m rustdev.build_shim", description=__doc__.split("\n")[0])
+    parser.add_argument("--output", type=Path, default=HERE / "_shim", help="where the library goes")
+    parser.add_argument("--objects", type=Path, help="where objects are kept (default: beside the library)")
+    arguments = parser.parse_args()
+    try:
+        library = build(arguments.output, arguments.objects or arguments.output / "objects")
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(library)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

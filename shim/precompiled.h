@@ -1,0 +1,6 @@
+// What most files of the shim read of PyTorch; compiled once, before them.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <torch/library.h>
