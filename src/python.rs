@@ -3,6 +3,7 @@
 //! One file per Python module that uses it; each has a `register` that adds its functions.
 
 mod frames;
+mod interpreter;
 mod py_debugging;
 mod py_device;
 mod py_exit;
@@ -66,6 +67,7 @@ pub fn register_on(module: &Bound<'_, PyModule>, open: impl FnOnce() -> PyResult
 /// The exception of a malformed environment; `ImportError` on a processor that the build is not for.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simd::check().map_err(PyImportError::new_err)?;
+    interpreter::register()?;
     let config = config::init().map_err(|error| exception(module.py(), &error))?;
     if config.sanitize_memory {
         // Before our own handler of SIGSEGV, which leaves the Python stack to this one.

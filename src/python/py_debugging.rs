@@ -39,11 +39,7 @@ fn faults_loss(rank: u64) -> Option<(bool, String)> {
 /// Turns an order on, or none; the one before.
 #[pyfunction]
 fn schedule_switch(py: Python<'_>, order: Option<&str>) -> PyResult<Option<String>> {
-    let switch = || {
-        fork::check()?;
-        schedule::switch(order.map(str::parse::<Order>).transpose()?)
-    };
-    // Detached: callbacks that the streams wait for take the interpreter.
-    let before = py.detach(switch).map_err(|error| exception(py, &error))?;
+    let order = order.map(str::parse::<Order>).transpose();
+    let before = fork::check().and_then(|()| schedule::switch(order?)).map_err(|error| exception(py, &error))?;
     Ok(before.map(|order| order.to_string()))
 }

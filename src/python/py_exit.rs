@@ -12,6 +12,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Starts nothing more, and waits a moment for what runs; callbacks may take the interpreter meanwhile.
 #[pyfunction]
-fn end(py: Python<'_>) {
-    py.detach(exit::begin);
+fn end() {
+    exit::begin();
 }

@@ -22,7 +22,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(event_elapsed, module)?)
 }
 
-fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static Stream> {
+pub(super) fn find(py: Python<'_>, device: usize, id: i64) -> PyResult<&'static Stream> {
     let unknown = || Error::InvalidArgument(format!("rustdev:{device} has no stream with the id {id}"));
     device::get(device).and_then(|_| device::find_stream(device, id).ok_or_else(unknown)).map_err(|error| exception(py, &error))
 }
@@ -66,15 +66,14 @@ impl Drop for Call {
 fn launch_host_func(py: Python<'_>, device: usize, stream: i64, function: Py<PyAny>) -> PyResult<()> {
     let stream = find(py, device, stream)?;
     let task = Task::host("host_func", Call(Some(function)));
-    // Detached: where launches block, the call happens before submit returns, on another thread.
-    py.detach(|| stream.submit(task)).map_err(|error| exception(py, &error))
+    stream.submit(task).map_err(|error| exception(py, &error))
 }
 
 /// Keeps a stream busy for a time; no thread is.
 #[pyfunction]
 fn sleep(py: Python<'_>, device: usize, stream: i64, nanoseconds: u64) -> PyResult<()> {
     let stream = find(py, device, stream)?;
-    py.detach(|| stream.submit(Task::sleep(Duration::from_nanos(nanoseconds)))).map_err(|error| exception(py, &error))
+    stream.submit(Task::sleep(Duration::from_nanos(nanoseconds))).map_err(|error| exception(py, &error))
 }
 
 /// Milliseconds between two events that are done, given by their `event_id`.

@@ -23,9 +23,8 @@ type Task = (String, String, usize, i64, i32, (u64, u64), (u64, u64), u64, u64, 
 
 /// Ends the trace of that number; its tasks, and how many more found no room in it.
 #[pyfunction]
-fn trace_stop(py: Python<'_>, number: u64) -> Option<(Vec<Task>, usize)> {
-    // Detached: callbacks that the streams wait for take the interpreter.
-    let trace = py.detach(|| trace::stop(number))?;
+fn trace_stop(number: u64) -> Option<(Vec<Task>, usize)> {
+    let trace = trace::stop(number)?;
     let rows = (0..trace.count()).filter_map(|index| trace.row(index)).filter(|row| row.about.kind != Kind::Replay);
     Some((rows.map(task).collect(), trace.dropped()))
 }

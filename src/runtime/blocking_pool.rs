@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::thread;
 
-use super::sync::{Condvar, LazyLock, Mutex, wait_timeout};
+use super::sync::{Condvar, LazyLock, Mutex, Unlocked, unlocked, wait_timeout};
 use crate::tuning::waking::BLOCKING_IDLE;
 
 static POOL: LazyLock<BlockingPool> = LazyLock::new(BlockingPool::default);
@@ -19,13 +19,13 @@ pub fn run(callback: impl FnOnce() + Send + 'static) {
         POOL.changed.notify_one();
     } else {
         drop(state);
-        spawn("rustdev-host", || POOL.serve());
+        spawn("rustdev-host", |unlocked| POOL.serve(unlocked));
     }
 }
 
 /// Starts a thread of that name.
-pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
-    thread::Builder::new().name(name.to_owned()).spawn(body).expect("the system starts a thread");
+pub(super) fn spawn(name: &str, body: impl FnOnce(&Unlocked) + Send + 'static) {
+    thread::Builder::new().name(name.to_owned()).spawn(|| unlocked(body)).expect("the system starts a thread");
 }
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ struct Callbacks {
 }
 
 impl BlockingPool {
-    fn serve(&self) {
+    fn serve(&self, unlocked: &Unlocked) {
         let mut state = self.state.lock();
         loop {
             if let Some(callback) = state.pending.pop_front() {
@@ -51,7 +51,7 @@ impl BlockingPool {
                 continue;
             }
             state.idle += 1;
-            let (woken, timed_out) = wait_timeout(&self.changed, state, BLOCKING_IDLE);
+            let (woken, timed_out) = wait_timeout(&self.changed, state, BLOCKING_IDLE, unlocked);
             state = woken;
             state.idle -= 1;
             if timed_out && state.pending.is_empty() {

@@ -2,11 +2,10 @@
 //! handlers of C++ libraries have freed.
 
 use std::process;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::fork;
-use super::sync::{AtomicBool, AtomicUsize, Condvar, LazyLock, Mutex, Ordering, wait_timeout};
+use super::sync::{AtomicBool, AtomicUsize, Condvar, LazyLock, Mutex, Ordering, Unlocked, unlocked, wait_timeout};
+use super::{fork, sync};
 
 /// How long the exit waits for running tasks.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -32,9 +31,7 @@ pub fn is_exiting() -> bool {
 
 /// Stops the calling thread of the runtime for good, once the process is ending.
 pub fn stand_still() -> ! {
-    loop {
-        thread::park();
-    }
+    unlocked(|unlocked| sync::stand_still(unlocked))
 }
 
 /// Tasks that run on a thread of ours, counted until dropped.
@@ -79,6 +76,10 @@ pub fn begin() {
         return;
     }
     EXITING.store(true, Ordering::SeqCst);
+    unlocked(wait_for_running);
+}
+
+fn wait_for_running(unlocked: &Unlocked) {
     let (deadline, (lock, changed)) = (Instant::now() + PATIENCE, &*ENDED);
     let mut locked = lock.lock();
     while RUNNING.load(Ordering::SeqCst) > 0 {
@@ -86,6 +87,6 @@ pub fn begin() {
         if left.is_zero() {
             return;
         }
-        locked = wait_timeout(changed, locked, left).0;
+        locked = wait_timeout(changed, locked, left, unlocked).0;
     }
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::memory::access::Access;
-use super::sync::{Condvar, LazyLock, Mutex, wait, wait_timeout};
+use super::sync::{Condvar, LazyLock, Mutex, Unlocked, unlocked, wait, wait_timeout};
 
 static GATE: LazyLock<Gate> = LazyLock::new(Gate::default);
 
@@ -61,14 +61,23 @@ impl Drop for Pass {
 pub fn enter() {
     let depth = DEPTH.replace(DEPTH.get() + 1);
     if depth == 0 {
-        let mut state = GATE.state.lock();
-        while state.exclusive {
-            state = wait(&GATE.changed, state);
+        while !try_enter() {
+            unlocked(|unlocked| {
+                let mut state = GATE.state.lock();
+                while state.exclusive {
+                    state = wait(&GATE.changed, state, unlocked);
+                }
+            });
         }
-        state.passes += 1;
-        drop(state);
         ACCESS.set(Access::open());
     }
+}
+
+/// Counts a pass of this thread, unless somebody is exclusive.
+fn try_enter() -> bool {
+    let mut state = GATE.state.lock();
+    state.passes += usize::from(!state.exclusive);
+    !state.exclusive
 }
 
 /// Ends what [`enter`] began.
@@ -99,6 +108,10 @@ impl Drop for Exclusive {
 
 /// Waits until the deadline for a moment to be exclusive. `None` if there is none, and for a thread that holds a pass itself.
 pub fn exclusive(deadline: Instant) -> Option<Exclusive> {
+    unlocked(|unlocked| wait_to_be_exclusive(deadline, unlocked))
+}
+
+fn wait_to_be_exclusive(deadline: Instant, unlocked: &Unlocked) -> Option<Exclusive> {
     let mut state = GATE.state.lock();
     state.wanting += 1;
     while state.passes > 0 || state.exclusive {
@@ -107,7 +120,7 @@ pub fn exclusive(deadline: Instant) -> Option<Exclusive> {
             state.wanting -= 1;
             return None;
         }
-        state = wait_timeout(&GATE.changed, state, left).0;
+        state = wait_timeout(&GATE.changed, state, left, unlocked).0;
     }
     state.wanting -= 1;
     state.exclusive = true;

@@ -24,7 +24,7 @@ use super::error::{Cause, Named, panic_text};
 use super::hardware;
 use super::pools::private_pool::PrivatePool;
 use super::stream::{Stream, loop_fusion};
-use super::sync::{Arc, Mutex};
+use super::sync::{Arc, Mutex, unlocked};
 use super::task::{Access, Payload, Shape, Task, Transfer, Work};
 use super::trace::{self, About, Kind, Mark, Nodes};
 use super::{Error, sanitizer};
@@ -164,13 +164,17 @@ impl Graph {
         if sanitizer::is_on() {
             self.check(stream)?;
         }
-        let mut latest = program.latest.lock();
-        Self::follow(*latest, stream)?;
-        for index in 0..program.steps.len() {
-            let number = stream.enqueue_checked(self.task(index, stream, &mut draws), super::config::config().launch_blocking)?;
-            *latest = Some((stream, number));
-        }
-        Ok(())
+        // Another replay may wait for the stream with the lock.
+        unlocked(|_| {
+            let mut latest = program.latest.lock();
+            Self::follow(*latest, stream)?;
+            for index in 0..program.steps.len() {
+                let number =
+                    stream.enqueue_checked(self.task(index, stream, &mut draws), super::config::config().launch_blocking)?;
+                *latest = Some((stream, number));
+            }
+            Ok(())
+        })
     }
 
     /// Checks a replay for races with what is not of the graph: it comes after the replay before it, wherever that is. Not under the lock

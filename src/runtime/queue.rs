@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(not(loom))]
 use super::sync::wait_timeout;
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence, wait};
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, Unlocked, fence, wait};
 
 const NOBODY: u64 = u64::MAX;
 
@@ -106,7 +106,7 @@ impl<T> Default for Queue<T> {
             state: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             wake_at: AtomicU64::new(NOBODY),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
         }
     }
 }
@@ -205,21 +205,21 @@ impl<T> Queue<T> {
     }
 
     /// Sleeps until `target` items are done or nobody owns the queue.
-    pub fn sleep(&self, target: u64) {
-        self.sleep_unless(target, || false);
+    pub fn sleep(&self, target: u64, unlocked: &Unlocked) {
+        self.sleep_unless(target, || false, unlocked);
     }
 
     /// As [`Queue::sleep`], or until something is over: it is asked before each sleep, and again after [`Queue::wake`].
-    pub fn sleep_unless(&self, target: u64, is_over: impl Fn() -> bool) {
+    pub fn sleep_unless(&self, target: u64, is_over: impl Fn() -> bool, unlocked: &Unlocked) {
         let mut inner = self.inner.lock();
         while self.is_busy_until(&mut inner, target) && !is_over() {
-            inner = wait(&self.changed, inner);
+            inner = wait(&self.changed, inner, unlocked);
         }
     }
 
     /// As [`Queue::sleep_unless`], for so long at most; returns whether that time has passed.
     #[cfg(not(loom))]
-    pub fn sleep_for(&self, target: u64, time: Duration, is_over: impl Fn() -> bool) -> bool {
+    pub fn sleep_for(&self, target: u64, time: Duration, is_over: impl Fn() -> bool, unlocked: &Unlocked) -> bool {
         let deadline = Instant::now() + time;
         let mut inner = self.inner.lock();
         while self.is_busy_until(&mut inner, target) && !is_over() {
@@ -227,7 +227,7 @@ impl<T> Queue<T> {
             if left.is_zero() {
                 return true;
             }
-            inner = wait_timeout(&self.changed, inner, left).0;
+            inner = wait_timeout(&self.changed, inner, left, unlocked).0;
         }
         false
     }

@@ -37,7 +37,7 @@ mod common {
     use crate::runtime::graph::capture::{Capture, Mode};
     use crate::runtime::pools::private_pool::{PrivatePool, new_number};
     use crate::runtime::stream::Stream;
-    use crate::runtime::sync::{Arc, Condvar, Mutex, wait};
+    use crate::runtime::sync::{Arc, Condvar, Mutex, unlocked, wait};
     use crate::runtime::task::{Closure, Task};
     use crate::runtime::{Error, device};
 
@@ -123,10 +123,12 @@ mod common {
         }
 
         pub fn pass(&self) {
-            let mut open = self.0.0.lock();
-            while !*open {
-                open = wait(&self.0.1, open);
-            }
+            unlocked(|unlocked| {
+                let mut open = self.0.0.lock();
+                while !*open {
+                    open = wait(&self.0.1, open, unlocked);
+                }
+            });
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Synchronisation primitives: std's, or those of the checkers. No other file of the runtime or of the kernels names either.
 //!
+//! A thread that sleeps does so by a function of this file, each of which asks for an [`Unlocked`].
+//!
 //! The protocol cores (`queue`, `latch`, `slot`) are written against these names, so that `--cfg loom` model-checks the very code
 //! that runs; `--cfg tsan` takes locks that the thread sanitizer can follow. Locks here do not poison: a panic inside a task is caught
 //! where the task runs, and no invariant of the runtime spans a call that can panic.
@@ -8,7 +10,7 @@
 pub use loom::{
     cell::UnsafeCell,
     sync::{
-        Arc, Condvar, MutexGuard,
+        Arc, MutexGuard,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread::yield_now,
@@ -23,23 +25,26 @@ pub use std::{
     thread::yield_now,
 };
 
+mod unlocked;
+pub use unlocked::{Unlocked, unlock_by, unlocked};
+
 pub use std::sync::PoisonError;
 #[cfg(not(any(loom, tsan)))]
-pub use std::sync::{Condvar, MutexGuard};
+pub use std::sync::MutexGuard;
 #[cfg(not(tsan))]
 pub use std::sync::{LazyLock, OnceLock, RwLock};
 
 #[cfg(tsan)]
 mod pthread;
 #[cfg(tsan)]
-pub use pthread::{Condvar, LazyLock, MutexGuard, OnceLock, RwLock};
+pub use pthread::{LazyLock, MutexGuard, OnceLock, RwLock};
 
 #[cfg(loom)]
-use loom::sync::Mutex as RawMutex;
+use loom::sync::{Condvar as RawCondvar, Mutex as RawMutex};
 #[cfg(tsan)]
-use pthread::Mutex as RawMutex;
+use pthread::{Condvar as RawCondvar, Mutex as RawMutex};
 #[cfg(not(any(loom, tsan)))]
-use std::sync::Mutex as RawMutex;
+use std::sync::{Condvar as RawCondvar, Mutex as RawMutex};
 
 /// A mutual exclusion lock without poisoning.
 #[derive(Debug, Default)]
@@ -77,17 +82,52 @@ impl<T> Mutex<T> {
     }
 }
 
+/// What [`wait`] waits on.
+#[derive(Debug, Default)]
+pub struct Condvar(RawCondvar);
+
+impl Condvar {
+    /// Wakes one thread that waits.
+    #[inline]
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all threads that wait.
+    #[inline]
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
 /// Waits on `condvar`, giving up the lock meanwhile; wakes without reason at times.
 #[inline]
-pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
+pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, _: &'a Unlocked) -> MutexGuard<'a, T> {
+    condvar.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// As [`wait`], but for `timeout` at most; also says whether that time has passed.
 #[cfg(not(loom))]
-pub fn wait_timeout<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, timeout: std::time::Duration) -> (MutexGuard<'a, T>, bool) {
-    let (guard, result) = condvar.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner);
+pub fn wait_timeout<'a, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: std::time::Duration,
+    _: &'a Unlocked,
+) -> (MutexGuard<'a, T>, bool) {
+    let (guard, result) = condvar.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner);
     (guard, result.timed_out())
+}
+
+/// Sleeps for a time.
+pub fn sleep(time: std::time::Duration, _: &Unlocked) {
+    std::thread::sleep(time);
+}
+
+/// Sleeps for good.
+pub fn stand_still(_: &Unlocked) -> ! {
+    loop {
+        std::thread::park();
+    }
 }
 
 /// A cell whose uses follow a protocol that the compiler cannot see; loom checks that no two collide.

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use super::blocking_pool::spawn;
-use super::sync::{Condvar, LazyLock, Mutex, wait, wait_timeout};
+use super::sync::{Condvar, LazyLock, Mutex, Unlocked, wait, wait_timeout};
 
 static TIMER: LazyLock<Timer> = LazyLock::new(Timer::default);
 
@@ -19,7 +19,7 @@ pub fn at(deadline: Instant, wake: impl FnOnce() + Send + 'static) {
     TIMER.changed.notify_one();
     if number == 0 {
         drop(state);
-        spawn("rustdev-timer", || TIMER.serve());
+        spawn("rustdev-timer", |unlocked| TIMER.serve(unlocked));
     }
 }
 
@@ -63,12 +63,12 @@ struct Sleeps {
 }
 
 impl Timer {
-    fn serve(&self) {
+    fn serve(&self, unlocked: &Unlocked) {
         let mut state = self.state.lock();
         loop {
             let left = state.sleeps.peek().map(|Reverse(next)| next.deadline.saturating_duration_since(Instant::now()));
             state = match left {
-                None => wait(&self.changed, state),
+                None => wait(&self.changed, state, unlocked),
                 Some(Duration::ZERO) => {
                     let due = state.sleeps.pop();
                     drop(state);
@@ -77,7 +77,7 @@ impl Timer {
                     }
                     self.state.lock()
                 }
-                Some(left) => wait_timeout(&self.changed, state, left).0,
+                Some(left) => wait_timeout(&self.changed, state, left, unlocked).0,
             };
         }
     }

@@ -248,3 +248,45 @@ def test_a_path_against_the_order_is_found() -> None:
     assert against_order("src/runtime/timer.rs", "use super::trace;") != []
     assert against_order("src/runtime/stream/wait.rs", "use crate::runtime::device;") == []
     assert against_order("src/runtime/task.rs", "mod tests {\n    use super::super::stream::Stream;\n}\n") == []
+
+
+#: What makes a thread sleep; those of the runtime ask for proof that it does not hold the interpreter's lock.
+SLEEPS = {
+    ".rs": re.compile(
+        r"thread::(?:sleep|park\w*)\b|\bpark(?:_timeout)?\(|\bmpsc\b|\bBarrier\b|\.join\(\)|FUTEX_WAIT\b|\bRawCondvar\b"
+    ),
+    ".cpp": re.compile(r"condition_variable|this_thread::|std::j?thread\b|std::(?:async|future|promise)\b|\bu?sleep\("),
+}
+SLEEPS[".h"] = SLEEPS[".cpp"]
+
+
+def sleeps(file: str, text: str) -> list[str]:
+    """Return the lines of a file where a thread may sleep, its tests left out."""
+    text = without_comments(text)
+    found = [match for match in SLEEPS[Path(file).suffix].finditer(text) if "tests" not in module_at(file, text, match.start())]
+    return [f"{file}: {match.group()}" for match in found]
+
+
+def test_threads_sleep_only_without_the_interpreters_lock() -> None:
+    found = []
+    for path in sorted([*SRC.rglob("*.rs"), *(ROOT / "shim").rglob("*.cpp"), *(ROOT / "shim").rglob("*.h")]):
+        name = path.relative_to(ROOT).as_posix()
+        if not (name.startswith("src/runtime/sync") or "_tests" in name):
+            found += sleeps(name, path.read_text())
+    assert found == ["src/runtime/shared/file.rs: FUTEX_WAIT"], "a function of src/runtime/sync.rs, or one that asks for Unlocked"
+    page = (SRC / "runtime/shared/file.rs").read_text()
+    assert re.search(r"fn sleep_while\([^)]*: &Unlocked\)", page)
+
+
+def test_every_sleep_of_the_locks_asks_for_proof() -> None:
+    text = (SRC / "runtime/sync.rs").read_text()
+    bodies = re.split(r"\n(?=pub fn |    pub fn )", text)
+    asks = [body for body in bodies if re.search(r"\.0\.wait|thread::(?:sleep|park)", body)]
+    assert len(asks) == 4
+    assert [body for body in asks if "_: &" not in body.split("{", 1)[0]] == []
+
+
+def test_a_sleep_is_found() -> None:
+    assert sleeps("src/runtime/timer.rs", "fn serve() {\n    std::thread::sleep(time);\n}") != []
+    assert sleeps("shim/ops/copy.cpp", "std::condition_variable ready;") != []
+    assert sleeps("src/runtime/timer.rs", "// thread::sleep\n") == []

@@ -8,13 +8,12 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{DebugMode, is_on as is_mode_on, set};
 use crate::runtime::config::order::{Order, open_log};
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::Mutex;
+use crate::runtime::sync::{self, Mutex, unlocked};
 use crate::runtime::task::Drained;
 use crate::runtime::{Error, device, exit, rng};
 
@@ -181,9 +180,11 @@ fn choose(ready: &[&'static Stream]) -> Option<&'static Stream> {
 /// Sleeps on this thread, not past the end of the process.
 pub(in crate::runtime) fn sleep(duration: Duration) {
     let begin = Instant::now();
-    while !exit::is_exiting() && begin.elapsed() < duration {
-        thread::sleep(NAP.min(duration.saturating_sub(begin.elapsed())));
-    }
+    unlocked(|unlocked| {
+        while !exit::is_exiting() && begin.elapsed() < duration {
+            sync::sleep(NAP.min(duration.saturating_sub(begin.elapsed())), unlocked);
+        }
+    });
 }
 
 /// Tells the log of a task that runs.

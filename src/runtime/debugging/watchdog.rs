@@ -8,12 +8,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{DebugMode, faults, is_on, schedule, set};
 use crate::runtime::stream::Stream;
-use crate::runtime::sync::Mutex;
+use crate::runtime::sync::{Mutex, sleep};
 use crate::runtime::{Error, blocking_pool, device, exit};
 
 /// Names of waiting tasks that a report lists.
@@ -70,10 +69,10 @@ pub(in crate::runtime) fn is_watching() -> bool {
 pub(super) fn start(timeout: Duration) {
     set(DebugMode::Watchdog, true);
     let interval = (timeout / 10).clamp(Duration::from_millis(1), Duration::from_millis(500));
-    blocking_pool::spawn("rustdev-watchdog", move || {
+    blocking_pool::spawn("rustdev-watchdog", move |unlocked| {
         let mut watchdog = Watchdog { timeout, seen: HashMap::new() };
         while !exit::is_exiting() {
-            thread::sleep(interval);
+            sleep(interval, unlocked);
             watchdog.look();
         }
     });

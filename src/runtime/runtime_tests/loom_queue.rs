@@ -3,7 +3,7 @@
 use loom::thread;
 
 use crate::runtime::queue::{Owner, Queue};
-use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering, UnsafeCell};
+use crate::runtime::sync::{Arc, AtomicUsize, Mutex, Ordering, UnsafeCell, unlocked};
 
 /// A queue with an executor that is one list; items are numbers that have to come in order.
 struct Model {
@@ -76,7 +76,7 @@ impl Model {
         while self.queue.completed() < target {
             match self.queue.own() {
                 Some(owner) => self.drain(owner, target),
-                None => self.queue.sleep(target),
+                None => unlocked(|unlocked| self.queue.sleep(target, unlocked)),
             }
         }
     }
@@ -128,7 +128,7 @@ fn loom_a_sleeper_wakes_when_an_inline_item_is_done() {
         let number = guest.number();
         let sleeper = thread::spawn(move || {
             while other.queue.completed() < number {
-                other.queue.sleep(number);
+                unlocked(|unlocked| other.queue.sleep(number, unlocked));
             }
         });
         assert!(!guest.finish());
@@ -177,7 +177,7 @@ fn loom_an_owner_that_travels_wakes_the_sleeper() {
             assert!(!owner.release());
         });
         while queue.completed() < 1 {
-            queue.sleep(1);
+            unlocked(|unlocked| queue.sleep(1, unlocked));
         }
         host.join().unwrap();
     });
@@ -195,7 +195,7 @@ fn loom_a_sleeper_wakes_when_its_item_is_done_and_not_only_at_the_release() {
             owner
         });
         while queue.completed() < 1 {
-            queue.sleep(1);
+            unlocked(|unlocked| queue.sleep(1, unlocked));
         }
         assert!(!worker.join().unwrap().release());
     });

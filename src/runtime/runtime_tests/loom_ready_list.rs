@@ -5,7 +5,7 @@
 use loom::thread;
 
 use crate::runtime::ready_list::{ReadyList, Start, Threads};
-use crate::runtime::sync::{Arc, Condvar, Mutex, wait};
+use crate::runtime::sync::{Arc, Condvar, Mutex, unlocked, wait};
 
 /// Threads of loom: two at most.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ struct Model {
 
 impl Model {
     fn new(jobs: usize) -> Arc<Self> {
-        Arc::new(Self { list: ReadyList::new(), jobs, served: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Self { list: ReadyList::new(), jobs, served: Mutex::default(), changed: Condvar::default() })
     }
 
     fn submit(this: &Arc<Self>) {
@@ -61,10 +61,12 @@ impl Model {
 
     /// Waits until all jobs are served at once.
     fn wait(&self) {
-        let mut served = self.served.lock();
-        while *served < self.jobs {
-            served = wait(&self.changed, served);
-        }
+        unlocked(|unlocked| {
+            let mut served = self.served.lock();
+            while *served < self.jobs {
+                served = wait(&self.changed, served, unlocked);
+            }
+        });
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use super::process::Process;
+use crate::runtime::sync::Unlocked;
 
 /// Where a file of another process is found: the process, its descriptor, and which file that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +122,7 @@ impl Drop for Words {
 }
 
 /// Sleeps until a word is another than `expected` and its process says so by [`wake`], or for a time; wakes without reason at times.
-pub fn sleep_while(word: &AtomicU32, expected: u32, time: Duration) {
+pub fn sleep_while(word: &AtomicU32, expected: u32, time: Duration, _: &Unlocked) {
     let limit = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
     // SAFETY: word and time live through the call; it does not write to them.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const limit) };

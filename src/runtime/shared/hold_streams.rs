@@ -21,7 +21,7 @@ impl Keeper for Held {
 
     fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
         if let Err((stream, lease)) = self.wait((stream, lease)) {
-            blocking_pool::spawn("rustdev-host", move || stream.go_on(lease, None));
+            blocking_pool::spawn("rustdev-host", move |_| stream.go_on(lease, None));
         }
     }
 }

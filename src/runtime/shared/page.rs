@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::file::{self, Place, Words};
 use super::process::Process;
-use crate::runtime::sync::Arc;
+use crate::runtime::sync::{Arc, Unlocked, unlocked};
 use crate::runtime::task::{Drained, Keeper, Lease};
 use crate::runtime::{Error, blocking_pool, exit};
 
@@ -152,10 +152,14 @@ impl Awaited {
     /// # Errors
     /// `TaskFailed` if it will never be.
     pub fn synchronize(&self) -> std::result::Result<(), Error> {
+        if self.is_reached() { Ok(()) } else { unlocked(|unlocked| self.wait(unlocked)) }
+    }
+
+    fn wait(&self, unlocked: &Unlocked) -> std::result::Result<(), Error> {
         while !self.is_reached() && !exit::is_exiting() {
             let seen = self.reached();
             if !self.is_reached() {
-                file::sleep_while(self.page.words.short(reached_of(self.number)), seen, LOOK);
+                file::sleep_while(self.page.words.short(reached_of(self.number)), seen, LOOK, unlocked);
             }
             if !self.is_reached() {
                 self.check()?;
@@ -172,8 +176,8 @@ impl Keeper for Awaited {
 
     fn keep(&self, stream: &'static dyn Drained, lease: Lease) {
         let awaited = self.clone();
-        blocking_pool::spawn("rustdev-event", move || {
-            let outcome = awaited.synchronize();
+        blocking_pool::spawn("rustdev-event", move |unlocked| {
+            let outcome = awaited.wait(unlocked);
             stream.go_on(lease, outcome.err().as_ref().map(|error| error as &dyn std::fmt::Display));
         });
     }

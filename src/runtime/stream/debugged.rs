@@ -1,12 +1,12 @@
 //! Submission and waiting while a debugging mode is on.
 #![forbid(unsafe_code)]
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Stream, Until};
 use crate::runtime::debugging::{faults, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
+use crate::runtime::sync::{Unlocked, sleep};
 use crate::runtime::task::{Drained, Payload, Task};
 use crate::runtime::{Error, hardware};
 
@@ -41,7 +41,7 @@ impl Stream {
     }
 
     /// Waits until so many tasks are done.
-    pub(super) fn run_debugged_until(&'static self, target: u64) -> Result<(), Error> {
+    pub(super) fn run_debugged_until(&'static self, target: u64, unlocked: &Unlocked) -> Result<(), Error> {
         let mut idle_since = Instant::now();
         while self.completed() < target {
             self.watch.check(self.completed())?;
@@ -55,17 +55,17 @@ impl Stream {
             if progress {
                 idle_since = Instant::now();
             } else {
-                thread::sleep(POLL);
+                sleep(POLL, unlocked);
             }
         }
         Ok(())
     }
 
     /// Looks on while the stream does not get on; true if that is for so long.
-    pub(super) fn is_stalled_for(&self, patience: Duration) -> bool {
+    pub(super) fn is_stalled_for(&self, patience: Duration, unlocked: &Unlocked) -> bool {
         let (seen, since) = (self.completed(), Instant::now());
         while self.completed() == seen && since.elapsed() < patience {
-            thread::sleep(POLL);
+            sleep(POLL, unlocked);
         }
         self.completed() == seen
     }

@@ -11,7 +11,7 @@ use crate::runtime::debugging::schedule;
 use crate::runtime::error::{Cause, panic_text};
 use crate::runtime::exit;
 use crate::runtime::hardware::{self, HardwareTask};
-use crate::runtime::sync::{Condvar, Mutex, Ordering, wait};
+use crate::runtime::sync::{Condvar, Mutex, Ordering, unlocked, wait};
 use crate::runtime::task::{Lease, Task};
 
 /// Where the ownership of a stream is whose kernel the hardware has.
@@ -53,10 +53,15 @@ impl Stream {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
             self.poison(name, &panic_text(&*panic));
         }
-        let mut state = self.hand_over.state.lock();
-        while waits && matches!(*state, State::Handing) {
-            state = wait(&self.hand_over.changed, state);
+        if waits {
+            unlocked(|unlocked| {
+                let mut state = self.hand_over.state.lock();
+                while matches!(*state, State::Handing) {
+                    state = wait(&self.hand_over.changed, state, unlocked);
+                }
+            });
         }
+        let mut state = self.hand_over.state.lock();
         self.go_away();
         match std::mem::replace(&mut *state, State::Away) {
             State::Ended(lease) => {

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::Stream;
-use crate::runtime::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, fence};
+use crate::runtime::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, Unlocked, fence, unlocked};
 use crate::runtime::task::Drained;
 
 /// The streams that threads wait for in this way, each as often as one does.
@@ -56,6 +56,12 @@ impl Drop for Wait {
 impl Stream {
     /// Runs and waits until so many tasks are done, or the stream [is stuck](Drained::is_stuck).
     pub(super) fn run_until_stuck(&'static self, target: u64, on_hardware: bool) {
+        if self.completed() < target {
+            unlocked(|unlocked| self.wait_until_stuck(target, on_hardware, unlocked));
+        }
+    }
+
+    fn wait_until_stuck(&'static self, target: u64, on_hardware: bool, unlocked: &Unlocked) {
         let _wait = Wait::begin(self);
         while self.completed() < target {
             let epoch = EPOCH.load(Ordering::SeqCst);
@@ -63,7 +69,7 @@ impl Stream {
                 return;
             }
             if !self.help_until(target) {
-                self.queue.sleep_unless(target, || EPOCH.load(Ordering::SeqCst) != epoch);
+                self.queue.sleep_unless(target, || EPOCH.load(Ordering::SeqCst) != epoch, unlocked);
             }
         }
     }

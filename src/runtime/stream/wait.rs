@@ -7,14 +7,14 @@ use super::{RUNNING, Stream, standstill};
 use crate::runtime::debugging::{self, schedule, watchdog};
 use crate::runtime::executor::EXECUTOR;
 use crate::runtime::gate::Pass;
-use crate::runtime::sync::{Arc, Ordering, spin_loop};
+use crate::runtime::sync::{Arc, Ordering, Unlocked, spin_loop, unlocked};
 use crate::runtime::task::Drained;
 use crate::runtime::task::recording::Recording;
 use crate::runtime::{Error, open_loops, sanitizer};
 use crate::tuning::waking::{BACKLOG_TASKS, LOOK_ON};
 
 /// How long a submitter waits for a stream that stands still because its ownership is away: the callback that has it may need what
-/// the submitter holds, Python's lock above all.
+/// the submitter holds.
 const PATIENCE_AWAY: Duration = Duration::from_millis(5);
 /// How long it waits for a compute thread.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -26,11 +26,15 @@ impl Stream {
         if submitted.wrapping_sub(self.completed()) < BACKLOG_TASKS || self.is_running_here() {
             return;
         }
-        let target = submitted - BACKLOG_TASKS / 2;
+        unlocked(|unlocked| self.drain_backlog(submitted - BACKLOG_TASKS / 2, unlocked));
+    }
+
+    /// Helps or waits until so many tasks are done, as long as the stream gets on.
+    fn drain_backlog(&'static self, target: u64, unlocked: &Unlocked) {
         let mut seen = self.completed();
         while seen < target {
             let helps = !watchdog::is_watching() && self.help_until(target);
-            let is_stalled = !helps && self.is_stalled(target);
+            let is_stalled = !helps && self.is_stalled(target, unlocked);
             let done = self.completed();
             if is_stalled && done == seen {
                 return;
@@ -40,14 +44,14 @@ impl Stream {
     }
 
     /// Waits until so many tasks are done or there is something to help with; true if that took longer than a submitter waits.
-    fn is_stalled(&self, target: u64) -> bool {
+    fn is_stalled(&self, target: u64, unlocked: &Unlocked) -> bool {
         let is_away = self.away.load(Ordering::Relaxed);
         let patience = if is_away { PATIENCE_AWAY } else { PATIENCE };
         if watchdog::is_watching() {
             // Tasks that may hang are for compute threads.
-            return self.is_stalled_for(patience);
+            return self.is_stalled_for(patience, unlocked);
         }
-        self.queue.sleep_for(target, patience, || self.away.load(Ordering::Relaxed) != is_away)
+        self.queue.sleep_for(target, patience, || self.away.load(Ordering::Relaxed) != is_away, unlocked)
     }
 
     /// Waits for everything put on the stream so far.
@@ -106,22 +110,22 @@ impl Stream {
     /// Waits until so many tasks are done, running them on this thread as far as possible.
     #[inline]
     pub(in crate::runtime) fn run_until(&'static self, target: u64) -> Result<(), Error> {
-        if self.completed() >= target { Ok(()) } else { self.run_tasks_until(target) }
+        if self.completed() >= target { Ok(()) } else { unlocked(|unlocked| self.run_tasks_until(target, unlocked)) }
     }
 
-    fn run_tasks_until(&'static self, target: u64) -> Result<(), Error> {
+    fn run_tasks_until(&'static self, target: u64, unlocked: &Unlocked) -> Result<(), Error> {
         if self.is_running_here() {
             return Err(Error::InvalidArgument(format!("a task of {self:?} cannot wait for that stream")));
         }
         if debugging::is_any_on() {
-            return self.run_debugged_until(target);
+            return self.run_debugged_until(target, unlocked);
         }
         while self.completed() < target {
             let outside = EXECUTOR.enter();
             let progress = self.help_until(target) || self.look_on(target);
             drop(outside);
             if !progress {
-                self.queue.sleep(target);
+                self.queue.sleep(target, unlocked);
             }
         }
         Ok(())

@@ -1,0 +1,60 @@
+//! The interpreter's lock, which waits of the runtime let go of.
+
+use std::mem::transmute;
+
+use libc::{RTLD_DEFAULT, dlsym};
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi::{PyGILState_GetThisThreadState, PyThreadState};
+use pyo3::prelude::*;
+
+use crate::runtime::sync::{OnceLock, unlock_by};
+
+/// The state of whoever holds the lock, or until Python 3.11 of whoever does in the process; null where nobody does.
+type Holder = unsafe extern "C" fn() -> *mut PyThreadState;
+
+static HOLDER: OnceLock<Holder> = OnceLock::new();
+
+/// What a wait does, on its way through `detach`, which wants what may go to another thread.
+struct Carried<'a>(&'a mut dyn FnMut());
+
+// SAFETY: `detach` calls it on the thread that it was made on.
+unsafe impl Send for Carried<'_> {}
+
+impl Carried<'_> {
+    fn run(self) {
+        (self.0)();
+    }
+}
+
+/// Has every wait of the runtime let go of the interpreter's lock.
+pub(super) fn register() -> PyResult<()> {
+    // The stable interface has no such question. The second name is that of Python before 3.13.
+    let names = [c"PyThreadState_GetUnchecked", c"_PyThreadState_UncheckedGet"];
+    // SAFETY: the names are NUL-terminated.
+    let found = names.iter().map(|name| unsafe { dlsym(RTLD_DEFAULT, name.as_ptr()) }).find(|symbol| !symbol.is_null());
+    let symbol = found.ok_or_else(|| PyImportError::new_err("rustdev: this Python does not say which thread holds its lock"))?;
+    // SAFETY: both names are functions of this signature, in every Python that has them.
+    let holder = unsafe { transmute::<*mut libc::c_void, Holder>(symbol) };
+    HOLDER.get_or_init(|| holder);
+    unlock_by(unlock);
+    Ok(())
+}
+
+/// Whether this thread holds the lock. False at every time before and after the interpreter's life.
+fn is_held() -> bool {
+    let Some(holder) = HOLDER.get() else { return false };
+    // SAFETY: this function may be called at any time, by any thread.
+    let holder = unsafe { holder() };
+    // SAFETY: as above.
+    !holder.is_null() && holder == unsafe { PyGILState_GetThisThreadState() }
+}
+
+fn unlock(body: &mut dyn FnMut()) {
+    if !is_held() {
+        return body();
+    }
+    let carried = Carried(body);
+    // SAFETY: this thread holds the lock, as was just asked.
+    let py = unsafe { Python::assume_attached() };
+    py.detach(|| carried.run());
+}
