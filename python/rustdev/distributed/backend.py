@@ -18,12 +18,26 @@ from torch._C._distributed_c10d import Backend, ProcessGroupGloo, Work
 
 from .. import _rustdev
 from ..device import current_device
-from .checks import byte_counts, check_multiple, check_pair, only, only_list, same_sizes
+from .checks import (
+    are_equal_parts,
+    byte_counts,
+    check_message,
+    check_multiple,
+    check_pair,
+    check_root,
+    check_same_length,
+    check_tag,
+    check_tensors,
+    common_device,
+    only,
+    only_list,
+    same_sizes,
+)
 from .forwarding import install_work_methods
 from .group import GroupState
 from .loss import end_process
 from .storages import install_storage_copy
-from .views import as_bytes, as_numbers, check_reduction, common_device, gloo_reduction, is_premultiplied
+from .views import as_bytes, as_numbers, check_reduction, gloo_reduction, is_premultiplied
 from .work import Post, RdcclWork
 
 __all__ = ["ProcessGroupRdccl"]
@@ -32,6 +46,23 @@ __all__ = ["ProcessGroupRdccl"]
 _ALL_TO_ALL_TAG = 2**31 - 1
 #: Backends in use. Of older ones C++ keeps the C++ half alone, which would lose the methods below.
 _in_use: set["ProcessGroupRdccl"] = set()
+
+
+def _refusing(method: Callable[..., Work | None]) -> Callable[..., Work | None]:
+    """Have a call that is refused end the coalescing that it is part of.
+
+    Its error leaves the program's ``with`` block, of which PyTorch does not tell the backend then: it would go on collecting.
+    """
+
+    @functools.wraps(method)
+    def call(self: "ProcessGroupRdccl", *arguments: Any, **options: Any) -> Work | None:
+        try:
+            return method(self, *arguments, **options)
+        except Exception:
+            self._batch = None
+            raise
+
+    return call
 
 
 class _Batch:
@@ -90,7 +121,7 @@ class ProcessGroupRdccl(Backend):
         install_work_methods()
         install_storage_copy()
         _end_quickly()
-        _refuse_sparse_tensors()
+        _take_sparse_tensors()
         gloo = ProcessGroupGloo(group.store, group.group_rank, group.group_size, timeout=group.timeout)
         options = Backend.Options("rdccl", group.timeout)
         options.group_name = group.group_id
@@ -160,10 +191,6 @@ class ProcessGroupRdccl(Backend):
             return self._start(
                 RdcclWork(name, self._group, device, posts, outputs=outputs, inputs=inputs, is_observable=is_observable)
             )
-        if batch.posts and batch.device != device:
-            raise ValueError(
-                f"operations that are coalesced must be of one device, but got rustdev:{batch.device} and rustdev:{device}"
-            )
         batch.device = device
         batch.posts.extend(posts)
         batch.outputs.extend(outputs)
@@ -194,7 +221,9 @@ class ProcessGroupRdccl(Backend):
     def end_coalescing(self) -> Work | None:
         """Issue the operations that were collected, as one."""
         batch, self._batch = self._batch, None
-        if batch is None or not batch.posts:
+        if batch is None:
+            raise RuntimeError("none of the operations that were coalesced is issued, since one was refused")
+        if not batch.posts:
             return None
         return self._start(
             RdcclWork(
@@ -208,11 +237,57 @@ class ProcessGroupRdccl(Backend):
             )
         )
 
+    # Checks: all of a call's come before anything of it is done, by one rule on all ranks, and read nothing that the ranks may
+    # rightly have different. So a call is refused on all of them or on none, and their operations go on finding each other.
+
+    def _check(self, tensors: Sequence[Tensor], op: Any = None, root: int = 0) -> None:
+        """Refuse a call that no rank can make.
+
+        Args:
+            tensors: All that it has on this rank.
+            op: Its reduction.
+            root: Its root.
+        """
+        self._group.check()
+        check_root(root, self._ranks)
+        device = check_tensors(tensors)
+        if op is not None:
+            check_reduction(op, tensors, device)
+        batch = self._batch
+        if batch is not None and batch.posts and batch.device != device:
+            raise ValueError(
+                f"operations that are coalesced must be of one device, but got rustdev:{batch.device} and rustdev:{device}"
+            )
+
+    def _list_of_root(self, name: str, lists: Sequence[list[Tensor]], own: Tensor, root: int) -> list[Tensor]:
+        """Return the tensors that only the root has: one for each rank.
+
+        The other ranks cannot tell whether they will be refused. A rank that does so takes its place among the operations with one
+        that does nothing: what the others have begun finds no later operation in its stead, and fails by its timeout.
+        """
+        try:
+            if self._rank != root:
+                if any(lists):
+                    raise ValueError(f"{name} takes a list of tensors on its root alone, rank {root}, not on rank {self._rank}")
+                return []
+            tensors = only_list(name, lists)
+            self._check([own, *tensors])
+            if not same_sizes(name, own, tensors, self._ranks):
+                raise ValueError(f"{name} needs tensors of one size on all ranks")
+        except Exception:
+            if self._batch is None:
+                post = self._all_reduce(torch.empty(0, device="cpu"), c10d.AllreduceOptions(), c10d.ReduceOp(c10d.ReduceOp.SUM))
+                self._start(RdcclWork(f"refused {name}", self._group, common_device([own]), [post]))
+            raise
+        return tensors
+
     # Collectives
 
+    @_refusing
     def broadcast(self, tensors: list[Tensor], opts: c10d.BroadcastOptions) -> Work | None:
         """Send the root's tensor to all ranks."""
         tensor = only(tensors)
+        self._check([tensor], root=opts.rootRank)
         return self._issue("broadcast", [self._broadcast(as_bytes(tensor), opts)], outputs=[tensor])
 
     def _broadcast(self, view: Tensor, options: c10d.BroadcastOptions) -> Post:
@@ -222,12 +297,13 @@ class ProcessGroupRdccl(Backend):
         """Reduce the tensors of all ranks, in place."""
         return self.allreduce_coalesced([only(tensors)], opts, "all_reduce")
 
+    @_refusing
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any, name: str = "all_reduce_coalesced") -> Work | None:
         """Reduce several tensors of all ranks, each in place."""
         op = opts.reduceOp
-        reductions = [gloo_reduction(op, tensor.dtype) for tensor in tensors]
-        views = [as_numbers(_scaled(tensor, op, in_place=True)) for tensor in tensors]
-        posts = [self._all_reduce(view, opts, reduction) for view, reduction in zip(views, reductions, strict=True)]
+        self._check(tensors, op)
+        scaled = [_scaled(tensor, op, in_place=True) for tensor in tensors]
+        posts = [self._all_reduce(as_numbers(tensor), opts, gloo_reduction(op, tensor.dtype)) for tensor in scaled]
         return self._issue(name, posts, outputs=tensors)
 
     def _all_reduce(self, view: Tensor, options: Any, reduction: c10d.ReduceOp) -> Post:
@@ -236,10 +312,11 @@ class ProcessGroupRdccl(Backend):
         gloo_options.timeout = options.timeout
         return lambda: self._gloo.allreduce([view], gloo_options)
 
+    @_refusing
     def reduce(self, tensors: list[Tensor], opts: c10d.ReduceOptions) -> Work | None:
         """Reduce the tensors of all ranks into the root's; those of the others stay as they are."""
         tensor = only(tensors)
-        check_reduction(opts.reduceOp, tensor)
+        self._check([tensor], opts.reduceOp, opts.rootRank)
         is_root = self._rank == opts.rootRank
         scratch = _scaled(tensor, opts.reduceOp, in_place=is_root)
         if scratch is tensor and not is_root:
@@ -253,31 +330,15 @@ class ProcessGroupRdccl(Backend):
         gloo_options.timeout = options.timeout
         return lambda: self._gloo.reduce([view], gloo_options)
 
+    @_refusing
     def allgather(
         self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: c10d.AllgatherOptions
     ) -> Work | None:
         """Collect the tensors of all ranks on every rank."""
         outputs = only_list("all_gather", output_tensors)
-        posts = self._all_gather(outputs, only(input_tensors), opts)
-        return self._issue("all_gather", posts, outputs=outputs, inputs=input_tensors)
+        return self._all_gather("all_gather", [outputs], [only(input_tensors)], opts)
 
-    def _all_gather(self, outputs: list[Tensor], source: Tensor, options: c10d.AllgatherOptions) -> list[Post]:
-        if same_sizes("all_gather", source, outputs, self._ranks):
-            views, view = [as_bytes(output) for output in outputs], as_bytes(source)
-            return [lambda: self._gloo.allgather([views], [view], options)]
-        # Gloo wants equal sizes: each rank sends its own.
-        own = outputs[self._rank]
-        if own.numel() != source.numel():
-            raise ValueError(f"all_gather has {own.numel()} elements for the {source.numel()} of its own rank")
-        if own.data_ptr() != source.data_ptr():
-            own.copy_(source)
-        posts = []
-        for root, output in enumerate(outputs):
-            broadcast = c10d.BroadcastOptions()
-            broadcast.rootRank, broadcast.timeout = root, options.timeout
-            posts.append(self._broadcast(as_bytes(output), broadcast))
-        return posts
-
+    @_refusing
     def allgather_coalesced(
         self, output_lists: list[list[Tensor]], input_list: list[Tensor], opts: c10d.AllgatherOptions
     ) -> Work | None:
@@ -288,123 +349,168 @@ class ProcessGroupRdccl(Backend):
                 f"all_gather_coalesced needs {self._ranks} lists, one for each rank, of {len(input_list)} tensors, "
                 f"but got lists of the lengths {sizes}"
             )
+        outputs = [list(of_all_ranks) for of_all_ranks in zip(*output_lists, strict=True)]
+        return self._all_gather("all_gather_coalesced", outputs, input_list, opts)
+
+    def _all_gather(
+        self, name: str, lists: list[list[Tensor]], sources: list[Tensor], options: c10d.AllgatherOptions
+    ) -> Work | None:
+        """Collect each tensor into its list, which has a tensor for each rank."""
+        outputs = [output for tensors in lists for output in tensors]
+        self._check([*sources, *outputs])
+        pairs = list(zip(sources, lists, strict=True))
+        are_equal = [are_equal_parts(name, source, tensors, self._rank, self._ranks) for source, tensors in pairs]
         posts: list[Post] = []
-        for index, source in enumerate(input_list):
-            posts += self._all_gather([outputs[index] for outputs in output_lists], source, opts)
-        flat = [output for outputs in output_lists for output in outputs]
-        return self._issue("all_gather_coalesced", posts, outputs=flat, inputs=input_list)
+        for (source, tensors), is_equal in zip(pairs, are_equal, strict=True):
+            gather = self._all_gather_equal if is_equal else self._all_gather_each
+            posts += gather(tensors, source, options)
+        return self._issue(name, posts, outputs=outputs, inputs=sources)
+
+    def _all_gather_equal(self, outputs: list[Tensor], source: Tensor, options: c10d.AllgatherOptions) -> list[Post]:
+        views, view = [as_bytes(output) for output in outputs], as_bytes(source)
+        return [lambda: self._gloo.allgather([views], [view], options)]
+
+    def _all_gather_each(self, outputs: list[Tensor], source: Tensor, options: c10d.AllgatherOptions) -> list[Post]:
+        """Have each rank send its own tensor: Gloo's own gathers want equal sizes."""
+        _copy_memory(outputs[self._rank], source)
+        posts = []
+        for root, output in enumerate(outputs):
+            broadcast = c10d.BroadcastOptions()
+            broadcast.rootRank, broadcast.timeout = root, options.timeout
+            posts.append(self._broadcast(as_bytes(output), broadcast))
+        return posts
 
     def all_gather_single(self, output: Tensor, source: Tensor, opts: c10d.AllgatherOptions) -> Work | None:
         """Collect the tensors of all ranks in one, one after another."""
-        return self._issue(
-            "all_gather_into_tensor", [self._all_gather_single(output, source, opts)], outputs=[output], inputs=[source]
-        )
+        return self.all_gather_single_coalesced([output], [source], opts, "all_gather_into_tensor")
 
     _allgather_base = all_gather_single
 
-    def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: c10d.AllgatherOptions) -> Work | None:
+    @_refusing
+    def all_gather_single_coalesced(
+        self,
+        outputs: list[Tensor],
+        inputs: list[Tensor],
+        opts: c10d.AllgatherOptions,
+        name: str = "all_gather_into_tensor_coalesced",
+    ) -> Work | None:
         """Collect several tensors of all ranks, each in one."""
-        posts = [self._all_gather_single(output, source, opts) for output, source in zip(outputs, inputs, strict=True)]
-        return self._issue("all_gather_into_tensor_coalesced", posts, outputs=outputs, inputs=inputs)
+        check_same_length(name, outputs, inputs)
+        self._check([*outputs, *inputs])
+        pairs = list(zip(outputs, inputs, strict=True))
+        for output, source in pairs:
+            check_multiple(name, output, source, self._ranks)
+        posts = [self._all_gather_single(output, source, opts) for output, source in pairs]
+        return self._issue(name, posts, outputs=outputs, inputs=inputs)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def _all_gather_single(self, output: Tensor, source: Tensor, options: c10d.AllgatherOptions) -> Post:
-        check_multiple("all_gather_into_tensor", output, source, self._ranks)
         into, view = as_bytes(output), as_bytes(source)
         return lambda: self._all_gather_flat(into, view, options)
 
+    @_refusing
     def gather(self, output_tensors: list[list[Tensor]], input_tensors: list[Tensor], opts: c10d.GatherOptions) -> Work | None:
         """Collect the tensors of all ranks on the root."""
-        source, view = only(input_tensors), as_bytes(only(input_tensors))
-        outputs = output_tensors[0] if self._rank == opts.rootRank and output_tensors else []
-        if self._rank == opts.rootRank and not same_sizes("gather", source, outputs, self._ranks):
-            raise ValueError("gather needs tensors of one size on all ranks")
+        source = only(input_tensors)
+        self._check([source], root=opts.rootRank)
+        outputs, view = self._list_of_root("gather", output_tensors, source, opts.rootRank), as_bytes(source)
         views = [[as_bytes(output) for output in outputs]] if outputs else []
         return self._issue("gather", [lambda: self._gloo.gather(views, [view], opts)], outputs=outputs, inputs=input_tensors)
 
+    @_refusing
     def scatter(self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: c10d.ScatterOptions) -> Work | None:
         """Send each rank its tensor of the root's."""
-        output, into = only(output_tensors), as_bytes(only(output_tensors))
-        sources = input_tensors[0] if self._rank == opts.rootRank and input_tensors else []
-        if self._rank == opts.rootRank and not same_sizes("scatter", output, sources, self._ranks):
-            raise ValueError("scatter needs tensors of one size on all ranks")
+        output = only(output_tensors)
+        self._check([output], root=opts.rootRank)
+        sources, into = self._list_of_root("scatter", input_tensors, output, opts.rootRank), as_bytes(output)
         views = [[as_bytes(source) for source in sources]] if sources else []
         return self._issue("scatter", [lambda: self._gloo.scatter([into], views, opts)], outputs=output_tensors, inputs=sources)
 
+    @_refusing
     def reduce_scatter(
         self, output_tensors: list[Tensor], input_tensors: list[list[Tensor]], opts: c10d.ReduceScatterOptions
     ) -> Work | None:
         """Reduce a list of tensors of all ranks, and leave each rank one."""
         output, sources = only(output_tensors), only_list("reduce_scatter", input_tensors)
-        check_reduction(opts.reduceOp, output)
-        are_equal = same_sizes("reduce_scatter", output, sources, self._ranks)
+        self._check([output, *sources], opts.reduceOp)
         # Gloo reduces equal parts of one tensor; of others each rank is the root of one.
-        if are_equal:
-            flat = _scaled(_joined(sources), opts.reduceOp, in_place=True)
+        if are_equal_parts("reduce_scatter", output, sources, self._rank, self._ranks):
+            flat = _scaled(torch.cat([_flat(source) for source in sources]), opts.reduceOp, in_place=True)
             post = self._reduce_scatter_single(output, flat, opts)
             return self._issue("reduce_scatter", [post], outputs=output_tensors, inputs=[flat])
-        own = sources[self._rank]
-        if own.numel() != output.numel():
-            raise ValueError(f"reduce_scatter has {output.numel()} elements for the {own.numel()} of its own rank")
-        output.copy_(own)
         parts = [output if rank == self._rank else source.clone() for rank, source in enumerate(sources)]
+        _copy_memory(output, sources[self._rank])
         parts = [_scaled(part, opts.reduceOp, in_place=True) for part in parts]
         posts = [self._reduce(part, opts, root) for root, part in enumerate(parts)]
         return self._issue("reduce_scatter", posts, outputs=output_tensors, inputs=parts)
 
     def reduce_scatter_single(self, output: Tensor, source: Tensor, opts: c10d.ReduceScatterOptions) -> Work | None:
         """Reduce a tensor of all ranks, and leave each rank a part of it."""
-        check_reduction(opts.reduceOp, output)
-        scaled = _scaled(source, opts.reduceOp, in_place=False)
-        post = self._reduce_scatter_single(output, scaled, opts)
-        return self._issue("reduce_scatter_tensor", [post], outputs=[output], inputs=[scaled])
+        return self.reduce_scatter_single_coalesced([output], [source], opts, "reduce_scatter_tensor")
 
     _reduce_scatter_base = reduce_scatter_single
 
+    @_refusing
     def reduce_scatter_single_coalesced(
-        self, outputs: list[Tensor], inputs: list[Tensor], opts: c10d.ReduceScatterOptions
+        self,
+        outputs: list[Tensor],
+        inputs: list[Tensor],
+        opts: c10d.ReduceScatterOptions,
+        name: str = "reduce_scatter_tensor_coalesced",
     ) -> Work | None:
         """Reduce several tensors of all ranks, and leave each rank a part of each."""
-        for output in outputs:
-            check_reduction(opts.reduceOp, output)
+        check_same_length(name, outputs, inputs)
+        self._check([*outputs, *inputs], opts.reduceOp)
+        for output, source in zip(outputs, inputs, strict=True):
+            check_multiple(name, source, output, self._ranks)
         scaled = [_scaled(source, opts.reduceOp, in_place=False) for source in inputs]
         posts = [self._reduce_scatter_single(output, source, opts) for output, source in zip(outputs, scaled, strict=True)]
-        return self._issue("reduce_scatter_tensor_coalesced", posts, outputs=outputs, inputs=scaled)
+        return self._issue(name, posts, outputs=outputs, inputs=scaled)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def _reduce_scatter_single(self, output: Tensor, source: Tensor, options: c10d.ReduceScatterOptions) -> Post:
-        check_multiple("reduce_scatter_tensor", source, output, self._ranks)
         into, view = as_numbers(output), as_numbers(source)
         gloo_options = c10d.ReduceScatterOptions()
         gloo_options.reduceOp = gloo_reduction(options.reduceOp, output.dtype)
         gloo_options.timeout = options.timeout
         return lambda: self._reduce_scatter_flat(into, view, gloo_options)
 
+    @_refusing
     def all_to_all_single(
         self, output: Tensor, source: Tensor, output_rows: list[int], input_rows: list[int], opts: c10d.AllToAllOptions
     ) -> Work | None:
         """Send each rank its rows of a tensor."""
+        self._check([output, source])
         if output.dtype != source.dtype:
             raise TypeError(f"all_to_all_single needs tensors of one dtype, but got {output.dtype} and {source.dtype}")
         if not (output.is_contiguous() and source.is_contiguous()):
             raise ValueError("Tensors must be contiguous: all_to_all_single divides them along their first dimension")
-        into, view = as_bytes(output), as_bytes(source)
         received = byte_counts("all_to_all_single", output, output_rows, self._ranks)
         sent = byte_counts("all_to_all_single", source, input_rows, self._ranks)
+        if received[self._rank] != sent[self._rank]:
+            raise ValueError(
+                f"all_to_all_single sends {sent[self._rank]} bytes to its own rank, but receives {received[self._rank]} of it"
+            )
+        into, view = as_bytes(output), as_bytes(source)
         post: Post = lambda: self._all_to_all_flat(into, view, received, sent, opts)  # noqa: E731
         return self._issue("all_to_all_single", [post], outputs=[output], inputs=[source])
 
     alltoall_base = all_to_all_single
 
+    @_refusing
     def alltoall(self, output_tensors: list[Tensor], input_tensors: list[Tensor], opts: c10d.AllToAllOptions) -> Work | None:
         """Send each rank its tensor of a list."""
         if len(output_tensors) != self._ranks or len(input_tensors) != self._ranks:
             raise RuntimeError(f"all_to_all needs lists of {self._ranks} tensors, one for each rank")
+        self._check([*output_tensors, *input_tensors])
         for output, source in zip(output_tensors, input_tensors, strict=True):
             check_pair("all_to_all", source, output)
-        output_tensors[self._rank].copy_(input_tensors[self._rank])
+        own, kept = input_tensors[self._rank], output_tensors[self._rank]
+        if own.numel() != kept.numel():
+            raise ValueError(f"all_to_all sends {own.numel()} elements to its own rank, but receives {kept.numel()} of it")
+        _copy_memory(kept, own)
         # Gloo's own wants equal sizes, and no rank knows whether all others have them: so each pair of ranks exchanges messages.
         others = [rank for rank in range(self._ranks) if rank != self._rank]
         posts = [self._send(as_bytes(input_tensors[rank]), rank, _ALL_TO_ALL_TAG) for rank in others]
@@ -419,24 +525,33 @@ class ProcessGroupRdccl(Backend):
 
     # Messages
 
+    @_refusing
     def send(self, tensors: list[Tensor], dst: int, tag: int) -> Work | None:
         """Send a tensor to another rank."""
+        self._check([only(tensors)])
+        check_message(dst, self._rank, self._ranks, tag)
         post = self._send(as_bytes(only(tensors)), dst, tag)
         return self._issue(f"send to {dst}", [post], inputs=tensors, is_observable=False)
 
     def _send(self, view: Tensor, rank: int, tag: int) -> Post:
         return lambda: self._gloo.send([view], rank, tag)
 
+    @_refusing
     def recv(self, tensors: list[Tensor], src: int, tag: int) -> Work | None:
         """Receive a tensor from another rank."""
+        self._check([only(tensors)])
+        check_message(src, self._rank, self._ranks, tag)
         post = self._recv(as_bytes(only(tensors)), src, tag)
         return self._issue(f"recv from {src}", [post], outputs=tensors, is_observable=False)
 
     def _recv(self, view: Tensor, rank: int, tag: int) -> Post:
         return lambda: self._gloo.recv([view], rank, tag)
 
+    @_refusing
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> Work | None:
         """Receive a tensor from whatever rank sends one."""
+        self._check([only(tensors)])
+        check_tag(tag)
         view = as_bytes(only(tensors))
         return self._issue("recv", [lambda: self._gloo.recv_anysource([view], tag)], outputs=tensors, is_observable=False)
 
@@ -454,14 +569,16 @@ def _end_quickly() -> None:
 
 
 @functools.cache
-def _refuse_sparse_tensors() -> torch.library.Library:
-    """Have sparse tensors refused: the fallback would reduce a copy on the CPU, which nobody waits for."""
-
-    def refuse(*arguments: object) -> None:
-        raise ValueError("rdccl needs dense tensors, but got a sparse one")
-
+def _take_sparse_tensors() -> torch.library.Library:
+    """Have the backend get sparse tensors, to refuse them: the fallback would work on a copy on the CPU, which nobody waits for."""
     library = torch.library.Library("c10d", "IMPL")
-    library.impl("allreduce_", refuse, "SparsePrivateUse1")
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):
+        namespace, _, operator = name.partition("::")
+        if namespace == "c10d":
+            kernel = functools.partial(getattr(torch.ops.c10d, operator).default.redispatch, keys)
+            for key in ("SparsePrivateUse1", "SparseCsrPrivateUse1"):
+                library.impl(operator, kernel, key)
     return library
 
 
@@ -470,14 +587,20 @@ def _either(gloo: ProcessGroupGloo, name: str, older: str) -> Callable[..., Work
     return method
 
 
-def _joined(sources: Sequence[Tensor]) -> Tensor:
-    """Return the memory of dense tensors in its own order, one after another."""
-    return torch.cat([source.as_strided((source.numel(),), (1,)) for source in sources])
+def _flat(tensor: Tensor) -> Tensor:
+    """Return the memory of a dense tensor in its own order."""
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def _copy_memory(output: Tensor, source: Tensor) -> None:
+    """Copy one dense tensor to another of as many elements, as they lie in memory: their shapes may differ."""
+    if output.data_ptr() != source.data_ptr():
+        _flat(output).copy_(_flat(source))
 
 
 def _scaled(tensor: Tensor, op: Any, in_place: bool) -> Tensor:
     """Return the tensor times the factor of ``PREMUL_SUM``, as work on the current stream; other reductions take it as it is."""
     if not is_premultiplied(op):
         return tensor
-    factor = op.factor
+    factor = op.factor.reshape(()) if isinstance(op.factor, Tensor) else op.factor
     return tensor.mul_(factor) if in_place else tensor * factor

@@ -1,7 +1,7 @@
 """Device memory as Gloo sees it: flat CPU tensors over the same bytes.
 
 Device memory is memory of the process, so nothing is copied. A view does not keep the memory: its maker holds the tensor
-until Gloo has finished with it.
+until Gloo has finished with it, and has seen to it that it is dense (``checks``).
 """
 
 import functools
@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 from torch.distributed import ReduceOp
 
-__all__ = ["as_bytes", "as_numbers", "check_reduction", "common_device", "gloo_reduction", "is_premultiplied"]
+__all__ = ["as_bytes", "as_numbers", "check_reduction", "gloo_reduction", "is_premultiplied"]
 
 _CPU = torch.device("cpu")
-_STRIDED = torch.strided
 #: How Gloo reads what it computes with. Booleans are bytes, complex numbers pairs.
 _NUMBERS = {dtype: dtype for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16)}
 _NUMBERS |= {dtype: dtype for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64)}
@@ -24,29 +23,6 @@ _NUMBERS |= {torch.bool: torch.uint8, torch.complex64: torch.float32, torch.comp
 _BOOLEAN = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN, ReduceOp.BAND: ReduceOp.MIN, ReduceOp.BOR: ReduceOp.MAX}
 _PREMULTIPLIED = getattr(ReduceOp, "PREMUL_SUM", None)
 _BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
-
-
-def common_device(tensors: Sequence[Tensor]) -> int:
-    """Return the index of the device of all tensors.
-
-    Raises:
-        ValueError: There are none, or they are elsewhere or of several devices.
-    """
-    if not tensors:
-        raise ValueError("rdccl needs at least one tensor")
-    device = tensors[0].device
-    for tensor in tensors:
-        if tensor.device != device or device.type != "rustdev":
-            raise ValueError(f"rdccl needs tensors of one rustdev device, but got tensors of {device} and {tensor.device}")
-    return device.index
-
-
-def _check_dense(tensor: Tensor) -> None:
-    """Refuse what is not one run of memory, in whatever order of dimensions."""
-    if tensor.layout is not _STRIDED:
-        raise ValueError(f"rdccl needs dense tensors, but got one of layout {tensor.layout}")
-    if not (tensor.is_contiguous() or torch.ops.aten.is_non_overlapping_and_dense(tensor)):
-        raise ValueError("Tensors must be contiguous: rdccl sends memory as it lies, call contiguous()")
 
 
 @functools.lru_cache(maxsize=512)
@@ -60,25 +36,16 @@ def _memory(address: int, size: int, dtype: torch.dtype) -> Tensor:
 
 
 def _view(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    _check_dense(tensor)
     return _memory(tensor.data_ptr(), tensor.nbytes, dtype)
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
-    """Return a dense tensor's memory as bytes, for what only moves it.
-
-    Raises:
-        ValueError: The tensor is not dense.
-    """
+    """Return a dense tensor's memory as bytes, for what only moves it."""
     return _view(tensor, torch.uint8)
 
 
 def as_numbers(tensor: Tensor) -> Tensor:
-    """Return a dense tensor's memory as the numbers that Gloo reduces.
-
-    Raises:
-        ValueError: The tensor is not dense.
-    """
+    """Return a dense tensor's memory as the numbers that Gloo reduces."""
     return _view(tensor, _NUMBERS[tensor.dtype])
 
 
@@ -87,13 +54,17 @@ def is_premultiplied(op: Any) -> bool:
     return bool(op.op == _PREMULTIPLIED)
 
 
-def check_reduction(op: Any, tensor: Tensor) -> None:
+def check_reduction(op: Any, tensors: Sequence[Tensor], device: int) -> None:
     """Refuse a reduction that cannot be served, before anything is sent.
 
     Raises:
-        TypeError: It is not defined for the tensor's dtype.
+        TypeError: It is not defined for the dtype of a tensor.
+        ValueError: Its factor is a tensor elsewhere.
     """
-    gloo_reduction(op, tensor.dtype)
+    for tensor in tensors:
+        gloo_reduction(op, tensor.dtype)
+    if is_premultiplied(op) and isinstance(factor := op.factor, Tensor) and factor.device != torch.device("rustdev", device):
+        raise ValueError(f"rdccl takes as a factor a number or a tensor of rustdev:{device}, but got one of {factor.device}")
 
 
 def gloo_reduction(op: Any, dtype: torch.dtype) -> ReduceOp:
