@@ -110,7 +110,7 @@ fn update_scalars(operation: i64, excludes_self: bool, factor: f64, skipped: i64
     head.into_iter().chain(pair).collect()
 }
 
-/// The result of updates applied one after another, each time rounded.
+/// The result of updates applied one after another, each time rounded; of 16 bit floats the last alone is.
 fn updated(
     dtype: DType,
     before: &ArrayD<Complex64>,
@@ -122,9 +122,9 @@ fn updated(
     let mut result = before.clone();
     for (at, &index) in found.indexed_iter() {
         let slot = slot(&at, dim, index, before.shape()[dim]);
-        result[&slot] = round_trip(dtype, function(result[&slot], source[&at]));
+        result[&slot] = round_trip(dtype.opmath(), function(result[&slot], source[&at]));
     }
-    result
+    result.mapv_into(|value| round_trip(dtype, value))
 }
 
 fn function(operation: i64) -> impl Fn(Complex64, Complex64) -> Complex64 {
@@ -223,22 +223,78 @@ fn indices_out_of_bounds_lead_nowhere() {
     }
 }
 
+/// Sizes of a target and of an index, the dimension, the strides of target and source, and whether each index leads to a whole line.
+type Meeting<'a> = (&'a [usize], &'a [usize], usize, Strides, bool);
+
+/// Elements in a small and in a large target, rows, columns, and rows of which each is in another place of its memory.
+const MEETINGS: [Meeting<'_>; 7] = [
+    (&[5], &[3000], 0, Strides::Contiguous, false),
+    (&[60_000], &[3000], 0, Strides::Contiguous, false),
+    (&[3, 4], &[3, 3000], 1, Strides::Sliced, false),
+    (&[4, 103], &[3000, 103], 0, Strides::Contiguous, true),
+    (&[4, 103], &[3000, 103], 0, Strides::Transposed, true),
+    (&[7, 4], &[7, 3000], 1, Strides::Contiguous, true),
+    (&[2, 4, 19], &[2, 3000, 19], 1, Strides::Sliced, true),
+];
+
+/// In 16 bits a sum would stand still from 256 or 2048 on.
+#[test]
+fn updates_that_meet_are_rounded_once() {
+    let count = parallel_for::num_threads();
+    for (sizes, index_sizes, dim, strides, by_line) in MEETINGS {
+        for dtype in [DType::Half, DType::BFloat16, DType::ComplexHalf] {
+            for operation in [ADD, MULTIPLY] {
+                // Factors next to 1, whose product in 16 bits would be 1.
+                let (start, term) = if operation == ADD { (0.0, 1.0) } else { (1.0, 1.0 + 2f64.powi(-10)) };
+                let term = if dtype == DType::BFloat16 && operation == MULTIPLY { 1.0 + 2f64.powi(-7) } else { term };
+                let steps = index_sizes[dim].min(if operation == ADD { 3000 } else { 500 });
+                let before = Tensor::of(dtype, &ArrayD::from_elem(IxDyn(sizes), real(start)), strides);
+                let fill = |at: IxDyn| real(if at[dim] < steps { term } else { start });
+                let source = Tensor::of(dtype, &ArrayD::from_shape_fn(IxDyn(index_sizes), fill), strides);
+                let found = ArrayD::from_elem(IxDyn(index_sizes), sizes[dim] as i64 - 1);
+                let mut index = index_tensor(DType::Long, &found, Strides::Contiguous);
+                if by_line {
+                    let line =
+                        index_tensor(DType::Long, &ArrayD::from_elem(IxDyn(&[index_sizes[dim]]), sizes[dim] as i64 - 1), strides);
+                    let space: Vec<i64> = index_sizes.iter().map(|&size| size as i64).collect();
+                    let step = line.view().stride(0) as i64;
+                    index =
+                        line.restrided(&space, &(0..sizes.len()).map(|at| if at == dim { step } else { 0 }).collect::<Vec<_>>());
+                }
+                let exact = if operation == ADD { steps as f64 } else { term.powi(steps as i32) };
+                let expected = ArrayD::from_shape_fn(IxDyn(sizes), |at| {
+                    round_trip(dtype, real(if at[dim] + 1 == sizes[dim] { exact } else { start }))
+                });
+                for threads in [1, 3] {
+                    parallel_for::set_num_threads(threads);
+                    let (target, pair) = addressed(before.clone(), dim, index_sizes);
+                    let scalars = update_scalars(operation, false, 1.0, -1, pair);
+                    check::run("scatter", &[&target], &[&source, &index], &scalars, dtype).unwrap();
+                    assert_eq!(whole(target, &before).values(), expected, "{operation} {dtype:?} {sizes:?} {strides:?}");
+                }
+            }
+        }
+    }
+    parallel_for::set_num_threads(count);
+}
+
 /// Sums that depend on the order of their terms have the same bits for any number of threads.
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
-    for (sizes, index_sizes, dim) in
-        [(&[1000usize][..], &[400_000usize][..], 0), (&[50, 3], &[200_000, 3], 0), (&[300, 70], &[300, 900], 1)]
-    {
-        let before = Tensor::of(DType::Float, &values(DType::Float, sizes, 1).mapv(|value| value / 3.0), Strides::Contiguous);
+    let cases = [(&[1000usize][..], &[400_000usize][..], 0), (&[50, 3], &[200_000, 3], 0), (&[300, 70], &[300, 900], 1)];
+    let large = (&[400_000usize][..], &[20_000usize][..], 0);
+    let floats = cases.into_iter().map(|case| (case, DType::Float));
+    for ((sizes, index_sizes, dim), dtype) in floats.chain(cases.into_iter().chain([large]).map(|case| (case, DType::BFloat16))) {
+        let before = Tensor::of(dtype, &values(DType::Float, sizes, 1).mapv(|value| value / 3.0), Strides::Contiguous);
         let source = values(DType::Float, index_sizes, 2).mapv(|value| value / 7.0);
-        let source = Tensor::of(DType::Float, &source, Strides::Contiguous);
+        let source = Tensor::of(dtype, &source, Strides::Contiguous);
         let index = index_tensor(DType::Long, &indices(index_sizes, sizes[dim], false), Strides::Contiguous);
         let count = parallel_for::num_threads();
         let mut results = [1, 2, 3, 8].map(|count| {
             parallel_for::set_num_threads(count);
             let (target, pair) = addressed(before.clone(), dim, index_sizes);
             let scalars = update_scalars(ADD, false, 1.0, -1, pair);
-            check::run("scatter_add", &[&target], &[&source, &index], &scalars, DType::Float).unwrap();
+            check::run("scatter_add", &[&target], &[&source, &index], &scalars, dtype).unwrap();
             whole(target, &before).values()
         });
         parallel_for::set_num_threads(count);
@@ -252,20 +308,20 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn long_rows_are_added_in_their_order() {
     let (rows, cols, slots) = (400, 1024, 50);
-    let fraction =
-        |sizes: &[usize], seed| Tensor::of(DType::Float, &(values(DType::Float, sizes, seed) / real(3.0)), Strides::Contiguous);
-    let (before, source) = (fraction(&[slots, cols], 1), fraction(&[rows, cols], 2));
     let count = parallel_for::num_threads();
-    for spread in [slots as i64, 3] {
+    for (spread, dtype) in [(slots as i64, DType::Float), (3, DType::Float), (slots as i64, DType::Half), (3, DType::Half)] {
+        let fraction =
+            |sizes: &[usize], seed| Tensor::of(dtype, &(values(DType::Float, sizes, seed) / real(3.0)), Strides::Contiguous);
+        let (before, source) = (fraction(&[slots, cols], 1), fraction(&[rows, cols], 2));
         let found = indices(&[rows], slots, false).mapv(|slot| slot % spread);
         let index = index_tensor(DType::Long, &found, Strides::Contiguous).restrided(&[rows as i64, cols as i64], &[8, 0]);
         let found = found.insert_axis(Axis(1)).broadcast(IxDyn(&[rows, cols])).unwrap().to_owned();
-        let expected = updated(DType::Float, &before.values(), &source.values(), &found, 0, &function(ADD));
+        let expected = updated(dtype, &before.values(), &source.values(), &found, 0, &function(ADD));
         for count in [1, 2, 3] {
             parallel_for::set_num_threads(count);
             let (target, pair) = addressed(before.clone(), 0, &[rows, cols]);
             let scalars = update_scalars(ADD, false, 1.0, -1, pair);
-            check::run("index_add", &[&target], &[&source, &index], &scalars, DType::Float).unwrap();
+            check::run("index_add", &[&target], &[&source, &index], &scalars, dtype).unwrap();
             assert_eq!(whole(target, &before).values(), expected, "{count} threads, {spread} slots");
         }
     }

@@ -1,13 +1,11 @@
 //! Scatters: how an indexed element and its source are combined.
 
-use std::marker::PhantomData;
-
 use crate::kernels::signature::signature;
 use crate::tensor::dtype::{Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::{Launch, Scalar};
 use crate::tensor::loops::cast;
-use crate::tensor::loops::indexed::{Indexed, Rules, Update, store};
+use crate::tensor::loops::indexed::{Folding, Indexed, Rules, Update, store};
 use crate::tensor::loops::reduction::fold::Fold;
 use crate::tensor::loops::reduction::minmax_fold::MinMax;
 use crate::tensor::number::{Number, Ordered};
@@ -64,15 +62,24 @@ fn run(launch: &Launch<'_>, wraps: bool) -> Result<(), Error> {
         ADD => dispatch!(dtype in ALL, T => {
             let factor = factor.to::<<T as Element>::Acc>();
             if factor == <T as Element>::Acc::ONE {
-                indexed.update::<T, _>(value, Combine::<Add>(PhantomData))
+                combine::<T, _>(&indexed, value, Add)
             } else {
-                indexed.update::<T, _>(value, AddScaled(factor))
+                combine::<T, _>(&indexed, value, AddScaled(factor))
             }
         }),
-        MULTIPLY => dispatch!(dtype in ALL, T => indexed.update::<T, _>(value, Combine::<Multiply>(PhantomData))),
-        MAXIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine::<Maximum>(PhantomData))),
-        MINIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine::<Minimum>(PhantomData))),
+        MULTIPLY => dispatch!(dtype in ALL, T => combine::<T, _>(&indexed, value, Multiply)),
+        MAXIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine(Maximum))),
+        MINIMUM => dispatch!(dtype in ORDERED, T => indexed.update::<T, _>(value, Combine(Minimum))),
         other => Err(Error::parameter(format!("there is no operation {other}"))),
+    }
+}
+
+/// Combines old values and new ones, and rounds once, however many of them an element has.
+fn combine<E: Element, F: Folding<E::Acc>>(indexed: &Indexed<'_>, value: Option<u128>, function: F) -> Result<(), Error> {
+    if const { size_of::<E>() == size_of::<E::Acc>() } {
+        indexed.update::<E, _>(value, Combine(function))
+    } else {
+        indexed.fold::<E, _>(value, function)
     }
 }
 
@@ -98,19 +105,14 @@ fn neutral(launch: &Launch<'_>, operation: i64) -> Result<u128, Error> {
     }
 }
 
-/// A function of two values of one dtype.
-trait Function<T>: Copy + Send + Sync {
-    fn of(old: T, new: T) -> T;
-}
-
 macro_rules! functions {
     ($($name:ident: $bound:ident, |$old:ident, $new:ident| $result:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $name;
 
-        impl<T: $bound> Function<T> for $name {
+        impl<T: $bound> Folding<T> for $name {
             #[inline(always)]
-            fn of($old: T, $new: T) -> T {
+            fn fold(self, $old: T, $new: T) -> T {
                 $result
             }
         }
@@ -125,34 +127,29 @@ functions! {
     Minimum: Ordered, |old, new| MinMax::<false>.merge(old, new);
 }
 
-/// The old value and the new one in a function, rounded each time, as PyTorch does.
-#[derive(Clone, Copy)]
-struct Combine<F>(PhantomData<F>);
-
-impl<E: Element, F: Function<E::Acc>> Update<E> for Combine<F> {
-    #[inline(always)]
-    fn apply(self, old: E, new: E) -> E {
-        E::store(F::of(old.load(), new.load()))
-    }
-
-    #[inline(always)]
-    fn apply_single(self, old: E, new: E) -> E {
-        E::store_single(F::of(old.load_single(), new.load_single()))
-    }
-}
-
 /// The sum of the old value and a multiple of the new one.
 #[derive(Clone, Copy)]
 struct AddScaled<T>(T);
 
-impl<E: Element> Update<E> for AddScaled<E::Acc> {
+impl<T: Number> Folding<T> for AddScaled<T> {
+    #[inline(always)]
+    fn fold(self, old: T, new: T) -> T {
+        old.add_scaled(self.0, new)
+    }
+}
+
+/// The old value and the new one in a function, rounded each time.
+#[derive(Clone, Copy)]
+struct Combine<F>(F);
+
+impl<E: Element, F: Folding<E::Acc>> Update<E> for Combine<F> {
     #[inline(always)]
     fn apply(self, old: E, new: E) -> E {
-        E::store(old.load().add_scaled(self.0, new.load()))
+        E::store(self.0.fold(old.load(), new.load()))
     }
 
     #[inline(always)]
     fn apply_single(self, old: E, new: E) -> E {
-        E::store_single(old.load_single().add_scaled(self.0, new.load_single()))
+        E::store_single(self.0.fold(old.load_single(), new.load_single()))
     }
 }

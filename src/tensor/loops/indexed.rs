@@ -9,6 +9,7 @@
 //! Moves depend on the size of an element and not on its dtype. An index out of bounds fails the launch and causes no access; some of the
 //! other elements may then have been moved.
 
+mod indexed_fold;
 mod indexed_update;
 mod position;
 mod single_index;
@@ -25,6 +26,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tuning::caches::BLOCK;
 use crate::tuning::sharing::GRAIN;
+pub use indexed_fold::Folding;
 pub use indexed_update::{Update, store};
 use position::{Positions, Slots};
 

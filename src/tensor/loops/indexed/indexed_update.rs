@@ -34,6 +34,13 @@ pub trait Update<E>: Copy + Send + Sync {
     }
 }
 
+/// A change of an element of the target by one of the source: an [`Update`], or what writes elsewhere.
+pub(super) trait Change<E>: Copy + Send + Sync {
+    /// # Safety
+    /// The first may be read and written, the second read. Mark it `#[inline(always)]`.
+    unsafe fn change(self, to: *mut E, from: *const E);
+}
+
 /// The new value takes the place of the old one.
 #[derive(Clone, Copy)]
 struct Store;
@@ -60,7 +67,7 @@ pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), Error> {
 }
 
 /// The positions that a thread is to see: not below the first and below the second.
-type Range = (i64, i64);
+pub(super) type Range = (i64, i64);
 const EVERYWHERE: Range = (0, i64::MAX);
 
 impl Indexed<'_> {
@@ -76,22 +83,27 @@ impl Indexed<'_> {
                     vectorize(Slices { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
                 }
                 Picked::Elements { slots, positions } => {
-                    vectorize(Elements { to, from, slots, positions, update, element: PhantomData::<E> });
+                    vectorize(Elements { to, from, slots, positions, change: Updated(update), element: PhantomData::<E> });
                 }
                 Picked::All { index, dtype, cols, rows, slots } => {
-                    return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, U>(dtype, update);
+                    return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, _>(dtype, Updated(update));
                 }
             }
             Ok(())
         })
     }
 
+    /// Refuses operands of different dtypes, or of elements of another size.
+    pub(super) fn check_update(&self, value: Option<u128>, size: usize) -> Result<(), Error> {
+        let [target, source] = [0, 1].map(|operand| self.launch.view(operand).dtype());
+        let fits = target.size() == size && (value.is_some() || source == target);
+        if fits { Ok(()) } else { Err(Error::operands(format!("{target:?} from {source:?}"))) }
+    }
+
     /// Finds the pieces and their positions; `body` updates them.
-    fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), Error> {
-        let (target, source) = (self.launch.view(0), self.launch.view(1));
-        if target.dtype().size() != size || (value.is_none() && source.dtype() != target.dtype()) {
-            return Err(Error::operands(format!("{:?} from {:?}", target.dtype(), source.dtype())));
-        }
+    pub(super) fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), Error> {
+        self.check_update(value, size)?;
+        let target = self.launch.view(0);
         if target.numel() > 0 {
             let value = value.as_ref().map(|value| std::ptr::from_ref(value) as usize);
             match self.division(size) {
@@ -118,7 +130,7 @@ impl Indexed<'_> {
     }
 
     /// Nanoseconds of one thread.
-    fn cost(&self) -> f64 {
+    pub(super) fn cost(&self) -> f64 {
         self.launch.view(0).numel() as f64 * self.launch.cost()
     }
 
@@ -128,7 +140,7 @@ impl Indexed<'_> {
     }
 
     /// Whether no index changes along a dimension.
-    fn is_by_row_along(&self, dim: usize) -> bool {
+    pub(super) fn is_by_row_along(&self, dim: usize) -> bool {
         self.indices().iter().all(|index| self.launch.view(index.operand).stride(dim) == 0)
     }
 
@@ -257,7 +269,12 @@ fn part_sizes(launch: &Launch<'_>, part: Option<(usize, usize, usize)>) -> Vec<i
 }
 
 /// The launch's space, or a part of it.
-fn part_space<'a>(launch: &Launch<'a>, sizes: &'a [i64], part: Option<(usize, usize, usize)>, value: Option<usize>) -> Space<'a> {
+pub(super) fn part_space<'a>(
+    launch: &Launch<'a>,
+    sizes: &'a [i64],
+    part: Option<(usize, usize, usize)>,
+    value: Option<usize>,
+) -> Space<'a> {
     let mut space = Space::empty(sizes);
     for number in 0..launch.num_operands().min(MAX_OPERANDS) {
         let view = launch.view(number);
@@ -287,7 +304,7 @@ enum Division {
 }
 
 /// The elements to update, relative to `to` and `from`.
-enum Picked<'a> {
+pub(super) enum Picked<'a> {
     /// Rows of `cols` elements, each at a position, where that is in the range.
     WholeRows { cols: usize, rows: usize, positions: &'a [i64], range: Range },
     /// The elements at these columns of a row, and their positions.
@@ -297,7 +314,7 @@ enum Picked<'a> {
 }
 
 /// Returns an index that is out of bounds, where positions are not yet known.
-type UpdateBody<'a> = &'a (dyn Fn(StridedPtr, StridedPtr, Picked<'_>) -> Result<(), i64> + Sync);
+pub(super) type UpdateBody<'a> = &'a (dyn Fn(StridedPtr, StridedPtr, Picked<'_>) -> Result<(), i64> + Sync);
 
 /// Moves the positions in a range to the front and lists their columns; returns their number.
 struct InRange<'a> {
@@ -372,7 +389,7 @@ impl<E: Copy + Default, U: Update<E>> Slices<'_, E, U> {
         for col in 0..self.cols as isize {
             let to = to.wrapping_offset(col * to_step).cast::<E>();
             // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
-            unsafe { change(to, from.wrapping_offset(col * from_step).cast(), self.update) };
+            unsafe { Updated(self.update).change(to, from.wrapping_offset(col * from_step).cast()) };
         }
     }
 }
@@ -395,17 +412,29 @@ impl<E, U: Update<E>> BlockFunction<E, E, 2> for Updated<U> {
     }
 }
 
-/// Updates elements.
-struct Elements<'a, E, U> {
-    to: StridedPtr,
-    from: StridedPtr,
-    slots: &'a [u16],
-    positions: &'a [i64],
-    update: U,
-    element: PhantomData<E>,
+impl<E: Copy, U: Update<E>> Change<E> for Updated<U> {
+    #[inline(always)]
+    unsafe fn change(self, to: *mut E, from: *const E) {
+        // SAFETY: the caller's promise.
+        let new = unsafe { from.read_unaligned() };
+        // SAFETY: as above.
+        let old = unsafe { to.read_unaligned() };
+        // SAFETY: as above.
+        unsafe { to.write_unaligned(self.0.apply_single(old, new)) };
+    }
 }
 
-impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
+/// Changes elements.
+pub(super) struct Elements<'a, E, C> {
+    pub to: StridedPtr,
+    pub from: StridedPtr,
+    pub slots: &'a [u16],
+    pub positions: &'a [i64],
+    pub change: C,
+    pub element: PhantomData<E>,
+}
+
+impl<E: Copy, C: Change<E>> Leaf for Elements<'_, E, C> {
     type Output = ();
 
     #[inline(always)]
@@ -415,19 +444,7 @@ impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
             let to = self.to.data.wrapping_offset(slot * self.to.steps.col + position as isize).cast::<E>();
             let from = self.from.data.wrapping_offset(slot * self.from.steps.col).cast::<E>();
             // SAFETY: `locate` found the position inside the target, which no other thread writes there; the source may be read.
-            unsafe { change(to, from, self.update) };
+            unsafe { self.change.change(to, from) };
         }
     }
-}
-
-/// # Safety
-/// The first may be read and written, the second read.
-#[inline(always)]
-pub(super) unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, update: U) {
-    // SAFETY: the caller's promise.
-    let new = unsafe { from.read_unaligned() };
-    // SAFETY: as above.
-    let old = unsafe { to.read_unaligned() };
-    // SAFETY: as above.
-    unsafe { to.write_unaligned(update.apply_single(old, new)) };
 }

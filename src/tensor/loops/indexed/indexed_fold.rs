@@ -1,0 +1,352 @@
+//! Updates of indexed elements that are narrower than what their dtype computes with: 16 bit floats.
+//!
+//! All updates of an element are folded in the wide type, and the result is rounded once. Where indices name single elements, a wide copy
+//! of the target is updated; it has the elements that indices name and no others. Where they name rows, or few elements of a large target,
+//! the updates are sorted by where they lead: those of one element are then one after the other, and nothing is copied.
+//! Each element gets its updates in the order of the launch, so that the bits are the same for any number of threads.
+
+use std::marker::PhantomData;
+
+use super::super::buffer::{Memory, with_zeros};
+use super::Indexed;
+use super::indexed_update::{Change, Elements, Picked, part_space};
+use super::single_index::Direct;
+use crate::runtime::parallel_for;
+use crate::simd::{Leaf, vectorize};
+use crate::tensor::dtype::Element;
+use crate::tensor::kernel_error::Error;
+use crate::tensor::view::MAX_DIMS;
+use crate::tuning::caches::BLOCK;
+use crate::tuning::sharing::{FOLDED_COLS, STAGED_FOR_EACH};
+
+/// A function of an element's value so far and a new one, both wide. Mark it `#[inline(always)]`.
+pub trait Folding<T>: Copy + Send + Sync {
+    /// The value from then on.
+    fn fold(self, old: T, new: T) -> T;
+}
+
+/// An update: the addresses of the element that it leads to and of the source's.
+type Lead = (usize, usize);
+
+impl Indexed<'_> {
+    /// Folds the source's elements, or the element in the first bytes of `value`, into the target's that the indices name.
+    ///
+    /// # Errors
+    /// An index out of bounds, or operands of different dtypes.
+    pub fn fold<E: Element, F: Folding<E::Acc>>(&self, value: Option<u128>, function: F) -> Result<(), Error> {
+        self.check_update(value, size_of::<E>())?;
+        if self.launch.view(0).numel() == 0 {
+            return Ok(());
+        }
+        match self.staged_elements(size_of::<E>()) {
+            Some(elements) => self.fold_staged::<E, F>(elements, value, function),
+            None => self.fold_sorted::<E, F>(value, function),
+        }
+    }
+
+    /// How many elements a wide copy of the target has room for, from its first to its last, where it is worth one.
+    fn staged_elements(&self, size: usize) -> Option<usize> {
+        let target = self.launch.view(0);
+        let along = |count: i64, step: i64| (count - 1).max(0).checked_mul(step).filter(|&bytes| bytes >= 0);
+        let mut bytes = size as i64;
+        for (&count, &step) in target.sizes().iter().zip(target.strides()) {
+            bytes = bytes.checked_add(along(count, step)?)?;
+        }
+        for index in self.indices() {
+            bytes = bytes.checked_add(along(index.slots.count, index.slots.step)?)?;
+        }
+        let elements = bytes as usize / size;
+        (!self.is_by_row_along(0) && elements <= target.numel().saturating_mul(STAGED_FOR_EACH)).then_some(elements)
+    }
+
+    /// Updates a wide copy: each element is read once more for each of its updates, which gives the same, and written so as well.
+    fn fold_staged<E: Element, F: Folding<E::Acc>>(&self, elements: usize, value: Option<u128>, function: F) -> Result<(), Error> {
+        let mut memory = Memory::of(elements * size_of::<E::Acc>());
+        let stage = Stage::<E> { narrow: self.launch.view(0).data() as usize, wide: memory.data() as usize, element: PhantomData };
+        self.change_each::<E, _>(value, Widen(stage))?;
+        self.change_each::<E, _>(value, FoldWide(stage, function))?;
+        self.change_each::<E, _>(value, Narrow(stage))
+    }
+
+    /// Changes single elements.
+    fn change_each<E: Element, C: Change<E>>(&self, value: Option<u128>, change: C) -> Result<(), Error> {
+        self.drive(value, size_of::<E>(), &|to, from, picked| {
+            match picked {
+                Picked::Elements { slots, positions } => {
+                    vectorize(Elements { to, from, slots, positions, change, element: PhantomData::<E> });
+                }
+                Picked::All { index, dtype, cols, rows, slots } => {
+                    return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, C>(dtype, change);
+                }
+                Picked::WholeRows { .. } => unreachable!("rows are sorted"),
+            }
+            Ok(())
+        })
+    }
+
+    /// Sorts the updates by where they lead and folds those of each element, or of each row of elements.
+    fn fold_sorted<E: Element, F: Folding<E::Acc>>(&self, value: Option<u128>, function: F) -> Result<(), Error> {
+        let address = value.as_ref().map(|value| std::ptr::from_ref(value) as usize);
+        let leads = self.sorted_leads(address)?;
+        let columns = self.columns(address, size_of::<E>());
+        let threads = parallel_for::num_threads();
+        let groups = leads.chunk_by(|one, next| one.0 == next.0).take(4 * threads).count();
+        // Where there are few rows, threads share their columns.
+        let width = if groups < 4 * threads { columns.len.div_ceil(threads).next_multiple_of(64) } else { FOLDED_COLS };
+        let strips = columns.len.div_ceil(width);
+        let units = strips * columns.lines();
+        let shares = units.min(4 * threads);
+        let parts = if leads.len() > 1 { (4 * threads).div_ceil(shares) } else { 1 };
+        let bound = |part: usize| {
+            let mut at = leads.len() * part / parts;
+            while at > 0 && at < leads.len() && leads[at - 1].0 == leads[at].0 {
+                at += 1;
+            }
+            at
+        };
+        let bounds: Vec<usize> = (0..=parts).map(bound).collect();
+        parallel_for::parallel_for(parts * shares, self.cost() as u64, &|piece| {
+            let (part, share) = (piece / shares, piece % shares);
+            let leads = &leads[bounds[part]..bounds[part + 1]];
+            for unit in units * share / shares..units * (share + 1) / shares {
+                let (line, first) = (columns.line(unit / strips), unit % strips * width);
+                let (steps, cols) = (columns.steps, first..columns.len.min(first + width));
+                vectorize(Grouped { leads, line, steps, cols, function, element: PhantomData::<E> });
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether an index leads along a dimension, or all of it to one place: not so for a dimension of the target's that is not indexed.
+    fn is_led(&self, dim: usize) -> bool {
+        self.launch.view(0).stride(dim) == 0 || !self.is_by_row_along(dim)
+    }
+
+    /// The updates by where they lead, those to one place in the order of the launch; without the dimensions that are not indexed.
+    fn sorted_leads(&self, value: Option<usize>) -> Result<Vec<Lead>, Error> {
+        let all = self.launch.view(0).sizes();
+        let sizes: Vec<i64> = all.iter().enumerate().map(|(dim, &size)| if self.is_led(dim) { size } else { 1 }).collect();
+        let space = part_space(self.launch, &sizes, None, value).cut_tiles(BLOCK, 1);
+        let [to, from] = [0, 1].map(|operand| space.steps(operand));
+        let mut leads: Vec<Lead> = Vec::with_capacity(sizes.iter().product::<i64>() as usize);
+        with_zeros(space.patch_len(), |positions| {
+            space.walk(0, space.patches(), &mut |patch| {
+                if !self.locate(&space, patch, false, positions) {
+                    return;
+                }
+                for (row, positions) in positions[..patch.len()].chunks_exact(patch.cols).enumerate() {
+                    let [mut target, mut source] = [(0, to), (1, from)]
+                        .map(|(operand, steps)| (patch.data(operand) as usize).wrapping_add_signed(row as isize * steps.row));
+                    for &position in positions {
+                        if position >= 0 {
+                            leads.push((target.wrapping_add(position as usize), source));
+                        }
+                        target = target.wrapping_add_signed(to.col);
+                        source = source.wrapping_add_signed(from.col);
+                    }
+                }
+            });
+        });
+        self.fault.result()?;
+        leads.sort_by_key(|lead| lead.0);
+        Ok(leads)
+    }
+
+    /// The dimensions that are not indexed.
+    fn columns(&self, value: Option<usize>, size: usize) -> Columns {
+        let (target, source) = (self.launch.view(0), self.launch.view(1));
+        let steps_of = |dim: usize| [target.stride(dim), if value.is_some() { 0 } else { source.stride(dim) }];
+        let mut columns = Columns { len: 1, steps: [0; 2], outer: [(1, [0; 2]); MAX_DIMS], dims: 0 };
+        for (dim, &count) in target.sizes().iter().enumerate().filter(|&(dim, &count)| count > 1 && !self.is_led(dim)) {
+            let steps = steps_of(dim);
+            if columns.len == 1 && steps[0] == size as isize && (steps[1] == steps[0] || steps[1] == 0) {
+                (columns.len, columns.steps) = (count as usize, steps);
+            } else {
+                columns.outer[columns.dims] = (count as usize, steps);
+                columns.dims += 1;
+            }
+        }
+        columns
+    }
+}
+
+/// What is not indexed: a line of neighbouring elements, and the dimensions around it.
+struct Columns {
+    len: usize,
+    /// From one element of a line to the next: the target's and the source's.
+    steps: [isize; 2],
+    outer: [(usize, [isize; 2]); MAX_DIMS],
+    dims: usize,
+}
+
+impl Columns {
+    fn lines(&self) -> usize {
+        self.outer[..self.dims].iter().map(|&(count, _)| count).product()
+    }
+
+    /// The bytes from where updates lead to a line.
+    fn line(&self, mut number: usize) -> [isize; 2] {
+        let mut found = [0; 2];
+        for &(count, steps) in &self.outer[..self.dims] {
+            let at = (number % count) as isize;
+            number /= count;
+            found = [found[0] + at * steps[0], found[1] + at * steps[1]];
+        }
+        found
+    }
+}
+
+/// Folds the updates of each element of some columns.
+struct Grouped<'a, E, F> {
+    leads: &'a [Lead],
+    line: [isize; 2],
+    steps: [isize; 2],
+    cols: std::ops::Range<usize>,
+    function: F,
+    element: PhantomData<E>,
+}
+
+impl<E: Element, F: Folding<E::Acc>> Leaf for Grouped<'_, E, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let mut begin = 0;
+        while let Some(&(target, _)) = self.leads.get(begin) {
+            let count = self.leads[begin..].iter().take_while(|lead| lead.0 == target).count();
+            let group = &self.leads[begin..begin + count];
+            let mut col = self.cols.start;
+            if self.steps[1] == self.steps[0] {
+                col = self.blocks::<64>(group, col);
+                col = self.blocks::<16>(group, col);
+            }
+            while col < self.cols.end {
+                self.single(group, col);
+                col += 1;
+            }
+            begin += count;
+        }
+    }
+}
+
+impl<E: Element, F: Folding<E::Acc>> Grouped<'_, E, F> {
+    #[inline(always)]
+    fn target(&self, group: &[Lead], col: usize) -> *mut E {
+        group[0].0.wrapping_add_signed(self.line[0] + col as isize * self.steps[0]) as *mut E
+    }
+
+    #[inline(always)]
+    fn source(&self, lead: Lead, col: usize) -> *const E {
+        lead.1.wrapping_add_signed(self.line[1] + col as isize * self.steps[1]) as *const E
+    }
+
+    /// Blocks of `L` columns from `col` on; returns the column behind them.
+    #[inline(always)]
+    fn blocks<const L: usize>(&self, group: &[Lead], mut col: usize) -> usize {
+        while col + L <= self.cols.end {
+            let target = self.target(group, col).cast::<[E; L]>();
+            // SAFETY: `locate` found the place inside the target, which no other thread writes there.
+            let mut elements = unsafe { target.read_unaligned() };
+            let mut values = [E::Acc::default(); L];
+            for (value, old) in values.iter_mut().zip(elements) {
+                *value = old.load();
+            }
+            for &lead in group {
+                // SAFETY: the launch promises the source's elements.
+                let new = unsafe { self.source(lead, col).cast::<[E; L]>().read_unaligned() };
+                for (value, new) in values.iter_mut().zip(new) {
+                    *value = self.function.fold(*value, new.load());
+                }
+            }
+            for (element, value) in elements.iter_mut().zip(values) {
+                *element = E::store(value);
+            }
+            // SAFETY: as for reading it.
+            unsafe { target.write_unaligned(elements) };
+            col += L;
+        }
+        col
+    }
+
+    #[inline(always)]
+    fn single(&self, group: &[Lead], col: usize) {
+        let target = self.target(group, col);
+        // SAFETY: as in `blocks`.
+        let mut value = unsafe { target.read_unaligned() }.load_single();
+        for &lead in group {
+            // SAFETY: as in `blocks`.
+            value = self.function.fold(value, unsafe { self.source(lead, col).read_unaligned() }.load_single());
+        }
+        // SAFETY: as in `blocks`.
+        unsafe { target.write_unaligned(E::store_single(value)) };
+    }
+}
+
+/// A wide copy of a target: the addresses of their first elements.
+struct Stage<E> {
+    narrow: usize,
+    wide: usize,
+    element: PhantomData<E>,
+}
+
+impl<E> Clone for Stage<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Stage<E> {}
+
+impl<E: Element> Stage<E> {
+    /// The wide element of a narrow one.
+    #[inline(always)]
+    fn wide(self, narrow: *mut E) -> *mut E::Acc {
+        let number = (narrow as usize - self.narrow) / size_of::<E>();
+        (self.wide as *mut E::Acc).wrapping_add(number)
+    }
+}
+
+/// Writes an element to the wide copy.
+#[derive(Clone, Copy)]
+struct Widen<E>(Stage<E>);
+
+impl<E: Element> Change<E> for Widen<E> {
+    #[inline(always)]
+    unsafe fn change(self, to: *mut E, _: *const E) {
+        // SAFETY: the caller's promise.
+        let value = unsafe { to.read_unaligned() };
+        // SAFETY: the copy has room for each element of the target, which this thread alone changes.
+        unsafe { self.0.wide(to).write(value.load_single()) };
+    }
+}
+
+/// Folds a new value into the wide copy.
+#[derive(Clone, Copy)]
+struct FoldWide<E, F>(Stage<E>, F);
+
+impl<E: Element, F: Folding<E::Acc>> Change<E> for FoldWide<E, F> {
+    #[inline(always)]
+    unsafe fn change(self, to: *mut E, from: *const E) {
+        let wide = self.0.wide(to);
+        // SAFETY: the caller's promise.
+        let new = unsafe { from.read_unaligned() };
+        // SAFETY: as in `Widen`, which has written it.
+        let old = unsafe { wide.read() };
+        // SAFETY: as above.
+        unsafe { wide.write(self.1.fold(old, new.load_single())) };
+    }
+}
+
+/// Writes an element of the wide copy to the target.
+#[derive(Clone, Copy)]
+struct Narrow<E>(Stage<E>);
+
+impl<E: Element> Change<E> for Narrow<E> {
+    #[inline(always)]
+    unsafe fn change(self, to: *mut E, _: *const E) {
+        // SAFETY: as in `FoldWide`.
+        let value = unsafe { self.0.wide(to).read() };
+        // SAFETY: the caller's promise.
+        unsafe { to.write_unaligned(E::store_single(value)) };
+    }
+}
