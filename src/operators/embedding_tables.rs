@@ -56,14 +56,27 @@ pub fn backward(arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
     }
     let elements = grad.numel();
     ensure!(count * width == elements, "embedding_backward: a gradient of {elements} elements for {count} indices of {width}");
-    let mut rows = call.dense(grad, Format::Contiguous)?.view(&[count, width]);
-    if scale_by_frequency.flag()? {
-        let scales = inverse_counts(call, indices, num_weights, grad.dtype())?;
-        rows = call.operator(&names::MUL, &[Value::Tensor(rows), Value::Tensor(scales)])?;
-    }
+    let rows = call.dense(grad, Format::Contiguous)?.view(&[count, width]);
     let update = Update { skipped: padding.integer()?, ..Operation::Add.into() };
-    match Addressing::each_slice(out, 0, indices)? {
-        Some(addressing) => addressing.update(call, out, Input::Tensor(rows), update),
+    if !scale_by_frequency.flag()? {
+        return add_rows(call, out, indices, rows, update);
+    }
+    // Of 16 bit floats the sums are rounded, not what they are of.
+    let wide = grad.dtype().opmath();
+    let scales = inverse_counts(call, indices, num_weights, wide)?;
+    let rows = call.operator(&names::MUL, &[Value::Tensor(call.cast(rows, wide)?), Value::Tensor(scales)])?;
+    if wide == grad.dtype() {
+        return add_rows(call, out, indices, rows, update);
+    }
+    let sums = call.zeros(out.sizes(), wide)?;
+    add_rows(call, sums, indices, rows, update)?;
+    call.copy(out, sums)
+}
+
+/// Adds each row to the table's row that its index names.
+fn add_rows(call: &Call<'_>, table: Tensor<'_>, indices: Tensor<'_>, rows: Tensor<'_>, update: Update) -> Outcome {
+    match Addressing::each_slice(table, 0, indices)? {
+        Some(addressing) => addressing.update(call, table, Input::Tensor(rows), update),
         None => Ok(()),
     }
 }

@@ -150,9 +150,27 @@ impl<'a> Scatter<'a> {
     fn run(&self, call: &Call<'_>) -> Outcome {
         self.check(call)?;
         let out = self.started(call)?;
-        let Some(addressing) = self.addressing(out)? else { return Ok(()) };
-        addressing.update(call, out, self.source, self.update)?;
-        if self.is_mean { self.divide_by_counts(call, out) } else { Ok(()) }
+        if !self.is_mean {
+            return self.update(call, out, self.source);
+        }
+        let wide = out.dtype().opmath();
+        if wide == out.dtype() {
+            self.update(call, out, self.source)?;
+            return self.divide_by_counts(call, out);
+        }
+        // The mean is rounded, neither the sum nor the count.
+        let sums = call.cast(out, wide)?;
+        let source = if let Input::Tensor(source) = self.source { Input::Tensor(call.cast(source, wide)?) } else { self.source };
+        self.update(call, sums, source)?;
+        self.divide_by_counts(call, sums)?;
+        call.copy(out, sums)
+    }
+
+    fn update(&self, call: &Call<'_>, target: Tensor<'_>, source: Input<'_>) -> Outcome {
+        match self.addressing(target)? {
+            Some(addressing) => addressing.update(call, target, source, self.update),
+            None => Ok(()),
+        }
     }
 
     fn run_usual(&self, call: &StructuredCall<'_>) -> Outcome {

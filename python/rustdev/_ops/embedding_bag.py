@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .registration import kernel
+from .registration import kernel, widened
 
 _SUM, _MEAN, _MAX = 0, 1, 2
 
@@ -28,13 +28,15 @@ def dense_backward(
         if num_weights == 0:
             return result
         return result.scatter_add_(0, maximum_indices.to(torch.long), grad.masked_fill(is_empty, 0))
-    rows = grad.index_select(0, offset2bag)
+    # Of 16 bit floats the sums are rounded, not what they are of.
+    scaled = per_sample_weights is not None or mode == _MEAN
+    rows = (widened(grad) if scaled else grad).index_select(0, offset2bag)
     if per_sample_weights is not None:
         rows.mul_(per_sample_weights.unsqueeze(1))
     if mode == _MEAN:
         rows.div_(bag_size.index_select(0, offset2bag).clamp_min_(1).unsqueeze(1))
     found: Tensor = torch.ops.aten.embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq)
-    return found
+    return found.to(grad.dtype)
 
 
 @kernel("_embedding_bag_backward")
@@ -86,5 +88,5 @@ def per_sample_weights_backward(
     """Return the gradient of each index's weight: the product of its row and its bag's gradient."""
     if mode != _SUM:
         raise RuntimeError("embedding_bag_backward: per_sample_weights only supported for mode='sum'")
-    result = grad.index_select(0, offset2bag).mul_(weight.index_select(0, indices)).sum(1)
+    result = widened(grad).index_select(0, offset2bag).mul_(weight.index_select(0, indices)).sum(1).to(grad.dtype)
     return result if padding_idx < 0 else result.masked_fill_(indices.eq(padding_idx), 0)
