@@ -46,24 +46,24 @@ const fn task(out: Option<&'static CStr>, dtypes: DTypeSet, batch: Batch) -> Tas
 tasks! {
     // pooling
     c"avg_pool2d" => c"avg_pool2d.out": FLOATING.and(LONG), Images, OF_META;
-    c"avg_pool2d_backward" => c"avg_pool2d_backward.grad_input": FLOATING, Images, OF_META;
+    c"avg_pool2d_backward" => c"avg_pool2d_backward.grad_input": WIDE, Images, OF_META, widens;
     c"avg_pool3d" => c"avg_pool3d.out": WIDE.and(LONG), Images, OF_META, widens;
     c"avg_pool3d_backward" => c"avg_pool3d_backward.grad_input": WIDE, Images, OF_META, widens;
     c"_adaptive_avg_pool2d" => c"adaptive_avg_pool2d.out": FLOATING, Images, plain(aten_pooling::adaptive_average::<2>);
     c"_adaptive_avg_pool3d" => c"adaptive_avg_pool3d.out": FLOATING, Images, plain(aten_pooling::adaptive_average::<3>);
-    c"_adaptive_avg_pool2d_backward": FLOATING, Images, plain(aten_pooling::adaptive_average_backward::<2>);
-    c"_adaptive_avg_pool3d_backward" => c"adaptive_avg_pool3d_backward.grad_input": FLOATING, Images, plain(aten_pooling::adaptive_average_backward::<3>);
+    c"_adaptive_avg_pool2d_backward": WIDE, Images, plain(aten_pooling::adaptive_average_backward::<2>), widens;
+    c"_adaptive_avg_pool3d_backward" => c"adaptive_avg_pool3d_backward.grad_input": WIDE, Images, plain(aten_pooling::adaptive_average_backward::<3>), widens;
     c"adaptive_max_pool2d" => c"adaptive_max_pool2d.out": FLOATING, Images, OF_META;
-    c"adaptive_max_pool2d_backward" => c"adaptive_max_pool2d_backward.grad_input": FLOATING, Images, OF_META, guarded;
+    c"adaptive_max_pool2d_backward" => c"adaptive_max_pool2d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
     c"adaptive_max_pool3d" => c"adaptive_max_pool3d.out": FLOATING, Images, OF_META;
-    c"adaptive_max_pool3d_backward" => c"adaptive_max_pool3d_backward.grad_input": FLOATING, Images, OF_META, guarded;
+    c"adaptive_max_pool3d_backward" => c"adaptive_max_pool3d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
     c"fractional_max_pool2d" => c"fractional_max_pool2d.output": FLOATING, Images, OF_META;
-    c"fractional_max_pool2d_backward" => c"fractional_max_pool2d_backward.grad_input": FLOATING, Images, OF_META, guarded;
+    c"fractional_max_pool2d_backward" => c"fractional_max_pool2d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
     c"fractional_max_pool3d" => c"fractional_max_pool3d.output": FLOATING, Images, OF_META;
-    c"fractional_max_pool3d_backward" => c"fractional_max_pool3d_backward.grad_input": FLOATING, Images, plain(like::<1>), guarded;
+    c"fractional_max_pool3d_backward" => c"fractional_max_pool3d_backward.grad_input": WIDE, Images, plain(like::<1>), guarded, widens;
     c"max_pool3d_with_indices" => c"max_pool3d_with_indices.out": REAL, Images, plain(aten_pooling::max_pool3d);
     c"max_pool3d_with_indices_backward" => c"max_pool3d_with_indices_backward.grad_input":
-        FLOATING, Images, plain(aten_pooling::max_pool3d_backward), guarded;
+        WIDE, Images, plain(aten_pooling::max_pool3d_backward), guarded, widens;
     c"max_unpool2d" => c"max_unpool2d.out": FLOATING, Images, plain(aten_pooling::max_unpool2d);
     c"max_unpool3d" => c"max_unpool3d.out": FLOATING, Images, plain(aten_pooling::max_unpool3d);
     // resampling
@@ -116,7 +116,7 @@ tasks! {
     c"_cholesky_solve_helper": LAPACK, Matrices, plain(matrices::cholesky_solve);
     c"linalg_matrix_exp": FIELD, Matrices, plain(matrices::matrix_exponential);
     c"linalg_cross" => c"linalg_cross.out": FIELD.and(INTEGRAL), None, OF_META;
-    c"addbmm": FIELD.and(INTEGRAL), None, plain(matrices::sum_of_products);
+    c"addbmm": LAPACK.and(INTEGRAL), None, plain(matrices::sum_of_products), widens;
     // distances
     c"renorm" => c"renorm.out": FIELD, None, structured(distances::renorm);
     c"_cdist_forward": WIDE, Matrices, plain(distances::of_rows);
@@ -135,7 +135,7 @@ tasks! {
     // sequences
     c"_ctc_loss": WIDE, None, plain(sequences::ctc_loss), guarded;
     c"_ctc_loss_backward": WIDE, None, plain(like::<1>), guarded;
-    c"segment_reduce": FLOATING, None, plain(sequences::segment_reduce), guarded;
+    c"segment_reduce": WIDE, None, plain(sequences::segment_reduce), guarded, widens;
     c"_segment_reduce_backward": FLOATING, None, plain(like::<2>), guarded;
     // normalisation of weights
     c"_weight_norm_interface": NORMED, None, plain(weight_norm::forward), widens;

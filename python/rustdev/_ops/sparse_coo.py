@@ -5,11 +5,12 @@ rest goes to the fallback.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .registration import fallback, kernel, scalar_type
+from .registration import fallback, kernel, scalar_type, widened
 
 _KEY = "SparsePrivateUse1"
 _FALL_BACK = {name: fallback(name, _KEY) for name in ("sparse_mask", "add.out", "mul.out")}
@@ -120,3 +121,34 @@ def mul_out(keys: torch.DispatchKeySet, self: Tensor, other: Tensor | float, *, 
         found_type, wanted = scalar_type(values.dtype), scalar_type(out.dtype)
         raise RuntimeError(f"result type {found_type} can't be cast to the desired output type {wanted}")
     return _assign(out, _like(self, self._indices(), values.to(out.dtype), self.is_coalesced()))
+
+
+@kernel("mv", _KEY)
+def mv(self: Tensor, vec: Tensor) -> Tensor:
+    """Return the product of a sparse matrix and a vector; PyTorch's CPU kernel checks the same."""
+    if self.dim() != 2 or vec.dim() != 1:
+        raise RuntimeError(f"mv: two tensor dim should be 2 and 1, but got SparseTensor Dim: {self.dim()}Tensor Dim: {vec.dim()}")
+    if self.size(-1) != vec.size(-1):
+        raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
+    return torch.mm(self, vec.unsqueeze(1)).squeeze(1)
+
+
+def _widen(name: str) -> None:
+    """Have products of 16 bit floats computed in float32 and rounded once: PyTorch's CPU kernels round each sum on the way."""
+    fall_back = fallback(name, _KEY)
+    operator = getattr(torch.ops.aten, name).default
+
+    @kernel(name, _KEY, with_keyset=True)
+    def product(keys: torch.DispatchKeySet, *args: Any, **kwargs: Any) -> Tensor:
+        dtypes = [arg.dtype for arg in args if isinstance(arg, Tensor)]
+        dtype = dtypes[0]
+        if dtype not in (torch.float16, torch.bfloat16) or dtypes != len(dtypes) * [dtype]:
+            result = fall_back(keys, *args, **kwargs)
+        else:
+            result = operator(*(widened(arg) if isinstance(arg, Tensor) else arg for arg in args), **kwargs).to(dtype)
+        found: Tensor = result
+        return found
+
+
+for _name in ("addmm", "mm", "hspmm"):
+    _widen(_name)
