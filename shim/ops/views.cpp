@@ -124,4 +124,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   Tier(m, "composite").impl("_resize_output_", TORCH_FN(resize_output));
 }
 
+// Where PyTorch has its composite kernel for other devices: before a subclass's `__torch_dispatch__` is asked.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
+}
+
 }  // namespace rustdev

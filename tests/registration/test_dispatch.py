@@ -388,3 +388,16 @@ def test_attention_has_a_way() -> None:
     query = torch.randn(2, 3, 5, 8)
     expected = functional.scaled_dot_product_attention(query, query, query)
     check(functional.scaled_dot_product_attention(*move((query, query, query))), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_composite_operators_are_composite_for_subclasses() -> None:
+    """A kernel of the device alone would hide PyTorch's composite one, and ``__torch_dispatch__`` see an operator that it never sees."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    hidden = [
+        name
+        for name in torch._C._dispatch_get_all_op_names()
+        if has_kernel(name, "CompositeImplicitAutograd")
+        and has_kernel(name, "PrivateUse1")
+        and not any(has_kernel(name, key) for key in ("CPU", "AutogradPrivateUse1"))
+    ]
+    assert hidden == []

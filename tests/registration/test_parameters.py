@@ -1,10 +1,12 @@
 """A module moved to the device keeps its Parameters: they become tensors of the device in place, as on other accelerators."""
 
 import copy
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 
 D = "rustdev"
 
@@ -110,3 +112,33 @@ def test_sparse_and_dense_tensors_are_not_alike() -> None:
     dense = torch.eye(2)
     with pytest.raises(RuntimeError, match="incompatible tensor type"):
         dense.data = torch.eye(2, device=D).to_sparse()
+
+
+class Wrapper(torch.Tensor):
+    """A tensor around another, which notes the operators that reach it."""
+
+    inner: torch.Tensor
+    seen: ClassVar[list[str]] = []
+
+    @staticmethod
+    def __new__(cls: Any, inner: torch.Tensor) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+    def __init__(self, inner: torch.Tensor) -> None:
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.seen.append(str(func))
+        args, kwargs = tree_map_only(cls, lambda each: each.inner, (args, kwargs or {}))
+        return tree_map_only(torch.Tensor, cls, func(*args, **kwargs))
+
+
+@pytest.mark.parametrize("device", ["cpu", D])
+def test_data_of_a_parameter_that_is_a_subclass(device: str) -> None:
+    parameter = nn.Parameter(Wrapper(torch.ones(2, 3, device=device)))
+    other = Wrapper(torch.zeros(2, 3, device=device))
+    Wrapper.seen.clear()
+    parameter.data = other
+    assert Wrapper.seen == []
+    nn.Parameter(torch.ones(2, 3)).data = torch.zeros(2, 3, device=device)
