@@ -2,25 +2,25 @@
 
 PyTorch asks a mode before each function and method of tensors, also before getters such as ``Tensor.device`` and before
 ``torch.device``. A program sees devices of type "cuda" everywhere, and they are read as this device wherever they arrive. PyTorch's
-own code sees this device by its name, for which it is prepared.
+own code sees this device by its name, for which it is prepared. Every call of a program passes here, so ordinary ones are made in
+Rust (``src/python/py_cuda_mode.rs``), and only those come back to this file of which more than the arguments is changed.
 """
 
-import sys
+import functools
+import re
 import threading
 from collections.abc import Callable
-from types import FrameType
+from types import ModuleType
 from typing import Any
 
 import torch
+from torch._C import _len_torch_function_stack, _pop_torch_function_stack, _push_on_torch_function_stack
 from torch.overrides import TorchFunctionMode
 
+from . import _rustdev
+from ._imports import _after_import
+
 __all__: list[str] = []
-
-
-class _Scope:
-    """Whether "cuda" means this device. Modes outlive the scope in threads that were started in it, and do nothing then."""
-
-    is_on = False
 
 
 class _Backward(threading.local):
@@ -29,18 +29,23 @@ class _Backward(threading.local):
     is_called = False
 
 
-_scope = _Scope()
 _backward = _Backward()
+
+#: This device in the texts of errors: with its number, or quoted.
+_NAME = re.compile(r"\brustdev(?=:\d)|(?<=')rustdev(?=')")
 
 
 def _mapped(value: Any) -> Any:
-    """Return this device for a name or an object of a device of type "cuda", and anything else as it is."""
+    """Return this device for a name or an object of a device of type "cuda", lists of such mapped, and anything else as it is."""
     if isinstance(value, torch.device):
         if value.type != "cuda":
             return value
         return torch.device("rustdev") if value.index is None else torch.device("rustdev", value.index)
     if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
         return f"rustdev{value[4:]}"
+    if type(value) in (list, tuple):
+        found = [_mapped(each) for each in value]
+        return value if all(new is old for new, old in zip(found, value, strict=True)) else type(value)(found)
     return value
 
 
@@ -49,32 +54,44 @@ def _call_mapped(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     return function(*map(_mapped, args), **{name: _mapped(value) for name, value in kwargs.items()})
 
 
+def _stand_in_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls another one with device arguments mapped."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _call_mapped(function, args, kwargs)
+
+    return call
+
+
+#: CUDA's devices by their numbers; in the scope this package cannot make any.
+_CUDA: dict[int | None, torch.device] = {index: torch.device("cuda", index) for index in range(128)}
+_CUDA[None] = torch.device("cuda")
+
+
 def _as_cuda(device: torch.device) -> torch.device:
     """Return what a device is called in the scope."""
-    return torch.device("cuda", device.index) if device.type == "rustdev" else device
+    return _CUDA[device.index] if device.type == "rustdev" else device
 
 
-def _is_pytorchs(frame: FrameType | None) -> bool:
-    """Return whether PyTorch's own code asks, or this package's, which know the device by its name.
+def _rename(error: Exception) -> None:
+    """Have an error name CUDA's device where its text names this one: programs, and tests of theirs, look at it."""
+    if error.args and isinstance(error.args[0], str) and "rustdev" in error.args[0]:
+        error.args = (_NAME.sub("cuda", error.args[0]), *error.args[1:])
 
-    Args:
-        frame: That of the caller, or of another mode in between.
-    """
-    while frame is not None and frame.f_code.co_name == "__torch_function__":
-        frame = frame.f_back
-    if frame is None:
-        return False
-    package, _, rest = frame.f_globals.get("__name__", "").partition(".")
-    return package in ("torch", "rustdev") and not rest.startswith("testing._internal")
+
+def _is_asked_by_pytorch() -> bool:
+    """Return whether the caller's caller is PyTorch's own code, or this package's, which know the device by its name."""
+    return _rustdev.cuda_mode_is_asked_by_pytorch(2)
 
 
 def _device(getter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     device: torch.device = getter(*args)
-    return device if _is_pytorchs(sys._getframe(2)) else _as_cuda(device)
+    return device if device.type != "rustdev" or _is_asked_by_pytorch() else _as_cuda(device)
 
 
 def _make_device(make: Callable[..., torch.device], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
-    if _is_pytorchs(sys._getframe(2)):
+    if _is_asked_by_pytorch():
         return _call_mapped(make, args, kwargs)  # type: ignore[no-any-return]
     made = make(*args, **kwargs)
     # A number alone means the accelerator; one that is named is what is meant, as in code that PyTorch compiles.
@@ -86,7 +103,7 @@ def _unchanged(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def _is_cuda(getter: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    if _is_pytorchs(sys._getframe(2)):
+    if _is_asked_by_pytorch():
         return bool(getter(*args))
     return bool(args[0].device.type == "rustdev")
 
@@ -102,7 +119,7 @@ def _type(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     args = tuple(rename(value, "torch.cuda.", "torch.rustdev.") for value in args)
     kwargs = {name: rename(value, "torch.cuda.", "torch.rustdev.") for name, value in kwargs.items()}
     result = method(*args, **kwargs)
-    return result if _is_pytorchs(sys._getframe(2)) else rename(result, "torch.rustdev.", "torch.cuda.")
+    return result if _is_asked_by_pytorch() else rename(result, "torch.rustdev.", "torch.cuda.")
 
 
 def _gradients(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -113,7 +130,7 @@ def _gradients(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         _backward.is_called = False
 
 
-#: Functions of which more than the device arguments is changed. Each takes the function and its arguments.
+#: Functions of which more than the device arguments is changed, and what is called instead, with the function and its arguments.
 _SPECIAL: dict[Any, Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = {
     torch.device: _make_device,
     # Programs see the device that it returns, which is mapped where it is used.
@@ -127,32 +144,66 @@ _SPECIAL: dict[Any, Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any
     torch.autograd.grad: _gradients,
 }
 
+_call = _rustdev.cuda_mode_calls(_SPECIAL, torch.device, _mapped, _rename)
+
 
 class _CudaMode(TorchFunctionMode):
     """Reads "cuda" as this device in every function of PyTorch that this thread calls."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call a function with "cuda" mapped."""
+        if not torch.compiler.is_dynamo_compiling():
+            return _call(func, types, args, kwargs)
+        # Dynamo traces this function, but none that it calls in this package.
         kwargs = kwargs or {}
-        if not _scope.is_on:
+        values = [*args, *kwargs.values()]
+        for index, value in enumerate(values):
+            if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+                values[index] = "rustdev" + value[4:]
+            elif isinstance(value, torch.device) and value.type == "cuda":
+                values[index] = "rustdev" if value.index is None else f"rustdev:{value.index}"
+        args, kwargs = tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
+        if func is not torch.Tensor.cuda:
             return func(*args, **kwargs)
-        if torch.compiler.is_dynamo_compiling():
-            # Dynamo traces this function, but none that it calls in this package.
-            values = [*args, *kwargs.values()]
-            for index, value in enumerate(values):
-                if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
-                    values[index] = "rustdev" + value[4:]
-                elif isinstance(value, torch.device) and value.type == "cuda":
-                    values[index] = "rustdev" if value.index is None else f"rustdev:{value.index}"
-            args, kwargs = tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True))
-            if func is not torch.Tensor.cuda:
-                return func(*args, **kwargs)
-            place = args[1] if len(args) > 1 else kwargs.get("device")
-            return args[0].to("rustdev" if place is None else f"rustdev:{place}" if isinstance(place, int) else place)
-        special = _SPECIAL.get(func)
-        if special is not None:
-            return special(func, args, kwargs)
-        return func(*[_mapped(value) for value in args], **{name: _mapped(value) for name, value in kwargs.items()})
+        place = args[1] if len(args) > 1 else kwargs.get("device")
+        return args[0].to("rustdev" if place is None else f"rustdev:{place}" if isinstance(place, int) else place)
+
+
+def _modes_of_scope() -> list[_CudaMode]:
+    """Return the modes of this kind on this thread's stack: one in the scope, none outside, unless a program changed the stack."""
+    return [mode for mode in torch.overrides._get_current_function_mode_stack() if isinstance(mode, _CudaMode)]
+
+
+def _put_on_stack() -> None:
+    """Put a mode under all others of this thread's stack, but for that of a default device, which has to be the lowest."""
+    above: list[Any] = [_pop_torch_function_stack() for _ in range(_len_torch_function_stack())]
+    if above and above[-1] is getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None):
+        _push_on_torch_function_stack(above.pop())
+    for mode in (_CudaMode(), *reversed(above)):
+        _push_on_torch_function_stack(mode)
+
+
+def _take_off_stack() -> bool:
+    """Take the mode off this thread's stack, wherever it is. Return whether it was there."""
+    above: list[Any] = [_pop_torch_function_stack() for _ in range(_len_torch_function_stack())]
+    others = [mode for mode in above if not isinstance(mode, _CudaMode)]
+    for mode in reversed(others):
+        _push_on_torch_function_stack(mode)
+    return len(others) != len(above)
+
+
+class _ScopeLength:
+    """How many modes are no leak for PyTorch's ``TestCase`` where the ``setUp`` of a test does not count them: the scope's."""
+
+    def __get__(self, instance: object, owner: type) -> int:
+        return len(_modes_of_scope())
+
+
+def _have_expected(common_utils: ModuleType) -> None:
+    common_utils.TestCase._prev_torch_function_mode_stack_len = _ScopeLength()
+
+
+_after_import("torch.testing._internal.common_utils", _have_expected)
 
 
 def _run_backward(run: Callable[..., Any]) -> Callable[..., Any]:

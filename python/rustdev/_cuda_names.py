@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import inspect
 import multiprocessing.spawn
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -19,10 +20,12 @@ from torch.profiler import ProfilerActivity
 from torch.storage import TypedStorage, UntypedStorage, _StorageBase
 from torch.utils._device import DeviceContext
 
-from . import _cuda_comm, amp, graphs, memory, nvtx, profiler, random, streams
-from ._cuda_mode import _call_mapped, _CudaMode, _mapped, _run_backward, _scope
+from . import _cuda_comm, _rustdev, amp, graphs, memory, nvtx, profiler, random, streams
+from ._cuda_bindings import _bindings, _Generator
+from ._cuda_leaves import _leaves
+from ._cuda_mode import _call_mapped, _CudaMode, _mapped, _modes_of_scope, _run_backward, _stand_in_function
 from ._profiles import _Profile
-from .device import DeviceProperties, _properties_of
+from .device import DeviceProperties, _properties_of, init, is_available
 from .device import get_device_properties as _real_properties
 
 __all__: list[str] = []
@@ -30,21 +33,12 @@ __all__: list[str] = []
 _NCCL = ("nccl", "nccl2", "nccl-lazy", "nccl-legacy")
 
 
-def _stand_in_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls another one with device arguments mapped."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return _call_mapped(function, args, kwargs)
-
-    return call
-
-
-def _stand_in_class(cls: type, **renamed: str) -> type:
+def _stand_in_class(cls: type, made_of: type | None = None, **renamed: str) -> type:
     """Return a class that makes instances of another one, with device arguments mapped, and has the same instances and subclasses.
 
     Args:
         cls: The other one.
+        made_of: A subclass of it, of which the instances are made; default: itself.
         **renamed: Its parameters that CUDA's class calls by the name of the key.
     """
 
@@ -52,7 +46,7 @@ def _stand_in_class(cls: type, **renamed: str) -> type:
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             if self is not made:
                 return super().__call__(*args, **kwargs)
-            return _call_mapped(cls, args, {renamed.get(name, name): value for name, value in kwargs.items()})
+            return _call_mapped(made_of or cls, args, {renamed.get(name, name): value for name, value in kwargs.items()})
 
         def __instancecheck__(self, instance: object) -> bool:
             return isinstance(instance, cls) if self is made else super().__instancecheck__(instance)
@@ -65,7 +59,7 @@ def _stand_in_class(cls: type, **renamed: str) -> type:
 
 
 def _stand_in(value: Any, **renamed: str) -> Any:
-    return _stand_in_class(value, **renamed) if isinstance(value, type) else _stand_in_function(value)
+    return _stand_in_class(value, None, **renamed) if isinstance(value, type) else _stand_in_function(value)
 
 
 def _counterparts() -> Iterator[tuple[types.ModuleType, str, Any]]:
@@ -88,7 +82,7 @@ def _counterparts() -> Iterator[tuple[types.ModuleType, str, Any]]:
                 hasattr(theirs, name)
                 and callable(value)
                 and home.startswith(("rustdev", "torch.rustdev"))
-                and name != "_get_device_index"
+                and name not in ("_get_device_index", "_lazy_init", "is_available")
             ):
                 yield theirs, name, value
 
@@ -130,6 +124,30 @@ def _cudart() -> types.SimpleNamespace:
     return types.SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
 
 
+def _lazy_init() -> None:
+    """Take the place of ``torch.cuda._lazy_init``, which PyTorch's code in C++ calls when it is asked for memory of CUDA's.
+
+    Raises:
+        RuntimeError: This is such a call, in code that the scope does not reach.
+    """
+    if not _modes_of_scope():
+        raise RuntimeError(
+            '"cuda" does not mean rustdev here: the mode of rustdev.as_cuda is not on this thread\'s stack of function modes. It is'
+            " missing in a thread that ran before the scope, in one that a C++ library has started, inside __torch_dispatch__,"
+            " and where a program took it off the stack."
+        )
+    init()
+
+
+#: Modules that ask whether to make code for NVIDIA's processors.
+_COMPILERS = ("torch._inductor", "torch._dynamo.device_interface", "torch._higher_order_ops", "torch.utils._triton")
+
+
+def _is_available() -> bool:
+    """Return whether there is a device, which for a compiler is no GPU."""
+    return is_available() and not sys._getframe(1).f_globals.get("__name__", "").startswith(_COMPILERS)
+
+
 def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
     profiled = _profiled(profile) if profile else {}
     for module, name, value in _counterparts():
@@ -145,6 +163,8 @@ def _names_of_cuda(profile: _Profile | None) -> Iterator[tuple[Any, str, Any]]:
         yield module, "CUDAGraph", _stand_in(graphs.Graph)
     yield torch.cuda, "default_generators", random.default_generators
     yield torch.cuda, "_initialized", True
+    yield torch.cuda, "_lazy_init", _lazy_init
+    yield torch.cuda, "is_available", _is_available
     yield torch.cuda, "cudart", _cudart
     yield torch.cuda.amp, "custom_fwd", _stand_in(amp.custom_fwd)
     yield torch.cuda.amp, "custom_bwd", _stand_in(amp.custom_bwd)
@@ -179,7 +199,20 @@ def _autocast() -> Iterator[tuple[Any, str, Any]]:
         yield torch, name, _stand_in(getattr(torch, name))
     for name in ("custom_fwd", "custom_bwd", "is_autocast_available"):
         yield torch.amp, name, _stand_in(getattr(torch.amp, name))
-    yield torch.amp.autocast_mode.autocast, "__init__", _stand_in_function(torch.amp.autocast_mode.autocast.__init__)
+    begin = torch.amp.autocast_mode.autocast.__init__
+
+    @functools.wraps(begin)
+    def begin_mapped(
+        self: Any, device_type: Any, dtype: torch.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        place = _mapped(device_type)
+        is_ours = place == "rustdev"
+        # The check of the dtype is made where autocast is on. CUDA's takes every dtype, and casts to it.
+        begin(self, place, dtype, enabled and not is_ours, cache_enabled)
+        if is_ours:
+            self._enabled = enabled
+
+    yield torch.amp.autocast_mode.autocast, "__init__", begin_mapped
     scaler = torch.amp.GradScaler.__init__
 
     @functools.wraps(scaler)
@@ -270,7 +303,7 @@ def _threads_and_processes(enter_in_child: Callable[[str | None], Any], profile:
     prepare = multiprocessing.spawn.get_preparation_data
 
     def _bootstrap_inner(self: threading.Thread) -> None:
-        if not _scope.is_on:
+        if not _rustdev.cuda_mode_is_on():
             run(self)
             return
         with _CudaMode():
@@ -298,8 +331,9 @@ def _default_tensor_type(tensor_type: Any) -> None:
 
 
 def _torch() -> Iterator[tuple[Any, str, Any]]:
-    for name in ("Generator", "Stream", "Event"):
+    for name in ("Stream", "Event"):
         yield torch, name, _stand_in(getattr(torch, name))
+    yield torch, "Generator", _stand_in_class(torch.Generator, _Generator)
     yield DeviceContext, "__init__", _stand_in_function(DeviceContext.__init__)
     set_type = torch.set_default_tensor_type
 
@@ -323,6 +357,15 @@ def _torch() -> Iterator[tuple[Any, str, Any]]:
     for name in ("scatter", "gather", "broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced"):
         yield torch.nn.parallel.comm, name, getattr(_cuda_comm, name)
     yield torch._utils, "_get_available_device_type", lambda: "rustdev"
+    fork = torch.random.fork_rng
+
+    @functools.wraps(fork)
+    def fork_rng(devices: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return _call_mapped(fork, (devices if devices is None else list(devices), *args), kwargs)
+
+    yield torch.random, "fork_rng", fork_rng
+    yield torch.jit, "load", _stand_in(torch.jit.load)
+    yield torch.futures, "Future", _stand_in(torch.futures.Future)
     yield torch.autograd.graph, "_engine_run_backward", _run_backward(torch.autograd.graph._engine_run_backward)
 
 
@@ -337,6 +380,7 @@ def _replacements(
         enter_in_child: Called with that name in processes that are started by ``multiprocessing``.
     """
     yield from _names_of_cuda(profile)
+    yield from _bindings()
     yield from _autocast()
     yield from _storages()
     if torch.distributed.is_available():
@@ -344,3 +388,4 @@ def _replacements(
     yield from _profilers()
     yield from _threads_and_processes(enter_in_child, profile_name)
     yield from _torch()
+    yield from _leaves()

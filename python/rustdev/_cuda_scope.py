@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from types import ModuleType, TracebackType
 from typing import Any
@@ -17,8 +18,8 @@ import torch
 from torch.serialization import _package_registry
 from typing_extensions import Self
 
-from . import memory
-from ._cuda_mode import _CudaMode, _mapped, _scope
+from . import _rustdev, memory
+from ._cuda_mode import _CudaMode, _mapped, _modes_of_scope, _put_on_stack, _take_off_stack
 from ._cuda_names import _replacements
 from ._profiles import _profile
 from ._utils import _ThreadStack
@@ -82,12 +83,15 @@ class _Installation:
         named = _profile(self.profile) if self.profile else None
         replaced: dict[int, Any] = {}
         # All of them are made before any is set, as some are made of what others replace.
+        builtins = torch.jit._builtins._get_builtin_table()  # made of what PyTorch's modules hold: before they hold anything else
         for owner, name, value in list(_replacements(named, self.profile, _enter_in_child)):
             original = vars(owner).get(name, _MISSING)
             self._set(owner, name, value)
             if isinstance(owner, ModuleType) and callable(original) and getattr(value, "__module__", None) != "torch.rustdev":
                 replaced.setdefault(id(original), value)
                 self._originals[id(value)] = (value, original)
+                if id(original) in builtins:  # TorchScript compiles no body where it knows the function
+                    builtins[id(value)] = builtins[id(original)]
         # Others have taken them by name: ``from torch.cuda import synchronize``.
         for module in _modules():
             for name, value in list(vars(module).items()):
@@ -99,11 +103,21 @@ class _Installation:
             for index, fraction in enumerate(self._fractions):
                 total = get_device_properties(index).total_memory
                 memory.set_per_process_memory_fraction(min(fraction, named.memory / total), index)
-        _scope.is_on = True
+        _rustdev.cuda_mode_switch(True)
+
+    def _undo_class(self, cls: type) -> None:
+        """Put right what a class that was made meanwhile has taken."""
+        for name, value in list(vars(cls).items()):
+            is_static = isinstance(value, staticmethod)
+            found = self._originals.get(id(value.__func__ if isinstance(value, staticmethod) else value))
+            if found is not None:
+                setattr(cls, name, staticmethod(found[1]) if is_static else found[1])
 
     def undo(self) -> None:
         """Put everything back, also what modules that were loaded meanwhile have taken by name."""
-        _scope.is_on = False
+        _rustdev.cuda_mode_switch(False)
+        for key in self._originals:
+            torch.jit._builtins._get_builtin_table().pop(key, None)
         _package_registry[:] = [entry for entry in _package_registry if entry is not _PACKAGE]
         for index, fraction in enumerate(self._fractions):
             memory.set_per_process_memory_fraction(fraction, index)
@@ -116,6 +130,8 @@ class _Installation:
             for name, value in list(vars(module).items()):
                 if id(value) in self._originals:
                     vars(module)[name] = self._originals[id(value)][1]
+                elif issubclass(type(value), type) and value.__module__ == module.__name__:
+                    self._undo_class(value)
         if _default_device() != self._default_device:
             torch.set_default_device(self._default_device)
 
@@ -146,7 +162,8 @@ class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it doe
         if profile is not None:
             _profile(profile)
         self.profile, self.force = profile, force
-        self._modes: _ThreadStack[_CudaMode | None] = _ThreadStack()
+        #: Whether the mode was put on the stack of the thread that entered.
+        self._entered: _ThreadStack[bool] = _ThreadStack()
 
     def __enter__(self) -> Self:
         global _installation, _count
@@ -164,12 +181,19 @@ class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it doe
             elif self.profile not in (None, _installation.profile):
                 raise RuntimeError(f"the device is presented as {_installation.profile}, and cannot be {self.profile} at once")
             _count += 1
-        is_mapped = any(isinstance(mode, _CudaMode) for mode in torch.overrides._get_current_function_mode_stack())
-        mode = None if is_mapped else _CudaMode()
-        self._modes.push(mode)
-        if mode is not None:
-            mode.__enter__()  # type: ignore[no-untyped-call]
+        has_none = not _modes_of_scope()
+        self._entered.push(has_none)
+        if has_none:
+            torch._C._push_on_torch_function_stack(_CudaMode())
         return self
+
+    def _restore(self) -> None:
+        """Put this thread's mode back on PyTorch's stack, and have PyTorch ask modes, where a program has changed either."""
+        states = torch._C._TorchFunctionState
+        if torch._C._get_torch_function_state() == states.ALL_DISABLED:
+            torch._C._set_torch_function_state(states.ENABLED)
+        if not _modes_of_scope():
+            _put_on_stack()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         global _installation, _count
@@ -178,9 +202,13 @@ class as_cuda(contextlib.ContextDecorator):  # noqa: N801 - reads as what it doe
             if _count == 0 and _installation is not None:
                 installation, _installation = _installation, None
                 installation.undo()
-        mode = self._modes.pop()
-        if mode is not None:
-            mode.__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+        if self._entered.pop() and not _take_off_stack():
+            warnings.warn(
+                "a program took the mode of rustdev.as_cuda off PyTorch's stack of function modes:"
+                ' from there on, "cuda" did not mean rustdev in this thread',
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _enter_until_exit(profile: str | None, force: bool = False) -> None:

@@ -10,6 +10,10 @@ __all__ = [
     "PrivatePoolUse",
     "SanitizerClock",
     "__version__",
+    "cuda_mode_calls",
+    "cuda_mode_is_asked_by_pytorch",
+    "cuda_mode_is_on",
+    "cuda_mode_switch",
     "device_count",
     "event_elapsed",
     "event_open",
@@ -103,6 +107,28 @@ def schedule_switch(order: str | None) -> str | None:
     """Turn an order of tasks on, or none, and return the one before."""
 
 # src/python/py_device.rs
+
+def cuda_mode_calls(
+    special: dict[Any, Callable[..., Any]], device: type, mapped: Callable[[Any], Any], renamed: Callable[[Exception], object]
+) -> Callable[[Any, Any, tuple[Any, ...], dict[str, Any] | None], Any]:
+    """Return a function of (func, types, args, kwargs) that calls ``func`` with "cuda" mapped.
+
+    Args:
+        special: Functions of which more than the device arguments is changed, and what is called instead, with the function and its
+            arguments.
+        device: ``torch.device``.
+        mapped: Returns the device that is meant by one of type "cuda".
+        renamed: Takes an exception whose text names the device, and has it name CUDA's.
+    """
+
+def cuda_mode_is_asked_by_pytorch(depth: int) -> bool:
+    """Return whether the calling code is PyTorch's or this package's, ``depth`` frames and other modes left out."""
+
+def cuda_mode_is_on() -> bool:
+    """Return whether "cuda" is mapped."""
+
+def cuda_mode_switch(is_on: bool) -> None:
+    """Have "cuda" mapped, or not any more."""
 
 def device_count() -> int:
     """Return how many devices there are; 0 in a forked child."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import sys
 import threading
@@ -15,6 +16,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.cuda import synchronize as imported_before
 from torch.nn.utils.rnn import pack_sequence
+from torch.utils._pytree import tree_map_only
+from torch.utils._triton import has_triton
 
 
 @pytest.fixture
@@ -120,6 +123,48 @@ def test_data_parallel_threads() -> None:
         assert model[0].bias.grad.tolist() == pytest.approx([4 * (1 + 1e-5) ** -0.5] * 2)
 
 
+class Wrapper(torch.Tensor):
+    """A tensor around another, which takes its device from that."""
+
+    inner: torch.Tensor
+
+    @staticmethod
+    def __new__(cls: Any, inner: torch.Tensor) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+    def __init__(self, inner: torch.Tensor) -> None:
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = tree_map_only(cls, lambda each: each.inner, (args, kwargs or {}))
+        return tree_map_only(torch.Tensor, cls, func(*args, **kwargs))
+
+
+@pytest.mark.usefixtures("cuda")
+def test_wrapper_subclasses_are_on_the_device() -> None:
+    x = torch.arange(12.0, device="cuda").reshape(3, 4)
+    wrapped = Wrapper(x)
+    assert wrapped.is_cuda
+    assert wrapped.device == x.device == torch.device("cuda:0")
+    for index in (0, slice(2), (slice(None), 1), torch.tensor([2, 0], device="cuda"), (..., None), x > 3):
+        assert torch.equal(wrapped[index].inner, x[index])
+    assert torch.equal(wrapped.narrow(0, 1, 2).inner, x[1:])
+    assert wrapped.to(wrapped.device) is wrapped.to("cuda") is wrapped.cuda() is wrapped
+    assert wrapped.new_empty(2).device == torch.empty_like(wrapped).device == wrapped.new_tensor([1.0]).device == x.device
+    for other in (copy.deepcopy(wrapped), copy.copy(wrapped), wrapped.detach(), wrapped.data, wrapped.half(), *wrapped.split(1)):
+        assert other.inner.device == other.device == x.device
+    file = io.BytesIO()
+    torch.save(wrapped, file)
+    file.seek(0)
+    assert torch.equal(torch.load(file, weights_only=False).inner, x)
+    wrapped[0] = 5.0
+    assert x[0].tolist() == [5] * 4
+    parameter = nn.Parameter(Wrapper(x))
+    parameter.mul(2).sum().backward()
+    assert parameter.grad.inner.tolist() == [[2] * 4] * 3
+
+
 def test_default_devices() -> None:
     with rustdev.as_cuda():
         with torch.device("cuda"):
@@ -171,8 +216,9 @@ def test_random_numbers() -> None:
     x = torch.randn(3, device="cuda")
     torch.cuda.set_rng_state(state)
     assert torch.equal(x, torch.randn(3, device="cuda"))
-    with torch.random.fork_rng(devices=[0, 1], device_type="cuda"):
-        torch.cuda.manual_seed(3)
+    for devices in ([0, 1], [x.device], (d for d in ("cuda:0", x.device))):
+        with torch.random.fork_rng(devices=devices, device_type="cuda"), torch.random.fork_rng(devices=[x.device]):
+            torch.cuda.manual_seed(3)
     generator = torch.Generator(device="cuda").manual_seed(7)
     assert isinstance(generator, torch.Generator)
     assert torch.equal(x, torch.randn(3, device="cuda", generator=generator))
@@ -216,6 +262,10 @@ def test_mixed_precision() -> None:
             assert torch.is_autocast_enabled()
             assert torch.is_autocast_enabled("cuda")
             assert (x @ x).dtype == torch.float16
+    for dtype in (torch.float32, torch.float64):  # of which the CPU device warns
+        with torch.autocast("cuda", dtype=dtype):
+            assert torch.get_autocast_dtype("cuda") == dtype
+            assert (x.half() @ x.half()).dtype == dtype
     with pytest.warns(FutureWarning, match="deprecated"):
         context = torch.cuda.amp.autocast(dtype=torch.bfloat16)
     with context:
@@ -313,6 +363,40 @@ def test_nested_scopes_and_exceptions() -> None:
     assert torch.overrides._get_current_function_mode_stack() == []
 
 
+def test_a_mode_that_a_program_takes_off_the_stack() -> None:
+    mode = torch.overrides.BaseTorchFunctionMode()
+
+    def lose_the_mode() -> None:
+        torch.overrides._pop_mode()
+        with mode:
+            for make in (lambda: torch.ones(1, device="cuda"), lambda: torch.ones(1).cuda()):
+                with pytest.raises(RuntimeError, match='"cuda" does not mean rustdev here: the mode'):
+                    make()
+
+    with pytest.warns(RuntimeWarning, match="took the mode of rustdev.as_cuda off"), rustdev.as_cuda():
+        lose_the_mode()
+    scope = rustdev.as_cuda()
+    with scope, mode:
+        for has_default in (False, True):
+            torch.set_default_device("cuda:1" if has_default else None)
+            modes = torch.overrides._get_current_function_mode_stack()
+            while torch._C._len_torch_function_stack():
+                torch.overrides._pop_mode()
+            for other in modes[:has_default] + modes[-1:]:
+                torch.overrides._push_mode(other)
+            scope._restore()
+            assert torch.overrides._get_current_function_mode_stack()[-1] is mode
+            assert torch.ones(1, device="cuda").is_cuda
+            assert torch.ones(1).is_cuda is has_default
+        scope._restore()
+    # Modes that are entered out of order are left in the order of the program.
+    scope.__enter__()
+    mode.__enter__()
+    scope.__exit__(None, None, None)
+    assert torch.overrides._get_current_function_mode_stack() == [mode]
+    mode.__exit__(None, None, None)
+
+
 def test_decorator() -> None:
     @rustdev.as_cuda()
     def make() -> torch.Tensor:
@@ -363,6 +447,91 @@ def test_compiled_functions_are_one_graph() -> None:
     result.sum().backward()
     assert x.grad.is_cuda
     assert x.grad.tolist() == [6, 6, 6]
+
+
+def test_compiled_functions_of_a_gpu_with_tensor_cores() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        place = torch.accelerator.current_accelerator()
+        return x + torch.ones(3, device=place) * 2 if torch.cuda.is_available() else x
+
+    with rustdev.as_cuda(profile="a100-80g"):
+        result = torch.compile(function)(torch.ones(3, device="cuda"))
+        assert result.is_cuda
+        assert result.tolist() == [3] * 3
+        assert torch.cuda.is_available()
+        assert not has_triton()
+    interface = sys.modules["torch._dynamo.device_interface"].CudaInterface
+    assert interface.synchronize is torch.cuda.synchronize
+
+
+@pytest.mark.usefixtures("cuda")
+def test_accelerator() -> None:
+    x = torch.ones(1, device="cuda:1")
+    current = torch.accelerator.current_accelerator()
+    assert current == torch.accelerator.current_accelerator(check_available=True) == torch.device("cuda")
+    assert torch.accelerator.device_count() == 2
+    with torch.accelerator.device_index(1):
+        assert torch.accelerator.current_device_index() == 1
+        assert torch.ones(1, device=current).device == x.device
+    for place in (x.device, "cuda:1", 1):
+        torch.accelerator.synchronize(place)
+        assert torch.accelerator.memory_allocated(place) == torch.cuda.memory_allocated(1)
+        assert torch.accelerator.current_stream(place) == torch.cuda.current_stream(1)
+        assert torch.accelerator.current_stream(place).device == x.device
+        assert torch.float16 in torch.accelerator.get_device_capability(place)["supported_dtypes"]
+    torch.accelerator.set_device_index(x.device)
+    assert torch.cuda.current_device() == 1
+    torch.accelerator.set_device_index("cuda:0")
+
+
+@pytest.mark.usefixtures("cuda")
+def test_devices_of_other_objects() -> None:
+    x = torch.ones(1, device="cuda:1")
+    seen = (
+        torch.cuda.Stream(x.device),
+        torch.cuda.current_stream(1),
+        x.untyped_storage(),
+        torch.zeros(1, device=1).untyped_storage(),
+    )
+    assert {each.device for each in seen} == {x.device}
+    assert torch.Generator(x.device).device == x.device
+    assert torch.ones(1, device=torch.Generator(x.device).device).device == x.device
+
+
+@pytest.mark.usefixtures("cuda")
+def test_bindings_that_libraries_call() -> None:
+    torch._C._cuda_attach_out_of_memory_observer(lambda device, asked, total, free: seen.append(asked))
+    seen: list[int] = []
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
+    assert seen == [1 << 50]
+    assert torch._C._cuda_getDeviceCount() == 2
+    assert torch._C._cuda_exchangeDevice(1) == 0
+    assert torch._C._cuda_getDevice() == 1
+    torch._C._cuda_setDevice(0)
+    assert torch._C._cuda_getCurrentRawStream(0) == torch.cuda.current_stream(0).cuda_stream
+    assert torch._C._cuda_memoryStats(0).keys() == torch.cuda.memory_stats_as_nested_dict().keys()
+    torch._C._cuda_synchronize()
+    torch._C._cuda_emptyCache()
+
+
+@pytest.mark.usefixtures("cuda")
+def test_errors_name_the_device_that_the_program_knows() -> None:
+    x = torch.ones(2, 2, device="cuda:1")
+    with pytest.raises(TypeError, match=r"^can't convert cuda:1 device type tensor to numpy\. Use Tensor\.cpu\(\)"):
+        x.numpy()
+    for function in (x.add, x.mm, lambda other: torch.stack([x, other]), nn.Linear(2, 2).cuda(1)):
+        with pytest.raises(RuntimeError, match=r"same device, .*\bcuda:1\b"):
+            function(torch.ones(2, 2))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
+def test_scripted_modules() -> None:
+    x = torch.ones(1, 2, 8, device="rustdev")
+    with rustdev.as_cuda():
+        attention = torch.jit.script(nn.MultiheadAttention(8, 2, batch_first=True).cuda())
+        assert attention(x, x, x)[0].is_cuda
+    assert torch.jit.script(nn.MultiheadAttention(8, 2, batch_first=True).to("rustdev"))(x, x, x)[0].shape == (1, 2, 8)
 
 
 @pytest.mark.usefixtures("cuda")
