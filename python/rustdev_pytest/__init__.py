@@ -6,18 +6,19 @@ docs/ci.md tells how to use it.
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     import torch
+    from rustdev._cuda_scope import as_cuda
 
 __all__: list[str] = []
 
 #: The scope in which "cuda" means the device.
-_SCOPE = pytest.StashKey[object]()
+_SCOPE: pytest.StashKey["as_cuda"] = pytest.StashKey()
 _MARKER = "rustdev_devices(count): skip the test where there are fewer devices"
 
 
@@ -104,9 +105,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"takes {needed} devices, as with --rustdev-devices={needed}")
 
 
+def _put_back(item: pytest.Item) -> None:
+    scope = item.config.stash.get(_SCOPE, None)
+    if scope is not None:
+        scope._restore()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Have each test begin in the scope, whatever the one before did to PyTorch's stack of modes."""
+    _put_back(item)
+    return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Wait for the devices at the end of each test, so that a task that fails fails the test that submitted it."""
+    _put_back(item)
     yield
     if _SCOPE in item.config.stash:
         import rustdev

@@ -44,6 +44,30 @@ def test_after_the_failure():
 """
 
 
+LOST_MODES = """\
+import torch
+from torch.testing._internal.common_utils import TestCase
+
+class TestOfItsOwn(TestCase):
+    def setUp(self): pass  # and not PyTorch's, which counts the modes
+
+    def test_a(self): assert torch.ones(1, device="cuda").is_cuda
+
+    def test_b(self): assert torch.ones(1, device="cuda").is_cuda
+
+def test_c():
+    while torch._C._len_torch_function_stack():
+        torch.overrides._pop_mode()
+    torch.set_default_device("cpu")
+
+def test_d():
+    assert torch.ones(1, device="cuda").is_cuda
+    torch._C._set_torch_function_state(torch._C._TorchFunctionState.ALL_DISABLED)
+
+class TestOfPyTorch(TestCase):
+    def test_e(self): assert torch.ones(1, device="cuda").is_cuda
+"""
+
 OWN_TESTS = """\
 import pytest, torch
 
@@ -90,6 +114,11 @@ def test_tests_for_cuda_run(tmp_path: Path) -> None:
     assert "takes 3 devices, as with --rustdev-devices=3" in said
     assert "FAILED test_of_a_project.py::test_late_failure" in said
     assert "4 passed, 1 skipped" in said.replace("1 failed, ", "")
+
+
+def test_tests_that_change_the_stack_of_modes(tmp_path: Path) -> None:
+    said = run(tmp_path, "--rustdev-as-cuda", tests=LOST_MODES)
+    assert "5 passed" in said, said
 
 
 def test_tests_for_the_device_by_its_own_name(tmp_path: Path) -> None:
