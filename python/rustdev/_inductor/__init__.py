@@ -12,6 +12,7 @@ module concerned. The rest comes with the first graph for the device, when Induc
 | ``scheduling``, ``loops`` | which C++ is written for fused operators |
 | ``wrapper`` | the Python that allocates memory and calls kernels |
 | ``kernels``, ``kernel.h`` | compiling a kernel, and what is in each of them |
+| ``builds`` | compiled files, which are in the cache as a whole or not at all |
 """
 
 from types import ModuleType
@@ -64,6 +65,13 @@ def _keep_operators(decomposition: ModuleType) -> None:
     keep_undecomposed(decomposition)
 
 
+def _build_whole_files(codecache: ModuleType) -> None:
+    from .builds import build_missing
+
+    # For every device: kernels, graphs in C++ and precompiled headers. Processes that compile get the function by its name.
+    codecache._worker_compile_cpp = build_missing  # type: ignore[attr-defined]
+
+
 def _skip_our_frames(trace_rules: ModuleType) -> None:
     """Keep Dynamo out of this package: traced, ``torch.random.fork_rng`` would run our functions on tensors without data."""
     trace_rules.add("rustdev")
@@ -79,3 +87,4 @@ def _install() -> None:
     _after_import("torch._inductor.decomposition", _keep_operators)
     _after_import("torch._dynamo.device_interface", _add_interface)
     _after_import("torch._dynamo.trace_rules", _skip_our_frames)
+    _after_import("torch._inductor.codecache", _build_whole_files)
