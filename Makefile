@@ -16,6 +16,7 @@
 #   BENCH_THREADS="1 4"  for bench-models: with how many threads, one after the other (default: 1, and as many as there are cores)
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
 #   ZOO="--compile bert" for zoo: its arguments
+#   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -33,6 +34,7 @@ JOBS ?= 1
 MINUTES ?= 10
 SEED ?=
 ZOO ?=
+PROGRAMS ?=
 MODES ?=
 DEFAULT_TORCH := 2.15.0
 
@@ -59,7 +61,7 @@ DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f) $(MODULE)
 
-.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo coverage loom asan tsan
+.PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
 .PHONY: asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
 
@@ -167,6 +169,9 @@ conformance-compile: dev ## operators and modules through torch.compile, into ta
 
 zoo: dev $(STAMPS)/libraries ## a step of a hundred small models of transformers and torchvision beside the CPU's; ZOO="--compile bert" chooses
 	PYTHONPATH=tools $(PY) -m zoo $(ZOO)
+
+programs: dev ## tests of public libraries with the device; writes docs/programs.md and goes on where it was interrupted
+	PYTHONPATH=tools $(PY) -m programs --page docs/programs.md $(PROGRAMS)
 
 coverage: dev ## write docs/coverage.md and docs/features.md: what serves each operator, what of torch.cuda is here
 	$(PY) tools/coverage.py docs/coverage.md

@@ -1,0 +1,91 @@
+"""Run public programs on the device, and hold them against PyTorch's CPU device.
+
+    python -m programs [--again] [--show] [--page PATH] [NAME ...]
+
+Programs that are named run anew; without a name, those run that have no result of this selection and release yet (--again: all).
+Tests are from the package index, kept in target/programs with the results. The exit status is 1 where something fails and is not
+listed, or is listed and does not fail, and where a program could not be had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import signal
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from . import fetch, listed, page, run
+
+ROOT = Path(__file__).parents[2]
+
+
+def kept(root: Path, program: listed.Program, releases: dict[str, str]) -> dict[str, Any] | None:
+    """Return the result of an earlier run of the same selection."""
+    path = root / "results" / f"{program.name}.json"
+    result: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return result if result.get("digest") == program.digest(releases) else None
+
+
+def show(name: str, verdict: page.Verdict, seconds: float) -> None:
+    """Print one program's line, and what is not as listed."""
+    numbers = f"{verdict.passed} passed ({verdict.used} used the device), {verdict.skipped} skipped"
+    numbers += f", {len(verdict.without)} fail without it too, {sum(count for _, count in verdict.listed)} listed"
+    print(f"{name}: {numbers}, {len(verdict.unlisted)} not listed; {seconds} s")
+    for test, text in verdict.unlisted.items():
+        print(f"    {test}: {page.cell(text)[:200]}")
+    for failure in verdict.gone:
+        print(f"    listed, and did not fail: {' '.join(failure.tests)}")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Run what is asked for, print what it showed and write the page."""
+    parser = argparse.ArgumentParser(prog="programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="programs of the list (default: all)")
+    parser.add_argument("--again", action="store_true", help="run programs that have a result too")
+    parser.add_argument("--show", action="store_true", help="run nothing: print and write what earlier runs have left")
+    parser.add_argument("--list", type=Path, default=listed.HERE / "programs.toml", help="the list")
+    parser.add_argument("--releases", type=Path, default=listed.REQUIREMENTS, help="the releases")
+    parser.add_argument("--output", type=Path, default=ROOT / "target" / "programs", help="where everything is kept")
+    parser.add_argument("--page", type=Path, help="the page to write, of all programs with a result")
+    options = parser.parse_args()
+    # So that the child is ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    programs, releases = listed.programs(options.list), listed.releases(options.releases)
+    unknown = set(options.names) - programs.keys()
+    if unknown:
+        parser.error(f"the list has no {', '.join(sorted(unknown))}")
+    root = options.output.resolve()
+    verdicts = {}
+    for name, program in programs.items():
+        result = kept(root, program, releases)
+        asked = name in options.names if options.names else options.again or result is None
+        if asked and not options.show:
+            try:
+                result = run.run(program, releases, root, run.Limits()) | {"digest": program.digest(releases)}
+            except fetch.UnavailableError as error:
+                print(f"{name}: {error}", flush=True)
+                continue
+            (root / "results" / f"{name}.json").write_text(json.dumps(result, indent=1))
+        if result is not None:
+            verdicts[name] = (program, page.judge(program, result))
+            if asked or options.show:
+                show(name, verdicts[name][1], result["seconds"])
+    missing = [name for name in programs if name not in verdicts]
+    if options.page:
+        machine = f"torch {version('torch')}, Python {platform.python_version()}"
+        options.page.write_text(page.page(verdicts, releases, machine, missing))
+    if missing:
+        print(f"no result yet: {', '.join(missing)}")
+    chosen = [verdict for name, (_, verdict) in verdicts.items() if not options.names or name in options.names]
+    bad = sum(verdict.bad for verdict in chosen)
+    print(f"{len(chosen)} programs, {bad} of them not as listed")
+    return int(bad > 0 or (not options.names and bool(missing)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

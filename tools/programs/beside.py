@@ -1,0 +1,120 @@
+"""One calculation on PyTorch's CPU device and on rustdev, for the programs in ``examples/``."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor, nn
+
+#: Differences beside the greatest number of a result: sums in another order, over some layers.
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-7, torch.bfloat16: 2e-2, torch.float16: 5e-3}
+
+
+def moved(value: Any, device: str) -> Any:
+    """Return the value with all of its tensors on a device."""
+    return pytree.tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+class HostNumbers(TorchFunctionMode):
+    """While it is entered, random numbers are the CPU device's on each device."""
+
+    FACTORIES = frozenset({torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal})
+    FUNCTIONS = frozenset({
+        torch.rand_like, torch.randn_like, torch.randint_like, torch.bernoulli, torch.multinomial, torch.poisson, torch.dropout,
+        torch.nn.functional.dropout, torch.nn.functional.dropout2d, torch._standard_gamma, torch._sample_dirichlet,
+    })  # fmt: skip
+    IN_PLACE = frozenset(
+        getattr(torch.Tensor, name)
+        for name in ("uniform_", "normal_", "bernoulli_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_")
+    )
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Draw on the CPU device, and move."""
+        kwargs = kwargs or {}
+        if func in self.FACTORIES and kwargs.get("device") is not None:
+            return func(*args, **kwargs | {"device": "cpu"}).to(kwargs["device"])
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        if tensors and (func in self.FUNCTIONS or func is torch.normal):
+            kwargs = {name: value for name, value in kwargs.items() if name != "device"}
+            return func(*moved(args, "cpu"), **moved(kwargs, "cpu")).to(tensors[0].device)
+        if func in self.IN_PLACE:
+            return args[0].copy_(func(args[0].detach().cpu(), *args[1:], **kwargs))
+        return func(*args, **kwargs)
+
+
+def agree(calculate: Callable[[str], Any], tolerance: float | None = None) -> None:
+    """Require the tensors and numbers that a function returns for "cpu" and for "rustdev" to be equal, and the device's on it."""
+    answers = []
+    for device in ("cpu", "rustdev"):
+        torch.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+        with HostNumbers():
+            answers.append(calculate(device))
+    wanted, found = ([leaf for leaf in pytree.tree_leaves(answer) if leaf is not None] for answer in answers)
+    assert len(wanted) == len(found) > 0
+    assert any(isinstance(leaf, torch.Tensor) and leaf.device.type == "rustdev" for leaf in found), "nothing is on the device"
+    for index, (theirs, mine) in enumerate(zip(wanted, found, strict=True)):
+        near(torch.as_tensor(theirs), torch.as_tensor(mine), tolerance, f"result {index}")
+
+
+def near(theirs: Tensor, mine: Tensor, tolerance: float | None, name: str) -> None:
+    """Require one result to be equal."""
+    assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype), name
+    theirs, mine = theirs.detach().cpu(), mine.detach().cpu()
+    if theirs.layout != torch.strided:
+        theirs, mine = theirs.to_dense(), mine.to_dense()
+    if not (theirs.is_floating_point() or theirs.is_complex()):
+        assert torch.equal(theirs, mine), name
+        return
+    assert torch.equal(theirs.isfinite(), mine.isfinite()), name
+    scale = max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, 1e-6)
+    allowed = TOLERANCE.get(theirs.dtype, 1e-3) if tolerance is None else tolerance
+    difference = float((theirs - mine).nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0
+    assert difference <= allowed * scale, f"{name} differs by {difference:.1e} of {scale:.1e}"
+
+
+def trained(
+    make: Callable[[], nn.Module],
+    *inputs: Any,
+    call: Callable[..., Any] | None = None,
+    tolerance: float | None = None,
+    **named: Any,
+) -> None:
+    """Require a model's results, gradients and the weights after a step of SGD to be equal.
+
+    Args:
+        make: Makes the model, on the CPU device.
+        inputs: What it is called with, and named.
+        call: Gets the model and the inputs, and returns the results; default: it calls the model.
+        tolerance: The difference that is allowed, beside the greatest number of each result.
+        named: See `inputs`.
+    """
+
+    def calculate(device: str) -> Any:
+        program = make().to(device)
+        weights = [name for name, weight in program.named_parameters() if weight.requires_grad]
+        arguments, keywords = moved(inputs, device), moved(named, device)
+        answer = call(program, *arguments, **keywords) if call else program(*arguments, **keywords)
+        results = [leaf for leaf in pytree.tree_leaves(answer) if isinstance(leaf, torch.Tensor)]
+        losses = [result.float().pow(2).mean() for result in results if result.requires_grad]
+        torch.stack(losses).sum().backward()
+        parameters = dict(program.named_parameters())
+        gradients = [parameters[name].grad for name in weights]
+        # Gradients that are rounding errors of zero are compared beside the others.
+        scale = max(float(gradient.abs().max()) for gradient in gradients if gradient is not None)
+        scaled = [gradient / scale for gradient in gradients if gradient is not None]
+        torch.optim.SGD(program.parameters(), lr=0.1).step()
+        flat = torch.cat([gradient.flatten() for gradient in scaled])
+        return results, flat, [parameters[name] for name in weights]
+
+    agree(calculate, tolerance)

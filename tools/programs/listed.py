@@ -1,0 +1,123 @@
+"""The list of programs, ``programs.toml``, and the releases of what they take, ``requirements/programs.txt``.
+
+A table of the list is a program; its name is the distribution's::
+
+    [julius]
+    what = "filters and resampling of sound"
+    way = "default"                     # see `WAYS`
+    tests = ["tests"]                   # files and folders of the distribution, as pytest takes them
+    arguments = ["-k", "not cosine"]    # more arguments of pytest's
+    without = ["tests/test_x.py::*[8]"] # tests that are not run
+    left_out = "test_x takes files that it downloads"  # why the selection is not the whole
+    takes = ["@hub", "einops"]          # other distributions, to the last one that torch and pytest do not bring; @ names a group
+    environment = {NAME = "value"}
+    device_arguments = ["--device=cuda"]      # of the run with the device alone, where its tests have to be told
+    device_environment = {DEVICE = "cuda"}    # likewise
+    devices = 2                         # default: 1
+
+    [[julius.failures]]
+    tests = ["*::test_resample[*]"]     # patterns
+    whose = "cuda"                      # see `WHOSE`
+    reason = "one short sentence"
+    flaky = true                        # default: false; it does not fail every time
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import tomllib
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE / "examples"
+REQUIREMENTS = HERE.parents[1] / "requirements" / "programs.txt"
+
+WAYS = {
+    "cuda": 'the tests of the distribution, written for "cuda", by the pytest plugin: `--rustdev-as-cuda`',
+    "default": "the tests of the distribution, which name no device, with the device as PyTorch's default device",
+    "example": "programs of ours in `tools/programs/examples/`, on the device and on PyTorch's CPU device: results and gradients",
+}
+WHOSE = {
+    "program": "the program's own fault, or that of its tests",
+    "cuda": "CUDA would fail too: the test is made for the CPU device",
+    "gpu": "the test takes a real GPU, or a kernel that is written for one",
+    "rustdev": "a fault of rustdev",
+}
+
+
+def has(patterns: list[str], test: str) -> bool:
+    """Return whether one of the patterns is a test's; a bracket in a pattern is a bracket."""
+    return any(fnmatchcase(test, pattern.replace("[", "[[]")) for pattern in patterns)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Tests that fail, and why."""
+
+    tests: list[str]
+    whose: str
+    reason: str
+    flaky: bool = False
+
+    def __post_init__(self) -> None:
+        if self.whose not in WHOSE or not self.reason.strip() or not self.tests:
+            raise ValueError(f"failures take tests, a reason and one of {', '.join(WHOSE)}: {self}")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A row of the list."""
+
+    name: str
+    what: str
+    way: str
+    tests: list[str]
+    arguments: list[str] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
+    left_out: str = ""
+    takes: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    device_arguments: list[str] = field(default_factory=list)
+    device_environment: dict[str, str] = field(default_factory=dict)
+    devices: int = 1
+    failures: list[Failure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.way not in WAYS:
+            raise ValueError(f"{self.name}: {self.way!r} is none of the ways {', '.join(WAYS)}")
+
+    def digest(self, releases: dict[str, str]) -> str:
+        """Return what a result is kept under: another selection or release is run anew; expectations are held against it later."""
+        described: dict[str, Any] = {"releases": [releases[name] for name in (self.name, *self.takes)]}
+        described |= {name: value for name, value in asdict(self).items() if value and name not in ("what", "failures", "left_out")}
+        if self.way == "example":
+            described["text"] = [(EXAMPLES / test).read_text() for test in self.tests]
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def programs(path: Path = HERE / "programs.toml") -> dict[str, Program]:
+    """Read the list."""
+    tables = tomllib.loads(path.read_text())
+    groups, read = tables.pop("groups", {}), {}
+    for name, table in tables.items():
+        failures = [Failure(**failure) for failure in table.pop("failures", [])]
+        takes = [taken for taken in members(table.pop("takes", []), groups) if taken != name]
+        read[name] = Program(name=name, failures=failures, takes=takes, **table)
+    return read
+
+
+def members(names: list[str], groups: dict[str, list[str]]) -> list[str]:
+    """Return distributions, with groups replaced by what they hold."""
+    nested = [members(groups[name[1:]], groups) if name.startswith("@") else [name] for name in names]
+    return list(dict.fromkeys(name for part in nested for name in part))
+
+
+def releases(path: Path = REQUIREMENTS) -> dict[str, str]:
+    """Read the pinned releases, by name."""
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))

@@ -1,0 +1,169 @@
+"""What the results say: each test's verdict, the table that is printed, and docs/programs.md."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .listed import WAYS, WHOSE, Failure, Program, has
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BAD = ("failed", "crashed")
+
+HEAD = """# Public programs
+
+Libraries and programs from the package index that know nothing of rustdev, each at a pinned release: the parts of their test suites
+that run without a network, and small programs of ours for those that are published without tests. `make programs` runs the list and
+writes this page; `make programs PROGRAMS="einops timm"` runs some of them anew. It takes about an hour the first time, and goes on
+where it was interrupted. The list with all selections is `tools/programs/programs.toml`, the releases are in
+`requirements/programs.txt`, and everything is kept in `target/programs/`.
+
+"""
+COLUMNS = """
+Tests of a distribution run twice, without rustdev (on PyTorch's CPU device) and with it. A test that fails both times counts under
+"also without": the program does not work with this release of PyTorch, or asks for the network. "Used": passed tests in which the
+device has allocated memory; the others have no use for a device, or choose the CPU device themselves. "Listed": tests that fail
+with the device alone, for a reason below. "Fell back": operators that PyTorch's CPU kernels served, by the fallback.
+"""
+
+
+@dataclass
+class Verdict:
+    """What a program's results mean.
+
+    Attributes:
+        passed: Tests that passed on the device.
+        used: Those of them that used the device.
+        skipped: Tests that skipped themselves or were expected to fail by their authors.
+        without: Tests that fail without rustdev too, and how they do so there.
+        listed: The tests of each listed failure.
+        unlisted: Tests that fail with the device alone and are not in the list, and how they fail.
+        gone: Listed failures that did not happen.
+        fallbacks: Operators that fell back.
+    """
+
+    passed: int = 0
+    used: int = 0
+    skipped: int = 0
+    without: dict[str, str] = field(default_factory=dict)
+    listed: list[tuple[Failure, int]] = field(default_factory=list)
+    unlisted: dict[str, str] = field(default_factory=dict)
+    gone: list[Failure] = field(default_factory=list)
+    fallbacks: list[str] = field(default_factory=list)
+
+    @property
+    def bad(self) -> bool:
+        """Whether something is not as the list says."""
+        return bool(self.unlisted or self.gone) or not self.passed
+
+
+def judge(program: Program, results: Mapping[str, Any]) -> Verdict:
+    """Hold the results against each other and against the list."""
+    verdict = Verdict(fallbacks=results["fallbacks"])
+    counts: Counter[int] = Counter()
+    for test, line in results["device"].items():
+        outcome = line["outcome"]
+        if outcome == "passed":
+            verdict.passed += 1
+            verdict.used += line["used"]
+        elif outcome not in BAD:
+            verdict.skipped += 1
+        elif results["host"].get(test, line | {"outcome": "absent"})["outcome"] in BAD:
+            verdict.without[test] = results["host"][test]["text"]
+        else:
+            index = next((index for index, failure in enumerate(program.failures) if has(failure.tests, test)), None)
+            if index is None:
+                verdict.unlisted[test] = line["text"]
+            else:
+                counts[index] += 1
+    for index, failure in enumerate(program.failures):
+        if counts[index]:
+            verdict.listed.append((failure, counts[index]))
+        elif not failure.flaky:
+            verdict.gone.append(failure)
+    return verdict
+
+
+def page(verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str, str], machine: str, missing: list[str]) -> str:
+    """Return docs/programs.md."""
+    lines = [HEAD + f"{machine}.", "", "| way | what runs |", "|---|---|"]
+    lines += [f"| {way} | {what} |" for way, what in WAYS.items()]
+    lines += [COLUMNS, "| program | what | way | passed | used | skipped | also without | listed | fell back |"]
+    lines += ["|---|---|---|---:|---:|---:|---:|---:|---|"]
+    total: Counter[str] = Counter()
+    for name, (program, verdict) in verdicts.items():
+        counts = {"passed": verdict.passed, "used": verdict.used, "skipped": verdict.skipped, "without": len(verdict.without)}
+        counts["listed"] = sum(count for _, count in verdict.listed)
+        total.update(counts)
+        cells = [f"{name} {releases[name]}", program.what, program.way, *map(str, counts.values()), short(verdict.fallbacks)]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append(f"| **{len(verdicts)} programs** | | | {' | '.join(str(count) for count in total.values())} | |")
+    if missing:
+        lines += ["", f"Without a result: {', '.join(missing)}."]
+    lines += failures(verdicts)
+    lines += failures_without(verdicts)
+    lines += unlisted(verdicts)
+    lines += left_out(verdicts)
+    return "\n".join(lines) + "\n"
+
+
+def failures(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
+    """Return the lines about listed failures."""
+    lines = ["", "## What fails", "", 'The column "whose" says:', ""]
+    lines += [f"- {whose}: {meaning}" for whose, meaning in WHOSE.items()]
+    lines += ["", "| program | tests | whose | reason |", "|---|---:|---|---|"]
+    for name, (_, verdict) in verdicts.items():
+        lines += [f"| {name} | {count} | {failure.whose} | {cell(failure.reason)} |" for failure, count in verdict.listed]
+    return lines
+
+
+def failures_without(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
+    """Return the lines about tests that fail without rustdev too."""
+    lines = []
+    for name, (_, verdict) in verdicts.items():
+        texts = Counter(cell(text)[:120] for text in verdict.without.values())
+        lines += [f"| {name} | {count} | {text} |" for text, count in texts.most_common()]
+    return (
+        ["", "## What fails without rustdev too", "", "| program | tests | what they say |", "|---|---:|---|", *lines]
+        if lines
+        else []
+    )
+
+
+def unlisted(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
+    """Return the lines about what is not as the list says."""
+    lines = []
+    for name, (_, verdict) in verdicts.items():
+        lines += [f"| {name} | {cell(test)} | {cell(text)[:200]} |" for test, text in verdict.unlisted.items()]
+        lines += [f"| {name} | {cell(' '.join(failure.tests))} | is listed, and did not fail |" for failure in verdict.gone]
+    return ["", "## Not as listed", "", "| program | test | what |", "|---|---|---|", *lines] if lines else []
+
+
+def left_out(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
+    """Return the lines about selections that are not the whole."""
+    lines = []
+    for name, (program, _) in verdicts.items():
+        if program.left_out:
+            selection = " ".join(map(quoted, (*program.tests, *program.arguments)))
+            lines.append(f"| {name} | `{selection}` | {cell(program.left_out)} |")
+    return ["", "## What is left out", "", "| program | what runs | why not the rest |", "|---|---|---|", *lines] if lines else []
+
+
+def short(names: list[str]) -> str:
+    """Return operators as a cell."""
+    shown = ", ".join(f"`{name.removeprefix('aten::')}`" for name in names[:6])
+    return shown + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def cell(text: str) -> str:
+    """Return a text as a cell of a table."""
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def quoted(argument: str) -> str:
+    """Return an argument as a shell reads it."""
+    return f"'{argument}'" if " " in argument else argument
