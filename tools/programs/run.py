@@ -93,6 +93,8 @@ def _environment(program: Program, packages: list[Path], results: Path, on_devic
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
+        # The tests are small: threads of the CPU device would wait for each other.
+        "OMP_NUM_THREADS": "1",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(on_device)),
         "RUSTDEV_DEVICE_COUNT": str(program.devices),
         "RUSTDEV_MEMORY_LIMIT": limits.memory,
