@@ -102,8 +102,7 @@ demo: dev $(STAMPS)/demo ## train the digits on the device and draw demo-output/
 test: test-rust loom test-python ## the Rust tests, the loom models and the Python tests
 
 test-rust:
-	cargo test --locked -q
-	cd examples/hardware && cargo test --locked -q
+	cargo test --locked -q -p rustdev -p slow_device
 
 # Tests of operators look at no clock, so that several processes run them at once. The others have the machine alone.
 WORKERS ?= 2
@@ -139,7 +138,7 @@ NOT_ON_HARDWARE += profiler/test_replays.py::test_arrows_lead_from_one_call_to_a
 NOT_ON_HARDWARE += profiler/test_replays.py::test_fused_nodes_share_their_time
 NOT_ON_HARDWARE += profiler/test_replays.py::test_nodes_that_find_no_room_are_counted
 test-hardware: dev ## the Python tests on the simulated slow device of examples/hardware, as the extension module
-	cd examples/hardware && PYO3_PYTHON='$(PY)' cargo build --locked -q --release --features python --target-dir ../../target/hardware
+	PYO3_PYTHON='$(PY)' cargo build --locked -q -p slow_device --release --features python --target-dir target/hardware
 	SLOW_DEVICE_COUNT=4 SLOW_DEVICE_MEMORY_MB=131072 SLOW_DEVICE_LAUNCH_US=2 SLOW_DEVICE_COPY_US=2 \
 	    $(PY) tools/other_module.py target/hardware/release/libslow_device.so python/rustdev/_shim $(HARDWARE_TESTS) $(PYTEST) \
 	    $(NOT_ON_HARDWARE:%=--deselect 'tests/%')
@@ -209,17 +208,15 @@ tsan-python: | $(STAMPS)/test ## the same under the thread sanitizer
 # ---- style -----------------------------------------------------------------------------------------------------------------------
 lint: lint-rust lint-python lint-cpp ## formatting, lints and types of the three languages
 
+CLIPPY = cargo clippy --locked -q -p rustdev -p slow_device --all-targets --features rustdev/python-bindings -- -D warnings
 lint-rust: dev
-	cargo fmt --check
-	cargo clippy --locked -q --all-targets -- -D warnings
-	cd examples/hardware && cargo fmt --check && cargo clippy --locked -q --all-targets -- -D warnings
-	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --lib --features python-bindings -- -D warnings
-	PYO3_PYTHON='$(PY)' cargo clippy --locked -q -p rustdev-module -- -D warnings
+	cargo fmt --all --check
+	PYO3_PYTHON='$(PY)' $(CLIPPY)
+	PYO3_PYTHON='$(PY)' cargo clippy --locked -q --release -p rustdev-module -- -D warnings
 
 lint-fast: $(STAMPS)/lint $(STAMPS)/test ## the lints that need no built module: rustfmt, clippy, ruff, mypy
-	cargo fmt --check
-	cargo clippy --locked -q --all-targets -- -D warnings
-	cd examples/hardware && cargo fmt --check && cargo clippy --locked -q --all-targets -- -D warnings
+	cargo fmt --all --check
+	PYO3_PYTHON='$(PY)' $(CLIPPY)
 	ruff check .
 	ruff format --check .
 	mypy

@@ -119,7 +119,7 @@ mod tests {
     fn partitions_are_those_of_the_kernel() {
         assert_eq!(partitioned(4, &[0]), [3, 1, 2]);
         assert_eq!(partitioned(4, &[0, 2]), [3, 1]);
-        assert_eq!(partitioned(3, &[0, 1, 2]), []);
+        assert!(partitioned(3, &[0, 1, 2]).is_empty());
         assert_eq!(partitioned(2, &[]), [0, 1]);
     }
 }
