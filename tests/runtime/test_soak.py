@@ -53,14 +53,53 @@ def report(path: Path) -> object:
 
 
 def test_each_mode_runs_programs_without_a_finding(soak: ModuleType) -> None:
-    run = run_soak("--minutes", "600", "--programs", "3", "--seed", "0")
+    modes = [mode for mode in soak.MODES if mode != "ranks"]  # whose test is another
+    run = run_soak("--minutes", "600", "--programs", "3", "--seed", "0", "--modes", ",".join(modes))
     assert run.returncode == 0, run.stdout + run.stderr
-    for mode in soak.MODES:
+    for mode in modes:
         assert re.search(rf"^{mode} +3 +0 +0 ", run.stdout, re.MULTILINE), run.stdout
     assert re.search(r"^faults +3 +0 +0 +[1-9]", run.stdout, re.MULTILINE), "no shortage was injected"
     last = run.stdout.splitlines()[-1]
-    modes = len(soak.MODES)
-    assert last.startswith(f"soak: {3 * modes} programs in {modes} modes, 0 differences, 0 findings, nothing grew")
+    count = len(modes)
+    assert last.startswith(f"soak: {3 * count} programs in {count} modes, 0 differences, 0 findings, nothing grew")
+
+
+def test_groups_of_processes_run_programs_without_a_finding() -> None:
+    # The six have each an end of another kind.
+    run = run_soak("--minutes", "600", "--programs", "6", "--seed", "111", "--modes", "ranks")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "soak: 6 programs in 1 modes, 0 differences, 0 findings, nothing grew" in run.stdout
+
+
+#: A rank with other numbers than the others, and one that hangs.
+PLANTED_RANKS = """
+import os, time
+from soak import rank, ranks
+
+ranks.WAITS, ranks.ENDS, ranks.CALLS = ("cpu",), ("destroy",), 2
+ranks.COLLECTIVES = ("all_reduce", "broadcast")
+assert ranks.fault("0:0") is None
+data, make = rank.data, rank.Rank.make
+rank.data = lambda call, which, elements: data(call, which, elements) + os.getpid()
+print(ranks.fault("0:0"))
+rank.data = data
+rank.Rank.make = lambda self, call: make(self, call) if self.rank else time.sleep(999)
+ranks.PATIENCE = 5
+print(ranks.fault("0:0"))
+"""
+
+
+def test_a_group_with_a_wrong_value_or_one_that_hangs_is_a_finding() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", PLANTED_RANKS]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stderr
+    wrong, hangs = run.stdout.split("end: destroy, behind all")[:2]
+    assert "ended with exit code 1 in place of 0" in wrong
+    assert "in place of [" in wrong
+    assert "%0 = " in wrong
+    assert "rank 0 hangs, after 5 s" in hangs
+    assert "<lambda>" in hangs, "it does not say where"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +289,10 @@ def test_a_process_that_ends_is_a_finding(
 
 
 def test_the_same_seed_gives_the_same_programs(soak: ModuleType) -> None:
+    from soak import ranks
     from soak.program import Maker
+
+    assert ranks.make("1:0") == ranks.make("1:0") != ranks.make("2:0")
 
     first, again, other = ([str(step) for step in Maker(seed).steps()] for seed in ("1:0", "1:0", "2:0"))
     assert first == again

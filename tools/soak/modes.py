@@ -36,6 +36,8 @@ MODES: dict[str, Mode] = {
     "race": Mode(2, {"RUSTDEV_SANITIZE": "race:error"}),
     "memory": Mode(3, {"RUSTDEV_SANITIZE": "memory"}),
     "fill": Mode(1, {"RUSTDEV_FILL": "nan"}),
+    # Processes of a group, one of them late or lost.
+    "ranks": Mode(2),
     # Twenty shortages in a row do not happen by chance.
     "faults": Mode(1, {"RUSTDEV_FAULTS": f"oom:p={SHORTAGE},seed={{seed}}"}, tries=20),
 }

@@ -22,6 +22,7 @@ import rustdev
 from .machines import DEVICES, Host, Step, settle
 from .modes import MODES, SHORTAGE
 from .program import Maker, Outcome, run, smaller
+from .ranks import fault
 from .report import Report
 from .resources import Sample, held
 
@@ -139,6 +140,23 @@ class Worker:
         return True
 
 
+class RanksWorker(Worker):
+    """Runs the programs of the mode "ranks". They are of other processes, so this one says nothing of what they hold."""
+
+    def program(self) -> bool:
+        """Run the next program, and return whether it was right."""
+        wrong = fault(f"{self.seed}:{self.report.program}")
+        self.report.programs += 1
+        if wrong is not None:
+            self.report.findings += 1
+            print(f"soak: a finding with {self.where()}: {wrong}", flush=True)
+        return wrong is None
+
+    def sample(self) -> bool:
+        """Take none."""
+        return True
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run; 1 where something is not right."""
     parser = argparse.ArgumentParser(prog="soak.worker", description="Run the programs of one mode in this process.")
@@ -150,7 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args(arguments)
     rustdev.set_fallback_mode("allow")
-    worker = Worker(options.mode, options.seed, options.report)
+    worker = (RanksWorker if options.mode == "ranks" else Worker)(options.mode, options.seed, options.report)
     worker.run(Pace(options.seconds, options.programs), options.first)
     return 0 if worker.report.is_clean() else 1
 

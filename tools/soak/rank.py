@@ -1,0 +1,279 @@
+"""One process of a program of ``ranks``: it makes the calls, is late where the program wants it, and compares what it gets."""
+
+import ctypes
+import faulthandler
+import io
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import rustdev
+import torch
+import torch.distributed as dist
+from rustdev.streams import _sleep
+from torch import Tensor
+
+from .ranks import BREAKS, Call, Program
+
+#: How long an operation may take: less than a program may.
+TIMEOUT = timedelta(seconds=120)
+STREAMS = 2
+
+
+class Wrong(Exception):  # noqa: N818
+    """A value that is not what one process computes."""
+
+
+class Leaves(Exception):  # noqa: N818
+    """The exception by which a rank leaves."""
+
+
+def data(call: Call, rank: int, elements: int) -> Tensor:
+    """Return what a rank contributes: small integers, so that every order of sums gives the same."""
+    generator = torch.Generator().manual_seed(1000 * call.number + rank)
+    return torch.randint(0, 9, (elements,), generator=generator).float()
+
+
+def begin(call: Call, rank: int, ranks: int) -> tuple[list[Any], list[tuple[Tensor, Tensor]]]:
+    """Make a call, and return its works, and what it writes with what that has to become."""
+    count, name = call.elements, call.collective
+    everyone = [data(call, it, count) for it in range(ranks)]
+    long = [data(call, it, count * ranks) for it in range(ranks)]
+    uneven = [data(call, it, count + it) for it in range(ranks)]
+    mine, total, is_root = here(everyone[rank]), torch.stack(everyone).sum(0), rank == call.root
+    parts = [here(it) for it in long[rank].chunk(ranks)]
+    sums = torch.stack(long).sum(0).chunk(ranks)
+
+    if name == "all_reduce":
+        return [dist.all_reduce(mine, async_op=True)], [(mine, total)]
+    if name == "reduce":
+        return [dist.reduce(mine, call.root, async_op=True)], [(mine, total if is_root else everyone[rank])]
+    if name == "broadcast":
+        return [dist.broadcast(mine, call.root, async_op=True)], [(mine, everyone[call.root])]
+    if name == "all_gather":
+        outputs = [new(count) for _ in range(ranks)]
+        return [dist.all_gather(outputs, mine, async_op=True)], list(zip(outputs, everyone, strict=True))
+    if name == "all_gather of different sizes":
+        outputs = [new(count + it) for it in range(ranks)]
+        return [dist.all_gather(outputs, here(uneven[rank]), async_op=True)], list(zip(outputs, uneven, strict=True))
+    if name == "all_gather_into_tensor":
+        output = new(count * ranks)
+        return [dist.all_gather_into_tensor(output, mine, async_op=True)], [(output, torch.cat(everyone))]
+    if name == "gather":
+        outputs = [new(count) for _ in range(ranks)]
+        work = dist.gather(mine, outputs if is_root else None, call.root, async_op=True)
+        return [work], list(zip(outputs, everyone, strict=True)) if is_root else []
+    if name == "scatter":
+        output = new(count)
+        work = dist.scatter(output, parts if is_root else None, call.root, async_op=True)
+        return [work], [(output, long[call.root].chunk(ranks)[rank])]
+    if name == "reduce_scatter":
+        output = new(count)
+        return [dist.reduce_scatter(output, parts, async_op=True)], [(output, sums[rank])]
+    if name == "reduce_scatter of different sizes":
+        output = new(count + rank)
+        parts = [here(data(call, rank, count + it)) for it in range(ranks)]
+        sources = [data(call, it, count + rank) for it in range(ranks)]
+        return [dist.reduce_scatter(output, parts, async_op=True)], [(output, torch.stack(sources).sum(0))]
+    if name == "reduce_scatter_tensor":
+        output = new(count)
+        return [dist.reduce_scatter_tensor(output, torch.cat(parts), async_op=True)], [(output, sums[rank])]
+    if name == "all_to_all":
+        outputs = [new(count) for _ in range(ranks)]
+        wanted = [it.chunk(ranks)[rank] for it in long]
+        return [dist.all_to_all(outputs, parts, async_op=True)], list(zip(outputs, wanted, strict=True))
+    if name == "all_to_all_single":
+        output = new(count * ranks)
+        work = dist.all_to_all_single(output, torch.cat(parts), async_op=True)
+        return [work], [(output, torch.cat([it.chunk(ranks)[rank] for it in long]))]
+    if name == "barrier":
+        return [dist.barrier(device_ids=[rustdev.current_device()], async_op=True)], []
+    if name == "coalesced all_reduce":
+        with dist.distributed_c10d._coalescing_manager(device=mine.device, async_ops=True) as manager:
+            for part in parts:
+                dist.all_reduce(part)
+        return manager.works, list(zip(parts, sums, strict=True))
+    output, after, before = new(count), (rank + 1) % ranks, (rank - 1) % ranks
+    if name == "send and recv":  # the even ranks first: each of those holds nothing up
+        if rank % 2:
+            dist.recv(output, before)
+            dist.send(mine, after)
+        else:
+            dist.send(mine, after)
+            dist.recv(output, before)
+        return [], [(output, everyone[before])]
+    works = [dist.irecv(output, before), dist.isend(mine, after)]
+    return works, [(output, everyone[before])]
+
+
+def here(tensor: Tensor) -> Tensor:
+    """Return a copy on this rank's device, made on the current stream."""
+    return tensor.pin_memory().to("rustdev", non_blocking=True)
+
+
+def new(elements: int) -> Tensor:
+    """Return memory that is not what a collective writes."""
+    return torch.full((elements,), -1.0, device="rustdev")
+
+
+def saved(tensor: Tensor) -> Tensor:
+    """Return what comes back of a file."""
+    file = io.BytesIO()
+    torch.save(tensor, file)
+    file.seek(0)
+    loaded: Tensor = torch.load(file, map_location="cpu")
+    return loaded
+
+
+#: Ways in which the host waits for a tensor: each returns a part of it as it is on the CPU, with that part of what it should be.
+READS: dict[str, Callable[[Tensor, Tensor], tuple[object, object]]] = {
+    "tolist": lambda it, wanted: (it[:9].tolist(), wanted[:9].tolist()),
+    "item": lambda it, wanted: (it[-1].item(), wanted[-1].item()),
+    "bool": lambda it, wanted: (bool((it > 3).any()), bool((wanted > 3).any())),
+    "equal": lambda it, wanted: (torch.equal(it, here(wanted)), True),
+    "index": lambda it, wanted: (it[(it[:1] >= 0).sum() - 1].cpu().tolist(), wanted[0].tolist()),
+    "nonzero": lambda it, wanted: (it.nonzero().numel(), wanted.nonzero().numel()),
+    "pickle": lambda it, wanted: (pickle.loads(pickle.dumps(it)).cpu().tolist()[:9], wanted[:9].tolist()),
+    "save": lambda it, wanted: (saved(it).tolist()[-9:], wanted[-9:].tolist()),
+}
+
+
+class Rank:
+    """Makes the calls of a rank.
+
+    Args:
+        program: what all ranks do.
+        rank: this one's number.
+    """
+
+    def __init__(self, program: Program, rank: int) -> None:
+        self.program, self.rank = program, rank
+        self.streams = [rustdev.Stream() for _ in range(STREAMS)]
+        #: What has been called, and where: works that nobody waited for, and results that were not looked at.
+        self.open: list[tuple[Call, list[Any], list[tuple[Tensor, Tensor]]]] = []
+
+    def make(self, call: Call) -> None:
+        """Make a call and wait for it, late where this rank is to be."""
+        is_late = call.late == self.rank
+        if is_late and call.locked:
+            threading.Thread(target=ctypes.PyDLL(None).usleep, args=(1000 * call.locked,)).start()
+        if is_late:
+            time.sleep(call.before / 1000)
+        with rustdev.stream(self.streams[call.stream]):
+            if is_late and call.busy:
+                _sleep(1_000_000 * call.busy)
+            works, results = begin(call, self.rank, self.program.ranks)
+            self.open.append((call, works, results))
+            if is_late:
+                time.sleep(call.behind / 1000)
+            self.wait(call, works, results)
+
+    def wait(self, call: Call, works: list[Any], results: list[tuple[Tensor, Tensor]]) -> None:
+        """Wait for a call in its way."""
+        if call.wait == "none":
+            return
+        if call.wait == "other stream":
+            with rustdev.stream(self.streams[1 - call.stream]):
+                for work in works:
+                    work.wait()
+            return
+        for work in works:
+            if call.wait == "future" and call.collective not in ("barrier", "send and recv"):
+                work.get_future().wait()
+            else:
+                work.wait()
+        if call.wait == "synchronize":
+            rustdev.synchronize()
+        elif call.wait == "event":
+            rustdev.current_stream().record_event().synchronize()
+        elif call.wait == "stream":
+            rustdev.current_stream().synchronize()
+        elif call.wait in READS:
+            for tensor, wanted in results:
+                found, right = READS[call.wait](tensor, wanted)
+                if found != right:
+                    raise Wrong(f"{call}: {str(found)[:200]} in place of {str(right)[:200]}")
+        elif call.wait == "cpu":
+            self.compare(call, results)
+
+    def compare_all(self) -> None:
+        """Wait for all that was called, and compare it."""
+        for call, works, results in self.open:
+            with rustdev.stream(self.streams[call.stream]):
+                for work in works:
+                    work.wait()
+                self.compare(call, results)
+        self.open.clear()
+
+    def compare(self, call: Call, results: list[tuple[Tensor, Tensor]]) -> None:
+        """Compare what a call has written."""
+        for tensor, wanted in results:
+            if not torch.equal(found := tensor.cpu(), wanted):
+                place = int((found != wanted).nonzero()[0])
+                raise Wrong(
+                    f"{call}: {found[place : place + 9].tolist()} in place of {wanted[place : place + 9].tolist()} at {place}"
+                )
+
+    def leave(self) -> None:
+        """Leave the group alone, in the program's way."""
+        if self.program.end == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.program.end == "exception":
+            raise Leaves
+        dist.destroy_process_group()
+        sys.exit()
+
+    def run(self) -> None:
+        """Make all calls, to the program's end."""
+        for call in self.program.calls:
+            if call.number == self.program.point:
+                if self.rank == self.program.leaver:
+                    self.leave()
+                if self.program.end != "kill":
+                    self.compare_all()  # what was called before it left
+            self.make(call)
+        if self.program.end == "return" or (self.program.end == "exit" and self.rank == self.program.leaver):
+            return  # and the process ends with what is queued
+        if self.program.end == "destroy":
+            dist.destroy_process_group()
+        self.compare_all()
+
+
+def run(program: Program, rank: int, store: Path) -> None:
+    """Be one rank of a program; what is not right is raised, and ends the process with its exit code.
+
+    Args:
+        program: What to do.
+        rank: Which one.
+        store: Where the ranks find each other.
+    """
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    rustdev.set_num_threads(1)
+    rustdev.set_device(rank % rustdev.device_count())
+    dist.init_process_group("rdccl", init_method=f"file://{store}", rank=rank, world_size=program.ranks, timeout=TIMEOUT)
+    this = Rank(program, rank)
+    try:
+        this.run()
+    except (Wrong, Leaves):
+        raise
+    except Exception as error:
+        if program.end not in BREAKS:
+            raise
+        print(f"told of the end: {type(error).__name__}: {error}", flush=True)
+        for stream in this.streams:
+            try:
+                stream.synchronize()
+            except Exception as later:  # noqa: PERF203 - two streams
+                print(f"and: {type(later).__name__}: {later}", flush=True)
+        assert (torch.ones(4, device="rustdev") * 3).tolist() == [3.0] * 4
+    if dist.is_initialized() and program.end in BREAKS:
+        dist.destroy_process_group()
