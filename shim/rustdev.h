@@ -67,6 +67,9 @@ rd_status rd_init(void);
 // How many devices there are: 0 when `rd_init` failed or in a fork child.
 int32_t rd_device_count(void);
 
+// Whether a device was used in this process, which starts the runtime.
+bool rd_is_started(void);
+
 // This thread's device.
 int32_t rd_device_current(void);
 

@@ -77,7 +77,6 @@ from .debugging import inject_faults, schedule
 from .device import (
     DeviceProperties,
     _exchange_device,
-    _initialized,
     _is_compiled,
     _is_in_bad_fork,
     _lazy_init,
@@ -208,6 +207,8 @@ else:  # a type checker would take every name for one that is there
 
             globals()[name] = _cuda_scope.as_cuda
             return _cuda_scope.as_cuda
+        if name == "_initialized":  # torch.utils.checkpoint saves the generators' states where it is true
+            return is_initialized()
         return _absent._refuse("torch.rustdev", name)
 
 

@@ -12,7 +12,7 @@ import contextlib
 import torch
 from torch.autograd import Variable, set_multithreading_enabled
 
-from .device import _is_in_bad_fork, device_count
+from .device import device_count, is_initialized
 from .memory import memory_stats
 
 
@@ -22,7 +22,7 @@ def settle_autograd() -> None:
     A thread does that before it takes its next task, so each is given one, which keeps nothing of Python's. Does nothing where no
     device memory was ever used: then there was no backward either.
     """
-    if _is_in_bad_fork() or not any(memory_stats(index)["allocation.all.allocated"] for index in range(device_count())):
+    if not is_initialized() or not any(memory_stats(index)["allocation.all.allocated"] for index in range(device_count())):
         return
     for index in range(device_count()):
         # At the end of a program whatever fails has been told before, or is of no use any more.

@@ -14,6 +14,7 @@ __all__ = [
     "cuda_mode_is_asked_by_pytorch",
     "cuda_mode_is_on",
     "cuda_mode_switch",
+    "current_device",
     "device_count",
     "event_elapsed",
     "event_open",
@@ -36,6 +37,7 @@ __all__ = [
     "ipc_receive",
     "ipc_send",
     "is_fork_child",
+    "is_started",
     "launch_host_func",
     "memory_allocate",
     "memory_attach_shortage_observer",
@@ -133,8 +135,14 @@ def cuda_mode_switch(is_on: bool) -> None:
 def device_count() -> int:
     """Return how many devices there are; 0 in a forked child."""
 
+def current_device() -> int:
+    """Return this thread's device; asking for it starts nothing."""
+
 def is_fork_child() -> bool:
     """Return whether this is a forked child of a process that had started the runtime."""
+
+def is_started() -> bool:
+    """Return whether the runtime runs in this process: the first use of a device starts it."""
 
 def total_memory() -> int:
     """Return the memory budget of each device, in bytes."""

@@ -54,6 +54,16 @@ def _refuse_in_fork_child() -> None:
         raise RuntimeError(_FORK_REFUSAL)
 
 
+def _use() -> None:
+    """Have PyTorch set the device up: it calls ``device._lazy_init`` once, and synchronises no device before it has.
+
+    Raises:
+        RuntimeError: This is a forked child of a process that had used the device.
+    """
+    _refuse_in_fork_child()
+    torch._C._accelerator_getDeviceIndex()
+
+
 def _expect_callable(function: object) -> None:
     """Refuse at the call what could only fail when it is called, much later and elsewhere."""
     if not callable(function):
@@ -83,7 +93,7 @@ def _get_device_index(device: object, optional: bool = False) -> int:
         raise ValueError(f"Expected a rustdev device or an index, but got: {device!r}")
     if not optional:
         raise ValueError(f"Expected a rustdev device with a specified index or an integer, but got: {device}")
-    return torch._C._accelerator_getDeviceIndex()
+    return _rustdev.current_device()
 
 
 def _checked_device_index(device: object) -> int:
@@ -97,5 +107,5 @@ def _checked_device_index(device: object) -> int:
     _refuse_in_fork_child()
     count = torch._C._accelerator_hooks_device_count()
     if not 0 <= index < count:
-        raise RuntimeError(f"invalid device ordinal {index}: torch.rustdev.device_count() is {count}")
+        raise RuntimeError(f"invalid device ordinal {index}: torch.rustdev.device_count() is {count} (RUSTDEV_DEVICE_COUNT)")
     return index

@@ -9,7 +9,7 @@ import torch
 
 from . import _rustdev
 from ._profiles import _imitated, _Profile
-from ._utils import DeviceLike, _checked_device_index, _get_device_index, _refuse_in_fork_child, _ThreadStack
+from ._utils import DeviceLike, _checked_device_index, _get_device_index, _refuse_in_fork_child, _ThreadStack, _use
 
 __all__ = [
     "DeviceProperties",
@@ -33,9 +33,8 @@ __all__ = [
     "synchronize",
 ]
 
-
-#: torch.utils.checkpoint saves the generators' states only where it finds this set.
-_initialized = True
+#: Whether PyTorch or the program has asked for the device to be set up.
+_is_asked_for = False
 
 
 def is_available() -> bool:
@@ -58,26 +57,32 @@ def _is_in_bad_fork() -> bool:
 
 
 def init() -> None:
-    """Make sure that the device can be used; ``import rustdev`` has set it up.
+    """Set the device up, which its first use does as well.
 
     Raises:
         RuntimeError: This is a forked child.
     """
-    _lazy_init()
+    _use()
 
 
 def _lazy_init() -> None:
+    """Note that the device is used. PyTorch calls this before it makes the first tensor there, or is asked for the device."""
+    global _is_asked_for
     _refuse_in_fork_child()
+    _is_asked_for = True
 
 
 def is_initialized() -> bool:
-    """Return whether the device is set up: always, but in a forked child."""
-    return not _is_in_bad_fork()
+    """Return whether the device was used: as ``torch.cuda.is_initialized``, by whatever asks for more than the number of devices.
+
+    Device meshes choose a device by ``LOCAL_RANK`` where it was not. False in a forked child where the device cannot be used.
+    """
+    return (_is_asked_for or _rustdev.is_started()) and not _is_in_bad_fork()
 
 
 def current_device() -> int:
     """Return the index of this thread's current device."""
-    _lazy_init()
+    _refuse_in_fork_child()
     return torch._C._accelerator_getDeviceIndex()
 
 
@@ -96,6 +101,8 @@ def set_device(device: DeviceLike) -> None:
 
 
 def _exchange_device(index: int) -> int:
+    if index >= 0:
+        _use()
     return torch._C._accelerator_hooks_exchange_device(_checked_device_index(index) if index >= 0 else -1)
 
 
@@ -143,6 +150,7 @@ def synchronize(device: DeviceLike = None) -> None:
     Raises:
         torch.AcceleratorError: A task had failed; its text names the operator.
     """
+    _use()
     torch._C._accelerator_synchronizeDevice(_checked_device_index(device))
 
 
@@ -184,6 +192,7 @@ def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     Args:
         device: Default: the current one.
     """
+    _use()
     _checked_device_index(device)
     return _properties_of(_imitated())
 
@@ -228,6 +237,7 @@ def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
         device: The device that reads.
         peer_device: The device that is read.
     """
+    _use()
     return _checked_device_index(device) != _checked_device_index(peer_device)
 
 

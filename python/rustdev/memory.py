@@ -169,7 +169,7 @@ def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
         device: Default: the current one.
 
     Returns:
-        The counters by name, sorted; empty in a forked child.
+        The counters by name, sorted; empty before the first use of the device, and in a forked child.
     """
     return collections.OrderedDict(sorted(_flatten(memory_stats_as_nested_dict(device))))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import torch
 
-from ._utils import DeviceLike, _checked_device_index, _refuse_in_fork_child
+from ._utils import DeviceLike, _checked_device_index, _refuse_in_fork_child, _use
 
 __all__ = [
     "default_generators",
@@ -40,11 +40,13 @@ def get_rng_state(device: DeviceLike = "rustdev") -> torch.Tensor:
     Args:
         device: Default: the current one.
     """
+    _use()
     return _get_generator(device).get_state()
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """Return the states of all devices' generators."""
+    _use()
     return [generator.get_state() for generator in _all_generators()]
 
 
@@ -115,4 +117,5 @@ def seed_all() -> None:
 
 def initial_seed() -> int:
     """Return the seed of the current device's generator."""
+    _use()
     return _get_generator(None).initial_seed()

@@ -9,7 +9,7 @@ import torch
 from typing_extensions import Self
 
 from . import _rustdev
-from ._utils import DeviceLike, _checked_device_index, _expect_callable, _refuse_in_fork_child, _ThreadStack
+from ._utils import DeviceLike, _checked_device_index, _expect_callable, _refuse_in_fork_child, _ThreadStack, _use
 
 __all__ = [
     "Event",
@@ -277,6 +277,7 @@ def default_stream(device: DeviceLike = None) -> Stream:
     Args:
         device: Default: the current one.
     """
+    _use()
     index = _checked_device_index(device)
     return _wrap(torch.ops.rustdev.default_stream(index).stream_id, index)
 

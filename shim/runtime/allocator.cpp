@@ -79,7 +79,7 @@ struct Allocator final : public c10::DeviceAllocator {
     std::memcpy(destination, source, bytes);
   }
 
-  bool initialized() override { return rd_device_count() > 0; }
+  bool initialized() override { return rd_is_started(); }
 
   void emptyCache(c10::MempoolId_t /*pool*/) override { RD_CHECK(rd_memory_empty_cache(-1)); }
 

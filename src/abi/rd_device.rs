@@ -27,6 +27,12 @@ pub extern "C" fn rd_device_count() -> i32 {
     shield(0, || config::init().map_or(0, |config| small(config.device_count)))
 }
 
+/// Whether a device was used in this process, which starts the runtime.
+#[unsafe(no_mangle)]
+pub extern "C" fn rd_is_started() -> bool {
+    fork::is_started()
+}
+
 /// This thread's device.
 #[unsafe(no_mangle)]
 pub extern "C" fn rd_device_current() -> i32 {

@@ -9,7 +9,9 @@ use crate::simd::{self, Isa};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_count, module)?)?;
+    module.add_function(wrap_pyfunction!(current_device, module)?)?;
     module.add_function(wrap_pyfunction!(is_fork_child, module)?)?;
+    module.add_function(wrap_pyfunction!(is_started, module)?)?;
     module.add_function(wrap_pyfunction!(total_memory, module)?)?;
     module.add_function(wrap_pyfunction!(hardware_name, module)?)?;
     module.add_function(wrap_pyfunction!(profiles, module)?)?;
@@ -24,6 +26,18 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn device_count() -> usize {
     if fork::is_child() { 0 } else { device::count() }
+}
+
+/// This thread's device; asking for it starts nothing.
+#[pyfunction]
+fn current_device() -> usize {
+    device::current()
+}
+
+/// Whether the runtime runs in this process: the first use of a device starts it.
+#[pyfunction]
+fn is_started() -> bool {
+    fork::is_started()
 }
 
 /// Whether this is a forked child of a process that had started the runtime.

@@ -14,6 +14,12 @@ pub fn mark_started() {
     STARTED.store(true, Ordering::Relaxed);
 }
 
+/// Whether the runtime runs in this process.
+#[inline]
+pub fn is_started() -> bool {
+    STARTED.load(Ordering::Relaxed) && !is_child()
+}
+
 /// Called in the child of a fork; safe to call in a signal-handler-like setting.
 pub fn in_child() {
     if STARTED.load(Ordering::Relaxed) {

@@ -76,6 +76,48 @@ def test_torchrun_trains_the_example() -> None:
     assert float(found[1]) > 85
 
 
+#: A program that leaves the choice of the device to its mesh, and trains by DistributedDataParallel with warnings as errors.
+MESH = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+mesh = dist.init_device_mesh("rustdev", (2,))
+rank = dist.get_rank()
+assert torch.rustdev.current_device() == rank
+assert torch.ones(1, device="rustdev").device.index == rank
+torch.rustdev.set_device(1 - rank)
+dist.init_device_mesh("rustdev", (1, 2))
+assert torch.rustdev.current_device() == 1 - rank, "the program's choice stands"
+torch.rustdev.set_device(rank)
+model = DistributedDataParallel(torch.nn.Linear(256, 256).to("rustdev"))
+for step in range(4):
+    if step == 2:
+        torch.rustdev.launch_host_func(lambda: None)  # needs Python while the logger waits for the stream
+    torch.rustdev._sleep(20_000_000)
+    model(torch.ones(64, 256, device="rustdev")).sum().backward()
+told = model._get_ddp_logging_data()
+times = [told[f"avg_{it}"] for it in ("forward_compute_time", "backward_compute_time", "backward_comm_time")]
+assert all(0 < it < 60e9 for it in times), times
+with model.no_sync():
+    model(torch.ones(64, 256, device="rustdev")).sum().backward()
+model(torch.ones(64, 256, device="rustdev")).sum().backward()
+dist.destroy_process_group()
+print("over")
+"""
+
+
+def test_mesh_chooses_the_device_and_data_parallelism_is_timed_without_a_warning(tmp_path: Path) -> None:
+    program = tmp_path / "mesh.py"
+    program.write_text(MESH)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(program)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "RUSTDEV_DEVICE_COUNT": "2", "PYTHONWARNINGS": "error::UserWarning"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["over", "over"]
+    assert "arn" not in result.stderr
+
+
 def join(store: str, ranks: dict[int, int], **options: Any) -> int:
     rank = ranks[os.getpid()]
     dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=2, timeout=timedelta(seconds=30), **options)

@@ -176,4 +176,4 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    assert programs.script(code).strip() == "invalid device ordinal 2: torch.rustdev.device_count() is 2"
+    assert programs.script(code).strip() == "invalid device ordinal 2: torch.rustdev.device_count() is 2 (RUSTDEV_DEVICE_COUNT)"

@@ -26,10 +26,92 @@ def test_torch_rustdev_is_the_package() -> None:
 
 def test_count_and_availability() -> None:
     assert torch.rustdev.is_available()
-    assert torch.rustdev.is_initialized()
     assert torch.rustdev.device_count() == 2
     assert not torch.rustdev._is_in_bad_fork()
     torch.rustdev.init()
+    assert torch.rustdev.is_initialized()
+
+
+#: Asks each question in a child, for after the first use there is no going back.
+USES = """
+import os, torch, warnings
+device = torch.rustdev
+
+def is_initialized_after(use):
+    child = os.fork()
+    if child == 0:
+        use()
+        assert device._initialized == device.is_initialized()
+        os._exit(device.is_initialized())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+for name, use in USES.items():
+    print(name, is_initialized_after(eval("lambda: (" + use + ")")))
+"""
+#: As torch.cuda has it, before and behind.
+STARTS_NOTHING = (
+    "None",
+    "device.device_count(), device.is_available(), torch.accelerator.is_available(), torch.accelerator.device_count()",
+    "device.manual_seed(1), device.manual_seed_all(1), torch.manual_seed(1), device.seed(), device.seed_all()",
+    "device.set_rng_state(torch.zeros(16, dtype=torch.uint8))",
+    "device.memory_stats(), device.memory_allocated(), device.max_memory_reserved(0), device.memory_snapshot()",
+    "torch.accelerator.memory_stats(), torch.accelerator.memory_allocated(), device.host_memory_stats()",
+    "device.empty_cache(), torch.accelerator.empty_cache(), device.empty_host_cache()",
+    "device.get_arch_list(), device.Event(), torch.ones(2).is_pinned()",
+    "torch.autocast('rustdev').__enter__(), torch.amp.GradScaler('rustdev')",
+    "torch.ones(2, requires_grad=True).sum().backward()",
+    "torch._subclasses.FakeTensorMode().__enter__(), torch.empty(2, device='rustdev')",
+)
+STARTS = (
+    "device.init()",
+    "device.current_device()",
+    "device.set_device(0)",
+    "device.device(0).__enter__()",
+    "torch.accelerator.set_device_index(0)",
+    "torch.accelerator.current_device_index()",
+    "device.synchronize()",
+    "device.Stream()",
+    "device.current_stream()",
+    "device.default_stream()",
+    "device.Event().record()",
+    "device.get_device_properties(0)",
+    "device.get_device_capability()",
+    "device.can_device_access_peer(0, 1)",
+    "device.mem_get_info()",
+    "device.get_rng_state()",
+    "device.initial_seed()",
+    "torch.ones(2, device='rustdev')",
+    "torch.ones(2).to('rustdev:1')",
+    "torch.nn.Linear(2, 2).to('rustdev')",
+    "torch.UntypedStorage(4, device='rustdev')",
+    "torch.ones(2).pin_memory()",
+)
+
+
+def test_the_first_use_is_what_initializes() -> None:
+    uses = {
+        f"{kind} {number}": use for kind, all_of in (("no", STARTS_NOTHING), ("yes", STARTS)) for number, use in enumerate(all_of)
+    }
+    result = run(f"USES = {uses!r}\n{USES}")
+    assert result.stderr == ""
+    told = dict(line.rsplit(" ", 1) for line in result.stdout.splitlines())
+    wrong = {uses[name]: answer for name, answer in told.items() if answer != ("0" if name.startswith("no") else "1")}
+    assert not wrong
+    assert told.keys() == uses.keys()
+
+
+def test_seeds_that_are_set_before_the_first_use_count() -> None:
+    code = """
+import torch
+assert not torch.rustdev.is_initialized()
+torch.manual_seed(5)
+first = torch.rand(4, device="rustdev")
+torch.rustdev.manual_seed(5)
+assert torch.equal(first, torch.rand(4, device="rustdev"))
+print("equal")
+"""
+    result = run(code)
+    assert (result.stdout, result.stderr) == ("equal\n", "")
 
 
 def test_set_device() -> None:
@@ -270,7 +352,7 @@ print([line.split() for line in info.describe().splitlines() if line.startswith(
 
 
 def test_keys_for_other_devices_are_ignored_in_pytorchs_variable() -> None:
-    code = "import torch; print(torch.rustdev.memory_stats()['max_split_size'] >> 20)"
+    code = "import torch; torch.rustdev.init(); print(torch.rustdev.memory_stats()['max_split_size'] >> 20)"
     result = run(code, PYTORCH_ALLOC_CONF="pinned_max_cached_size_mb:64,max_split_size_mb:32")
     assert result.stdout.split() == ["32"], result.stderr
     result = run(code, PYTORCH_ALLOC_CONF="garbage_collection_threshold:2")
