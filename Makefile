@@ -63,7 +63,7 @@ SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml p
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
 .PHONY: asan-python tsan-python test-portable test-aarch64 test-hardware
-.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-models header wheel clean
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-halves bench-models header wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -240,6 +240,9 @@ bench: dev $(STAMPS)/demo ## the Rust benches, then the device beside PyTorch's 
 
 bench-products: dev $(STAMPS)/demo ## matrix products beside PyTorch's CPU device; writes benches/record/
 	$(PY) benches/operators/products.py --output benches/record
+
+bench-halves: dev $(STAMPS)/demo ## operators in float16 and bfloat16 beside float32; writes benches/record/
+	$(PY) benches/operators/halves.py --output benches/record
 
 BENCH_THREADS ?= $(shell printf '%s\n' 1 "$$(nproc)" | sort -nu)
 bench-models: dev $(STAMPS)/demo ## whole models beside PyTorch's CPU device; writes docs/models.md and benches/record/
