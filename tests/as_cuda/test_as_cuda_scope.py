@@ -534,6 +534,88 @@ def test_scripted_modules() -> None:
     assert torch.jit.script(nn.MultiheadAttention(8, 2, batch_first=True).to("rustdev"))(x, x, x)[0].shape == (1, 2, 8)
 
 
+class Noisy(torch.distributions.Normal):
+    """A program's own class, which PyTorch's code calls."""
+
+    def _extended_shape(self, sample_shape: Any = ()) -> torch.Size:
+        assert torch.ones(1, device="cuda").is_cuda
+        return super()._extended_shape(sample_shape)
+
+
+class Descent(torch.optim.SGD):
+    """Likewise."""
+
+    def _init_group(self, group: Any, *lists: Any) -> Any:
+        self.scale = torch.ones((), device="cuda")
+        return super()._init_group(group, *lists)
+
+
+def train(device: str, optimizer: type[torch.optim.Optimizer], has_closure: bool) -> torch.Tensor:
+    """Make two steps, with a hook and a closure that name the device."""
+    weight = nn.Parameter(torch.linspace(-1, 1, 6, device=device))
+    made = optimizer([weight], lr=0.1)
+    made.register_step_pre_hook(lambda *_: seen.append(torch.ones(1, device=device)))
+    seen: list[torch.Tensor] = []
+
+    def closure() -> torch.Tensor:
+        made.zero_grad()
+        loss = (nn.functional.silu(weight) * torch.ones(6, device=device)).square().sum()
+        loss.backward()
+        nn.utils.clip_grad_norm_([weight], 0.5)
+        return loss
+
+    for _ in range(2):
+        if not has_closure:
+            closure()
+        made.step(closure if has_closure else None)
+    assert len(seen) == 2
+    return weight.detach()
+
+
+def test_steps_of_optimizers_are_those_of_the_device() -> None:
+    for optimizer in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad, Descent):
+        with rustdev.as_cuda():
+            inside = [train("cuda", optimizer, has_closure).tolist() for has_closure in (False, True)]
+        if optimizer is not Descent:
+            assert inside == [train("rustdev", optimizer, has_closure).tolist() for has_closure in (False, True)]
+
+
+@pytest.mark.usefixtures("cuda")
+def test_what_runs_without_the_mode_calls_programs_with_it() -> None:
+    place = torch.zeros(3, device="cuda")
+    assert Noisy(place, place + 1).sample((2,)).shape == (2, 3)
+    mixture = torch.distributions.Independent(Noisy(place, place + 1), 1)
+    assert mixture.rsample().is_cuda
+    assert torch.distributions.Normal(place, 1.0).log_prob(place).device == place.device
+    assert len(torch.overrides._get_current_function_mode_stack()) == 1
+    with pytest.raises(ValueError, match="Expected parameter"):
+        torch.distributions.Normal(place, place - 1)
+    assert len(torch.overrides._get_current_function_mode_stack()) == 1
+
+
+def test_compiled_steps_of_optimizers() -> None:
+    def compiled(device: str) -> list[str]:
+        """The graphs of a step."""
+        graphs: list[str] = []
+
+        def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+            graphs.append(str([(node.op, str(node.target)) for node in graph.graph.nodes if node.op != "placeholder"]))
+            return graph.forward
+
+        weight = nn.Parameter(torch.ones(3, device=device))
+        weight.grad = torch.ones(3, device=device)
+        step = torch.compile(torch.optim.SGD([weight], lr=0.5, momentum=0.5).step, backend=backend)
+        for expected in (0.5, -0.25):
+            step()
+            assert weight.tolist() == [expected] * 3
+        return graphs
+
+    with rustdev.as_cuda():
+        inside = compiled("cuda")
+    assert inside == compiled("rustdev")
+    assert any("_foreach" in graph for graph in inside)
+
+
 @pytest.mark.usefixtures("cuda")
 def test_profiler_activities() -> None:
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]

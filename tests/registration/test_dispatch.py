@@ -391,7 +391,7 @@ def test_attention_has_a_way() -> None:
 
 
 def test_composite_operators_are_composite_for_subclasses() -> None:
-    """A kernel of the device alone would hide PyTorch's composite one, and ``__torch_dispatch__`` see an operator that it never sees."""
+    """A kernel of the device alone would hide PyTorch's composite one, and ``__torch_dispatch__`` be asked of the operator."""
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     hidden = [
         name
