@@ -134,7 +134,8 @@ def _lazy_init() -> None:
         raise RuntimeError(
             '"cuda" does not mean rustdev here: the mode of rustdev.as_cuda is not on this thread\'s stack of function modes. It is'
             " missing in a thread that ran before the scope, in one that a C++ library has started, inside __torch_dispatch__,"
-            " and where a program took it off the stack."
+            " __torch_function__ and kernels of custom operators, and where a program took it off the stack. Use the device of a"
+            " tensor there."
         )
     init()
 

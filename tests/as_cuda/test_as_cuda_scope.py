@@ -589,7 +589,7 @@ def test_what_runs_without_the_mode_calls_programs_with_it() -> None:
     assert torch.distributions.Normal(place, 1.0).log_prob(place).device == place.device
     assert len(torch.overrides._get_current_function_mode_stack()) == 1
     with pytest.raises(ValueError, match="Expected parameter"):
-        torch.distributions.Normal(place, place - 1)
+        torch.distributions.Normal(place, place - 1, validate_args=True)
     assert len(torch.overrides._get_current_function_mode_stack()) == 1
 
 
