@@ -65,7 +65,7 @@ def test_skips():
 
 def tool(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the tool over a list of one program, which needs no package index: its folders are there."""
-    (folder / "out/packages/toy-1.0").mkdir(parents=True, exist_ok=True)
+    (folder / "out/site-packages/toy-1.0").mkdir(parents=True, exist_ok=True)
     (folder / "out/sources/toy-1.0/tests").mkdir(parents=True, exist_ok=True)
     (folder / "out/sources/toy-1.0/tests/test_toy.py").write_text(TESTS)
     (folder / "list.toml").write_text(LIST)

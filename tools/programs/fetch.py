@@ -28,7 +28,7 @@ def installed(root: Path, name: str, release: str) -> Path:
     Raises:
         UnavailableError: pip failed.
     """
-    target = root / "packages" / f"{name}-{release}"
+    target = root / "site-packages" / f"{name}-{release}"  # a folder that dill knows as one of libraries
     if not target.exists():
         beside = _empty(target)
         _pip("install", "--no-deps", "--no-compile", "--target", str(beside), f"{name}=={release}")
