@@ -27,8 +27,9 @@ at::Tensor packed(int64_t count, c10::ScalarType dtype, const void* data) {
 
 }  // namespace
 
+// No dispatch key: the tensors of a call alone choose its kernel, and a generator of another device is refused by it.
 Generator::Generator(c10::DeviceIndex device, const rd_generator* state)
-    : c10::GeneratorImpl(c10::Device(device_type(), device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), state_(state) {}
+    : c10::GeneratorImpl(c10::Device(device_type(), device), c10::DispatchKeySet()), state_(state) {}
 
 void Generator::set_current_seed(uint64_t seed) { RD_CHECK(rd_generator_set_seed(state(), device().index(), seed)); }
 

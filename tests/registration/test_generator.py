@@ -215,3 +215,108 @@ def test_accelerator_random() -> None:
     assert offsets()[1] > 0
     with pytest.raises(RuntimeError, match="invalid device ordinal 9"):
         random.get_rng_state(9)
+
+
+# ---- generators of another device than the tensors' -------------------------------------------------------------------
+
+
+def random_operators() -> list[str]:
+    """Return the overloads of PyTorch's operators that take a generator, but for one that only CUDA has."""
+    found = []
+    for schema in torch._C._jit_get_all_schemas():
+        takes_one = any(str(argument.type) == "Optional[Generator]" for argument in schema.arguments)
+        if takes_one and schema.name.startswith(("aten::", "prims::")) and schema.name != "aten::_fused_dropout":
+            found.append(f"{schema.name}.{schema.overload_name or 'default'}")
+    return sorted(found)
+
+
+#: Arguments of random operators by their names; all others are 3.
+VALUES = {"low": 0, "from": 0, "a": 0.0, "lower": 0.1, "p": 0.5, "mean": 0.0, "num_samples": 2, "training": True}
+VALUES |= {"dtype": torch.float32, "size": [3], "shape": [3], "stride": [1], "requires_grad": False}
+#: Operators whose results are whole numbers.
+WHOLE = ("randint", "randperm", "multinomial")
+
+
+def draw(operator: str, device: str, generator: torch.Generator) -> None:
+    """Call a random operator for tensors of a device."""
+    namespace, _, rest = operator.partition("::")
+    name, _, overload = rest.partition(".")
+    function = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    given: dict[str, object] = {}
+    for argument in function._schema.arguments:
+        kind = str(argument.type)
+        if "Generator" in kind:
+            given[argument.name] = generator
+        elif argument.name == "device":
+            given[argument.name] = torch.device(device)
+        elif argument.name == "high" and kind == "Tensor":
+            given[argument.name] = torch.tensor(3)
+        elif argument.is_out:
+            dtype = torch.int64 if name.startswith(WHOLE) else torch.float32
+            given[argument.name] = torch.zeros(3, device=device, dtype=dtype)
+        elif kind == "Tensor":
+            given[argument.name] = torch.full((3,), 0.5, device=device)
+        elif argument.name in ("training", "to") or not (argument.has_default_value() or kind.startswith("Optional")):
+            given[argument.name] = VALUES.get(argument.name, 3)
+    function(**given)
+
+
+@pytest.mark.parametrize("operator", random_operators())
+def test_a_generator_draws_for_tensors_of_its_own_device(operator: str) -> None:
+    """In each direction, and for no tensor of the other device, as with CUDA."""
+    host, ours = torch.Generator().manual_seed(1), torch.Generator("rustdev").manual_seed(1)
+    draw(operator, "cpu", host)
+    draw(operator, "rustdev", ours)
+    states = host.get_state(), ours.get_state()
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'rustdev'"):
+        draw(operator, "cpu", ours)
+    with pytest.raises(RuntimeError, match="Expected a 'rustdev' device type for generator but found 'cpu'"):
+        draw(operator, "rustdev", host)
+    assert torch.equal(host.get_state(), states[0])
+    assert torch.equal(ours.get_state(), states[1])
+
+
+#: Functions of torch.nn.init with a generator.
+INITIAL = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_")
+PROGRAMS: dict[str, Callable[[str, torch.Generator], object]] = {
+    "rand": lambda device, generator: torch.rand(3, generator=generator, device=device),
+    "rand without elements": lambda device, generator: torch.rand(0, generator=generator, device=device),
+    "randn": lambda device, generator: torch.randn(3, generator=generator, device=device),
+    "randint": lambda device, generator: torch.randint(9, (3,), generator=generator, device=device),
+    "randperm": lambda device, generator: torch.randperm(3, generator=generator, device=device),
+    "normal": lambda device, generator: torch.normal(0.0, 1.0, (3,), generator=generator, device=device),
+    "orthogonal_": lambda device, generator: nn.init.orthogonal_(torch.empty(3, 3, device=device), generator=generator),
+    "sparse_": lambda device, generator: nn.init.sparse_(torch.empty(3, 3, device=device), 0.5, generator=generator),
+}
+
+
+def initial(name: str) -> Callable[[str, torch.Generator], object]:
+    """Return a call of a function of torch.nn.init."""
+    return lambda device, generator: getattr(nn.init, name)(torch.empty(3, 3, device=device), generator=generator)
+
+
+PROGRAMS |= {name: initial(name) for name in INITIAL}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_functions_that_take_a_generator_refuse_one_of_another_device(name: str) -> None:
+    for device, other in (("cpu", "rustdev"), ("rustdev", "cpu")):
+        PROGRAMS[name](device, torch.Generator(device))
+        with pytest.raises(RuntimeError, match=f"Expected a '{device}' device type for generator but found '{other}'"):
+            PROGRAMS[name](device, torch.Generator(other))
+
+
+def test_data_is_shuffled_by_generators_of_the_cpu() -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(9))
+    programs: list[Callable[[torch.Generator], object]] = [
+        lambda generator: torch.utils.data.random_split(data, [4, 5], generator),
+        lambda generator: list(torch.utils.data.RandomSampler(data, generator=generator)),
+        lambda generator: list(torch.utils.data.RandomSampler(data, replacement=True, generator=generator)),
+        lambda generator: list(torch.utils.data.SubsetRandomSampler(range(9), generator)),
+        lambda generator: list(torch.utils.data.WeightedRandomSampler([0.5] * 9, 4, generator=generator)),
+        lambda generator: list(torch.utils.data.DataLoader(data, shuffle=True, generator=generator)),
+    ]
+    for program in programs:
+        program(torch.Generator())
+        with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'rustdev'"):
+            program(torch.Generator("rustdev"))
