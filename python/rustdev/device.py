@@ -162,7 +162,7 @@ class DeviceProperties:
         name: The processor it runs on, or the hardware in its place; before it the GPU that it imitates (``RUSTDEV_PROFILE``).
         major: Major version of rustdev, where CUDA has the major compute capability; that of an imitated GPU.
         minor: Minor version of rustdev, or of an imitated GPU's compute capability.
-        total_memory: The memory budget in bytes.
+        total_memory: The memory budget in bytes, which devices may share.
         multi_processor_count: The threads that share the work of all devices.
     """
 

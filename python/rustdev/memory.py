@@ -140,7 +140,7 @@ def get_allocator_backend() -> str:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return the free and the total bytes of a device: free is what the pool has not reserved of the budget.
+    """Return the free and the total bytes of a device: free is what no pool has reserved of the budget, which devices may share.
 
     Args:
         device: Default: the current one.

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::exception;
-use crate::runtime::{config, device, fork, hardware, parallel_for};
+use crate::runtime::{config, device, fork, hardware, parallel_for, pools};
 use crate::simd::{self, Isa};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -46,10 +46,10 @@ fn is_fork_child() -> bool {
     fork::is_child()
 }
 
-/// The memory budget of each device, in bytes.
+/// The memory budget of each device, in bytes; or of all, where they share one.
 #[pyfunction]
 fn total_memory() -> u64 {
-    config::config().memory_limit
+    pools::budget(config::config())
 }
 
 /// What the hardware that was installed calls itself; nothing for this processor.

@@ -10,7 +10,7 @@ use super::sync::OnceLock;
 
 mod alloc_conf;
 pub(super) mod fault_list;
-mod machine;
+pub(super) mod machine;
 pub mod order;
 mod profiles;
 
@@ -73,8 +73,11 @@ pub enum RaceMode {
 pub struct Config {
     /// `RUSTDEV_DEVICE_COUNT`, or how many of these `RUSTDEV_VISIBLE_DEVICES` lists: they are all alike.
     pub device_count: usize,
-    /// `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the machine's: bytes of each device.
-    pub memory_limit: u64,
+    /// `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the hardware's: bytes of each device. Nothing where the devices
+    /// share what the machine has available ([`machine::budget`]).
+    pub memory_limit: Option<u64>,
+    /// `LOCAL_WORLD_SIZE`, which `torchrun` sets: how many processes share the machine.
+    pub processes: u64,
     /// `RUSTDEV_NUM_THREADS` at start.
     pub num_threads: usize,
     /// `RUSTDEV_LAUNCH_BLOCKING`.
@@ -141,7 +144,8 @@ impl Config {
     pub fn parse(hardware: Option<&Properties>, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, Error> {
         let mut config = Self {
             device_count: hardware.map_or(DEFAULT_DEVICES, |hardware| hardware.devices),
-            memory_limit: 0,
+            memory_limit: None,
+            processes: 1,
             num_threads: 0,
             launch_blocking: false,
             autograd_threads: false,
@@ -162,9 +166,10 @@ impl Config {
         for (name, value) in variables {
             match name.as_str() {
                 "OMP_NUM_THREADS" => openmp = value.split(',').next().and_then(|first| first.trim().parse().ok()),
+                "LOCAL_WORLD_SIZE" => config.processes = value.trim().parse::<u64>().unwrap_or(1).max(1),
                 "PYTORCH_ALLOC_CONF" => pytorch = Some(value),
                 "RUSTDEV_MEMORY_LIMIT" => {
-                    config.memory_limit = bytes(&name, value.trim())?;
+                    config.memory_limit = Some(bytes(&name, value.trim())?);
                     limit = Some(value);
                 }
                 "RUSTDEV_ALLOC_CONF" => {
@@ -192,9 +197,9 @@ impl Config {
         }
         let most = hardware.map(|hardware| hardware.memory);
         match (limit, config.profile) {
-            (None, None) => config.memory_limit = most.unwrap_or_else(machine::memory),
+            (None, None) => config.memory_limit = most,
             (None, Some(profile)) => {
-                config.memory_limit = profile.memory;
+                config.memory_limit = Some(profile.memory);
                 config.check_memory(most, "RUSTDEV_PROFILE", profile.name, GPUS)?;
             }
             (Some(value), _) => config.check_memory(most, "RUSTDEV_MEMORY_LIMIT", value.trim(), BYTES)?,
@@ -204,9 +209,10 @@ impl Config {
 
     /// Refuses a variable's value that asks for more memory than the address space has room for, or than the hardware has.
     fn check_memory(&self, most: Option<u64>, name: &str, value: &str, accepts: &str) -> Result<(), Error> {
-        match most.filter(|most| self.memory_limit > *most) {
+        let limit = self.memory_limit.unwrap_or_default();
+        match most.filter(|most| limit > *most) {
             Some(most) => Err(refused(name, value, &format!("at most the memory of the hardware, {most} bytes"))),
-            None if arena::can_reserve(self.memory_limit, self.device_count) => Ok(()),
+            None if arena::can_reserve(limit, self.device_count) => Ok(()),
             None => Err(refused(name, value, accepts)),
         }
     }
@@ -337,7 +343,7 @@ mod tests {
     fn an_empty_environment_gives_what_the_machine_has() {
         let config = parse(&[]).unwrap();
         assert!(config.num_threads >= 1);
-        assert!(config.memory_limit > 64 << 20);
+        assert_eq!((config.memory_limit, config.processes), (None, 1));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (false, Fallback::Allow, None));
         assert!(!config.autograd_threads);
     }
@@ -349,6 +355,7 @@ mod tests {
             ("RUSTDEV_MEMORY_LIMIT", "512M"),
             ("RUSTDEV_NUM_THREADS", "3"),
             ("OMP_NUM_THREADS", "7"),
+            ("LOCAL_WORLD_SIZE", "4"),
             ("RUSTDEV_LAUNCH_BLOCKING", "1"),
             ("RUSTDEV_AUTOGRAD_THREADS", "1"),
             ("RUSTDEV_FALLBACK", "error"),
@@ -356,8 +363,9 @@ mod tests {
             ("RUSTDEV_SANITIZE", "race:error"),
         ])
         .unwrap();
-        assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, 512 << 20, 3));
+        assert_eq!((config.device_count, config.memory_limit, config.num_threads), (64, Some(512 << 20), 3));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (true, Fallback::Error, Some("portable")));
+        assert_eq!(config.processes, 4);
         assert_eq!(config.sanitize, Some(RaceMode::Error));
         assert!(config.autograd_threads);
     }
@@ -397,10 +405,10 @@ mod tests {
     #[test]
     fn a_profile_has_the_memory_of_its_gpu_unless_a_limit_is_set() {
         let config = parse(&[("RUSTDEV_PROFILE", "a100-80g")]).unwrap();
-        assert_eq!(config.memory_limit, 80 << 30);
+        assert_eq!(config.memory_limit, Some(80 << 30));
         assert_eq!(config.profile.map(|profile| (profile.gpu, profile.capability)), Some(("NVIDIA A100-SXM4-80GB", (8, 0))));
         let limited = parse(&[("RUSTDEV_MEMORY_LIMIT", "1G"), ("RUSTDEV_PROFILE", "a100-80g")]).unwrap();
-        assert_eq!((limited.memory_limit, limited.profile), (1 << 30, config.profile));
+        assert_eq!((limited.memory_limit, limited.profile), (Some(1 << 30), config.profile));
         assert_eq!(parse(&[]).unwrap().profile, None);
     }
 
@@ -409,9 +417,9 @@ mod tests {
         let hardware = Properties { name: "board".to_owned(), devices: 3, memory: 1 << 30 };
         let on = |variables: &[(&str, &str)]| parse_on(Some(&hardware), variables);
         let config = on(&[]).unwrap();
-        assert_eq!((config.device_count, config.memory_limit), (3, 1 << 30));
+        assert_eq!((config.device_count, config.memory_limit), (3, Some(1 << 30)));
         let less = on(&[("RUSTDEV_DEVICE_COUNT", "2"), ("RUSTDEV_MEMORY_LIMIT", "512M")]).unwrap();
-        assert_eq!((less.device_count, less.memory_limit), (2, 512 << 20));
+        assert_eq!((less.device_count, less.memory_limit), (2, Some(512 << 20)));
         for (name, value, accepts) in [
             ("RUSTDEV_DEVICE_COUNT", "4", "1 to 3"),
             ("RUSTDEV_MEMORY_LIMIT", "2G", "1073741824 bytes"),

@@ -28,6 +28,7 @@ pub mod pinned_pool;
 pub mod race_notes;
 pub mod release;
 pub mod sent;
+pub mod shared_budget;
 pub mod snapshot;
 pub mod stats;
 pub mod system;

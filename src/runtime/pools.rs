@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::config::{self, Config};
+use super::config::{self, Config, machine};
 use super::debugging::{self, faults};
 use super::memory::Timeline;
 use super::memory::caching_pool::Settings;
@@ -14,8 +14,9 @@ use super::memory::device_memory::DeviceMemory;
 use super::memory::device_pool::{DevicePool, Surroundings};
 use super::memory::label::Label;
 use super::memory::pinned_pool::HostPool;
+use super::memory::shared_budget::SharedBudget;
 use super::stream::Stream;
-use super::sync::{LazyLock, OnceLock};
+use super::sync::{Arc, LazyLock, OnceLock};
 use super::{Error, device, fork, hardware, isolation};
 
 pub mod private_pool;
@@ -35,33 +36,56 @@ static POOLS: OnceLock<Result<Vec<DevicePool>, Error>> = OnceLock::new();
 fn pools() -> Result<&'static [DevicePool], Error> {
     let made = POOLS.get_or_init(|| {
         let config = config::init()?;
-        let pool = |device| DevicePool::new(device, settings(config), Box::new(DeviceSurroundings(device)));
-        (0..config.device_count).map(pool).collect()
+        let shared = config.memory_limit.is_none().then(|| Arc::new(SharedBudget::new(bytes(budget(config)))));
+        let around = |device| Box::new(DeviceSurroundings { device, shared: shared.clone() });
+        (0..config.device_count).map(|device| DevicePool::new(device, settings(config), around(device))).collect()
     });
     made.as_deref().map_err(Clone::clone)
 }
 
+/// The budget of each device in bytes; where no limit is set, that of all devices together, which the first call decides.
+pub fn budget(config: &Config) -> u64 {
+    static AVAILABLE: OnceLock<u64> = OnceLock::new();
+    config.memory_limit.unwrap_or_else(|| *AVAILABLE.get_or_init(|| machine::budget(config.processes)))
+}
+
+fn bytes(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
 fn settings(config: &Config) -> Settings {
-    let bytes = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     Settings {
-        budget: bytes(config.memory_limit),
+        budget: bytes(budget(config)),
         fraction: 1.0,
         max_split_size: config.alloc_conf.max_split_size.map_or(usize::MAX, bytes),
         garbage_collection_threshold: config.alloc_conf.garbage_collection_threshold.unwrap_or(0.0),
     }
 }
 
-/// What is around the pool of the device of that index.
-struct DeviceSurroundings(usize);
+/// What is around the pool of a device.
+struct DeviceSurroundings {
+    device: usize,
+    shared: Option<Arc<SharedBudget>>,
+}
 
 impl Surroundings for DeviceSurroundings {
     fn streams(&self) -> Vec<&'static dyn Timeline> {
-        let streams = device::get(self.0).map(device::Device::streams).unwrap_or_default();
+        let streams = device::get(self.device).map(device::Device::streams).unwrap_or_default();
         streams.into_iter().map(|stream| stream as &'static dyn Timeline).collect()
     }
 
     fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
-        hardware::reserve(self.0, length)
+        hardware::reserve(self.device, length)
+    }
+
+    fn shared_budget(&self) -> Option<Arc<SharedBudget>> {
+        self.shared.clone()
+    }
+
+    fn empty_other_caches(&self) {
+        if self.shared.is_some() {
+            all().iter().enumerate().filter(|(device, _)| *device != self.device).for_each(|(_, pool)| pool.empty_cache());
+        }
     }
 
     fn collect_sends(&self) {

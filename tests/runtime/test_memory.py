@@ -316,6 +316,50 @@ def test_the_cache_makes_room() -> None:
     assert run(code, RUSTDEV_MEMORY_LIMIT="256M").split() == ["1", "0", "4"]
 
 
+def test_devices_share_four_fifths_of_what_is_available() -> None:
+    code = """
+        import re
+        import torch
+
+        def available():
+            with open("/proc/meminfo") as lines:
+                return int(re.search(r"MemAvailable: *([0-9]+) kB", lines.read())[1]) << 10
+
+        def empty(size, device):
+            return torch.empty(size, dtype=torch.uint8, device=f"rustdev:{device}")
+
+        before = available()
+        total = torch.rustdev.get_device_properties(0).total_memory
+        assert total <= 0.85 * before, (total, before)
+        assert torch.rustdev.mem_get_info(0) == torch.rustdev.mem_get_info(1) == (total, total)
+        held = empty(64 << 20, 0)
+        assert torch.rustdev.mem_get_info(1) == (total - (64 << 20), total)
+        # Each would have as much alone.
+        half = empty(total * 3 // 5, 0)
+        try:
+            empty(total * 3 // 5, 1)
+        except torch.OutOfMemoryError as error:
+            print(re.search("Other devices have reserved .* of the capacity", str(error)) is not None)
+        del half
+        print(empty(total * 3 // 5, 1).numel() == total * 3 // 5)
+        blocks = []
+        try:
+            for _ in range(total // (256 << 20) + 1):
+                blocks.append(empty(256 << 20, len(blocks) % 2))
+        except torch.OutOfMemoryError:
+            print("short")
+        print((held.fill_(1) + 1).max().item())
+    """
+    assert run(code, RUSTDEV_DEVICE_COUNT="2").split() == ["True", "True", "short", "2"]
+
+
+def test_processes_of_a_machine_share_what_is_available() -> None:
+    code = "import torch; print(torch.rustdev.mem_get_info()[1])"
+    one, four = (int(run(code, LOCAL_WORLD_SIZE=count)) for count in ("1", "4"))
+    assert four < one / 2
+    assert int(run(code, LOCAL_WORLD_SIZE="4", RUSTDEV_MEMORY_LIMIT="512M")) == 512 * MIB
+
+
 def test_blocks_above_max_split_size_are_not_split() -> None:
     code = """
         import torch

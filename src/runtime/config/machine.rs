@@ -7,41 +7,79 @@ use std::path::{Path, PathBuf};
 
 /// Where neither the system nor a container says how much memory there is.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
+/// A process gets as much even where less is available, for its first few tensors.
+const LEAST_BUDGET: u64 = 64 << 20;
 
 /// The cores that this process may use: affinity and cgroup quotas counted.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(super::MAX_THREADS)
 }
 
-/// Bytes of memory: the machine's, or the cgroup's limit where that is less.
-pub fn memory() -> u64 {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo_total(&text));
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = limit_files(&groups).into_iter().filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
-    limits.chain(machine).min().unwrap_or(UNKNOWN_MEMORY)
+/// Bytes of memory that the devices of one of so many processes may take together: four fifths of what is available, so that an
+/// allocation is refused before the system ends the process.
+pub fn budget(processes: u64) -> u64 {
+    (available() / 5 * 4 / processes).max(LEAST_BUDGET)
 }
 
-fn meminfo_total(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+/// Bytes that are available now: the machine's, or what a control group leaves where that is less.
+fn available() -> u64 {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_in(&text));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let read = |file: &Path| fs::read_to_string(file).ok();
+    let groups = control_groups(&groups).into_iter().filter_map(|(folder, files)| files.room(&folder, &read));
+    groups.chain(machine).min().unwrap_or(UNKNOWN_MEMORY)
+}
+
+/// What is available by the text of `/proc/meminfo`.
+fn available_in(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes << 10)
 }
 
-/// The files that may limit a process of these control groups (the text of `/proc/self/cgroup`), its own group's and its parents'.
-fn limit_files(groups: &str) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+/// The files in which a control group tells of its memory.
+#[derive(Debug, PartialEq)]
+struct GroupFiles {
+    limit: &'static str,
+    usage: &'static str,
+    /// The lines of `memory.stat` with the bytes of files that the system keeps in memory and gives up for others.
+    cached: [&'static str; 2],
+}
+
+const SECOND: GroupFiles = GroupFiles { limit: "memory.max", usage: "memory.current", cached: ["inactive_file ", "active_file "] };
+const FIRST: GroupFiles = GroupFiles {
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    cached: ["total_inactive_file ", "total_active_file "],
+};
+
+impl GroupFiles {
+    /// How many bytes a group's limit leaves; nothing where it has no limit.
+    fn room(&self, folder: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
+        let number = |name: &str| read(&folder.join(name))?.trim().parse::<u64>().ok();
+        let limit = number(self.limit)?;
+        let statistics = read(&folder.join("memory.stat")).unwrap_or_default();
+        let of_line = |line: &str| self.cached.iter().find_map(|name| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        let cached: u64 = statistics.lines().filter_map(of_line).sum();
+        Some(limit.saturating_sub(number(self.usage).unwrap_or_default().saturating_sub(cached)))
+    }
+}
+
+/// The folders of the groups that may limit a process of these control groups (the text of `/proc/self/cgroup`), its own and their parents.
+fn control_groups(groups: &str) -> Vec<(PathBuf, &'static GroupFiles)> {
+    let mut found = Vec::new();
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            list if list.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        let (root, files) = match controllers {
+            "" => ("/sys/fs/cgroup", &SECOND),
+            list if list.split(',').any(|name| name == "memory") => ("/sys/fs/cgroup/memory", &FIRST),
             _ => continue,
         };
         let group = Path::new(group.trim_start_matches('/'));
-        files.extend(group.ancestors().map(|ancestor| Path::new(root).join(ancestor).join(file)));
+        found.extend(group.ancestors().map(|ancestor| (Path::new(root).join(ancestor), files)));
     }
-    files
+    found
 }
 
 /// The instruction sets of this processor that kernels are built for, as (name, name). NEON, which every AArch64 has, is `portable` there.
@@ -70,18 +108,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn total_memory_is_in_kibibytes() {
-        assert_eq!(meminfo_total("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16384 << 10));
-        assert_eq!(meminfo_total("MemFree: 1 kB\n"), None);
+    fn available_memory_is_in_kibibytes() {
+        assert_eq!(available_in("MemTotal: 32768 kB\nMemAvailable:       16384 kB\n"), Some(16384 << 10));
+        assert_eq!(available_in("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn each_process_gets_its_part_of_four_fifths() {
+        let (one, three) = (budget(1), budget(3));
+        assert!(one <= available() + (1 << 30) && three <= one / 2, "{one} {three}");
+        assert_eq!(budget(u64::MAX), LEAST_BUDGET);
     }
 
     #[test]
     fn both_generations_of_control_groups_are_asked_up_to_the_root() {
-        let second = limit_files("0::/a/b\n");
-        let expected = ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"];
-        assert_eq!(second, expected.map(PathBuf::from));
-        let first = limit_files("4:cpu,memory:/a\n3:cpuset:/a\n");
-        let expected = ["/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-        assert_eq!(first, expected.map(PathBuf::from));
+        let second = control_groups("0::/a/b\n");
+        let expected = ["/sys/fs/cgroup/a/b", "/sys/fs/cgroup/a", "/sys/fs/cgroup/"];
+        assert_eq!(second, expected.map(|folder| (PathBuf::from(folder), &SECOND)));
+        let first = control_groups("4:cpu,memory:/a\n3:cpuset:/a\n");
+        let expected = ["/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory/"];
+        assert_eq!(first, expected.map(|folder| (PathBuf::from(folder), &FIRST)));
+    }
+
+    #[test]
+    fn a_group_leaves_its_limit_less_what_is_used_and_not_cached() {
+        let read = |file: &Path| {
+            let text = match file.to_str()? {
+                "/one/memory.max" | "/two/memory.limit_in_bytes" => "1000\n",
+                "/one/memory.current" | "/two/memory.usage_in_bytes" => "700\n",
+                "/one/memory.stat" => "anon 1\ninactive_file 200\nactive_file 100\nfile 9\n",
+                "/two/memory.stat" => "inactive_file 5\ntotal_inactive_file 50\n",
+                "/free/memory.max" => "max\n",
+                "/tight/memory.max" => "10\n",
+                "/tight/memory.current" => "20\n",
+                _ => return None,
+            };
+            Some(text.to_owned())
+        };
+        let room = |files: &GroupFiles, folder| files.room(Path::new(folder), &read);
+        assert_eq!((room(&SECOND, "/one"), room(&FIRST, "/two")), (Some(600), Some(350)));
+        assert_eq!((room(&SECOND, "/free"), room(&SECOND, "/tight"), room(&SECOND, "/none")), (None, Some(0), None));
     }
 }

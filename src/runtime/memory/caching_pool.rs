@@ -26,8 +26,10 @@ use super::history::{Action, Context, History};
 use super::label::Label;
 use super::lending::Traits;
 use super::sent::{Foreign, SegmentFile, Sends};
+use super::shared_budget::SharedBudget;
 use super::stats::Stats;
 use super::system::HUGE_PAGE;
+use crate::runtime::sync::Arc;
 use crate::tuning::pools::{OWN_SEGMENT_BYTES, SHARED_SEGMENT_BYTES, SMALL_REQUEST_BYTES, SMALL_SEGMENT_BYTES};
 
 /// The number of the general pool; others are private ([`crate::runtime::pools::private_pool`]).
@@ -122,6 +124,8 @@ pub(super) struct Segment {
 /// The pool; every access happens under its device's lock.
 pub struct Pool {
     pub(super) settings: Settings,
+    /// The budget that other pools reserve from as well, if there is one.
+    pub(super) shared: Option<Arc<SharedBudget>>,
     pub(super) arena: Arena,
     pub(super) blocks: Blocks,
     pub(super) lists: Vec<Lists>,
@@ -184,6 +188,7 @@ impl Pool {
     pub fn over(settings: Settings, reserve: Reserve<'_>) -> std::io::Result<Self> {
         Ok(Self {
             settings,
+            shared: None,
             arena: Arena::new(settings.budget, reserve)?,
             blocks: Blocks::default(),
             lists: Vec::new(),
@@ -336,7 +341,13 @@ impl Pool {
         if length > limit.saturating_sub(reserved) {
             return Err(Refusal::Limit);
         }
-        let address = self.arena.commit(length).map_err(|_| Refusal::Machine)?;
+        if self.shared.as_ref().is_some_and(|shared| !shared.take(length)) {
+            return Err(Refusal::Limit);
+        }
+        let Ok(address) = self.arena.commit(length) else {
+            self.give_shared_back(length);
+            return Err(Refusal::Machine);
+        };
         let kind = kind_of(size);
         let id = self.blocks.insert(Block::segment(address, length, owner, kind));
         self.arena.set_start(address, id);
@@ -351,6 +362,19 @@ impl Pool {
         self.history.record(Action::SegmentAlloc, address, length, request.stream.id(), request.context.as_ref());
         self.enlist(id);
         Ok(id)
+    }
+
+    /// Leaves bytes that were reserved to the pools that share the budget.
+    pub(super) fn give_shared_back(&self, bytes: usize) {
+        if let Some(shared) = &self.shared {
+            shared.give_back(bytes);
+        }
+    }
+
+    /// The bytes of the budget that neither this pool nor one that shares it has reserved.
+    pub fn unreserved(&self) -> usize {
+        let unreserved = self.settings.budget.saturating_sub(self.stats.reserved_bytes.current() as usize);
+        self.shared.as_ref().map_or(unreserved, |shared| shared.free().min(unreserved))
     }
 
     /// Takes a block out of its list, cuts off what the request does not need, and counts it.

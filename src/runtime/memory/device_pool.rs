@@ -13,11 +13,12 @@ use super::label::Label;
 use super::lending::Traits;
 use super::observe::{self, Shortage, Usage};
 use super::sent::{SegmentFile, Whereabouts};
+use super::shared_budget::SharedBudget;
 use super::snapshot::Snapshot;
 use super::stats::Stats;
 use super::{Timeline, arena, race_notes, text};
 use crate::runtime::Error;
-use crate::runtime::sync::{Mutex, MutexGuard};
+use crate::runtime::sync::{Arc, Mutex, MutexGuard};
 
 /// What a device's pool asks of the process around it.
 pub trait Surroundings: Send + Sync {
@@ -31,6 +32,14 @@ pub trait Surroundings: Send + Sync {
     fn reserve(&self, length: usize) -> io::Result<Box<dyn DeviceMemory>> {
         arena::reserve(length)
     }
+
+    /// The budget that the device has together with others, if it is not its own.
+    fn shared_budget(&self) -> Option<Arc<SharedBudget>> {
+        None
+    }
+
+    /// Gives back what the devices have cached that share the budget.
+    fn empty_other_caches(&self) {}
 
     /// Frees blocks whose receivers in other processes have returned them.
     fn collect_sends(&self) {}
@@ -62,7 +71,8 @@ impl DevicePool {
     /// `Internal` if the process may not have that much address space.
     pub fn new(device: usize, settings: Settings, surroundings: Box<dyn Surroundings>) -> Result<Self, Error> {
         let refused = |error| Error::Internal(format!("no address space for the memory of device rustdev:{device}: {error}"));
-        let pool = Pool::over(settings, &|length| surroundings.reserve(length)).map_err(refused)?;
+        let mut pool = Pool::over(settings, &|length| surroundings.reserve(length)).map_err(refused)?;
+        pool.shared = surroundings.shared_budget();
         let (base, length) = pool.bounds();
         Ok(Self { device, pool: Mutex::new(pool), surroundings, base, length })
     }
@@ -151,6 +161,7 @@ impl DevicePool {
     fn give_back(&self, request: &Request) -> MutexGuard<'_, Pool> {
         self.finish_streams();
         self.surroundings.collect_sends();
+        self.surroundings.empty_other_caches();
         let mut pool = self.lock();
         pool.stats.num_sync_all_streams += 1;
         pool.reclaim();
@@ -336,7 +347,7 @@ impl DevicePool {
         }
     }
 
-    /// Free and total bytes: free is what is not reserved.
+    /// Free and total bytes: free is what is not reserved, by this device or by one that shares the budget.
     pub fn info(&self) -> (usize, usize) {
         info(&self.lock())
     }
@@ -378,6 +389,5 @@ impl DevicePool {
 }
 
 fn info(pool: &Pool) -> (usize, usize) {
-    let total = pool.settings.budget;
-    (total.saturating_sub(pool.stats.reserved_bytes.current() as usize), total)
+    (pool.unreserved(), pool.settings.budget)
 }

@@ -93,6 +93,7 @@ impl Pool {
         self.vacate(owner);
         self.stats.segment.decrease(index, 1);
         self.stats.reserved_bytes.decrease(index, size);
+        self.give_shared_back(size);
         self.stats.num_device_free += 1;
         if size >= self.settings.max_split_size {
             self.stats.oversize_segments.decrease(1);

@@ -33,6 +33,14 @@ pub fn out_of_memory(shortage: &Shortage, settings: &Settings, refusal: Refusal,
         size(allocated),
         size(cached),
     );
+    let elsewhere = total.saturating_sub(free + reserved);
+    if elsewhere > 0 {
+        text.extend([
+            " Other devices have reserved ",
+            &size(elsewhere),
+            " of the capacity, which all share (RUSTDEV_MEMORY_LIMIT).",
+        ]);
+    }
     if settings.fraction < 1.0 {
         let allowed = size(settings.limit());
         text.extend([" This process may use ", &allowed, " of the capacity (set_per_process_memory_fraction)."]);

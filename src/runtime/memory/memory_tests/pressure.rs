@@ -1,10 +1,11 @@
 //! Out of memory: which caches are released, which requests fail, and with which error.
 
 use crate::runtime::memory::caching_pool::GENERAL;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::super::device_pool::DevicePool;
+use super::super::device_pool::{DevicePool, Surroundings};
 use super::super::observe;
+use super::super::shared_budget::SharedBudget;
 use super::{Counter, MIB, budget};
 use crate::runtime::Error;
 use crate::runtime::memory::Timeline;
@@ -76,6 +77,50 @@ fn the_fraction_limits_the_process() {
     let Err(Error::OutOfMemory(text)) = pool.allocate(stream, GENERAL, 40 * MIB) else { panic!("no error") };
     assert!(text.contains("may use 32.00 MiB"), "{text}");
     assert!(pool.allocate(stream, GENERAL, 32 * MIB).is_ok());
+}
+
+/// Streams, and a budget together with another pool.
+struct Sharing {
+    stream: &'static Counter,
+    shared: Arc<SharedBudget>,
+    other: &'static OnceLock<DevicePool>,
+}
+
+impl Surroundings for Sharing {
+    fn streams(&self) -> Vec<&'static dyn Timeline> {
+        vec![self.stream]
+    }
+
+    fn shared_budget(&self) -> Option<Arc<SharedBudget>> {
+        Some(Arc::clone(&self.shared))
+    }
+
+    fn empty_other_caches(&self) {
+        self.other.get().into_iter().for_each(DevicePool::empty_cache);
+    }
+}
+
+#[test]
+fn pools_that_share_a_budget_take_what_the_others_leave() {
+    static OTHER: OnceLock<DevicePool> = OnceLock::new();
+    static NONE: OnceLock<DevicePool> = OnceLock::new();
+    let (first, second) = (Counter::leak(0), Counter::leak(1));
+    let shared = Arc::new(SharedBudget::new(64 * MIB));
+    let pool = |device, stream, other| {
+        let around = Sharing { stream, shared: Arc::clone(&shared), other };
+        DevicePool::new(device, budget(64 * MIB), Box::new(around)).unwrap()
+    };
+    let one = pool(0, first, &OTHER);
+    let other = OTHER.get_or_init(|| pool(1, second, &NONE));
+    let held = other.allocate(second, GENERAL, 40 * MIB).unwrap();
+    assert_eq!((one.info(), other.info()), ((24 * MIB, 64 * MIB), (24 * MIB, 64 * MIB)));
+    let Err(Error::OutOfMemory(text)) = one.allocate(first, GENERAL, 30 * MIB) else { panic!("no error") };
+    assert!(text.contains("24.00 MiB is free") && text.contains("Other devices have reserved 40.00 MiB"), "{text}");
+    // What the other has cached is given back for it.
+    other.free(held);
+    assert_eq!(other.info(), (24 * MIB, 64 * MIB));
+    one.allocate(first, GENERAL, 64 * MIB).unwrap();
+    assert_eq!((one.info().0, other.info().0, other.stats().num_device_free), (0, 0, 1));
 }
 
 #[test]

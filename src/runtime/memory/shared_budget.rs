@@ -1,0 +1,35 @@
+//! Memory that several pools share: each may reserve what the others leave.
+
+#![forbid(unsafe_code)]
+
+use crate::runtime::sync::{AtomicUsize, Ordering};
+
+/// The budget of several pools together.
+#[derive(Debug)]
+pub struct SharedBudget {
+    total: usize,
+    reserved: AtomicUsize,
+}
+
+impl SharedBudget {
+    /// A budget of which nothing is reserved.
+    pub fn new(total: usize) -> Self {
+        Self { total, reserved: AtomicUsize::new(0) }
+    }
+
+    /// Reserves bytes, if the pools have left as many.
+    pub fn take(&self, bytes: usize) -> bool {
+        let add = |reserved: usize| reserved.checked_add(bytes).filter(|sum| *sum <= self.total);
+        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    /// Gives bytes back that were taken.
+    pub fn give_back(&self, bytes: usize) {
+        self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes that no pool has reserved.
+    pub fn free(&self) -> usize {
+        self.total.saturating_sub(self.reserved.load(Ordering::Relaxed))
+    }
+}
