@@ -152,7 +152,7 @@ upstream: dev ## PyTorch's own device-generic tests: DIR=<checkout of PyTorch>
 
 conformance: dev ## the device against the CPU over all of PyTorch's operator database; goes on where it was interrupted
 	PYTHONPATH=tools $(PY) -m upstream tests/ops --resume --shards 16 --jobs 2 --output target/conformance || true
-	$(PY) tools/conformance.py target/conformance/results.json docs/conformance.md
+	$(PY) tools/conformance.py target/conformance/results.json docs/conformance.md --entries
 
 FUZZ ?= --seconds 600
 fuzz: dev ## bad arguments for every operator, in child processes; FUZZ="--only pool --seed 1" chooses

@@ -354,6 +354,12 @@ const char *rd_fallback_name(const struct rd_fallback *op);
 // The guard of its CPU kernel, or null.
 const rd_guard *rd_fallback_guard(const struct rd_fallback *op);
 
+// Refuses a sparse tensor of its call, on the CPU, whose indices its kernel must not use for addresses: an argument, or a result that will
+// be one. `members` are its layout's name, sizes, compressed indices (COO has none), indices and values.
+rd_status rd_fallback_check_sparse(const struct rd_fallback *op,
+                                   const rd_value *members,
+                                   size_t count);
+
 // Whether an argument of it lives on the CPU for a device's operators too.
 bool rd_fallback_takes_host(const struct rd_fallback *op, const char *argument);
 

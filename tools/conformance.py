@@ -1,8 +1,9 @@
 """Writes docs/conformance.md from the results of a conformance run; ends with 1 where a test failed.
 
-    conformance.py RESULTS OUTPUT
+    conformance.py RESULTS OUTPUT [--entries]
 
-RESULTS is the ``results.json`` that ``tools/upstream`` writes for the tests in ``tests/ops/conformance``.
+RESULTS is the ``results.json`` that ``tools/upstream`` writes for the tests in ``tests/ops/conformance``. With ``--entries``, which
+takes a whole run, the page lists the entries of the database that no test ran.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ KINDS = {
     "errors": "what the CPU refuses is refused with the same exception",
     "backward": "gradients",
     "forward_ad": "tangents",
+    "sparse": "sparse tensors of each layout, dtype and dtype of indices: every operator with a kernel for them, and gradients",
+    "sparse_samples": "the database's samples of sparse layouts: results, gradients",
     "module": "modules: results and gradients, in training and evaluation",
     "optimizer": "optimizers: parameters after some steps, in each implementation",
     "foreach": "operators over lists",
@@ -64,8 +67,20 @@ def kind_of(test: str) -> str:
     return max((kind for kind in KINDS if name.startswith(kind + "_")), key=len, default="other")
 
 
-def page(results: dict[str, dict[str, str]]) -> str:
-    """Return the page."""
+def never_run(results: dict[str, dict[str, str]], entries: list[str]) -> dict[str, str]:
+    """Return the entries, of these names in tests, that no test ran, each with the reason that its tests were skipped for."""
+    ran, skipped = set(), {}
+    for test, line in results.items():
+        entry = test.rpartition("::")[2].removeprefix(f"test_{kind_of(test)}_").partition("_rustdev")[0]
+        if line["outcome"] == "skipped":
+            skipped[entry] = line.get("text", "")
+        else:
+            ran.add(entry)
+    return {entry: skipped.get(entry, "no test") for entry in entries if entry not in ran}
+
+
+def page(results: dict[str, dict[str, str]], entries: list[str] | None = None) -> str:
+    """Return the page; ``entries``: those of the database, of which it lists the ones that no test ran."""
     counts: dict[str, Counter[str]] = {}
     for test, line in results.items():
         counts.setdefault(kind_of(test), Counter())[line["outcome"]] += 1
@@ -85,6 +100,9 @@ def page(results: dict[str, dict[str, str]]) -> str:
         if reasons:
             lines += ["", f"## {title}", "", "| tests | reason |", "|---:|---|"]
             lines += [f"| {count} | {escaped(reason)} |" for reason, count in reasons.most_common()]
+    if entries is not None:
+        lines += ["", "## Entries of `op_db` that no test ran", "", "| entry | reason |", "|---|---|"]
+        lines += [f"| `{entry}` | {escaped(reason)} |" for entry, reason in never_run(results, entries).items()]
     return "\n".join(lines) + "\n"
 
 
@@ -96,7 +114,12 @@ def escaped(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Write the page and print its counts."""
     results = json.loads(Path(arguments[0]).read_text())
-    Path(arguments[1]).write_text(page(results))
+    entries = None
+    if "--entries" in arguments:
+        from torch.testing._internal.common_methods_invocations import op_db
+
+        entries = [op.formatted_name for op in op_db]
+    Path(arguments[1]).write_text(page(results, entries))
     counts = Counter(line["outcome"] for line in results.values())
     print(", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES))
     if not results:

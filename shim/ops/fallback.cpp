@@ -150,6 +150,10 @@ class Call {
 
   // Refuses arguments that the kernel would not survive; their values are read.
   void check_arguments() {
+    for (const at::Tensor& tensor : sparse_) {
+      const HostAccess access;
+      check_sparse(known_, tensor);
+    }
     if (const rd_guard* const guard = rd_fallback_guard(known_)) {
       const HostAccess access;
       rustdev::check_arguments(guard, schema_, stack_);
@@ -166,7 +170,13 @@ class Call {
   void map_results() {
     aliases_.write_back();
     for (size_t index = stack_.size() - schema_.returns().size(); index < stack_.size(); ++index) {
-      replace(stack_[index], [&](const at::Tensor& tensor) { return aliases_.to_device(tensor, device_); });
+      replace(stack_[index], [&](const at::Tensor& tensor) {
+        if (C10_UNLIKELY(tensor.defined() && tensor.is_cpu() && is_sparse_layout(tensor))) {
+          const HostAccess access;
+          check_sparse(known_, tensor);
+        }
+        return aliases_.to_device(tensor, device_);
+      });
     }
   }
 
@@ -184,7 +194,11 @@ class Call {
     if (C10_UNLIKELY(rd_sanitizer_is_on()) && tensor.layout() == at::kStrided && tensor.has_storage() && tensor.numel() != 0) {
       accesses_.push_back(access_of(tensor, is_written(argument)));
     }
-    return aliases_.to_cpu(tensor);
+    const at::Tensor alias = aliases_.to_cpu(tensor);
+    if (C10_UNLIKELY(is_sparse_layout(alias))) {
+      sparse_.push_back(alias);
+    }
+    return alias;
   }
 
   void note_device(at::Device device) { devices_.push_back(device.has_index() ? device.index() : rd_device_current()); }
@@ -194,6 +208,8 @@ class Call {
   const rd_fallback* known_;
   torch::jit::Stack& stack_;
   Aliases aliases_;
+  // Of the arguments, those that the kernel finds elements by.
+  c10::SmallVector<at::Tensor, 1> sparse_;
   // Of the arguments, in their order.
   c10::SmallVector<int32_t, 6> devices_;
   c10::SmallVector<rd_access, 1> accesses_;

@@ -65,10 +65,6 @@ at::Tensor dense_like(const at::Tensor& model, c10::Storage storage, BackendComp
   return tensor;
 }
 
-bool is_sparse_layout(const at::Tensor& tensor) {
-  return tensor.is_sparse() || tensor.unsafeGetTensorImpl()->is_sparse_compressed();
-}
-
 // Gives a sparse tensor the members of another, sent through `convert`.
 template <class Convert>
 void set_members(const at::Tensor& to, const at::Tensor& from, const Convert& convert) {
@@ -115,6 +111,10 @@ c10::DataPtr copy_in(const void* data, size_t bytes, at::Device device) {
 
 }  // namespace
 
+bool is_sparse_layout(const at::Tensor& tensor) {
+  return tensor.is_sparse() || tensor.unsafeGetTensorImpl()->is_sparse_compressed();
+}
+
 at::Tensor Aliases::to_cpu(const at::Tensor& tensor) {
   for (const TensorPair& pair : tensors_) {
     if (pair.device.is_same(tensor)) {
@@ -127,6 +127,10 @@ at::Tensor Aliases::to_cpu(const at::Tensor& tensor) {
   at::Tensor alias = C10_UNLIKELY(is_sparse) ? sparse_like(tensor, cpu_backend, at::Device(at::kCPU),
                                                            [this](const at::Tensor& member) { return to_cpu(member); })
                                              : dense_like(tensor, storage_to_cpu(tensor.storage()), cpu_backend);
+  if (C10_UNLIKELY(tensor.requires_grad())) {
+    // Kernels may ask whether a backward will want more of their results.
+    alias.unsafeGetTensorImpl()->set_requires_grad(true);
+  }
   tensors_.push_back({tensor, alias});
   return alias;
 }

@@ -20,6 +20,9 @@ constexpr c10::DispatchKey key_of(c10::DispatchKey kind, c10::BackendComponent b
   return c10::toRuntimePerBackendFunctionalityKey(kind, backend);
 }
 
+// Whether a tensor has indices, of any of the sparse layouts.
+bool is_sparse_layout(const at::Tensor& tensor);
+
 class Aliases {
  public:
   // The CPU tensor over the memory of a device tensor.

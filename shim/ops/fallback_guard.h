@@ -14,4 +14,7 @@ void change_arguments(at::ArrayRef<rd_change> changes, torch::jit::Stack& stack,
 // Refuses arguments, with values, that the kernel would not survive, and replaces those that it does not take as they are.
 void check_arguments(const rd_guard* guard, const c10::FunctionSchema& schema, torch::jit::Stack& stack);
 
+// Refuses a sparse tensor on the CPU, an argument or a result of an operator's call, that its kernel would not survive.
+void check_sparse(const rd_fallback* op, const at::Tensor& tensor);
+
 }  // namespace rustdev

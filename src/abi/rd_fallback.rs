@@ -6,15 +6,16 @@ use std::ptr;
 use std::time::Instant;
 
 use super::rd_device::{device_index, small};
-use super::rd_guard::guard_of;
-use super::rd_operator::{elements, rd_guard};
+use super::rd_guard::{HostMemory, guard_of};
+use super::rd_operator::{elements, failure, rd_guard, rd_value, values};
 use super::rd_stream::{give, rd_access};
 use super::{Failure, RD_INVALID_ARGUMENT, guard, rd_status, shield};
-use crate::operators::guards::Guard;
+use crate::operators::guards::{Guard, check_members, looks_at_no_index};
 use crate::runtime::fallback::FallbackOperator;
 use crate::runtime::sync::{LazyLock, PoisonError, RwLock};
 use crate::runtime::trace::{self, Kind, Mark};
 use crate::runtime::{device, sanitizer};
+use crate::tensor::bump_arena::BumpArena;
 
 /// An operator that the fallback was asked for; it lives forever.
 #[allow(non_camel_case_types)]
@@ -125,6 +126,28 @@ pub unsafe extern "C" fn rd_fallback_name(op: *const rd_fallback) -> *const c_ch
 pub unsafe extern "C" fn rd_fallback_guard(op: *const rd_fallback) -> *const rd_guard {
     // SAFETY: the caller's promise.
     unsafe { op.as_ref() }.and_then(|op| op.guard.as_ref()).map_or(ptr::null(), ptr::from_ref)
+}
+
+/// Refuses a sparse tensor of its call, on the CPU, whose indices its kernel must not use for addresses: an argument, or a result that will
+/// be one. `members` are its layout's name, sizes, compressed indices (COO has none), indices and values.
+///
+/// # Safety
+/// `op` came from [`rd_fallback_make`]; so many members and what they point at are readable during the call, the elements of tensors too, and
+/// their strings are UTF-8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rd_fallback_check_sparse(op: *const rd_fallback, members: *const rd_value, count: usize) -> rd_status {
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let operator = unsafe { known(op) }?.operator.name();
+        let name = operator.split_once('.').map_or(operator, |(name, _)| name);
+        if looks_at_no_index(name) {
+            return Ok(());
+        }
+        let arena = BumpArena::default();
+        // SAFETY: the caller promises so many members and what they point at.
+        let members = unsafe { values(&arena, members, count, true) }?;
+        check_members(name, members, &HostMemory).map_err(failure)
+    })
 }
 
 /// Whether an argument of it lives on the CPU for a device's operators too.

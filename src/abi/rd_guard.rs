@@ -66,14 +66,14 @@ pub unsafe extern "C" fn rd_guard_check(
     })
 }
 
-/// Where the tensors of a call with values are.
-struct HostMemory;
+/// Where the tensors of a call with values are: who hands it out was promised that their elements are readable.
+pub(super) struct HostMemory;
 
 impl Reader for HostMemory {
     fn integers(&self, tensor: Tensor<'_>) -> Vec<i64> {
         let (dtype, mut values) = (tensor.dtype(), Vec::new());
         let read = dispatch!(dtype in ALL, T => {
-            // SAFETY: `rd_guard_check` is promised that they are readable, and the dtype is T's.
+            // SAFETY: `rd_guard_check` and `rd_fallback_check_sparse` are promised that they are readable, and the dtype is T's.
             unsafe { each::<T>(tensor, |value| values.push(cast(value))) };
             Ok::<_, Error>(())
         });
@@ -85,7 +85,7 @@ impl Reader for HostMemory {
         let (dtype, mut least, mut greatest) = (tensor.dtype(), i64::MAX, i64::MIN);
         let mut visit = |value: i64| (least, greatest) = (value.min(least), value.max(greatest));
         dispatch!(dtype in INTEGRAL | UNSIGNED, T => {
-            // SAFETY: `rd_guard_check` is promised that they are readable, and the dtype is T's.
+            // SAFETY: `rd_guard_check` and `rd_fallback_check_sparse` are promised that they are readable, and the dtype is T's.
             unsafe { each::<T>(tensor, |value| visit(cast(value))) };
             Ok::<_, Error>(())
         })
@@ -97,7 +97,7 @@ impl Reader for HostMemory {
         let (dtype, mut is_finite) = (tensor.dtype(), true);
         let mut visit = |value: Complex64| is_finite &= value.is_finite();
         let read = dispatch!(dtype in FIELD, T => {
-            // SAFETY: `rd_guard_check` is promised that they are readable, and the dtype is T's.
+            // SAFETY: `rd_guard_check` and `rd_fallback_check_sparse` are promised that they are readable, and the dtype is T's.
             unsafe { each::<T>(tensor, |value| visit(cast(value))) };
             Ok::<_, Error>(())
         });

@@ -11,6 +11,7 @@ mod math_guards;
 mod named_arguments;
 mod pool_guards;
 mod sequence_guards;
+mod sparse_guards;
 
 use super::call::{Outcome, Refusal, Value};
 use layer_guards as layers;
@@ -19,6 +20,7 @@ use named_arguments::NamedArguments;
 pub use named_arguments::{Change, Changes, Reader};
 use pool_guards as pools;
 use sequence_guards as sequences;
+pub use sparse_guards::{check_members, looks_at_no_index};
 
 /// What a guard does in a call.
 type Check = fn(arguments: &mut NamedArguments<'_>) -> Outcome;
@@ -81,6 +83,7 @@ fn check_of(operator: &str) -> Option<Check> {
         "linalg_lstsq" => math::least_squares,
         "_compute_linear_combination" => math::combination,
         // indices of sparse matrices
+        "_sparse_mm_reduce_impl_backward" => math::reduced_product_backward,
         "_convert_indices_from_coo_to_csr" => math::rows,
         "_convert_indices_from_csr_to_coo" => math::compressed_rows,
         "_validate_compressed_sparse_indices" => math::plain_indices,

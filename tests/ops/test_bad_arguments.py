@@ -299,6 +299,45 @@ CASES = {
     ),
     "spdiags": Case("torch.sparse.spdiags(T(2, 3).cpu(), I([0, 1]).cpu(), (3, 3))"),
     "spdiags negative": Case("A._spdiags(T(2, 3), I([0, 1]), [3, -2])", "RuntimeError", "at least 0"),
+    # Sparse tensors, whose indices nobody has checked.
+    "sparse product, index": Case("C([0, 1, 2], [0, 9], (2, 3)) @ T(3, 2)", "RuntimeError", "an index .* less than 3, but got 9"),
+    "sparse product, negative index": Case("C([0, 1, 2], [0, -1], (2, 3)) @ T(3)", "RuntimeError", "an index .* but got -1"),
+    "sparse product, first row": Case("C([1, 1, 2], [0, 1], (2, 3)) @ T(3, 2)", "RuntimeError", "an end of the compressed"),
+    "sparse product, last row": Case(
+        "torch.sparse.mm(C([0, 1, 7], [0, 1], (2, 3)), T(3, 2), 'max')", "RuntimeError", "an end .* 5"
+    ),
+    "sparse product, row": Case("(C([0, 2**40, 2], [0, 1], (2, 3)) @ T(3, 2))", "RuntimeError", "a step of the compressed"),
+    "sparse to_dense, rows": Case("C([0, 1], [0], (2, 3)).to_dense()", "RuntimeError", "expected 3 compressed indices"),
+    "sparse sum of CSC": Case("C([0, 1, 2, 2], [0, 2], (2, 3), torch.sparse_csc).to_dense()", "RuntimeError", "less than 2"),
+    "sparse blocks": Case(
+        "torch.sparse_bsr_tensor(I([0, 1]), I([2]), T(1, 2, 2), (2, 4)).to_dense()", "RuntimeError", "less than 2, but got 2"
+    ),
+    "sparse softmax, index": Case("torch.sparse.softmax(S([[0, 1], [0, 9]], (2, 3)), 1)", "RuntimeError", "less than 3, but got 9"),
+    "sparse cat, values": Case(
+        "torch.cat([A._sparse_coo_tensor_unsafe(I([[0, 1]]), T(5), (2,))] * 2)", "RuntimeError", "do not fit each other"
+    ),
+    "sparse members of what is wrong": Case("C([0, 1, 7], [0, 9], (2, 3)).cpu().crow_indices().tolist() == [0, 1, 7] or 1 / 0"),
+    "sparse result of CSC": Case(
+        "torch.addmm(*[torch.tensor([[0., 1], [2, 3]]).to_sparse_csc().to('rustdev') * 1 for _ in range(2)],"
+        "torch.ones(2, 2).triu().to_sparse_csc().to('rustdev'))",
+        "RuntimeError",
+        "sparse tensor",
+    ),
+    "sparse_mm_reduce_impl_backward": Case(
+        "A._sparse_mm_reduce_impl_backward(C([0, 1, 2], [0, 1], (2, 3)), T(2, 2), T(3, 2), 'amax', Z(0), [True, True])",
+        "RuntimeError",
+        SIZE,
+    ),
+    "sparse_mm_reduce_impl_backward argument": Case(
+        "A._sparse_mm_reduce_impl_backward(C([0, 1, 2], [0, 1], (2, 3)), T(2, 2), T(3, 2), 'amin', Z(2, 2) + 9, [True, True])",
+        "IndexError",
+        RANGE,
+    ),
+    "sparse_mm_reduce_impl_backward weight": Case(
+        "A._sparse_mm_reduce_impl_backward(C([0, 1, 2], [0, 1], (2, 3)), T(2, 2), T(1, 2), 'sum', Z(0), [True, True])",
+        "RuntimeError",
+        SIZE,
+    ),
     # Kernels of the device's own.
     "gather, empty index": Case("torch.gather(T(1, 5, 3), -1, Z(0)).shape == (0,) or 1 / 0"),
     "reflection_pad1d_backward": Case("A.reflection_pad1d_backward(T(1, 10, 116), T(1, 10, 100), [])", "RuntimeError", "padding"),
@@ -313,6 +352,9 @@ def T(*sizes): return torch.ones(sizes, device="rustdev")
 def Z(*sizes): return torch.zeros(sizes, dtype=torch.long, device="rustdev")
 def I(values): return torch.tensor(values, device="rustdev")
 def L(): return T(6, 2, 5).log_softmax(-1)
+def C(compressed, plain, size, layout=torch.sparse_csr):
+    return torch.sparse_compressed_tensor(I(compressed), I(plain), T(len(plain)), size, layout=layout)
+def S(indices, size): return torch.sparse_coo_tensor(I(indices), T(len(indices[0])), size)
 
 for name, call in json.load(sys.stdin):
     end = "accepted"

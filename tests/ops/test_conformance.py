@@ -91,6 +91,40 @@ def test_results_that_are_not_the_cpus_are_held_against_exact_ones(monkeypatch: 
             comparison.values(value, infinite, lambda eps, seed: None)
 
 
+def test_every_kernel_for_sparse_tensors_has_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the names of operators, with or without the underscore of those in place."""
+    monkeypatch.syspath_prepend(ROOT / "tests/ops/conformance")
+    calls = importlib.import_module("sparse_calls")
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    names = {
+        name.removeprefix("aten::").partition(".")[0].rstrip("_")
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("aten::") and (has_kernel(name, "SparseCPU") or has_kernel(name, "SparseCsrCPU"))
+    }
+    assert len(names) > 100
+    assert sorted(names - calls.CALLS.keys() - calls.ELSEWHERE) == []
+
+
+def test_sparse_products_work_as_on_the_cpu(tmp_path: Path) -> None:
+    pattern = "name__sparse_mm_reduce_impl or name_addmm"
+    assert run_part(tmp_path, "test_sparse_layouts.py", pattern, 1) == {"passed": 2}
+
+
+def test_entries_that_no_test_ran_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    conformance = importlib.import_module("conformance")
+    file = "conformance/test_operators.py::TestOperatorsRUSTDEV::"
+    results = {
+        file + "test_forward_add_rustdev_float32": {"outcome": "passed"},
+        file + "test_forward_ad_add_rustdev_float32": {"outcome": "skipped", "text": "Skipped: slow"},
+        file + "test_forward_jiterator_unary_rustdev_float32": {"outcome": "skipped", "text": "Skipped: Only runs on cuda"},
+        file + "test_sparse_samples_sum_rustdev_int64": {"outcome": "xfailed"},
+    }
+    entries = ["add", "jiterator_unary", "sum", "other"]
+    assert list(conformance.never_run(results, entries)) == ["jiterator_unary", "other"]
+    assert "| `jiterator_unary` | Only runs on cuda |\n| `other` | no test |\n" in conformance.page(results, entries)
+
+
 def test_extreme_results_are_compared_in_steps_of_their_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     for directory in (ROOT / "tests/ops", ROOT / "tests/ops/conformance"):
         monkeypatch.syspath_prepend(directory)

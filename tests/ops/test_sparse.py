@@ -77,6 +77,27 @@ def test_indices_that_are_not_contiguous() -> None:
     assert torch._convert_indices_from_csr_to_coo(starts, columns).tolist() == [[0, 0, 2, 3], [3, 1, 2, 0]]
 
 
+@pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
+@pytest.mark.parametrize("index", [torch.int64, torch.int32])
+def test_gradients_of_reduced_products(reduce: str, index: torch.dtype) -> None:
+    """What the greatest and the least are is a second result of the forward, made only where something requires a gradient."""
+    torch.rustdev.set_fallback_mode("allow")
+    plain = torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, -1.0], [0.0, 0.0, 0.0]]).to_sparse_csr()
+    parts = plain.crow_indices().to(index), plain.col_indices().to(index), plain.values()
+    found = []
+    for device in ("rustdev", "cpu"):
+        moved = [part.to(device) for part in parts]
+        matrix = torch.sparse_csr_tensor(*moved, plain.shape, check_invariants=True).requires_grad_()
+        dense = torch.arange(12.0, device=device).view(3, 4).sin().requires_grad_()
+        result = torch.sparse.mm(matrix, dense, reduce)
+        (result * torch.arange(12.0, device=device).view(3, 4)).sum().backward()
+        assert matrix.grad is not None
+        assert dense.grad is not None
+        found.append([result.detach().cpu(), matrix.grad.values().cpu(), dense.grad.cpu()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     gradient = sparse("rustdev")
     torch.rustdev.set_fallback_mode("allow")

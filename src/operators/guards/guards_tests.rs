@@ -231,3 +231,40 @@ fn another_number_of_arguments_is_refused() {
     let guard = Guard::find("aten::_spdiags", Vec::new()).expect("a guard");
     assert!(guard.check(&[Value::None], None).is_err());
 }
+
+#[test]
+fn indices_of_sparse_tensors_name_elements() {
+    let numbers = [vec![0, 1, 2], vec![0, 2], vec![0, 3], vec![0, 5, 2], vec![1, 1, 2], vec![0, 1, 3]];
+    let memory: Memory = numbers.into_iter().enumerate().collect();
+    let outcome = |compressed: usize, plain: usize| {
+        let (compressed, plain) = (longs(compressed, &[3], &[1]), longs(plain, &[2], &[1]));
+        check_members("aten::mm", &[Value::Text("SparseCsr"), Value::Integers(&[2, 3]), compressed, plain, floats(&[2])], &memory)
+    };
+    assert_eq!(outcome(0, 1), Ok(()));
+    for (compressed, plain, text) in [
+        (0, 2, "an index of a sparse tensor is out of bounds: expected at least 0 and less than 3, but got 3"),
+        (3, 1, "a step of the compressed indices of a sparse tensor is out of bounds"),
+        (
+            4,
+            1,
+            "an end of the compressed indices of a sparse tensor is out of bounds: expected at least 0 and less than 1, but got 1",
+        ),
+        (5, 1, "an end of the compressed indices"),
+    ] {
+        let Err(Refusal::Invalid(found)) = outcome(compressed, plain) else { panic!("{text}") };
+        assert!(found.starts_with("aten::mm: ") && found.contains(text), "{found}");
+    }
+    // Columns of blocks, and coordinates.
+    let blocks = |columns: i64| {
+        let (sizes, compressed, plain) = ([4, columns], longs(0, &[3], &[1]), longs(1, &[2], &[1]));
+        let members = [Value::Text("SparseBsr"), Value::Integers(&sizes), compressed, plain, floats(&[2, 2, 2])];
+        check_members("aten::mm", &members, &memory)
+    };
+    assert!(blocks(6).is_ok() && blocks(4).is_err());
+    let coordinates = |size: i64| {
+        let indices = longs(1, &[1, 2], &[2, 1]);
+        check_members("aten::sum", &[Value::Text("Sparse"), Value::Integers(&[size]), Value::None, indices, floats(&[2])], &memory)
+    };
+    assert!(coordinates(3).is_ok());
+    assert!(looks_at_no_index("aten::values") && !looks_at_no_index("aten::mm"));
+}

@@ -148,6 +148,24 @@ pub fn plain_indices(arguments: &mut NamedArguments<'_>) -> Outcome {
     arguments.contiguous("plain_idx").map(drop)
 }
 
+/// What the forward found by "amax" or "amin": for each of its results an index of an element of the matrix, or how many it has.
+pub fn reduced_product_backward(arguments: &mut NamedArguments<'_>) -> Outcome {
+    let (matrix, grad, weight) = (arguments.given("self")?, arguments.given("grad_out")?, arguments.given("weight")?);
+    let [rows, columns, count] = *matrix.sizes() else {
+        check!(arguments, false, "expected a matrix, but got {} dimensions", matrix.ndim().saturating_sub(1));
+        return Ok(());
+    };
+    arguments.check_dim("weight", 2)?;
+    arguments.check_sizes("weight", &[columns, weight.sizes()[1]])?;
+    arguments.check_sizes("grad_out", &[rows, weight.sizes()[1]])?;
+    if matches!(arguments.text("reduce"), "amax" | "amin") {
+        arguments.contiguous("arg_out")?;
+        arguments.check_sizes("arg_out", grad.sizes())?;
+        arguments.check_range("arg_out", 0, count + 1)?;
+    }
+    Ok(())
+}
+
 pub fn diagonals(arguments: &mut NamedArguments<'_>) -> Outcome {
     for size in arguments.integers("shape") {
         check!(arguments, *size >= 0, "expected a shape of sizes of at least 0, but got {size}");

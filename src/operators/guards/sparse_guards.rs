@@ -1,0 +1,98 @@
+//! The guard of sparse tensors: CPU kernels take their indices for addresses, and PyTorch checks them only where it is asked to.
+
+use super::Argument;
+use super::named_arguments::{NamedArguments, Reader, check, minmax};
+use crate::operators::call::{Outcome, Value};
+
+/// What a sparse tensor consists of, in the order in which [`check_members`] takes it. Those of COO have no compressed indices.
+const MEMBERS: [&str; 5] = ["layout", "size", "compressed indices", "indices", "values"];
+
+/// Whether the kernels of an operator look at no index: those that return, replace, copy or make members as they are.
+pub fn looks_at_no_index(operator: &str) -> bool {
+    matches!(
+        operator.strip_prefix("aten::").unwrap_or(operator),
+        "_indices"
+            | "_nnz"
+            | "_values"
+            | "ccol_indices"
+            | "clone"
+            | "col_indices"
+            | "copy_"
+            | "crow_indices"
+            | "dense_dim"
+            | "empty"
+            | "empty_like"
+            | "indices"
+            | "is_pinned"
+            | "resize_"
+            | "resize_as_sparse_"
+            | "row_indices"
+            | "sparse_dim"
+            | "sparse_resize_"
+            | "sparse_resize_and_clear_"
+            | "values"
+            | "zero_"
+    )
+}
+
+/// Refuses a sparse tensor, a call's argument or result, some of whose indices name no element of it.
+///
+/// # Errors
+/// It has such indices, or members that do not fit each other.
+pub fn check_members(operator: &str, values: &[Value<'_>], reader: &dyn Reader) -> Outcome {
+    let schema = MEMBERS.map(|name| Argument { name: name.into(), is_written: false });
+    let members = NamedArguments::new(operator, &schema, values, Some(reader));
+    if members.tensor("compressed indices").is_some() { check_compressed(&members) } else { check_coordinates(&members) }
+}
+
+/// COO: a row of indices for each sparse dimension.
+fn check_coordinates(members: &NamedArguments<'_>) -> Outcome {
+    let (sizes, indices, values) = (members.integers("size"), members.given("indices")?, members.given("values")?);
+    let fits = match (indices.sizes(), values.sizes()) {
+        ([dims, count], [length, ..]) => *dims as usize <= sizes.len() && count == length,
+        _ => false,
+    };
+    let text = "of a sparse tensor do not fit each other";
+    check!(members, fits, "indices of size {:?} and values of size {:?} {text}", indices.sizes(), values.sizes());
+    for dim in 0..indices.sizes()[0] {
+        let ends = members.reader().and_then(|reader| reader.minmax(indices.row(dim)));
+        check_below(members, "an index", ends, sizes[dim as usize])?;
+    }
+    Ok(())
+}
+
+/// CSR, CSC, BSR and BSC: where each row, column or row of blocks begins, and the other index of each element.
+fn check_compressed(members: &NamedArguments<'_>) -> Outcome {
+    let (layout, sizes) = (members.text("layout"), members.integers("size"));
+    let [compressed, plain, values] = ["compressed indices", "indices", "values"].map(|name| members.given(name));
+    let (compressed, plain, values) = (compressed?, plain?, values?);
+    let batch = compressed.ndim().saturating_sub(1);
+    let (is_blocked, is_by_column) = (layout.starts_with("SparseB"), layout.ends_with('c'));
+    let fits = plain.ndim() == batch + 1
+        && compressed.ndim() == batch + 1
+        && values.ndim() > batch + 2 * usize::from(is_blocked)
+        && sizes.len() >= batch + 2
+        && compressed.sizes()[..batch] == plain.sizes()[..batch]
+        && plain.sizes()[..=batch] == values.sizes()[..=batch];
+    let (ends, of, all) = (compressed.sizes(), plain.sizes(), values.sizes());
+    let text = "of a sparse tensor do not fit each other";
+    check!(members, fits, "compressed indices of size {ends:?}, indices of size {of:?} and values of size {all:?} {text}");
+    let count_of = |dim: usize| sizes[batch + dim] / if is_blocked { all[batch + 1 + dim].max(1) } else { 1 };
+    let (lines, across, count) = (count_of(usize::from(is_by_column)), count_of(usize::from(!is_by_column)), of[batch]);
+    check!(members, ends[batch] == lines + 1, "expected {} compressed indices, but got {}", lines + 1, ends[batch]);
+    let found = members.elements(compressed);
+    let matrices = || found.chunks((lines + 1) as usize);
+    let starts = minmax(matrices().flat_map(|line| [line[0], line[line.len() - 1].saturating_sub(count)]));
+    check_below(members, "an end of the compressed indices", starts, 1)?;
+    let steps = minmax(matrices().flat_map(|line| line.windows(2)).map(|pair| pair[1].saturating_sub(pair[0])));
+    check_below(members, "a step of the compressed indices", steps, count + 1)?;
+    check_below(members, "an index", members.reader().and_then(|reader| reader.minmax(plain)), across)
+}
+
+/// The values between these are at least 0 and below a limit.
+fn check_below(members: &NamedArguments<'_>, what: &str, ends: Option<(i64, i64)>, limit: i64) -> Outcome {
+    let wrong = ends.into_iter().flat_map(|(least, greatest)| [least, greatest]).find(|value| !(0..limit).contains(value));
+    let text = "of a sparse tensor is out of bounds";
+    check!(members, wrong.is_none(), "{what} {text}: expected at least 0 and less than {limit}, but got {}", wrong.unwrap_or(0));
+    Ok(())
+}
