@@ -227,7 +227,7 @@ lint-python: dev $(STAMPS)/lint
 	mypy
 	$(PY) -m mypy.stubtest rustdev._rustdev --mypy-config-file pyproject.toml
 
-CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!shim/rustdev.h' ':!shim/rustdev_operators.h')
+CPP = $(shell git ls-files -- 'shim/*.cpp' '*.h' ':!shim/rustdev.h' ':!shim/rustdev_operators.h' ':!shim/rustdev_completion.h')
 lint-cpp: $(STAMPS)/lint
 	clang-format --dry-run -Werror $(CPP)
 	$(PY) tools/tidy.py $(filter %.cpp,$(CPP))

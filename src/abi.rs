@@ -2,6 +2,7 @@
 //!
 //! Every body runs inside [`guard`], so that a panic becomes a status instead of crossing the boundary.
 
+pub mod rd_completion;
 pub mod rd_copy;
 pub mod rd_device;
 pub mod rd_event;

@@ -4,6 +4,7 @@
 
 mod frames;
 mod interpreter;
+mod py_completion;
 mod py_cuda_mode;
 mod py_debugging;
 mod py_device;
@@ -76,6 +77,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("interface", format!("{INTERFACE:016x}"))?;
+    py_completion::register(module)?;
     py_cuda_mode::register(module)?;
     py_debugging::register(module)?;
     py_device::register(module)?;

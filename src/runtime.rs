@@ -15,6 +15,8 @@ pub(crate) mod affinity;
 #[cfg(not(loom))]
 mod blocking_pool;
 #[cfg(not(loom))]
+pub mod completion;
+#[cfg(not(loom))]
 pub mod config;
 #[cfg(not(loom))]
 pub mod debugging;

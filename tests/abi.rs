@@ -35,7 +35,7 @@ struct Header {
 }
 
 /// Apart from the first one, which most of the shim reads, so that changes do not compile all of it again.
-const HEADERS: [Header; 2] = [
+const HEADERS: [Header; 3] = [
     Header {
         name: "rustdev.h",
         about: "The C ABI between the PyTorch shim (C++) and the rustdev crate (Rust).",
@@ -67,6 +67,12 @@ const HEADERS: [Header; 2] = [
             ("abi/rd_guard", "guards of PyTorch's CPU kernels"),
             ("abi/rd_fallback", "the CPU fallback"),
         ],
+    },
+    Header {
+        name: "rustdev_completion.h",
+        about: "The C ABI of operations of several processes.",
+        includes: &["\"rustdev.h\""],
+        sections: &[("abi/rd_completion", "ends of work outside of the streams")],
     },
 ];
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, final
 from typing_extensions import Self
 
 __all__ = [
-    "HostWrites",
+    "Completion",
     "PrivatePoolUse",
     "SanitizerClock",
     "__version__",
@@ -93,6 +93,38 @@ __all__ = [
 __version__: str
 #: The interface between core and shim: 16 hexadecimal digits.
 interface: str
+
+# src/python/py_completion.rs
+
+@final
+class Completion:
+    """The end of work outside of the streams. ``prefix``: what the text of its failure begins with."""
+
+    def __new__(cls, prefix: str = "") -> Self: ...
+    @property
+    def handle(self) -> int:
+        """The address by which the shim knows it, as long as this object lives."""
+
+    def is_over(self) -> bool:
+        """Return whether the work has ended, well or not."""
+
+    def failure(self) -> str | None:
+        """Return why the work failed, if it has ended and failed."""
+
+    def note_writes(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Note that the work writes to ranges of memory (address, bytes), from now to its end."""
+
+    def end(self, failure: str | None = None) -> None:
+        """End the work."""
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end, for so many seconds at most; whether it has come."""
+
+    def hold(self, device: int, stream: int, fails: bool = True) -> None:
+        """Hold back what is put on a stream from now on until the end. ``fails``: a failure of the work is the stream's."""
+
+    def fail(self, device: int, stream: int) -> None:
+        """Have a stream fail with the work, which it does not wait for."""
 
 # src/python/py_debugging.rs
 
@@ -190,12 +222,6 @@ def event_share(event: int, records: bool) -> bytes:
 
 def event_open(event: int, handle: bytes) -> None:
     """Make an event, given by its ``event_id``, that of another process."""
-
-@final
-class HostWrites:
-    """Writes of threads that know nothing of streams to ranges of memory (address, bytes), as long as this object lives."""
-
-    def __new__(cls, ranges: Sequence[tuple[int, int]]) -> Self: ...
 
 # src/python/py_sanitizer.rs
 

@@ -31,7 +31,7 @@ FLAGS = "-std=c++20 -O2 -fPIC -fno-plt -fvisibility=hidden -Wall -Wno-maybe-unin
 #: How the core's library calls itself; it is loaded before the shim.
 CORE = "_rustdev.abi3.so"
 #: The headers of the ABI between core and shim.
-ABI_HEADERS = ("rustdev.h", "rustdev_operators.h")
+ABI_HEADERS = ("rustdev.h", "rustdev_operators.h", "rustdev_completion.h")
 
 
 class BuildError(Exception):

@@ -4,7 +4,6 @@ The first send of a tensor makes its part of the pool memory that other processe
 lives, and who may write to it when, is in docs/processes.md.
 """
 
-import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -65,10 +64,6 @@ def _send(address: int) -> tuple[bytes, int]:
     _collect_from_children()
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while (sent := _rustdev.ipc_send(address)) is None:
-        # Collectives are noticed to be done when somebody asks; without a process group there are none.
-        works = sys.modules.get(f"{__package__}.distributed.work")
-        for work in works.unfinished_works() if works is not None else ():
-            work.has_finished()
         if time.monotonic() > deadline:
             raise RuntimeError(
                 "a rustdev tensor cannot be sent to another process for the first time while a collective or a CPU kernel of "

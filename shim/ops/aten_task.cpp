@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "rustdev_completion.h"
 #include "tensor.h"
 
 namespace rustdev {
@@ -146,6 +147,10 @@ void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRe
   }
   RD_CHECK(rd_stream_submit_aten(device, rd_stream_current(device), name, accesses.data(), accesses.size(), cost, &run_job,
                                  new Job{std::move(work)}, &destroy_job));
+}
+
+void run_until_done(const rd_completion* completion, std::function<void()> work) {
+  rd_completion_run(completion, &run_job, new Job{std::move(work)}, &destroy_job);
 }
 
 at::Tensor part_of(const at::Tensor& tensor, int64_t dim, int64_t part, int64_t parts) {

@@ -9,6 +9,8 @@
 
 #include "rustdev.h"
 
+struct rd_completion;
+
 namespace rustdev {
 
 // A CPU tensor over a device tensor's memory that owns nothing: for tasks, whose memory stays valid in the order of the stream.
@@ -39,6 +41,9 @@ class SerialAten {
 // Enqueues `work` on the current stream of the outputs' device. `cost`: nanoseconds of one thread.
 void submit_aten(const char* name, at::ArrayRef<at::Tensor> outputs, at::ArrayRef<at::Tensor> inputs, uint64_t cost,
                  std::function<void()> work);
+
+// Runs `work`, which may block, on a thread of its own, and ends a completion with it.
+void run_until_done(const rd_completion* completion, std::function<void()> work);
 
 // What a task or the host does to a tensor's memory.
 rd_access access_of(const at::Tensor& tensor, bool write);

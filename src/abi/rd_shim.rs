@@ -56,7 +56,11 @@ pub unsafe extern "C" fn rd_shim_register(functions: *const rd_shim) {
 /// The interface between core and shim, by a number of the headers that say it: FNV-1a of 64 bits (Fowler, Noll, Vo). A shim's file has it in
 /// its name, so that one for another interface is not loaded.
 pub const INTERFACE: u64 = {
-    let headers: [&[u8]; 2] = [include_bytes!("../../shim/rustdev.h"), include_bytes!("../../shim/rustdev_operators.h")];
+    let headers: [&[u8]; 3] = [
+        include_bytes!("../../shim/rustdev.h"),
+        include_bytes!("../../shim/rustdev_operators.h"),
+        include_bytes!("../../shim/rustdev_completion.h"),
+    ];
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut header = 0;
     while header < headers.len() {

@@ -137,14 +137,37 @@ pub type rd_task_destroy = unsafe extern "C" fn(context: *mut c_void);
 const MESSAGE_BYTES: usize = 4096;
 /// Byte ranges that are kept inside a task; more are boxed.
 const INLINE_ACCESSES: usize = 8;
+const NO_ACCESS: Access = Access { begin: 0, end: 0, write: false };
+
+/// What the other side gives along, until it is dropped.
+pub(super) struct Context {
+    pub(super) context: *mut c_void,
+    pub(super) destroy: rd_task_destroy,
+}
+
+// SAFETY: by the contract of `rd_task_destroy` it may be called on any thread.
+unsafe impl Send for Context {}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: the giver's promise about `destroy`; a value is dropped once.
+        unsafe { (self.destroy)(self.context) };
+    }
+}
 
 /// Work given as a C function, with its context.
-struct Foreign {
+pub(super) struct Foreign {
     run: rd_task_run,
-    destroy: rd_task_destroy,
-    context: *mut c_void,
+    context: Context,
     accesses: Accesses,
     kind: Kind,
+}
+
+impl Foreign {
+    /// Work that has nothing to say about memory. `run` may be called with the context on any thread.
+    pub(super) fn new(run: rd_task_run, context: Context) -> Self {
+        Self { run, context, accesses: Accesses::Few([NO_ACCESS; INLINE_ACCESSES], 0), kind: Kind::Custom }
+    }
 }
 
 enum Accesses {
@@ -152,14 +175,11 @@ enum Accesses {
     Many(Box<[Access]>),
 }
 
-// SAFETY: by the contract of `rd_task_run` and `rd_task_destroy` they may be called on any thread.
-unsafe impl Send for Foreign {}
-
 impl Work for Foreign {
     fn run(&mut self) -> Result<(), Cause> {
         let mut message = [0 as c_char; MESSAGE_BYTES];
         // SAFETY: the submitter's promise about `run` and `context`; the buffer has the capacity that is passed.
-        if unsafe { (self.run)(self.context, message.as_mut_ptr(), MESSAGE_BYTES) } {
+        if unsafe { (self.run)(self.context.context, message.as_mut_ptr(), MESSAGE_BYTES) } {
             return Ok(());
         }
         message[MESSAGE_BYTES - 1] = 0;
@@ -181,13 +201,6 @@ impl Work for Foreign {
     }
 }
 
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        // SAFETY: the submitter's promise about `destroy`; a value is dropped once.
-        unsafe { (self.destroy)(self.context) };
-    }
-}
-
 /// Copies the caller's byte ranges.
 ///
 /// # Safety
@@ -203,7 +216,7 @@ unsafe fn copied(accesses: *const rd_access, count: usize) -> Accesses {
     if count > INLINE_ACCESSES {
         return Accesses::Many((0..count).map(taken).collect());
     }
-    let mut few = [Access { begin: 0, end: 0, write: false }; INLINE_ACCESSES];
+    let mut few = [NO_ACCESS; INLINE_ACCESSES];
     few[..count].iter_mut().enumerate().for_each(|(index, access)| *access = taken(index));
     Accesses::Few(few, count)
 }
@@ -246,7 +259,7 @@ pub unsafe extern "C" fn rd_stream_submit(
     // SAFETY: the caller's promise.
     let name = unsafe { task_name(name) };
     let kind = if name.starts_with("compiled::") { Kind::Compiled } else { Kind::Custom };
-    submit(device, stream, name, cost, Foreign { run, destroy, context, accesses, kind })
+    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind })
 }
 
 /// As [`rd_stream_submit`], for a kernel of PyTorch's.
@@ -269,5 +282,5 @@ pub unsafe extern "C" fn rd_stream_submit_aten(
     let accesses = unsafe { copied(accesses, num_accesses) };
     // SAFETY: the caller's promise.
     let name = unsafe { task_name(name) };
-    submit(device, stream, name, cost, Foreign { run, destroy, context, accesses, kind: Kind::Aten })
+    submit(device, stream, name, cost, Foreign { run, context: Context { context, destroy }, accesses, kind: Kind::Aten })
 }

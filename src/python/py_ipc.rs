@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use super::exception;
 use crate::abi::rd_event::of_event;
 use crate::abi::rd_ipc::rd_received;
-use crate::runtime::gate::HostWrites;
 use crate::runtime::shared::file::Place;
 use crate::runtime::shared::received::{self, Received};
 use crate::runtime::shared::sends::{self, Shared};
@@ -21,8 +20,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ipc_cancel, module)?)?;
     module.add_function(wrap_pyfunction!(ipc_collect, module)?)?;
     module.add_function(wrap_pyfunction!(event_share, module)?)?;
-    module.add_function(wrap_pyfunction!(event_open, module)?)?;
-    module.add_class::<Writes>()
+    module.add_function(wrap_pyfunction!(event_open, module)?)
 }
 
 fn raise<T>(py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
@@ -95,19 +93,4 @@ fn event_open(py: Python<'_>, event: usize, handle: &[u8]) -> PyResult<()> {
     // SAFETY: as in `event_share`.
     let event = unsafe { of_event(with_exposed_provenance(event)) };
     raise(py, event.open(place))
-}
-
-/// Writes of threads that know nothing of streams to ranges of memory (address, bytes), as long as this object lives.
-#[pyclass(module = "rustdev._rustdev", name = "HostWrites", frozen)]
-struct Writes {
-    _noted: HostWrites,
-}
-
-#[pymethods]
-impl Writes {
-    #[new]
-    fn new(py: Python<'_>, ranges: Vec<(usize, usize)>) -> Self {
-        let ranges = ranges.into_iter().map(|(address, bytes)| address..address + bytes).collect();
-        Self { _noted: py.detach(|| HostWrites::new(ranges)) }
-    }
 }

@@ -28,9 +28,9 @@ pub use std::{
 mod unlocked;
 pub use unlocked::{Unlocked, unlock_by, unlocked};
 
-pub use std::sync::PoisonError;
 #[cfg(not(any(loom, tsan)))]
 pub use std::sync::MutexGuard;
+pub use std::sync::PoisonError;
 #[cfg(not(tsan))]
 pub use std::sync::{LazyLock, OnceLock, RwLock};
 

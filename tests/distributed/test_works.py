@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
+import pickle
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -11,6 +13,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from rustdev.distributed.side_streams import side_streams
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 from workers import Workers, device
 
 if TYPE_CHECKING:
@@ -234,7 +238,52 @@ def both_devices_in_one_group() -> None:
     assert [tensor.tolist() for tensor in tensors] == [[8.0] * 4, [16.0] * 4]
 
 
+def host_waits_without_pythons_lock() -> None:
+    """Each way to read a tensor while an operation of it is under way, for which the other rank is late."""
+    mesh = init_device_mesh("rustdev", (2,))
+    whole = ones(8)
+    first = torch.tensor(0.0, device=device())
+    parts = distribute_tensor(torch.arange(8.0), mesh, [Shard(0)])
+
+    def reduced(numbers: torch.Tensor) -> torch.Tensor:
+        dist.all_reduce(numbers.fill_(1.0))
+        return numbers
+
+    reads: dict[str, Callable[[], object]] = {
+        "an index of the device": lambda: reduced(whole)[reduced(first).long() - 2].item(),
+        "pickle": lambda: pickle.loads(pickle.dumps(reduced(whole))).tolist(),
+        "torch.save": lambda: torch.save(reduced(whole), io.BytesIO()),
+        "equal": lambda: torch.equal(reduced(whole), whole + 0),
+        "bool of parts": lambda: bool((parts > 3).any()),
+        "item of parts": lambda: parts.sum().item(),
+        "parts on the host": lambda: parts.sum().full_tensor().cpu().tolist(),
+        "equal parts": lambda: torch.equal(parts.sum().full_tensor(), parts.sum().full_tensor()),
+    }
+    answers = []
+    for read in reads.values():
+        if dist.get_rank() == 1:
+            time.sleep(0.05)
+        answers.append(read())
+    assert answers == [2.0, [2.0] * 8, None, True, True, 28.0, 28.0, True]
+
+
+def streams_go_on_without_python() -> None:
+    """The stream behind an operation that ends while Python's lock is held."""
+    tensor, event = ones(), torch.rustdev.Event()
+    if dist.get_rank() == 1:
+        time.sleep(0.2)
+    dist.all_reduce(tensor)
+    event.record()
+    if dist.get_rank() == 0:
+        assert not event.query()
+        ctypes.PyDLL(None).usleep(2_000_000)  # such a call keeps the lock
+        assert event.query()
+    assert tensor.tolist() == [2.0] * 4
+
+
 ASYNCHRONY = (
+    host_waits_without_pythons_lock,
+    streams_go_on_without_python,
     host_goes_on_behind_a_long_task,
     host_goes_on_while_another_rank_is_late,
     work_says_when_it_is_done,

@@ -45,7 +45,7 @@ class Tree:
             self.write(source, "")
         self.write("c++", COMPILER).chmod(0o755)
         self.write("python/rustdev/build_shim.py", (ROOT / "python/rustdev/build_shim.py").read_text())
-        for name in ("rustdev.h", "rustdev_operators.h", "compiled_names.txt"):
+        for name in ("rustdev.h", "rustdev_operators.h", "rustdev_completion.h", "compiled_names.txt"):
             shutil.copy(ROOT / "shim" / name, directory / "shim")
         self.install_torch("2.15.0")
 

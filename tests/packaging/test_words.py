@@ -85,7 +85,7 @@ def test_headers_stand_beside_the_functions_that_they_declare() -> None:
     declared = re.compile(r"^[A-Za-z][\w:<>,&* ]*?[ *&](\w+)\([^{};]*\)(?: const)?;", re.MULTILINE)
     misplaced = []
     for header in shim.rglob("*.h"):
-        if header.name in ("rustdev.h", "rustdev_operators.h"):
+        if header.name in ("rustdev.h", "rustdev_operators.h", "rustdev_completion.h"):
             continue
         beside = "".join(file.read_text() for file in header.parent.glob(f"{header.stem}*.cpp"))
         for name in set(declared.findall(header.read_text())):

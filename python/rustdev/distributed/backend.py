@@ -3,7 +3,6 @@
 The signatures are those of ``c10d::Backend``. Some of its methods have two names, as PyTorch renamed them in 2.15.
 """
 
-import atexit
 import ctypes
 import functools
 import itertools
@@ -33,10 +32,10 @@ from .checks import (
     only_list,
     same_sizes,
 )
+from .ending import finish_at_exit
 from .forwarding import install_work_methods
 from .group import GroupState
 from .loss import end_process
-from .storages import install_storage_copy
 from .views import as_bytes, as_numbers, check_reduction, gloo_reduction, is_premultiplied
 from .work import Post, RdcclWork
 
@@ -119,8 +118,7 @@ class ProcessGroupRdccl(Backend):
             group: What ``torch.distributed`` says of it.
         """
         install_work_methods()
-        install_storage_copy()
-        _end_quickly()
+        finish_at_exit(_leave_all)
         _take_sparse_tensors()
         gloo = ProcessGroupGloo(group.store, group.group_rank, group.group_size, timeout=group.timeout)
         options = Backend.Options("rdccl", group.timeout)
@@ -168,10 +166,20 @@ class ProcessGroupRdccl(Backend):
         """
 
     def shutdown(self) -> None:
-        """Let go of the group; what is under way still ends."""
-        _in_use.discard(self)
+        """Let go of the group when what was submitted is over, or the group's time is."""
+        self._leave(self._options._timeout.total_seconds())
 
-    abort = shutdown
+    def abort(self) -> None:
+        """Let go of the group at once: Gloo gets nothing more of what was submitted."""
+        self._group.aborted = "the group was aborted"
+        self._leave(0)
+
+    def _leave(self, seconds: float) -> None:
+        """Let go of the group, after so many seconds at most."""
+        if self in _in_use and not self._group.finish(seconds):
+            # Gloo's destructor would wait, and end the process if it ends meanwhile: it is left out.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._gloo))
+        _in_use.discard(self)
 
     # Issuing
 
@@ -200,7 +208,6 @@ class ProcessGroupRdccl(Backend):
 
     def _start(self, work: RdcclWork) -> Work:
         self._group.check()
-        self._group.sweep()
         loss = _rustdev.faults_loss(self._global_rank)
         if loss is not None:
             self._lose(work, *loss)
@@ -556,16 +563,13 @@ class ProcessGroupRdccl(Backend):
         return self._issue("recv", [lambda: self._gloo.recv_anysource([view], tag)], outputs=tensors, is_observable=False)
 
 
-@functools.cache
-def _end_quickly() -> None:
-    """Have a process end although operations are under way: Gloo's destructor would wait for them, so it is left out."""
-
-    def leave() -> None:
-        for backend in _in_use:
-            if backend._group.unfinished:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend._gloo))
-
-    atexit.register(leave)
+def _leave_all(is_well: bool) -> None:
+    """Let go of all groups at the end of the process; after an error it waits for nobody."""
+    for backend in tuple(_in_use):
+        if is_well:
+            backend.shutdown()
+        else:
+            backend.abort()
 
 
 @functools.cache

@@ -1,37 +1,13 @@
 """What the operations of a group have in common: the order in which Gloo gets them, and whether the group still works."""
 
 import threading
-from typing import TYPE_CHECKING
+import time
 
 from torch.distributed import DistBackendError
 
-if TYPE_CHECKING:
-    from .work import RdcclWork
+from .. import _rustdev
 
-__all__ = ["GroupState", "Latch"]
-
-
-class Latch:
-    """Opens once, for all who wait."""
-
-    __slots__ = ("_closed",)
-
-    def __init__(self) -> None:
-        self._closed = threading.Lock()
-        self._closed.acquire()
-
-    def is_open(self) -> bool:
-        """Return whether nobody has to wait any more."""
-        return not self._closed.locked()
-
-    def open(self) -> None:
-        """Let all pass."""
-        self._closed.release()
-
-    def wait(self) -> None:
-        """Return when it is open."""
-        with self._closed:
-            pass
+__all__ = ["GroupState"]
 
 
 class GroupState:
@@ -44,14 +20,16 @@ class GroupState:
     def __init__(self, name: str) -> None:
         self.name = name
         self.failure: Exception | None = None
+        #: Why what is not posted yet never will be.
+        self.aborted: str | None = None
         #: Held while an operation takes its place among the others.
         self.order = threading.Lock()
-        #: Operations that are not finished: they keep their tensors, which Gloo works on.
-        self.unfinished: set[RdcclWork] = set()
-        #: The last operation that the host gave up watching; until it is finished, the host watches no other.
-        self.late: RdcclWork | None = None
-        self._last = Latch()
-        self._last.open()
+        #: The ends of operations that nobody has found to be over.
+        self.unfinished: set[_rustdev.Completion] = set()
+        #: The end of the last operation that the host gave up watching; until it is over, the host watches no other.
+        self.late: _rustdev.Completion | None = None
+        self._last = _rustdev.Completion()
+        self._last.end()
 
     def check(self) -> None:
         """Refuse further operations of a group whose connections are gone.
@@ -59,33 +37,53 @@ class GroupState:
         Raises:
             DistBackendError: An operation has failed.
         """
+        self._sweep()
         if self.failure is not None:
             raise DistBackendError(f"{self.name} cannot be used any more, make a new group: {self.failure}")
 
-    def follow(self, latch: Latch) -> Latch:
+    def follow(self, posted: _rustdev.Completion) -> _rustdev.Completion:
         """Put an operation behind those before it.
 
         Args:
-            latch: Opens when it is posted.
+            posted: Ends when it is posted.
 
         Returns:
-            The latch of the one before.
+            That of the one before.
         """
-        before, self._last = self._last, latch
+        before, self._last = self._last, posted
         return before
 
     def is_posted(self) -> bool:
         """Return whether nothing waits to be posted."""
-        return self._last.is_open()
+        return self._last.is_over()
 
     def is_late(self) -> bool:
         """Return whether an operation is under way that the host gave up watching."""
-        if self.late in self.unfinished:
-            return True
-        self.late = None
-        return False
+        return self.late is not None and not self.late.is_over()
 
-    def sweep(self) -> None:
-        """Let go of operations that are done and that nobody waited for."""
-        for work in tuple(self.unfinished):
-            work.has_finished()
+    def finish(self, seconds: float) -> bool:
+        """Wait until every operation is over; those of a group that has failed are not waited for.
+
+        Args:
+            seconds: For how long at most.
+
+        Returns:
+            Whether they are.
+        """
+        deadline = time.monotonic() + seconds
+        self._sweep()
+        while self.failure is None and self.unfinished:
+            left = deadline - time.monotonic()
+            if left <= 0 or not next(iter(self.unfinished)).wait(left):
+                break
+            self._sweep()
+        return not self.unfinished
+
+    def _sweep(self) -> None:
+        """Let go of operations that are over; the first one that has failed is the group's failure."""
+        for over in tuple(self.unfinished):
+            if over.is_over():
+                self.unfinished.discard(over)
+                failure = over.failure()
+                if failure is not None:
+                    self.failure = self.failure or DistBackendError(failure)

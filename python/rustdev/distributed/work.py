@@ -1,15 +1,13 @@
 """One operation of the backend: when Gloo gets it, how streams and the host wait for it, and how it fails.
 
-Gloo works on the host. An operation is *posted* to it when what its tensors wait for is done, and *finished* when Gloo is done with
-it. No thread of the program waits for either: where streams have to, a host function on them does. Operations of a group are posted
-in the order of their calls, which is how the ranks' operations find each other, but any of them may finish first.
+Gloo works on the host. An operation is *posted* to it when what its tensors wait for is done, and is *over* when Gloo is done with
+it. Either is a ``Completion``, which needs no Python to end: a stream that waits for it stands still and occupies no thread.
+Operations of a group are posted in the order of their calls, which is how the ranks' operations find each other, but any of them
+may end first.
 """
 
-import contextlib
 import functools
 import threading
-import time
-import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -21,28 +19,18 @@ from torch.distributed import DistBackendError
 
 from .. import _rustdev
 from ..streams import stream
-from .group import GroupState, Latch
-from .loss import Unanswered
+from .group import GroupState
 from .side_streams import side_streams
 
-__all__ = ["Post", "RdcclWork", "finding", "unfinished_works"]
+__all__ = ["Post", "RdcclWork", "finding"]
 
 #: Gives an operation to Gloo.
 Post = Callable[[], Work]
 #: While a thread's ``finding.found`` is a list, works that are asked for their future put themselves there.
 finding = threading.local()
-_POLL_SECONDS = 0.0005
 _NO_TIME = timedelta(0)
 #: How long the host may watch an operation that Gloo has before it goes on.
-_MOMENT = timedelta(milliseconds=5)
-#: Gloo's own method, for its own works: that of programs' works is replaced (``forwarding``).
-_is_completed = Work.is_completed
-_works: "set[weakref.ref[RdcclWork]]" = set()
-
-
-def unfinished_works() -> "list[RdcclWork]":
-    """Return the operations of all groups that Gloo may be working on."""
-    return [work for known in tuple(_works) if (work := known()) is not None]
+_MOMENT_SECONDS = 0.005
 
 
 @functools.cache
@@ -50,15 +38,6 @@ def _no_future() -> "torch.futures.Future[None]":
     future: torch.futures.Future[None] = torch.futures.Future()
     future.set_result(None)
     return future
-
-
-def _extent(tensor: Tensor) -> tuple[int, int]:
-    storage = tensor.untyped_storage()
-    return storage.data_ptr(), storage.nbytes()
-
-
-def _ranges(tensors: Sequence[Tensor], writes: bool) -> list[tuple[int, int, bool]]:
-    return [(tensor.data_ptr(), tensor.numel() * tensor.itemsize, writes) for tensor in tensors if not tensor.is_cpu]
 
 
 class RdcclWork(Work):
@@ -97,12 +76,12 @@ class RdcclWork(Work):
         self._is_barrier = is_barrier
         self._is_observable = is_observable
         self._parts: list[Work] = []
-        self._posted = Latch()
-        self._finishing = threading.Lock()
-        self._done = False
-        self._error: Exception | None = None
+        self._ranges: list[tuple[int, int]] = []
+        self._silence: tuple[str, timedelta] | None = None
+        self._posted = _rustdev.Completion()
+        self._over = _rustdev.Completion(f"{name} of {group.name} failed: ")
+        self._refusal: ValueError | None = None
         self._future: torch.futures.Future[list[Tensor]] | None = None
-        self._writes: _rustdev.HostWrites | None = None
         self._clock: _rustdev.SanitizerClock | None = None
 
     def issue(self) -> None:
@@ -113,24 +92,29 @@ class RdcclWork(Work):
             DistBackendError: A connection is gone.
         """
         current = torch._C._accelerator_getStream(self._device)
+        tensors = [*self._outputs, *self._inputs]
+        self._ranges = [(tensor.data_ptr(), tensor.nbytes) for tensor in tensors]
         if _rustdev.sanitizer_mode() is not None:
-            ranges = [*_ranges(self._outputs, True), *_ranges(self._inputs, False)]
+            ranges = [
+                (*bounds, index < len(self._outputs)) for index, bounds in enumerate(self._ranges) if not tensors[index].is_cpu
+            ]
             self._clock = _rustdev.sanitizer_collective(self._name, self._device, current.stream_id, ranges)
-        with self._group.order:
-            is_ready = self._group.is_posted() and current.query()
+        torch.ops.rustdev._keep(tensors, self._over.handle)
+        self._inputs = ()
+        group = self._group
+        with group.order:
+            is_ready = group.is_posted() and current.query()
+            group.unfinished.add(self._over)
             if is_ready:
                 self._post()
-            before = self._group.follow(self._posted)
-        self._raise()
-        self._group.unfinished.add(self)
-        if is_ready and self._is_observable:
+            before = group.follow(self._posted)
+        if is_ready:
+            self._raise()
             return
         with side_streams(self._device).take() as side:
-            if not is_ready:
-                side.wait_stream(current)
-                self._launch(side, functools.partial(self._post_behind, before))
-            if not self._is_observable:
-                self._launch(side, self.finish)
+            side.wait_stream(current)
+            before.hold(self._device, side.stream_id)
+            _rustdev.launch_host_func(self._device, side.stream_id, self._post)
 
     def leave_unanswered(self, text: str, timeout: timedelta) -> None:
         """Have Gloo never get it: an injected fault wants this rank to answer no more.
@@ -139,83 +123,49 @@ class RdcclWork(Work):
             text: The fault.
             timeout: How long the operation may take; then it fails.
         """
-        self._posts = (lambda: Unanswered(text, timeout),)
-        self._is_observable = False
+        self._silence = (f"this rank takes part in no operation any more ({text}), for {timeout.total_seconds():g} s", timeout)
 
     def _order(self, target: torch.Stream | None) -> None:
         """Tell the race detector that a stream, or the host, waits for the operation."""
         if self._clock is not None:
             self._clock.order(self._device, None if target is None else target.stream_id)
 
-    def _launch(self, target: torch.Stream, function: Callable[[], object]) -> None:
-        _rustdev.launch_host_func(self._device, target.stream_id, function)
-
     def _post(self) -> None:
-        # Gloo's threads write to the memory itself: nobody may move it meanwhile.
-        self._writes = _rustdev.HostWrites([_extent(tensor) for tensor in (*self._outputs, *self._inputs)])
-        _works.add(weakref.ref(self, _works.discard))
-        try:
-            self._parts = [post() for post in self._posts]
-        except Exception as error:
-            self._fail(error)
+        if self._group.aborted is not None:
+            self._over.end(self._group.aborted)
+        elif self._silence is not None:
+            self._keep_silent(*self._silence)
+        else:
+            self._give_to_gloo()
         self._posts = ()
-        self._posted.open()
+        self._posted.end()
 
-    def _post_behind(self, before: Latch) -> None:
-        before.wait()
-        self._post()
-
-    def finish(self) -> None:
-        """Return when Gloo is done with it, or it has failed; does not raise."""
-        self._posted.wait()
-        with self._finishing:
-            if self._done:
-                return
-            for part in self._parts:
-                self._wait_for(part)
-            self._close()
-
-    def _close(self) -> None:
-        self._inputs = ()
-        self._writes = None
-        _works.discard(weakref.ref(self))
-        self._done = True
-        self._group.unfinished.discard(self)
-        if self._group.late is self:
-            self._group.late = None
-
-    def _wait_for(self, part: Work) -> None:
+    def _give_to_gloo(self) -> None:
+        # Gloo's threads write to the memory itself: nobody may move it meanwhile.
+        self._over.note_writes(self._ranges)
+        failure = None
         try:
-            part.wait()
+            for post in self._posts:
+                self._parts.append(post())
         except Exception as error:
-            self._fail(error)
+            failure = str(error)
+            if failure.startswith("ProcessGroupGloo::"):  # an argument that it does not take: nothing is wrong with the group
+                self._refusal = ValueError(failure)
+                self._group.unfinished.discard(self._over)
+        torch.ops.rustdev._end_with([part.boxed() for part in self._parts], failure, self._over.handle, self._is_observable)
 
-    def _fail(self, error: Exception) -> None:
-        if self._error is not None:
-            return
-        if str(error).startswith("ProcessGroupGloo::"):  # an argument that it does not take: nothing is wrong with the group
-            self._error = ValueError(str(error))
-            return
-        self._error = DistBackendError(f"{self._name} of {self._group.name} failed: {error}")
-        self._group.failure = self._group.failure or self._error
+    def _keep_silent(self, text: str, timeout: timedelta) -> None:
+        with side_streams(self._device).take() as side:
+            _rustdev.sleep(self._device, side.stream_id, round(timeout.total_seconds() * 1e9))
+            _rustdev.launch_host_func(self._device, side.stream_id, functools.partial(self._over.end, text))
 
     def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def _finish_in_stream(self) -> None:
-        self.finish()
-        self._raise()
-
-    def _finish_on_side(self, watcher: torch.Stream) -> None:
-        """Finish, and let the stream fail that asked for a future: a future tells its streams of no error."""
-        self.finish()
-        if self._error is not None:
-            with contextlib.suppress(Exception):  # where launches block it raises here, on nobody's behalf
-                self._launch(watcher, self._raise)
+        error = self.exception()
+        if error is not None:
+            raise error
 
     def wait(self, timeout: timedelta = _NO_TIME) -> bool:
-        """Make the current stream wait until the operation is finished; the host waits for a barrier, and where a time is given.
+        """Make the current stream wait until the operation is over; the host waits for a barrier, and where a time is given.
 
         Args:
             timeout: For how long the host waits; 0 for not at all.
@@ -225,37 +175,25 @@ class RdcclWork(Work):
         """
         if self._is_barrier or timeout > _NO_TIME:
             self._hold_host(timeout)
-        elif self._is_observable and self._posted.is_open() and not self._group.is_late():
+        elif self._is_observable and self._posted.is_over() and not self._group.is_late():
             self._watch()
         current = torch._C._accelerator_getStream(self._device)
         self._order(current)
         if self.has_finished():
             self._raise()
         else:
-            self._launch(current, self._finish_in_stream)
+            self._over.hold(self._device, current.stream_id)
         return True
 
     def _watch(self) -> None:
-        """Hold the host for a moment: short operations end in it, and a stream that does not have to wait saves two threads."""
-        try:
-            for part in self._parts:
-                part.wait(_MOMENT)
-        except Exception:  # it is late, or it has failed, which whoever finishes it finds
-            self._group.late = self
-        else:
-            if self._error is None:
-                self._close()
+        """Hold the host for a moment: most operations end in it, and no stream has to wait for them."""
+        if not self._over.wait(_MOMENT_SECONDS):
+            self._group.late = self._over
 
     def _hold_host(self, timeout: timedelta) -> None:
         self._order(None)
-        if timeout <= _NO_TIME:
-            return self.finish()
-        deadline = time.monotonic() + timeout.total_seconds()
-        while not self.has_finished():
-            if time.monotonic() > deadline:
-                raise DistBackendError(f"{self._name} of {self._group.name} is not finished after {timeout.total_seconds():g} s")
-            time.sleep(_POLL_SECONDS)
-        return None
+        if not self._over.wait(timeout.total_seconds() if timeout > _NO_TIME else None):
+            raise DistBackendError(f"{self._name} of {self._group.name} is not finished after {timeout.total_seconds():g} s")
 
     def synchronize(self) -> None:
         """Make the current stream wait, as ``wait`` does."""
@@ -274,19 +212,16 @@ class RdcclWork(Work):
 
     def has_finished(self) -> bool:
         """As ``is_completed``, for calls that the program does not learn it from."""
-        if self._done:
-            return True
-        if self._is_observable and self._posted.is_open() and all(map(_is_completed, self._parts)):
-            self.finish()
-        return self._done
+        return self._over.is_over()
 
     def is_success(self) -> bool:
         """Return whether it has finished well."""
-        return self.is_completed() and self._error is None
+        return self.is_completed() and self._over.failure() is None
 
     def exception(self) -> Exception | None:
         """Return why it has failed, if it has."""
-        return self._error
+        failure = self._over.failure()
+        return None if failure is None else self._refusal or DistBackendError(failure)
 
     def result(self) -> list[Tensor]:
         """Return the tensors that it writes."""
@@ -294,7 +229,7 @@ class RdcclWork(Work):
 
     def source_rank(self) -> int:
         """Return the rank that a received message came from; the host waits for it."""
-        self.finish()
+        self._over.wait()
         self._order(None)
         self._raise()
         return self._parts[0]._source_rank()
@@ -309,9 +244,10 @@ class RdcclWork(Work):
             return _no_future()
         if self._future is None:
             future: torch.futures.Future[list[Tensor]] = torch.futures.Future(devices=[torch.device("rustdev", self._device)])
-            watcher = torch._C._accelerator_getStream(self._device)
+            # A future tells its streams of no error: the stream fails that asks for it.
+            self._over.fail(self._device, torch._C._accelerator_getStream(self._device).stream_id)
             with side_streams(self._device).take() as side:
-                self._launch(side, functools.partial(self._finish_on_side, watcher))
+                self._over.hold(self._device, side.stream_id, fails=False)
                 self._order(side)
                 with stream(side):
                     future.set_result(list(self._outputs))

@@ -1,0 +1,96 @@
+// Operations of torch.distributed that Gloo works on: what is kept until they end, and who is told of it. No Python runs in either.
+#include <torch/library.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/aten_task.h"
+#include "rustdev_completion.h"
+#include "tensor.h"
+
+namespace rustdev {
+namespace {
+
+using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
+
+rd_completion* completion_at(int64_t handle) { return reinterpret_cast<rd_completion*>(handle); }
+
+// The memory of tensors, which is not given back before the operation ends.
+void keep(const at::TensorList tensors, int64_t completion) {
+  auto kept = std::make_unique<std::vector<c10::Storage>>();
+  for (const at::Tensor& tensor : tensors) {
+    kept->push_back(tensor.storage());
+  }
+  rd_completion_keep(completion_at(completion), kept.release(),
+                     [](void* context) { delete static_cast<std::vector<c10::Storage>*>(context); });
+}
+
+// Ends a completion when the last part of an operation has let go of it.
+class Parts {
+ public:
+  Parts(int64_t completion, size_t count, std::string failure)
+      : completion_(rd_completion_share(completion_at(completion))), left_(count), failure_(std::move(failure)) {}
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+  ~Parts() {
+    if (left_ != 0 && failure_.empty()) {
+      failure_ = "Gloo has given it up";
+    }
+    rd_completion_end(completion_, failure_.empty() ? nullptr : failure_.c_str());
+  }
+
+  void end(const c10::ivalue::Future& part) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --left_;
+    if (part.hasError() && failure_.empty()) {
+      failure_ = part.tryRetrieveErrorMessage();
+    }
+  }
+
+ private:
+  rd_completion* completion_;
+  std::mutex mutex_;
+  size_t left_;
+  std::string failure_;
+};
+
+// Ends a completion with an operation that Gloo has, given by its parts; with a failure, where Gloo has refused others. `tells`:
+// Gloo says when it is done; of single messages it does not, and a thread has to wait for them. A torch without distributed has no
+// c10d::Work, so that nothing of it is named here but what is found in the object.
+void end_with(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
+  const bool tells = torch::jit::pop(*stack).toBool();
+  const int64_t completion = torch::jit::pop(*stack).toInt();
+  const std::string failure = torch::jit::pop(*stack).to<std::optional<std::string>>().value_or("");
+  const c10::IValue list = torch::jit::pop(*stack);
+  Works works;
+  for (const c10::IValue& part : list.toListRef()) {
+    works.push_back(c10::static_intrusive_pointer_cast<c10d::Work>(part.toObject()->getSlot(0).toCapsule()));
+  }
+  if (tells) {
+    const auto parts = std::make_shared<Parts>(completion, works.size(), failure);
+    for (const auto& work : works) {
+      work->getFuture()->addCallback([parts](c10::ivalue::Future& part) { parts->end(part); });
+    }
+    return;
+  }
+  run_until_done(completion_at(completion), [works = std::move(works), failure] {
+    for (const auto& work : works) {
+      work->wait();
+    }
+    TORCH_CHECK(failure.empty(), failure);
+  });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(rustdev, m) {
+  m.def("_keep(Tensor[] tensors, int completion) -> ()", TORCH_FN(keep));
+  m.def("_end_with(Any[] parts, str? failure, int completion, bool tells) -> ()",
+        torch::CppFunction::makeFromBoxedFunction<&end_with>());
+}
+
+}  // namespace rustdev
