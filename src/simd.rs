@@ -7,6 +7,7 @@
 
 pub mod convert;
 pub mod float_to_int;
+pub mod halves;
 pub mod math;
 pub mod nontemporal;
 #[cfg(target_arch = "x86_64")]
@@ -132,6 +133,31 @@ fn detect() -> Isa {
 #[cfg(target_arch = "x86_64")]
 pub fn has_bfloat16_products() -> bool {
     isa() == Isa::Avx512 && is_x86_feature_detected!("avx512bf16")
+}
+
+/// Whether the processor has products of bfloat16.
+#[cfg(target_arch = "aarch64")]
+pub fn has_bfloat16_products() -> bool {
+    std::arch::is_aarch64_feature_detected!("bf16")
+}
+
+/// Whether the processor has products of bfloat16: nothing is known of others.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn has_bfloat16_products() -> bool {
+    false
+}
+
+/// Whether the processor has AVX-512 and AMX with products of float16, and `RUSTDEV_ISA` allows it.
+#[cfg(target_arch = "x86_64")]
+pub fn has_float16_tiles() -> bool {
+    const AMX_FP16: u32 = 1 << 21;
+    isa() == Isa::Avx512 && std::arch::x86_64::__cpuid_count(7, 1).eax & AMX_FP16 != 0
+}
+
+/// Whether the processor has AMX with products of float16.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn has_float16_tiles() -> bool {
+    false
 }
 
 /// Whether the processor is Intel's: libraries choose their code by that.

@@ -20,6 +20,7 @@ use crate::tensor::loops::parallel;
 use crate::tensor::loops::row::Row;
 use crate::tensor::number::{Field, Number, Real};
 use crate::tensor::view::View;
+use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::{CHANNEL_NORM_ROWS, GRAIN, MEAN_VARIANCE_PIECE};
 
 pub use batch_norm::{native_batch_norm, native_batch_norm_backward};
@@ -105,11 +106,19 @@ where
     E: Element<Acc: Real>,
 {
     let Aligned(sums) = &mut Aligned([[E::Acc::ZERO; W]; O]);
+    let Aligned(values) = &mut Aligned([[E::Acc::ZERO; W]; I]);
     for row in 0..inputs[0].len() / cols {
         let at = row * cols + first;
         let rows = inputs.map(|input| &input[at..at + W]);
+        if const { E::IS_CONVERTED_IN_RUNS } {
+            for (values, row) in values.iter_mut().zip(rows) {
+                E::load_run(row, values);
+            }
+        }
         for lane in 0..W {
-            let found = function(lane, rows.map(|row| row[lane].load()));
+            let value =
+                |input: usize| if const { E::IS_CONVERTED_IN_RUNS } { values[input][lane] } else { rows[input][lane].load() };
+            let found = function(lane, std::array::from_fn(value));
             for (sums, found) in sums.iter_mut().zip(found) {
                 sums[lane] = sums[lane].add(found);
             }
@@ -330,6 +339,33 @@ impl<T: Copy + Sync, const P: usize> Numbers<T, P> for [&[T]; P] {
     }
 }
 
+/// The results of a function of the position and of the values there, for neighbouring elements. To be called within a [`Leaf`].
+#[inline(always)]
+pub(super) fn map_run<E, const I: usize>(inputs: [&[E]; I], output: &mut [E], function: impl Fn(usize, [E::Acc; I]) -> E::Acc)
+where
+    E: Element<Acc: Real>,
+{
+    let inputs = inputs.map(|input| &input[..output.len()]);
+    if const { !E::IS_CONVERTED_IN_RUNS } {
+        for (position, output) in output.iter_mut().enumerate() {
+            *output = E::store(function(position, inputs.map(|input| input[position].load())));
+        }
+        return;
+    }
+    let Aligned(runs) = &mut Aligned([[E::Acc::ZERO; CONVERTED_RUN]; I]);
+    let Aligned(results) = &mut Aligned([E::Acc::ZERO; CONVERTED_RUN]);
+    for (run, output) in output.chunks_mut(CONVERTED_RUN).enumerate() {
+        let (begin, count) = (run * CONVERTED_RUN, output.len());
+        for (run, input) in runs.iter_mut().zip(inputs) {
+            E::load_run(&input[begin..begin + count], run);
+        }
+        for (lane, result) in results[..count].iter_mut().enumerate() {
+            *result = function(begin + lane, std::array::from_fn(|input| runs[input][lane]));
+        }
+        E::store_run(results, output);
+    }
+}
+
 /// The results of elements from number `first` on, in rows of channels.
 struct MapRows<'a, E, N, F, const I: usize, const P: usize> {
     shape: Shape,
@@ -359,9 +395,7 @@ where
         while at < output.len() {
             end = end.min(output.len());
             let (numbers, inputs) = (numbers.of(group, channel), inputs.map(|input| &input[at..end]));
-            for (position, output) in output[at..end].iter_mut().enumerate() {
-                *output = E::store(function.apply(numbers, inputs.map(|input| input[position].load())));
-            }
+            map_run(inputs, &mut output[at..end], |_, values| function.apply(numbers, values));
             (at, end, row, inside) = (end, end + cols, row + 1, inside + 1);
             channel = if channel + 1 == channels { 0 } else { channel + 1 };
             if inside == span {
@@ -394,10 +428,7 @@ where
         for (row, output) in self.output.chunks_exact_mut(cols).enumerate() {
             let at = self.first + row * cols;
             let inputs = self.inputs.map(|input| &input[at..at + cols]);
-            for (col, output) in output.iter_mut().enumerate() {
-                let channel = numbers.map(|numbers| numbers[col]);
-                *output = E::store(self.function.apply(channel, inputs.map(|input| input[col].load())));
-            }
+            map_run(inputs, output, |col, values| self.function.apply(numbers.map(|numbers| numbers[col]), values));
         }
     }
 }

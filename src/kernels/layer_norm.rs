@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::channel_norm::map_run;
 use super::failure::Failure;
 use super::mean_variance;
 use crate::kernels::signature::signature;
@@ -38,10 +39,8 @@ impl<E: Element<Acc = T>, T: Element<Acc = T> + Real> Lines<E, 1, 1> for Normali
         let [mean, squares] = mean_variance::of_row(input);
         let scale = T::from_f64(1.0 / (squares / input.len() as f64 + self.eps).sqrt());
         let mean = T::from_f64(mean);
-        let parameters = self.weight.iter().zip(self.bias);
-        for ((output, &value), (&weight, &bias)) in output.iter_mut().zip(input).zip(parameters) {
-            *output = E::store(value.load().sub(mean).mul(scale).mul(weight).add(bias));
-        }
+        let (weight, bias) = (&self.weight[..input.len()], &self.bias[..input.len()]);
+        map_run([input], output, |at, [value]| value.sub(mean).mul(scale).mul(weight[at]).add(bias[at]));
         self.means.set(row, mean);
         self.scales.set(row, scale);
     }

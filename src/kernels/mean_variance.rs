@@ -10,6 +10,7 @@
 use crate::simd::{Aligned, across};
 use crate::tensor::dtype::Element;
 use crate::tensor::number::{Field, Hub, Number, Real};
+use crate::tuning::caches::CONVERTED_RUN;
 use crate::tuning::sharing::MEAN_VARIANCE_PIECE;
 
 /// Values that are summed in separate lanes, in long pieces and in short ones.
@@ -56,6 +57,30 @@ fn both<T: Number, const O: usize>(left: [T; O], right: [T; O]) -> [T; O] {
 /// The sums of a function's results over the elements of a piece. To be called within a [`Leaf`](crate::simd::Leaf).
 #[inline(always)]
 pub fn sums<E, const I: usize, const O: usize>(inputs: [&[E]; I], function: impl Fn([E::Acc; I]) -> [E::Acc; O]) -> [E::Acc; O]
+where
+    E: Element<Acc: Number>,
+{
+    if const { !E::IS_CONVERTED_IN_RUNS } {
+        return sums_of(inputs, function);
+    }
+    let Aligned(runs) = &mut Aligned([[E::Acc::ZERO; CONVERTED_RUN]; I]);
+    let (len, mut total) = (inputs[0].len(), [E::Acc::ZERO; O]);
+    for begin in (0..len).step_by(CONVERTED_RUN) {
+        let count = CONVERTED_RUN.min(len - begin);
+        for (run, input) in runs.iter_mut().zip(inputs) {
+            E::load_run(&input[begin..begin + count], run);
+        }
+        let found = sums_of(std::array::from_fn(|input| &runs[input][..count]), &function);
+        for (total, found) in total.iter_mut().zip(found) {
+            *total = total.add(found);
+        }
+    }
+    total
+}
+
+/// As [`sums`], of elements that are converted one by one.
+#[inline(always)]
+fn sums_of<E, const I: usize, const O: usize>(inputs: [&[E]; I], function: impl Fn([E::Acc; I]) -> [E::Acc; O]) -> [E::Acc; O]
 where
     E: Element<Acc: Number>,
 {

@@ -15,7 +15,7 @@ use num_complex::Complex;
 use super::approximate::Approximate;
 use super::float8::{Float8E4M3Fn, Float8E4M3FnUz, Float8E5M2, Float8E5M2FnUz, Float8E8M0FnU};
 use super::number::Number;
-use crate::simd::{convert, scalar_convert};
+use crate::simd::{convert, halves, scalar_convert};
 
 /// Single-precision complex number.
 pub type Complex32 = Complex<f32>;
@@ -341,6 +341,25 @@ pub trait Element: Copy + Send + Sync + Default + 'static {
     /// The value rounded to this type, once.
     fn store(value: Self::Acc) -> Self;
 
+    /// Whether [`Self::load_run`] and [`Self::store_run`] are quicker than loops.
+    const IS_CONVERTED_IN_RUNS: bool = false;
+
+    /// The values of elements, as far as there is room for them.
+    #[inline(always)]
+    fn load_run(elements: &[Self], values: &mut [Self::Acc]) {
+        for (value, element) in values.iter_mut().zip(elements) {
+            *value = element.load();
+        }
+    }
+
+    /// Values rounded to this type, as far as there is room for them.
+    #[inline(always)]
+    fn store_run(values: &[Self::Acc], elements: &mut [Self]) {
+        for (element, &value) in elements.iter_mut().zip(values) {
+            *element = Self::store(value);
+        }
+    }
+
     /// As [`Self::load`], for an element by itself rather than one of a loop that vectorises.
     #[inline(always)]
     fn load_single(self) -> Self::Acc {
@@ -411,12 +430,36 @@ macro_rules! element_f32 {
 }
 
 element_f32! {
-    f16, Half, Approximate, |half: f16| convert::f16_to_f32(half.to_bits()), |value| f16::from_bits(convert::f32_to_f16(value));
     Float8E5M2, Float8E5M2, f32, Float8E5M2::to_f32, Float8E5M2::from_f32;
     Float8E4M3Fn, Float8E4M3Fn, f32, Float8E4M3Fn::to_f32, Float8E4M3Fn::from_f32;
     Float8E5M2FnUz, Float8E5M2FnUz, f32, Float8E5M2FnUz::to_f32, Float8E5M2FnUz::from_f32;
     Float8E4M3FnUz, Float8E4M3FnUz, f32, Float8E4M3FnUz::to_f32, Float8E4M3FnUz::from_f32;
     Float8E8M0FnU, Float8E8M0FnU, f32, Float8E8M0FnU::to_f32, Float8E8M0FnU::from_f32;
+}
+
+impl Element for f16 {
+    const DTYPE: DType = DType::Half;
+    const IS_CONVERTED_IN_RUNS: bool = true;
+    type Acc = f32;
+    type Approximate = Approximate;
+
+    #[inline(always)]
+    fn load(self) -> f32 {
+        convert::f16_to_f32(self.to_bits())
+    }
+
+    #[inline(always)]
+    fn store(value: f32) -> Self {
+        Self::from_bits(convert::f32_to_f16(value))
+    }
+
+    fn load_run(elements: &[Self], values: &mut [f32]) {
+        halves::widen_slice(elements, values);
+    }
+
+    fn store_run(values: &[f32], elements: &mut [Self]) {
+        halves::narrow_slice(values, elements);
+    }
 }
 
 impl Element for bf16 {

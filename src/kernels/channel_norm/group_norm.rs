@@ -1,6 +1,6 @@
 //! Group normalisation: each group of neighbouring channels of each sample has its own mean and variance.
 
-use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, narrow, products, wide};
+use super::{Affine, Channelwise, Combined, Numbers, Operands, Shape, inverse, map_rows, map_run, narrow, products, wide};
 use crate::kernels::mean_variance;
 use crate::kernels::signature::signature;
 use crate::runtime::sync::Mutex;
@@ -71,18 +71,15 @@ impl<E: Element<Acc: Real>> Leaf for &mut Small<'_, E> {
             let [center, squares] = mean_variance::of_piece(input);
             (*mean, *inverse) = (narrow(center), narrow(super::inverse(squares / size as f64, self.eps)));
             let (mean, inverse) = (*mean, *inverse);
-            let parameters = self.weight[channel..channel + span].iter().zip(&self.bias[channel..channel + span]);
             if positions == 1 {
-                for ((output, x), (&weight, &bias)) in output.iter_mut().zip(input).zip(parameters) {
-                    *output = E::store(Affine.apply([mean, inverse.mul(weight), bias], [x.load()]));
-                }
+                let (weight, bias) = (&self.weight[channel..channel + span], &self.bias[channel..channel + span]);
+                map_run([input], output, |at, value| Affine.apply([mean, inverse.mul(weight[at]), bias[at]], value));
             } else {
+                let parameters = self.weight[channel..channel + span].iter().zip(&self.bias[channel..channel + span]);
                 let rows = input.chunks_exact(positions).zip(output.chunks_exact_mut(positions));
                 for ((input, output), (&weight, &bias)) in rows.zip(parameters) {
                     let scale = inverse.mul(weight);
-                    for (output, x) in output.iter_mut().zip(input) {
-                        *output = E::store(Affine.apply([mean, scale, bias], [x.load()]));
-                    }
+                    map_run([input], output, |_, value| Affine.apply([mean, scale, bias], value));
                 }
             }
             channel = if channel + span == self.shape.channels { 0 } else { channel + span };

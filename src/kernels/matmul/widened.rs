@@ -107,7 +107,11 @@ impl<T: Element<Acc = f32>> Leaf for Widen<'_, T> {
         let dense = self.from.col == size_of::<T>() as isize;
         for (row, line) in self.to.chunks_exact_mut(self.cols).enumerate() {
             let from = self.from.at(0, row, 0);
-            if dense {
+            let data = from.data.cast::<T>().cast_const();
+            if dense && const { T::IS_CONVERTED_IN_RUNS } && data.is_aligned() {
+                // SAFETY: the block lies inside an operand of the launch, which may be read.
+                T::load_run(unsafe { std::slice::from_raw_parts(data, self.cols) }, line);
+            } else if dense {
                 for (col, value) in line.iter_mut().enumerate() {
                     // SAFETY: the block lies inside an operand of the launch.
                     *value = unsafe { from.data.cast::<T>().wrapping_add(col).read_unaligned() }.load();

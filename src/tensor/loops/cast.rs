@@ -5,10 +5,12 @@
 
 use std::any::TypeId;
 
+use half::f16;
+
 use super::Buffer;
 use super::strided::copy_run;
 use crate::simd::nontemporal::Stores;
-use crate::simd::{Leaf, vectorize};
+use crate::simd::{Leaf, halves, vectorize};
 use crate::tensor::dtype::{DType, Element, dispatch};
 use crate::tensor::kernel_error::Error;
 use crate::tensor::number::{Hub, Number};
@@ -101,6 +103,11 @@ impl<S: Element> Leaf for Widen<S> {
 
     #[inline(always)]
     fn run(self) {
+        if TypeId::of::<S>() == TypeId::of::<f16>() {
+            // SAFETY: `cast`'s caller promises `count` readable elements, and the target is the hub buffer or the caller's run, of at least
+            // as many.
+            return unsafe { halves::widen(self.from.cast(), self.to.cast(), self.count) };
+        }
         for index in 0..self.count {
             // SAFETY: `cast`'s caller promises `count` readable elements.
             let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
@@ -121,6 +128,10 @@ impl<H: Hub, D: Element> Leaf for Narrow<H, D> {
 
     #[inline(always)]
     fn run(self) {
+        if TypeId::of::<H>() == TypeId::of::<f32>() && TypeId::of::<D>() == TypeId::of::<f16>() {
+            // SAFETY: the source is the hub buffer or the caller's run, and `cast`'s caller promises as many writable elements.
+            return unsafe { halves::narrow(self.from.cast(), self.to.cast(), self.count) };
+        }
         for index in 0..self.count {
             // SAFETY: the source is the hub buffer or the caller's run, of at least `count` elements.
             let value = unsafe { self.from.wrapping_add(index).read_unaligned() };
