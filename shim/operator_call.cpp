@@ -64,7 +64,6 @@ static void run_composite(const c10::OperatorHandle& op, c10::DispatchKeySet, to
 }
 
 bool OperatorCall::run(const rd_value* values, size_t count) {
-  values_ = values;
   for (size_t index = 0; index < count && !device_.has_index(); ++index) {
     const int32_t kind = values[index].kind;
     if (kind == RD_VALUE_DEVICE) {
@@ -241,11 +240,11 @@ rd_status OperatorCall::leave_to_task(void* context, const rd_cut* cut, const rd
   });
 }
 
-rd_status OperatorCall::divide(void* context, const rd_division* division) {
+rd_status OperatorCall::divide(void* context, const rd_value* arguments, const rd_division* division) {
   return guarded(context, [&](OperatorCall& call) {
     TORCH_INTERNAL_ASSERT(call.overload_.divided != nullptr);
     call.outputs_.resize(call.overload_.results);
-    call.overload_.divided(call.values_, call.outputs_, *division);
+    call.overload_.divided(arguments, call.outputs_, *division);
   });
 }
 

@@ -90,7 +90,7 @@ class OperatorCall final : MetaOutputs {
   static rd_status draw(void* context, void* generator, uint64_t count, rd_scalar* state);
   static rd_status warn(void* context, const char* text);
   static rd_status leave_to_task(void* context, const rd_cut* cut, const rd_change* changes, size_t count);
-  static rd_status divide(void* context, const rd_division* division);
+  static rd_status divide(void* context, const rd_value* arguments, const rd_division* division);
   static const rd_caller caller;
 
   const at::Tensor& get(int64_t index) const override;
@@ -105,7 +105,6 @@ class OperatorCall final : MetaOutputs {
   const Overload& overload_;
   BoxedArguments boxed_;
   at::ArrayRef<const at::Tensor*> given_;
-  const rd_value* values_ = nullptr;
   at::Device device_ = device_type;
   c10::SmallVector<Shape, 2> shapes_;
   c10::SmallVector<at::Tensor, 2> outputs_;

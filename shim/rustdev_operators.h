@@ -221,13 +221,12 @@ typedef struct rd_change {
 } rd_change;
 
 // How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-// all parts. `in_float32`: 16 bit floats are computed in float32. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever
-// PyTorch would choose. `slow_stride`: the input's gradient is computed without the stride, where the processor's kernel is slow with it.
+// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose. `slow_stride`: the input's
+// gradient is computed without the stride, where the processor's kernel is slow with it.
 typedef struct rd_division {
   int64_t parts;
   uint64_t cost;
   bool by_channels;
-  bool in_float32;
   bool large_volumes;
   bool slow_stride;
 } rd_division;
@@ -267,8 +266,8 @@ typedef struct rd_caller {
   rd_status (*warn)(void *context, const char *text);
   // Has the operator's task compute over the outputs, with so many changes to the arguments.
   rd_status (*leave_to_task)(void *context, const struct rd_cut *cut, const struct rd_change *changes, size_t count);
-  // Has the operator's own task compute, divided so; an error where it has none.
-  rd_status (*divide)(void *context, const struct rd_division *division);
+  // Has the operator's own task compute over as many arguments as the call has, divided so; an error where it has none.
+  rd_status (*divide)(void *context, const struct rd_value *arguments, const struct rd_division *division);
 } rd_caller;
 
 // A call: its inputs, and the caller's tensors for the first outputs.

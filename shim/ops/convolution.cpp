@@ -2,6 +2,7 @@
 #include "ops/convolution.h"
 
 #include <ATen/Context.h>
+#include <ATen/OpMathType.h>
 #include <ATen/cpu/Utils.h>
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/convolution.h>
@@ -38,10 +39,6 @@ struct Division : rd_division {
   at::Tensor of_channels(const at::Tensor& tensor, int64_t dim, int64_t part) const {
     return by_channels && tensor.defined() ? along(tensor, dim, part) : tensor;
   }
-  // What a part computes in.
-  at::Tensor in_computed_dtype(const at::Tensor& tensor) const {
-    return in_float32 && tensor.defined() ? tensor.to(at::kFloat) : tensor;
-  }
   // Whether PyTorch would give this part to its kernel that unfolds each volume, which takes 1.4 to 5 times as long as oneDNN's.
   bool unfolds(const at::Tensor& input) const {
     return large_volumes && input.size(0) == 1 && input.is_contiguous() && at::hasMKLDNN() &&
@@ -73,15 +70,15 @@ struct Backward {
   Gradients run_part(int64_t part) const {
     const bool with_bias = mask[2] && (!division.by_channels || part == 0);
     const at::OptionalIntArrayRef bias_sizes = with_bias ? at::OptionalIntArrayRef(grad_bias.sizes()) : std::nullopt;
-    const at::Tensor own_input = division.in_computed_dtype(part_of_input(input, part));
+    const at::Tensor own_input = part_of_input(input, part);
     // An input in oneDNN's layout leaves PyTorch no choice; the gradients are dense.
-    auto result = at::convolution_backward(division.in_computed_dtype(division.of_batch(grad_output, part)),
-                                           division.unfolds(own_input) ? own_input.to_mkldnn() : own_input,
-                                           division.in_computed_dtype(division.of_channels(weight, 1, part)), bias_sizes,
-                                           geometry.stride, geometry.padding, geometry.dilation, geometry.transposed,
-                                           geometry.output_padding, geometry.groups, {mask[0], mask[1], with_bias});
+    auto result = at::convolution_backward(
+        division.of_batch(grad_output, part), division.unfolds(own_input) ? own_input.to_mkldnn() : own_input,
+        division.of_channels(weight, 1, part), bias_sizes, geometry.stride, geometry.padding, geometry.dilation,
+        geometry.transposed, geometry.output_padding, geometry.groups, {mask[0], mask[1], with_bias});
     if (mask[0]) {
       part_of_input(grad_input, part).copy_(std::get<0>(result));
+      std::get<0>(result).reset();
     }
     return result;
   }
@@ -138,12 +135,15 @@ struct Backward {
     }
   }
 
+  // In the dtype of sums, rounded once.
   template <size_t index>
   static void sum_parts(const std::vector<Gradients>& results, const at::Tensor& total) {
-    total.copy_(std::get<index>(results.front()));
+    const at::Tensor& first = std::get<index>(results.front());
+    const at::Tensor sum = first.to(at::toOpMathType(first.scalar_type()));
     for (size_t part = 1; part < results.size(); ++part) {
-      total.add_(std::get<index>(results[part]));
+      sum.add_(std::get<index>(results[part]));
     }
+    total.copy_(sum);
   }
 };
 
@@ -164,12 +164,9 @@ void convolution(const rd_value* arguments, at::ArrayRef<at::Tensor> outputs, co
   const at::Tensor input = tensor_at(arguments[0]), weight = tensor_at(arguments[1]), bias = tensor_at(arguments[2]);
   auto work = [x = borrow(input), w = borrow(weight), b = borrow(bias), y = borrow(outputs[0]), g = geometry_of(arguments),
                division = Division(given)] {
-    const at::Tensor weights = division.in_computed_dtype(w);
-    const at::Tensor biases = division.in_computed_dtype(b);
     parallel_aten(division.parts, division.cost, [&](int64_t part) {
-      const at::Tensor own_bias = division.of_channels(biases, 0, part);
-      const at::Tensor found = convolve(division.in_computed_dtype(division.of_batch(x, part)),
-                                        division.of_channels(weights, 0, part), own_bias, g, division);
+      const at::Tensor found = convolve(division.of_batch(x, part), division.of_channels(w, 0, part),
+                                        division.of_channels(b, 0, part), g, division);
       division.of_batch(division.of_channels(y, 1, part), part).copy_(found);
     });
   };

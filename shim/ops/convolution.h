@@ -1,5 +1,5 @@
-// Tasks over the arguments of a call that divides them: convolutions in all directions, for which src/operators/convolutions.rs
-// checks and makes the outputs.
+// Tasks that a call divides: convolutions in all directions, for which src/operators/convolutions.rs checks the arguments and makes
+// the outputs. Arguments may be wider than the outputs, to which results are rounded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace rustdev {
 
-// Enqueues it over a call's arguments and outputs, some of which may be undefined.
+// Enqueues it over arguments and outputs, some of which may be undefined.
 using DividedTask = void (*)(const rd_value* arguments, at::ArrayRef<at::Tensor> outputs, const rd_division& division);
 
 // That of an operator, or null.

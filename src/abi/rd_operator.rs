@@ -132,15 +132,14 @@ pub struct rd_cut {
 }
 
 /// How a convolution's task is divided: along the channels that its parts do not share, or along the batch. `cost`: nanoseconds of one thread, of
-/// all parts. `in_float32`: 16 bit floats are computed in float32. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever
-/// PyTorch would choose. `slow_stride`: the input's gradient is computed without the stride, where the processor's kernel is slow with it.
+/// all parts. `large_volumes`: of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose. `slow_stride`: the input's
+/// gradient is computed without the stride, where the processor's kernel is slow with it.
 #[allow(non_camel_case_types)]
 #[repr(C)]
 pub struct rd_division {
     pub parts: i64,
     pub cost: u64,
     pub by_channels: bool,
-    pub in_float32: bool,
     pub large_volumes: bool,
     pub slow_stride: bool,
 }
@@ -217,8 +216,8 @@ pub struct rd_caller {
     /// Has the operator's task compute over the outputs, with so many changes to the arguments.
     pub leave_to_task:
         unsafe extern "C" fn(context: *mut c_void, cut: *const rd_cut, changes: *const rd_change, count: usize) -> rd_status,
-    /// Has the operator's own task compute, divided so; an error where it has none.
-    pub divide: unsafe extern "C" fn(context: *mut c_void, division: *const rd_division) -> rd_status,
+    /// Has the operator's own task compute over as many arguments as the call has, divided so; an error where it has none.
+    pub divide: unsafe extern "C" fn(context: *mut c_void, arguments: *const rd_value, division: *const rd_division) -> rd_status,
 }
 
 /// A call: its inputs, and the caller's tensors for the first outputs.
@@ -779,11 +778,12 @@ impl Caller for Host<'_> {
         if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 
-    fn divide(&self, division: &Division) -> Outcome {
-        let &Division { parts, cost, by_channels, in_float32, large_volumes, slow_stride } = division;
-        let division = rd_division { parts, cost, by_channels, in_float32, large_volumes, slow_stride };
-        // SAFETY: as above.
-        let status = unsafe { (self.caller.divide)(self.context, &raw const division) };
+    fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
+        let &Division { parts, cost, by_channels, large_volumes, slow_stride } = division;
+        let division = rd_division { parts, cost, by_channels, large_volumes, slow_stride };
+        let values = self.arena.keep_all(arguments.len(), |index| written(self.arena, &arguments[index]));
+        // SAFETY: as above; there are as many values as arguments, and they live to the end of the call.
+        let status = unsafe { (self.caller.divide)(self.context, values.as_ptr(), &raw const division) };
         if status == RD_OK { Ok(()) } else { Err(failed()) }
     }
 

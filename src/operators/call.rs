@@ -12,7 +12,7 @@ use super::guards::Changes;
 use super::names::{self, Callee, Row};
 use crate::kernels::table::Op;
 use crate::tensor::bump_arena::BumpArena;
-use crate::tensor::dtype::DType;
+use crate::tensor::dtype::{DType, HALVES};
 use crate::tensor::launch::Scalar;
 use crate::tuning::tasks::{MAX_PARTS, PART_NS};
 
@@ -429,7 +429,6 @@ impl Cut {
 }
 
 /// How a convolution's task is divided.
-#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
     pub parts: i64,
@@ -437,8 +436,6 @@ pub struct Division {
     pub cost: u64,
     /// Along the channels that its parts do not share, those of the output forward and of the input backward; else along the batch.
     pub by_channels: bool,
-    /// 16 bit floats are computed in `Float`.
-    pub in_float32: bool,
     /// Of a batch of one, volumes are left to oneDNN's kernel, whatever PyTorch would choose.
     pub large_volumes: bool,
     /// The input's gradient is computed without the stride, where the processor's kernel is slow with it.
@@ -543,11 +540,11 @@ pub trait Caller {
     /// The operator has no task.
     fn leave_to_task(&self, cut: Cut, changes: &Changes) -> Outcome;
 
-    /// Has the operator's own task compute, behind its outputs.
+    /// Has the operator's own task compute over the arguments, of which tensors may be wider than the call's, behind its outputs.
     ///
     /// # Errors
     /// It is none of [`Kernel::Divided`](super::bindings::Kernel::Divided).
-    fn divide(&self, division: &Division) -> Outcome;
+    fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome;
 
     /// Enqueues a kernel on the current stream of the tensors' device.
     ///
@@ -739,6 +736,18 @@ impl<'a> Call<'a> {
         self.operator(&names::TO_DTYPE, &[Value::Tensor(tensor), wanted, no, no, Value::None])
     }
 
+    /// Arguments with tensors of 16 bit floats in `Float`.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn widened(&self, arguments: &[Value<'a>]) -> Result<SmallVec<[Value<'a>; 10]>, Refusal> {
+        let widened = |value: &Value<'a>| match value {
+            Value::Tensor(tensor) if HALVES.contains(tensor.dtype()) => self.cast(*tensor, DType::Float).map(Value::Tensor),
+            _ => Ok(*value),
+        };
+        arguments.iter().map(widened).collect()
+    }
+
     /// Writes a number to every element, as `fill_` does.
     ///
     /// # Errors
@@ -879,12 +888,12 @@ impl<'a> Call<'a> {
         self.caller.leave_to_task(cut, changes)
     }
 
-    /// Has the operator's own task compute, behind its outputs.
+    /// Has the operator's own task compute over the arguments, of which tensors may be wider than the call's, behind its outputs.
     ///
     /// # Errors
     /// It is none of [`Kernel::Divided`](super::bindings::Kernel::Divided).
-    pub fn divide(&self, division: &Division) -> Outcome {
-        self.caller.divide(division)
+    pub fn divide(&self, arguments: &[Value<'_>], division: &Division) -> Outcome {
+        self.caller.divide(arguments, division)
     }
 
     /// Whether PyTorch's products of 16 bit floats use AMX.

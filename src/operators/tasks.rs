@@ -12,8 +12,6 @@ pub mod matrices;
 pub mod sequences;
 pub mod weight_norm;
 
-use smallvec::SmallVec;
-
 use super::bindings::{Batch, Operator, Prepare, Task, structured};
 use super::call::{Arguments, Call, Cut, Outcome, Refusal, Shape, Strides, StructuredCall, Tensors, Value};
 use super::descriptor::{Format, Tensor};
@@ -36,21 +34,26 @@ pub fn rounded_dtype(task: &Task, arguments: &Arguments<'_>) -> Option<DType> {
     (task.widens && HALVES.contains(dtype) && !task.dtypes.contains(dtype)).then_some(dtype)
 }
 
-/// Computes 16 bit floats in `Float`, and rounds the results to a dtype.
+/// Computes 16 bit floats in `Float`, and rounds the results to a dtype. Operands of several dtypes are the fallback's.
 pub fn run_widened(dtype: DType, arguments: &Arguments<'_>, call: &Call<'_>) -> Outcome {
-    let mut wide = SmallVec::<[Value<'_>; 8]>::new();
-    for value in arguments.iter() {
-        wide.push(match value.tensor() {
-            Ok(tensor) if HALVES.contains(tensor.dtype()) => Value::Tensor(call.cast(tensor, DType::Float)?),
-            _ => *value,
-        });
+    take_if(arguments.tensors().all(|tensor| tensor.dtype() == dtype || !FLOATING.contains(tensor.dtype())))?;
+    let mut wide = call.widened(arguments)?;
+    // Results that are not wanted would end the list.
+    let wanted = arguments.iter().find_map(|value| value.flags().ok());
+    for value in &mut wide {
+        if let Value::Flags(flags) = value {
+            *value = Value::Flags(&ALL_WANTED[..flags.len()]);
+        }
     }
-    for (index, result) in call.repeat(&wide)?.into_iter().enumerate() {
+    let results = call.repeat(&wide)?.into_iter().enumerate();
+    for (index, result) in results.filter(|&(index, _)| wanted.is_none_or(|wanted| wanted[index])) {
         let is_floating = FLOATING.contains(result.dtype());
         call.give(index, if is_floating { call.cast(result, dtype)? } else { result })?;
     }
     Ok(())
 }
+
+const ALL_WANTED: [bool; 4] = [true; 4];
 
 /// How a task is cut into parts: along the first dimension, where that is the same batch in all tensors.
 fn cut(batch: Batch, inputs: &[Tensor<'_>], outputs: &[Tensor<'_>]) -> Cut {

@@ -1,10 +1,16 @@
 """Convolutions whose shapes PyTorch's kernels for AMX compute wrongly or die of, or that we compute as others or in parts."""
 
 import itertools
+import os
 import random
+import subprocess
+import sys
+from collections import Counter
 
 import pytest
 import torch
+from torch.nn import functional
+from torch.rustdev import profiler
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -44,6 +50,90 @@ DIVIDED = [
     ("conv2d", (1, 64, 40, 40), (64, 64, 3, 3), {"padding": 1}),
     ("conv2d", (1, 3, 60, 60), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
 ]
+
+#: Layers of networks: the second and the third are computed in parts.
+LAYERS = [
+    ("conv1d", (4, 8, 50), (12, 8, 3), {"padding": 1}),
+    ("conv2d", (8, 32, 24, 24), (32, 32, 3, 3), {"padding": 1}),
+    ("conv2d", (1, 64, 40, 40), (64, 64, 3, 3), {"padding": 1}),
+    ("conv2d", (2, 16, 9, 9), (24, 16, 1, 1), {}),
+    ("conv2d", (2, 16, 12, 12), (16, 1, 3, 3), {"padding": 1, "groups": 16, "stride": 2}),
+    ("conv2d", (2, 16, 9, 9), (32, 4, 3, 3), {"groups": 4}),
+    ("conv_transpose2d", (2, 16, 6, 6), (16, 8, 4, 4), {"padding": 1, "stride": 2}),
+    ("conv3d", (2, 4, 5, 6, 7), (6, 4, 3, 3, 3), {"padding": 1}),
+]
+
+
+def of_wide(
+    name: str, sizes: tuple[int, ...], weights: tuple[int, ...], options: dict, dtype: torch.dtype, channels_last: bool
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Return results and gradients in a 16 bit dtype, each with what it is in float32 for the same numbers, rounded."""
+    outer = weights[1] if "transpose" in name else weights[0]
+    given = [torch.randn(shape).to(D, dtype) for shape in (sizes, weights, (outer,))]
+    if channels_last:
+        given = [it.contiguous(memory_format=torch.channels_last) if it.dim() == 4 else it for it in given]
+    narrow, wide = ([it.to(kind).detach().requires_grad_() for it in given] for kind in (dtype, torch.float32))
+    found, expected = (getattr(functional, name)(*leaves, **options) for leaves in (narrow, wide))
+    grad = torch.randn_like(expected).to(dtype)
+    found.backward(grad)
+    expected.backward(grad.float())
+    pairs = [(found, expected), *((one.grad, other.grad) for one, other in zip(narrow, wide, strict=True))]
+    assert all(one.stride() == other.stride() for one, other in pairs)
+    return [(one.detach().cpu(), other.detach().cpu().to(dtype)) for one, other in pairs]
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("case", LAYERS, ids=lambda case: f"{case[0]}-{'x'.join(map(str, case[1]))}")
+def test_float16_is_float32_rounded_once(case: tuple, channels_last: bool) -> None:
+    (found, expected), *gradients = of_wide(*case, torch.float16, channels_last)
+    # Forward with the processor's own products of float16, where it has them.
+    eps = torch.finfo(torch.float16).eps if torch.cpu.get_capabilities().get("amx_fp16") else 0
+    torch.testing.assert_close(found, expected, rtol=eps, atol=eps)
+    for one, other in gradients:
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+PORTABLE = """
+import torch
+from test_convolution import LAYERS, of_wide
+
+for case in LAYERS[:5]:
+    for dtype in (torch.float16, torch.bfloat16):
+        for one, other in of_wide(*case, dtype, False):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+"""
+
+
+def test_both_16_bit_dtypes_are_where_the_processor_has_no_products_of_them() -> None:
+    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    environment = os.environ | {"RUSTDEV_ISA": "portable", "RUSTDEV_FALLBACK": "error", "PYTHONPATH": path}
+    run = subprocess.run([sys.executable, "-c", PORTABLE], env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_tasks_of_float16_are_casts_and_one_convolution() -> None:
+    found = {}
+    for dtype in (torch.float16, torch.float32):
+        x, weight = (torch.randn(shape).to(D, dtype).requires_grad_() for shape in ((2, 8, 9, 9), (4, 8, 3, 3)))
+        result = functional.conv2d(x, weight)
+        grad = torch.ones_like(result)
+        with profiler.profile() as tasks:
+            torch.autograd.grad(result, (x, weight), grad)
+        found[dtype] = Counter(task.name for task in tasks)
+    assert found[torch.float32] == Counter({"convolution_backward": 1})
+    # The gradient of the result, the input and the weights.
+    assert found[torch.float16] == Counter({"convolution_backward": 1, "copy_": 3})
+
+
+def test_float16_takes_no_more_memory_than_float32() -> None:
+    peaks = []
+    for dtype in (torch.float16, torch.float32):
+        x, weight = (torch.randn(shape).to(D, dtype).requires_grad_() for shape in ((16, 32, 64, 64), (32, 32, 3, 3)))
+        torch.rustdev.reset_peak_memory_stats()
+        before = torch.rustdev.memory_allocated()
+        functional.conv2d(x, weight, padding=1).sum().backward()
+        peaks.append(torch.rustdev.max_memory_allocated() - before)
+    assert peaks[0] <= peaks[1]
 
 
 def check(
