@@ -9,7 +9,8 @@ use super::descriptor::{Dims, Format, Tensor};
 use super::guards::Changes;
 use super::names::{self, Row};
 use crate::kernels::attention::attention as kernel;
-use crate::tensor::dtype::{DType, FLOATING, HALVES};
+use crate::simd::has_float16_tiles;
+use crate::tensor::dtype::{DType, FLOATING};
 use crate::tensor::launch::Scalar;
 use crate::tensor::view::Flags;
 
@@ -77,10 +78,15 @@ impl<'a> Operands<'a> {
         self.query.dtype().opmath()
     }
 
-    /// Whether PyTorch's kernel is faster: its products of 16 bit floats use AMX. It takes rows without gaps, of `others` too.
+    /// Whether PyTorch's kernel is faster: its products use AMX. It takes rows without gaps, of `others` too.
     fn suits_library(&self, call: &Call<'_>, others: &[Tensor<'_>]) -> bool {
+        let has_tiles = match self.query.dtype() {
+            DType::BFloat16 => call.has_amx(),
+            DType::Half => call.has_amx() && has_float16_tiles(),
+            _ => false,
+        };
         let own = [self.query, self.key, self.value];
-        HALVES.contains(self.query.dtype()) && own.iter().chain(others).all(|tensor| tensor.strides()[3] == 1) && call.has_amx()
+        has_tiles && own.iter().chain(others).all(|tensor| tensor.strides()[3] == 1)
     }
 
     /// The parts of a call with so many products; heads that share keys stay together.

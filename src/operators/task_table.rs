@@ -50,12 +50,12 @@ tasks! {
     c"avg_pool3d" => c"avg_pool3d.out": WIDE.and(LONG), Images, OF_META, widens;
     c"avg_pool3d_backward" => c"avg_pool3d_backward.grad_input": WIDE, Images, OF_META, widens;
     c"_adaptive_avg_pool2d" => c"adaptive_avg_pool2d.out": FLOATING, Images, plain(aten_pooling::adaptive_average::<2>);
-    c"_adaptive_avg_pool3d" => c"adaptive_avg_pool3d.out": FLOATING, Images, plain(aten_pooling::adaptive_average::<3>);
+    c"_adaptive_avg_pool3d" => c"adaptive_avg_pool3d.out": WIDE, Images, plain(aten_pooling::adaptive_average::<3>), widens;
     c"_adaptive_avg_pool2d_backward": WIDE, Images, plain(aten_pooling::adaptive_average_backward::<2>), widens;
     c"_adaptive_avg_pool3d_backward" => c"adaptive_avg_pool3d_backward.grad_input": WIDE, Images, plain(aten_pooling::adaptive_average_backward::<3>), widens;
     c"adaptive_max_pool2d" => c"adaptive_max_pool2d.out": FLOATING, Images, OF_META;
     c"adaptive_max_pool2d_backward" => c"adaptive_max_pool2d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
-    c"adaptive_max_pool3d" => c"adaptive_max_pool3d.out": FLOATING, Images, OF_META;
+    c"adaptive_max_pool3d" => c"adaptive_max_pool3d.out": NORMED, Images, OF_META, widens;
     c"adaptive_max_pool3d_backward" => c"adaptive_max_pool3d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
     c"fractional_max_pool2d" => c"fractional_max_pool2d.output": FLOATING, Images, OF_META;
     c"fractional_max_pool2d_backward" => c"fractional_max_pool2d_backward.grad_input": WIDE, Images, OF_META, guarded, widens;
@@ -83,7 +83,7 @@ tasks! {
     c"upsample_bilinear2d_backward" => c"upsample_bilinear2d_backward.grad_input": FLOATING, Images, OF_META;
     c"upsample_bicubic2d" => c"upsample_bicubic2d.out": PIXELS, Images, OF_META;
     c"upsample_bicubic2d_backward" => c"upsample_bicubic2d_backward.grad_input": FLOATING, Images, OF_META;
-    c"upsample_linear1d" => c"upsample_linear1d.out": FLOATING, Images, OF_META;
+    c"upsample_linear1d" => c"upsample_linear1d.out": WIDE, Images, OF_META, widens;
     c"upsample_linear1d_backward" => c"upsample_linear1d_backward.grad_input": FLOATING, Images, OF_META;
     c"upsample_trilinear3d" => c"upsample_trilinear3d.out": FLOATING, Images, OF_META;
     c"upsample_trilinear3d_backward" => c"upsample_trilinear3d_backward.grad_input": FLOATING, Images, OF_META;
@@ -91,10 +91,10 @@ tasks! {
     c"_upsample_bilinear2d_aa_backward" => c"_upsample_bilinear2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
     c"_upsample_bicubic2d_aa" => c"_upsample_bicubic2d_aa.out": WIDE_PIXELS, Images, OF_META, widens;
     c"_upsample_bicubic2d_aa_backward" => c"_upsample_bicubic2d_aa_backward.grad_input": WIDE, Images, OF_META, widens;
-    c"grid_sampler_2d" => c"grid_sampler_2d.out": FLOATING, Images, plain(images::grid_sampler::<2>);
-    c"grid_sampler_3d" => c"grid_sampler_3d.out": FLOATING, Images, plain(images::grid_sampler::<3>);
-    c"grid_sampler_2d_backward": FLOATING, Images, plain(images::grid_sampler_backward), guarded;
-    c"grid_sampler_3d_backward": FLOATING, Images, plain(images::grid_sampler_backward), guarded;
+    c"grid_sampler_2d" => c"grid_sampler_2d.out": WIDE, Images, plain(images::grid_sampler::<2>), widens;
+    c"grid_sampler_3d" => c"grid_sampler_3d.out": WIDE, Images, plain(images::grid_sampler::<3>), widens;
+    c"grid_sampler_2d_backward": WIDE, Images, plain(images::grid_sampler_backward), guarded, widens;
+    c"grid_sampler_3d_backward": WIDE, Images, plain(images::grid_sampler_backward), guarded, widens;
     // matrices
     c"linalg_inv_ex" => c"linalg_inv_ex.inverse": LAPACK, Matrices, OF_META_UNCHECKED;
     c"linalg_cholesky_ex" => c"linalg_cholesky_ex.L": LAPACK, Matrices, OF_META_UNCHECKED;
@@ -114,8 +114,8 @@ tasks! {
     c"linalg_householder_product" => c"linalg_householder_product.out": LAPACK, Matrices, plain(matrices::householder_product);
     c"ormqr" => c"ormqr.out": LAPACK, Matrices, plain(matrices::ormqr);
     c"_cholesky_solve_helper": LAPACK, Matrices, plain(matrices::cholesky_solve);
-    c"linalg_matrix_exp": FIELD, Matrices, plain(matrices::matrix_exponential);
-    c"linalg_cross" => c"linalg_cross.out": FIELD.and(INTEGRAL), None, OF_META;
+    c"linalg_matrix_exp": LAPACK, Matrices, plain(matrices::matrix_exponential), widens;
+    c"linalg_cross" => c"linalg_cross.out": LAPACK.and(INTEGRAL), None, OF_META, widens;
     c"addbmm": LAPACK.and(INTEGRAL), None, plain(matrices::sum_of_products), widens;
     // distances
     c"renorm" => c"renorm.out": FIELD, None, structured(distances::renorm);

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
@@ -237,6 +238,46 @@ def test_values_are_refused_at_the_next_wait(name: str) -> None:
     with pytest.raises(torch.AcceleratorError):
         stream.synchronize()
     assert x.sum().isfinite()
+
+
+#: PyTorch's kernels are slow with 16 bit floats, or round more than once: sizes of operands, and whether gradients are such, too.
+WIDENED: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], bool]] = {
+    "grid_sample": (partial(functional.grid_sample, mode="bicubic", align_corners=False), [(2, 3, 5, 6), (2, 4, 3, 2)], True),
+    "grid_sample of volumes": (partial(functional.grid_sample, align_corners=False), [(2, 3, 4, 5, 6), (2, 3, 4, 2, 3)], True),
+    "adaptive_avg_pool3d": (partial(functional.adaptive_avg_pool3d, output_size=(2, 3, 2)), [(2, 3, 5, 6, 7)], True),
+    "interpolate": (partial(functional.interpolate, scale_factor=2.5, mode="linear"), [(2, 3, 9)], False),
+    "cross": (torch.linalg.cross, [(4, 3), (4, 3)], False),
+    "addbmm": (torch.addbmm, [(4, 5), (6, 4, 7), (6, 7, 5)], False),
+    "matrix_exp": (torch.linalg.matrix_exp, [(3, 4, 4)], False),
+}
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("name", WIDENED)
+def test_float16_is_float32_rounded_once(name: str) -> None:
+    call, shapes, has_gradients = WIDENED[name]
+    given = [torch.randn(shape).to(DEVICE, torch.float16) for shape in shapes]
+    # Each operand alone has a gradient as well: the others are not wanted then.
+    for wanted in [given, *([it] for it in given)] if has_gradients else [given]:
+        results = []
+        for dtype in (torch.float16, torch.float32):
+            leaves = [it.to(dtype, copy=True).requires_grad_(any(it is one for one in wanted)) for it in given]
+            result = call(*leaves)
+            results.append([result.detach()])
+            if has_gradients:
+                grad = torch.linspace(-1, 1, result.numel()).view(result.shape).half().to(DEVICE, dtype)
+                results[-1] += torch.autograd.grad(result, [leaf for leaf in leaves if leaf.requires_grad], grad)
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(one, other.half(), rtol=0, atol=0)
+
+
+def test_operands_of_two_floating_point_dtypes_are_refused() -> None:
+    for device in ("cpu", DEVICE):
+        narrow, wide = torch.ones(3, 3, device=device).half(), torch.ones(2, 3, 3, device=device)
+        with pytest.raises(RuntimeError, match="same dtype"):
+            torch.addbmm(narrow, wide, wide)
+        with pytest.raises(RuntimeError, match="expected scalar type Half"):
+            torch.linalg.cross(narrow, wide[0])
 
 
 def test_they_are_of_the_second_tier() -> None:

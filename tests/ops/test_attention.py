@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.rustdev import profiler
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -51,6 +52,15 @@ def check(given: list[torch.Tensor], mask: torch.Tensor | None = None, **options
 def test_values_and_gradients(shape: tuple, length_first: bool, dtype: torch.dtype) -> None:
     query, keys = shape
     check(inputs(query, keys, dtype, length_first), enable_gqa=query[1] != keys[0])
+
+
+@pytest.mark.skipif(bool(torch.cpu.get_capabilities().get("amx_fp16")), reason="PyTorch's kernel is faster there")
+def test_the_kernel_for_float16_is_ours() -> None:
+    query, key, value = inputs((2, 4, 64, 32), (4, 64), torch.float16, length_first=True)
+    with profiler.profile() as tasks:
+        result = functional.scaled_dot_product_attention(query, key, value)
+        torch.autograd.grad(result, (query, key, value), torch.ones_like(result))
+    assert {task.tier for task in tasks if "attention" in task.name} == {"rust"}
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
