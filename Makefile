@@ -17,6 +17,7 @@
 #   SANITIZED_TESTS=PATH for asan-python and tsan-python: what they run (default: tests of the runtime, graphs, sanitizer, debugging)
 #   ZOO="--compile bert" for zoo: its arguments
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
+#   ACCURACY="--only scatter" for accuracy: its arguments, in place of `--page docs/accuracy.md`
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -62,7 +63,7 @@ MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f) $(MODULE)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
-.PHONY: asan-python tsan-python test-portable test-aarch64 test-hardware
+.PHONY: accuracy asan-python tsan-python test-portable test-aarch64 test-hardware
 .PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-halves bench-models header wheel clean
 
 help: ## list the targets
@@ -161,6 +162,10 @@ fuzz: dev ## bad arguments for every operator, in child processes; FUZZ="--only 
 
 soak: dev ## random programs on two devices, under every sanitizer and order of tasks, against the CPU: MINUTES=60
 	PYTHONPATH=tools $(PY) -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(MODES),--modes $(MODES))
+
+ACCURACY ?= --page docs/accuracy.md
+accuracy: dev ## sums of many terms in 16 bits against float64, into docs/accuracy.md; ACCURACY="--only scatter" chooses
+	PYTHONPATH=tools $(PY) -m accuracy $(ACCURACY)
 
 conformance-compile: dev ## operators and modules through torch.compile, into target/conformance-compile; goes on likewise
 	PYTHONPATH='$(CURDIR)/tools:$(CURDIR)/tests/ops:$(CURDIR)/tests/ops/conformance' $(PY) -m upstream tests/compile \

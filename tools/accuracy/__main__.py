@@ -1,0 +1,175 @@
+"""Hold sums of many terms in float16 and bfloat16 against float64.
+
+    python -m accuracy [--terms N ...] [--only TEXT] [--output FILE] [--page FILE]
+
+Prints each result and gradient that exceeds the rounding of its dtype, beside the error of PyTorch's CPU device. `--page` writes
+docs/accuracy.md. The exit status is 1 where the CPU device is nearer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rustdev
+import torch
+
+from . import enlarged, meeting
+from .measure import LUCK, STEPS, Error, errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .measure import Call
+
+DTYPES = (torch.float16, torch.bfloat16)
+#: Seconds that an operator of the database may take for a dtype and a number of terms; what is left of its calls then is left out.
+MAX_SECONDS = 4.0
+#: What errors remain and why, by the beginning of a call's name.
+REASONS = {
+    "logsumexp": "PyTorch's formula: the gradient is the exponential of a difference from the rounded result",
+    "scaled_dot_product_attention": "gradients of scores are differences from the rounded result",
+    "layer_norm of many rows": "terms cancel, and the reciprocal deviation is kept in the dtype",
+    "corrcoef": "PyTorch's formula is a difference of rounded results",
+    "cumulative_trapezoid": "PyTorch's formula rounds each term",
+    "grid_sample": "PyTorch's CPU kernel adds in the dtype",
+}
+
+
+@dataclasses.dataclass
+class Sweep:
+    """What was looked at, and what was found."""
+
+    calls: Counter[str] = dataclasses.field(default_factory=Counter)
+    compared: int = 0
+    #: Calls that float64 or the device refused, with their first words.
+    refused: dict[str, str] = dataclasses.field(default_factory=dict)
+    findings: list[Error] = dataclasses.field(default_factory=list)
+
+    def look(self, call: Call, dtype: torch.dtype) -> None:
+        """Compare one call."""
+        try:
+            found = errors(call, dtype, "rustdev")
+        except Exception as error:
+            self.refused[f"{call.name} ({dtype})"] = f"{type(error).__name__}: {error}".partition("\n")[0]
+            return
+        self.calls[call.name] += 1
+        self.compared += len(found)
+        for finding in filter(lambda finding: finding.is_finding, found):
+            self.findings.append(finding)
+            print(line(finding), flush=True)
+
+
+def line(error: Error) -> str:
+    """Return an error as a line of the command."""
+    where = f"{error.name}, {error.terms} terms, {error.dtype}, {error.what}"
+    return f"{where}: {number(error.device)} steps, the CPU {number(error.cpu)}, roundings of inputs {number(error.moved)}"
+
+
+def number(value: float) -> str:
+    """Return a number of steps in a few digits."""
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}" if value < 1e6 else f"{value:.0e}"
+
+
+def database(name: str, terms: int, dtype: torch.dtype) -> Iterator[Call]:
+    """Yield the calls of an operator of the database, as long as there is time."""
+    begin = time.monotonic()
+    yield from itertools.takewhile(lambda _: time.monotonic() - begin < MAX_SECONDS, enlarged.calls(name, terms, dtype))
+
+
+def sweep(all_terms: list[int], only: str) -> Sweep:
+    """Compare all calls whose names have a text in them."""
+    state = Sweep()
+    for terms, dtype in itertools.product(all_terms, DTYPES):
+        for call in meeting.calls(terms, dtype):
+            if only in call.name:
+                state.look(call, dtype)
+        for name in enlarged.names():
+            if only not in name:
+                continue
+            try:
+                for call in database(name, terms, dtype):
+                    state.look(call, dtype)
+            except Exception as error:
+                state.refused[f"{name} ({dtype})"] = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return state
+
+
+HEAD = """# Accuracy of sums in 16 bits
+
+`make accuracy` calls operators of float16 and bfloat16 that sum many terms, forward and backward, and holds results and gradients
+against the same call in float64, whose inputs are the same numbers. Errors are counted in steps of the dtype (units in the last
+place) about the exact number or, where that is less, about the mean magnitude of its tensor. The largest of a tensor counts.
+The calls are those of `tools/accuracy/meeting.py`, in which the terms meet at one place or in one sum (scatters, gradients of
+gathers, embeddings, reductions, products, norms, losses, pools, convolutions), and those of PyTorch's operator database (`op_db`)
+with dimensions of its samples repeated until they have as many elements (`tools/accuracy/enlarged.py`).
+An error of more than {steps:.0f} steps is a finding, unless it is within {luck:.0f} times what roundings of the inputs do to the
+exact result. `tests/ops/test_sums.py` holds the first of these lists to it, with fewer terms.
+"""
+
+
+def page(state: Sweep, all_terms: list[int]) -> str:
+    """Return the page."""
+    lines = [HEAD.format(steps=STEPS, luck=LUCK)]
+    lines.append(
+        f"torch {torch.__version__}, {rustdev.get_device_name()}, {' and '.join(f'{terms:,}' for terms in all_terms)} terms.\n"
+    )
+    operators = len(state.calls)
+    lines.append(f"{state.calls.total():,} calls of {operators} kinds, {state.compared:,} results and gradients.\n")
+    for title, chosen in (
+        ("More than the CPU device's", [error for error in state.findings if error.is_worse]),
+        ("As on the CPU device", [error for error in state.findings if not error.is_worse]),
+    ):
+        lines.append(f"## {title}\n")
+        if not chosen:
+            lines.append("None.\n")
+            continue
+        lines += ["| call | dtype | what | steps | the CPU's | by inputs | reason |", "|---|---|---|---:|---:|---:|---|"]
+        worst: dict[tuple[str, str, str], Error] = {}
+        for error in chosen:
+            key = (error.name, error.dtype, error.what)
+            if key not in worst or error.device > worst[key].device:
+                worst[key] = error
+        lines += [row(error) for _, error in sorted(worst.items())]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def row(error: Error) -> str:
+    """Return an error as a row of the page."""
+    reason = next((reason for name, reason in REASONS.items() if error.name.startswith(name)), "")
+    cells = [error.name, error.dtype, error.what, *map(number, (error.device, error.cpu, error.moved)), reason]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Compare, print and write."""
+    parser = argparse.ArgumentParser(prog="accuracy", description=__doc__.partition("\n")[0])
+    parser.add_argument("--terms", type=int, nargs="+", default=[1000, 100_000], help="how many terms a sum has")
+    parser.add_argument("--only", default="", help="calls whose names have this text")
+    parser.add_argument("--output", type=Path, help="a file for all findings, JSON")
+    parser.add_argument("--page", type=Path, help="the page to write")
+    options = parser.parse_args()
+    # The CPU's sums then have one order.
+    torch.set_num_threads(1)
+    state = sweep(options.terms, options.only)
+    worse = [error for error in state.findings if error.is_worse]
+    print(f"{state.calls.total()} calls, {state.compared} comparisons, {len(state.findings)} findings, {len(worse)} not the CPU's")
+    for name, text in sorted(state.refused.items()):
+        print(f"left out: {name}: {text[:150]}")
+    if options.output:
+        options.output.write_text(json.dumps([dataclasses.asdict(error) for error in state.findings], indent=1))
+    if options.page:
+        options.page.write_text(page(state, options.terms))
+    return int(bool(worse) or not state.calls)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

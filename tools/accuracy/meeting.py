@@ -1,0 +1,381 @@
+"""Calls in which many terms are summed, forward or backward, most of them at one place."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from .measure import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import Tensor
+
+    #: A name, the function, and the tensors that it is called with.
+    Line = tuple[Any, ...]
+
+
+class Terms:
+    """The tensors of calls of so many terms."""
+
+    def __init__(self, count: int, dtype: torch.dtype) -> None:
+        """Make them."""
+        generator = torch.Generator().manual_seed(count)
+        self.count, self.dtype = count, dtype
+        # A power of two of which so many make no more than 4096: float16 holds the sum.
+        self.one = 1.0
+        while count * self.one > 4096:
+            self.one /= 2
+        self.ones = torch.full((count,), self.one).to(dtype)
+        #: About one each.
+        self.mixed = ((torch.rand(count, generator=generator) + 0.5) * self.one).to(dtype)
+        #: Ones, then zeros.
+        self.half = torch.cat([torch.ones(count // 2), torch.zeros(count - count // 2)]).to(dtype) * self.one
+        #: Factors next to 1 whose product is next to 1.
+        eps = torch.finfo(dtype).eps
+        self.factors = torch.tensor([1 + eps, 1 - eps]).repeat(count // 2).to(dtype)
+        #: Indices of one place and of two.
+        self.place, self.two = torch.zeros(count, dtype=torch.long), torch.arange(count) % 2
+        self.target, self.table = torch.zeros(3, dtype=dtype), torch.zeros(3, 80, dtype=dtype)
+        self.large = torch.zeros(40 * count, dtype=dtype)
+        self.rows = self.ones.unsqueeze(1).repeat(1, 80)
+        self.image = self.mixed.reshape(1, 1, 10, -1)
+        self.tens, self.classes = self.mixed.reshape(-1, 10), self.two[: count // 10]
+
+
+def calls(count: int, dtype: torch.dtype) -> Iterator[Call]:
+    """Yield calls of so many terms, a multiple of 20."""
+    terms = Terms(count, dtype)
+    for group in (
+        meetings,
+        rows,
+        sums,
+        indices,
+        bags,
+        images,
+        pools,
+        products,
+        norms,
+        losses,
+        sequences,
+        attention,
+        sparse,
+        broadcasts,
+    ):
+        for name, function, *arguments in group(terms):
+            yield Call(name, count, function, tuple(arguments))
+
+
+def meetings(terms: Terms) -> Iterator[Line]:
+    """Yield updates that meet at one element."""
+    target, place = terms.target, terms.place
+    for kind in ("ones", "mixed", "half"):
+        values = getattr(terms, kind)
+        yield f"scatter_add, {kind}", lambda x, i, y: x.scatter_add(0, i, y), target, place, values
+        yield f"scatter_add of two elements, {kind}", lambda x, i, y: x.scatter_add(0, i, y), target, terms.two, values
+        yield f"scatter_add in a large target, {kind}", lambda x, i, y: x.scatter_add(0, i, y), terms.large, place, values
+        for name in ("scatter_reduce", "index_reduce"):
+            reduce = functools.partial(_reduced, name, "mean")
+            yield f"{name} mean, {kind}", reduce, target, place, values
+        yield f"scatter_reduce sum, {kind}", functools.partial(_reduced, "scatter_reduce", "sum"), target, place, values
+        yield f"index_add, {kind}", lambda x, i, y: x.index_add(0, i, y), target, place, values
+        yield f"index_add with alpha, {kind}", lambda x, i, y: x.index_add(0, i, y, alpha=0.5), target, place, values
+        yield f"index_put, {kind}", lambda x, i, y: x.index_put((i,), y, accumulate=True), target, place, values
+        yield f"put, {kind}", lambda x, i, y: x.put(i, y, accumulate=True), target, place, values
+    yield "scatter_reduce prod", functools.partial(_reduced, "scatter_reduce", "prod"), target + 1, place, terms.factors
+    yield "index_reduce prod", functools.partial(_reduced, "index_reduce", "prod"), target + 1, place, terms.factors
+    yield "bincount with weights", lambda i, w: torch.bincount(i, w.detach().float()).to(w.dtype), place, terms.mixed
+    yield "masked_scatter", lambda x, y: x.masked_scatter(x > 0, y), terms.mixed, terms.mixed
+
+
+def _reduced(name: str, reduce: str, target: Tensor, index: Tensor, values: Tensor) -> Tensor:
+    found: Tensor = getattr(target, name)(0, index, values, reduce, include_self=False)
+    return found
+
+
+def rows(terms: Terms) -> Iterator[Line]:
+    """Yield updates of which whole rows or columns meet."""
+    table, place = terms.table, terms.place
+    yield "index_add of rows", lambda x, i, y: x.index_add(0, i, y), table, place, terms.rows
+    yield "index_add of columns", lambda x, i, y: x.t().contiguous().index_add(1, i, y.t()), table, place, terms.rows
+    yield "scatter_add of rows", lambda x, i, y: x.scatter_add(0, i.unsqueeze(1).expand(-1, 80), y), table, place, terms.rows
+    yield "index_put of rows", lambda x, i, y: x.index_put((i,), y, accumulate=True), table, place, terms.rows
+    yield "index_reduce of rows", functools.partial(_reduced, "index_reduce", "mean"), table, place, terms.rows
+
+
+def sums(terms: Terms) -> Iterator[Line]:
+    """Yield reductions and scans."""
+    for kind in ("ones", "mixed", "half"):
+        values = getattr(terms, kind)
+        yield f"sum, {kind}", torch.sum, values
+        yield f"mean, {kind}", torch.mean, values
+        yield f"cumsum, {kind}", lambda x: x.cumsum(0), values
+        yield f"sum of columns, {kind}", lambda x: x.unsqueeze(1).repeat(1, 5).sum(0), values
+        yield f"segment_reduce sum, {kind}", lambda x: torch.segment_reduce(x, "sum", lengths=_lengths(x)), values
+        yield f"segment_reduce mean, {kind}", lambda x: torch.segment_reduce(x, "mean", lengths=_lengths(x), unsafe=True), values
+    mixed = terms.mixed
+    for name in ("nansum", "nanmean", "trapezoid", "cumulative_trapezoid", "var", "std"):
+        yield name, getattr(torch, name), mixed
+    for order in (1.0, 2.0, 3.0):
+        yield f"vector_norm of order {order}", functools.partial(torch.linalg.vector_norm, ord=order), mixed
+    yield "prod", torch.prod, terms.factors
+    yield "cumprod", lambda x: x.cumprod(0), terms.factors
+    yield "logsumexp", lambda x: x.logsumexp(0), mixed
+    yield "logcumsumexp", lambda x: x.logcumsumexp(0), mixed
+    yield "histc", lambda x: torch.histc(x, 2, 0, 2), torch.ones(min(terms.count, 3000), dtype=terms.dtype)
+    yield "trace", lambda x: torch.diag_embed(x).trace(), mixed[:1000]
+    yield "cov", lambda x: torch.cov(x.view(2, -1)), mixed
+    yield "renorm", lambda x: torch.renorm(x.view(1, -1), 2, 0, 1.0), mixed
+
+
+def _lengths(values: Tensor) -> Tensor:
+    return torch.tensor([values.numel()], device=values.device)
+
+
+def indices(terms: Terms) -> Iterator[Line]:
+    """Yield reads of one place, whose gradients meet there."""
+    target, table, place = terms.target, terms.table, terms.place
+    yield "gather", lambda x, i: x.gather(0, i), target, place
+    yield "index_select", lambda x, i: x.index_select(0, i), target, place
+    yield "index_select of rows", lambda x, i: x.index_select(0, i), table, place
+    yield "index_select of columns", lambda x, i: x.index_select(1, i), table, place
+    yield "take", lambda x, i: x.take(i), target, place
+    yield "take_along_dim", lambda x, i: x.take_along_dim(i, 0), target, place
+    yield "index", lambda x, i: x[i], target, place
+    yield "index of rows", lambda x, i: x[i], table, place
+    yield "index of two dimensions", lambda x, i: x[i, i], table, place
+    yield "embedding", lambda x, i: functional.embedding(i, x), table, place
+    yield "embedding by frequency", lambda x, i: functional.embedding(i, x, scale_grad_by_freq=True), table, place
+    yield "repeat_interleave", lambda x: x.repeat_interleave(terms.count), terms.ones[:1]
+
+
+def bags(terms: Terms) -> Iterator[Line]:
+    """Yield bags of embeddings: all terms in one, and one in each."""
+    table, place = terms.table + terms.one, terms.place
+    for mode in ("sum", "mean", "max"):
+        bag = functools.partial(functional.embedding_bag, mode=mode)
+        yield f"embedding_bag {mode}, one bag", lambda x, i, bag=bag: bag(i.unsqueeze(0), x), table, place
+        yield f"embedding_bag {mode}, bags of one", lambda x, i, bag=bag: bag(i.unsqueeze(1), x), table, place
+    yield (
+        "embedding_bag with weights",
+        lambda x, i, w: functional.embedding_bag(i.unsqueeze(0), x, mode="sum", per_sample_weights=w.unsqueeze(0)),
+        terms.table + 1,
+        place,
+        terms.mixed,
+    )
+
+
+def images(terms: Terms) -> Iterator[Line]:
+    """Yield small images made large: gradients of many pixels meet."""
+    size, dot, image = (terms.count // 10, 10), terms.ones[:1].reshape(1, 1, 1, 1), terms.image[:, :, :4, :4]
+    square = terms.ones[:4].reshape(1, 1, 2, 2)
+    yield "interpolate nearest", lambda x: functional.interpolate(x, size=size), dot
+    for mode in ("bilinear", "bicubic"):
+        yield f"interpolate {mode}", lambda x, mode=mode: functional.interpolate(x, size=size, mode=mode), square
+        yield (
+            f"interpolate {mode} with antialias",
+            lambda x, mode=mode: functional.interpolate(x, size=(2, 2), mode=mode, antialias=True),
+            terms.image,
+        )
+    yield (
+        "interpolate linear",
+        lambda x: functional.interpolate(x, size=terms.count, mode="linear"),
+        terms.ones[:2].reshape(1, 1, 2),
+    )
+    yield (
+        "interpolate trilinear",
+        lambda x: functional.interpolate(x, size=(terms.count // 10, 5, 2), mode="trilinear"),
+        terms.ones[:8].reshape(1, 1, 2, 2, 2),
+    )
+    grid = torch.full((1, *size, 2), 0.25).to(terms.dtype)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        sample = functools.partial(functional.grid_sample, mode=mode, align_corners=False)
+        yield f"grid_sample {mode}", lambda x, g, sample=sample: sample(x, g.detach()), image, grid
+    yield (
+        "pad replicate",
+        lambda x: functional.pad(x.view(1, 1, -1), (terms.count, terms.count), mode="replicate"),
+        terms.mixed[:5],
+    )
+    yield (
+        "pad replicate of images",
+        lambda x: functional.pad(x.view(1, 1, 2, 2), (size[0], 0, 10, 0), mode="replicate"),
+        terms.mixed[:4],
+    )
+    yield "unfold", lambda x: x.unfold(0, 500, 1), terms.mixed[:1000]
+    yield "fold", lambda x: functional.fold(x[:1000].view(1, 100, 10), (10, 19), (10, 10)), terms.mixed
+    yield "im2col", lambda x: functional.unfold(x, (10, 50)), terms.image[:, :, :, :100]
+
+
+def pools(terms: Terms) -> Iterator[Line]:
+    """Yield pools of many elements, and of one element by many windows."""
+    image, dot = terms.image, terms.image[:, :, :1, :1]
+    thick, cube = image.unsqueeze(2), dot.unsqueeze(2)
+    size = (terms.count // 10, 10)
+    peak = terms.half.clone()
+    peak[terms.count // 2] = 8.0
+    for name in ("adaptive_avg_pool2d", "adaptive_max_pool2d"):
+        pool = getattr(functional, name)
+        yield f"{name} to one", lambda x, pool=pool: pool(x, 1), image
+        yield f"{name} from one", lambda x, pool=pool: pool(x, size), dot
+    for name in ("adaptive_avg_pool3d", "adaptive_max_pool3d"):
+        pool = getattr(functional, name)
+        yield f"{name} to one", lambda x, pool=pool: pool(x, 1), thick
+        yield f"{name} from one", lambda x, pool=pool: pool(x, (size[0], 5, 2)), cube
+    yield "avg_pool1d", lambda x: functional.avg_pool1d(x.view(1, 1, -1), 500, 1), terms.mixed[:2000]
+    yield "avg_pool2d", lambda x: functional.avg_pool2d(x, (10, 50), 1), image[..., :300]
+    yield "lp_pool2d", lambda x: functional.lp_pool2d(x, 2.0, (10, 50), 1), image[..., :300]
+    yield "avg_pool3d", lambda x: functional.avg_pool3d(x, (1, 10, 50), 1), thick[..., :300]
+    yield "max_pool1d", lambda x: functional.max_pool1d(x.view(1, 1, -1), 500, 1), peak[:2000]
+    yield "max_pool2d", lambda x: functional.max_pool2d(x, (1, 500), 1), peak[:4000].reshape(1, 1, 1, -1)
+    yield "max_pool3d", lambda x: functional.max_pool3d(x, (1, 1, 500), 1), peak[:4000].reshape(1, 1, 1, 1, -1)
+
+
+def products(terms: Terms) -> Iterator[Line]:
+    """Yield products and convolutions."""
+    for kind in ("ones", "mixed", "half"):
+        values = getattr(terms, kind)
+        yield f"dot, {kind}", torch.dot, values, values
+        yield f"mv, {kind}", lambda x, y: x.expand(3, -1) @ y, values, values
+        yield f"matmul, {kind}", lambda x, y: x.expand(3, -1) @ y.unsqueeze(1).expand(-1, 4), values, values
+    mixed, tens, bias = terms.mixed, terms.tens, terms.mixed[:3]
+    flat = mixed.view(1, 1, -1)
+    yield "addmm", lambda b, x, y: torch.addmm(b, x.expand(3, -1), y.unsqueeze(1).expand(-1, 4)), mixed[:4], mixed, mixed
+    yield (
+        "addbmm",
+        lambda b, x, y: torch.addbmm(b, x, y),
+        mixed[:4],
+        mixed.view(-1, 2, 1),
+        mixed.view(-1, 1, 2)[..., :1].repeat(1, 1, 4),
+    )
+    yield "einsum", lambda x, y: torch.einsum("i,i->", x, y), mixed, mixed
+    yield "linear", functional.linear, mixed.reshape(10, -1), mixed.reshape(-1, 10).t()[:3].contiguous(), bias
+    yield "linear of many rows", functional.linear, tens, mixed[:30].reshape(3, 10), bias
+    yield "bilinear", functional.bilinear, tens, tens, mixed[:100].view(1, 10, 10)
+    yield "conv1d", functional.conv1d, flat, mixed[:9].view(3, 1, 3), bias
+    yield "conv1d of a long kernel", functional.conv1d, flat, flat[..., 3:]
+    yield "conv2d", functional.conv2d, terms.image, mixed[:27].view(3, 1, 3, 3), bias
+    yield "conv2d of many channels", functional.conv2d, flat.view(1, -1, 1, 1), flat.view(1, -1, 1, 1)
+    yield "conv2d by channel", functools.partial(functional.conv2d, groups=2), tens.view(1, 2, -1, 10), mixed[:18].view(2, 1, 3, 3)
+    yield "conv3d", functional.conv3d, terms.image.unsqueeze(2), mixed[:27].view(3, 1, 1, 3, 3), bias
+    yield "conv_transpose2d", functional.conv_transpose2d, terms.image, mixed[:27].view(1, 3, 3, 3), bias
+    yield "kron", torch.kron, mixed, mixed[:2]
+    yield "outer", torch.outer, mixed, mixed[:2]
+
+
+def norms(terms: Terms) -> Iterator[Line]:
+    """Yield normalisations and softmaxes."""
+    mixed, tens = terms.mixed, terms.tens
+    for name in ("softmax", "log_softmax"):
+        yield name, lambda x, name=name: getattr(functional, name)(x, dim=0), mixed
+    yield "layer_norm", lambda x: functional.layer_norm(x, x.shape), mixed
+    yield "layer_norm of many rows", lambda x, w: functional.layer_norm(x, (10,), w, w), tens, mixed[:10]
+    yield "rms_norm of many rows", lambda x, w: functional.rms_norm(x, (10,), w), tens, mixed[:10]
+    yield "group_norm", lambda x, w: functional.group_norm(x.view(1, 2, -1), 1, w, w), mixed, mixed[:2]
+    yield "batch_norm", lambda x, w: functional.batch_norm(x.view(-1, 2), None, None, w, w, training=True), mixed, mixed[:2]
+    yield "instance_norm", lambda x: functional.instance_norm(x.view(1, 2, -1)), mixed
+    yield "normalize", lambda x: functional.normalize(x, dim=0), mixed
+    yield "weight_norm", lambda v, g: torch._weight_norm(v.view(1, -1), g.view(1, 1)), mixed, mixed[:1]
+    yield "cosine_similarity", lambda x, y: functional.cosine_similarity(x, y, dim=0), mixed, terms.ones
+    yield "pairwise_distance", functional.pairwise_distance, mixed, 3 * terms.ones
+
+
+def losses(terms: Terms) -> Iterator[Line]:
+    """Yield losses over many elements or samples."""
+    mixed, tens = terms.mixed, terms.tens
+    for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"):
+        for reduction in ("mean", "sum"):
+            yield f"{name} {reduction}", functools.partial(getattr(functional, name), reduction=reduction), mixed, 0 * mixed
+    probable = (mixed / terms.one - 0.5).clamp(0.125, 0.875)
+    yield "binary_cross_entropy", functional.binary_cross_entropy, probable, probable.flip(0)
+    logits = functional.binary_cross_entropy_with_logits
+    yield "binary_cross_entropy_with_logits", lambda x, y: logits(x, y.detach()), mixed, probable
+    yield "kl_div", lambda x, y: functional.kl_div(x, y.detach(), reduction="sum"), -mixed, mixed
+    yield "poisson_nll_loss", lambda x, y: functional.poisson_nll_loss(x, y.detach()), mixed, mixed
+    yield "gaussian_nll_loss", lambda x, y, v: functional.gaussian_nll_loss(x, y, v), mixed, 3 * mixed, probable
+    yield "soft_margin_loss", lambda x: functional.soft_margin_loss(x, torch.ones_like(x)), mixed
+    for reduction in ("mean", "sum"):
+        entropy = functools.partial(functional.cross_entropy, reduction=reduction)
+        yield f"cross_entropy {reduction}", entropy, tens, terms.classes
+        weighted = functools.partial(functional.nll_loss, reduction=reduction)
+        yield f"nll_loss {reduction}", weighted, tens, terms.classes
+        yield (
+            f"nll_loss with weights, {reduction}",
+            lambda x, i, w, weighted=weighted: weighted(x, i, w.detach()),
+            tens,
+            terms.classes,
+            probable[:10],
+        )
+        yield (
+            f"nll_loss of images, {reduction}",
+            weighted,
+            mixed.reshape(1, 2, -1, 10),
+            terms.two[: terms.count // 2].view(1, -1, 10),
+        )
+
+
+def sequences(terms: Terms) -> Iterator[Line]:
+    """Yield recurrent layers over many steps, whose weights' gradients meet."""
+    if terms.count > 1000:
+        return
+    generator = torch.Generator().manual_seed(0)
+    for name, gates in (("gru", 3), ("lstm", 4), ("rnn_tanh", 1)):
+        weights = [(torch.rand(8 * gates, size, generator=generator) / 8).to(terms.dtype) for size in (10, 8)]
+        yield name, functools.partial(_recurrent, getattr(torch, name), gates), terms.mixed.reshape(-1, 1, 10), *weights
+
+
+def _recurrent(layer: Callable[..., Any], gates: int, x: Tensor, weight: Tensor, recurrent: Tensor) -> Tensor:
+    state = x.new_zeros(1, x.size(1), 8)
+    states = (state, state) if gates == 4 else state
+    out: Tensor = layer(x, states, (weight, recurrent), False, 1, 0.0, True, False, False)[0]
+    return out
+
+
+def attention(terms: Terms) -> Iterator[Line]:
+    """Yield attention to many keys, and by many queries."""
+    rows = terms.mixed.reshape(1, 1, -1, 10)
+    few, many = rows[:, :, :8], rows[:, :, :2000]
+    attend = functional.scaled_dot_product_attention
+    yield "scaled_dot_product_attention to many keys", attend, few, many, many
+    yield "scaled_dot_product_attention of many queries", attend, many, few, few
+
+
+def sparse(terms: Terms) -> Iterator[Line]:
+    """Yield sparse tensors of many values: in one place, and in one row."""
+    place, mixed = terms.place, terms.mixed
+    for kind in ("ones", "mixed", "half"):
+        yield f"to_dense of sparse, {kind}", lambda i, y: _at(i, y).to_dense(), place, getattr(terms, kind)
+        yield f"coalesce, {kind}", lambda i, y: _at(i, y).coalesce().to_dense(), place, getattr(terms, kind)
+    yield "sparse mm", lambda i, y, x: torch.sparse.mm(_row(i, y), x), place, mixed, mixed.unsqueeze(1).repeat(1, 3)
+    yield "sparse mv", lambda i, y, x: torch.mv(_row(i, y.detach()), x.detach()), place, mixed, mixed
+    yield "sparse sum", lambda i, y: torch.sparse.sum(_row(i, y.detach()), 1).to_dense(), place, mixed
+
+
+def _at(place: Tensor, values: Tensor) -> Tensor:
+    return torch.sparse_coo_tensor(place.unsqueeze(0), values, (2,))
+
+
+def _row(place: Tensor, values: Tensor) -> Tensor:
+    count = values.numel()
+    return torch.sparse_coo_tensor(torch.stack([place, torch.arange(count, device=place.device)]), values, (2, count))
+
+
+def broadcasts(terms: Terms) -> Iterator[Line]:
+    """Yield operands that are broadcast, whose gradients are summed."""
+    mixed, one = terms.mixed, terms.mixed[:1]
+    yield "expand", lambda x: x.expand(terms.count), one
+    yield "expand of columns", lambda x: x.expand(terms.count, 5), mixed[:5]
+    yield "repeat", lambda x: x.repeat(terms.count), one
+    yield "as_strided", lambda x: x.as_strided((terms.count,), (0,)), one
+    yield "broadcast add", torch.add, mixed, one
+    yield "broadcast mul", torch.mul, terms.tens, mixed[:10]
+    yield "broadcast div", torch.div, terms.tens, mixed[:10]
+    yield "broadcast addcmul", lambda x, y: torch.addcmul(y, x, x), mixed, one
+    yield "broadcast lerp", torch.lerp, mixed, terms.ones, one
+    yield "broadcast where", lambda x, y: torch.where(x > 0, y, x), mixed, one
+    yield "broadcast clamp", lambda x, y: x.clamp(y, y), mixed, one
+    yield "broadcast masked_fill", lambda x, y: x.masked_fill(x > 0, y[0]), mixed, one
+    yield "prelu", lambda x, w: functional.prelu(-x, w), mixed, one
