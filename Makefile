@@ -60,7 +60,7 @@ FEATURES ?= native
 # One per environment, but there is one module: building it for one environment removes the stamps of the others.
 DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
 MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
-SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f) $(MODULE)
+SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
 .PHONY: accuracy asan-python tsan-python test-portable test-aarch64 test-hardware
@@ -89,8 +89,9 @@ $(STAMPS)/libraries: requirements/libraries.txt | $(STAMPS)/torch
 
 $(DEV): $(SOURCES) $(if $(word 2,$(MODULE)),,FORCE) | $(STAMPS)/test
 	@command -v cargo > /dev/null || { echo 'make: building takes Rust 1.90 or newer: https://rustup.rs'; exit 1; }
+	@mkdir -p target && touch target/begun  # an edit made meanwhile is newer
 	tools/build.sh maturin develop --release --locked --features '$(FEATURES)'
-	@rm -rf $(@D) && mkdir -p $(@D) && touch $@
+	@rm -rf $(@D) && mkdir -p $(@D) && touch -r target/begun $@
 FORCE:
 
 dev: $(DEV) ## build the module for the environment, editable

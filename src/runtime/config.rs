@@ -71,7 +71,8 @@ pub enum RaceMode {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "settings that do not depend on each other")]
 pub struct Config {
-    /// `RUSTDEV_DEVICE_COUNT`, or how many of these `RUSTDEV_VISIBLE_DEVICES` lists: they are all alike.
+    /// `RUSTDEV_DEVICE_COUNT`, else one for each process that `torchrun` starts on the machine, else one; or how many of these
+    /// `RUSTDEV_VISIBLE_DEVICES` lists: they are all alike.
     pub device_count: usize,
     /// `RUSTDEV_MEMORY_LIMIT`, else the memory of `RUSTDEV_PROFILE`, else the hardware's: bytes of each device. Nothing where the devices
     /// share what the machine has available ([`machine::budget`]).
@@ -162,7 +163,7 @@ impl Config {
             sanitize: None,
         };
         let (mut openmp, mut pytorch, mut limit, mut visible) = (None, None, None, None);
-        let mut own_alloc_conf = false;
+        let (mut own_alloc_conf, mut own_count) = (false, hardware.is_some());
         for (name, value) in variables {
             match name.as_str() {
                 "OMP_NUM_THREADS" => openmp = value.split(',').next().and_then(|first| first.trim().parse().ok()),
@@ -179,6 +180,7 @@ impl Config {
                 "RUSTDEV_DEVICE_COUNT" => {
                     let most = hardware.map_or(MAX_DEVICES, |hardware| hardware.devices);
                     config.device_count = whole(&name, value.trim(), most)?;
+                    own_count = true;
                 }
                 "RUSTDEV_VISIBLE_DEVICES" => visible = Some(value),
                 _ if name.starts_with(PREFIX) => config.set(&name, value.trim())?,
@@ -187,6 +189,9 @@ impl Config {
         }
         if let (false, Some(value)) = (own_alloc_conf, pytorch) {
             config.alloc_conf = AllocConf::parse("PYTORCH_ALLOC_CONF", &value)?;
+        }
+        if !own_count {
+            config.device_count = usize::try_from(config.processes).unwrap_or(MAX_DEVICES).clamp(DEFAULT_DEVICES, MAX_DEVICES);
         }
         if config.num_threads == 0 {
             let asked = openmp.filter(|count| (1..=MAX_THREADS).contains(count));
@@ -346,6 +351,15 @@ mod tests {
         assert_eq!((config.memory_limit, config.processes), (None, 1));
         assert_eq!((config.launch_blocking, config.fallback, config.isa), (false, Fallback::Allow, None));
         assert!(!config.autograd_threads);
+    }
+
+    #[test]
+    fn each_process_of_a_launcher_has_a_device_for_every_process() {
+        let count = |variables: &[(&str, &str)]| parse(variables).unwrap().device_count;
+        assert_eq!(count(&[("LOCAL_WORLD_SIZE", "3")]), 3);
+        assert_eq!(count(&[("LOCAL_WORLD_SIZE", "1000")]), MAX_DEVICES);
+        assert_eq!(count(&[("LOCAL_WORLD_SIZE", "3"), ("RUSTDEV_DEVICE_COUNT", "2")]), 2);
+        assert_eq!(count(&[("LOCAL_WORLD_SIZE", "0")]), DEFAULT_DEVICES);
     }
 
     #[test]
