@@ -58,7 +58,7 @@ STAMPS := $(VENV)/.rustdev
 # Kernels for this processor alone; FEATURES= builds those of every processor, as a wheel has them.
 FEATURES ?= native
 # One per environment, but there is one module: building it for one environment removes the stamps of the others.
-DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH)
+DEV := target/dev/$(subst /,_,$(VENV)).$(TORCH).$(FEATURES)
 MODULE := $(wildcard python/rustdev/_rustdev*.so python/rustdev/_shim/*.so)
 SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml python/rustdev/build_shim.py -type f)
 
@@ -121,8 +121,9 @@ else
 endif
 
 # The instructions of every x86-64, without AVX2. Libraries that compute products choose their instructions themselves.
-PORTABLE_TESTS ?= $(addprefix tests/ops/test_,opinfo.py values.py structured.py all_16bit_values.py reduce.py lines.py channel_norm.py)
-test-portable: dev ## the Rust tests and those of operators on the portable path, which processors without AVX2 take
+PORTABLE_TESTS ?= $(addprefix tests/ops/test_,opinfo.py values.py structured.py all_16bit_values.py reduce.py lines.py channel_norm.py convolution.py)
+test-portable: | $(STAMPS)/test ## the Rust tests and those of operators on the portable path, which processors without AVX2 take
+	@$(MAKE) dev FEATURES=
 	RUSTDEV_ISA=portable cargo test --locked -q
 	RUSTDEV_ISA=portable $(PY) -m pytest -n $(WORKERS) --dist worksteal $(PORTABLE_TESTS) $(PYTEST)
 

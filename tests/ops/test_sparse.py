@@ -77,6 +77,7 @@ def test_indices_that_are_not_contiguous() -> None:
     assert torch._convert_indices_from_csr_to_coo(starts, columns).tolist() == [[0, 0, 2, 3], [3, 1, 2, 0]]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
 @pytest.mark.parametrize("index", [torch.int64, torch.int32])
 def test_gradients_of_reduced_products(reduce: str, index: torch.dtype) -> None:

@@ -68,6 +68,7 @@ def test_the_order_of_indices_does_not_matter(dtype: torch.dtype, rows: int) -> 
 
 
 @pytest.mark.usefixtures("strict")
+@pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_is_there_counts_in_sums_and_means(dtype: torch.dtype) -> None:
     target = torch.tensor([3.0, 5.0, 7.0], dtype=dtype)

@@ -261,6 +261,10 @@ def draw(operator: str, device: str, generator: torch.Generator) -> None:
     function(**given)
 
 
+#: What PyTorch's kernels say, and its function that makes a permutation.
+REFUSAL = "Expected a '{}' (device type for generator|generator device) but found '{}"
+
+
 @pytest.mark.parametrize("operator", random_operators())
 def test_a_generator_draws_for_tensors_of_its_own_device(operator: str) -> None:
     """In each direction, and for no tensor of the other device, as with CUDA."""
@@ -268,9 +272,9 @@ def test_a_generator_draws_for_tensors_of_its_own_device(operator: str) -> None:
     draw(operator, "cpu", host)
     draw(operator, "rustdev", ours)
     states = host.get_state(), ours.get_state()
-    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'rustdev'"):
+    with pytest.raises(RuntimeError, match=REFUSAL.format("cpu", "rustdev")):
         draw(operator, "cpu", ours)
-    with pytest.raises(RuntimeError, match="Expected a 'rustdev' device type for generator but found 'cpu'"):
+    with pytest.raises(RuntimeError, match=REFUSAL.format("rustdev", "cpu")):
         draw(operator, "rustdev", host)
     assert torch.equal(host.get_state(), states[0])
     assert torch.equal(ours.get_state(), states[1])
@@ -280,7 +284,6 @@ def test_a_generator_draws_for_tensors_of_its_own_device(operator: str) -> None:
 INITIAL = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_")
 PROGRAMS: dict[str, Callable[[str, torch.Generator], object]] = {
     "rand": lambda device, generator: torch.rand(3, generator=generator, device=device),
-    "rand without elements": lambda device, generator: torch.rand(0, generator=generator, device=device),
     "randn": lambda device, generator: torch.randn(3, generator=generator, device=device),
     "randint": lambda device, generator: torch.randint(9, (3,), generator=generator, device=device),
     "randperm": lambda device, generator: torch.randperm(3, generator=generator, device=device),
@@ -302,7 +305,7 @@ PROGRAMS |= {name: initial(name) for name in INITIAL}
 def test_functions_that_take_a_generator_refuse_one_of_another_device(name: str) -> None:
     for device, other in (("cpu", "rustdev"), ("rustdev", "cpu")):
         PROGRAMS[name](device, torch.Generator(device))
-        with pytest.raises(RuntimeError, match=f"Expected a '{device}' device type for generator but found '{other}'"):
+        with pytest.raises(RuntimeError, match=REFUSAL.format(device, other)):
             PROGRAMS[name](device, torch.Generator(other))
 
 
@@ -318,5 +321,5 @@ def test_data_is_shuffled_by_generators_of_the_cpu() -> None:
     ]
     for program in programs:
         program(torch.Generator())
-        with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'rustdev'"):
+        with pytest.raises(RuntimeError, match=REFUSAL.format("cpu", "rustdev")):
             program(torch.Generator("rustdev"))

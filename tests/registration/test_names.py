@@ -219,6 +219,7 @@ def test_typed_names_are_read_and_written() -> None:
 
 def test_what_kernels_are_compiled_for() -> None:
     sets = torch.rustdev.get_arch_list()
-    assert sets[0] == ("neon" if platform.machine() == "aarch64" else "portable")
-    assert set(sets[1:]) <= {"avx2", "avx512"}
+    # All of them, or this processor's alone, by the build.
+    assert sets
+    assert set(sets) <= ({"neon"} if platform.machine() == "aarch64" else {"portable", "avx2", "avx512"})
     assert torch.rustdev.is_tf32_supported() is False
