@@ -58,9 +58,24 @@ class Parts {
   std::string failure_;
 };
 
+using Futures = std::vector<c10::intrusive_ptr<c10::ivalue::Future>>;
+
+// The futures of all parts; none where a part has no future, as Gloo's reduce_scatter.
+Futures futures_of(const Works& works) {
+  Futures futures;
+  try {
+    for (const auto& work : works) {
+      futures.push_back(work->getFuture());
+    }
+  } catch (const c10::Error&) {
+    futures.clear();
+  }
+  return futures;
+}
+
 // Ends a completion with an operation that Gloo has, given by its parts; with a failure, where Gloo has refused others. `tells`:
-// Gloo says when it is done; of single messages it does not, and a thread has to wait for them. A torch without distributed has no
-// c10d::Work, so that nothing of it is named here but what is found in the object.
+// Gloo says when it is done; of single messages and some collectives it does not, and a thread has to wait for them. A torch without
+// distributed has no c10d::Work, so that nothing of it is named here but what is found in the object.
 void end_with(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
   const bool tells = torch::jit::pop(*stack).toBool();
   const int64_t completion = torch::jit::pop(*stack).toInt();
@@ -70,10 +85,11 @@ void end_with(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
   for (const c10::IValue& part : list.toListRef()) {
     works.push_back(c10::static_intrusive_pointer_cast<c10d::Work>(part.toObject()->getSlot(0).toCapsule()));
   }
-  if (tells) {
+  const Futures futures = tells ? futures_of(works) : Futures();
+  if (tells && futures.size() == works.size()) {
     const auto parts = std::make_shared<Parts>(completion, works.size(), failure);
-    for (const auto& work : works) {
-      work->getFuture()->addCallback([parts](c10::ivalue::Future& part) { parts->end(part); });
+    for (const auto& future : futures) {
+      future->addCallback([parts](c10::ivalue::Future& part) { parts->end(part); });
     }
     return;
   }
