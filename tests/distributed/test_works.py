@@ -264,7 +264,8 @@ def host_waits_without_pythons_lock() -> None:
         if dist.get_rank() == 1:
             time.sleep(0.05)
         answers.append(read())
-    assert answers == [2.0, [2.0] * 8, None, True, True, 28.0, 28.0, True]
+    own = [6.0, 22.0][dist.get_rank()]  # DTensor does not add up parts for `item`
+    assert answers == [2.0, [2.0] * 8, None, True, True, own, 28.0, True]
 
 
 def streams_go_on_without_python() -> None:
