@@ -104,7 +104,9 @@ for case in LAYERS[:5]:
 """
 
 
-@pytest.mark.skipif("portable" not in torch.rustdev.get_arch_list(), reason="built for this processor alone; make test-portable has all")
+@pytest.mark.skipif(
+    "portable" not in torch.rustdev.get_arch_list(), reason="built for this processor alone; make test-portable has all"
+)
 def test_both_16_bit_dtypes_are_where_the_processor_has_no_products_of_them() -> None:
     path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
     environment = os.environ | {"RUSTDEV_ISA": "portable", "RUSTDEV_FALLBACK": "error", "PYTHONPATH": path}

@@ -1,4 +1,4 @@
-"""Builds compiled files beside their places in Inductor's cache, and builds anew what an earlier process left incomplete.
+"""Builds compiled files beside their destinations in Inductor's cache, and builds anew what an earlier process left incomplete.
 
 PyTorch has the compiler write to a file's place in the cache, where any file counts as built. A process that is killed meanwhile
 leaves a part of one there, which every later process would load.
