@@ -404,7 +404,7 @@ mod tests {
             ("1T", 1 << 40),
         ];
         for (text, expected) in cases {
-            assert_eq!(parse(&[("RUSTDEV_MEMORY_LIMIT", text)]).unwrap().memory_limit, expected, "{text}");
+            assert_eq!(parse(&[("RUSTDEV_MEMORY_LIMIT", text)]).unwrap().memory_limit, Some(expected), "{text}");
         }
     }
 
