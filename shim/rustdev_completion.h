@@ -15,15 +15,10 @@ extern "C" {
 typedef struct rd_completion rd_completion;
 
 // Keeps a context until the work has ended.
-void rd_completion_keep(const struct rd_completion *completion,
-                        void *context,
-                        rd_task_destroy destroy);
+void rd_completion_keep(const struct rd_completion *completion, void *context, rd_task_destroy destroy);
 
 // Has a thread that may block run a function, whose end is that of the work.
-void rd_completion_run(const struct rd_completion *completion,
-                       rd_task_run run,
-                       void *context,
-                       rd_task_destroy destroy);
+void rd_completion_run(const struct rd_completion *completion, rd_task_run run, void *context, rd_task_destroy destroy);
 
 // Another handle of a completion, for `rd_completion_end`; null in a forked child.
 struct rd_completion *rd_completion_share(const struct rd_completion *completion);
