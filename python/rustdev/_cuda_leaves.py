@@ -14,7 +14,7 @@ from torch._C import _get_function_stack_at, _len_torch_function_stack, _pop_tor
 from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
 from torch.optim import Optimizer
 
-from ._cuda_mode import _call, _CudaMode
+from ._cuda_mode import _call, _CudaMode, _rename
 
 __all__: list[str] = []
 
@@ -37,8 +37,31 @@ def _without_mode(function: Callable[..., Any]) -> Callable[..., Any]:
         mode = _pop_torch_function_stack()
         try:
             return function(*args, **kwargs)
+        except Exception as error:
+            _rename(error)
+            raise
         finally:
             _push_on_torch_function_stack(mode)
+
+    call._torchdynamo_inline = function  # type: ignore[attr-defined]
+    return call
+
+
+def _read(values: Any) -> Any:
+    """Return what an iterator gives: its code is the program's, and finds the mode in place."""
+    if not isinstance(values, Iterator):
+        return values
+    found = list(values)
+    return found or (value for value in found)  # PyTorch warns of a generator without parameters
+
+
+def _clipping_without_mode(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return such a function of parameters, which a program may give as an iterator of its own."""
+    aside = _without_mode(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return aside(*map(_read, args), **{name: _read(value) for name, value in kwargs.items()})
 
     call._torchdynamo_inline = function  # type: ignore[attr-defined]
     return call
@@ -101,5 +124,5 @@ def _leaves() -> Iterator[tuple[Any, str, Any]]:
             if name in vars(cls) and not issubclass(cls, _COMPOSITE):
                 yield cls, name, _method_without_mode(vars(cls)[name])
     for name in ("clip_grad_norm_", "clip_grad_value_", "_clip_grads_with_norm_", "_get_total_norm"):
-        yield torch.nn.utils.clip_grad, name, _without_mode(getattr(torch.nn.utils.clip_grad, name))
+        yield torch.nn.utils.clip_grad, name, _clipping_without_mode(getattr(torch.nn.utils.clip_grad, name))
     yield torch.amp.GradScaler, "_unscale_grads_", _method_without_mode(torch.amp.GradScaler._unscale_grads_)

@@ -581,6 +581,16 @@ def test_steps_of_optimizers_are_those_of_the_device() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
+def test_clipping_reads_an_iterator_of_the_programs_with_the_mode() -> None:
+    weight = nn.Parameter(torch.ones(4, device="cuda"))
+    weight.grad = torch.full((4,), 10.0, device="cuda")
+    nn.utils.clip_grad_norm_(filter(lambda parameter: parameter.is_cuda, [weight]), 1.0)
+    assert weight.grad.norm().item() == pytest.approx(1.0, abs=1e-4)
+    with pytest.warns(UserWarning, match="empty generator"):
+        nn.utils.clip_grad_norm_((parameter for parameter in ()), 1.0)
+
+
+@pytest.mark.usefixtures("cuda")
 def test_what_runs_without_the_mode_calls_programs_with_it() -> None:
     place = torch.zeros(3, device="cuda")
     assert Noisy(place, place + 1).sample((2,)).shape == (2, 3)

@@ -39,7 +39,6 @@ REASONS = {
     "layer_norm of many rows": "terms cancel, and the reciprocal deviation is kept in the dtype",
     "corrcoef": "PyTorch's formula is a difference of rounded results",
     "cumulative_trapezoid": "PyTorch's formula rounds each term",
-    "grid_sample": "PyTorch's CPU kernel adds in the dtype",
 }
 
 

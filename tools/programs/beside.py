@@ -76,7 +76,10 @@ def near(theirs: Tensor, mine: Tensor, tolerance: float | None, name: str) -> No
     if not (theirs.is_floating_point() or theirs.is_complex()):
         assert torch.equal(theirs, mine), name
         return
-    assert torch.equal(theirs.isfinite(), mine.isfinite()), name
+    finite = theirs.isfinite()
+    assert torch.equal(finite, mine.isfinite()), name
+    same = (theirs == mine) | (theirs.isnan() & mine.isnan())
+    assert bool((same | finite).all()), f"{name}: other infinities, or NaN"
     scale = max(float(theirs.nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0, 1e-6)
     allowed = TOLERANCE.get(theirs.dtype, 1e-3) if tolerance is None else tolerance
     difference = float((theirs - mine).nan_to_num(0, 0, 0).abs().max()) if theirs.numel() else 0.0

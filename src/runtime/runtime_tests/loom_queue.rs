@@ -227,7 +227,9 @@ fn loom_a_sleeper_hears_that_its_reason_is_over() {
         let (_, owner) = queue.push_and_own(1);
         let owner = owner.expect("nobody else owns it");
         let (asleep, seen) = (Arc::clone(&queue), Arc::clone(&over));
-        let sleeper = thread::spawn(move || asleep.sleep_unless(1, || seen.load(Ordering::Relaxed) > 0));
+        let sleeper = thread::spawn(move || {
+            unlocked(|unlocked| asleep.sleep_unless(1, || seen.load(Ordering::Relaxed) > 0, unlocked));
+        });
         over.store(1, Ordering::Relaxed);
         queue.wake();
         // The owner does nothing before: what is lost here is a deadlock.
