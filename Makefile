@@ -261,7 +261,8 @@ header: ## write the headers of the C ABI, shim/rustdev*.h, from src/abi
 WHEELS ?= dist
 WHEEL_FEATURES ?=
 wheel: $(STAMPS)/test ## build a wheel into dist/, for every processor and each torch that has a shim; its tag names the oldest glibc
-	@rm -rf target/wheel
+	@rm -rf target/wheel python/rustdev/_shim/source && mkdir -p python/rustdev/_shim/source
+	@cd shim && find . -name '*.cpp' -o -name '*.h' -o -name compiled_names.txt | xargs cp --parents -t ../python/rustdev/_shim/source
 	maturin build --release --locked --strip --features '$(WHEEL_FEATURES)' --interpreter '$(PY)' -o target/wheel
 	$(PY) -m auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --exclude '_rustdev*' -w '$(WHEELS)' target/wheel/*.whl
 

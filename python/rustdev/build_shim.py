@@ -10,6 +10,7 @@ ninja compiles what changed. Objects lie in a directory for each torch and for e
 from __future__ import annotations
 
 import argparse
+import filecmp
 import hashlib
 import importlib.util
 import os
@@ -23,8 +24,8 @@ from typing import NamedTuple
 __all__ = ["main"]
 
 HERE = Path(__file__).resolve().parent
-#: A package holds the shim's sources, a checkout has them beside the package.
-SOURCES = HERE / "_shim" / "source" if (HERE / "_shim" / "source").exists() else HERE.parents[1] / "shim"
+#: A checkout has the shim's sources beside the package, and a wheel holds them.
+SOURCES = next((path for path in (HERE.parents[1] / "shim", HERE / "_shim/source") if (path / "rustdev.h").exists()), HERE)
 #: The minor releases of torch whose C++ interface ``torch_version.h`` knows.
 SUPPORTED = ("2.13", "2.14", "2.15")
 FLAGS = "-std=c++20 -O2 -fPIC -fno-plt -fvisibility=hidden -Wall -Wno-maybe-uninitialized -DUSE_KINETO"
@@ -192,6 +193,8 @@ def build(output: Path, objects: Path) -> Path:
         BuildError: There is no torch, no compiler or no ninja, or a file does not compile.
     """
     torch, compiler = find_torch(), find_compiler()
+    if SOURCES == HERE:
+        raise BuildError("this package has no sources of the shim: install a wheel of `make wheel`, or a checkout of the project")
     if torch.minor not in SUPPORTED:
         print(
             f"rustdev is tested with torch {', '.join(SUPPORTED)}; compiling for torch {torch.version} all the same",
@@ -201,7 +204,7 @@ def build(output: Path, objects: Path) -> Path:
     if ninja is None:
         raise BuildError("compiling the shim takes ninja: pip install ninja")
     flags = f"{FLAGS} {os.environ.get('CXXFLAGS', '')}".strip()
-    key = hashlib.sha256(f"{compiler} {flags} {torch.root}".encode()).hexdigest()[:8]
+    key = hashlib.sha256(f"{compiler} {flags} {torch.root} {torch.version}".encode()).hexdigest()[:8]
     directory = objects.resolve() / f"{torch.minor}-{key}"
     output = output.resolve()
     library = output / f"{torch.minor}-{abi()}.so"
@@ -209,11 +212,16 @@ def build(output: Path, objects: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in generated_headers().items():
         write(directory / name, text)
-    write(directory / "build.ninja", ninja_file(torch, compiler, flags, directory, library))
+    # Linked where its objects are: ninja would take the newer library of another directory for its own.
+    linked = directory / "shim.so"
+    write(directory / "build.ninja", ninja_file(torch, compiler, flags, directory, linked))
     jobs = [f"-j{os.environ['NUM_JOBS']}"] if "NUM_JOBS" in os.environ else []
     environment = {"NINJA_STATUS": "[%f/%t, %es] ", **os.environ}
     if subprocess.run([ninja, "-C", str(directory), *jobs], env=environment, check=False).returncode != 0:
         raise BuildError("the shim does not compile")
+    if not library.exists() or not filecmp.cmp(linked, library, shallow=False):
+        shutil.copy(linked, library.with_suffix(".new"))
+        library.with_suffix(".new").replace(library)
     for old in output.glob(f"{torch.minor}-*.so"):
         if old != library:
             old.unlink()

@@ -2,6 +2,7 @@
 #include <torch/library.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -74,8 +75,8 @@ Futures futures_of(const Works& works) {
 }
 
 // Ends a completion with an operation that Gloo has, given by its parts; with a failure, where Gloo has refused others. `tells`:
-// Gloo says when it is done; of single messages and some collectives it does not, and a thread has to wait for them. A torch without
-// distributed has no c10d::Work, so that nothing of it is named here but what is found in the object.
+// Gloo says when it is done; of single messages and some collectives it does not, and a thread has to wait for them. A torch
+// without distributed has no c10d::Work, so that nothing of it is named here but what is found in the object.
 void end_with(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
   const bool tells = torch::jit::pop(*stack).toBool();
   const int64_t completion = torch::jit::pop(*stack).toInt();
@@ -94,8 +95,17 @@ void end_with(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
     return;
   }
   run_until_done(completion_at(completion), [works = std::move(works), failure] {
+    // All of them, whichever fails: Gloo works on the memory of the others until they end.
+    std::exception_ptr first;
     for (const auto& work : works) {
-      work->wait();
+      try {
+        work->wait();
+      } catch (...) {
+        first = first ? first : std::current_exception();
+      }
+    }
+    if (first) {
+      std::rethrow_exception(first);
     }
     TORCH_CHECK(failure.empty(), failure);
   });

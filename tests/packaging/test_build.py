@@ -136,8 +136,11 @@ def test_other_flags_have_objects_of_their_own(tree: Tree) -> None:
     tree.compiled()
     tree.build(CXXFLAGS="-g")
     assert tree.compiled() == BOTH
+    (library,) = (tree.directory / "python/rustdev/_shim").glob("*.so")
+    library.write_text("of the other flags")
     tree.build()
     assert tree.compiled() == []
+    assert library.read_text() == "object\n", "the library is that of these flags again"
 
 
 def test_lists_of_names_are_written_where_they_changed(tree: Tree) -> None:

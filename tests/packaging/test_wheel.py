@@ -54,6 +54,7 @@ def test_contents(unpacked: Path) -> None:
     own = {"rustdev", "_shim"}
     bundled = [file.name for file in unpacked.rglob("*.so*") if file.parent.name not in own]
     assert list(unpacked.glob("rustdev/_shim/*.so")), "a shim for this torch"
+    assert {"rustdev.h", "compiled_names.txt"} <= {file.name for file in unpacked.glob("rustdev/_shim/source/*")}, "build_shim's"
     assert bundled == [], "torch's libraries are those of the environment"
 
 

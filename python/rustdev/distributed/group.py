@@ -9,6 +9,9 @@ from .. import _rustdev
 
 __all__ = ["GroupState"]
 
+#: How long the end of a group waits for one operation before it looks whether another has failed.
+_GLANCE_SECONDS = 0.05
+
 
 class GroupState:
     """What the operations of a group share.
@@ -74,8 +77,10 @@ class GroupState:
         self._sweep()
         while self.failure is None and self.unfinished:
             left = deadline - time.monotonic()
-            if left <= 0 or not next(iter(self.unfinished)).wait(left):
+            if left <= 0:
                 break
+            for over in tuple(self.unfinished)[:1]:
+                over.wait(min(left, _GLANCE_SECONDS))
             self._sweep()
         return not self.unfinished
 

@@ -148,7 +148,7 @@ class RdcclWork(Work):
             for post in self._posts:
                 self._parts.append(post())
         except Exception as error:
-            failure = str(error)
+            failure = str(error) or repr(error)
             if failure.startswith("ProcessGroupGloo::"):  # an argument that it does not take: nothing is wrong with the group
                 self._refusal = ValueError(failure)
                 self._group.unfinished.discard(self._over)
