@@ -41,7 +41,7 @@ def test_the_compiler_may_be_loaded_first() -> None:
 
 
 def test_loaders_are_left_as_they_were() -> None:
-    modules = "torch, sys, torch._dynamo, torch._inductor.decomposition"
+    modules = "torch, sys, torch._dynamo, torch._inductor.decomposition, torch._inductor.codecache"
     program = f"import {modules}; print([it for it in sys.meta_path if 'rustdev' in type(it).__module__])"
     assert python(program) == ["[]"]
 
