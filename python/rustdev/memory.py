@@ -267,8 +267,7 @@ def device_memory_used(device: DeviceLike = None) -> int:
     Args:
         device: Default: the current one.
     """
-    free, total = mem_get_info(device)
-    return total - free
+    return memory_reserved(device)
 
 
 def list_gpu_processes(device: DeviceLike = None) -> str:
