@@ -34,7 +34,7 @@ fn main() {
 /// Runs the script.
 ///
 /// # Errors
-/// What it says.
+/// The script's message.
 fn build() -> Result<(), String> {
     let python = python();
     let unusable = |error: std::io::Error| {

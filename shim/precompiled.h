@@ -1,4 +1,4 @@
-// What most files of the shim read of PyTorch; compiled once, before them.
+// Headers of PyTorch that most files of the shim read; compiled once, before them.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>

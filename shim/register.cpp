@@ -1,4 +1,4 @@
-// What the core may ask of PyTorch: the table that the shim gives it as soon as it is loaded.
+// The table of functions by which the core asks PyTorch; the shim registers it as soon as it is loaded.
 #include <ATen/Context.h>
 #include <ATen/cpu/Utils.h>
 
