@@ -36,8 +36,8 @@ pub mod sharing {
     pub const UPDATE_ROW_BYTES: usize = 1024;
     /// Rows that are looked at before an update is divided by where they lead. Measured: AMD Zen 4, November 2026.
     pub const UPDATE_SAMPLES: usize = 32;
-    /// Elements of a wide copy for each update of 16 bit floats, at most: for fewer updates of a larger target they are sorted.
-    pub const STAGED_FOR_EACH: usize = 16;
+    /// Elements of a target of 16 bit floats for each update, at most, for which it is cast: fewer updates of a larger one are sorted.
+    pub const CAST_FOR_EACH: i64 = 16;
     /// Columns of 16 bit floats whose sorted updates one thread folds at a time.
     pub const FOLDED_COLS: usize = 1024;
     /// Elements of a line, or of a few narrow columns, from which on threads divide its scan.

@@ -6,6 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use super::call::{Call, Input, Outcome, Refusal, ensure, wrap_dim};
 use super::descriptor::Tensor;
 use crate::tensor::launch::Scalar;
+use crate::tuning::sharing::CAST_FOR_EACH;
 
 /// What becomes of the elements that indices name; the numbers are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +161,36 @@ impl<'a> Addressing<'a> {
         self.launch(call, self.over(out), Input::Tensor(self.addressed(source)?), &[])
     }
 
-    /// target at the indices = itself and the source.
+    /// target at the indices = itself and the source. What is added or multiplied is rounded once.
     ///
     /// # Errors
     /// An index into nothing, or a launch that fails.
-    pub fn update(&self, call: &Call<'_>, target: Tensor<'_>, source: Input<'_>, update: Update) -> Outcome {
+    pub fn update<'t>(&self, call: &Call<'t>, target: Tensor<'t>, source: Input<'t>, update: Update) -> Outcome {
+        let wide = target.dtype().opmath();
+        let folds = matches!(update.operation, Operation::Add | Operation::Multiply);
+        if wide == target.dtype() || !folds || self.names_rows() || target.numel() / CAST_FOR_EACH > self.sizes.iter().product() {
+            return self.update_directly(call, target, source, update);
+        }
+        // The kernel would sort the updates by where they lead.
+        let sums = call.cast(target, wide)?;
+        if sums.strides() != target.strides() {
+            return self.update_directly(call, target, source, update);
+        }
+        let source = if let Input::Tensor(tensor) = source { Input::Tensor(call.cast(tensor, wide)?) } else { source };
+        let factor = (wide.size() / target.dtype().size()) as i64;
+        let widened = |index: &Index<'a>| Index { step: index.step * factor, ..*index };
+        let addressing = Addressing { indices: self.indices.iter().map(widened).collect(), ..*self };
+        addressing.update_directly(call, sums, source, update)?;
+        call.copy(target, sums)
+    }
+
+    /// Whether each set of indices names several neighbouring elements.
+    fn names_rows(&self) -> bool {
+        let is_whole = |dim: usize| self.indices.iter().all(|index| index.tensor.strides()[dim] == 0);
+        (0..self.sizes.len()).any(|dim| self.sizes[dim] > 1 && self.strides[dim] == 1 && is_whole(dim))
+    }
+
+    fn update_directly(&self, call: &Call<'_>, target: Tensor<'_>, source: Input<'_>, update: Update) -> Outcome {
         let target = self.addressed(target)?;
         let Update { operation, excludes_self, factor, skipped } = update;
         let scalars = [Scalar::Long(operation as i64), excludes_self.into(), factor, skipped.into()];

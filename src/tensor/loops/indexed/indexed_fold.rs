@@ -1,23 +1,21 @@
 //! Updates of indexed elements that are narrower than what their dtype computes with: 16 bit floats.
 //!
-//! All updates of an element are folded in the wide type, and the result is rounded once. Where indices name single elements, a wide copy
-//! of the target is updated; it has the elements that indices name and no others. Where they name rows, or few elements of a large target,
-//! the updates are sorted by where they lead: those of one element are then one after the other, and nothing is copied.
-//! Each element gets its updates in the order of the launch, so that the bits are the same for any number of threads.
+//! All updates of an element are folded in the wide type, and the result is rounded once. The updates are sorted by where they lead: those
+//! of one element, or of one row, are then one after the other. Each element gets its updates in the order of the launch, so that the bits
+//! are the same for any number of threads. The callers (`operators::addressing`) cast where many indices name single elements.
 
 use std::marker::PhantomData;
 
-use super::super::buffer::{Memory, with_zeros};
+use super::super::buffer::with_zeros;
 use super::Indexed;
-use super::indexed_update::{Change, Elements, Picked, part_space};
-use super::single_index::Direct;
+use super::indexed_update::part_space;
 use crate::runtime::parallel_for;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::Element;
 use crate::tensor::kernel_error::Error;
 use crate::tensor::view::MAX_DIMS;
 use crate::tuning::caches::BLOCK;
-use crate::tuning::sharing::{FOLDED_COLS, STAGED_FOR_EACH};
+use crate::tuning::sharing::FOLDED_COLS;
 
 /// A function of an element's value so far and a new one, both wide. Mark it `#[inline(always)]`.
 pub trait Folding<T>: Copy + Send + Sync {
@@ -35,53 +33,7 @@ impl Indexed<'_> {
     /// An index out of bounds, or operands of different dtypes.
     pub fn fold<E: Element, F: Folding<E::Acc>>(&self, value: Option<u128>, function: F) -> Result<(), Error> {
         self.check_update(value, size_of::<E>())?;
-        if self.launch.view(0).numel() == 0 {
-            return Ok(());
-        }
-        match self.staged_elements(size_of::<E>()) {
-            Some(elements) => self.fold_staged::<E, F>(elements, value, function),
-            None => self.fold_sorted::<E, F>(value, function),
-        }
-    }
-
-    /// How many elements a wide copy of the target has room for, from its first to its last, where it is worth one.
-    fn staged_elements(&self, size: usize) -> Option<usize> {
-        let target = self.launch.view(0);
-        let along = |count: i64, step: i64| (count - 1).max(0).checked_mul(step).filter(|&bytes| bytes >= 0);
-        let mut bytes = size as i64;
-        for (&count, &step) in target.sizes().iter().zip(target.strides()) {
-            bytes = bytes.checked_add(along(count, step)?)?;
-        }
-        for index in self.indices() {
-            bytes = bytes.checked_add(along(index.slots.count, index.slots.step)?)?;
-        }
-        let elements = bytes as usize / size;
-        (!self.is_by_row_along(0) && elements <= target.numel().saturating_mul(STAGED_FOR_EACH)).then_some(elements)
-    }
-
-    /// Updates a wide copy: each element is read once more for each of its updates, which gives the same, and written so as well.
-    fn fold_staged<E: Element, F: Folding<E::Acc>>(&self, elements: usize, value: Option<u128>, function: F) -> Result<(), Error> {
-        let mut memory = Memory::of(elements * size_of::<E::Acc>());
-        let stage = Stage::<E> { narrow: self.launch.view(0).data() as usize, wide: memory.data() as usize, element: PhantomData };
-        self.change_each::<E, _>(value, Widen(stage))?;
-        self.change_each::<E, _>(value, FoldWide(stage, function))?;
-        self.change_each::<E, _>(value, Narrow(stage))
-    }
-
-    /// Changes single elements.
-    fn change_each<E: Element, C: Change<E>>(&self, value: Option<u128>, change: C) -> Result<(), Error> {
-        self.drive(value, size_of::<E>(), &|to, from, picked| {
-            match picked {
-                Picked::Elements { slots, positions } => {
-                    vectorize(Elements { to, from, slots, positions, change, element: PhantomData::<E> });
-                }
-                Picked::All { index, dtype, cols, rows, slots } => {
-                    return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, C>(dtype, change);
-                }
-                Picked::WholeRows { .. } => unreachable!("rows are sorted"),
-            }
-            Ok(())
-        })
+        if self.launch.view(0).numel() == 0 { Ok(()) } else { self.fold_sorted::<E, F>(value, function) }
     }
 
     /// Sorts the updates by where they lead and folds those of each element, or of each row of elements.
@@ -128,7 +80,8 @@ impl Indexed<'_> {
         let sizes: Vec<i64> = all.iter().enumerate().map(|(dim, &size)| if self.is_led(dim) { size } else { 1 }).collect();
         let space = part_space(self.launch, &sizes, None, value).cut_tiles(BLOCK, 1);
         let [to, from] = [0, 1].map(|operand| space.steps(operand));
-        let mut leads: Vec<Lead> = Vec::with_capacity(sizes.iter().product::<i64>() as usize);
+        let (count, mut leads) = (sizes.iter().product::<i64>() as usize, Vec::<Lead>::new());
+        leads.try_reserve_exact(count).map_err(|_| Error::operands(format!("no memory for the places of {count} updates")))?;
         with_zeros(space.patch_len(), |positions| {
             space.walk(0, space.patches(), &mut |patch| {
                 if !self.locate(&space, patch, false, positions) {
@@ -279,74 +232,5 @@ impl<E: Element, F: Folding<E::Acc>> Grouped<'_, E, F> {
         }
         // SAFETY: as in `blocks`.
         unsafe { target.write_unaligned(E::store_single(value)) };
-    }
-}
-
-/// A wide copy of a target: the addresses of their first elements.
-struct Stage<E> {
-    narrow: usize,
-    wide: usize,
-    element: PhantomData<E>,
-}
-
-impl<E> Clone for Stage<E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<E> Copy for Stage<E> {}
-
-impl<E: Element> Stage<E> {
-    /// The wide element of a narrow one.
-    #[inline(always)]
-    fn wide(self, narrow: *mut E) -> *mut E::Acc {
-        let number = (narrow as usize - self.narrow) / size_of::<E>();
-        (self.wide as *mut E::Acc).wrapping_add(number)
-    }
-}
-
-/// Writes an element to the wide copy.
-#[derive(Clone, Copy)]
-struct Widen<E>(Stage<E>);
-
-impl<E: Element> Change<E> for Widen<E> {
-    #[inline(always)]
-    unsafe fn change(self, to: *mut E, _: *const E) {
-        // SAFETY: the caller's promise.
-        let value = unsafe { to.read_unaligned() };
-        // SAFETY: the copy has room for each element of the target, which this thread alone changes.
-        unsafe { self.0.wide(to).write(value.load_single()) };
-    }
-}
-
-/// Folds a new value into the wide copy.
-#[derive(Clone, Copy)]
-struct FoldWide<E, F>(Stage<E>, F);
-
-impl<E: Element, F: Folding<E::Acc>> Change<E> for FoldWide<E, F> {
-    #[inline(always)]
-    unsafe fn change(self, to: *mut E, from: *const E) {
-        let wide = self.0.wide(to);
-        // SAFETY: the caller's promise.
-        let new = unsafe { from.read_unaligned() };
-        // SAFETY: as in `Widen`, which has written it.
-        let old = unsafe { wide.read() };
-        // SAFETY: as above.
-        unsafe { wide.write(self.1.fold(old, new.load_single())) };
-    }
-}
-
-/// Writes an element of the wide copy to the target.
-#[derive(Clone, Copy)]
-struct Narrow<E>(Stage<E>);
-
-impl<E: Element> Change<E> for Narrow<E> {
-    #[inline(always)]
-    unsafe fn change(self, to: *mut E, _: *const E) {
-        // SAFETY: as in `FoldWide`.
-        let value = unsafe { self.0.wide(to).read() };
-        // SAFETY: the caller's promise.
-        unsafe { to.write_unaligned(E::store_single(value)) };
     }
 }

@@ -34,13 +34,6 @@ pub trait Update<E>: Copy + Send + Sync {
     }
 }
 
-/// A change of an element of the target by one of the source: an [`Update`], or what writes elsewhere.
-pub(super) trait Change<E>: Copy + Send + Sync {
-    /// # Safety
-    /// The first may be read and written, the second read. Mark it `#[inline(always)]`.
-    unsafe fn change(self, to: *mut E, from: *const E);
-}
-
 /// The new value takes the place of the old one.
 #[derive(Clone, Copy)]
 struct Store;
@@ -67,7 +60,7 @@ pub fn store(indexed: &Indexed<'_>, value: Option<u128>) -> Result<(), Error> {
 }
 
 /// The positions that a thread is to see: not below the first and below the second.
-pub(super) type Range = (i64, i64);
+type Range = (i64, i64);
 const EVERYWHERE: Range = (0, i64::MAX);
 
 impl Indexed<'_> {
@@ -83,10 +76,10 @@ impl Indexed<'_> {
                     vectorize(Slices { to, from, cols, rows, positions, range, update, element: PhantomData::<E> });
                 }
                 Picked::Elements { slots, positions } => {
-                    vectorize(Elements { to, from, slots, positions, change: Updated(update), element: PhantomData::<E> });
+                    vectorize(Elements { to, from, slots, positions, update, element: PhantomData::<E> });
                 }
                 Picked::All { index, dtype, cols, rows, slots } => {
-                    return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, _>(dtype, Updated(update));
+                    return Direct { addressed: to, other: from, index, cols, rows, slots }.update::<E, U>(dtype, update);
                 }
             }
             Ok(())
@@ -101,7 +94,7 @@ impl Indexed<'_> {
     }
 
     /// Finds the pieces and their positions; `body` updates them.
-    pub(super) fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), Error> {
+    fn drive(&self, value: Option<u128>, size: usize, body: UpdateBody<'_>) -> Result<(), Error> {
         self.check_update(value, size)?;
         let target = self.launch.view(0);
         if target.numel() > 0 {
@@ -304,7 +297,7 @@ enum Division {
 }
 
 /// The elements to update, relative to `to` and `from`.
-pub(super) enum Picked<'a> {
+enum Picked<'a> {
     /// Rows of `cols` elements, each at a position, where that is in the range.
     WholeRows { cols: usize, rows: usize, positions: &'a [i64], range: Range },
     /// The elements at these columns of a row, and their positions.
@@ -314,7 +307,7 @@ pub(super) enum Picked<'a> {
 }
 
 /// Returns an index that is out of bounds, where positions are not yet known.
-pub(super) type UpdateBody<'a> = &'a (dyn Fn(StridedPtr, StridedPtr, Picked<'_>) -> Result<(), i64> + Sync);
+type UpdateBody<'a> = &'a (dyn Fn(StridedPtr, StridedPtr, Picked<'_>) -> Result<(), i64> + Sync);
 
 /// Moves the positions in a range to the front and lists their columns; returns their number.
 struct InRange<'a> {
@@ -389,7 +382,7 @@ impl<E: Copy + Default, U: Update<E>> Slices<'_, E, U> {
         for col in 0..self.cols as isize {
             let to = to.wrapping_offset(col * to_step).cast::<E>();
             // SAFETY: `locate` found the row inside the target, which no other thread writes there; the source may be read.
-            unsafe { Updated(self.update).change(to, from.wrapping_offset(col * from_step).cast()) };
+            unsafe { change(to, from.wrapping_offset(col * from_step).cast(), self.update) };
         }
     }
 }
@@ -412,29 +405,17 @@ impl<E, U: Update<E>> BlockFunction<E, E, 2> for Updated<U> {
     }
 }
 
-impl<E: Copy, U: Update<E>> Change<E> for Updated<U> {
-    #[inline(always)]
-    unsafe fn change(self, to: *mut E, from: *const E) {
-        // SAFETY: the caller's promise.
-        let new = unsafe { from.read_unaligned() };
-        // SAFETY: as above.
-        let old = unsafe { to.read_unaligned() };
-        // SAFETY: as above.
-        unsafe { to.write_unaligned(self.0.apply_single(old, new)) };
-    }
+/// Updates elements.
+struct Elements<'a, E, U> {
+    to: StridedPtr,
+    from: StridedPtr,
+    slots: &'a [u16],
+    positions: &'a [i64],
+    update: U,
+    element: PhantomData<E>,
 }
 
-/// Changes elements.
-pub(super) struct Elements<'a, E, C> {
-    pub to: StridedPtr,
-    pub from: StridedPtr,
-    pub slots: &'a [u16],
-    pub positions: &'a [i64],
-    pub change: C,
-    pub element: PhantomData<E>,
-}
-
-impl<E: Copy, C: Change<E>> Leaf for Elements<'_, E, C> {
+impl<E: Copy, U: Update<E>> Leaf for Elements<'_, E, U> {
     type Output = ();
 
     #[inline(always)]
@@ -444,7 +425,19 @@ impl<E: Copy, C: Change<E>> Leaf for Elements<'_, E, C> {
             let to = self.to.data.wrapping_offset(slot * self.to.steps.col + position as isize).cast::<E>();
             let from = self.from.data.wrapping_offset(slot * self.from.steps.col).cast::<E>();
             // SAFETY: `locate` found the position inside the target, which no other thread writes there; the source may be read.
-            unsafe { self.change.change(to, from) };
+            unsafe { change(to, from, self.update) };
         }
     }
+}
+
+/// # Safety
+/// The first may be read and written, the second read.
+#[inline(always)]
+pub(super) unsafe fn change<E: Copy, U: Update<E>>(to: *mut E, from: *const E, update: U) {
+    // SAFETY: the caller's promise.
+    let new = unsafe { from.read_unaligned() };
+    // SAFETY: as above.
+    let old = unsafe { to.read_unaligned() };
+    // SAFETY: as above.
+    unsafe { to.write_unaligned(update.apply_single(old, new)) };
 }

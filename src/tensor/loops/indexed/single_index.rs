@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::super::strided::StridedPtr;
-use super::indexed_update::Change;
+use super::indexed_update::{Update, change};
 use super::position::Slots;
 use crate::simd::{Leaf, vectorize};
 use crate::tensor::dtype::DType;
@@ -25,24 +25,24 @@ impl Direct {
     /// # Errors
     /// An index out of bounds.
     #[inline]
-    pub fn update<E: Copy, C: Change<E>>(self, dtype: DType, change: C) -> Result<(), i64> {
+    pub fn update<E: Copy, U: Update<E>>(self, dtype: DType, update: U) -> Result<(), i64> {
         let missing = match dtype {
-            DType::Int => vectorize(Walk::<E, i32, C>(self, change, PhantomData)),
-            _ => vectorize(Walk::<E, i64, C>(self, change, PhantomData)),
+            DType::Int => vectorize(Walk::<E, i32, U>(self, update, PhantomData)),
+            _ => vectorize(Walk::<E, i64, U>(self, update, PhantomData)),
         };
         missing.map_or(Ok(()), Err)
     }
 }
 
 /// Elements of type `E`, indices of type `I`. Gives the first index that is out of bounds.
-struct Walk<E, I, C>(Direct, C, PhantomData<(E, I)>);
+struct Walk<E, I, U>(Direct, U, PhantomData<(E, I)>);
 
-impl<E: Copy, I: Copy + Into<i64>, C: Change<E>> Leaf for Walk<E, I, C> {
+impl<E: Copy, I: Copy + Into<i64>, U: Update<E>> Leaf for Walk<E, I, U> {
     type Output = Option<i64>;
 
     #[inline(always)]
     fn run(self) -> Option<i64> {
-        let Self(Direct { addressed, other, index, cols, rows, slots }, change, _) = self;
+        let Self(Direct { addressed, other, index, cols, rows, slots }, update, _) = self;
         for row in 0..rows as isize {
             let [addressed_row, other_row, index_row] =
                 [addressed, other, index].map(|slot| slot.data.wrapping_offset(row * slot.steps.row));
@@ -56,7 +56,7 @@ impl<E: Copy, I: Copy + Into<i64>, C: Change<E>> Leaf for Walk<E, I, C> {
                 let at = (col * addressed.steps.col).wrapping_add((slot * slots.step) as isize);
                 let to = addressed_row.wrapping_offset(at).cast::<E>();
                 // SAFETY: the place is one of the addressed operand's, which no other thread writes there; the other may be read.
-                unsafe { change.change(to, other_row.wrapping_offset(col * other.steps.col).cast()) };
+                unsafe { change(to, other_row.wrapping_offset(col * other.steps.col).cast(), update) };
             }
         }
         None
