@@ -3,14 +3,15 @@
 use pyo3::prelude::*;
 use pyo3::{ffi, intern};
 
+use super::interpreter;
+
 /// Reads Python state of this thread; `None` where the thread never ran Python, and where reading fails. The interpreter is not even waited
 /// for there: a stream's thread must not wait for one that waits for the stream.
 pub(super) fn read<T>(reader: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
-    // SAFETY: this call may be made at any time, by any thread; null means that the thread has no Python state.
-    if unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
+    if !interpreter::has_state() {
         return None;
     }
-    Python::try_attach(reader)?.ok()
+    interpreter::attach(reader)?.ok()
 }
 
 /// Visits code objects with line numbers, innermost first, until a visit returns `false`. No Python code runs meanwhile.

@@ -4,7 +4,7 @@ use std::mem::transmute;
 
 use libc::{RTLD_DEFAULT, dlsym};
 use pyo3::exceptions::PyImportError;
-use pyo3::ffi::{PyGILState_GetThisThreadState, PyThreadState};
+use pyo3::ffi::{PyGILState_Ensure, PyGILState_GetThisThreadState, PyGILState_Release, PyGILState_STATE, PyThreadState};
 use pyo3::prelude::*;
 
 use crate::runtime::sync::{OnceLock, unlock_by};
@@ -41,12 +41,42 @@ pub(super) fn register() -> PyResult<()> {
 }
 
 /// Whether this thread holds the lock. False at every time before and after the interpreter's life.
-fn is_held() -> bool {
+pub(super) fn is_held() -> bool {
     let Some(holder) = HOLDER.get() else { return false };
     // SAFETY: this function may be called at any time, by any thread.
     let holder = unsafe { holder() };
     // SAFETY: as above.
     !holder.is_null() && holder == unsafe { PyGILState_GetThisThreadState() }
+}
+
+/// The lock, taken by a thread that has Python state and does not hold it.
+struct Held(PyGILState_STATE);
+
+impl Held {
+    fn take() -> Self {
+        // SAFETY: the interpreter lives, since this thread has a state of it.
+        Self(unsafe { PyGILState_Ensure() })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the state is of the call in `take`, which this thread made.
+        unsafe { PyGILState_Release(self.0) };
+    }
+}
+
+/// Runs a function with the lock; `None` where there is no interpreter. PyO3 counts its own calls into Python alone: torch lets go of the
+/// lock around each operator, which PyO3 takes as held where Python called the operator below one of its functions.
+pub(super) fn attach<T>(body: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    let _held = (has_state() && !is_held()).then(Held::take);
+    Python::try_attach(body)
+}
+
+/// Whether this thread has run Python.
+pub(super) fn has_state() -> bool {
+    // SAFETY: this function may be called at any time, by any thread; null means that the thread has no Python state.
+    unsafe { !PyGILState_GetThisThreadState().is_null() }
 }
 
 fn unlock(body: &mut dyn FnMut()) {

@@ -9,7 +9,7 @@ mod py_stats;
 
 use pyo3::prelude::*;
 
-use super::exception;
+use super::{exception, interpreter};
 use crate::runtime::memory::device_pool::DevicePool;
 use crate::runtime::memory::observe::{self, Shortage};
 use crate::runtime::memory::stats::Stats;
@@ -101,7 +101,7 @@ fn memory_free(py: Python<'_>, address: usize) -> PyResult<()> {
 fn memory_attach_shortage_observer(py: Python<'_>, observer: Py<PyAny>) -> PyResult<()> {
     raise(py, fork::check())?;
     observe::attach_shortage_observer(Arc::new(move |shortage: &Shortage| {
-        Python::try_attach(|py| {
+        interpreter::attach(|py| {
             let arguments = (shortage.device, shortage.asked, shortage.total, shortage.free);
             if let Err(error) = observer.call1(py, arguments) {
                 error.write_unraisable(py, Some(observer.bind(py)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use super::exception;
+use super::{exception, interpreter};
 use crate::abi::rd_event::rd_event_elapsed;
 use crate::abi::rd_stream::native;
 use crate::abi::{RD_OK, last_error};
@@ -47,7 +47,7 @@ struct Call(Option<Py<PyAny>>);
 impl Work for Call {
     fn run(&mut self) -> Result<(), Cause> {
         let Some(function) = &self.0 else { return Ok(()) };
-        let called = Python::try_attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string().into()));
+        let called = interpreter::attach(|py| function.bind(py).call0().map(drop).map_err(|error| error.to_string().into()));
         called.unwrap_or_else(|| Err("the interpreter is shutting down".into()))
     }
 
@@ -57,7 +57,7 @@ impl Work for Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let function = self.0.take();
-        Python::try_attach(|_| drop(function));
+        interpreter::attach(|_| drop(function));
     }
 }
 

@@ -180,7 +180,7 @@ impl Graph {
     /// Checks a replay for races with what is not of the graph: it comes after the replay before it, wherever that is. Not under the lock
     /// of the latest replay, as stacks are captured.
     fn check(&self, stream: &'static Stream) -> Result<(), Error> {
-        let latest = *self.0.latest.lock();
+        let latest = unlocked(|_| *self.0.latest.lock());
         if let Some((before, _)) = latest {
             sanitizer::order(stream, sanitizer::clock(before).as_ref());
         }

@@ -153,6 +153,26 @@ def run(function: Callable[[], None]) -> list[str]:
     return done.stdout.splitlines()
 
 
+def allocate_in_host_functions() -> None:
+    """Record the stacks of allocations of a stream's thread: torch has let go of the lock there, and other threads take it."""
+    faulthandler.enable()
+    sys.setswitchinterval(1e-5)
+    torch.rustdev.memory._record_memory_history()
+    is_over = threading.Event()
+    others = [threading.Thread(target=lambda: [bytes(50) for _ in iter(is_over.is_set, True)]) for _ in range(2)]
+
+    def allocate(depth: int = 10) -> object:
+        return allocate(depth - 1) if depth else [torch.empty(100, device=D) for _ in range(20)]
+
+    for other in others:
+        other.start()
+    for _ in range(100):
+        torch.rustdev.launch_host_func(allocate)
+    torch.rustdev.synchronize()
+    is_over.set()
+    print(any("allocate" in str(entry) for entry in torch.rustdev.memory._snapshot()["device_traces"][0]))
+
+
 def test_no_wait_holds_pythons_lock() -> None:
     assert run(wait_everywhere) == list(calls())
 
@@ -172,3 +192,7 @@ def test_a_destructor_may_wait_at_the_end_of_the_interpreter() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "6.0\n")
+
+
+def test_stacks_are_read_with_pythons_lock() -> None:
+    assert run(allocate_in_host_functions) == ["True"]

@@ -10,9 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::raise;
-use crate::python::frames;
+use crate::python::{frames, interpreter};
 use crate::runtime::memory::history::{self, Action, Context, Detail, Recording};
 use crate::runtime::sanitizer::finding::Frame;
+use crate::runtime::sync::Mutex;
 use crate::runtime::{isolation, pools};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -22,7 +23,20 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// A Python stack: code objects with line numbers, innermost first. Names are looked up only when a snapshot asks for them.
-struct Stack(Vec<(Py<PyAny>, u32)>);
+struct Stack(Lines);
+
+type Lines = Vec<(Py<PyAny>, u32)>;
+
+/// What threads without the interpreter's lock let go of; the next stack frees it.
+static LEFT: Mutex<Vec<Lines>> = Mutex::new(Vec::new());
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if !interpreter::is_held() {
+            LEFT.lock().push(std::mem::take(&mut self.0));
+        }
+    }
+}
 
 /// The stack of this thread; none where the thread never ran Python.
 fn capture() -> Option<Context> {
@@ -31,12 +45,14 @@ fn capture() -> Option<Context> {
 }
 
 fn walk(py: Python<'_>) -> PyResult<Stack> {
-    let mut stack = Vec::new();
+    let left = std::mem::take(&mut *LEFT.lock());
+    drop(left);
+    let mut stack = Stack(Vec::new());
     frames::visit(py, |code, line| {
-        stack.push((code.unbind(), line));
+        stack.0.push((code.unbind(), line));
         Ok(true)
     })?;
-    Ok(Stack(stack))
+    Ok(stack)
 }
 
 /// The user's place in the program: the innermost frames outside of torch and rustdev.
@@ -54,7 +70,7 @@ const PLACE_FRAMES: usize = 3;
 /// The frames of a context, innermost first; none where the interpreter cannot be asked.
 pub fn frames(context: &Context) -> Vec<Frame> {
     let Some(stack) = context.downcast_ref::<Stack>() else { return Vec::new() };
-    Python::try_attach(|py| read_frames(py, stack)).and_then(Result::ok).unwrap_or_default()
+    interpreter::attach(|py| read_frames(py, stack)).and_then(Result::ok).unwrap_or_default()
 }
 
 fn read_frames(py: Python<'_>, stack: &Stack) -> PyResult<Vec<Frame>> {
