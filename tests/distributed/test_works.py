@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 import torch.distributed as dist
+from rustdev.distributed.group import GroupState
 from rustdev.distributed.side_streams import side_streams
+from rustdev.distributed.work import RdcclWork
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 from workers import Workers, device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torch._C._distributed_c10d import Work
 
 MILLISECOND = 1_000_000  # nanoseconds
 
@@ -299,6 +303,22 @@ ASYNCHRONY = (
     side_streams_are_bounded,
     both_devices_in_one_group,
 )
+
+
+def test_an_interrupted_call_does_not_hold_up_the_others() -> None:
+    """Ctrl-C while Gloo gets an operation: it has failed, and what comes behind it is posted."""
+
+    def interrupted() -> Work:
+        raise KeyboardInterrupt
+
+    group = GroupState("a group")
+    work = RdcclWork("all_reduce", group, 0, [interrupted])
+    with pytest.raises(KeyboardInterrupt):
+        work.issue()
+    assert group.is_posted()
+    assert group.finish(10.0)
+    with pytest.raises(dist.DistBackendError, match="all_reduce of a group failed: it was interrupted"):
+        group.check()
 
 
 @pytest.mark.parametrize("check", ASYNCHRONY, ids=lambda function: function.__name__)

@@ -131,28 +131,32 @@ class RdcclWork(Work):
             self._clock.order(self._device, None if target is None else target.stream_id)
 
     def _post(self) -> None:
-        if self._group.aborted is not None:
-            self._over.end(self._group.aborted)
-        elif self._silence is not None:
-            self._keep_silent(*self._silence)
-        else:
-            self._give_to_gloo()
-        self._posts = ()
-        self._posted.end()
+        try:
+            if self._group.aborted is not None:
+                self._over.end(self._group.aborted)
+            elif self._silence is not None:
+                self._keep_silent(*self._silence)
+            else:
+                self._give_to_gloo()
+        finally:
+            self._posts = ()
+            self._posted.end()
 
     def _give_to_gloo(self) -> None:
         # Gloo's threads write to the memory itself: nobody may move it meanwhile.
         self._over.note_writes(self._ranges)
-        failure = None
+        failure: str | None = "it was interrupted"
         try:
             for post in self._posts:
                 self._parts.append(post())
+            failure = None
         except Exception as error:
             failure = str(error) or repr(error)
             if failure.startswith("ProcessGroupGloo::"):  # an argument that it does not take: nothing is wrong with the group
                 self._refusal = ValueError(failure)
                 self._group.unfinished.discard(self._over)
-        torch.ops.rustdev._end_with([part.boxed() for part in self._parts], failure, self._over.handle, self._is_observable)
+        finally:
+            torch.ops.rustdev._end_with([part.boxed() for part in self._parts], failure, self._over.handle, self._is_observable)
 
     def _keep_silent(self, text: str, timeout: timedelta) -> None:
         with side_streams(self._device).take() as side:
