@@ -99,6 +99,27 @@ def test_gradients_of_reduced_products(reduce: str, index: torch.dtype) -> None:
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_products_are_rounded_once(dtype: torch.dtype) -> None:
+    """A row of 3000 ones, of which a sum that is rounded at each step would stand still."""
+    ones = torch.ones(3000, 2, dtype=dtype, device="rustdev")
+    own = torch.ones(1, 2, dtype=dtype, device="rustdev")
+    row = torch.ones(1, 3000, dtype=dtype, device="rustdev").to_sparse()
+    column = ones[:, :1].to_sparse()
+    products = {
+        "mm": torch.mm(row, ones),
+        "mm.out": torch.mm(row, ones, out=torch.empty(0, dtype=dtype, device="rustdev")),
+        "mm of two": torch.mm(row, column).to_dense(),
+        "addmm": torch.addmm(own, row, ones, beta=0),
+        "addmm.out": torch.addmm(own, row, ones, beta=0, out=torch.empty_like(own)),
+        "addmm_": own.clone().addmm_(row, ones, beta=0),
+        "hspmm": torch.hspmm(row, ones).to_dense(),
+        "hspmm.out": torch.hspmm(row, ones, out=torch.zeros(1, 2, dtype=dtype, device="rustdev").to_sparse()).to_dense(),
+    }
+    wanted = torch.tensor(3000.0, dtype=dtype).item()
+    assert {name: product.unique().tolist() for name, product in products.items()} == {name: [wanted] for name in products}
+
+
 def test_what_does_not_fit_is_refused() -> None:
     gradient = sparse("rustdev")
     torch.rustdev.set_fallback_mode("allow")

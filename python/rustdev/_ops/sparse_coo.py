@@ -136,19 +136,24 @@ def mv(self: Tensor, vec: Tensor) -> Tensor:
 def _widen(name: str) -> None:
     """Have products of 16 bit floats computed in float32 and rounded once: PyTorch's CPU kernels round each sum on the way."""
     fall_back = fallback(name, _KEY)
-    operator = getattr(torch.ops.aten, name).default
+    operator = getattr(torch.ops.aten, name.removesuffix(".out").removesuffix("_")).default
+    is_in_place = name.endswith("_")
 
     @kernel(name, _KEY, with_keyset=True)
     def product(keys: torch.DispatchKeySet, *args: Any, **kwargs: Any) -> Tensor:
-        dtypes = [arg.dtype for arg in args if isinstance(arg, Tensor)]
-        dtype = dtypes[0]
-        if dtype not in (torch.float16, torch.bfloat16) or dtypes != len(dtypes) * [dtype]:
-            result = fall_back(keys, *args, **kwargs)
-        else:
-            result = operator(*(widened(arg) if isinstance(arg, Tensor) else arg for arg in args), **kwargs).to(dtype)
-        found: Tensor = result
-        return found
+        dtypes = {arg.dtype for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)}
+        if len(dtypes) != 1 or not dtypes <= {torch.float16, torch.bfloat16}:
+            found: Tensor = fall_back(keys, *args, **kwargs)
+            return found
+        out = args[0] if is_in_place else kwargs.pop("out", None)
+        result: Tensor = operator(*(widened(arg) if isinstance(arg, Tensor) else arg for arg in args), **kwargs).to(*dtypes)
+        if out is None:
+            return result
+        if out.layout is torch.sparse_coo:
+            return _assign(out, result)
+        written: Tensor = (out if is_in_place else out.resize_(result.shape)).copy_(result)
+        return written
 
 
-for _name in ("addmm", "mm", "hspmm"):
+for _name in ("addmm", "addmm_", "addmm.out", "mm", "mm.out", "hspmm", "hspmm.out"):
     _widen(_name)
