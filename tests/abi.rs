@@ -70,7 +70,8 @@ const HEADERS: [Header; 3] = [
     },
     Header {
         name: "rustdev_completion.h",
-        about: "The C ABI of operations of several processes.",
+        // The name of the interface is made of the headers: a shim goes with the core of its own release alone.
+        about: concat!("The C ABI of operations of several processes, in rustdev ", env!("CARGO_PKG_VERSION"), "."),
         includes: &["\"rustdev.h\""],
         sections: &[("abi/rd_completion", "ends of work outside of the streams")],
     },

@@ -143,18 +143,23 @@ def ninja_file(torch: Torch, compiler: str, flags: str, directory: Path, library
     def escaped(path: Path | str) -> str:
         return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
 
-    system = " ".join(f"-isystem {torch.root / it}" for it in ("include", "include/torch/csrc/api/include", "include/kineto"))
+    def quoted(path: Path) -> str:
+        return shlex.quote(str(path)).replace("$", "$$")
+
+    system = " ".join(
+        f"-isystem {quoted(torch.root / it)}" for it in ("include", "include/torch/csrc/api/include", "include/kineto")
+    )
     sources = sorted(SOURCES.rglob("*.cpp"))
     objects = [directory / source.relative_to(SOURCES).with_suffix(".o") for source in sources]
     precompiled = directory / "precompiled.h.gch"
     lines = [
         "ninja_required_version = 1.8",
-        f"cxx = {compiler} {flags} -I{SOURCES} -I{directory} {system}",
+        f"cxx = {compiler} {flags} -I{quoted(SOURCES)} -I{quoted(directory)} {system}",
         "rule precompile",
         "  command = $cxx -x c++-header -c $in -o $out",
         "  description = the shim: torch's headers",
         "rule compile",
-        f"  command = $cxx -Winvalid-pch -include {directory / 'precompiled.h'} -MMD -MF $out.d -c $in -o $out",
+        f"  command = $cxx -Winvalid-pch -include {quoted(directory / 'precompiled.h')} -MMD -MF $out.d -c $in -o $out",
         "  depfile = $out.d",
         "  deps = gcc",
         "  description = the shim: $name",
@@ -163,7 +168,7 @@ def ninja_file(torch: Torch, compiler: str, flags: str, directory: Path, library
         f"  command = echo | {compiler} -shared -x c - -o $out -Wl,-soname,{CORE}",
         "  description = the shim: the name of the core",
         "rule link",
-        f"  command = $cxx -shared $in -o $out.new -Wl,--no-as-needed {escaped(directory / CORE)} -L{torch.root / 'lib'} "
+        f"  command = $cxx -shared $in -o $out.new -Wl,--no-as-needed {quoted(directory / CORE)} -L{quoted(torch.root / 'lib')} "
         "-ltorch_cpu -lc10 -Wl,-z,now && mv $out.new $out",
         "  description = the shim: linking",
         # torch's own headers count as one, by the file that is new with every installation.

@@ -19,28 +19,37 @@ ROOT = Path(__file__).parents[2]
 COMPILER = """#!/bin/sh
 # Writes what it is asked for and the list of the files read, and notes which source it compiled.
 while [ $# -gt 0 ]; do
-  case "$1" in --version) exit 0 ;; -c) source=$2 ;; -o) object=$2 ;; -MF) dependencies=$2 ;; esac
+  case "$1" in
+    --version) exit 0 ;;
+    -c) source=$2; shift ;;
+    -o) object=$2; shift ;;
+    -MF) dependencies=$2; shift ;;
+    -x|-isystem|-include) shift ;;
+    -*) ;;
+    *) [ -e "$1" ] || { echo "no such file: $1" >&2; exit 1; } ;;
+  esac
   shift
 done
 case "$source" in *broken.cpp) echo "broken.cpp:1: error: as it says" >&2; exit 1 ;; esac
 echo object > "$object"
 if [ -n "$dependencies" ]; then
   echo "${source##*/shim/}" >> "$(dirname "$0")/compiled"
-  echo "$object: $source ${source%/shim/*}/shim/common.h" > "$dependencies"
+  for file in "$object:" "$source" "${source%/shim/*}/shim/common.h"; do echo "$file"; done |
+    sed 's/ /\\\\ /g' | tr '\\n' ' ' > "$dependencies"
 fi
 """
 
 
 class Tree:
-    """A tree with the project's script, two C++ files, and a Python with a pretended torch."""
+    """A tree with the project's script, two C++ files, and a Python with a pretended torch; its path has a space."""
 
     def __init__(self, directory: Path) -> None:
         """Lay the tree out.
 
         Args:
-            directory: Where it goes.
+            directory: The one that it goes into.
         """
-        self.directory = directory
+        self.directory = directory = directory / "a tree"
         for source in ("shim/first.cpp", "shim/ops/second.cpp", "shim/common.h", "shim/precompiled.h"):
             self.write(source, "")
         self.write("c++", COMPILER).chmod(0o755)
@@ -64,7 +73,7 @@ class Tree:
 
     def build(self, *, python: tuple[str, ...] = (sys.executable,), **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the script as shim/build.rs does."""
-        variables = os.environ | {"PYTHONPATH": str(self.directory / "site"), "CXX": str(self.directory / "c++")} | environment
+        variables = os.environ | {"PYTHONPATH": str(self.directory / "site"), "CXX": f"'{self.directory}/c++'"} | environment
         command = [*python, "-P", "python/rustdev/build_shim.py", "--objects", "objects"]
         return subprocess.run(command, cwd=self.directory, env=variables, capture_output=True, text=True, check=False, timeout=60)
 
