@@ -81,7 +81,7 @@ pub fn takes(problem: &Problem) -> bool {
     let is_worth_it = match (processor, problem.dtype) {
         (Processor::Intel, DType::Float | DType::Double) => work >= LIBRARY_MULTIPLY_ADDS || least == 1,
         (Processor::Intel, DType::Half) => work >= LIBRARY_MULTIPLY_ADDS_16_BIT && least > 1,
-        (Processor::Intel, DType::BFloat16) => work >= LIBRARY_MULTIPLY_ADDS_16_BIT,
+        (Processor::Intel, DType::BFloat16) => work >= LIBRARY_MULTIPLY_ADDS_16_BIT && most > 1,
         (Processor::Amd, DType::Float | DType::Double) => {
             work >= LIBRARY_MULTIPLY_ADDS
                 && least > 1

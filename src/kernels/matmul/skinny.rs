@@ -67,7 +67,9 @@ entry!(u8, i8, i16, i32, i64: |left: Self::Acc, right: Self::Acc, sum: Self::Acc
 pub fn run<T: Entry>(problem: &Problem) {
     let mut transposed = if problem.n < problem.m { problem.transposed() } else { *problem };
     let size = size_of::<T>() as isize;
-    if transposed.b.col == size || transposed.n == 1 && transposed.b.row != size {
+    // The one column of a vector has no step to the next: it is a row or a column as its elements lie.
+    let has_rows = if transposed.n == 1 { transposed.b.row != size } else { transposed.b.col == size };
+    if has_rows {
         strips::<T>(&transposed, SKINNY_STRIP, false);
     } else if transposed.b.row != size {
         packed::<T>(transposed);
