@@ -14,7 +14,7 @@ use crate::tensor::kernel_error::Error;
 use crate::tensor::launch::Launch;
 use crate::tensor::number::Number;
 use crate::tensor::view::{Flags, View};
-use crate::tuning::caches::ELEMENTWISE_BLOCK;
+use crate::tuning::caches::{BLOCK, ELEMENTWISE_BLOCK};
 
 /// An operator of `N` inputs of type `T`, with its parameters.
 pub trait Map<T: Number, const N: usize>: Copy + Send + Sync {
@@ -45,9 +45,17 @@ where
     const { assert!(N < MAX_OPERANDS) };
     if Op::PRECISE_NUMBERS && has_wider_number::<E>(launch) {
         let types = Types { input: E::Acc::DTYPE, output: O::Acc::DTYPE, inputs: N };
-        drive(launch, types, &|output, inputs, count, stores| apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count, stores))
+        return drive(launch, types, &|output, inputs, count, stores| {
+            apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count, stores);
+        });
+    }
+    let types = Types { input: E::DTYPE, output: O::DTYPE, inputs: N };
+    if const { E::IS_CONVERTED_IN_RUNS } {
+        let of_values = Types { input: E::Acc::DTYPE, output: O::Acc::DTYPE, inputs: N };
+        drive_in_runs(launch, [types, of_values], &|output, inputs, count, stores| {
+            apply::<E::Acc, O::Acc, Op, N>(op, output, inputs, count, stores);
+        })
     } else {
-        let types = Types { input: E::DTYPE, output: O::DTYPE, inputs: N };
         drive(launch, types, &|output, inputs, count, stores| apply::<E, O, Op, N>(op, output, inputs, count, stores))
     }
 }
@@ -220,6 +228,34 @@ where
     fn apply(self, inputs: [E; N]) -> O {
         O::store(self.0.apply(inputs.map(E::load)))
     }
+}
+
+/// As [`drive`], of elements that are faster converted in runs than in the loop: by blocks in buffers, and `body` is a loop over values.
+pub(super) fn drive_in_runs(launch: &Launch<'_>, [elements, values]: [Types; 2], body: Loop<'_>) -> Result<(), Error> {
+    drive(launch, elements, &|output, inputs, count, _| {
+        let mut blocks = [const { Buffer::new() }; MAX_OPERANDS];
+        for begin in (0..count).step_by(BLOCK) {
+            let count = BLOCK.min(count - begin);
+            let mut widened = [std::ptr::null(); MAX_OPERANDS];
+            for (index, widened) in widened.iter_mut().enumerate().take(elements.inputs) {
+                let (from, to) = (inputs[index].wrapping_add(begin * elements.input.size()), blocks[index + 1].data());
+                // SAFETY: `drive` gives inputs of at least `count` elements, and a buffer holds a block of any dtype.
+                let cast = unsafe { cast::cast(from, elements.input, to, values.input, count) };
+                debug_assert!(cast.is_ok(), "floating point numbers are cast to each other");
+                *widened = to.cast_const();
+            }
+            let to = output.wrapping_add(begin * elements.output.size());
+            if elements.output == values.output {
+                body(to, &widened, count, Stores::Cached);
+                continue;
+            }
+            let results = blocks[0].data();
+            body(results, &widened, count, Stores::Cached);
+            // SAFETY: as above; the output has as many elements, and the inputs' of this block are read.
+            let cast = unsafe { cast::cast(results, values.output, to, elements.output, count) };
+            debug_assert!(cast.is_ok(), "floating point numbers are cast to each other");
+        }
+    })
 }
 
 pub(super) fn drive(launch: &Launch<'_>, types: Types, body: Loop<'_>) -> Result<(), Error> {

@@ -4,7 +4,7 @@
 //! without a branch.
 
 use super::blocks::{BlockFunction, Blocks};
-use super::elementwise::{Types, drive, has_wider_number};
+use super::elementwise::{Inputs, Types, drive, drive_in_runs, has_wider_number};
 use super::words::is_paired;
 use crate::simd::nontemporal::Stores;
 use crate::simd::{Leaf, vectorize};
@@ -41,11 +41,22 @@ where
         return run::<E::Acc, Op, N>(launch, op);
     }
     let types = Types { input: E::DTYPE, output: E::DTYPE, inputs: N };
-    drive(launch, types, &|output, inputs, count, _| {
-        let inputs = std::array::from_fn(|input| inputs[input].cast());
-        let blocks = Blocks { inputs, output: output.cast(), count, stores: Stores::Cached };
-        vectorize(Apply::<E, Op, N> { blocks, op });
-    })
+    if const { E::IS_CONVERTED_IN_RUNS } {
+        let of_values = Types { input: E::Acc::DTYPE, output: E::Acc::DTYPE, inputs: N };
+        drive_in_runs(launch, [types, of_values], &|output, inputs, count, _| apply::<E::Acc, Op, N>(op, output, inputs, count))
+    } else {
+        drive(launch, types, &|output, inputs, count, _| apply::<E, Op, N>(op, output, inputs, count))
+    }
+}
+
+fn apply<E, Op, const N: usize>(op: Op, output: *mut u8, inputs: &Inputs, count: usize)
+where
+    E: Element,
+    Op: FastPath<E::Acc, N>,
+{
+    let inputs = std::array::from_fn(|input| inputs[input].cast());
+    let blocks = Blocks { inputs, output: output.cast(), count, stores: Stores::Cached };
+    vectorize(Apply::<E, Op, N> { blocks, op });
 }
 
 struct Apply<E, Op, const N: usize> {
