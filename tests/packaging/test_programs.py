@@ -82,7 +82,7 @@ def test_each_kind_of_test_is_told_apart(tmp_path: Path) -> None:
     assert run.returncode == 1, run.stdout + run.stderr
     assert "toy: 2 passed (1 used the device), 1 skipped, 1 fail without it too, 2 listed, 1 not listed" in run.stdout
     assert "tests/test_toy.py::test_numpy[2]: TypeError: can't convert" in run.stdout
-    assert "listed, and did not fail: *::test_device" in run.stdout
+    assert "listed, and did not happen: *::test_device" in run.stdout
     text = (tmp_path / "page.md").read_text()
     assert "| toy 1.0 | a test of each kind | cuda | 2 | 1 | 1 | 1 | 2 | |" in text.replace("  ", " ")
     assert "| toy | 2 | cuda | a listed reason |" in text
@@ -109,6 +109,22 @@ def test_verdicts(flaky: bool) -> None:
     assert (failed.listed, failed.bad) == ([(failure, 1)], False)
     other = page.judge(program, {"host": host, "device": {"a": line("failed"), "b": line("crashed")}, "fallbacks": []})
     assert (list(other.unlisted), other.bad) == (["b"], True)
+
+
+def test_a_test_that_passes_without_the_device_is_not_skipped_or_absent_with_it() -> None:
+    program = listed.Program("toy", "", "cuda", ["tests"], failures=[listed.Failure(["listed*"], "cuda", "a reason")])
+    passed, skipped, failed = line("passed"), line("skipped") | {"text": "has CUDA"}, line("failed")
+    host = {"same": passed, "skips": passed, "vanishes": passed, "listed skips": passed, "listed vanishes": passed}
+    host |= {"skips without too": skipped, "fails without": failed, "only without": skipped}
+    device = {"same": passed, "skips": skipped, "listed skips": skipped, "skips without too": skipped, "fails without": skipped}
+    verdict = page.judge(program, {"host": host, "device": device, "fallbacks": []})
+    assert verdict.unlisted == {
+        "skips": "skipped with the device alone: has CUDA",
+        "vanishes": "absent with the device alone: it was not collected",
+    }
+    assert (verdict.passed, verdict.skipped, verdict.without, verdict.bad) == (1, 2, {}, True)
+    assert verdict.listed == [(program.failures[0], 2)]
+    assert verdict.gone == []
 
 
 def test_the_list_is_whole() -> None:

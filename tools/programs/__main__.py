@@ -3,8 +3,9 @@
     python -m programs [--again] [--show] [--page PATH] [NAME ...]
 
 Programs that are named run anew; without a name, those run that have no result of this selection and release yet (--again: all).
-Tests are from the package index, kept in target/programs with the results. The exit status is 1 where something fails and is not
-listed, or is listed and does not fail, and where a program could not be had.
+Tests are from the package index, kept in target/programs with the results. The exit status is 1 where a test fails, or passes
+without the device and is skipped or absent with it, and is not listed; where what is listed did not happen; and where a program
+could not be had.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def show(name: str, verdict: page.Verdict, seconds: float) -> None:
     for test, text in verdict.unlisted.items():
         print(f"    {test}: {page.cell(text)[:200]}")
     for failure in verdict.gone:
-        print(f"    listed, and did not fail: {' '.join(failure.tests)}")
+        print(f"    listed, and did not happen: {' '.join(failure.tests)}")
     sys.stdout.flush()
 
 

@@ -19,7 +19,7 @@ A table of the list is a program; its name is the distribution's::
     tests = ["*::test_resample[*]"]     # patterns
     whose = "cuda"                      # see `WHOSE`
     reason = "one short sentence"
-    flaky = true                        # default: false; it does not fail every time
+    flaky = true                        # default: false; it does not happen every time
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def has(patterns: list[str], test: str) -> bool:
 
 @dataclass(frozen=True)
 class Failure:
-    """Tests that fail, and why."""
+    """Tests that fail, or pass without the device and are skipped or absent with it, and why."""
 
     tests: list[str]
     whose: str

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BAD = ("failed", "crashed")
+#: What stands for the line of a test that was not collected.
+ABSENT = {"outcome": "absent", "text": "it was not collected"}
 
 HEAD = """# Public programs
 
@@ -27,7 +29,8 @@ COLUMNS = """
 Tests of a distribution run twice, without rustdev (on PyTorch's CPU device) and with it. A test that fails both times counts under
 "also without": the program does not work with this release of PyTorch, or asks for the network. "Used": passed tests in which the
 device has allocated memory; the others have no use for a device, or choose the CPU device themselves. "Listed": tests that fail
-with the device alone, for a reason below. "Fell back": operators that PyTorch's CPU kernels served, by the fallback.
+with the device alone, or pass without it and are skipped or absent with it, for a reason below. "Fell back": operators that
+PyTorch's CPU kernels served, by the fallback.
 """
 
 
@@ -38,10 +41,11 @@ class Verdict:
     Attributes:
         passed: Tests that passed on the device.
         used: Those of them that used the device.
-        skipped: Tests that skipped themselves or were expected to fail by their authors.
+        skipped: Tests that skipped themselves or were expected to fail by their authors, without rustdev too.
         without: Tests that fail without rustdev too, and how they do so there.
         listed: The tests of each listed failure.
-        unlisted: Tests that fail with the device alone and are not in the list, and how they fail.
+        unlisted: Tests that fail with the device alone, or pass without it and are skipped or absent with it, and are not in the
+            list; and what they say.
         gone: Listed failures that did not happen.
         fallbacks: Operators that fell back.
     """
@@ -65,21 +69,23 @@ def judge(program: Program, results: Mapping[str, Any]) -> Verdict:
     """Hold the results against each other and against the list."""
     verdict = Verdict(fallbacks=results["fallbacks"])
     counts: Counter[int] = Counter()
-    for test, line in results["device"].items():
+    host, device = results["host"], results["device"]
+    for test in host | device:
+        line, other = device.get(test, ABSENT), host.get(test, ABSENT)
         outcome = line["outcome"]
         if outcome == "passed":
             verdict.passed += 1
             verdict.used += line["used"]
-        elif outcome not in BAD:
-            verdict.skipped += 1
-        elif results["host"].get(test, line | {"outcome": "absent"})["outcome"] in BAD:
-            verdict.without[test] = results["host"][test]["text"]
-        else:
+        elif outcome in BAD and other["outcome"] in BAD:
+            verdict.without[test] = other["text"]
+        elif outcome in BAD or other["outcome"] == "passed":
             index = next((index for index, failure in enumerate(program.failures) if has(failure.tests, test)), None)
             if index is None:
-                verdict.unlisted[test] = line["text"]
+                verdict.unlisted[test] = line["text"] if outcome in BAD else f"{outcome} with the device alone: {line['text']}"
             else:
                 counts[index] += 1
+        elif line is not ABSENT:
+            verdict.skipped += 1
     for index, failure in enumerate(program.failures):
         if counts[index]:
             verdict.listed.append((failure, counts[index]))
@@ -113,7 +119,7 @@ def page(verdicts: Mapping[str, tuple[Program, Verdict]], releases: Mapping[str,
 
 def failures(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
     """Return the lines about listed failures."""
-    lines = ["", "## What fails", "", 'The column "whose" says:', ""]
+    lines = ["", "## What fails, or does not run, with the device alone", "", 'The column "whose" says:', ""]
     lines += [f"- {whose}: {meaning}" for whose, meaning in WHOSE.items()]
     lines += ["", "| program | tests | whose | reason |", "|---|---:|---|---|"]
     for name, (_, verdict) in verdicts.items():
@@ -139,7 +145,7 @@ def unlisted(verdicts: Mapping[str, tuple[Program, Verdict]]) -> list[str]:
     lines = []
     for name, (_, verdict) in verdicts.items():
         lines += [f"| {name} | {cell(test)} | {cell(text)[:200]} |" for test, text in verdict.unlisted.items()]
-        lines += [f"| {name} | {cell(' '.join(failure.tests))} | is listed, and did not fail |" for failure in verdict.gone]
+        lines += [f"| {name} | {cell(' '.join(failure.tests))} | is listed, and did not happen |" for failure in verdict.gone]
     return ["", "## Not as listed", "", "| program | test | what |", "|---|---|---|", *lines] if lines else []
 
 

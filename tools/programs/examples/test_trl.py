@@ -1,5 +1,6 @@
 """trl: the trainers of preferences and of rewards, for a tiny Llama with random weights, and their functions."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,9 @@ def train(kind: str, device: str, folder: Path) -> list[torch.Tensor]:
         trainer = SFTTrainer(LlamaForCausalLM(config), SFTConfig(**options), train_dataset=rows, processing_class=tokenizer())
     elif kind == "dpo":
         model, rows = LlamaForCausalLM(config), Dataset.from_dict(PAIRS)
-        trainer = DPOTrainer(model, args=DPOConfig(**options), train_dataset=rows, processing_class=tokenizer())
+        # Without one, the trainer loads the reference by the model's name, which a model of random weights has none of.
+        reference = copy.deepcopy(model)
+        trainer = DPOTrainer(model, reference, DPOConfig(**options), train_dataset=rows, processing_class=tokenizer())
     else:
         model = LlamaForSequenceClassification(LlamaConfig(**SIZES, pad_token_id=0, num_labels=1))
         rows = Dataset.from_dict({name: PAIRS[name] for name in ("chosen", "rejected")})
