@@ -64,7 +64,7 @@ SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml p
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
 .PHONY: accuracy asan-python tsan-python test-portable test-aarch64 test-hardware
-.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-halves bench-models header wheel clean
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-halves bench-models header wheel docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -265,6 +265,9 @@ wheel: $(STAMPS)/test ## build a wheel into dist/, for every processor and each 
 	@cd shim && find . -name '*.cpp' -o -name '*.h' -o -name compiled_names.txt | xargs cp --parents -t ../python/rustdev/_shim/source
 	maturin build --release --locked --strip --features '$(WHEEL_FEATURES)' --interpreter '$(PY)' -o target/wheel
 	$(PY) -m auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --exclude '_rustdev*' -w '$(WHEELS)' target/wheel/*.whl
+
+docs: $(STAMPS)/docs ## build the documentation site into target/site; a link that leads nowhere fails it
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 clean: ## remove what was built; the environments stay
 	rm -rf target dist demo-output python/rustdev/_rustdev*.so python/rustdev/_shim

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+ROOTED = ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "tests/README", "benches/operators/limits")
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md", "benches/operators/limits.md")),
+    *(ROOT / f"{name}.md" for name in ROOTED),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 LINK = re.compile(r"\]\(([^()\s]+)\)")
