@@ -18,6 +18,8 @@
 #   ZOO="--compile bert" for zoo: its arguments
 #   PROGRAMS="einops timm" for programs: those that run anew (default: those without a result)
 #   ACCURACY="--only scatter" for accuracy: its arguments, in place of `--page docs/accuracy.md`
+#   TORCHES="2.14.1 2.15.0"  for release: the wheel has a shim for each of them (default: the environment's)
+#   PUBLISH=--no-verify  for release: arguments for `cargo publish --dry-run`
 #   DIR=PATH             for upstream: a checkout of PyTorch; FILES="test_torch.py", SHARDS=4 and JOBS=2 say what runs and how
 #
 # An active virtual environment (VIRTUAL_ENV) that holds a supported torch is used as it is; only tools it lacks are added.
@@ -64,7 +66,7 @@ SOURCES := $(shell find src shim build.rs Cargo.toml Cargo.lock pyproject.toml p
 
 .PHONY: help all dev demo test test-rust test-python test-libraries upstream conformance conformance-compile fuzz soak zoo programs coverage loom asan tsan
 .PHONY: accuracy asan-python tsan-python test-portable test-aarch64 test-hardware
-.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-halves bench-models header wheel docs clean
+.PHONY: lint lint-fast lint-rust lint-python lint-cpp bench bench-products bench-halves bench-models header wheel release docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 21
@@ -260,11 +262,26 @@ header: ## write the headers of the C ABI, shim/rustdev*.h, from src/abi
 
 WHEELS ?= dist
 WHEEL_FEATURES ?=
+SBOM := target/sbom/rustdev.cdx.json
 wheel: $(STAMPS)/test ## build a wheel into dist/, for every processor and each torch that has a shim; its tag names the oldest glibc
 	@rm -rf target/wheel python/rustdev/_shim/source && mkdir -p python/rustdev/_shim/source
 	@cd shim && find . -name '*.cpp' -o -name '*.h' -o -name compiled_names.txt | xargs cp --parents -t ../python/rustdev/_shim/source
-	maturin build --release --locked --strip --features '$(WHEEL_FEATURES)' --interpreter '$(PY)' -o target/wheel
+	@rm -rf target/sbom && $(PY) tools/release.py sbom '$(SBOM)'
+	maturin build --release --locked --strip --features '$(WHEEL_FEATURES)' --interpreter '$(PY)' --sbom-include '$(SBOM)' -o target/wheel
 	$(PY) -m auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --exclude '_rustdev*' -w '$(WHEELS)' target/wheel/*.whl
+
+# Nothing is uploaded. The crate is compiled from its package, unless PUBLISH=--no-verify.
+TORCHES ?= $(TORCH)
+PUBLISH ?=
+release: $(STAMPS)/test $(STAMPS)/release ## what a release has, into dist/: wheel, source distribution, SBOM, checksums; a dry run of cargo publish
+	$(PY) tools/release.py check
+	rm -rf dist target/wheels && mkdir dist
+	for torch in $(TORCHES); do $(MAKE) wheel TORCH=$$torch WHEELS=target/wheels; done
+	cp target/wheels/*.whl '$(SBOM)' dist
+	$(PY) tools/release.py validate '$(SBOM)'
+	maturin sdist -o dist
+	cargo publish --dry-run --locked -p rustdev $(PUBLISH)
+	cd dist && sha256sum -- * > SHA256SUMS && sha256sum --check --quiet SHA256SUMS && cat SHA256SUMS
 
 docs: $(STAMPS)/docs ## build the documentation site into target/site; a link that leads nowhere fails it
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict

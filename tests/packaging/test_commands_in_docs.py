@@ -161,7 +161,7 @@ def check_make(words: list[str]) -> None:
 
 def check_cargo(words: list[str]) -> None:
     subcommand, *rest = [word for word in words if not word.startswith("+")]
-    assert subcommand in ("test", "bench", "build", "clippy", "fmt", "check", "rustc")
+    assert subcommand in ("test", "bench", "build", "clippy", "fmt", "check", "rustc", "publish")
     for option, name in itertools.pairwise(rest):
         if option == "--bench":
             assert (ROOT / f"benches/{name}.rs").is_file(), name

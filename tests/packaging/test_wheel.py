@@ -51,6 +51,10 @@ def test_contents(unpacked: Path) -> None:
     (information,) = unpacked.glob("*.dist-info")
     assert "[torch.backends]" in (information / "entry_points.txt").read_text()
     assert "Apache License" in (information / "licenses/LICENSE").read_text()
+    parts = (information / "sboms/rustdev.cdx.json").read_text()
+    assert '"pkg:pypi/torch"' in parts
+    assert str(ROOT) not in parts
+    assert len(list(information.glob("sboms/*"))) == 1
     own = {"rustdev", "_shim"}
     bundled = [file.name for file in unpacked.rglob("*.so*") if file.parent.name not in own]
     assert list(unpacked.glob("rustdev/_shim/*.so")), "a shim for this torch"

@@ -1,0 +1,208 @@
+"""What `make release` and `make wheel` ask about a release.
+
+    release.py check            fail where versions, the changelog and git's tags do not agree
+    release.py sbom FILE        write what a wheel is made of, as CycloneDX
+    release.py validate FILE    hold such a file against CycloneDX's schema; takes requirements/release.txt
+
+The parts are those of this machine's build: crates whose code is in the module, the standard library of Rust, and torch, which the
+environment brings. Tools that only take part in building are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomllib
+
+ROOT = Path(__file__).parents[1]
+
+
+def toml(path: Path) -> dict[str, Any]:
+    """What a file says."""
+    return tomllib.loads(path.read_text())
+
+
+def output(*command: str) -> str:
+    """What a command prints."""
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+# ---- versions ------------------------------------------------------------------------------------------------------------------
+
+
+def sections(changelog: str) -> dict[str, str]:
+    """The changelog's text by version, the newest first; what is not released is `Unreleased`."""
+    parts = re.split(r"^## \[([^\]]+)\].*$", changelog, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def disagreements(root: Path, tags: list[str], tags_here: list[str]) -> list[str]:
+    """What does not agree, a line for each.
+
+    Args:
+        root: where the files are.
+        tags: the releases among git's tags, `v0.1.0` and so on.
+        tags_here: those of them that name the commit.
+    """
+    version = toml(root / "Cargo.toml")["package"]["version"]
+    module = toml(root / "shim/Cargo.toml")
+    locked = {package["name"]: package["version"] for package in toml(root / "Cargo.lock")["package"]}
+    changes = sections((root / "CHANGELOG.md").read_text())
+    released = [name for name in changes if name != "Unreleased"]
+    others = {
+        "pyproject.toml": toml(root / "pyproject.toml")["project"]["version"],
+        "shim/Cargo.toml": module["package"]["version"],
+        "shim/Cargo.toml's dependency": module["dependencies"]["rustdev"]["version"],
+        "Cargo.lock": locked["rustdev"],
+        "CHANGELOG.md's newest heading": released[0] if released else "none",
+    }
+    found = [f"{place} says {other}, Cargo.toml {version}" for place, other in others.items() if other != version]
+    found += [f"tag {tag} has no heading in CHANGELOG.md" for tag in tags if tag.removeprefix("v") not in released]
+    found += [f"tag {tag} names this commit, Cargo.toml says {version}" for tag in tags_here if tag != f"v{version}"]
+    if tags_here and re.search(r"^- ", changes.get("Unreleased", ""), re.MULTILINE):
+        found.append("CHANGELOG.md has unreleased changes, and this commit has a release's tag")
+    return found
+
+
+def check() -> None:
+    """Fails where versions, the changelog and git's tags do not agree."""
+    found = disagreements(
+        ROOT, output("git", "tag", "--list", "v*").split(), output("git", "tag", "--points-at", "HEAD", "v*").split()
+    )
+    if found:
+        sys.exit("\n".join(["release: versions do not agree", *found]))
+    print(f"release: version {toml(ROOT / 'Cargo.toml')['package']['version']} everywhere")
+
+
+# ---- the bill of materials -----------------------------------------------------------------------------------------------------
+
+
+class Crate(NamedTuple):
+    """A crate, as cargo's tree and its lock file say."""
+
+    name: str
+    version: str
+    license: str
+
+    @property
+    def purl(self) -> str:
+        """Its package URL."""
+        return f"pkg:cargo/{self.name}@{self.version}"
+
+
+def dependencies(tree: str) -> dict[Crate, set[Crate]]:
+    """The crates of a tree, each with those that it uses.
+
+    Args:
+        tree: lines of cargo: depth, name, version and license.
+    """
+    uses: dict[Crate, set[Crate]] = {}
+    above: list[Crate] = []
+    for line in filter(None, tree.splitlines()):
+        match = re.fullmatch(r"(\d+)(\S+) v(\S+).*\|([^|]*?)(?: \(\*\))?", line)
+        assert match, line
+        crate = Crate(match[2], match[3], match[4].replace("/", " OR "))
+        depth = int(match[1])
+        if depth:
+            uses[above[depth - 1]].add(crate)
+        uses.setdefault(crate, set())
+        above[depth:] = [crate]
+    return uses
+
+
+def component(crate: Crate, checksum: str | None) -> dict[str, Any]:
+    """A crate as a part of the bill."""
+    entry: dict[str, Any] = {"type": "library", "bom-ref": crate.purl, "name": crate.name, "version": crate.version}
+    entry |= {"scope": "required", "purl": crate.purl}
+    if checksum:
+        entry["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+    if crate.license:
+        entry["licenses"] = [{"expression": crate.license}]
+    return entry
+
+
+def bill(
+    uses: dict[Crate, set[Crate]], checksums: dict[tuple[str, str], str], rust: str, project: dict[str, Any]
+) -> dict[str, Any]:
+    """The bill of materials of a wheel.
+
+    Args:
+        uses: the crates of the extension module, whose own is the first.
+        checksums: of the crates' archives, by name and version.
+        rust: the version of the compiler.
+        project: the table of pyproject.toml.
+    """
+    module, *crates = uses
+    wheel = {"type": "library", "bom-ref": f"pkg:pypi/{project['name']}@{project['version']}", "name": project["name"]}
+    wheel |= {"version": project["version"], "purl": wheel["bom-ref"], "licenses": [{"expression": project["license"]}]}
+    std = component(Crate("std", rust, "MIT OR Apache-2.0"), None) | {
+        "bom-ref": "rust-std",
+        "description": "Rust's standard library",
+    }
+    del std["purl"]
+    parts = [component(crate, checksums.get((crate.name, crate.version))) for crate in sorted(crates)]
+    packages = []
+    for requirement in project["dependencies"]:
+        name = re.match(r"[\w.-]+", requirement)[0]  # type: ignore[index]
+        packages.append(
+            {"type": "library", "bom-ref": f"pkg:pypi/{name}", "name": name, "scope": "required", "purl": f"pkg:pypi/{name}"}
+        )
+        packages[-1]["description"] = f"Not in the wheel: the environment brings {requirement}"
+    graph = [{"ref": crate.purl, "dependsOn": sorted(used.purl for used in uses[crate])} for crate in sorted(crates)]
+    direct = [*(used.purl for used in uses[module]), std["bom-ref"], *(package["bom-ref"] for package in packages)]
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": wheel},
+        "components": [*parts, std, *packages],
+        "dependencies": [{"ref": wheel["bom-ref"], "dependsOn": sorted(direct)}, *graph],
+    }
+
+
+def write_bill(file: Path) -> None:
+    """Writes the bill of this machine's build."""
+    host = re.search(r"^host: (.*)$", output("rustc", "-vV"), re.MULTILINE)
+    rust = re.search(r"^release: (.*)$", output("rustc", "-vV"), re.MULTILINE)
+    assert host
+    assert rust
+    command = ["cargo", "tree", "--locked", "-p", "rustdev-module", "-e", "normal,no-proc-macro", "--target", host[1]]
+    uses = dependencies(output(*command, "--prefix", "depth", "--format", "{p}|{l}"))
+    locked = toml(ROOT / "Cargo.lock")["package"]
+    checksums = {(package["name"], package["version"]): package["checksum"] for package in locked if "checksum" in package}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(bill(uses, checksums, rust[1], toml(ROOT / "pyproject.toml")["project"]), indent=1) + "\n")
+
+
+def validate(file: Path) -> None:
+    """Fails where a bill is not what CycloneDX's schema says."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    text = file.read_text()
+    found = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    if found is not None:
+        sys.exit(f"release: {file} is not CycloneDX 1.6: {found}")
+    print(f"release: {len(json.loads(text)['components'])} parts in {file.name}")
+
+
+def main(command: str, *arguments: str) -> None:
+    """Runs one command of the command line."""
+    if command == "check" and not arguments:
+        check()
+    elif command == "sbom" and len(arguments) == 1:
+        write_bill(Path(arguments[0]))
+    elif command == "validate" and len(arguments) == 1:
+        validate(Path(arguments[0]))
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:] or ["help"])
