@@ -54,7 +54,11 @@ def _stand_in_class(cls: type, made_of: type | None = None, **renamed: str) -> t
         def __subclasscheck__(self, subclass: type) -> bool:
             return issubclass(subclass, cls) if self is made else super().__subclasscheck__(subclass)
 
-    made: type = Meta(cls.__name__, (cls,), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    # A class with type parameters keeps them.
+    parameters = getattr(cls, "__parameters__", ())
+    base: Any = cls[parameters] if parameters else cls  # type: ignore[index]
+    names = {"__module__": cls.__module__, "__doc__": cls.__doc__}
+    made: type = types.new_class(cls.__name__, (base,), {"metaclass": Meta}, lambda namespace: namespace.update(names))
     return made
 
 

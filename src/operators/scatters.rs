@@ -181,7 +181,7 @@ impl<'a> Scatter<'a> {
     }
 
     fn divide_by_counts(&self, call: &Call<'_>, out: Tensor<'_>) -> Outcome {
-        let counts = call.empty(out.sizes(), out.dtype())?;
+        let counts = call.empty(out.sizes(), out.dtype().real())?;
         let (one, includes_self) = (Scalar::Long(1), !self.update.excludes_self);
         call.fill(counts, Scalar::Long(includes_self.into()))?;
         if let Some(addressing) = self.addressing(counts)? {

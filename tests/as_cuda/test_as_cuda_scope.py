@@ -227,6 +227,16 @@ def test_random_numbers() -> None:
 
 
 @pytest.mark.usefixtures("cuda")
+def test_classes_with_type_parameters_keep_them() -> None:
+    """Programs that are imported in the scope have them in annotations, as torch.distributed.checkpoint does."""
+    alias: Any = torch.futures.Future[list[int]]
+    future = alias(devices=["cuda:0"])
+    assert isinstance(future, torch.futures.Future)
+    future.set_result(torch.ones(2, device="cuda"))
+    assert future.wait().sum() == 2
+
+
+@pytest.mark.usefixtures("cuda")
 def test_streams_events_and_graphs() -> None:
     side = torch.cuda.Stream("cuda:0", priority=-1)
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -76,6 +76,16 @@ LAYOUTS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("empty", "all with size 0 in dimension 0", "nn_functional_multilabel_margin_loss"),
     ),
     "what a tensor grows by is memory that was not written": (("empty", f"{DIMENSIONS}, {OF_FIRST}", "resize_ resize_as_"),),
+    # Sparse tensors: a kind of conformance/sparse_calls.py and a dtype stand for the layout.
+    "sparse matrices of 16 bit floats are multiplied, as on CUDA; the CPU refuses them": (
+        ("sparse", "coo float16, coo bfloat16, twice float16, twice bfloat16", "_sparse_sparse_matmul mm"),
+    ),
+    "sparse tensors of float16 and of bool are added, as on CUDA; the CPU refuses them": (
+        ("sparse", "coo float16, coo bool, twice float16, twice bool, rows float16, rows bool", "add"),
+    ),
+    "the CPU's product of CSC matrices counts elements and has none of them; such a result is refused": (
+        ("sparse", "csc float32, csc float64, csc complex64", "mm"),
+    ),
 }
 #: The same, where the CPU device's libraries differ with the processor.
 LAYOUTS_BY_PROCESSOR: dict[str, tuple[tuple[str, str, str], ...]] = {

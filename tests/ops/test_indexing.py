@@ -72,6 +72,13 @@ def test_scatter_reduce(reduce: str, include_self: bool) -> None:
             same(lambda x, i, y: x.index_reduce_(0, i, y, reduce, include_self=include_self), tensor, index[:, 0].clone(), source)
 
 
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce_of_complex_numbers(reduce: str, include_self: bool) -> None:
+    tensor, source = (torch.randn(size, 5, dtype=torch.complex128) for size in (9, 30))
+    same(lambda x, i, y: x.scatter_reduce(0, i, y, reduce, include_self=include_self), tensor, integers(7, 30, 5), source)
+
+
 def test_rows() -> None:
     tensor, source, index = torch.randn(70, 33), torch.randn(70, 200), integers(33, 200)
     for x, y in ((tensor, source), (tensor.t().contiguous().t(), source)):

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from against_cpu import AgainstCpu, Comparison, arguments, call, expecting, few, gradient, on_device, seeded
+from against_cpu import Comparison, arguments, call, expecting, few, gradient, on_device, seeded
 from sparse_calls import CALLS, DEADLY, DTYPES, KINDS, described, names, outcome_of
+from sweep import Sweep, outcome
 from torch.testing._internal.common_device_type import OpDTypes, instantiate_device_type_tests, ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import parametrize
@@ -28,35 +29,45 @@ def samples(op: Any, dtype: torch.dtype, *, requires_grad: bool) -> Iterator[Any
             yield from list(op.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=requires_grad))
 
 
-@contextlib.contextmanager
-def telling(what: str) -> Iterator[None]:
-    """Say of a failure what it is one of."""
-    try:
-        yield
-    except Exception as error:
-        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
-
-
-class TestSparse(AgainstCpu):
+class TestSparse(Sweep):
     """Names of tests are those of the kinds in expected.py."""
 
     @parametrize("name", sorted(CALLS))
     def test_sparse(self, device: str, name: str) -> None:
         comparison = Comparison(self, device, name)
-        with expecting("sparse", name):
-            for kind, dtype, expression in itertools.product(KINDS, DTYPES, CALLS[name]):
-                if (expression, kind) in DEADLY:
-                    continue
-                for index in (torch.int64, torch.int32) if kind.endswith(("r", "c")) else (torch.int64,):
-                    for gradients in (False, True) if dtype.is_floating_point or dtype.is_complex else (False,):
-                        given, mine = (names(kind, dtype, index, it, gradients=gradients) for it in ("cpu", device))
-                        with telling(f"{expression}, {kind}, {dtype}, {index}, {gradients=}"):
-                            results = self.on_both(
-                                lambda given=given, expression=expression: outcome_of(expression, given),
-                                lambda mine=mine, expression=expression: outcome_of(expression, mine),
-                            )
-                            if results is not None:
-                                comparison.results(results[1], results[0], strides=False)
+        for kind, dtype, expression in itertools.product(KINDS, DTYPES, CALLS[name]):
+            if (expression, kind) in DEADLY:
+                continue
+            for index in (torch.int64, torch.int32) if kind.endswith(("r", "c")) else (torch.int64,):
+                for gradients in (False, True) if dtype.is_floating_point or dtype.is_complex else (False,):
+                    given, mine = (names(kind, dtype, index, it, gradients=gradients) for it in ("cpu", device))
+                    what = f"{expression}, {str(index)[6:]}{', gradients' * gradients}"
+                    self.hold(
+                        comparison,
+                        f"{kind} {str(dtype)[6:]}",
+                        what,
+                        outcome(lambda given=given, expression=expression: outcome_of(expression, given)),
+                        outcome(lambda mine=mine, expression=expression: outcome_of(expression, mine)),
+                    )
+        self.tell("sparse", name)
+
+    def hold(
+        self,
+        comparison: Comparison,
+        layout: str,
+        what: str,
+        theirs: tuple[Any, Exception | None],
+        mine: tuple[Any, Exception | None],
+    ) -> None:
+        """Hold an outcome on the device against the CPU's, and note how it differs."""
+        if type(theirs[1]) is not type(mine[1]):
+            told, ours = (f"{type(it).__name__}: {str(it)[:90]}" if it else "nothing" for it in (theirs[1], mine[1]))
+            self.faults.setdefault((layout, f"raises {ours!r} where the CPU raises {told!r}"), what)
+        elif theirs[1] is None:
+            try:
+                comparison.results(mine[0], theirs[0], strides=False)
+            except AssertionError as difference:
+                self.faults.setdefault((layout, f"differs: {' '.join(str(difference).split())[:160]}"), what)
 
     @ops([op for op in op_db if next(samples(op, torch.float32, requires_grad=False), None) is not None], dtypes=OpDTypes.supported)
     def test_sparse_samples(self, device: str, dtype: torch.dtype, op: Any) -> None:

@@ -13,7 +13,9 @@ CLASSES = torch.randint(0, 5, (3, 64))
 SCORES = torch.randn(3, 64, 5).softmax(-1)
 NUMBERS, MEASURED = torch.randn(3, 64), torch.randn(3, 64)
 BITS = torch.randint(0, 2, (3, 64))
-IMAGES, COPIES = torch.rand(3, 2, 3, 48, 48), torch.rand(3, 2, 3, 48, 48)
+IMAGES = torch.rand(3, 2, 3, 48, 48)
+# The similarity of images that have nothing in common is a sum that cancels.
+COPIES = (IMAGES + 0.1 * torch.randn(IMAGES.shape)).clamp(0, 1)
 MANY = {"task": "multiclass", "num_classes": 5}
 METRICS: dict[str, tuple[dict[str, Any], Tensor, Tensor]] = {
     "Accuracy": (MANY, SCORES, CLASSES),
